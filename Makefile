@@ -1,0 +1,114 @@
+# The only entry point. `make experiments` and `make test` set up what they need by themselves.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PRESET  ?= quick
+BACKEND ?=
+EXTRAS  ?=
+ARGS    ?=
+# The first of these that is Python 3.11 to 3.14 and can make a virtual environment.
+PYTHONS := python3 python3.14 python3.13 python3.12 python3.11
+PYTHON  ?= $(shell for python in $(PYTHONS); do $$python -c '$(CAN_SET_UP)' >/dev/null 2>&1 && echo $$python && break; done)
+
+CAN_SET_UP := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+VENV   := .venv
+RUN    := $(VENV)/bin/python
+# --no-compile: bytecode is written for what is imported, not for all of it (60 MB less).
+PIP    := $(RUN) -m pip install --quiet --no-compile --no-input --disable-pip-version-check --constraint constraints.txt
+
+# Stamps carry a checksum: what is installed counts as current until a requirement changes, or the folder moves.
+WANTED    := $(shell { pwd; cat pyproject.toml constraints.txt; } | cksum | cut -d' ' -f1)
+INSTALLED := $(VENV)/.default-$(WANTED)
+WITH_DEV  := $(VENV)/.dev-$(WANTED)
+
+# An environment whose making was interrupted is made again.
+MEND = $(RUN) -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(VENV)
+
+##@ Use
+
+help: ## list the targets (this)
+	@awk 'BEGIN { FS = ":.*## " } \
+	     /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	     /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  EXTRAS=cuda12,peers  ARGS="..."  PYTHON=python3.12\n'
+
+# A failed cell (status 1) stands in figures and report like any other; the status is handed on at the end.
+experiments: $(INSTALLED) ## measure this machine (PRESET=quick), draw, write the report
+	@status=0; $(RUN) -m harness run --preset $(PRESET) $(ARGS) || status=$$?; \
+	if [ $$status -gt 1 ]; then exit $$status; fi; \
+	$(RUN) -m harness plot --preset $(PRESET); $(RUN) -m harness report --preset $(PRESET); exit $$status
+
+run: $(INSTALLED) ## measure only; what is finished is kept, so that a second call resumes
+	@$(RUN) -m harness run --preset $(PRESET) $(ARGS)
+
+figures: $(INSTALLED) ## redraw every figure of every machine from stored results
+	@$(RUN) -m harness plot
+
+report: $(INSTALLED) ## rewrite the report from stored results
+	@$(RUN) -m harness report
+
+readme: $(INSTALLED) ## rewrite the tables of README.md from this machine's stored results
+	@$(RUN) -m harness report --readme README.md
+
+check: $(INSTALLED) ## prove backends right, all or BACKEND=name
+	@$(RUN) -m harness check $(BACKEND) $(ARGS)
+
+setup: $(INSTALLED) ## install only; EXTRAS=cuda12,cuda13,mpi,peers adds to it
+	@if [ -n "$(EXTRAS)" ]; then $(PIP) --editable '.[$(EXTRAS)]'; fi
+	@printf '%s: ' $(VENV) && $(RUN) --version
+
+##@ Develop
+
+test: $(WITH_DEV) ## every test, with coverage (ARGS="-k store" for some)
+	@$(RUN) -m pytest --numprocesses auto --maxprocesses 8 --durations 15 --cov --cov-report= $(ARGS)
+	@if [ -z '$(ARGS)' ]; then \
+	    echo "the kernels once more in their Python form, for coverage"; \
+	    NUMBA_DISABLE_JIT=1 $(RUN) -m pytest --quiet --cov --cov-append --cov-report term tests/unit/test_kernels.py; fi
+
+bench: $(WITH_DEV) ## the ladder through pytest-benchmark
+	@$(RUN) -m pytest tests/bench --benchmark-only $(ARGS)
+
+lint: $(WITH_DEV) ## ruff: rules and format
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+
+format: $(WITH_DEV) ## ruff: put right what it can
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+
+types: $(WITH_DEV) ## mypy, strict on harness/
+	@$(RUN) -m mypy
+
+##@ Clean
+
+clean: ## remove caches and build outputs; results and figures stay
+	@rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	@find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+distclean: clean ## as clean, and the virtual environment
+	@rm -rf $(VENV)
+
+.PHONY: help experiments run figures report readme check setup test bench lint format types clean distclean
+# Measuring, drawing and reporting come one after the other, also under `make -j`.
+.NOTPARALLEL:
+
+$(INSTALLED): | $(RUN)
+	@$(MEND)
+	@echo "installing into $(VENV) (once) ..."
+	@$(PIP) --editable .
+	@rm -f $(VENV)/.default-* && touch $@
+
+$(WITH_DEV): | $(RUN)
+	@$(MEND)
+	@echo "installing into $(VENV), with the development tools (once) ..."
+	@$(PIP) --editable '.[dev]'
+	@rm -f $(VENV)/.default-* $(VENV)/.dev-* && touch $@ $(INSTALLED)
+
+$(RUN):
+	@[ -n "$(PYTHON)" ] && "$(PYTHON)" -c '$(CAN_SET_UP)' 2>/dev/null || { \
+	    echo "make: no Python 3.11 to 3.14 with the venv module among: $(or $(PYTHON),$(PYTHONS))." \
+	         "Install one (Debian, Ubuntu: apt install python3-venv), or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@echo "making $(VENV) with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv --clear $(VENV)
