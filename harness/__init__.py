@@ -1,0 +1,50 @@
+"""GEMM harness: one interface for matrix products over semirings, many backends, and honest measurements of them.
+
+>>> import numpy as np
+>>> from harness import gemm
+>>> gemm(np.array([[1.0, 5.0]]), np.array([[2.0], [0.0]]), semiring="min_plus")
+array([[3.]])
+"""
+
+from harness.errors import (
+    BackendUnavailable,
+    ExperimentError,
+    HarnessError,
+    PlanError,
+    ProblemError,
+    StoreError,
+    VerificationError,
+)
+from harness.interface import Backend, Execution
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Blocking, Plan
+from harness.problem import Problem
+from harness.product import gemm
+from harness.semiring import BINARY_OPS, MONOIDS, SEMIRINGS, BinaryOp, Monoid, Semiring
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BINARY_OPS",
+    "MONOIDS",
+    "SEMIRINGS",
+    "Backend",
+    "BackendUnavailable",
+    "BinaryOp",
+    "Blocking",
+    "Execution",
+    "ExperimentError",
+    "HarnessError",
+    "Machine",
+    "Monoid",
+    "Operands",
+    "Plan",
+    "PlanError",
+    "Problem",
+    "ProblemError",
+    "Semiring",
+    "StoreError",
+    "VerificationError",
+    "gemm",
+]

@@ -1,0 +1,224 @@
+"""The products that a backend must get right, as data: sizes around block edges, layouts, scalars, special values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from harness.errors import PlanError
+from harness.interface import Backend
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.semiring import Semiring
+
+SEED = 20260701
+
+# Semirings in which the zero annihilates every number of the dtype, so that A (x) I is A.
+WITH_IDENTITY_MATRIX = frozenset(
+    "plus_times min_plus max_plus max_min min_max lor_land lxor_land logaddexp_plus".split()
+)
+
+# A size whose own plan shows the blocks that a large product gets, and the pairs that one case may take.
+LARGE, MOST_PAIRS = 1024, 1 << 20
+
+
+@dataclass(frozen=True)
+class Case:
+    """One product to compute.
+
+    Parameters
+    ----------
+    aspect : str
+        What it is about: ``"sizes"``, ``"layouts"``.
+    what : str
+        What tells it from the other cases of its aspect.
+    problem : Problem
+    change : callable, optional
+        ``change(operands, rng)`` puts other values into generated operands, in place.
+    is_read_only : bool
+        Whether A, B and C may not be written.
+    parameters : mapping
+        Block sizes and options that differ from the backend's plan.
+    expected : callable, optional
+        ``expected(operands)`` is what D must be exactly, besides what the definition says.
+    """
+
+    aspect: str
+    what: str
+    problem: Problem
+    change: Callable[[Operands, np.random.Generator], None] | None = None
+    is_read_only: bool = False
+    parameters: Mapping[str, int | str] = field(default_factory=dict)
+    expected: Callable[[Operands], np.ndarray] | None = None
+
+    def operands(self) -> Operands:
+        """Return the operands, always the same."""
+        operands = Operands.generate(self.problem, SEED)
+        if self.change:
+            self.change(operands, np.random.default_rng(SEED))
+        if self.is_read_only:
+            for x in (operands.a, operands.b, operands.c):
+                if x is not None:
+                    x.flags.writeable = False
+        return operands
+
+
+def cases(backend: Backend, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Iterator[Case]:
+    """Yield every case for one kernel of `backend`, aspect by aspect."""
+
+    def problem(m: int, n: int, k: int, **options: Any) -> Problem:
+        return Problem(m, n, k, semiring, dtype, **options)
+
+    for m, n, k in _sizes():
+        yield Case("sizes", f"{m}x{n}x{k}", problem(m, n, k))
+        yield Case("sizes", f"{m}x{n}x{k} added to C", problem(m, n, k, accumulate=True))
+    plan = backend.plan(problem(LARGE, LARGE, LARGE), machine)
+    for m, n, k in _edges(plan):
+        if m * n * k <= MOST_PAIRS:
+            yield Case("block edges", f"{m}x{n}x{k}", problem(m, n, k))
+    small, parameters = _small_blocks(backend, problem(5, 5, 5), machine)
+    for m, n, k in _edges(small) if parameters else ():
+        options = {"accumulate": (m + n + k) % 2 == 1}
+        what = f"{m}x{n}x{k} in blocks of {', '.join(f'{x}={y}' for x, y in parameters.items())}"
+        yield Case("small blocks", what, problem(m, n, k, **options), parameters=parameters)
+    for layout in ("FCC", "CFC", "CCF", "FFF", "ACC", "CAC", "CCA", "AAA", "FAC", "AFA"):
+        yield Case("layouts", f"{layout} 13x11x7", problem(13, 11, 7, layout=layout, accumulate=layout[2] != "C"))
+    yield Case("layouts", "read-only, 7x13x11", problem(7, 13, 11, accumulate=True), is_read_only=True)
+    yield Case("layouts", "read-only, any strides", problem(7, 13, 11, layout="AAA"), is_read_only=True)
+    yield from _scalar_cases(problem, semiring, dtype)
+    yield from _special_cases(problem, semiring, dtype)
+    if semiring.name in WITH_IDENTITY_MATRIX:
+        yield Case("identity", "A (x) I is A", problem(9, 11, 11), _b_to_identity(semiring), expected=lambda o: o.a)
+        yield Case("identity", "I (x) B is B", problem(11, 9, 11), _a_to_identity(semiring), expected=lambda o: o.b)
+
+
+def _sizes() -> list[tuple[int, int, int]]:
+    """Return sizes that matter to every kernel: nothing, one, primes, m != n != k, long and thin."""
+    empty = [(0, 0, 0), (0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 5)]
+    thin = [(1, 1, 1), (1, 17, 1), (17, 1, 1), (1, 1, 67), (1, 5, 33), (33, 1, 5)]
+    return [*empty, *thin, (2, 3, 5), (13, 7, 29), (31, 37, 5), (16, 16, 16), (19, 64, 23), (61, 33, 41)]
+
+
+def _edges(plan: Plan) -> Iterator[tuple[int, int, int]]:
+    """Yield sizes on both sides of every block size of `plan`."""
+    options = plan.options
+    blocks = dataclasses.asdict(plan.blocking) if plan.blocking else {}
+    sizes = {name: value for name, value in {**options, **blocks}.items() if isinstance(value, int) and value > 0}
+    mr, nr = sizes.get("mr", sizes.get("tm", 1)), sizes.get("nr", sizes.get("tn", 1))
+    for name in ("mr", "tm", "mc", "bm"):
+        for m in _around(sizes.get(name)):
+            yield m, nr + 1, 3
+    for name in ("nr", "tn", "nc", "bn"):
+        for n in _around(sizes.get(name)):
+            yield mr + 1, n, 4
+    for name in ("kc", "bk"):
+        for k in _around(sizes.get(name)):
+            yield mr + 1, nr + 1, k
+    mc, nc, kc = (sizes.get(x, sizes.get(y, 1)) for x, y in (("mc", "bm"), ("nc", "bn"), ("kc", "bk")))
+    yield mc + 1, nc + 1, kc + 1
+    yield 2 * mc - 1, 2 * nc + nr, 2 * kc + 1
+    yield 2 * mc + mr, 2 * nc - 1, 2 * kc
+
+
+def _around(block: int | None) -> tuple[int, ...]:
+    return () if block is None else (block - 1, block, block + 1)
+
+
+def _small_blocks(backend: Backend, problem: Problem, machine: Machine) -> tuple[Plan, dict[str, int | str]]:
+    """Return a plan with the smallest sensible cache blocks, so that small products have many, and what it changes."""
+    plan = backend.plan(problem, machine)
+    if plan.blocking is None:
+        return plan, {}
+    parameters: dict[str, int | str] = {"mc": 2 * plan.blocking.mr, "nc": 3 * plan.blocking.nr, "kc": 3}
+    try:
+        return plan.override(parameters), parameters
+    except PlanError:
+        return plan, {}
+
+
+def _scalar_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[Case]:
+    """Yield cases with alpha and beta: ordinary values, the zero, and those that mean the one."""
+    zero, one = semiring.zero(dtype), semiring.one(dtype)
+    factor = {"f": 0.75, "b": False}.get(dtype.kind, 3)
+    other = {"f": -2.5, "b": True}.get(dtype.kind, 2)
+    yield Case("alpha and beta", f"alpha={factor}", problem(9, 10, 11, alpha=factor))
+    yield Case("alpha and beta", "alpha is the zero", problem(9, 10, 11, alpha=zero))
+    yield Case("alpha and beta", f"beta={other}", problem(9, 10, 11, beta=other, accumulate=True))
+    both = problem(9, 10, 11, alpha=factor, beta=other, accumulate=True)
+    yield Case("alpha and beta", f"alpha={factor}, beta={other}", both)
+    turned = dataclasses.replace(both, layout="AAA")
+    yield Case("alpha and beta", f"alpha={factor}, beta={other}, any strides, read-only", turned, is_read_only=True)
+    yield Case("alpha and beta", "beta is the zero: no C", problem(9, 10, 11, beta=zero, accumulate=True))
+    empty = problem(4, 5, 0, alpha=factor, beta=other, accumulate=True)
+    yield Case("alpha and beta", f"beta={other} and k=0", empty)
+    if one is not None:
+        ones = problem(9, 10, 11, alpha=one, beta=one, accumulate=True)
+        yield Case("alpha and beta", "alpha and beta are the one", ones)
+
+
+def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[Case]:
+    """Yield cases whose operands hold the values that break kernels."""
+    zero = semiring.zero(dtype)
+    if dtype.kind == "f":
+        info = np.finfo(dtype)
+        special = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, info.max, -info.max, info.smallest_subnormal]
+    elif dtype.kind == "b":
+        special = [False, True]
+    else:
+        least, greatest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        special = [least, greatest, least + 1, greatest - 1, 0, 1, 7, greatest // 2 + 1]
+    for what, values, share in (("all", special, 1.0), ("some", special, 0.1), ("the zero among others", [zero], 0.5)):
+        name = "special values" if values is special else "values"
+        options = {"accumulate": True}
+        scatter = _scatter(values, share)
+        yield Case("special values", f"{what} {name}", problem(23, 21, 9), scatter)
+        yield Case("special values", f"{what} {name}, added to C", problem(23, 21, 9, **options), scatter)
+    yield Case("special values", "nothing but the zero", problem(5, 6, 7, accumulate=True), _scatter([zero], 1.0))
+    if dtype.kind == "f":
+        yield Case("special values", "nothing but NaN", problem(5, 6, 7), _scatter([np.nan], 1.0))
+        yield Case("special values", "NaN at one end of k", problem(5, 6, 7), _nan_at_ends)
+        yield Case("special values", "negative numbers alone", problem(9, 10, 11), _negate)
+
+
+def _scatter(values: list[Any], share: float) -> Callable[[Operands, np.random.Generator], None]:
+    def change(operands: Operands, rng: np.random.Generator) -> None:
+        for x in (operands.a, operands.b, operands.c):
+            if x is not None:
+                chosen = rng.random(x.shape) < share
+                x[chosen] = rng.choice(np.array(values, x.dtype), x.shape)[chosen]
+
+    return change
+
+
+def _nan_at_ends(operands: Operands, rng: np.random.Generator) -> None:
+    operands.a[::2, 0] = np.nan
+    operands.b[-1, ::2] = np.nan
+
+
+def _negate(operands: Operands, rng: np.random.Generator) -> None:
+    operands.a[...] = -np.abs(operands.a)
+
+
+def _b_to_identity(semiring: Semiring) -> Callable[[Operands, np.random.Generator], None]:
+    def change(operands: Operands, rng: np.random.Generator) -> None:
+        _make_identity(operands.b, semiring)
+
+    return change
+
+
+def _a_to_identity(semiring: Semiring) -> Callable[[Operands, np.random.Generator], None]:
+    def change(operands: Operands, rng: np.random.Generator) -> None:
+        _make_identity(operands.a, semiring)
+
+    return change
+
+
+def _make_identity(x: np.ndarray, semiring: Semiring) -> None:
+    x[...] = semiring.zero(x.dtype)
+    np.fill_diagonal(x, semiring.one(x.dtype))

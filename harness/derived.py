@@ -1,0 +1,212 @@
+"""What figures and tables say beyond the samples: rates, ratios, percent of peak, ragged loss. Pure, from cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from harness import statistics
+from harness.statistics import Interval
+from harness.store import Cell
+
+T = TypeVar("T")
+
+# Kinds of size in an axis "kind" that fit every register tile; sizes of any other kind are ragged.
+REGULAR_KINDS = ("power of two", "tile multiple")
+
+
+def axis(cell: Cell, name: str) -> Any:
+    """Return where `cell` stands on an axis: its own axes, else its problem's, else None.
+
+    ``"problem"`` is semiring and dtype, ``"backend"`` what computed it, ``"threads"`` how many it had.
+    """
+    if name in cell.axes:
+        return cell.axes[name]
+    if name == "problem":
+        return f"{axis(cell, 'semiring')} {axis(cell, 'dtype')}"
+    if name == "backend":
+        return cell.arguments.get("backend", cell.contender)
+    if name == "threads":
+        return cell.threads
+    problem = cell.facts.get("problem") or cell.arguments.get("problem") or {}
+    return problem.get(name)
+
+
+def select(cells: Iterable[Cell], where: Mapping[str, Any]) -> list[Cell]:
+    """Return the cells that stand at `where`, as ``{"mode": "strong"}``."""
+    return [cell for cell in cells if all(axis(cell, name) == value for name, value in where.items())]
+
+
+def group(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Any, list[T]]:
+    """Return the items by key, both in the order in which they came."""
+    groups: dict[Any, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def is_roof(cell: Cell) -> bool:
+    """Whether `cell` measures the machine (a peak, a bandwidth) and not a contender."""
+    return cell.axes.get("role") in ("peak", "bandwidth")
+
+
+def unit(cells: Iterable[Cell]) -> str:
+    """Return the unit of `Cell.rate`: operations are FLOP only for plus_times over floats."""
+    kinds = {(axis(cell, "semiring"), str(axis(cell, "dtype"))[:5]) for cell in cells}
+    return "GFLOP/s" if kinds == {("plus_times", "float")} else "Gop/s"
+
+
+def describe(cells: Iterable[Cell]) -> str:
+    """Return what all of `cells` have in common: semiring, dtype, sizes."""
+    cells = list(cells)
+    sizes = [common(cells, name) for name in "mnk"]
+    size = f"n={sizes[0]}" if len(set(sizes)) == 1 else " x ".join(map(str, sizes))
+    words = [common(cells, "semiring"), common(cells, "dtype"), size if all(sizes) else None]
+    return ", ".join(str(word) for word in words if word)
+
+
+def common(cells: Iterable[Cell], name: str) -> Any:
+    """Return where on an axis all of `cells` stand, or None if they do not stand together."""
+    values = {axis(cell, name) for cell in cells}
+    return values.pop() if len(values) == 1 else None
+
+
+def plural(count: int, noun: str) -> str:
+    """Return "1 thread", "2 threads", "2 processes"."""
+    return f"{count} {noun}" + ("" if count == 1 else "es" if noun.endswith("s") else "s")
+
+
+def time_interval(cell: Cell) -> Interval:
+    """Return the median time of a call with its interval [ns]."""
+    return statistics.median_interval(cell.all_samples_ns)
+
+
+def rate_interval(cell: Cell) -> Interval:
+    """Return the median rate with its interval [G operations/s]."""
+    operations = float(cell.facts.get("operations", math.nan))
+    estimate, low, high = time_interval(cell)
+    return Interval(operations / estimate, operations / high, operations / low)
+
+
+def time_ratio(cell: Cell, reference: Cell) -> Interval:
+    """Return the time of `cell` over the time of `reference`, sample paired with sample within each process."""
+    pairs = [
+        pair
+        for own, other in zip(cell.samples_ns, reference.samples_ns, strict=False)
+        for pair in zip(own, other, strict=False)
+    ]
+    return statistics.paired_ratio([own for own, _ in pairs], [other for _, other in pairs])
+
+
+def speed_up(cell: Cell, reference: Cell) -> Interval:
+    """Return the rate of `cell` over the rate of `reference`: of their times, if both do the same work."""
+    work = cell.facts.get("operations", 0) / reference.facts.get("operations", math.inf) or 1.0
+    estimate, low, high = time_ratio(cell, reference)
+    return Interval(work / estimate, work / high, work / low)
+
+
+def reference_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
+    """Return the contender that `cell` was measured interleaved with and is compared to, if it has a time."""
+    for other in cells:
+        if (other.run, other.case, other.contender) == (cell.run, cell.case, cell.reference) and other.is_ok:
+            return other
+    return None
+
+
+def steps_below(cells: list[Cell]) -> list[Cell | None]:
+    """Return, for each rung of a ladder, the rung below that has a time."""
+    below: list[Cell | None] = []
+    last: Cell | None = None
+    for cell in cells:
+        below.append(last)
+        last = cell if cell.is_ok else last
+    return below
+
+
+def peak_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
+    """Return the measured peak for the semiring, dtype and threads of `cell`: of its own experiment, else of any."""
+    peaks = [
+        other
+        for other in cells
+        if other.is_ok
+        and other.axes.get("role") == "peak"
+        and (axis(other, "semiring"), axis(other, "dtype"), other.threads)
+        == (axis(cell, "semiring"), axis(cell, "dtype"), cell.threads)
+    ]
+    return min(peaks, key=lambda other: other.experiment != cell.experiment, default=None)
+
+
+def roof_rate(roof: Cell) -> float:
+    """Return what `roof` shows the machine can do, in G operations or GB per second: its fastest call, not the median.
+
+    A ceiling is not exceeded by chance, only missed when something else ran on the machine.
+    """
+    work = roof.facts["bytes_moved"] if roof.axes["role"] == "bandwidth" else roof.facts["operations"]
+    return float(work / min(roof.all_samples_ns))
+
+
+def percent_of_peak(cell: Cell, cells: Iterable[Cell]) -> float | None:
+    """Return the rate of `cell` in percent of the measured peak, or None if no peak was measured for it."""
+    peak = peak_of(cell, cells)
+    return None if peak is None or is_roof(cell) or not cell.is_ok else 100 * cell.rate / roof_rate(peak)
+
+
+def ragged_losses(cells: Iterable[Cell]) -> dict[str, list[tuple[int, float]]]:
+    """Return, by contender, each ragged size with the loss of rate there [percent of the rate at the sizes around it].
+
+    Sizes around: the nearest regular size below and above, interpolated by log n; with one of them only, that one.
+    """
+    losses = {}
+    for contender, own in group((cell for cell in cells if cell.is_ok), lambda cell: cell.contender).items():
+        regular = sorted((cell.axes["n"], cell.rate) for cell in own if cell.axes.get("kind") in REGULAR_KINDS)
+        ragged = sorted((cell.axes["n"], cell.rate) for cell in own if cell.axes.get("kind") not in REGULAR_KINDS)
+        expected = [(n, rate, _interpolate(n, regular)) for n, rate in ragged if regular]
+        losses[contender] = [(n, 100 * (1 - rate / around)) for n, rate, around in expected]
+    return losses
+
+
+def _interpolate(n: int, regular: list[tuple[int, float]]) -> float:
+    below = max((point for point in regular if point[0] <= n), default=None)
+    above = min((point for point in regular if point[0] >= n), default=None)
+    if below is None or above is None or below == above:
+        return (below or above or (n, math.nan))[1]
+    share = math.log(n / below[0]) / math.log(above[0] / below[0])
+    return below[1] * (1 - share) + above[1] * share
+
+
+def extra_work(m: int, n: int, tile_m: int, tile_n: int) -> float:
+    """Return the pairs that tiles of ``tile_m x tile_n`` compute beyond an m x n result [percent], edges padded.
+
+    Source
+    ------
+    R. Nath, S. Tomov, J. Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010): overhead of padding
+    against redirecting pointers.
+    """
+    padded = -(-m // tile_m) * tile_m * -(-n // tile_n) * tile_n
+    return 100 * (padded / (m * n) - 1)
+
+
+def scaling(cells: Iterable[Cell]) -> dict[str, list[tuple[int, Interval]]]:
+    """Return, by method, each number of threads with the speed-up over the fewest threads of the same case."""
+    curves: dict[str, list[tuple[int, Interval]]] = {}
+    for (method, _, _), own in group(cells, lambda c: (c.axes.get("method", c.contender), c.case, c.run)).items():
+        done = sorted((cell for cell in own if cell.is_ok), key=lambda cell: cell.threads)
+        if done and done[0].threads == 1:
+            curves[method] = [(cell.threads, speed_up(cell, done[0])) for cell in done]
+    return curves
+
+
+def not_measured(cells: Iterable[Cell]) -> list[tuple[str, str, list[Cell]]]:
+    """Return status, reason and cells of everything that has no time, those of one status and reason together."""
+    groups = group((cell for cell in cells if not cell.is_ok), lambda cell: (cell.status, _first_line(cell.reason)))
+    return [(status, reason, own) for (status, reason), own in groups.items()]
+
+
+def one_process(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells from a single process: what differs between processes is not in their interval."""
+    return [cell for cell in cells if cell.is_ok and len(cell.samples_ns) < 2]
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]

@@ -1,0 +1,69 @@
+"""The harness's exceptions, and the one form in which a message is written: who, expected, got, fix."""
+
+from __future__ import annotations
+
+
+class HarnessError(Exception):
+    """Something the user can put right. Printed without a traceback.
+
+    Parameters
+    ----------
+    what : str
+        Who is wrong and what is wrong: ``"gemm: the inner sizes of a and b differ"``.
+    expected, got, fix : str, optional
+        What was expected, what came, and the remedy if it is known.
+    """
+
+    def __init__(self, what: str, *, expected: str = "", got: str = "", fix: str = "") -> None:
+        self.what, self.expected, self.got, self.fix = what, expected, got, fix
+        rows = [("expected", expected), ("got", got), ("fix", fix)]
+        super().__init__("\n".join([what, *(f"  {word:<9} {text}" for word, text in rows if text)]))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.expected, self.got, self.fix)
+
+
+def _rebuild(cls: type[HarnessError], what: str, expected: str, got: str, fix: str) -> HarnessError:
+    return cls(what, expected=expected, got=got, fix=fix)
+
+
+class ProblemError(HarnessError, ValueError):
+    """A product that is not defined: shapes, dtype, semiring, scalars or arrays do not fit."""
+
+
+class PlanError(HarnessError, ValueError):
+    """Block sizes or parameters that a backend cannot run with."""
+
+
+class ExperimentError(HarnessError, ValueError):
+    """An experiment, a preset or a contender that does not exist or contradicts itself."""
+
+
+class BackendUnavailable(HarnessError):
+    """A backend that is unknown, cannot be imported, or misses something on this machine."""
+
+
+class VerificationError(HarnessError):
+    """A computed product that differs from the definition."""
+
+
+class StoreError(HarnessError):
+    """A result file that cannot be read or written."""
+
+
+class Declined(HarnessError):
+    """A contender that is out of scope, or missing on this machine: data for the record, not a failure.
+
+    Parameters
+    ----------
+    status : str
+        ``"declined"`` or ``"missing"``.
+    reason : str
+    """
+
+    def __init__(self, status: str, reason: str) -> None:
+        self.status = status
+        super().__init__(reason)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.status, self.what)

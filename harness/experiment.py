@@ -1,0 +1,192 @@
+"""What an experiment is, as data: a question, cases by preset, and figures. Runs nothing, draws nothing.
+
+A *case* is one thing to do and the contenders that do it, measured interleaved; a contender in a case is a *cell*. What
+a contender does is a *task*: by default one product, computed by a backend (`harness.task`). Everything here turns into
+JSON, since cases travel to worker processes and into the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.errors import ExperimentError
+from harness.machine import Machine
+from harness.problem import Problem
+
+PRESETS = ("smoke", "quick", "full")
+GEMM_TASK = "harness.task:gemm"
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long the contenders of one case are sampled.
+
+    Parameters
+    ----------
+    rounds : int
+        Rounds in which each contender is sampled twice, in ABBA order; at least this many.
+    seconds : float
+        Measuring stops after this time, once `rounds` are done or not; at least one round is done.
+    sample_ms : float
+        A sample repeats a short call until it lasts this long.
+    processes : int
+        Fresh processes of each contender, one after the other, each with all these rounds and seconds: what differs
+        from process to process (where memory lies, what else runs) is then in the interval.
+    """
+
+    rounds: int = 5
+    seconds: float = 4.0
+    sample_ms: float = 5.0
+    processes: int = 1
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way to do the task of a case.
+
+    Parameters
+    ----------
+    label : str
+        Its name in figures and in the store; unique within its case.
+    arguments : mapping
+        JSON object handed to the task's factory beside the case's own: for a product ``backend``, ``parameters``.
+    threads : int
+    task : str
+        ``"module:function"`` of the task's factory.
+    """
+
+    label: str
+    arguments: Json = field(default_factory=dict)
+    threads: int = 1
+    task: str = GEMM_TASK
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to do, and who does it.
+
+    Parameters
+    ----------
+    axes : mapping
+        Where the case stands in the experiment, for figures: ``{"n": 512, "mode": "strong"}``.
+    contenders : tuple of Contender
+    arguments : mapping
+        JSON object handed to every contender's task: for a product ``{"problem": ..., "seed": ...}``.
+    reference : str
+        Label of the contender that paired ratios are taken to; the first by default.
+    """
+
+    axes: Json
+    contenders: tuple[Contender, ...]
+    arguments: Json = field(default_factory=dict)
+    reference: str = ""
+
+    def __post_init__(self) -> None:
+        labels = [contender.label for contender in self.contenders]
+        if not labels or len(set(labels)) != len(labels):
+            raise ExperimentError("contenders of a case need labels of their own", got=str(labels))
+        if not self.reference:
+            object.__setattr__(self, "reference", labels[0])
+        if self.reference not in labels:
+            raise ExperimentError("the reference is no contender of its case", expected=str(labels), got=self.reference)
+
+    @property
+    def key(self) -> str:
+        """Content hash of what is done and by whom."""
+        return content_hash(
+            {
+                "axes": self.axes,
+                "arguments": self.arguments,
+                "contenders": [[c.label, c.arguments, c.threads, c.task] for c in self.contenders],
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure to draw from stored results.
+
+    Parameters
+    ----------
+    name : str
+        File name without extension.
+    kind : str
+        A drawing function of `harness.plots`.
+    title : str
+    options : mapping
+        Passed to the drawing function.
+    """
+
+    name: str
+    kind: str
+    title: str
+    options: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question, the cases that answer it, and the figures that show the answer.
+
+    Parameters
+    ----------
+    name : str
+        Also the name of its module in `experiments/`.
+    question : str
+        One sentence, ending in a question mark.
+    cases : callable
+        ``cases(preset, machine)`` returns the list of `Case`; pure.
+    figures : tuple of Figure
+    budget : mapping
+        Preset to `Budget`.
+    order : int
+        Place in the report.
+    """
+
+    name: str
+    question: str
+    cases: Callable[[str, Machine], list[Case]]
+    figures: tuple[Figure, ...]
+    budget: Mapping[str, Budget]
+    order: int = 50
+
+
+def product_case(problem: Problem, contenders: list[Contender], *, seed: int = 1, **axes: Any) -> Case:
+    """Return the case in which `contenders` compute `problem`, with its sizes, dtype and semiring among the axes."""
+    own = {
+        "m": problem.m,
+        "n": problem.n,
+        "k": problem.k,
+        "dtype": problem.dtype.name,
+        "semiring": problem.semiring.name,
+    }
+    return Case({**own, **axes}, tuple(contenders), {"problem": problem.to_json(), "seed": seed})
+
+
+def backend_contender(backend: str, *, label: str = "", threads: int = 1, **parameters: int | str) -> Contender:
+    """Return the contender that computes with `backend`, its plan overridden by `parameters`."""
+    return Contender(label or backend, {"backend": backend, "parameters": parameters}, threads)
+
+
+def content_hash(record: Any) -> str:
+    """Return 16 hexadecimal digits that name a JSON value by its content."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True, default=dict).encode()).hexdigest()[:16]
+
+
+def load_all() -> dict[str, Experiment]:
+    """Return every experiment of `experiments/`, by name, in the order of the report."""
+    import experiments
+
+    found = [
+        importlib.import_module(info.name).EXPERIMENT
+        for info in pkgutil.iter_modules(experiments.__path__, "experiments.")
+        if not info.name.rpartition(".")[2].startswith("_")
+    ]
+    return {experiment.name: experiment for experiment in sorted(found, key=lambda e: e.order)}

@@ -1,0 +1,77 @@
+"""The interface a backend implements. A subclass of Backend in a module of its own is all it takes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+
+
+class Execution(Protocol):
+    """A product that is ready to be computed, any number of times. Made by `Backend.prepare`."""
+
+    def run(self) -> None:
+        """Compute once. Timed: everything that depends on the values of A, B and C (packing too), and nothing else."""
+
+    def wait(self) -> None:
+        """Return when the result is complete. Timed with `run`; nothing to do on a CPU."""
+
+    def result(self) -> np.ndarray:
+        """Return D as an (m, n) host array. Not timed."""
+        ...
+
+
+class Backend(ABC):
+    """One way to compute ``D := alpha (x) A (x) B  (+)  beta (x) C`` over a semiring.
+
+    A subclass states what it is by four class attributes, and what it does by `plan` and `prepare`. It must compute any
+    size, m != n != k, any strides and zero sizes, or say in `declines` what it does not. It must not read
+    `operands.out` before writing it, nor change any other operand. A failure is an exception: it becomes a FAILED cell.
+
+    Attributes
+    ----------
+    name : str
+        ``"cpu-packed"``: unique and stable, the key in stored results.
+    step : int
+        Rung on its ladder: naive lowest, vendor library highest.
+    idea : str
+        One sentence: what this rung adds to the one below.
+    source : str
+        Paper and section, or course, that the method comes from.
+    """
+
+    name: ClassVar[str]
+    step: ClassVar[int]
+    idea: ClassVar[str]
+    source: ClassVar[str]
+
+    def missing(self) -> str | None:
+        """Return why this machine cannot run it ("no CUDA device"), or None."""
+        return None
+
+    def declines(self, problem: Problem) -> str | None:
+        """Return why `problem` is out of scope, or None."""
+        return None
+
+    @abstractmethod
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Choose block sizes and options for `machine.threads` threads. Pure: touches no operand, compiles nothing.
+
+        Every option that a user may vary stands in the plan with its default.
+        """
+
+    @abstractmethod
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        """Do everything that must not be timed: compile, warm, allocate, upload.
+
+        Raises
+        ------
+        PlanError
+            If an option of the plan has no legal value.
+        """

@@ -1,0 +1,133 @@
+"""What this machine is: processor, caches, memory, versions. The fingerprint that is stored with each result."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = "numpy numba llvmlite threadpoolctl scipy cupy mkl blis tropical-gemm".split()
+_SIMD = "sse4_2 avx avx2 fma avx512f avx512bw avx512vl avx512_bf16 amx_tile neon asimd sve".split()
+_CPUINFO = Path("/proc/cpuinfo")
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A processor and what runs on it.
+
+    Parameters
+    ----------
+    cpu : str
+        Model name.
+    cores : int
+        Logical processors that this process may use.
+    threads : int
+        How many of them a product may use now.
+    l1d, l2, l3 : int
+        Bytes of data cache that one core sees; 0: not known.
+    simd : tuple of str
+        Vector extensions, as the kernel spells them.
+    memory : int
+        Bytes of main memory.
+    system, python : str
+    packages : dict
+        Version of each installed package that matters here.
+    """
+
+    cpu: str
+    cores: int
+    threads: int
+    l1d: int
+    l2: int
+    l3: int
+    simd: tuple[str, ...] = ()
+    memory: int = 0
+    system: str = ""
+    python: str = ""
+    packages: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def slug(self) -> str:
+        """A name for folders: ``"amd-epyc-2-cores"``."""
+        return re.sub(r"[^a-z0-9]+", "-", f"{self.cpu} {self.cores} cores".lower()).strip("-")
+
+    @property
+    def key(self) -> str:
+        """A short hash of all that makes results comparable; the number of threads is not part of it."""
+        record = {name: value for name, value in self.to_json().items() if name != "threads"}
+        return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
+
+    def with_threads(self, threads: int) -> Machine:
+        """Return this machine, limited to `threads` threads."""
+        return dataclasses.replace(self, threads=threads)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a JSON object."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, record: dict[str, Any]) -> Machine:
+        """Return the Machine that `to_json` described; fields of a newer version are left out."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        fields = {name: value for name, value in record.items() if name in known}
+        return cls(**{**fields, "simd": tuple(fields.get("simd", ()))})
+
+
+@functools.cache
+def detect() -> Machine:
+    """Read what this machine is, once per process."""
+    info = _CPUINFO.read_text(errors="replace") if _CPUINFO.exists() else ""
+    flags = set(_first_field(info, "flags", "Features").split())
+    caches = _cache_sizes()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Machine(
+        cpu=_first_field(info, "model name", "Hardware") or platform.processor() or platform.machine(),
+        cores=cores,
+        threads=cores,
+        l1d=caches.get(1, 0),
+        l2=caches.get(2, 0),
+        l3=caches.get(3, 0),
+        simd=tuple(name for name in _SIMD if name in flags),
+        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        system=f"{platform.system()} {platform.machine()}",
+        python=platform.python_version(),
+        packages=_versions(),
+    )
+
+
+def _first_field(text: str, *names: str) -> str:
+    for name in names:
+        match = re.search(rf"^{name}\s*:\s*(.+)$", text, re.MULTILINE)
+        if match:
+            return match.group(1).strip()
+    return ""
+
+
+def _cache_sizes() -> dict[int, int]:
+    """Return bytes by level of the caches that hold data."""
+    sizes = {}
+    for index in sorted(_CACHES.glob("index*")):
+        if (index / "type").read_text().strip() in ("Data", "Unified"):
+            level, size = int((index / "level").read_text()), (index / "size").read_text().strip()
+            unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+            sizes[level] = int(size[:-1]) * unit[size[-1]] if size[-1] in unit else int(size)
+    return sizes
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions

@@ -1,0 +1,95 @@
+"""Seeded operands of a stated distribution for a Problem, and a poisoned output.
+
+Values are never zeros, ones or small integers throughout: those change the speed of hardware and hide unwritten output.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.problem import Problem
+
+CACHE_LINE = 64  # bytes, on every x86-64 and nearly every AArch64 processor
+
+DISTRIBUTION = "floats standard normal; integers uniform over a quarter of the range; bool: half of the result is true"
+
+
+@dataclass
+class Operands:
+    """The arrays of one product.
+
+    Parameters
+    ----------
+    a : (m, k) array
+    b : (k, n) array
+    c : (m, n) array or None
+        The operand C; never written.
+    out : (m, n) array
+        Where the result goes. May hold anything, NaN too, and is not read before it is written.
+    """
+
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray | None
+    out: np.ndarray
+
+    @classmethod
+    def generate(cls, problem: Problem, seed: int) -> Operands:
+        """Draw A, B and C for `problem` from `seed`, laid out as it says, with a poisoned output.
+
+        Each begins on a cache line: where malloc happens to put them made a difference of 20 % from process to process.
+        """
+        rng = np.random.default_rng(seed)
+        shapes = ((problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n))
+        a, b, c = (_draw(rng, shape, problem) for shape in shapes)
+        orders = problem.layout + problem.layout[2]
+        a, b, c, out = (_lay_out(x, order) for x, order in zip((a, b, c, c), orders, strict=True))
+        operands = cls(a, b, c if problem.accumulate else None, out)
+        poison(operands.out)
+        return operands
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Return an uninitialised C-ordered array that begins on a cache line."""
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + CACHE_LINE, np.uint8)
+    begin = -raw.ctypes.data % CACHE_LINE
+    return raw[begin : begin + size].view(dtype).reshape(shape)
+
+
+def poison(out: np.ndarray) -> None:
+    """Fill `out` with values that a correct product would not leave: NaN, or an alternating pattern."""
+    if out.dtype.kind == "f":
+        out[...] = np.nan
+        return
+    pattern = np.arange(out.size, dtype=np.uint64).reshape(out.shape)
+    out[...] = pattern % 2 == 0 if out.dtype.kind == "b" else (pattern % 97 + 17).astype(out.dtype)
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, int], problem: Problem) -> np.ndarray:
+    dtype: np.dtype[Any] = problem.dtype
+    if dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    if dtype.kind == "b":
+        density = 0.5
+        if problem.semiring.add.name == "lor":  # 1 - (1 - density^2)^k = 1/2
+            density = (1 - 0.5 ** (1 / max(problem.k, 1))) ** 0.5
+        return np.asarray(rng.random(shape) < density)
+    info = np.iinfo(dtype)
+    return rng.integers(info.min // 4, info.max // 4, shape, dtype=dtype, endpoint=True)
+
+
+def _lay_out(x: np.ndarray, order: str) -> np.ndarray:
+    rows, columns = x.shape
+    if order == "A":
+        view = aligned_empty((2 * rows, 2 * columns), x.dtype)[::2, ::-2]
+    elif order == "F":
+        view = aligned_empty((columns, rows), x.dtype).T
+    else:
+        view = aligned_empty((rows, columns), x.dtype)
+    view[...] = x
+    return view

@@ -1,0 +1,270 @@
+"""Figures of any experiment: horizontal bars and dots with a table beside them, lines, and a heat map."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, ScalarFormatter
+
+from harness import derived
+from harness.experiment import Json
+from harness.plot_style import GREY, INK, Looks, Sheet, table, table_width
+from harness.statistics import Interval
+from harness.store import Cell
+
+ROW_INCHES, HEAD_INCHES = 0.36, 0.95
+MOST_TICKS = 7
+ROWS_WIDTH = 6.3  # inches for chart and table together, names of contenders aside
+
+
+def bars(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw a bar per contender, from zero, and a table beside it."""
+    _rows(sheet, cells, {"value": "rate", **options}, _bar)
+
+
+def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw a dot with its interval per contender, the smallest on top, over a logarithmic axis; a table beside it."""
+    _rows(sheet, cells, {"value": "time_ratio", "sort": True, **options}, _dot)
+
+
+def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw a line per contender against a numeric axis, a panel for each value of another; ragged sizes are hollow."""
+    x_name, value = options.get("x", "n"), options.get("value", "rate")
+    shown = [cell for cell in cells if not derived.is_roof(cell)]
+    groups = derived.group(shown, lambda cell: derived.axis(cell, options.get("panels", "problem")))
+    looks = Looks(shown)
+    panels = sheet.panels(len(groups), 1, height=0.4 + 2.9 * len(groups), sharex=True)
+    for panel, (title, own) in zip(panels, groups.items(), strict=True):
+        for name, series in derived.group(own, looks.name).items():
+            done = sorted((cell for cell in series if cell.is_ok), key=lambda cell: derived.axis(cell, x_name))
+            points = [
+                Point(derived.axis(c, x_name), _estimate(value, c, shown), derived.axis(c, options.get("marker", "")))
+                for c in done
+            ]
+            look = looks.of(name)
+            sheet.add_to_legend(name, **look)
+            if points:
+                _series(panel, points, look, is_marked="marker" in options)
+        panel.set_title(str(title))
+        panel.set_ylabel(_value_label(value, own))
+        panel.set_xscale("log", base=2)
+        panel.set_yscale(options.get("y_scale", "linear"))
+        if options.get("y_scale", "linear") == "linear":
+            panel.set_ylim(bottom=0)
+        plain_ticks(panel, sorted({derived.axis(cell, x_name) for cell in own}))
+    panels[-1].set_xlabel(options.get("x_label", f"{x_name}, elements (logarithmic)"))
+    if "marker" in options:
+        sheet.add_to_legend("size fits no tile", color=INK, marker="o", markerfacecolor="white", linestyle="")
+
+
+def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw a table of coloured fields, rows by columns of two axes: a rate, or a ratio to the reference."""
+    value = options.get("value", "speed_up")
+    shown = [cell for cell in cells if not derived.is_roof(cell)]
+    of_row, of_column = (_labeller(options.get(name, name)) for name in ("rows", "columns"))
+    rows, columns = list(dict.fromkeys(map(of_row, shown))), list(dict.fromkeys(map(of_column, shown)))
+    numbers, words = np.full((len(rows), len(columns)), np.nan), np.full((len(rows), len(columns)), "", dtype=object)
+    for cell in shown:
+        place = rows.index(of_row(cell)), columns.index(of_column(cell))
+        numbers[place] = _estimate(value, cell, shown).estimate if cell.is_ok else np.nan
+        words[place] = short(numbers[place]) if np.isfinite(numbers[place]) else cell.status
+    (panel,) = sheet.panels(height=1.3 + 0.42 * len(rows))
+    is_ratio = value != "rate"
+    shades = np.log2(numbers) if is_ratio else numbers
+    most = max(float(np.nanmax(np.abs(shades))), 1e-9) if np.isfinite(shades).any() else 1.0
+    image = panel.imshow(
+        shades, cmap="PuOr_r" if is_ratio else "cividis", vmin=-most if is_ratio else 0, vmax=most, aspect="auto"
+    )
+    for (row, column), word in np.ndenumerate(words):
+        shade = abs(shades[row, column]) / most if np.isfinite(shades[row, column]) else 0.0
+        is_dark = shade > 0.7 if is_ratio else shade < 0.5 and np.isfinite(shades[row, column])
+        panel.text(column, row, word, ha="center", va="center", size=9.5, color="white" if is_dark else INK)
+    slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if len(columns) > 4 else {}
+    panel.set_xticks(range(len(columns)), [str(column) for column in columns], **slant)
+    panel.set_yticks(range(len(rows)), [str(row) for row in rows])
+    panel.set_xlabel(options.get("x_label", str(options.get("columns", "columns"))))
+    panel.grid(visible=False)
+    bar = sheet.canvas.colorbar(image, ax=panel, pad=0.02)
+    bar.set_label(_value_label(value, shown) + (", log scale" if is_ratio else ""), size=9.5)
+    if is_ratio:
+        bar.locator = MaxNLocator(integer=True, nbins=6)
+        bar.formatter = FuncFormatter(lambda power, _: f"{2.0**power:.3g}")
+        bar.update_ticks()
+
+
+def short(number: float, digits: int = 3) -> str:
+    """Return `number` with so many significant digits, never in scientific notation: "0.0123", "1.23", "1234"."""
+    if number == 0 or not np.isfinite(number):
+        return "0" if number == 0 else "-"
+    number = float(f"{number:.{digits}g}") if abs(number) < 10**digits else number
+    return f"{number:.{max(digits - 1 - int(np.floor(np.log10(abs(number)))), 0)}f}"
+
+
+def plain_ticks(panel: Axes, values: Sequence[float]) -> None:
+    """Label a logarithmic x axis at those of `values` that stand far enough apart, in plain numbers."""
+    kept: list[float] = []
+    powers = [value for value in values if math.log2(value).is_integer()]
+    for value in powers if len(powers) > 3 else values:
+        if not kept or value >= kept[-1] * 1.4:
+            kept.append(value)
+    panel.xaxis.set_major_locator(FixedLocator(kept))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.xaxis.set_major_formatter(ScalarFormatter())
+
+
+class Point(NamedTuple):
+    """A point of a series: where, how much, and of which kind."""
+
+    x: float
+    y: Interval
+    kind: Any
+
+
+def _series(panel: Axes, points: list[Point], look: dict[str, Any], *, is_marked: bool) -> None:
+    """Draw a line with intervals; where sizes have kinds, the line and filled markers are those that fit tiles."""
+    regular = [point for point in points if not is_marked or point.kind in derived.REGULAR_KINDS]
+    ragged = [point for point in points if point not in regular]
+    error = error_bars([point.y for point in points])
+    heights = [point.y.estimate for point in points]
+    panel.errorbar([point.x for point in points], heights, yerr=error, fmt="none", ecolor=look["color"], elinewidth=1.2)
+    for some, changed in ((regular, {}), (ragged, {"linestyle": "", "markerfacecolor": "white"})):
+        marker = {**look, "markersize": 5.5, "zorder": 3, **changed}
+        panel.plot([point.x for point in some], [point.y.estimate for point in some], **marker)
+
+
+def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., None]) -> None:
+    """Draw a row per contender in a panel for each value of an axis, one below the other."""
+    shown = [cell for cell in cells if not derived.is_roof(cell)]
+    value, looks = options["value"], Looks(shown)
+    groups = derived.group(shown, lambda cell: derived.axis(cell, options.get("panels", "problem")))
+    if options.get("sort"):
+        groups = {title: sorted(own, key=lambda cell: _rank(value, cell, shown)) for title, own in groups.items()}
+    tables = [table_of_rows(own, cells, options) for own in groups.values()]
+    width = max(table_width(heads, rows) for heads, rows in tables)
+    counts = [len(own) + HEAD_INCHES / ROW_INCHES for own in groups.values()]
+    ratios = {"width_ratios": [ROWS_WIDTH - width, width], "height_ratios": counts}
+    panels = sheet.panels(len(groups), 2, height=ROW_INCHES * sum(counts) + 0.3, **ratios)
+    for own, (heads, rows), chart, beside in zip(groups.values(), tables, panels[::2], panels[1::2], strict=True):
+        for y, cell in enumerate(own):
+            if cell.is_ok:
+                draw(chart, y, _estimate(value, cell, shown), looks.of(cell.contender)["color"])
+            else:
+                place: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}
+                chart.annotate(cell.status, (0, y), (6, 0), va="center", color=GREY, style="italic", **place)
+        chart.set_yticks(range(len(own)), [cell.contender for cell in own])
+        for panel in (chart, beside):
+            panel.set_ylim(len(own) - 0.4, -0.6)
+        _finish_rows(chart, value, own, cells)
+        table(beside, heads, rows)
+
+
+def _rank(value: str, cell: Cell, cells: list[Cell]) -> float:
+    """Return by what a row is sorted; a cell without a value comes last."""
+    estimate = _estimate(value, cell, cells).estimate if cell.is_ok else np.inf
+    return estimate if np.isfinite(estimate) else np.inf
+
+
+def _finish_rows(chart: Axes, value: str, own: list[Cell], cells: list[Cell]) -> None:
+    """Set axes and titles of one panel of rows, with the measured peak if rates are shown."""
+    threads = derived.common(own, "threads")
+    chart.set_title(derived.describe(own))
+    chart.set_xlabel(_value_label(value, own) + (f", {derived.plural(threads, 'thread')}" if threads else ""))
+    chart.grid(visible=False, axis="y")
+    chart.tick_params(axis="y", length=0)
+    if value == "rate":
+        peak = next((found for cell in own if (found := derived.peak_of(cell, cells))), None)
+        if peak is not None:
+            chart.axvline(derived.roof_rate(peak), color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+            place: dict[str, Any] = {"xycoords": chart.get_xaxis_transform(), "textcoords": "offset points"}
+            place |= {"ha": "right", "va": "top", "rotation": 90, "size": 9}
+            chart.annotate("measured peak", (derived.roof_rate(peak), 1), (-4, -2), **place)
+        chart.set_xlim(left=0)
+    elif any(cell.is_ok for cell in own):
+        chart.set_xscale("log", base=2)
+        chart.axvline(1, color=INK, linewidth=1.2)
+        low, high = chart.get_xlim()
+        chart.set_xlim(min(low, 0.8), max(high, 2.5))
+        powers = range(math.ceil(math.log2(chart.get_xlim()[0])), math.floor(math.log2(chart.get_xlim()[1])) + 1)
+        step = -(-len(powers) // MOST_TICKS)
+        chart.xaxis.set_major_locator(FixedLocator([2.0**power for power in powers if power % step == 0]))
+        chart.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+
+
+def _bar(chart: Axes, y: int, at: Interval, hue: str) -> None:
+    chart.barh(y, at.estimate, height=0.66, color=hue)
+    chart.errorbar(at.estimate, y, xerr=error_bars([at]), fmt="none", ecolor=INK, elinewidth=1.2, capsize=2.5)
+
+
+def _dot(chart: Axes, y: int, at: Interval, hue: str) -> None:
+    chart.plot([1, at.estimate], [y, y], color=hue, linewidth=1.2, alpha=0.45)
+    chart.errorbar(at.estimate, y, xerr=error_bars([at]), fmt="o", color=hue, ecolor=INK, elinewidth=1.2, capsize=2.5)
+
+
+def table_of_rows(own: list[Cell], cells: list[Cell], options: Json) -> tuple[list[str], list[list[str]]]:
+    """Return heads and rows of the table beside a panel: the rate, percent of peak, and ratios."""
+    with_steps = options.get("labels") == "ladder"
+    columns = {derived.unit(own): [short(cell.rate) for cell in own]}
+    if all(entry == "-" for entries in columns.values() for entry in entries):
+        columns = {"ms": [short(cell.median_ns / 1e6) for cell in own]}
+    percents = [derived.percent_of_peak(cell, cells) for cell in own]
+    if any(percent is not None for percent in percents):
+        columns["of peak"] = ["-" if percent is None else f"{short(percent, 2)} %" for percent in percents]
+    if with_steps:
+        columns["over step below"] = [
+            _ratio(cell, step) for cell, step in zip(own, derived.steps_below(own), strict=True)
+        ]
+        columns[f"over {own[0].reference.removeprefix('cpu-')}"] = [
+            _ratio(cell, derived.reference_of(cell, own)) for cell in own
+        ]
+    else:
+        value = options["value"] if options["value"] in ("time_ratio", "speed_up") else "speed_up"
+        head = "time ratio [95 %]" if value == "time_ratio" else "speed ratio [95 %]"
+        columns[head] = [_with_interval(_estimate(value, cell, own)) if cell.is_ok else "-" for cell in own]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def _ratio(cell: Cell, reference: Cell | None) -> str:
+    if reference is None or not cell.is_ok:
+        return "" if cell.is_ok else "-"
+    return "1" if cell is reference else short(derived.speed_up(cell, reference).estimate)
+
+
+def _with_interval(at: Interval) -> str:
+    if at.low == at.high:
+        return short(at.estimate) if np.isfinite(at.estimate) else "-"
+    return f"{short(at.estimate)} [{short(at.low)}, {short(at.high)}]"
+
+
+def _estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
+    """Return one of the values that a figure can show, with its interval."""
+    if value == "rate":
+        return derived.rate_interval(cell)
+    if value == "time":
+        return Interval(*(bound / 1e6 for bound in derived.time_interval(cell)))
+    reference = derived.reference_of(cell, cells)
+    if reference is None:
+        return Interval(np.nan, np.nan, np.nan)
+    return (derived.time_ratio if value == "time_ratio" else derived.speed_up)(cell, reference)
+
+
+def _value_label(value: str, cells: list[Cell]) -> str:
+    reference = next((cell.reference for cell in cells), "the reference")
+    return {
+        "rate": derived.unit(cells) + (" (2 operations a pair)" if derived.unit(cells) == "Gop/s" else ""),
+        "time": "ms a call",
+        "time_ratio": f"time relative to {reference}, log scale",
+        "speed_up": f"speed relative to {reference}",
+    }[value]
+
+
+def _labeller(name: str) -> Callable[[Cell], Any]:
+    return lambda cell: cell.contender if name == "contender" else derived.axis(cell, name)
+
+
+def error_bars(intervals: list[Interval]) -> list[list[float]]:
+    """Return how far the ends of each interval are below and above its estimate, as matplotlib's error bars want it."""
+    return [[i.estimate - i.low for i in intervals], [i.high - i.estimate for i in intervals]]

@@ -1,0 +1,252 @@
+"""The public call: validates once at the edge, chooses a backend, computes every product of a batch."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from harness import machine, registry, threads, tuning
+from harness.errors import BackendUnavailable, ProblemError
+from harness.interface import Backend
+from harness.operands import Operands
+from harness.problem import Problem
+from harness.semiring import Scalar, Semiring, as_semiring
+
+
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    semiring: str | Semiring = "plus_times",
+    alpha: Scalar = None,
+    beta: Scalar = None,
+    out: np.ndarray | None = None,
+    backend: str = "auto",
+    threads: int | None = None,
+) -> np.ndarray:
+    """Compute ``D = (alpha (x) A (x) B) (+) (beta (x) C)`` over a semiring.
+
+    Parameters
+    ----------
+    a : (..., m, k) array
+        Any strides: transposed, sliced, negative, Fortran order, read-only, zero-sized.
+    b : (..., k, n) array
+        Likewise. Leading dimensions of a, b and c broadcast as in `numpy.matmul`.
+    c : (..., m, n) array, optional
+        Without it the result is ``alpha (x) A (x) B``.
+    semiring : str or Semiring
+        ``"plus_times"``, ``"min_plus"``, ... or an object of your own.
+    alpha, beta : scalar, optional
+        None: the semiring's one. A beta that is the semiring's zero means that c is not read.
+    out : (..., m, n) array, optional
+        Where the result goes; may be c, or overlap any operand. Its dtype must be the result's.
+    backend : str
+        A name from ``python -m harness list``, or ``"auto"``.
+    threads : int, optional
+        For this call; None leaves the settings of BLAS and Numba alone.
+
+    Returns
+    -------
+    (..., m, n) array
+        `out` if given, else a new C-ordered array; its dtype is ``numpy.result_type`` of a, b and c.
+
+    Raises
+    ------
+    ProblemError
+        If shapes, dtypes, scalars or arrays do not fit, before any work.
+    BackendUnavailable
+        If the backend is unknown, misses something here, or declines the problem.
+
+    Notes
+    -----
+    The rules on NaN, infinities and integer overflow are in docs/semirings.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> distances = np.array([[0.0, 1.0], [np.inf, 0.0]])
+    >>> gemm(distances, distances, semiring="min_plus")
+    array([[ 0.,  1.],
+           [inf,  0.]])
+    """
+    semiring = as_semiring(semiring)
+    _check_threads(threads)
+    arrays = {"a": _as_array("a", a), "b": _as_array("b", b)}
+    if c is not None:
+        arrays["c"] = _as_array("c", c)
+    dtype = np.result_type(*(x.dtype for x in arrays.values())).newbyteorder("=")
+    batch, (m, n, k) = _shapes(arrays)
+    problem = Problem(m, n, k, semiring, dtype, alpha, beta, c is not None)
+    _check_out(out, (*batch, m, n), dtype)
+    layout = _order(arrays["a"]) + _order(arrays["b"]) + ("C" if out is None else _order(out))
+    problem = dataclasses.replace(problem, layout=layout)
+    chosen = _choose(problem, backend)
+    operands = {name: _convert(x, dtype, batch) for name, x in arrays.items()}
+    result = np.empty((*batch, m, n), dtype) if out is None else out
+    overlaps = any(np.may_share_memory(result, x) for x in operands.values())
+    target = np.empty((*batch, m, n), dtype) if overlaps else result
+    _compute(problem, chosen, operands, target, batch, threads)
+    if target is not result:
+        result[...] = target
+    return result
+
+
+def _check_threads(count: int | None) -> None:
+    if count is not None:
+        threads.check(count)
+
+
+def _limit(count: int | None) -> contextlib.AbstractContextManager[Any]:
+    return contextlib.nullcontext() if count is None else threads.limit(count)
+
+
+def _compute(
+    problem: Problem,
+    backend: Backend,
+    operands: dict[str, np.ndarray],
+    out: np.ndarray,
+    batch: tuple[int, ...],
+    count: int | None,
+) -> None:
+    """Run `backend` once for each product of the batch, with `count` threads."""
+    here = machine.detect()
+    plan = backend.plan(problem, here if count is None else here.with_threads(count))
+    limited: contextlib.AbstractContextManager[Any] | None = None
+    with contextlib.ExitStack() as stack:
+        for index in np.ndindex(batch):
+            a, b = operands["a"][index], operands["b"][index]
+            c = operands["c"][index] if problem.accumulate else None
+            execution = backend.prepare(plan, Operands(a, b, c, out[index]))
+            if limited is None:  # only now: preparing may have loaded the library whose threads are meant
+                limited = _limit(count)
+                stack.enter_context(limited)
+            execution.run()
+            execution.wait()
+            produced = execution.result()
+            if not np.may_share_memory(produced, out[index]):
+                out[index] = produced
+
+
+def _choose(problem: Problem, name: str) -> Backend:
+    if name == "auto":
+        return _choose_automatically(problem)
+    backend = registry.find(name)
+    reason = backend.declines(problem)
+    if reason:
+        raise BackendUnavailable(
+            f"backend {name!r} declines this product",
+            got=f"{problem}: {reason}",
+            fix="backend='auto', or another from `python -m harness list`",
+        )
+    return backend
+
+
+def _choose_automatically(problem: Problem) -> Backend:
+    first = tuning.AUTO_FIRST.get((problem.semiring.name, problem.dtype.kind), tuning.AUTO_OTHERWISE)
+    candidates = list(registry.able(problem))
+    for backend in candidates:
+        if backend.name == first:
+            return backend
+    if not candidates:
+        raise BackendUnavailable(f"no backend here computes {problem}")
+    return candidates[0]
+
+
+def _as_array(name: str, x: Any) -> np.ndarray:
+    """Return `x` as a matrix or a stack of matrices of numbers."""
+    if hasattr(x, "__cuda_array_interface__"):
+        raise ProblemError(
+            f"gemm: {name} lies on a GPU",
+            expected="a host array",
+            got=type(x).__name__,
+            fix=f"{name}.get(), or a backend of the gpu family once one is installed",
+        )
+    if isinstance(x, np.ma.MaskedArray):
+        raise ProblemError(
+            f"gemm: {name} is a masked array",
+            expected="an array whose every element counts",
+            got=type(x).__name__,
+            fix=f"{name}.filled(value): the semiring's zero makes an element absent",
+        )
+    try:
+        array = np.asarray(x)
+    except ValueError as error:
+        raise ProblemError(f"gemm: {name} is no array", got=str(error)) from None
+    if array.dtype.kind not in "biuf":
+        raise ProblemError(
+            f"gemm: {name} does not hold real numbers or bools",
+            expected="a float, integer or bool array",
+            got=f"{type(x).__name__} of dtype {array.dtype}",
+            fix=f"{name}.toarray() if it is sparse, else {name}.astype(float)",
+        )
+    if array.ndim < 2:
+        raise ProblemError(
+            f"gemm: {name} is not a matrix",
+            expected="two dimensions or more",
+            got=f"shape {array.shape}",
+            fix=f"{name}[None, :] for a row, {name}[:, None] for a column",
+        )
+    return array
+
+
+def _shapes(arrays: dict[str, np.ndarray]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
+    """Return the batch shape, and m, n, k."""
+    a, b, c = arrays["a"], arrays["b"], arrays.get("c")
+    (m, k), (k_of_b, n) = a.shape[-2:], b.shape[-2:]
+    if k != k_of_b:
+        raise ProblemError(
+            "gemm: the inner sizes of a and b differ",
+            expected="a (..., m, k) and b (..., k, n)",
+            got=f"a {a.shape} and b {b.shape}",
+            fix=f"b.T has shape {b.T.shape}" if b.ndim == 2 and b.shape[1] == k else "",
+        )
+    if c is not None and c.shape[-2:] != (m, n):
+        raise ProblemError(
+            "gemm: c does not have the shape of the product", expected=f"(..., {m}, {n})", got=f"{c.shape}"
+        )
+    try:
+        batch = np.broadcast_shapes(*(x.shape[:-2] for x in arrays.values()))
+    except ValueError:
+        raise ProblemError(
+            "gemm: the leading dimensions do not broadcast",
+            expected="equal leading dimensions, or 1",
+            got=", ".join(f"{name} {x.shape}" for name, x in arrays.items()),
+        ) from None
+    return batch, (m, n, k)
+
+
+def _order(x: np.ndarray) -> str:
+    """Return the memory order of the matrices in `x`, a letter of `Problem.layout`."""
+    (rows, columns), (row, column), size = x.shape[-2:], x.strides[-2:], x.itemsize
+    if column == size and row == columns * size:
+        return "C"
+    return "F" if row == size and column == rows * size else "A"
+
+
+def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if out is None:
+        return
+    got = f"{type(out).__name__}"
+    if isinstance(out, np.ndarray):
+        got = f"shape {out.shape}, {out.dtype}, {'writable' if out.flags.writeable else 'read-only'}"
+        repeats = out.size > 0 and any(s == 0 and n > 1 for s, n in zip(out.strides, out.shape, strict=True))
+        if out.shape == shape and out.dtype == dtype and out.flags.writeable and not repeats:
+            return
+        got += ", elements that share memory" if repeats else ""
+    raise ProblemError(
+        "gemm: out cannot take the result",
+        expected=f"a writable array of shape {shape} and dtype {dtype.name}",
+        got=got,
+        fix=f"out=numpy.empty({shape}, {dtype.name!r})",
+    )
+
+
+def _convert(x: np.ndarray, dtype: np.dtype[Any], batch: tuple[int, ...]) -> np.ndarray:
+    """Return `x` with the product's dtype, native, aligned, and broadcast to the batch; a copy only if it must be."""
+    if x.dtype != dtype or not x.flags.aligned:
+        x = x.astype(dtype, order="K")
+    return np.broadcast_to(x, (*batch, *x.shape[-2:]))

@@ -1,0 +1,271 @@
+"""The definition of the product, obviously right: the only oracle. Slow, and independent of every kernel.
+
+    D[i, j] = (+)_p  (alpha (x) A[i, p]) (x) B[p, j]   (+)   beta (x) C[i, j]
+
+NumPy array operations, one step of p at a time. Operations and identities are looked up by *name* in tables of this
+file: an oracle that shares an identity or an operation with the kernels agrees with their mistakes. Only a user's own
+operation is taken from the semiring, since there its function is the definition; it is applied element by element.
+
+* Sums and products of floats are kept in a wider type and rounded once.
+* NaN: a term with a NaN factor is NaN, unless (x) does not look at that factor (pair, first, second). min and max drop
+  a NaN term; plus, times and logaddexp keep it.
+* Integers: under min and max, plus saturates at the dtype's extremes and the zero absorbs; all else wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.problem import Problem
+from harness.semiring import BINARY_OPS, MONOIDS, Semiring
+
+ArrayFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+# Sums keep more digits than the product's dtype has. Not under logaddexp, whose wide form is too slow: the error that
+# is allowed takes account of that.
+_WIDER = {"float32": np.dtype(np.float64), "float64": np.dtype(np.longdouble)}
+
+_ADDITIONS: dict[str, ArrayFunction] = {
+    "plus": np.add,
+    "min": np.fmin,
+    "max": np.fmax,
+    "times": np.multiply,
+    "lor": np.bitwise_or,
+    "land": np.bitwise_and,
+    "lxor": np.bitwise_xor,
+    "logaddexp": np.logaddexp,
+}
+
+_MULTIPLICATIONS: dict[str, ArrayFunction] = {
+    "plus": np.add,
+    "times": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "pair": lambda x, y: np.ones_like(x + y),
+    "first": lambda x, y: np.broadcast_arrays(x, y)[0],
+    "second": lambda x, y: np.broadcast_arrays(x, y)[1],
+    "absdiff": lambda x, y: np.where(x < y, y - x, x - y),
+    "sqdiff": lambda x, y: (y - x) ** 2,
+    "land": np.bitwise_and,
+    "lor": np.bitwise_or,
+}
+
+_ZEROS = {
+    "plus": 0,
+    "min": "greatest",
+    "max": "least",
+    "times": 1,
+    "lor": 0,
+    "land": 1,
+    "lxor": 0,
+    "logaddexp": "least",
+}
+
+
+class _Algebra(NamedTuple):
+    """Array forms of a semiring's operations.
+
+    Attributes
+    ----------
+    add, multiply : function
+    zero : scalar
+        Identity of `add`.
+    work : dtype
+        In which the product is accumulated.
+    """
+
+    add: ArrayFunction
+    multiply: ArrayFunction
+    zero: Any
+    work: np.dtype[Any]
+
+
+def product(
+    problem: Problem,
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray | None = None,
+    *,
+    rows: np.ndarray | None = None,
+    columns: np.ndarray | None = None,
+) -> np.ndarray:
+    """Compute ``D[rows][:, columns]`` as it is defined.
+
+    Parameters
+    ----------
+    problem : Problem
+    a : (m, k) array of problem.dtype
+    b : (k, n) array of problem.dtype
+    c : (m, n) array of problem.dtype, optional
+        Read only if the problem accumulates.
+    rows, columns : integer arrays, optional
+        Which part of D is wanted; None: all.
+
+    Returns
+    -------
+    (len(rows), len(columns)) array of problem.dtype
+    """
+    a, b, c = _part(a, b, c, rows, columns)
+    add, multiply, zero, work = _algebra(problem.semiring, problem.dtype)
+    with np.errstate(all="ignore"):
+        a, b = a.astype(work, order="F"), b.astype(work, order="C")  # step p reads a column and a row
+        if problem.alpha is not None:
+            a = multiply(np.full_like(a, problem.alpha), a)
+        total = np.full((a.shape[0], b.shape[1]), zero, work)
+        for p in range(problem.k):
+            total = add(total, multiply(a[:, p, None], b[None, p, :]))
+        if problem.accumulate and c is not None:
+            c = c.astype(work)
+            total = add(total, c if problem.beta is None else multiply(np.full_like(c, problem.beta), c))
+        return total.astype(problem.dtype)
+
+
+def magnitude(
+    problem: Problem,
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray | None = None,
+    *,
+    rows: np.ndarray | None = None,
+    columns: np.ndarray | None = None,
+) -> np.ndarray:
+    """Compute what rounding errors of ``D[rows][:, columns]`` are proportional to, for floats under a (+) that rounds.
+
+    Under plus the sum of absolute terms, ``|alpha||A||B| + |beta||C|`` for plus_times; under logaddexp the largest of
+    them; under an operation of the user's own their sum. NaN and infinite operands count as absent.
+
+    Returns
+    -------
+    (len(rows), len(columns)) array of float64
+    """
+    a, b, c = _part(a, b, c, rows, columns)
+    times, add = problem.semiring.multiply.name, problem.semiring.add.name
+    if add == "times" or not is_tabled(problem.semiring):
+        return _sum_of_terms(problem, a, b, c)
+    x, y = _absolute(a), _absolute(b)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if problem.alpha is not None:
+            x = _BOUNDS.get(times, np.add)(_absolute(problem.alpha), x)
+        if add == "logaddexp":
+            row, column = x.max(axis=1, initial=0), y.max(axis=0, initial=0)
+            total = _BOUNDS.get(times, np.add)(row[:, None], column[None, :])
+        elif times == "times":
+            total = x @ y
+        else:
+            total = x.sum(axis=1)[:, None] + y.sum(axis=0)[None, :]
+            if times == "sqdiff":
+                total = (x * x).sum(axis=1)[:, None] + 2 * (x @ y) + (y * y).sum(axis=0)[None, :]
+        if times == "pair":
+            total = total + problem.k
+        if problem.accumulate and c is not None:
+            z = _absolute(c)
+            total = total + (z if problem.beta is None else _BOUNDS.get(times, np.add)(_absolute(problem.beta), z))
+    return np.nan_to_num(total, nan=np.inf, posinf=np.inf)
+
+
+# |x (x) y| is at most the first of these of |x| and |y|, and at most |x| + |y| for every operation that is not here.
+_BOUNDS: dict[str, ArrayFunction] = {"times": np.multiply, "sqdiff": lambda x, y: (x + y) ** 2}
+
+
+def is_tabled(semiring: Semiring) -> bool:
+    """Whether both operations are named ones, which this file defines, and none is a function of the user's own."""
+    add, multiply = semiring.add, semiring.multiply
+    return MONOIDS.get(add.name) is add and BINARY_OPS.get(multiply.name) is multiply
+
+
+def _sum_of_terms(problem: Problem, a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
+    """Return the sum of the absolute values of all terms of each element."""
+    _, multiply, _, work = _algebra(problem.semiring, problem.dtype)
+    a, b = a.astype(work), b.astype(work)
+    with np.errstate(all="ignore"):
+        if problem.alpha is not None:
+            a = multiply(np.full_like(a, problem.alpha), a)
+        total = np.zeros((a.shape[0], b.shape[1]))
+        for p in range(problem.k):
+            total += _absolute(multiply(a[:, p, None], b[None, p, :]))
+        if problem.accumulate and c is not None:
+            c = c.astype(work)
+            total += _absolute(c if problem.beta is None else multiply(np.full_like(c, problem.beta), c))
+    return total
+
+
+def _absolute(x: Any) -> np.ndarray:
+    x = np.abs(np.asarray(x).astype(np.float64))
+    return np.where(np.isfinite(x), x, 0.0)
+
+
+def _part(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray | None, rows: np.ndarray | None, columns: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the rows of A, the columns of B, and the part of C that the wanted part of D depends on."""
+    if rows is not None:
+        a, c = a[rows], c if c is None else c[rows]
+    if columns is not None:
+        b, c = b[:, columns], c if c is None else c[:, columns]
+    return a, b, c
+
+
+# ------------------------------------------------------------------------------------------------- the operations
+
+
+def _algebra(semiring: Semiring, dtype: np.dtype[Any]) -> _Algebra:
+    add, multiply = semiring.add, semiring.multiply
+    known_add, known_multiply = MONOIDS.get(add.name) is add, BINARY_OPS.get(multiply.name) is multiply
+    zero = _zero(add.name, dtype) if known_add else semiring.zero(dtype)
+    work: Any = dtype
+    if known_add and known_multiply and dtype.kind == "f" and not add.is_selective:
+        work = np.dtype(np.float64) if add.name == "logaddexp" else _WIDER[dtype.name]
+    if not known_multiply:
+        times = _elementwise(multiply.function, dtype)
+    elif multiply.name == "plus" and add.is_selective and dtype.kind in "iu":
+        times = _saturating_plus(zero, dtype)
+    else:
+        times = _MULTIPLICATIONS[multiply.name]
+    return _Algebra(_ADDITIONS[add.name] if known_add else _elementwise(add.function, dtype), times, zero, work)
+
+
+def _zero(name: str, dtype: np.dtype[Any]) -> Any:
+    """Return the identity of the addition called `name`."""
+    value = _ZEROS[name]
+    if not isinstance(value, str):
+        return np.array(value).astype(dtype)[()]
+    if dtype.kind == "f":
+        return dtype.type("inf" if value == "greatest" else "-inf")
+    bits = 8 * dtype.itemsize
+    span = (0, 2**bits - 1) if dtype.kind == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return dtype.type(span[value == "greatest"])
+
+
+def _saturating_plus(zero: Any, dtype: np.dtype[Any]) -> ArrayFunction:
+    """Return integer plus where `zero` absorbs and a sum that does not fit becomes the extreme it ran past."""
+    least, greatest = _zero("max", dtype), _zero("min", dtype)
+
+    def plus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        if dtype.itemsize < 8:
+            total = np.clip(x.astype(np.int64) + y.astype(np.int64), least, greatest).astype(dtype)
+        elif dtype.kind == "u":
+            total = x + y
+            total = np.where(total < x, greatest, total)  # it wrapped
+        else:
+            total = x + y
+            wrapped = ((x ^ total) & (y ^ total)) < 0  # both operands have the sign that the sum lost
+            total = np.where(wrapped, np.where(x < 0, least, greatest), total)
+        return np.where((x == zero) | (y == zero), zero, total)
+
+    return plus
+
+
+def _elementwise(function: Callable[[Any, Any], Any], dtype: np.dtype[Any]) -> ArrayFunction:
+    """Return a user's scalar `function` over arrays: called once for each element, its result cast to `dtype`."""
+
+    def apply(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        x, y = np.broadcast_arrays(x, y)
+        values = np.empty(x.size, dtype)
+        for index, (left, right) in enumerate(zip(x.ravel(), y.ravel(), strict=True)):
+            values[index] = np.asarray(function(left, right)).astype(dtype)
+        return values.reshape(x.shape)
+
+    return apply

@@ -1,0 +1,147 @@
+"""Discovery of backends: every module of `backends/` and every entry point in the group ``gemm_harness.backends``.
+
+A module that fails to import is listed with its exception; a name that is taken already is refused and listed. No list
+of backends stands anywhere else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import importlib.metadata
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.errors import BackendUnavailable
+from harness.interface import Backend
+from harness.problem import Problem
+
+ENTRY_POINT_GROUP = "gemm_harness.backends"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What discovery found under one name.
+
+    Parameters
+    ----------
+    name : str
+        The backend's name, or where it was looked for if it could not be loaded.
+    origin : str
+        Module, or entry point and distribution.
+    backend : Backend, optional
+        None: it could not be loaded, and `error` says why.
+    error : str, optional
+    """
+
+    name: str
+    origin: str
+    backend: Backend | None = None
+    error: str | None = None
+
+    def unavailable(self) -> str | None:
+        """Return why this backend cannot run on this machine, or None."""
+        return self.error if self.backend is None else self.backend.missing()
+
+
+@functools.cache
+def discover() -> tuple[Entry, ...]:
+    """Find every backend once per process, those of `backends/` first, by family and then by step."""
+    found: dict[str, Entry] = {}
+    failed: list[Entry] = []
+    for origin, load in [*_modules(), *_entry_points()]:
+        try:
+            backends = list(load())
+        except Exception as error:  # noqa: BLE001 a plug-in may raise anything; the listing goes on and says what
+            failed.append(Entry(origin, origin, error=f"import failed: {type(error).__name__}: {error}"))
+            continue
+        for cls in backends:
+            entry = _instantiate(cls, origin, found)
+            if entry.backend is None:
+                failed.append(entry)
+            else:
+                found[entry.name] = entry
+    return (*sorted(found.values(), key=_ladder_order), *failed)
+
+
+def find(name: str) -> Backend:
+    """Return the backend called `name`, ready to run on this machine.
+
+    Raises
+    ------
+    BackendUnavailable
+        If there is none of that name, it could not be loaded, or this machine misses something.
+    """
+    entries = {entry.name: entry for entry in discover()}
+    if name not in entries:
+        close = difflib.get_close_matches(str(name), entries, n=1)
+        raise BackendUnavailable(
+            f"unknown backend {name!r}",
+            expected=", ".join(entry.name for entry in discover() if entry.backend),
+            fix=f"did you mean {close[0]!r}?" if close else "",
+        )
+    entry = entries[name]
+    reason = entry.unavailable()
+    if entry.backend is None or reason:
+        raise BackendUnavailable(f"backend {name!r} cannot run here", got=str(reason))
+    return entry.backend
+
+
+def able(problem: Problem) -> Iterator[Backend]:
+    """Yield the backends that this machine can run and that do not decline `problem`, the highest step first."""
+    available = [entry.backend for entry in discover() if entry.backend and not entry.unavailable()]
+    for backend in sorted(available, key=lambda backend: -backend.step):
+        if backend.declines(problem) is None:
+            yield backend
+
+
+def _ladder_order(entry: Entry) -> tuple[str, int]:
+    assert entry.backend is not None
+    return entry.name.split("-")[0], entry.backend.step
+
+
+def _instantiate(cls: type[Backend], origin: str, found: dict[str, Entry]) -> Entry:
+    """Return an entry for `cls`, or one that says why it is refused."""
+    lacking = [name for name in ("name", "step", "idea", "source") if not hasattr(cls, name)]
+    if lacking:
+        return Entry(origin, origin, error=f"{cls.__name__} lacks the attribute {lacking[0]!r}")
+    if cls.name in found:
+        return Entry(origin, origin, error=f"the name {cls.name!r} is taken by {found[cls.name].origin}: refused")
+    try:
+        return Entry(cls.name, origin, cls())
+    except Exception as error:  # noqa: BLE001 as above
+        return Entry(cls.name, origin, error=f"{type(error).__name__}: {error}")
+
+
+def _modules() -> Iterator[tuple[str, functools.partial[Iterator[type[Backend]]]]]:
+    """Yield each module below `backends` whose name begins with no underscore, with a loader of its backends."""
+    import backends
+
+    for info in pkgutil.walk_packages(backends.__path__, "backends."):
+        if not info.ispkg and not info.name.rpartition(".")[2].startswith("_"):
+            yield info.name, functools.partial(_backends_of_module, info.name)
+
+
+def _entry_points() -> Iterator[tuple[str, functools.partial[Iterator[type[Backend]]]]]:
+    for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
+        yield f"{point.value} (entry point {point.name})", functools.partial(_backends_of_entry_point, point)
+
+
+def _backends_of_module(name: str) -> Iterator[type[Backend]]:
+    module = importlib.import_module(name)
+    for _, cls in inspect.getmembers(module, inspect.isclass):
+        if issubclass(cls, Backend) and cls.__module__ == name and not inspect.isabstract(cls):
+            yield cls
+
+
+def _backends_of_entry_point(point: importlib.metadata.EntryPoint) -> Iterator[type[Backend]]:
+    loaded = point.load()
+    if inspect.ismodule(loaded):
+        yield from _backends_of_module(loaded.__name__)
+    elif inspect.isclass(loaded) and issubclass(loaded, Backend):
+        yield loaded
+    else:
+        raise TypeError(f"{point.value} is neither a Backend class nor a module")

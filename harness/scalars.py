@@ -1,0 +1,122 @@
+"""The scalar functions that semirings are made of: plain Python that Numba can compile, so that any backend inlines it.
+
+As (x) a function gets ``(x, y)``; as (+) it gets the accumulator first, ``(c, t)``. Over NumPy scalars of one dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Scalar = Any
+ScalarFunction = Callable[[Scalar, Scalar], Scalar]
+
+
+def lowest(dtype: np.dtype[Any]) -> Scalar:
+    """Return the least value of `dtype`: -inf, the integer minimum, or False."""
+    if dtype.kind == "f":
+        return dtype.type(-np.inf)
+    return dtype.type(np.iinfo(dtype).min) if dtype.kind in "iu" else np.False_
+
+
+def highest(dtype: np.dtype[Any]) -> Scalar:
+    """Return the greatest value of `dtype`: +inf, the integer maximum, or True."""
+    if dtype.kind == "f":
+        return dtype.type(np.inf)
+    return dtype.type(np.iinfo(dtype).max) if dtype.kind in "iu" else np.True_
+
+
+def plus(x: Scalar, y: Scalar) -> Scalar:
+    """Return the sum."""
+    return x + y
+
+
+def times(x: Scalar, y: Scalar) -> Scalar:
+    """Return the product."""
+    return x * y
+
+
+def minimum(x: Scalar, y: Scalar) -> Scalar:
+    """Return the smaller; a NaN in either operand comes through."""
+    return x if (x < y) | (x != x) else y
+
+
+def maximum(x: Scalar, y: Scalar) -> Scalar:
+    """Return the greater; a NaN in either operand comes through."""
+    return x if (x > y) | (x != x) else y
+
+
+def keep_smaller(c: Scalar, t: Scalar) -> Scalar:
+    """Return the smaller; a NaN t is absent."""
+    return t if t < c else c
+
+
+def keep_greater(c: Scalar, t: Scalar) -> Scalar:
+    """Return the greater; a NaN t is absent."""
+    return t if t > c else c
+
+
+def pair(x: Scalar, y: Scalar) -> Scalar:
+    """Return one, whatever x and y are."""
+    return 1
+
+
+def first(x: Scalar, y: Scalar) -> Scalar:
+    """Return x."""
+    return x
+
+
+def second(x: Scalar, y: Scalar) -> Scalar:
+    """Return y."""
+    return y
+
+
+def absdiff(x: Scalar, y: Scalar) -> Scalar:
+    """Return the distance of x and y."""
+    return x - y if x > y else y - x
+
+
+def sqdiff(x: Scalar, y: Scalar) -> Scalar:
+    """Return the squared distance of x and y."""
+    return (x - y) * (x - y)
+
+
+def land(x: Scalar, y: Scalar) -> Scalar:
+    """Return x and y."""
+    return x & y
+
+
+def lor(x: Scalar, y: Scalar) -> Scalar:
+    """Return x or y."""
+    return x | y
+
+
+def lxor(x: Scalar, y: Scalar) -> Scalar:
+    """Return whether exactly one of x and y is true."""
+    return x ^ y
+
+
+def logaddexp(x: Scalar, y: Scalar) -> Scalar:
+    """Return log(exp(x) + exp(y)) without overflow."""
+    if x == y:  # also both -inf, where x - y would be NaN
+        return x + math.log(2.0)
+    if x > y:
+        return x + math.log1p(math.exp(y - x))
+    return y + math.log1p(math.exp(x - y))
+
+
+def absorbing_plus(zero: Scalar, low: Scalar, high: Scalar) -> ScalarFunction:
+    """Return integer plus where `zero` absorbs and every other sum saturates at `low` and `high`."""
+    nothing = zero.dtype.type(0)
+
+    def plus(x: Scalar, y: Scalar) -> Scalar:
+        if (x == zero) | (y == zero):
+            return zero
+        if y > nothing:
+            return high if x > high - y else x + y
+        return low if x < low - y else x + y
+
+    return plus

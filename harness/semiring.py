@@ -1,0 +1,303 @@
+"""Semirings: a Monoid (+) and a BinaryOp (x), identities computed from the dtype, and the named table.
+
+A product over a semiring is ``D[i, j] = (+)_p  A[i, p] (x) B[p, j]``. Every scalar function here is plain Python that
+Numba can compile, so that any backend can inline it. The rules (also the product's, see docs/semirings.md):
+
+* NaN: a term with a NaN factor is NaN, unless (x) does not look at that factor (pair, first, second). Under min and max
+  a NaN term is absent; every other (+) follows IEEE.
+* Integers: where (x) is plus and (+) is min or max, the dtype's extreme is the zero and absorbs, and any other sum
+  saturates at the extremes. Every other integer operation wraps, as NumPy's does.
+* k = 0 gives the zero.
+
+Names are spelled ``add_mul`` as python-graphblas does. Source: GraphBLAS C API 2.1, sections 3.5 to 3.9.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness import scalars
+from harness.errors import ProblemError
+from harness.scalars import Scalar, ScalarFunction, highest, lowest
+
+__all__ = [
+    "BINARY_OPS",
+    "DTYPES",
+    "MONOIDS",
+    "SEMIRINGS",
+    "BinaryOp",
+    "Monoid",
+    "Scalar",
+    "ScalarFunction",
+    "Semiring",
+    "as_semiring",
+    "highest",
+    "lowest",
+]
+
+Identity = Callable[[np.dtype[Any]], Scalar]
+
+DTYPES = tuple(
+    np.dtype(name) for name in "float64 float32 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split()
+)
+
+
+def _number(value: int) -> Identity:
+    return lambda dtype: dtype.type(value)
+
+
+# ------------------------------------------------------------------------------------------------------- the nouns
+
+
+@dataclass(frozen=True)
+class BinaryOp:
+    """A scalar function ``(x, y) -> z`` that can stand as (x).
+
+    Parameters
+    ----------
+    name : str
+        GraphBLAS name in lower case: ``"plus"``, ``"min"``.
+    function : callable
+        Plain Python that Numba can compile; receives and returns scalars of the problem's dtype.
+    identity : callable, optional
+        ``identity(dtype)``: the one of a semiring that multiplies with it. None: it has none.
+    kinds : str
+        NumPy dtype kinds it is defined for, from ``"biuf"``.
+    absorbing : callable, optional
+        ``absorbing(zero, low, high) -> function``: the form to use on integers where an extreme stands for infinity.
+    ufunc : callable, optional
+        The same function elementwise over NumPy arrays.
+    """
+
+    name: str
+    function: ScalarFunction
+    identity: Identity | None = None
+    kinds: str = "iuf"
+    absorbing: Callable[[Scalar, Scalar, Scalar], ScalarFunction] | None = None
+    ufunc: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True)
+class Monoid:
+    """An associative and commutative ``(c, t) -> c`` with an identity, that can stand as (+).
+
+    Parameters
+    ----------
+    name, function, kinds, ufunc
+        As in `BinaryOp`; `function` gets the accumulator first. `ufunc` must have ``reduce``.
+    identity : callable
+        ``identity(dtype)``: the semiring's zero.
+    is_selective : bool
+        The result is always one of the operands (min, max): exact in any order, a NaN term is absent.
+    """
+
+    name: str
+    function: ScalarFunction
+    identity: Identity
+    kinds: str = "iuf"
+    is_selective: bool = False
+    ufunc: Any = None
+
+
+@dataclass(frozen=True)
+class Semiring:
+    """A Monoid (+) and a BinaryOp (x).
+
+    Parameters
+    ----------
+    add : Monoid
+    multiply : BinaryOp
+    name : str, optional
+        Derived as ``"{add}_{multiply}"`` when not given.
+
+    Examples
+    --------
+    >>> Semiring.of("max", "absdiff").name
+    'max_absdiff'
+    """
+
+    add: Monoid
+    multiply: BinaryOp
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", f"{self.add.name}_{self.multiply.name}")
+
+    @classmethod
+    def of(cls, add: str, multiply: str) -> Semiring:
+        """Build a semiring from named operations, for instance ``Semiring.of("plus", "absdiff")``.
+
+        Raises
+        ------
+        ProblemError
+            If an operation is not in `MONOIDS` or `BINARY_OPS`.
+        """
+        return cls(_look_up(MONOIDS, add, "monoid"), _look_up(BINARY_OPS, multiply, "binary operation"))
+
+    @classmethod
+    def from_functions(
+        cls,
+        name: str,
+        add: ScalarFunction,
+        multiply: ScalarFunction,
+        *,
+        zero: Scalar,
+        one: Scalar = None,
+        kinds: str = "iuf",
+        is_selective: bool = False,
+    ) -> Semiring:
+        """Build a semiring from two Python functions that Numba can compile.
+
+        Parameters
+        ----------
+        name : str
+            Must not be the name of a semiring of the table.
+        add : callable
+            ``add(c, t)``: associative and commutative, with `zero` as identity.
+        multiply : callable
+            ``multiply(x, y)``.
+        zero, one : scalar or callable
+            The identities of `add` and `multiply`, or functions of the dtype that return them. No `one`: there is none.
+        kinds : str
+            NumPy dtype kinds it is defined for, from ``"biuf"``.
+        is_selective : bool
+            `add` returns one of its operands, so that results are exact in any order.
+
+        Raises
+        ------
+        ProblemError
+            If the name is taken, or a function is not callable.
+        """
+        if name in SEMIRINGS:
+            raise ProblemError(f"semiring {name!r} is in the table already", fix="choose another name")
+        for role, function in (("add", add), ("multiply", multiply)):
+            if not callable(function):
+                raise ProblemError(
+                    f"semiring {name!r}: {role} is not a function",
+                    expected="a function of two scalars",
+                    got=repr(function),
+                )
+        return cls(
+            Monoid(f"{name}.add", add, _as_identity(zero), kinds, is_selective),
+            BinaryOp(f"{name}.multiply", multiply, None if one is None else _as_identity(one), kinds),
+            name,
+        )
+
+    @property
+    def is_named(self) -> bool:
+        """Whether this is a semiring of the table, so that its name alone describes it."""
+        return SEMIRINGS.get(self.name) is self
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether this is plus_times, which BLAS computes."""
+        return self.add.name == "plus" and self.multiply.name == "times"
+
+    def zero(self, dtype: np.dtype[Any]) -> Scalar:
+        """Return the identity of (+) as a scalar of `dtype`."""
+        return dtype.type(self.add.identity(dtype))
+
+    def one(self, dtype: np.dtype[Any]) -> Scalar:
+        """Return the identity of (x) as a scalar of `dtype`, or None if it has none."""
+        return None if self.multiply.identity is None else dtype.type(self.multiply.identity(dtype))
+
+    def absorbs(self, dtype: np.dtype[Any]) -> bool:
+        """Whether (x) over `dtype` is an integer sum in which the zero stands for infinity and absorbs."""
+        return dtype.kind in "iu" and self.add.is_selective and self.multiply.absorbing is not None
+
+    def multiply_function(self, dtype: np.dtype[Any]) -> ScalarFunction:
+        """Return the scalar function of (x) for `dtype`."""
+        if self.absorbs(dtype) and self.multiply.absorbing is not None:
+            return self.multiply.absorbing(self.zero(dtype), lowest(dtype), highest(dtype))
+        return self.multiply.function
+
+    def unsupported(self, dtype: np.dtype[Any]) -> str | None:
+        """Return why `dtype` makes no sense in this semiring, or None if it does."""
+        for op in (self.add, self.multiply):
+            if dtype.kind not in op.kinds:
+                return f"{op.name} is not defined for {dtype.name}"
+        if self.absorbs(dtype) and self.one(dtype) == self.zero(dtype):
+            return f"{self.name} has no one in {dtype.name}: its zero, {self.zero(dtype)}, absorbs"
+        return None
+
+
+def _as_identity(value: Scalar) -> Identity:
+    return value if callable(value) else lambda dtype: dtype.type(value)
+
+
+def _look_up(table: dict[str, Any], name: str, what: str) -> Any:
+    if name not in table:
+        close = difflib.get_close_matches(str(name), table, n=1)
+        raise ProblemError(
+            f"unknown {what} {name!r}",
+            expected=", ".join(table),
+            fix=f"did you mean {close[0]!r}?" if close else "",
+        )
+    return table[name]
+
+
+# ------------------------------------------------------------------------------------------------------ the tables
+
+MONOIDS = {
+    monoid.name: monoid
+    for monoid in (
+        Monoid("plus", scalars.plus, _number(0), ufunc=np.add),
+        Monoid("min", scalars.keep_smaller, highest, is_selective=True, ufunc=np.fmin),
+        Monoid("max", scalars.keep_greater, lowest, is_selective=True, ufunc=np.fmax),
+        Monoid("times", scalars.times, _number(1), ufunc=np.multiply),
+        Monoid("lor", scalars.lor, lowest, kinds="b", ufunc=np.logical_or),
+        Monoid("land", scalars.land, highest, kinds="b", ufunc=np.logical_and),
+        Monoid("lxor", scalars.lxor, lowest, kinds="b", ufunc=np.logical_xor),
+        Monoid("logaddexp", scalars.logaddexp, lowest, kinds="f", ufunc=np.logaddexp),
+    )
+}
+
+BINARY_OPS = {
+    op.name: op
+    for op in (
+        BinaryOp("plus", scalars.plus, _number(0), absorbing=scalars.absorbing_plus, ufunc=np.add),
+        BinaryOp("times", scalars.times, _number(1), ufunc=np.multiply),
+        BinaryOp("min", scalars.minimum, highest, ufunc=np.minimum),
+        BinaryOp("max", scalars.maximum, lowest, ufunc=np.maximum),
+        BinaryOp("pair", scalars.pair, ufunc=lambda x, y: np.ones(np.broadcast_shapes(x.shape, y.shape), x.dtype)),
+        BinaryOp("first", scalars.first, ufunc=lambda x, y: np.broadcast_arrays(x, y)[0]),
+        BinaryOp("second", scalars.second, ufunc=lambda x, y: np.broadcast_arrays(x, y)[1]),
+        BinaryOp("absdiff", scalars.absdiff, ufunc=lambda x, y: np.maximum(x, y) - np.minimum(x, y)),
+        BinaryOp("sqdiff", scalars.sqdiff, ufunc=lambda x, y: (x - y) * (x - y)),
+        BinaryOp("land", scalars.land, highest, kinds="b", ufunc=np.logical_and),
+        BinaryOp("lor", scalars.lor, lowest, kinds="b", ufunc=np.logical_or),
+    )
+}
+
+_NAMED = """plus_times min_plus max_plus max_min min_max max_times min_times
+lor_land lxor_land plus_min plus_pair logaddexp_plus"""
+
+SEMIRINGS: dict[str, Semiring] = {}
+for _name in _NAMED.split():
+    SEMIRINGS[_name] = Semiring.of(*_name.split("_"))
+
+
+def as_semiring(semiring: str | Semiring) -> Semiring:
+    """Return the semiring of that name, or `semiring` itself if it is one.
+
+    Raises
+    ------
+    ProblemError
+        If the name is not in the table, with the closest that is.
+    """
+    if isinstance(semiring, Semiring):
+        return semiring
+    if not isinstance(semiring, str):
+        raise ProblemError(
+            "semiring is neither a name nor a Semiring",
+            expected="one of " + ", ".join(SEMIRINGS) + ", or a Semiring object",
+            got=f"{type(semiring).__name__}: {semiring!r}",
+        )
+    found: Semiring = _look_up(SEMIRINGS, semiring, "semiring")
+    return found

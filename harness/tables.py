@@ -1,0 +1,164 @@
+"""Stored cells as tables: the rows, the columns that a case calls for, in Markdown or for the terminal. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness import derived
+from harness.experiment import Experiment
+from harness.statistics import Interval
+from harness.store import Cell
+
+# The experiment that the terminal shows at the end of a run, and its columns of numbers.
+HEADLINE = "ladder"
+HEADLINE_NUMBERS = ("of peak", "over step below", "over naive")
+
+# Axes that other columns of a table say already, or that say nothing to a reader.
+_HIDDEN_AXES = frozenset({"m", "n", "k", "semiring", "dtype", "role", "method"})
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender in one case, as tables show it.
+
+    Parameters
+    ----------
+    experiment, where, contender : str
+        `where` describes the case: semiring, dtype, sizes and other axes.
+    threads : int
+    status, reason : str
+        As in the store.
+    unit : str
+        Of `rate`.
+    rate : Interval or None
+        None without a time, or for a task that counts no operations.
+    time_ms : Interval or None
+        Of a call.
+    percent_of_peak : float or None
+        None if no peak was measured for this semiring, dtype and number of threads.
+    over_below : Interval or None
+        Speed relative to the contender before it in the case, which on a ladder is the rung below.
+    over_reference : Interval or None
+        Speed relative to `reference`.
+    reference : str
+    samples, processes : int
+    unmet : str
+        Which condition of the budget was not met, or empty.
+    """
+
+    experiment: str
+    where: str
+    contender: str
+    threads: int
+    status: str
+    reason: str
+    unit: str
+    rate: Interval | None
+    time_ms: Interval | None
+    percent_of_peak: float | None
+    over_below: Interval | None
+    over_reference: Interval | None
+    reference: str
+    samples: int
+    processes: int
+    unmet: str
+
+
+def summary_rows(cells: Iterable[Cell]) -> list[Row]:
+    """Return a row for each cell of a contender, in the order of the store; peaks and bandwidths are no contenders."""
+    everything = list(cells)
+    rows = []
+    for own in derived.group(everything, lambda cell: (cell.experiment, cell.run, cell.case)).values():
+        if derived.is_roof(own[0]):
+            continue
+        where, unit = place(own), derived.unit(own)
+        for cell, below in zip(own, derived.steps_below(own), strict=True):
+            rows.append(_row(cell, below, everything, where, unit))
+    return rows
+
+
+def place(cells: Sequence[Cell]) -> str:
+    """Return what the cells of one case have in common, for people: "plus_times, float64, n=512, kind prime"."""
+    axes = [f"{name} {value}" for name, value in cells[0].axes.items() if name not in _HIDDEN_AXES]
+    return ", ".join([word for word in [derived.describe(cells)] if word] + axes)
+
+
+def table(experiment: Experiment, cells: Iterable[Cell]) -> str:
+    """Return the rows of `experiment` as a table in Markdown, with the columns that its cases call for."""
+    rows = [row for row in summary_rows(cells) if row.experiment == experiment.name]
+    is_ladder = any(figure.options.get("labels") == "ladder" for figure in experiment.figures)
+    columns: dict[str, list[str]] = {
+        "case": [row.where for row in rows],
+        "contender": [row.contender for row in rows],
+        "threads": [str(row.threads) for row in rows],
+        "rate": [
+            f"{number(row.rate)} {row.unit}" if row.rate else row.status if not row.time_ms else "" for row in rows
+        ],
+        "time, ms": [number(row.time_ms) for row in rows],
+        "of peak": ["" if row.percent_of_peak is None else f"{row.percent_of_peak:.1f} %" for row in rows],
+        "speed over step below": [number(row.over_below) for row in rows] if is_ladder else [],
+        "speed over reference": [number(row.over_reference) for row in rows],
+        "reference": [row.reference for row in rows],
+    }
+    shown = {head: entries for head, entries in columns.items() if any(entries)}
+    return markdown_table(
+        list(shown), list(zip(*shown.values(), strict=True)), right=set(shown) - {"case", "contender", "reference"}
+    )
+
+
+def headline(cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Return the heads and rows of a short table for the terminal: what each rung of the ladder reached."""
+    heads = ("problem", "rung", "rate", *HEADLINE_NUMBERS)
+    rows: list[Sequence[str]] = [
+        (
+            row.where,
+            row.contender,
+            f"{row.rate.estimate:.3g} {row.unit}" if row.rate else row.status,
+            "" if row.percent_of_peak is None else f"{row.percent_of_peak:.1f} %",
+            f"{row.over_below.estimate:.3g}" if row.over_below else "",
+            f"{row.over_reference.estimate:.3g}" if row.over_reference else "",
+        )
+        for row in summary_rows(cells)
+        if row.experiment == HEADLINE
+    ]
+    return heads, rows
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[str] = ()) -> str:
+    """Return a table in Markdown; the columns named in `right` are aligned right."""
+    rule = ["---:" if head in set(right) else "---" for head in heads]
+    lines = [heads, rule, *rows]
+    return "\n".join("| " + " | ".join(entry.replace("|", "\\|") for entry in line) + " |" for line in lines)
+
+
+def number(value: Interval | None) -> str:
+    """Return an estimate with its interval and three significant digits: "1.52 [1.48, 1.60]"."""
+    if value is None:
+        return ""
+    texts = [f"{bound:.{max(0, 2 - math.floor(math.log10(abs(bound))))}f}" if bound else "0" for bound in value]
+    return texts[0] if value.low == value.high else f"{texts[0]} [{texts[1]}, {texts[2]}]"
+
+
+def _row(cell: Cell, below: Cell | None, cells: Sequence[Cell], where: str, unit: str) -> Row:
+    reference = derived.reference_of(cell, cells)
+    has_rate = cell.is_ok and not math.isnan(cell.rate)
+    return Row(
+        experiment=cell.experiment,
+        where=where,
+        contender=cell.contender,
+        threads=cell.threads,
+        status=cell.status,
+        reason=cell.reason,
+        unit=unit,
+        rate=derived.rate_interval(cell) if has_rate else None,
+        time_ms=Interval(*(bound / 1e6 for bound in derived.time_interval(cell))) if cell.is_ok else None,
+        percent_of_peak=derived.percent_of_peak(cell, cells),
+        over_below=derived.speed_up(cell, below) if cell.is_ok and below else None,
+        over_reference=derived.speed_up(cell, reference) if cell.is_ok and reference else None,
+        reference=cell.reference,
+        samples=len(cell.all_samples_ns),
+        processes=len(cell.samples_ns),
+        unmet=str(cell.record.get("unmet", "")) if cell.is_ok else "",
+    )

@@ -1,0 +1,101 @@
+"""What a worker does for one cell: prepare, prove right, run. The ordinary task is one product by one backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from harness import machine, registry
+from harness.errors import Declined
+from harness.interface import Execution
+from harness.operands import Operands, poison
+from harness.plan import Plan
+from harness.problem import Problem
+
+
+class Task(Protocol):
+    """Something that is run, timed and proven.
+
+    A factory ``make(threads=..., **arguments)`` returns one, all untimed work done.
+    """
+
+    def run(self) -> None:
+        """Do it once. Timed."""
+
+    def wait(self) -> None:
+        """Return when it is done. Timed."""
+
+    def spoil(self) -> None:
+        """Overwrite the last result with values that `verify` would not accept."""
+
+    def verify(self) -> str:
+        """Return one sentence that says what was compared; raise VerificationError if the last result is wrong."""
+        ...
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what the record keeps: ``operations``, ``bytes_moved``, ``plan`` and whatever figures need."""
+        ...
+
+
+@dataclass
+class GemmTask:
+    """One product by one backend."""
+
+    plan: Plan
+    operands: Operands
+    execution: Execution
+    seed: int
+
+    def run(self) -> None:
+        self.execution.run()
+
+    def wait(self) -> None:
+        self.execution.wait()
+
+    def spoil(self) -> None:
+        poison(self.operands.out)
+
+    def verify(self) -> str:
+        from harness.verify import verify
+
+        problem = self.plan.problem
+        untouched = Operands.generate(problem, self.seed)  # a backend that changed its operands must not pass
+        return verify(problem, untouched, self.execution.result(), seed=self.seed)
+
+    def facts(self) -> dict[str, Any]:
+        problem = self.plan.problem
+        return {
+            "operations": problem.operations,
+            "bytes_moved": problem.bytes_moved,
+            "plan": self.plan.to_json(),
+            "problem": problem.to_json(),
+        }
+
+
+def gemm(
+    *, problem: Mapping[str, Any], backend: str, seed: int, threads: int, parameters: Mapping[str, Any] | None = None
+) -> GemmTask:
+    """Prepare one product.
+
+    Raises
+    ------
+    Declined
+        If the backend is missing here or declines the problem.
+    PlanError
+        If a parameter is unknown or has no legal value.
+    """
+    entry = next((entry for entry in registry.discover() if entry.name == backend), None)
+    if entry is None:
+        registry.find(backend)  # raises, naming the closest
+    assert entry is not None
+    missing = entry.unavailable()
+    if entry.backend is None or missing:
+        raise Declined("missing", str(missing))
+    wanted = Problem.from_json(dict(problem))
+    reason = entry.backend.declines(wanted)
+    if reason:
+        raise Declined("declined", reason)
+    plan = entry.backend.plan(wanted, machine.detect().with_threads(threads)).override(parameters or {})
+    operands = Operands.generate(wanted, seed)
+    return GemmTask(plan, operands, entry.backend.prepare(plan, operands), seed)

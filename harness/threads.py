@@ -1,0 +1,87 @@
+"""One way to set how many threads BLAS and Numba use together, and to read back what is in force."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+from harness.errors import ProblemError
+from harness.machine import detect
+
+# Libraries that bring a thread pool of their own when they are imported.
+_POOL_OWNERS = ("numpy", "scipy", "numba", "mkl", "blis", "torch")
+
+
+@contextlib.contextmanager
+def limit(threads: int) -> Iterator[dict[str, Any]]:
+    """Let BLAS and Numba use `threads` threads inside the block, and give back what `read_back` says there.
+
+    Raises
+    ------
+    ProblemError
+        If `threads` is not between 1 and the processors that this process may use.
+    """
+    check(threads)
+    numba = sys.modules.get("numba")
+    before = numba.get_num_threads() if numba else None
+    with _controller(_loaded()).limit(limits=threads):
+        if numba:
+            numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+        try:
+            yield read_back()
+        finally:
+            if numba:
+                numba.set_num_threads(before)
+
+
+def check(threads: int) -> None:
+    """Raise ProblemError if `threads` is not between 1 and the processors that this process may use."""
+    cores = detect().cores
+    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= cores:
+        raise ProblemError(
+            "threads is no number of threads of this machine", expected=f"1 to {cores}", got=repr(threads)
+        )
+
+
+def read_back() -> dict[str, Any]:
+    """Return what is in force by library: ``{"numba": 1, "openblas": 1, "openblas kernels": "0.3.31 Haswell"}``.
+
+    Numbers are threads. A BLAS names the processor whose kernels it chose, which decides its speed; Numba its threading
+    layer, once it runs. Of two copies of a library the second is named with its version.
+    """
+    numba = sys.modules.get("numba")
+    found: dict[str, Any] = {}
+    for pool in _controller(_loaded()).info():
+        name, version = str(pool["internal_api"]), pool.get("version")
+        name = f"{name} {version}" if name in found else name
+        found[name] = pool["num_threads"]
+        if pool.get("architecture"):
+            found[f"{name} kernels"] = f"{version} {pool['architecture']}"
+    if numba:
+        found["numba"] = numba.get_num_threads()
+        with contextlib.suppress(ValueError):  # the layer is chosen at the first parallel call
+            found["numba_layer"] = numba.threading_layer()
+    return found
+
+
+def disagreement(found: dict[str, Any], threads: int) -> str | None:
+    """Return which library does not use `threads` threads although it was told to, or None."""
+    for library, number in found.items():
+        if isinstance(number, int) and number != threads:
+            return f"{library} uses {number} threads, not {threads}"
+    return None
+
+
+def _loaded() -> tuple[str, ...]:
+    return tuple(name for name in _POOL_OWNERS if name in sys.modules)
+
+
+@functools.lru_cache(maxsize=1)
+def _controller(loaded: tuple[str, ...]) -> ThreadpoolController:
+    """Make the controller once for the libraries that are loaded: making one costs a hundred times a use."""
+    return ThreadpoolController()
