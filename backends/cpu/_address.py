@@ -1,0 +1,50 @@
+"""A compiled function, called from another by its address.
+
+The parallel loops around a kernel take Numba 2 to 3 s to compile, the kernel inside them less than one. Called by its
+address, the kernel is no part of the loops, so they are compiled once for a dtype and not once for each semiring.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+def address_of(compiled: Any) -> Any:
+    """Return the address of a function that `jit` compiled; good as long as the function is kept.
+
+    In the Python form of kernels it is the function itself.
+    """
+    if numba.config.DISABLE_JIT:
+        return compiled
+    (result,) = compiled.overloads.values()
+    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+
+
+@intrinsic
+def _call(typing_context: Any, address: Any, arguments: Any) -> Any:
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
+        argument_types = signature.args[1].types
+        function_type = context.call_conv.get_function_type(types.none, argument_types)
+        function = builder.inttoptr(values[0], function_type.as_pointer())
+        status, _ = context.call_conv.call_function(
+            builder, function, types.none, argument_types, cgutils.unpack_tuple(builder, values[1])
+        )
+        with cgutils.if_unlikely(builder, status.is_error):
+            context.call_conv.return_status_propagate(builder, status)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, arguments), emit
+
+
+def _call_in_python(function: Any, arguments: Any) -> None:
+    function(*arguments)
+
+
+# call(address, arguments): arguments is a tuple whose types must be those that the function was compiled for.
+call = _call_in_python if numba.config.DISABLE_JIT else _call

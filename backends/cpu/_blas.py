@@ -1,0 +1,117 @@
+"""What the BLAS peers share around their library's routine: layouts it cannot read, alpha, beta, and empty sizes.
+
+A library's routine computes ``out := alpha a b + beta out`` for m, n, k >= 1. It is bound to its operands once, in
+`prepare`. An operand that the library cannot take where it lies is copied into scratch that `prepare` allocated; the
+copy depends on values, so it is part of `run` and timed.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+
+Takes = Callable[[np.ndarray], bool]
+Bind = Callable[[Any, np.ndarray, np.ndarray, Any, np.ndarray], Callable[[], object]]
+
+
+class BlasExecution:
+    """A product by a BLAS library.
+
+    Parameters
+    ----------
+    plan : Plan
+    operands : Operands
+    takes : callable
+        ``takes(x)``: whether the library reads, or writes, the matrix `x` where it lies. It takes every C-ordered one.
+    bind : callable
+        ``bind(alpha, a, b, beta, out)`` returns a function without arguments that computes
+        ``out := alpha a b + beta out``, not reading `out` where beta is zero.
+    """
+
+    def __init__(self, plan: Plan, operands: Operands, takes: Takes, bind: Bind) -> None:
+        problem = plan.problem
+        self._problem, self._operands = problem, operands
+        self._target = _in_place_or_scratch(operands.out, takes)
+        self._a = _in_place_or_scratch(operands.a, takes)
+        self._b = _in_place_or_scratch(operands.b, takes)
+        alpha = problem.dtype.type(1) if problem.alpha is None else problem.alpha
+        # BLAS skips A and B where alpha is zero, and scales the sum instead of its terms: with an
+        # alpha of zero or infinity that would lose NaN.
+        self._folds_alpha = not np.isfinite(alpha) or alpha == 0
+        if self._folds_alpha:
+            self._a, alpha = np.empty_like(operands.a, order="C"), problem.dtype.type(1)
+        self._beta = problem.dtype.type(1 if problem.beta is None else problem.beta)
+        beta = self._beta if problem.accumulate else problem.dtype.type(0)
+        has_work = min(problem.m, problem.n, problem.k) > 0
+        self._multiply = bind(alpha, self._a, self._b, beta, self._target) if has_work else None
+
+    def run(self) -> None:
+        """Compute once into `operands.out`."""
+        operands = self._operands
+        if self._multiply is None:
+            self._run_without_terms()
+            return
+        if self._folds_alpha:
+            with np.errstate(all="ignore"):
+                np.multiply(operands.a, self._problem.alpha, out=self._a)
+        elif self._a is not operands.a:
+            np.copyto(self._a, operands.a)
+        if self._b is not operands.b:
+            np.copyto(self._b, operands.b)
+        if operands.c is not None:
+            np.copyto(self._target, operands.c)
+        self._multiply()
+        if self._target is not operands.out:
+            np.copyto(operands.out, self._target)
+
+    def _run_without_terms(self) -> None:
+        """Compute a product whose inner size, or whose result, is empty."""
+        if self._problem.accumulate:
+            with np.errstate(all="ignore"):
+                np.multiply(self._operands.c, self._beta, out=self._operands.out)
+        else:
+            self._operands.out[...] = 0
+
+    def wait(self) -> None:
+        """Return: the library has returned, so the result is complete."""
+
+    def result(self) -> np.ndarray:
+        """Return D, the output array itself."""
+        return self._operands.out
+
+
+@functools.cache
+def absent(module: str, package: str = "") -> str | None:
+    """Return why the optional `module`, from `package`, cannot be used, or None. Looks for it without importing it."""
+    return None if importlib.util.find_spec(module) is not None else not_installed(package or module)
+
+
+def not_installed(package: str) -> str:
+    """Return the reason why a peer is missing."""
+    return f"package {package} is not installed: pip install 'gemm-harness[peers]'"
+
+
+def declines_but_float_sums(problem: Problem, library: str) -> str | None:
+    """Return why a BLAS library does not compute `problem`, or None."""
+    if not problem.semiring.is_ordinary:
+        return f"{library} computes plus_times only"
+    if problem.dtype.kind != "f":
+        return f"{library} takes float32 and float64 only"
+    return None
+
+
+def is_contiguous(x: np.ndarray) -> bool:
+    """Whether rows or columns of `x` follow each other without a gap."""
+    return x.flags.c_contiguous or x.flags.f_contiguous
+
+
+def _in_place_or_scratch(x: np.ndarray, takes: Takes) -> np.ndarray:
+    return x if takes(x) else np.empty_like(x, order="C")

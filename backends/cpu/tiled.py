@@ -1,0 +1,121 @@
+"""C in tiles: rows of A and of B transposed are used again while they are in cache, then while they are in registers.
+
+    loop 6  tile of C, mc x nc   one tile a turn            prange
+    loop 4  pc over k by kc      tiles of A and B^T in L2   sequential: every pc updates the same tile of C
+    loop 3  i over mc by reuse   rows of A in L1
+    loop 2  j over nc by reuse   rows of B^T in L1
+    loop 1  p over kc by 1       reuse^2 pairs a step from 2 reuse loaded values
+
+With ``reuse=1`` each loaded value serves one pair, with ``reuse=2`` two: half the loads for the same work, and four
+independent sums instead of one, which hides the latency of the addition.
+
+Source: lecture notes on dense matrix algorithms (tiling, arithmetic intensity); course work on DGEMM (2x2 reuse).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numba
+import numpy as np
+from numba import prange, types
+
+from backends.cpu._address import address_of, call
+from backends.cpu._execution import KernelExecution
+from backends.cpu._jit import jit, output, rows
+from backends.cpu._operators import operators
+from backends.cpu._rows import RowsKernel
+from harness.interface import Backend, Execution
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.semiring import Semiring
+from harness.tuning import tile_blocking
+
+LEGAL_REUSE = (1, 2)
+
+Box = tuple[int, int, int, int, int, int]  # begin and end of i, j and p
+
+
+class Tiled(Backend):
+    """Cache tiles, then 2x2 reuse of loaded values."""
+
+    name = "cpu-tiled"
+    step = 30
+    idea = "tiles of A and B stay in cache while they are used again, and each loaded value serves two pairs"
+    source = "lecture notes on dense matrix algorithms: tiling; course work on DGEMM by OpenMP: 2x2 reuse"
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Choose tiles that fit the caches, and 2x2 reuse."""
+        return Plan(problem, machine.threads, tile_blocking(problem, machine), {"reuse": 2})
+
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        """Compile the kernel and allocate the transposed copy."""
+        assert plan.blocking is not None
+        tile = build_tile(plan.problem.semiring, plan.problem.dtype, plan.choice("reuse", LEGAL_REUSE))
+        tiles = (plan.blocking.mc, plan.blocking.nc, plan.blocking.kc, address_of(tile))
+        return KernelExecution(plan, operands, RowsKernel(build_loops(plan.problem.dtype), operands, tiles))
+
+
+@functools.cache
+def build_loops(dtype: np.dtype[Any]) -> Any:
+    """Compile the loops around a tile that is given by its address."""
+    size = types.intp
+
+    @jit(None, rows(dtype), rows(dtype), output(dtype), types.boolean, size, size, size, size)
+    def loops(
+        a: np.ndarray, bt: np.ndarray, out: np.ndarray, accumulate: bool, mc: int, nc: int, kc: int, tile: Any
+    ) -> None:
+        (m, k), n = a.shape, bt.shape[0]
+        tiles_of_n = (n + nc - 1) // nc
+        for index in prange((m + mc - 1) // mc * tiles_of_n):
+            ic, jc = np.intp(index) // tiles_of_n * mc, np.intp(index) % tiles_of_n * nc
+            for pc in range(0, k, kc):
+                box = (ic, min(ic + mc, m), jc, min(jc + nc, n), pc, min(pc + kc, k))
+                call(tile, (a, bt, out, accumulate or pc > 0, box))
+
+    return loops
+
+
+@functools.cache
+def build_tile(semiring: Semiring, dtype: np.dtype[Any], reuse: int | str) -> Any:
+    """Compile the kernel of a tile: one element of C at a time, or with reuse 2x2; what is odd is done one by one."""
+    add, multiply, zero = operators(semiring, dtype)
+
+    def one_by_one(a: np.ndarray, bt: np.ndarray, out: np.ndarray, accumulate: bool, box: Box) -> None:
+        """Compute the box of C one element at a time."""
+        i_begin, i_end, j_begin, j_end, p_begin, p_end = box
+        for i in range(i_begin, i_end):
+            for j in range(j_begin, j_end):
+                total, x, y = zero, a[i, p_begin:p_end], bt[j, p_begin:p_end]
+                for p in range(x.size):
+                    total = add(total, multiply(x[p], y[p]))
+                out[i, j] = add(out[i, j], total) if accumulate else total
+
+    single = numba.njit(error_model="numpy")(one_by_one)
+
+    def two_by_two(a: np.ndarray, bt: np.ndarray, out: np.ndarray, accumulate: bool, box: Box) -> None:
+        """Compute the box of C four elements at a time; an odd row or column is left to `single`."""
+        i_begin, i_end, j_begin, j_end, p_begin, p_end = box
+        i_even, j_even = i_end - (i_end - i_begin) % 2, j_end - (j_end - j_begin) % 2
+        for i in range(i_begin, i_even, 2):
+            for j in range(j_begin, j_even, 2):
+                c00 = c01 = c10 = c11 = zero
+                a0, a1 = a[i, p_begin:p_end], a[i + 1, p_begin:p_end]
+                b0, b1 = bt[j, p_begin:p_end], bt[j + 1, p_begin:p_end]
+                for p in range(a0.size):
+                    c00, c01 = add(c00, multiply(a0[p], b0[p])), add(c01, multiply(a0[p], b1[p]))
+                    c10, c11 = add(c10, multiply(a1[p], b0[p])), add(c11, multiply(a1[p], b1[p]))
+                if accumulate:
+                    c00, c01 = add(out[i, j], c00), add(out[i, j + 1], c01)
+                    c10, c11 = add(out[i + 1, j], c10), add(out[i + 1, j + 1], c11)
+                out[i, j], out[i, j + 1] = c00, c01
+                out[i + 1, j], out[i + 1, j + 1] = c10, c11
+        single(a, bt, out, accumulate, (i_even, i_end, j_begin, j_end, p_begin, p_end))
+        single(a, bt, out, accumulate, (i_begin, i_even, j_even, j_end, p_begin, p_end))
+
+    box = types.UniTuple(types.intp, 6)
+    signature = (rows(dtype), rows(dtype), output(dtype), types.boolean, box)
+    return jit(semiring, *signature, parallel=False)(one_by_one if reuse == 1 else two_by_two)

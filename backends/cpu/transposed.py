@@ -1,0 +1,62 @@
+"""C[i, j] = dot of row i of A and row j of B transposed: both operands of the inner loop are contiguous.
+
+    loop 3  i over m by 1  row of A         prange
+    loop 2  j over n by 1  row of B^T       one element of C
+    loop 1  p over k by 1  one pair a step  two contiguous streams, one vector of partial sums
+
+Source: course work on DGEMM by OpenMP, the transposition step.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import prange, types
+
+from backends.cpu._execution import KernelExecution
+from backends.cpu._jit import jit, output, rows
+from backends.cpu._operators import operators
+from backends.cpu._rows import RowsKernel
+from harness.interface import Backend, Execution
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.semiring import Semiring
+
+
+class Transposed(Backend):
+    """Dot products of contiguous rows."""
+
+    name = "cpu-transposed"
+    step = 20
+    idea = "B is transposed once, so that the inner loop reads two contiguous rows and runs on vectors"
+    source = "course work on DGEMM by OpenMP: transposition"
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Return a plan without blocks."""
+        return Plan(problem, machine.threads)
+
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        """Compile the kernel and allocate the transposed copy."""
+        kernel = build(plan.problem.semiring, plan.problem.dtype)
+        return KernelExecution(plan, operands, RowsKernel(kernel, operands))
+
+
+@functools.cache
+def build(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+    """Compile the loop over dot products."""
+    add, multiply, zero = operators(semiring, dtype)
+
+    @jit(semiring, rows(dtype), rows(dtype), output(dtype), types.boolean)
+    def transposed(a: np.ndarray, bt: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
+        for i in prange(a.shape[0]):
+            for j in range(bt.shape[0]):
+                total = zero
+                for p in range(a.shape[1]):
+                    total = add(total, multiply(a[i, p], bt[j, p]))
+                out[i, j] = add(out[i, j], total) if accumulate else total
+
+    return transposed
