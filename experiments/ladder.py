@@ -1,0 +1,63 @@
+"""What each classic optimisation buys, one rung after the other, and how far each is from what the machine can do."""
+
+from __future__ import annotations
+
+from harness import registry
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+STEPS = (
+    backend_contender("cpu-naive"),
+    backend_contender("cpu-transposed"),
+    backend_contender("cpu-tiled", label="cpu-tiled reuse=1", reuse=1),
+    backend_contender("cpu-tiled", label="cpu-tiled reuse=2", reuse=2),
+    backend_contender("cpu-packed"),
+)
+VENDOR = backend_contender("cpu-numpy")
+
+# Backends from this step on are libraries of others: no steps of this ladder.
+FIRST_LIBRARY_STEP = 80
+
+SIZE = {"smoke": 128, "quick": 1024, "full": 1024}
+SEMIRINGS = {
+    "smoke": ("plus_times",),
+    "quick": ("plus_times", "min_plus"),
+    "full": ("plus_times", "min_plus", "max_times"),
+}
+
+
+def steps() -> list[Contender]:
+    """Return the rungs from the lowest to the vendor's library, with any further CPU backend that is no library."""
+    known = {contender.arguments["backend"] for contender in (*STEPS, VENDOR)}
+    found = {entry.name: entry.backend.step for entry in registry.discover() if entry.backend}
+    newer = sorted((step, name) for name, step in found.items() if name.startswith("cpu-") and name not in known)
+    return [*STEPS, *(backend_contender(name) for step, name in newer if step < FIRST_LIBRARY_STEP), VENDOR]
+
+
+def peak_case(semiring: str, dtype: str = "float64", threads: int = 1) -> Case:
+    """Return the case that measures what registers alone can do, which percentages of peak are taken of."""
+    arguments = {"semiring": semiring, "dtype": dtype}
+    peak = Contender("peak", threads=threads, task="backends.cpu._ceilings:peak")
+    return Case({"role": "peak", **arguments}, (peak,), arguments)
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return one square product and one peak per semiring."""
+    n = SIZE[preset]
+    products = [product_case(Problem(n, n, n, name), steps(), role="product") for name in SEMIRINGS[preset]]
+    return [*products, *(peak_case(name) for name in SEMIRINGS[preset])]
+
+
+EXPERIMENT = Experiment(
+    name="ladder",
+    question="What does each classic optimisation of a matrix product buy?",
+    cases=cases,
+    figures=(Figure("ladder", "bars", "The ladder: what each step buys", {"panels": "semiring", "labels": "ladder"}),),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.4),
+        "quick": Budget(rounds=3, seconds=30),
+        "full": Budget(rounds=15, seconds=240, processes=2),
+    },
+    order=10,
+)

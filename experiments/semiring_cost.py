@@ -1,0 +1,65 @@
+"""The price of a semiring: the time of its product over that of plus_times, by the same backend at the same size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.machine import Machine
+from harness.problem import Problem
+from harness.semiring import SEMIRINGS
+
+BACKEND = "cpu-packed"
+# Each is compiled in a process of its own, 2 to 3 s; smoke takes one of each kind.
+NAMES = {"smoke": ("plus_times", "min_plus", "lor_land")}
+DTYPES = {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32", "int32")}
+SIZE = {"smoke": 96, "quick": 384, "full": 768}
+
+
+def contender(name: str, dtype: str, n: int) -> Contender:
+    """Return the contender that multiplies over the semiring: in `dtype` where it is defined there, else in bool."""
+    defined = SEMIRINGS[name].unsupported(np.dtype(dtype)) is None
+    problem = Problem(n, n, n, name, dtype if defined else "bool")
+    arguments: dict[str, Any] = {"backend": BACKEND, "parameters": {}, "problem": problem.to_json()}
+    return Contender(name if defined else f"{name} (bool)", arguments)
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return one case per dtype, its contenders every named semiring."""
+    n = SIZE[preset]
+    return [
+        Case(
+            {"dtype": dtype, "n": n, "backend": BACKEND},
+            tuple(
+                contender(name, dtype, n)
+                for name in NAMES.get(preset, tuple(SEMIRINGS))
+                if any(SEMIRINGS[name].unsupported(np.dtype(kind)) is None for kind in (dtype, "bool"))
+            ),
+            {"seed": 1},
+            reference="plus_times",
+        )
+        for dtype in DTYPES[preset]
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="semiring_cost",
+    question="What does a product over another semiring cost, compared with the ordinary one?",
+    cases=cases,
+    figures=(
+        Figure(
+            "semiring_cost",
+            "dots",
+            f"The price of a semiring, {BACKEND}",
+            {"panels": "dtype", "value": "time_ratio"},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.3),
+        "quick": Budget(rounds=10, seconds=30),
+        "full": Budget(rounds=15, seconds=600, processes=2),
+    },
+    order=50,
+)

@@ -1,0 +1,83 @@
+"""All pairs of shortest paths by products over min_plus, against the graph routines that SciPy users have today.
+
+One thread: SciPy's routines use one, and so does every contender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from experiments._graphs import REAL
+from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.machine import Machine
+
+TASK = "experiments._apsp_task:apsp"
+
+SCALES = {"smoke": (6,), "quick": (7, 8, 9, 10), "full": (6, 7, 8, 9, 10, 11)}
+REAL_GRAPHS = {"smoke": ("karate_club",), "quick": REAL, "full": REAL}
+
+BLOCKED = Contender("blocked, cpu-packed", {"method": "blocked", "backend": "cpu-packed"}, task=TASK)
+BLOCKED_TROPICAL = Contender(
+    "blocked, cpu-tropical-gemm", {"method": "blocked", "backend": "cpu-tropical-gemm"}, task=TASK
+)
+BLOCKED_NUMPY = Contender("blocked, cpu-numpy", {"method": "blocked", "backend": "cpu-numpy"}, task=TASK)
+SQUARING = Contender("squaring, cpu-packed", {"method": "squaring", "backend": "cpu-packed"}, task=TASK)
+SCIPY_FLOYD_WARSHALL = Contender("scipy floyd_warshall", {"method": "floyd_warshall"}, task=TASK)
+SCIPY_DIJKSTRA = Contender("scipy dijkstra", {"method": "dijkstra"}, task=TASK)
+
+CONTENDERS = {
+    "smoke": (BLOCKED, SCIPY_FLOYD_WARSHALL, SCIPY_DIJKSTRA),
+    "quick": (BLOCKED, SQUARING, SCIPY_FLOYD_WARSHALL, SCIPY_DIJKSTRA),
+    "full": (BLOCKED, BLOCKED_NUMPY, BLOCKED_TROPICAL, SQUARING, SCIPY_FLOYD_WARSHALL, SCIPY_DIJKSTRA),
+}
+
+
+def case(preset: str, family: str, name: str, n: int, graph: Mapping[str, Any]) -> Case:
+    """Return the case of one graph."""
+    axes = {"family": family, "graph": name, "n": n, "semiring": "min_plus", "dtype": "float64"}
+    return Case(axes, CONTENDERS[preset], {"graph": graph})
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a case per real graph and per size of random graph."""
+    sizes = {"karate_club": 34, "les_miserables": 77}
+    real = [case(preset, "real", name, sizes[name], {"name": name}) for name in REAL_GRAPHS[preset]]
+    random = [
+        case(preset, "random", f"R-MAT, {2**scale} vertices", 2**scale, {"name": "r_mat", "scale": scale, "seed": 1})
+        for scale in SCALES[preset]
+    ]
+    return [*real, *random]
+
+
+EXPERIMENT = Experiment(
+    name="shortest_paths",
+    question="From which size on are shortest paths by matrix products quicker than SciPy's graph routines?",
+    cases=cases,
+    figures=(
+        Figure(
+            "shortest_paths_random",
+            "lines",
+            "All pairs of shortest paths in R-MAT graphs, one thread",
+            {
+                "where": {"family": "random"},
+                "x": "n",
+                "x_label": "vertices (logarithmic)",
+                "value": "time",
+                "y_scale": "log",
+            },
+        ),
+        Figure(
+            "shortest_paths_real",
+            "heatmap",
+            "All pairs of shortest paths in small real graphs, one thread",
+            {"where": {"family": "real"}, "rows": "contender", "columns": "graph", "x_label": "graph"},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=3, seconds=2),
+        "full": Budget(rounds=15, seconds=120, processes=2),
+    },
+    order=70,
+)

@@ -1,0 +1,63 @@
+"""Rates against size over every kind of size, what sizes that fit no tile lose, and what padding them would compute."""
+
+from __future__ import annotations
+
+from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+CONTENDERS = [backend_contender(f"cpu-{name}") for name in ("numpy", "transposed", "tiled", "packed")]
+
+# The kinds "power of two" and "tile multiple" fit every register tile of 2, 4, 8 and 16; the others are ragged.
+SIZES = {
+    "smoke": {"power of two": (32, 64), "multiple ± 1": (65,)},
+    "quick": {
+        "power of two": (32, 64, 128, 256, 512, 1024),
+        "tile multiple": (48, 96, 192, 384, 576, 768, 1152),
+        "multiple ± 1": (33, 63, 65, 127, 129, 255, 257, 511, 513, 767, 769, 1023, 1025),
+        "prime": (37, 79, 157, 389, 641, 907),
+        "odd": (45, 105, 225, 333, 675),
+    },
+    "full": {
+        "power of two": (16, 32, 64, 128, 256, 512, 1024, 2048),
+        "tile multiple": (48, 96, 192, 384, 576, 768, 1152, 1536),
+        "multiple ± 1": (31, 33, 63, 65, 127, 129, 255, 257, 511, 513, 767, 769, 1023, 1025, 1535, 1537),
+        "prime": (37, 79, 157, 389, 641, 907, 1301),
+        "odd": (45, 105, 225, 333, 675, 945),
+    },
+}
+PROBLEMS = {
+    "smoke": (("plus_times", "float64"),),
+    "quick": (("plus_times", "float64"),),
+    "full": (("plus_times", "float64"), ("plus_times", "float32"), ("min_plus", "float64")),
+}
+TILES = (4, 16, 64, 128)
+OF_DOUBLE = {"where": {"semiring": "plus_times", "dtype": "float64"}}
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a square product for each size, by rising size."""
+    sizes = sorted((n, kind) for kind, of_kind in SIZES[preset].items() for n in of_kind)
+    return [
+        product_case(Problem(n, n, n, semiring, dtype), CONTENDERS, kind=kind)
+        for semiring, dtype in PROBLEMS[preset]
+        for n, kind in sizes
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="size_sweep",
+    question="How does the rate depend on the size, and what does a size cost that fits no tile?",
+    cases=cases,
+    figures=(
+        Figure("size_sweep", "lines", "Rate against size", {"x": "n", "marker": "kind", "panels": "problem"}),
+        Figure("ragged_loss", "ragged", "What sizes that fit no tile lose", OF_DOUBLE),
+        Figure("extra_work", "extra_work", "Extra work if edges were padded to whole tiles", {"tiles": TILES}),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=5, seconds=2),
+        "full": Budget(rounds=15, seconds=20, processes=2),
+    },
+    order=20,
+)

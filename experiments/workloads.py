@@ -1,0 +1,97 @@
+"""Products of the shapes that real programs multiply: layers of published networks, panels, Viterbi, shortest paths.
+
+One thread: what is asked is how well a kernel fits a shape. On more threads a shape that is narrow in m or n also shows
+how the work was divided, which `thread_scaling` asks. The shapes and their sources stand in ``data/workloads.csv``.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.experiment import PRESETS, Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+TABLE = Path(__file__).parent / "data" / "workloads.csv"
+
+CONTENDERS = {
+    "smoke": ("cpu-numpy", "cpu-packed"),
+    "quick": ("cpu-numpy", "cpu-tiled", "cpu-packed"),
+    "full": (
+        *("cpu-numpy", "cpu-tiled", "cpu-packed"),
+        *("cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-tropical-gemm"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A product that a program computes.
+
+    Parameters
+    ----------
+    name, group : str
+    problem : Problem
+    preset : str
+        The smallest preset that has it; the larger ones have it too.
+    source, note : str
+        Where the sizes stand, and what they are.
+    """
+
+    name: str
+    group: str
+    problem: Problem
+    preset: str
+    source: str
+    note: str
+
+
+def read() -> list[Workload]:
+    """Return the table, in its order."""
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    return [
+        Workload(
+            row["name"],
+            row["group"],
+            Problem(int(row["m"]), int(row["n"]), int(row["k"]), row["semiring"], row["dtype"]),
+            row["preset"],
+            row["source"],
+            row["note"],
+        )
+        for row in rows
+    ]
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a case per workload of `preset`. A backend that does not know a semiring is listed as declining it."""
+    legal = PRESETS[: PRESETS.index(preset) + 1]
+    contenders = [backend_contender(name) for name in CONTENDERS[preset]]
+    return [
+        product_case(workload.problem, contenders, workload=workload.name, group=workload.group)
+        for workload in read()
+        if workload.preset in legal
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="workloads",
+    question="Which backend suits the shapes that real programs multiply?",
+    cases=cases,
+    figures=(
+        Figure(
+            "workloads",
+            "heatmap",
+            "Speed at the shapes of real programs, one thread",
+            {"rows": "workload", "columns": "contender", "value": "speed_up", "x_label": "backend"},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=3, seconds=1.5),
+        "full": Budget(rounds=10, seconds=60, processes=2),
+    },
+    order=80,
+)
