@@ -1,0 +1,216 @@
+"""The command line: every command, its exit status, its JSON, its words for mistakes, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMANDS = ("list", "info", "check", "run", "plot", "report")
+
+
+def harness(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a user does, without a terminal."""
+    answer = subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        **options,
+    )
+    assert "Traceback" not in answer.stderr, answer.stderr
+    assert "\x1b" not in answer.stdout + answer.stderr, "escape sequences without a terminal"
+    return answer
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Return a folder with the results of one small experiment, and what its run printed."""
+    folder = tmp_path_factory.mktemp("results")
+    answer = harness("run", "ladder", "--preset", "smoke", "--only", "cpu-naive", "--results", str(folder))
+    assert answer.returncode == 0, answer.stderr
+    return folder, answer
+
+
+def test_help_names_every_command_and_the_exit_statuses():
+    answer = harness("--help")
+    assert answer.returncode == 0
+    assert all(f"\n  {name} " in answer.stdout for name in COMMANDS)
+    assert "130" in answer.stdout
+    assert all(harness(name, "--help").returncode == 0 for name in COMMANDS)
+
+
+def test_the_console_script_is_the_same_program():
+    script = Path(sys.executable).with_name("gemm-harness")
+    answer = subprocess.run([script, "--help"], capture_output=True, text=True, check=True, timeout=60)
+    assert "check" in answer.stdout
+
+
+def test_list_shows_every_backend_or_why_not():
+    from harness import registry
+
+    answer = harness("list")
+    assert answer.returncode == 0
+    for entry in registry.discover():
+        assert re.search(rf"^{re.escape(entry.name)}\b", answer.stdout, re.MULTILINE), entry.name
+
+
+def test_list_as_json():
+    records = {record["name"]: record for record in json.loads(harness("list", "--json").stdout)}
+    naive = records["cpu-naive"]
+    assert naive["available"]
+    assert naive["missing"] is None
+    assert naive["origin"] == "backends.cpu.naive"
+    assert naive["step"] == 10
+    for record in records.values():
+        assert record["available"] == (record["missing"] is None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["--help"], {"numba", "matplotlib", "scipy", "cupy", "mpi4py"}),
+        (["no-such-command"], {"numba", "matplotlib", "scipy", "cupy", "mpi4py"}),
+        (["list"], {"matplotlib", "cupy", "mpi4py"}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_what_must_answer_at_once_imports_nothing_heavy(arguments, heavy):
+    """The cause of a slow answer, not the time it takes: a timing would decide by what else runs on the machine."""
+    program = (
+        "import sys\nfrom harness.cli import app\n"
+        f"try: app({arguments!r})\nexcept SystemExit: pass\n"
+        f"print(sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert answer.stderr.splitlines()[-1] == "[]"
+
+
+def test_info_says_what_this_machine_is():
+    facts = json.loads(harness("info", "--json").stdout)
+    assert facts["machine"]["cores"] >= 1
+    assert facts["machine"]["packages"]["numba"]
+    assert facts["numba"]["threading_layer"] in ("omp", "tbb", "workqueue")
+    assert any(pool["internal_api"] in ("openblas", "mkl") for pool in facts["threadpools"])
+    assert facts["slug"] in harness("info").stdout
+
+
+def test_run_reports_and_stores(results):
+    folder, answer = results
+    assert re.search(r"^ladder +\d+", answer.stdout, re.MULTILINE)
+    assert str(folder) in answer.stdout
+    assert "ladder" in answer.stderr  # progress, as plain lines
+    assert list(folder.glob("*/smoke/ladder.jsonl"))
+
+
+def test_plot_and_report_work_from_stored_results_alone(results, tmp_path):
+    folder, _ = results
+    drawn = harness("plot", "--results", str(folder), "--figures", str(tmp_path))
+    assert drawn.returncode == 0, drawn.stderr
+    assert list(tmp_path.glob("*/*.svg"))
+    assert str(tmp_path) in drawn.stdout
+    written = harness("report", "--results", str(folder), "--figures", str(tmp_path))
+    assert written.returncode == 0, written.stderr
+    (page,) = re.findall(r"^report +(.+)$", written.stdout, re.MULTILINE)
+    assert "cpu-naive" in Path(page).read_text()
+
+
+def test_a_failed_cell_makes_status_1(tmp_path):
+    """A backend that is known to fail, brought in from outside."""
+    module = (
+        "from harness.interface import Backend\nfrom harness.plan import Plan\n\n\n"
+        "class Bad(Backend):\n    name, step, idea, source = 'cpu-zz-bad', 50, 'fails', 'a test'\n"
+        "    def plan(self, problem, machine):\n        return Plan(problem)\n"
+        "    def prepare(self, plan, operands):\n        raise RuntimeError('broken on purpose')\n"
+    )
+    (tmp_path / "zz_bad.py").write_text(module)
+    metadata = tmp_path / "zz_bad-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: zz-bad\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[gemm_harness.backends]\nbad = zz_bad:Bad\n")
+    answer = harness(
+        *("run", "ladder", "--preset", "smoke", "--only", "cpu-zz-bad", "--results", str(tmp_path / "results")),
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert answer.returncode == 1
+    assert "FAILED" in answer.stderr
+    assert "broken on purpose" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "clue"),
+    [
+        (["run", "ladr"], "did you mean 'ladder'?"),
+        (["run", "ladder", "--only", "cpu-nope"], "cpu-numpy"),
+        (["run", "--preset", "huge"], "'smoke', 'quick', 'full'"),
+        (["run", "--results", "/proc/nowhere", "ladder", "--preset", "smoke"], "/proc/nowhere"),
+        (["plot", "--results", "/nowhere"], "/nowhere: no results"),
+        (["plot", "nonsense"], "unknown experiment 'nonsense'"),
+        (["report", "--results", "/nowhere"], "make experiments"),
+        (["check", "cpu-naiv"], "did you mean 'cpu-naive'?"),
+        (["check", "cpu-naive", "--depth", "bottomless"], "bottomless"),
+        (["lst"], "No such command 'lst'"),
+        (["list", "--jsn"], "--jsn"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "says",
+)
+def test_a_mistake_is_said_with_status_2(arguments, clue):
+    answer = harness(*arguments)
+    assert answer.returncode == 2
+    assert clue in answer.stderr
+    assert answer.stdout == ""
+
+
+def test_without_a_command_it_shows_the_help():
+    answer = harness()
+    assert answer.returncode == 2
+    assert "Commands:" in answer.stdout + answer.stderr
+
+
+def test_check_proves_a_backend_and_gives_its_findings_as_json():
+    answer = harness("check", "cpu-numpy", "--json")
+    assert answer.returncode == 0, answer.stdout
+    findings = [json.loads(line) for line in answer.stdout.splitlines()]
+    assert findings
+    assert all(finding["status"] != "failed" and finding["what"] for finding in findings)
+
+
+def test_a_broken_pipe_is_quiet():
+    reader = subprocess.run(
+        f"{sys.executable} -m harness list --json | head -1",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert reader.stdout == "[\n"
+    assert reader.stderr == ""
+
+
+def test_an_interrupted_run_keeps_what_is_finished_and_goes_on_from_there(tmp_path):
+    command = [sys.executable, "-m", "harness", "run", "size_sweep", "--preset", "smoke", "--results", str(tmp_path)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("*/smoke/size_sweep.jsonl")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "what is finished is kept" in stderr
+    assert "Traceback" not in stderr
+    again = harness(*command[3:])
+    assert again.returncode == 0
+    assert "resuming the run" in again.stderr

@@ -1,0 +1,75 @@
+"""The kernel contract: every backend that is found, over every semiring and dtype, against the definition.
+
+One test a kernel, since compiling is what costs; `harness.cases` says what each kernel must get right.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness import SEMIRINGS, Semiring, registry
+from harness.check import check_declaration, check_kernel
+from harness.registry import Entry
+
+# Compiling hundreds of kernels takes twice as long while coverage looks on, and shows nothing: their Python form is
+# covered by tests/unit/test_kernels.py.
+pytestmark = pytest.mark.no_cover
+
+DTYPES = [np.dtype(name) for name in ("float32", "float64", "int16", "int32", "int64", "uint8", "bool")]
+ENTRIES = registry.discover()
+
+
+def _marks(entry: Entry) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.gpu] if entry.name.startswith("gpu-") else []
+
+
+def _kernels() -> list[object]:
+    """Return (entry, semiring, dtype) of all that can run here; those of one kernel together share compiled parts."""
+    found: list[object] = []
+    able = [entry for entry in ENTRIES if entry.unavailable() is None]
+    for semiring in SEMIRINGS.values():
+        for dtype in DTYPES:
+            if semiring.unsupported(dtype) is not None:
+                continue
+            for entry in able:
+                name = f"{entry.name}-{semiring.name}-{dtype.name}"
+                found.append(pytest.param(entry, semiring, dtype, id=name, marks=_marks(entry)))
+    return found
+
+
+def _entries() -> list[object]:
+    return [pytest.param(entry, id=entry.name, marks=_marks(entry)) for entry in ENTRIES]
+
+
+@pytest.mark.parametrize("entry", _entries())
+def test_backend_says_what_it_is(entry: Entry) -> None:
+    assert entry.backend is not None, entry.error
+    finding = check_declaration(entry.backend)
+    assert finding.status == "ok", finding.detail
+
+
+@pytest.mark.parametrize("entry", _entries())
+def test_backend_can_run_here(entry: Entry) -> None:
+    assert entry.backend is not None, entry.error
+    missing = entry.backend.missing()
+    if missing is not None:
+        assert missing.strip()
+        pytest.skip(f"{entry.name}: {missing}")
+
+
+def test_names_are_unique_and_steps_order_each_ladder() -> None:
+    names = [entry.name for entry in ENTRIES]
+    assert len(set(names)) == len(names)
+    for family in {name.split("-")[0] for name in names}:
+        steps = [entry.backend.step for entry in ENTRIES if entry.backend and entry.name.startswith(family)]
+        assert steps == sorted(steps)
+
+
+@pytest.mark.parametrize(("entry", "semiring", "dtype"), _kernels())
+def test_kernel_computes_what_is_defined(entry: Entry, semiring: Semiring, dtype: np.dtype) -> None:
+    assert entry.backend is not None, entry.error
+    findings = list(check_kernel(entry.backend, semiring, dtype))
+    failed = [f"{finding.what}: {finding.detail}" for finding in findings if finding.status == "failed"]
+    assert not failed, "\n".join(failed)
+    assert findings

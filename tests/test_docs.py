@@ -1,0 +1,179 @@
+"""What the documents show works: commands run, examples run, links and files exist, `make help` is complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [path for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))] if path.is_file()]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+# Commands that another test runs, that need the network, or that would take long: they are looked at, not carried out.
+LONG = ("run", "plot", "report", "compare", "tune")
+NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "mpiexec", "mpirun")
+
+# Names that stand for files which a reader makes, or that a run makes.
+MADE_BY_READER = ("backends/cpu/outer.py", "report.md")
+
+
+def blocks(*languages: str) -> list:
+    """Return the fenced blocks of all documents in these languages, as parameters of a test."""
+    found = []
+    for path in DOCUMENTS:
+        for match in FENCE.finditer(path.read_text()):
+            if match[1] in languages:
+                line = path.read_text()[: match.start()].count("\n") + 2
+                found.append(pytest.param(match[2], id=f"{path.name}:{line}"))
+    return found
+
+
+def commands() -> list:
+    """Return each command of the shell blocks once; in a console block only what stands behind a prompt."""
+    found = {}
+    for block in blocks("sh", "bash", "console"):
+        prompts = block.id and any(line.startswith("$ ") for line in block.values[0].splitlines())
+        for line in block.values[0].replace("\\\n", " ").splitlines():
+            command = line.removeprefix("$ ").split(" #")[0].strip()
+            if command and not command.startswith("#") and (line.startswith("$ ") or not prompts):
+                found.setdefault(command, pytest.param(command, id=command))
+    return list(found.values())
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """Return a copy of the project with the file that the contributor guide tells to drop."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("harness", "backends", "experiments"):
+        ignored = shutil.ignore_patterns("__pycache__", "results", "figures")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, folder / name)
+    for block in blocks("python"):
+        if "class Outer(Backend)" in block.values[0]:
+            (folder / "backends/cpu/outer.py").write_text(block.values[0])
+    return folder
+
+
+def shell(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, check=False, input=""
+    )
+
+
+@pytest.mark.parametrize("command", commands())
+def test_command(command, checkout):
+    words = shlex.split(command)
+    while "=" in words[0]:  # VARIABLE=value in front
+        words.pop(0)
+    if words[0] in ("gemm-harness", ".venv/bin/gemm-harness"):
+        words[:1] = ["python", "-m", "harness"]
+    words[0] = words[0].removeprefix(".venv/bin/")
+    if words[0] == "make":
+        answer = shell(["make", "--dry-run", *words[1:]], checkout)
+        assert answer.returncode == 0, answer.stderr
+    elif words[:3] == ["python", "-m", "harness"] and words[3:4] and words[3] in LONG:
+        parse(words[3:])
+    elif words[0] == "python":
+        answer = shell([sys.executable, *words[1:]], checkout)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+    elif words[0].startswith("."):
+        assert os.access(ROOT / words[0], os.X_OK)
+    else:
+        assert words[0] in NOT_OURS, f"this test does not know what to do with {command!r}"
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command line of the harness without carrying it out; the experiments it names must exist."""
+    import typer
+
+    from harness.cli import app
+    from harness.experiment import load_all
+
+    group = typer.main.get_command(app)
+    command = group.commands[words[0]]  # type: ignore[attr-defined]
+    context = command.make_context(words[0], list(words[1:]))
+    assert set(context.params.get("experiments") or ()) <= set(load_all())
+
+
+@pytest.mark.parametrize("source", blocks("python"))
+def test_example(source):
+    exec(compile(source, "example", "exec"), {"__name__": "example"})
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path):
+    text = FENCE.sub("", path.read_text())
+    targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"<img[^>]*src=\"([^\"]+)\"", text)
+    local = [
+        target.split("#")[0] for target in targets if "://" not in target and not target.startswith(("#", "mailto:"))
+    ]
+    assert [target for target in local if target and not (path.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_that_are_named_exist(path):
+    text = FENCE.sub("", path.read_text())
+    named = re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|md|toml|txt|cu|yaml)|(?:[\w.-]+/)+)`", text)
+    unknown = [
+        name
+        for name in named
+        if name not in MADE_BY_READER and not any((place / name).exists() for place in (ROOT, path.parent))
+    ]
+    assert unknown == []
+
+
+def targets() -> set[str]:
+    text = (ROOT / "Makefile").read_text()
+    return set(re.findall(r"^([a-z][a-z-]*):(?!=)", text, re.MULTILINE))
+
+
+def test_make_help_lists_every_target():
+    answer = shell(["make", "help"], ROOT)
+    assert answer.returncode == 0
+    listed = set(re.findall(r"^ +make ([a-z-]+) ", answer.stdout, re.MULTILINE))
+    assert listed == targets()
+    assert answer.stdout == shell(["make"], ROOT).stdout  # the default
+
+
+def test_every_target_is_phony():
+    (phony,) = re.findall(r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(phony.split()) == targets()
+
+
+@pytest.mark.parametrize("target", sorted(targets() - {"clean", "distclean"}))
+def test_targets_set_up_by_themselves(target, checkout):
+    """From a folder without .venv, each target's commands begin with making one, except help's."""
+    answer = shell(["make", "--dry-run", target], checkout)
+    assert answer.returncode == 0, answer.stderr
+    assert ("-m venv" in answer.stdout) == (target != "help")
+
+
+def test_a_python_that_will_not_do_is_said_in_one_message(checkout):
+    answer = shell(["make", "test", "PYTHON=/bin/false"], checkout)
+    assert answer.returncode != 0
+    assert "no Python 3.11 to 3.14" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert not (checkout / ".venv").exists()
+
+
+def test_what_is_installed_is_pinned():
+    """Every dependency of pyproject.toml, extras included, has its version in constraints.txt."""
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    required = [
+        *project["dependencies"],
+        *(item for extra in project["optional-dependencies"].values() for item in extra),
+    ]
+    names = {re.split(r"[^\w-]", item)[0] for item in required}
+    pinned = set(re.findall(r"^([\w-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    assert names <= pinned

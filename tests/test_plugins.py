@@ -1,0 +1,258 @@
+"""Backends from outside: found by entry point or as one dropped file, refused when they clash, survived when bad."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A package of somebody else: one good backend, and one for each way in which a kernel goes bad.
+PLUG_INS = '''
+import os, signal, sys, time
+import numpy as np
+from harness.interface import Backend
+from harness.plan import Plan
+
+
+class Base(Backend):
+    idea = source = "a test"
+
+    def declines(self, problem):
+        return None if problem.semiring.is_ordinary else "plus_times only"
+
+    def plan(self, problem, machine):
+        return Plan(problem, machine.threads)
+
+    def prepare(self, plan, operands):
+        return Execution(type(self).compute, plan.problem, operands)
+
+
+class Execution:
+    def __init__(self, compute, problem, operands):
+        self.compute, self.problem, self.operands = compute, problem, operands
+
+    def run(self):
+        self.compute(self.problem, self.operands)
+
+    def wait(self):
+        pass
+
+    def result(self):
+        return self.operands.out
+
+
+def multiply(problem, x):
+    value = x.a @ x.b if problem.alpha is None else problem.alpha * (x.a @ x.b)
+    if problem.accumulate:
+        value = value + (x.c if problem.beta is None else problem.beta * x.c)
+    x.out[...] = value
+
+
+class Good(Base):
+    name, step = "out-good", 1
+    compute = staticmethod(multiply)
+
+
+class Wrong(Base):
+    """Forgets the last row."""
+
+    name, step = "out-wrong", 2
+
+    def compute(problem, x):
+        multiply(problem, x)
+        x.out[-1:] = 0
+
+
+class Silent(Base):
+    """Writes nothing."""
+
+    name, step = "out-silent", 3
+
+    def compute(problem, x):
+        pass
+
+
+class Crash(Base):
+    """Takes its process with it."""
+
+    name, step = "out-crash", 4
+
+    def compute(problem, x):
+        print("about to crash", flush=True)
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class Hang(Base):
+    """Never comes back."""
+
+    name, step = "out-hang", 5
+
+    def compute(problem, x):
+        while True:
+            time.sleep(0.1)
+
+
+class Raise(Base):
+    """Fails in an ordinary way."""
+
+    name, step = "out-raise", 6
+
+    def compute(problem, x):
+        raise RuntimeError("no luck today")
+
+
+class Taken(Base):
+    """Claims a name that is taken."""
+
+    name, step = "cpu-naive", 7
+    compute = staticmethod(multiply)
+'''
+
+BAD = {
+    "out-wrong": "is wrong",
+    "out-silent": "not written",
+    "out-crash": "SIGSEGV",
+    "out-hang": "hang",
+    "out-raise": "no luck today",
+}
+
+RUN_ALL = """
+import json, sys
+from harness.experiment import Budget, Experiment, backend_contender, product_case
+from harness.problem import Problem
+from harness.runner import Patience, run
+from harness.store import Store
+
+names = ["cpu-naive", "out-good", "out-wrong", "out-silent", "out-crash", "out-hang", "out-raise"]
+cases = [product_case(Problem(24, 20, 16), [backend_contender(name) for name in names])]
+experiment = Experiment("plugins", "Who survives?", lambda preset, machine: cases, (), {"smoke": Budget(1, 0.2, 0.1)})
+summary = run([experiment], "smoke", sys.argv[1], patience=Patience(60, 4, 10))
+cells = Store(summary.folder).cells("plugins")
+print(json.dumps({cell.contender: [cell.status, cell.reason, len(cell.all_samples_ns)] for cell in cells}))
+"""
+
+
+def write_package(folder: Path, entries: dict[str, str], **modules: str) -> Path:
+    """Write an installed distribution: modules, and the metadata that a package manager leaves beside them."""
+    metadata = folder / "out_backends-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: out-backends\nVersion: 1.0\n")
+    points = "".join(f"{name} = {value}\n" for name, value in entries.items())
+    (metadata / "entry_points.txt").write_text(f"[gemm_harness.backends]\n{points}")
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+def python(*arguments: str, path: Path | None = None, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run an interpreter that sees `path` like installed packages."""
+    environment = {**os.environ, "PYTHONPATH": str(path)} if path else dict(os.environ)
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+def listing(path: Path | None = None, cwd: Path = ROOT) -> dict[str, dict]:
+    """Return what `list` says, by name."""
+    answer = python("-m", "harness", "list", "--json", path=path, cwd=cwd)
+    assert answer.returncode == 0, answer.stderr
+    return {record["name"]: record for record in json.loads(answer.stdout)}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    return write_package(tmp_path_factory.mktemp("outside"), {"all": "out_plugins"}, out_plugins=PLUG_INS)
+
+
+def test_an_entry_point_that_names_a_module_brings_all_its_backends(package):
+    found = listing(package)
+    assert {"out-good", *BAD} <= set(found)
+    assert found["out-good"]["available"]
+    assert "entry point all" in found["out-good"]["origin"]
+
+
+def test_an_entry_point_that_names_a_class_brings_that_one(tmp_path):
+    found = listing(write_package(tmp_path, {"one": "out_plugins:Good"}, out_plugins=PLUG_INS))
+    assert "out-good" in found
+    assert "out-wrong" not in found
+
+
+def test_a_name_that_is_taken_is_refused_and_said(package):
+    found = listing(package)
+    assert found["cpu-naive"]["origin"] == "backends.cpu.naive"
+    refused = [record for record in found.values() if "taken by backends.cpu.naive" in (record["missing"] or "")]
+    assert len(refused) == 1
+
+
+def test_a_plug_in_that_cannot_be_imported_is_listed_with_its_exception(tmp_path):
+    broken = {"broken": "out_broken:Gone", "absent": "out_plugins:Nobody", "number": "out_plugins:BAD"}
+    path = write_package(tmp_path, broken, out_broken="import no_such_library\n", out_plugins=f"{PLUG_INS}\nBAD = 3\n")
+    said = {record["origin"].split("entry point ")[-1]: record["missing"] for record in listing(path).values()}
+    assert "ModuleNotFoundError: No module named 'no_such_library'" in said["broken)"]
+    assert "AttributeError" in said["absent)"]
+    assert "neither a Backend class nor a module" in said["number)"]
+    answer = python("-m", "harness", "list", path=path)
+    assert answer.returncode == 0
+    assert "no_such_library" in answer.stdout
+
+
+def test_gemm_computes_with_an_outside_backend(package):
+    program = """
+        import numpy as np
+        from harness import gemm
+        a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+        assert np.array_equal(gemm(a, b, backend="out-good"), a @ b)
+    """
+    answer = python("-c", textwrap.dedent(program), path=package)
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_the_file_of_the_contributor_guide_is_found_where_it_is_dropped(tmp_path):
+    """Copy the two packages, drop the one file that CONTRIBUTING.md shows, edit nothing."""
+    for name in ("harness", "backends", "experiments"):
+        ignored = shutil.ignore_patterns("__pycache__", "results", "figures")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    (example,) = [block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "(Backend)" in block]
+    (tmp_path / "backends/cpu/outer.py").write_text(example)
+    found = listing(cwd=tmp_path)
+    assert found["cpu-outer"]["origin"] == "backends.cpu.outer"
+    assert found["cpu-outer"]["available"]
+    answer = python("-m", "harness", "check", "cpu-outer", cwd=tmp_path)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_bad_plug_ins_cost_their_own_cells_and_no_other(package, tmp_path):
+    answer = python("-c", RUN_ALL, str(tmp_path), path=package)
+    assert answer.returncode == 0, answer.stderr
+    cells = json.loads(answer.stdout)
+    for name in ("cpu-naive", "out-good"):
+        status, reason, samples = cells[name]
+        assert (status, reason) == ("ok", "")
+        assert samples >= 2
+    for name, clue in BAD.items():
+        status, reason, samples = cells[name]
+        assert (status, samples) == ("failed", 0), name
+        assert clue in reason, (name, reason)
+
+
+@pytest.mark.parametrize(("name", "clue"), BAD.items())
+def test_check_says_what_is_wrong(package, name, clue):
+    answer = python("-m", "harness", "check", name, "--patience", "5", path=package)
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    assert clue in answer.stdout
+    assert "Traceback" not in answer.stderr
+
+
+def test_check_passes_a_good_plug_in(package):
+    answer = python("-m", "harness", "check", "out-good", path=package)
+    assert answer.returncode == 0, answer.stdout + answer.stderr

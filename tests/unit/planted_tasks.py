@@ -1,0 +1,134 @@
+"""Tasks with planted faults, for the tests of the worker and of the runner: ``"tests.unit.planted_tasks:crash"``."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from harness.errors import Declined, PlanError, VerificationError
+
+
+class Planted:
+    """Fills an array with ones; `fault`, if any, happens in call number `after`."""
+
+    def __init__(self, fault: Callable[[Planted], None] | None = None, after: int = 1) -> None:
+        self.out = np.zeros(4)
+        self._fault, self._after, self._calls = fault, after, 0
+
+    def run(self) -> None:
+        self._calls += 1
+        if self._fault and self._calls >= self._after:
+            self._fault(self)
+        else:
+            self.out[...] = 1.0
+
+    def wait(self) -> None:
+        pass
+
+    def spoil(self) -> None:
+        self.out[...] = np.nan
+
+    def verify(self) -> str:
+        if not np.all(self.out == 1.0):
+            raise VerificationError("planted: the result is wrong", expected="1.0", got=str(self.out[0]))
+        return "all 4 elements, exactly"
+
+    def facts(self) -> dict[str, object]:
+        return {"operations": np.int64(8), "plan": {"pid": os.getpid()}}
+
+
+def good(threads: int, **arguments: object) -> Planted:
+    return Planted()
+
+
+def make_raise(threads: int, **arguments: object) -> Planted:
+    raise ZeroDivisionError("planted in the factory")
+
+
+def make_refuse(threads: int, **arguments: object) -> Planted:
+    raise PlanError("planted: no such block size", expected="8", got="7")
+
+
+def decline(threads: int, status: str = "declined", **arguments: object) -> Planted:
+    raise Declined(status, "planted: out of scope")
+
+
+def make_hang(threads: int, **arguments: object) -> Planted:
+    time.sleep(600)
+    return Planted()
+
+
+def crash(threads: int, after: int = 1, **arguments: object) -> Planted:
+    return Planted(lambda _: os.kill(os.getpid(), signal.SIGSEGV), after)
+
+
+def leave(threads: int, after: int = 1, **arguments: object) -> Planted:
+    def fault(_: Planted) -> None:
+        print("planted last words")  # noqa: T201
+        os._exit(3)
+
+    return Planted(fault, after)
+
+
+def hang(threads: int, after: int = 1, **arguments: object) -> Planted:
+    return Planted(lambda _: time.sleep(600), after)
+
+
+def hog(threads: int, after: int = 1, **arguments: object) -> Planted:
+    def fault(task: Planted) -> None:
+        task.hoard = [bytearray(1 << 45)]  # beyond the memory of any machine
+
+    return Planted(fault, after)
+
+
+def throw(threads: int, after: int = 1, **arguments: object) -> Planted:
+    def fault(_: Planted) -> None:
+        raise ValueError("planted in the call")
+
+    return Planted(fault, after)
+
+
+def talk(threads: int, **arguments: object) -> Planted:
+    def fault(task: Planted) -> None:
+        sys.stdout.write("planted chatter\n" * 10_000)
+        os.write(2, b"planted noise\n" * 10_000)
+        task.out[...] = 1.0
+
+    return Planted(fault)
+
+
+def wrong(threads: int, after: int = 1, **arguments: object) -> Planted:
+    def fault(task: Planted) -> None:
+        task.out[...] = [1.0, 1.0, 1.0, 2.0]
+
+    return Planted(fault, after)
+
+
+def write_nothing(threads: int, after: int = 1, **arguments: object) -> Planted:
+    return Planted(lambda _: None, after)
+
+
+def change_threads(threads: int, after: int = 1, **arguments: object) -> Planted:
+    from threadpoolctl import threadpool_limits
+
+    def fault(task: Planted) -> None:
+        task.out[...] = 1.0
+        task.limits = threadpool_limits(threads + 1)
+
+    return Planted(fault, after)
+
+
+def spawn_and_hang(threads: int, pid_file: str, **arguments: object) -> Planted:
+    def fault(_: Planted) -> None:
+        with subprocess.Popen(["sleep", "600"]) as child:
+            Path(pid_file).write_text(str(child.pid))
+            time.sleep(600)
+
+    return Planted(fault)

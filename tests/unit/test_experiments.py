@@ -1,0 +1,165 @@
+import dataclasses
+import json
+
+import pytest
+
+from harness.experiment import GEMM_TASK, PRESETS, Case, Contender, load_all
+from harness.plan import Blocking
+from harness.problem import Problem
+from harness.semiring import SEMIRINGS
+from harness.task import gemm
+from tests.unit.synthetic import MACHINE
+
+EXPERIMENTS = load_all()
+EVERY = [(name, preset) for name in EXPERIMENTS for preset in PRESETS]
+SEVERAL_CORES = [1, 2, 3, 6, 64]
+
+
+def products(case: Case) -> list[tuple[Contender, Problem]]:
+    found = []
+    for contender in case.contenders:
+        arguments = {**case.arguments, **contender.arguments}
+        if contender.task == GEMM_TASK:
+            found.append((contender, Problem.from_json(dict(arguments["problem"]))))
+    return found
+
+
+@pytest.mark.parametrize(("name", "preset"), EVERY)
+def test_cases_are_json_and_have_places_of_their_own(name, preset):
+    cases = EXPERIMENTS[name].cases(preset, MACHINE)
+    assert cases
+    places = [json.dumps(case.axes, sort_keys=True) for case in cases]
+    assert len(set(places)) == len(places), "a later case would hide an earlier one"
+    for case in cases:
+        sent = [case.axes, case.arguments, *(contender.arguments for contender in case.contenders)]
+        assert json.loads(json.dumps(sent, default=dict)) == [json.loads(json.dumps(x, default=dict)) for x in sent]
+
+
+@pytest.mark.parametrize(("name", "preset"), EVERY)
+def test_cases_depend_on_preset_and_machine_only(name, preset):
+    make = EXPERIMENTS[name].cases
+    assert [case.key for case in make(preset, MACHINE)] == [case.key for case in make(preset, MACHINE)]
+
+
+@pytest.mark.parametrize(("name", "preset"), EVERY)
+def test_products_are_complete_and_legal(name, preset):
+    for case in EXPERIMENTS[name].cases(preset, MACHINE):
+        for contender, problem in products(case):
+            arguments = {**case.arguments, **contender.arguments}
+            assert set(arguments) <= set(gemm.__annotations__)
+            assert min(problem.m, problem.n, problem.k) >= 1
+            blocks = {key: value for key, value in arguments["parameters"].items() if key in Blocking.__annotations__}
+            Blocking(**{"mc": 4, "nc": 4, "kc": 4, "mr": 4, "nr": 4, **blocks} | ({"mr": 1, "nr": 1} if blocks else {}))
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_preset_has_a_budget_that_gives_an_interval(name):
+    budget = EXPERIMENTS[name].budget
+    assert set(budget) == set(PRESETS)
+    assert budget["quick"].rounds >= 3, "six samples: the fewest whose interval covers the median with 95 %"
+    assert budget["smoke"].seconds <= budget["quick"].seconds <= budget["full"].seconds
+
+
+@pytest.mark.parametrize(("preset", "most_s"), [("smoke", 20), ("quick", 420), ("full", 6 * 3600)])
+def test_all_budgets_together_stay_within_bounds(preset, most_s):
+    machine = dataclasses.replace(MACHINE, cores=2, threads=2)
+    spent = {e.name: e.budget[preset].seconds * len(e.cases(preset, machine)) for e in EXPERIMENTS.values()}
+    assert sum(spent.values()) <= most_s, spent
+
+
+def test_figures_have_names_of_their_own():
+    names = [figure.name for experiment in EXPERIMENTS.values() for figure in experiment.figures]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("preset", ["quick", "full"])
+def test_ladder_has_every_step_and_a_peak_for_each_semiring(preset):
+    cases = EXPERIMENTS["ladder"].cases(preset, MACHINE)
+    ladders = [case for case in cases if case.axes["role"] == "product"]
+    peaks = [case for case in cases if case.axes["role"] == "peak"]
+    for case in ladders:
+        labels = [contender.label for contender in case.contenders]
+        assert labels[:5] == ["cpu-naive", "cpu-transposed", "cpu-tiled reuse=1", "cpu-tiled reuse=2", "cpu-packed"]
+        assert labels[-1] == "cpu-numpy"
+        assert case.axes["n"] == 1024
+    assert {case.axes["semiring"] for case in ladders} == {case.axes["semiring"] for case in peaks}
+    assert {"plus_times", "min_plus"} <= {case.axes["semiring"] for case in ladders}
+
+
+def test_a_backend_that_is_no_library_joins_the_ladder(monkeypatch):
+    from harness import registry
+    from harness.registry import Entry
+
+    naive = registry.find("cpu-naive")
+
+    def like_naive(name: str, step: int) -> Entry:
+        return Entry(name, "test", type("New", (type(naive),), {"name": name, "step": step})())
+
+    entries = (like_naive("cpu-new", 35), like_naive("cpu-library", 85), like_naive("gpu-new", 20))
+    monkeypatch.setattr(registry, "discover", lambda: entries)
+    labels = [contender.label for contender in EXPERIMENTS["ladder"].cases("quick", MACHINE)[0].contenders]
+    assert labels[-3:] == ["cpu-packed", "cpu-new", "cpu-numpy"]
+
+
+@pytest.mark.parametrize("preset", ["quick", "full"])
+def test_sizes_straddle_powers_of_two_and_have_regular_neighbours(preset):
+    kinds = {case.axes["n"]: case.axes["kind"] for case in EXPERIMENTS["size_sweep"].cases(preset, MACHINE)}
+    assert set(kinds.values()) == {"power of two", "tile multiple", "multiple ± 1", "prime", "odd"}
+    regular = [n for n, kind in kinds.items() if kind in ("power of two", "tile multiple")]
+    for n, kind in kinds.items():
+        assert (n % 16 == 0) == (n in regular)
+        assert min(regular) <= n <= max(regular)
+        if kind == "prime":
+            assert all(n % divisor for divisor in range(2, int(n**0.5) + 1))
+        if kind == "multiple ± 1":
+            assert n - 1 in regular or n + 1 in regular
+    assert {255, 256, 257} <= set(kinds)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_block_sizes_vary_within_the_matrix(preset):
+    for case in EXPERIMENTS["block_size"].cases(preset, MACHINE):
+        values = [next(iter(contender.arguments["parameters"].values())) for contender in case.contenders]
+        assert values == sorted(set(values))
+        assert len(values) >= 2
+        assert values[-1] <= case.axes["n"]
+
+
+@pytest.mark.parametrize("cores", SEVERAL_CORES)
+def test_thread_counts_run_from_one_to_all_cores(cores):
+    machine = dataclasses.replace(MACHINE, cores=cores)
+    for case in EXPERIMENTS["thread_scaling"].cases("full", machine):
+        threads = [contender.threads for contender in case.contenders]
+        assert threads[0] == 1
+        assert threads[-1] == cores
+        assert threads == sorted(set(threads))
+
+
+def test_weak_scaling_gives_each_thread_the_same_work():
+    for case in EXPERIMENTS["thread_scaling"].cases("full", MACHINE):
+        shares = [problem.pairs / contender.threads for contender, problem in products(case)]
+        if case.axes["mode"] == "weak":
+            assert max(shares) / min(shares) < 1.02
+        else:
+            assert len({problem.pairs for _, problem in products(case)}) == 1
+
+
+@pytest.mark.parametrize("preset", ["quick", "full"])
+def test_the_price_of_every_semiring_is_asked(preset):
+    case = EXPERIMENTS["semiring_cost"].cases(preset, MACHINE)[0]
+    assert case.reference == "plus_times"
+    by_name = {problem.semiring.name: problem for _, problem in products(case)}
+    assert set(by_name) == set(SEMIRINGS)
+    assert {name for name, problem in by_name.items() if problem.dtype.name == "bool"} == {"lor_land", "lxor_land"}
+    assert len({(problem.m, problem.n, problem.k) for problem in by_name.values()}) == 1
+
+
+def test_roofline_has_roofs_and_shapes_on_both_sides_of_any_balance():
+    cases = EXPERIMENTS["roofline"].cases("quick", MACHINE)
+    buffers = {case.axes["level"]: case.arguments["size_bytes"] for case in cases if case.axes["role"] == "bandwidth"}
+    assert buffers["memory"] >= 4 * MACHINE.l3
+    assert buffers["L2"] < MACHINE.l2
+    assert any(case.axes["role"] == "peak" for case in cases)
+    intensities = [p.operations / p.bytes_moved for case in cases for _, p in products(case)]
+    assert min(intensities) < 0.5
+    assert max(intensities) > 20

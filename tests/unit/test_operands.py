@@ -1,0 +1,80 @@
+"""Generated operands: reproducible, laid out as asked, of values that hide nothing, over a poisoned output."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness import Operands, Problem
+from harness.operands import poison
+from harness.semiring import DTYPES
+
+
+def _semiring(dtype: np.dtype) -> str:
+    return "lor_land" if dtype.kind == "b" else "plus_times"
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_seed_decides_every_value(dtype: np.dtype) -> None:
+    problem = Problem(9, 8, 7, _semiring(dtype), dtype, accumulate=True)
+    x, y, z = (Operands.generate(problem, seed) for seed in (1, 1, 2))
+    for name in "abc":
+        assert np.array_equal(getattr(x, name), getattr(y, name))
+        assert not np.array_equal(getattr(x, name), getattr(z, name))
+        assert getattr(x, name).dtype == dtype
+
+
+def test_shapes_and_c_follow_the_problem() -> None:
+    operands = Operands.generate(Problem(2, 3, 4), 1)
+    assert (operands.a.shape, operands.b.shape, operands.out.shape) == ((2, 4), (4, 3), (2, 3))
+    assert operands.c is None
+    with_c = Operands.generate(Problem(2, 3, 4, accumulate=True), 1)
+    assert with_c.c is not None
+    assert with_c.c.shape == (2, 3)
+    assert not np.shares_memory(with_c.c, with_c.out)
+
+
+def test_layout_changes_strides_and_no_value() -> None:
+    plain = Operands.generate(Problem(5, 6, 7, accumulate=True), 3)
+    for layout in ("FFF", "AAA", "CFA", "FAC"):
+        other = Operands.generate(Problem(5, 6, 7, accumulate=True, layout=layout), 3)
+        for name, order in zip("abc", layout, strict=True):
+            x = getattr(other, name)
+            assert np.array_equal(x, getattr(plain, name))
+            assert x.flags.c_contiguous == (order == "C")
+            assert x.flags.f_contiguous == (order == "F")
+        assert other.c is not None
+        assert other.out.strides == other.c.strides
+    assert Operands.generate(Problem(5, 6, 7, layout="AAA"), 3).a.strides[1] < 0
+
+
+@pytest.mark.parametrize("size", [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)])
+def test_empty_operands(size: tuple[int, int, int]) -> None:
+    for layout in ("CCC", "FFF", "AAA"):
+        operands = Operands.generate(Problem(*size, accumulate=True, layout=layout), 1)
+        assert operands.out.shape == size[:2]
+
+
+def test_half_of_a_boolean_product_is_true() -> None:
+    for semiring in ("lor_land", "lxor_land"):
+        operands = Operands.generate(Problem(200, 200, 100, semiring, np.dtype(bool)), 1)
+        pairs = operands.a.astype(np.int64) @ operands.b.astype(np.int64)
+        share = np.mean(pairs > 0 if semiring == "lor_land" else pairs % 2 == 1)
+        assert 0.4 < share < 0.6, semiring
+
+
+def test_integers_fill_their_range_without_overflow_of_one_sum() -> None:
+    operands = Operands.generate(Problem(100, 100, 100, "min_plus", np.dtype(np.int8)), 1)
+    assert operands.a.min() == -32
+    assert operands.a.max() == 31
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_poison_is_no_constant_and_no_product(dtype: np.dtype) -> None:
+    out = np.zeros((11, 13), dtype)
+    poison(out)
+    if dtype.kind == "f":
+        assert np.isnan(out).all()
+    else:
+        assert np.unique(out).size > 1
+    poison(np.empty((0, 3), dtype))

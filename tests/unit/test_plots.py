@@ -1,0 +1,215 @@
+import dataclasses
+import hashlib
+import subprocess
+import sys
+
+import matplotlib as mpl
+import pytest
+
+from harness import derived, plot_style, plots
+from harness.errors import ExperimentError
+from harness.experiment import Experiment, Figure, load_all
+from harness.plot_kinds import short
+from harness.plot_models import byte_size
+from harness.plot_style import COLOURS, PALETTE, Looks, Sheet
+from tests.unit.synthetic import MACHINE, cells
+
+EXPERIMENTS = load_all()
+DRAWN = ["ladder", "size_sweep", "block_size", "thread_scaling", "semiring_cost", "roofline", "workloads"]
+
+
+def texts(sheet: Sheet) -> str:
+    artists = sheet.canvas.findobj(mpl.text.Text)
+    return " ".join(word for artist in artists for word in artist.get_text().split())
+
+
+@pytest.fixture(autouse=True)
+def quick_to_write(monkeypatch):
+    monkeypatch.setattr(plot_style, "PNG_DPI", 30)
+
+
+@pytest.fixture
+def sheets(monkeypatch):
+    """The sheets that are saved, by the name of their figure."""
+    saved = {}
+    save = Sheet.save
+
+    def save_and_keep(self, path, footer):
+        saved[path.name] = self
+        return save(self, path, footer)
+
+    monkeypatch.setattr(Sheet, "save", save_and_keep)
+    return saved
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_figure_of_every_experiment_is_drawn(name, tmp_path, sheets):
+    experiment = EXPERIMENTS[name]
+    files = plots.draw(experiment, cells(experiment), MACHINE, tmp_path)
+    assert sorted(path.name for path in files) == sorted(
+        f"{figure.name}.{extension}" for figure in experiment.figures for extension in ("svg", "png")
+    )
+    for sheet in sheets.values():
+        written = texts(sheet)
+        assert "Test CPU, 4 cores" in written
+        assert "2026-01-01" in written
+        assert "of 8 samples, 1 process" in written
+        assert all(panel.get_xlabel() or panel.get_ylabel() for panel in sheet.canvas.axes if panel.axison)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_figure_without_any_time_is_drawn_and_says_why(name, tmp_path, sheets):
+    experiment = EXPERIMENTS[name]
+    plots.draw(experiment, cells(experiment, failing=("all",)), MACHINE, tmp_path)
+    for sheet in sheets.values():
+        assert "No contender has a time" in texts(sheet)
+        assert "element [3, 4] differs" in texts(sheet)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_figure_names_the_contender_that_failed(name, tmp_path, sheets):
+    experiment = EXPERIMENTS[name]
+    plots.draw(experiment, cells(experiment, failing=("cpu-tiled",)), MACHINE, tmp_path)
+    has_tiled = {c.contender for c in cells(experiment) if c.arguments.get("backend") == "cpu-tiled"}
+    for figure, sheet in sheets.items():
+        assert ("Failed" in texts(sheet)) == bool(has_tiled), figure
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_nothing_measured_at_all_is_said(name, tmp_path, sheets):
+    plots.draw(EXPERIMENTS[name], [], MACHINE, tmp_path)
+    assert all("Nothing has been measured" in texts(sheet) for sheet in sheets.values())
+
+
+def test_figures_are_the_same_bytes_each_time(tmp_path):
+    experiment = EXPERIMENTS["roofline"]
+    digests = [
+        [
+            hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in plots.draw(experiment, cells(experiment), MACHINE, tmp_path / turn)
+        ]
+        for turn in ("first", "second")
+    ]
+    assert digests[0] == digests[1]
+
+
+def test_drawing_leaves_matplotlib_as_it_was(tmp_path):
+    before = dict(mpl.rcParams)
+    plots.draw(EXPERIMENTS["ladder"], cells(EXPERIMENTS["ladder"], "smoke"), MACHINE, tmp_path)
+    assert dict(mpl.rcParams) == before
+
+
+def test_pyplot_and_measuring_are_not_imported():
+    code = "import sys, harness.plots; print([m for m in ('matplotlib.pyplot', 'harness.measure') if m in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_an_unknown_kind_of_figure_is_refused(tmp_path):
+    experiment = Experiment("x", "Why?", lambda preset, machine: [], (Figure("x", "pie", "X"),), {})
+    with pytest.raises(ExperimentError, match="unknown kind"):
+        plots.draw(experiment, [], MACHINE, tmp_path)
+
+
+@pytest.mark.parametrize("value", ["rate", "time", "time_ratio", "speed_up"])
+@pytest.mark.parametrize("kind", ["bars", "dots", "lines", "heatmap"])
+def test_generic_figures_show_every_value(kind, value, tmp_path):
+    options = {"value": value, "rows": "n", "columns": "contender", "x": "n"}
+    figure = Figure("generic", kind, "Generic", options)
+    experiment = dataclasses.replace(EXPERIMENTS["size_sweep"], figures=(figure,))
+    some = cells(experiment, "smoke", failing=("cpu-tiled",))
+    assert len(plots.draw(experiment, some, MACHINE, tmp_path)) == 2
+
+
+def test_intervals_of_few_samples_are_called_ranges():
+    few = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:4]]) for c in cells(EXPERIMENTS["ladder"])]
+    assert "median, range of 4 samples" in plots.provenance(few, MACHINE)
+
+
+def test_backends_keep_their_colour_and_new_ones_get_free_ones():
+    ladder = cells(EXPERIMENTS["ladder"])
+    strangers = [
+        dataclasses.replace(ladder[0], contender=f"new-{i}", arguments={"backend": f"new-{i}"}) for i in range(3)
+    ]
+    looks = Looks([*ladder, *strangers])
+    assert looks.of("cpu-packed")["color"] == COLOURS["cpu-packed"]
+    assert looks.of("cpu-tiled reuse=1")["color"] == looks.of("cpu-tiled reuse=2")["color"]
+    assert looks.of("cpu-tiled reuse=1") != looks.of("cpu-tiled reuse=2")
+    chosen = [looks.of(f"new-{i}")["color"] for i in range(3)]
+    assert len(set(chosen)) == 3
+    assert set(chosen) <= set(PALETTE) - {COLOURS["cpu-packed"], COLOURS["cpu-numpy"]}
+
+
+def test_percent_of_peak_is_of_the_peak_of_the_same_semiring():
+    ladder = cells(EXPERIMENTS["ladder"])
+    packed = next(cell for cell in ladder if cell.contender == "cpu-packed")
+    assert derived.percent_of_peak(packed, ladder) == pytest.approx(20, rel=0.03)
+    without = [cell for cell in ladder if cell.axes.get("semiring") != packed.axes["semiring"]]
+    assert derived.percent_of_peak(packed, [packed, *without]) is None
+
+
+def test_ratios_are_paired_within_a_process():
+    first, second = cells(EXPERIMENTS["ladder"])[:2]
+    reference = dataclasses.replace(first, samples_ns=[[1.0, 2.0, 3.0], [10.0]])
+    cell = dataclasses.replace(second, samples_ns=[[2.0, 4.0], [20.0, 99.0]])
+    assert derived.time_ratio(cell, reference) == (2.0, 2.0, 2.0)
+    assert derived.speed_up(cell, reference).estimate == 0.5
+
+
+def test_work_differs_so_speed_is_of_rates():
+    one, *_ = cells(EXPERIMENTS["ladder"])
+    twice = dataclasses.replace(one, facts={**one.facts, "operations": 2 * one.facts["operations"]})
+    assert derived.speed_up(twice, one).estimate == pytest.approx(2)
+
+
+def test_ragged_loss_is_relative_to_the_sizes_around():
+    some = [
+        c for c in cells(EXPERIMENTS["size_sweep"]) if c.contender == "cpu-packed" and c.axes["n"] in (256, 257, 384)
+    ]
+    slower = [
+        dataclasses.replace(c, samples_ns=[[ns / 0.8 for ns in c.samples_ns[0]]]) if c.axes["n"] == 257 else c
+        for c in some
+    ]
+    ((n, loss),) = derived.ragged_losses(slower)["cpu-packed"]
+    assert n == 257
+    assert loss == pytest.approx(20, abs=2)
+
+
+def test_extra_work_is_that_of_whole_tiles():
+    assert derived.extra_work(64, 64, 64, 64) == 0
+    assert derived.extra_work(65, 64, 64, 64) == pytest.approx(100 * (128 / 65 - 1))
+    assert derived.extra_work(1, 1, 4, 4) == pytest.approx(1500)
+
+
+def test_speed_ups_start_at_one_thread():
+    strong = derived.select(cells(EXPERIMENTS["thread_scaling"]), {"mode": "strong"})
+    for points in derived.scaling(strong).values():
+        assert [threads for threads, _ in points] == [1, 2, 4]
+        assert points[0][1].estimate == 1
+        assert points[-1][1].estimate == pytest.approx(4, rel=0.05)
+
+
+def test_flop_is_said_only_of_ordinary_float_products():
+    by_semiring = derived.group(cells(EXPERIMENTS["ladder"]), lambda cell: cell.axes["semiring"])
+    assert derived.unit(by_semiring["plus_times"]) == "GFLOP/s"
+    assert derived.unit(by_semiring["min_plus"]) == "Gop/s"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0123, "0.0123"),
+        (1.0, "1.00"),
+        (9.999, "10.0"),
+        (123.4, "123"),
+        (12345.6, "12346"),
+        (0.0, "0"),
+        (float("nan"), "-"),
+    ],
+)
+def test_numbers_have_three_digits(number, text):
+    assert short(number) == text
+
+
+def test_sizes_are_in_binary_units():
+    assert [byte_size(n) for n in (512, 48 << 10, 1 << 20, 2 << 30)] == ["512 B", "48 KiB", "1 MiB", "2 GiB"]

@@ -1,0 +1,46 @@
+"""The ordinary task: what it proves, and against what."""
+
+import numpy as np
+import pytest
+
+from harness import Problem, VerificationError
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.task import GemmTask, gemm
+
+PROBLEM = Problem(5, 6, 7)
+
+
+class Cheat:
+    """Zeroes an operand, and answers with the product that is then right."""
+
+    def __init__(self, operands):
+        self._operands = operands
+
+    def run(self):
+        self._operands.a[...] = 0
+        self._operands.out[...] = 0
+
+    def wait(self):
+        pass
+
+    def result(self):
+        return self._operands.out
+
+
+def test_a_product_of_operands_that_the_backend_changed_does_not_pass():
+    operands = Operands.generate(PROBLEM, 1)
+    task = GemmTask(Plan(PROBLEM), operands, Cheat(operands), seed=1)
+    task.run()
+    assert np.array_equal(operands.a @ operands.b, task.execution.result())
+    with pytest.raises(VerificationError):
+        task.verify()
+
+
+def test_a_spoiled_result_does_not_pass_until_it_is_computed_again():
+    task = gemm(problem=PROBLEM.to_json(), backend="cpu-numpy", seed=1, threads=1)
+    task.run()
+    assert task.verify()
+    task.spoil()
+    with pytest.raises(VerificationError):
+        task.verify()

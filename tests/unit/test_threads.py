@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import os
+
+import numpy as np  # noqa: F401 its pool is one of those that are set
+import pytest
+
+from harness import threads
+from harness.errors import ProblemError
+
+CORES = len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("number", sorted({1, CORES}))
+def test_all_libraries_use_what_they_are_told_and_go_back(number):
+    before = threads.read_back()
+    with threads.limit(number) as found:
+        assert found == threads.read_back()
+        assert threads.disagreement(found, number) is None
+    assert threads.read_back() == before
+
+
+def test_the_old_numbers_come_back_after_an_exception():
+    before = threads.read_back()
+    with pytest.raises(ZeroDivisionError), threads.limit(1):
+        raise ZeroDivisionError
+    assert threads.read_back() == before
+
+
+@pytest.mark.parametrize("number", [0, -1, CORES + 1, 1.0, True, "2"])
+def test_a_number_that_the_machine_does_not_have_is_refused(number):
+    with pytest.raises(ProblemError, match="threads"), threads.limit(number):
+        pass
+
+
+def test_a_disagreement_names_the_library():
+    assert threads.disagreement({"openblas": 1, "numba_layer": "omp"}, 1) is None
+    assert threads.disagreement({"openblas": 1, "numba": 4}, 1) == "numba uses 4 threads, not 1"
