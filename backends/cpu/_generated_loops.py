@@ -1,0 +1,112 @@
+"""The five loops around the generated micro-kernel, by addresses and strides in bytes, for one thread.
+
+    loop 5  jc over n by nc   row-panel of B
+    loop 4  pc over k by kc   the first block of k stores C, later ones combine with it
+    loop 3  ic over m by mc   block of A, in place or gathered     in L2
+    loop 2  jp over panels    micro-panel of B, packed just before its first use   in L1
+    loop 1  ip over strips    micro-tile of C                      in registers
+
+Rows are split evenly over the strips and vectors evenly over the panels, so that no tile is thin: 25 vectors are nine
+panels, seven of three and two of two. A and B are read in place where that is faster; the plan says.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from backends.cpu._generated_kernel import KernelKey, micro_kernel_intrinsic
+from backends.cpu._generated_packing import build_gather, pack_b_rows_intrinsic
+from backends.cpu._jit import jit
+from harness.operands import CACHE_LINE
+
+# What `build_product` compiles takes, in this order; all integers of the width of an address.
+ARGUMENTS = """m n k a rs_a cs_a b rs_b cs_b c rs_c accumulate mc nc kc packs_a packs_b packed_a packed_b""".split()
+
+
+@numba.njit
+def even_split(extent: int, largest: int) -> tuple[int, int, int]:
+    """Return parts, size and longer: `extent` in parts of `size`, the first `longer` of them one more."""
+    parts = (extent + largest - 1) // largest
+    size = extent // parts
+    return parts, size, extent - parts * size
+
+
+@functools.cache
+def build_product(key: KernelKey) -> Any:
+    """Compile ``product(*ARGUMENTS)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0."""
+    micro_kernel, pack_b_rows, gather = micro_kernel_intrinsic(key), pack_b_rows_intrinsic(key), build_gather(key)
+    itemsize, lanes, mr, nv = np.dtype(key.dtype).itemsize, key.lanes, key.mr, key.nv
+    vector = lanes * itemsize
+
+    def product(
+        m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
+        accumulate: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int, packed_a: int, packed_b: int,
+    ) -> None:  # fmt: skip
+        """Run the five loops."""
+        for jc in range(0, n, nc):
+            n_cur = min(nc, n - jc)
+            panels, width, wider = even_split((n_cur + lanes - 1) // lanes, nv)
+            for pc in range(0, k, kc):
+                k_cur = min(kc, k - pc)
+                adds = 1 if accumulate != 0 or pc > 0 else 0
+                lda = row_bytes(k_cur) if packs_a else rs_a
+                for ic in range(0, m, mc):
+                    m_cur = min(mc, m - ic)
+                    strips, height, higher = even_split(m_cur, mr)
+                    block = a + ic * rs_a + pc * cs_a
+                    if packs_a:
+                        gather(m_cur, k_cur, block, rs_a, cs_a, packed_a, lda)
+                        block = packed_a
+                    j = 0
+                    for jp in range(panels):
+                        vectors = width + 1 if jp < wider else width
+                        step = vectors * lanes
+                        present = min(lanes, n_cur - j - step + lanes)
+                        source = b + pc * rs_b + (jc + j) * cs_b
+                        panel, ldb = source, rs_b
+                        ahead, ahead_stride, per_strip = 0, 0, 0
+                        if packs_b:
+                            panel, ldb = packed_b + (j * itemsize * k_cur if m > mc else 0), vectors * vector
+                            if ic == 0 and cs_b == itemsize:
+                                pack_b_rows((vectors, k_cur, source, rs_b, panel, present))
+                            elif ic == 0:
+                                gather(k_cur, min(step, n_cur - j), source, rs_b, cs_b, panel, ldb)
+                            if jp + 1 < panels and (ic > 0 or cs_b == itemsize):
+                                # the next panel, in as many cache lines for each strip
+                                if ic > 0:
+                                    ahead, ahead_stride = panel + ldb * k_cur, CACHE_LINE
+                                    per_strip = (ldb * k_cur // CACHE_LINE + strips - 1) // strips
+                                else:
+                                    ahead, ahead_stride = source + step * itemsize, rs_b
+                                    per_strip = (k_cur * (nv + 1) + strips - 1) // strips
+                        i = 0
+                        for ip in range(strips):
+                            rows = height + 1 if ip < higher else height
+                            line = ahead
+                            turns = per_strip
+                            if ic > 0:
+                                line += ip * per_strip * CACHE_LINE
+                            else:
+                                # a column of lines at a time
+                                group, place = ip // (nv + 1), ip % (nv + 1)
+                                line += group * per_strip * rs_b + place * CACHE_LINE
+                                turns = max(min(per_strip, k_cur - group * per_strip), 0) if per_strip else 0
+                            micro_kernel((
+                                rows, vectors, k_cur, block + i * lda, lda, panel, ldb,
+                                c + (ic + i) * rs_c + (jc + j) * itemsize, rs_c, adds, present,
+                                line, ahead_stride, turns,
+                            ))  # fmt: skip
+                            i += rows
+                        j += step
+
+    def row_bytes(k_cur: int) -> int:
+        """Return the distance of rows of a packed block of A: whole cache lines, an odd number of them."""
+        return (k_cur * itemsize + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE | CACHE_LINE
+
+    row_bytes = numba.njit(row_bytes)
+    return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)

@@ -1,0 +1,85 @@
+"""The vector units that kernels are generated for: width, register tile, and what LLVM calls the feature.
+
+The only table that knows a processor. Whatever is not in it gets the portable unit: 16-byte vectors, which LLVM maps to
+whatever the processor has.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+from numba.core import registry
+
+from harness.errors import PlanError
+
+
+class VectorUnit(NamedTuple):
+    """A width of vectors and the register tile that suits the number of registers.
+
+    Attributes
+    ----------
+    name : str
+        A legal value of the plan's option ``unit``.
+    features : tuple of str
+        LLVM's names of the processor features it needs.
+    size_bytes : int
+        Width of a vector.
+    mr, nv : int
+        Rows, and vectors side by side, of the register tile: mr * nv accumulators, nv vectors of B and what the
+        operations need besides must fit the registers.
+    masked_bytes : tuple of int
+        Sizes of elements for which it loads and stores part of a vector; others go through memory element by element.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    size_bytes: int
+    mr: int
+    nv: int
+    masked_bytes: tuple[int, ...] = ()
+
+    def lanes(self, dtype: np.dtype[np.generic]) -> int:
+        """Return how many elements of `dtype` a vector holds."""
+        return self.size_bytes // dtype.itemsize
+
+
+# Widest first. 8 x 3 of 32 registers: 24 accumulators, 3 of B, a broadcast, spare ones to hide its latency. 6 x 2 of 16.
+UNITS = (
+    VectorUnit("avx512", ("avx512f", "avx512bw", "avx512vl", "avx512dq"), 64, 8, 3, (1, 2, 4, 8)),
+    VectorUnit("avx2", ("avx2", "fma"), 32, 6, 2, (4, 8)),
+    VectorUnit("neon", ("neon",), 16, 8, 3),
+    VectorUnit("portable", (), 16, 4, 2),
+)
+
+
+@functools.cache
+def features() -> frozenset[str]:
+    """Return the features of the processor that Numba compiles for, as LLVM spells them.
+
+    By feature, never by processor name; ``NUMBA_CPU_FEATURES`` and ``NUMBA_CPU_NAME`` are heeded.
+    """
+    *_, listed = registry.cpu_target.target_context.codegen().magic_tuple()
+    return frozenset(name[1:] for name in listed.split(",") if name.startswith("+"))
+
+
+def usable_units() -> tuple[VectorUnit, ...]:
+    """Return the units of this processor, the widest first."""
+    return tuple(unit for unit in UNITS if features().issuperset(unit.features))
+
+
+def find_unit(name: str) -> VectorUnit:
+    """Return the unit of that name.
+
+    Raises
+    ------
+    PlanError
+        If this processor does not have it.
+    """
+    usable = {unit.name: unit for unit in usable_units()}
+    if name not in usable:
+        raise PlanError(
+            f"this processor has no vector unit {name!r}", expected=f"unit in {tuple(usable)}", got=f"unit={name!r}"
+        )
+    return usable[name]
