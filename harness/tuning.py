@@ -32,8 +32,18 @@ LONGEST_KC = 1024
 PATHS_BLOCK = 128
 
 # Which backend gemm(..., backend="auto") tries first, by semiring and dtype kind; then any other by falling step.
-AUTO_FIRST = {("plus_times", "f"): "cpu-numpy"}
-AUTO_OTHERWISE = "cpu-packed"
+AUTO_FIRST: dict[tuple[str, str], str] = {}
+AUTO_OTHERWISE = "cpu-simd"
+
+
+# Bases of cpu-strassen, best first, with the smallest half that is worth a further level with that base.
+STRASSEN_CROSSOVER = {"cpu-packed": 1024}
+STRASSEN_CROSSOVER_OTHERWISE = 1024
+
+
+def strassen_crossover(base: str) -> int:
+    """Return the smallest half that Strassen's recursion goes on to with `base`, in elements."""
+    return STRASSEN_CROSSOVER.get(base, STRASSEN_CROSSOVER_OTHERWISE)
 
 
 def packed_blocking(problem: Problem, machine: Machine) -> Blocking:
@@ -44,6 +54,61 @@ def packed_blocking(problem: Problem, machine: Machine) -> Blocking:
     mc = split_evenly(problem.m, int(l2 * L2_SHARE) // (size * kc), PACKED_MR, machine.threads)
     nc = split_evenly(problem.n, int(l3 * L3_SHARE) // (size * kc), PACKED_NR)
     return Blocking(mc=mc, nc=nc, kc=kc, mr=PACKED_MR, nr=PACKED_NR)
+
+
+# Blocks of the generated kernels (cpu-simd), by bytes of an element. kc: long enough that the update of C, once per kc,
+# costs little; measured with 8 x 24 and 8 x 48 tiles on two machines with AVX-512 (L2 1 and 2 MiB): 384 and 512 are
+# within 1 % of the best for float64 and float32. nc: a row-panel of B of 9 MiB, whatever L3 is.
+SIMD_KC = {8: 384, 4: 512, 2: 768, 1: 1024}
+SIMD_NC_BYTES = 3072 * 8
+
+# Shares of L2: a block of A that is used by every panel of B, beside those; and a block of A that is all of m, so that
+# one panel of B is packed, used and forgotten.
+SIMD_A_SHARE, SIMD_ALL_OF_M_SHARE = 1 / 4, 0.6
+
+# Up to this m, n and k nothing is packed: A and B fit L2 as they are.
+SIMD_SMALL = 128
+
+# Fewest pairs for a second thread: waking one costs about 10 us.
+SIMD_FEWEST_PAIRS_PER_THREAD = 1 << 20
+
+# Rows of A whose distance is near a multiple of this share cache sets: then A is packed. (n = 2048 in place: 0.74.)
+SIMD_BAD_STRIDE, SIMD_NEAR = 16 * KIB, 64
+SIMD_FEW_ROWS = 32
+
+
+def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int) -> Blocking:
+    """Choose the cache blocks around a generated kernel of mr x nr elements."""
+    size = problem.dtype.itemsize
+    l2 = cache_sizes(machine)[1]
+    kc = split_evenly(problem.k, SIMD_KC[size], 8)
+    is_one_block = problem.m * kc * size <= l2 * SIMD_ALL_OF_M_SHARE
+    largest = problem.m + mr if is_one_block else int(l2 * SIMD_A_SHARE) // (kc * size)
+    nc = max(SIMD_NC_BYTES // size // nr, 1) * nr
+    return Blocking(mc=split_evenly(problem.m, largest, mr), nc=nc, kc=kc, mr=mr, nr=nr)
+
+
+def simd_threads(problem: Problem, threads: int) -> int:
+    """Return how many of `threads` a product is worth."""
+    return max(min(threads, problem.pairs // SIMD_FEWEST_PAIRS_PER_THREAD), 1)
+
+
+def thread_grid(m: int, n: int, threads: int, mr: int, nr: int) -> tuple[int, int]:
+    """Return into how many parts m and n are cut: the largest part as small as can be, and then as square as can be."""
+
+    def cost(rows: int) -> tuple[int, int]:
+        columns = threads // rows
+        height, width = -(-m // (mr * rows)) * mr, -(-n // (nr * columns)) * nr
+        return height * width, height + width
+
+    rows = min(range(1, threads + 1), key=cost)
+    return rows, threads // rows
+
+
+def reads_in_place(stride_bytes: int, m: int) -> bool:
+    """Whether the rows of A, `stride_bytes` apart, are read where they lie."""
+    distance = abs(stride_bytes) % SIMD_BAD_STRIDE
+    return m < SIMD_FEW_ROWS or SIMD_NEAR < distance < SIMD_BAD_STRIDE - SIMD_NEAR
 
 
 def tile_blocking(problem: Problem, machine: Machine) -> Blocking:
@@ -76,3 +141,19 @@ def split_evenly(extent: int, largest: int, step: int, parts_of: int = 1) -> int
     blocks = -(-extent // largest)
     blocks = max(-(-blocks // parts_of) * parts_of, 1)
     return max(-(-extent // (blocks * step)), 1) * step
+
+
+# Terms in a block of k, of which gemm_argk keeps the best (harness/argk.py): short, since a block is searched, and as
+# long as the backend needs to run at full speed. cpu-simd does from 64 on; sums along k (cpu-packed) want more.
+ARGK_STEPS = {"cpu-simd": 64}
+ARGK_STEPS_OTHERWISE = 256
+
+# Columns of its tile, and the share of L2 that the tile has: as high as that allows, since each tile is a call.
+ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 2
+
+
+def argk_blocks(problem: Problem, machine: Machine, backend: str) -> tuple[int, int, int]:
+    """Return rows and columns of a tile of C, and steps of a block of k, for `gemm_argk` by `backend`."""
+    rows = int(cache_sizes(machine)[1] * ARGK_SHARE) // (ARGK_COLUMNS * problem.dtype.itemsize)
+    steps = ARGK_STEPS.get(backend, ARGK_STEPS_OTHERWISE)
+    return split_evenly(problem.m, rows, 1), split_evenly(problem.n, ARGK_COLUMNS, 1), steps

@@ -6,8 +6,8 @@
 
 A is read by rows (k contiguous, rows `lda` bytes apart), so that a block of A can be used where it lies. B is read by
 rows too (`ldb` bytes apart): a packed micro-panel, or B itself. Four steps make a turn of the loop. The whole tile asks
-in its first turns for what is used next (one cache line a turn, into L2), and 16 turns before its end for its tile of C.
-Edge tiles have fewer rows, fewer vectors, and a last vector of which only some lanes exist.
+in its first turns for what is used next (one cache line a turn, into L2), and 16 turns before its end for its tile of
+C. Edge tiles have fewer rows, fewer vectors, and a last vector of which only some lanes exist.
 
 Source: Van Zee and van de Geijn, "BLIS" (2015), section 4; prefetch of C as in BLIS's own kernels.
 """
@@ -92,8 +92,8 @@ _POINTERS = ("a", "b", "c", "ahead")
 def micro_kernel_intrinsic(key: KernelKey) -> Any:
     """Return the intrinsic ``micro_kernel(rows, vectors, *ARGUMENTS)``: all tiles of a key behind one switch.
 
-    ``rows`` in 1..mr, ``vectors`` in 1..nv, ``lanes`` of the last vector in 1..lanes. ``accumulate``: 0 stores, anything
-    else combines with C, which is not read otherwise.
+    ``rows`` in 1..mr, ``vectors`` in 1..nv, ``lanes`` of the last vector in 1..lanes. ``accumulate``: 0 stores,
+    anything else combines with C, which is not read otherwise.
     """
     code, mr, nv = key.code(), key.mr, key.nv
 
@@ -104,9 +104,10 @@ def micro_kernel_intrinsic(key: KernelKey) -> Any:
             builder.icmp_signed("==", lanes, v.size(code.lanes)), builder.icmp_signed("==", rows, v.size(mr))
         )
         which = builder.add(builder.mul(rows, v.size(nv + 1)), vectors)
-        which = builder.select(is_whole, builder.add(vectors, v.size((mr + 1) * (nv + 1))), which)
         tiles = {r * (nv + 1) + c: _Tile(r, c, False) for r in range(1, mr + 1) for c in range(1, nv + 1)}
-        tiles |= {(mr + 1) * (nv + 1) + c: _Tile(mr, c, True) for c in range(1, nv + 1)}
+        if not key.operations.is_careful:  # or it would take twice as long to compile what hardly ever runs
+            which = builder.select(is_whole, builder.add(vectors, v.size((mr + 1) * (nv + 1))), which)
+            tiles |= {(mr + 1) * (nv + 1) + c: _Tile(mr, c, True) for c in range(1, nv + 1)}
         functions = {n: _micro_kernel(builder.module, key, code, tile) for n, tile in tiles.items()}
         v.switch(builder, which, functions, arguments)
 
@@ -148,9 +149,7 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
             extended = []
             for i in range(rows):
                 x = code.broadcast(b, v.advance(b, v.advance(b, rows_of_a[i], offset), p * code.dtype.itemsize))
-                extended += [
-                    operations.extend(code, b, totals[i * vectors + j], x, of_b[j]) for j in range(vectors)
-                ]
+                extended += [operations.extend(code, b, totals[i * vectors + j], x, of_b[j]) for j in range(vectors)]
             return extended
 
         def run(turns: Value, steps: int, state: list[Value], touched: _Touched | None = None) -> list[Value]:
@@ -171,7 +170,8 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
             return v.loop(b, turns, [*state, touched.pointer] if touched else state, turn)[: len(state)]
 
         state = [v.size(0), panel, *[code.constant(operations.zero)] * (rows * vectors)]
-        turns = b.udiv(k, v.size(STEPS))
+        steps = 1 if operations.is_careful else STEPS
+        turns = b.udiv(k, v.size(steps))
         if tile.is_whole:
             tail = v.smaller(b, turns, v.size(rows + TURNS_BEFORE_END))
             head = b.sub(turns, tail)
@@ -183,11 +183,15 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
             lines = (*range(0, width, CACHE_LINE), width - 1)  # a row of the tile may begin amid a line
             state = run(touching, STEPS, state, _Touched(c, ldc, lines, INTO_L1))
             turns = b.sub(tail, touching)
-        state = run(turns, STEPS, state)
-        _, _, *totals = run(b.urem(k, v.size(STEPS)), 1, state)
+        state = run(turns, steps, state)
+        if steps > 1:
+            state = run(b.urem(k, v.size(steps)), 1, state)
+        _, _, *totals = state
         _store(b, code, operations, totals, [_row(b, c, ldc, i) for i in range(rows)], edges, given["accumulate"])
 
-    name = f"tile_{rows}x{vectors}" + ("_whole" if tile.is_whole else "") + ("_careful" if operations.is_careful else "")
+    name = (
+        f"tile_{rows}x{vectors}" + ("_whole" if tile.is_whole else "") + ("_careful" if operations.is_careful else "")
+    )
     return v.own_function(module, name, [v.SIZE] * len(ARGUMENTS), emit)
 
 
@@ -211,6 +215,6 @@ def _store(
                 for number, total in enumerate(totals):
                     i, j = divmod(number, len(edges))
                     target = v.advance(b, rows_of_c[i], j * code.size_bytes)
-                    if is_combining:
-                        total = operations.combine(code, b, code.load(b, target, edges[j]), total)
-                    code.store(b, total, target, edges[j])
+                    before = code.load(b, target, edges[j]) if is_combining else None
+                    value = operations.combine(code, b, before, total) if is_combining else total
+                    code.store(b, value, target, edges[j])

@@ -36,6 +36,24 @@ def even_split(extent: int, largest: int) -> tuple[int, int, int]:
     return parts, size, extent - parts * size
 
 
+def row_bytes(k_cur: int, itemsize: int) -> int:
+    """Return the distance of rows of a packed block of A: an odd number of cache lines, so that no two share a set."""
+    return (k_cur * itemsize + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE | CACHE_LINE
+
+
+packed_row_bytes = numba.njit(row_bytes)
+
+
+def packed_a_bytes(m_cur: int, k_cur: int, itemsize: int) -> int:
+    """Return the size of a packed block of A."""
+    return m_cur * row_bytes(k_cur, itemsize)
+
+
+def packed_b_bytes(n_cur: int, k_cur: int, key: KernelKey) -> int:
+    """Return the size of the packed panels of B: whole vectors, each row of a panel after the other."""
+    return -(-n_cur // key.lanes) * key.vector_unit.size_bytes * k_cur
+
+
 @functools.cache
 def build_product(key: KernelKey) -> Any:
     """Compile ``product(*ARGUMENTS)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0."""
@@ -54,7 +72,7 @@ def build_product(key: KernelKey) -> Any:
             for pc in range(0, k, kc):
                 k_cur = min(kc, k - pc)
                 adds = 1 if accumulate != 0 or pc > 0 else 0
-                lda = row_bytes(k_cur) if packs_a else rs_a
+                lda = packed_row_bytes(k_cur, itemsize) if packs_a else rs_a
                 for ic in range(0, m, mc):
                     m_cur = min(mc, m - ic)
                     strips, height, higher = even_split(m_cur, mr)
@@ -104,9 +122,4 @@ def build_product(key: KernelKey) -> Any:
                             i += rows
                         j += step
 
-    def row_bytes(k_cur: int) -> int:
-        """Return the distance of rows of a packed block of A: whole cache lines, an odd number of them."""
-        return (k_cur * itemsize + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE | CACHE_LINE
-
-    row_bytes = numba.njit(row_bytes)
     return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)

@@ -1,7 +1,7 @@
-"""LLVM IR for vectors of one dtype: load, store, edges, broadcast, shuffle. Addresses are opaque pointers, offsets bytes.
+"""LLVM IR for vectors of one dtype: load, store, edges, broadcast, shuffle. Pointers are opaque, offsets in bytes.
 
-An edge is the last vector of a row, of which only the first lanes exist. A unit that masks loads and stores does so; for
-any other the lanes go through a small buffer, one by one, in a function of their own.
+An edge is the last vector of a row, of which only the first lanes exist. A unit that masks loads and stores does so;
+for any other the lanes go through a small buffer, one by one, in a function of their own.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def own_function(
 def loop(
     builder: Builder, turns: Value, state: Sequence[Value], body: Callable[[list[Value]], Sequence[Value]]
 ) -> list[Value]:
-    """Emit a loop that replaces `state` by ``body(state)``, `turns` times, and return the last state; the test is last."""
+    """Emit a loop that replaces `state` by ``body(state)``, `turns` times, and return the last state."""
     before = builder.block
     inside, after = builder.append_basic_block("loop"), builder.append_basic_block("done")
     builder.cbranch(builder.icmp_signed(">", turns, size(0)), inside, after)
@@ -146,7 +146,7 @@ class VectorCode:
         return ir.Constant(self.vector, [number] * self.lanes)
 
     def edge(self, builder: Builder, count: Value) -> Value:
-        """Return what `load` and `store` need to know of a vector whose first `count` lanes exist: a mask, or `count`."""
+        """Return what `load` and `store` need of a vector whose first `count` lanes exist: a mask, or `count`."""
         if not self.masks:
             return count
         bits = ir.IntType(self.lanes)

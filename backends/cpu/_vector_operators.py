@@ -55,9 +55,10 @@ class Operations(NamedTuple):
             if self.multiply == "sqdiff":
                 x = y = builder.fsub(x, y)
             return code.intrinsic(builder, "fmuladd", x, y, total)
-        return self.combine(code, builder, total, self._multiply(code, builder, x, y))
+        return self.combine(code, builder, total, self.term(code, builder, x, y))
 
-    def _multiply(self, code: VectorCode, builder: Builder, x: Value, y: Value) -> Value:
+    def term(self, code: VectorCode, builder: Builder, x: Value, y: Value) -> Value:
+        """Return ``x (x) y``."""
         if not self.is_careful:
             return _MULTIPLY[self.multiply](code, builder, x, y)
         if code.dtype.kind == "f":

@@ -45,7 +45,7 @@ class VectorUnit(NamedTuple):
         return self.size_bytes // dtype.itemsize
 
 
-# Widest first. 8 x 3 of 32 registers: 24 accumulators, 3 of B, a broadcast, spare ones to hide its latency. 6 x 2 of 16.
+# Widest first. 8 x 3 of 32 registers: 24 accumulators, 3 of B, a broadcast, and spare ones to hide its latency.
 UNITS = (
     VectorUnit("avx512", ("avx512f", "avx512bw", "avx512vl", "avx512dq"), 64, 8, 3, (1, 2, 4, 8)),
     VectorUnit("avx2", ("avx2", "fma"), 32, 6, 2, (4, 8)),

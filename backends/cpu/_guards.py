@@ -1,0 +1,106 @@
+"""What the fast form of a (x) asks of A and B, looked up in the values: O(m k + k n) beside O(m n k)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numba
+import numpy as np
+from numba import carray, types
+from numba.extending import intrinsic
+
+from backends.cpu._jit import jit, scalar
+from backends.cpu._vector_operators import Guard
+from harness.semiring import Semiring, highest, lowest
+
+
+@intrinsic
+def _as_pointer(typing_context: Any, address: Any) -> Any:
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.intp), emit
+
+
+class Look:
+    """Looks at A and B.
+
+    Parameters
+    ----------
+    what : Guard
+    semiring : Semiring
+    dtype : numpy dtype
+    """
+
+    def __init__(self, what: Guard, semiring: Semiring, dtype: np.dtype[Any]) -> None:
+        self._what = what
+        self._found = np.empty(2, dtype)
+        self._look = (build_extremes if what is Guard.NO_EXTREME else build_has_nan)(dtype)
+        self._zero, self._range = (
+            int(semiring.zero(dtype)) if dtype.kind in "iu" else 0,
+            (lowest(dtype), highest(dtype)),
+        )
+
+    def holds(self, a: np.ndarray, b: np.ndarray) -> bool:
+        """Whether the fast form is right for ``a (x) b``."""
+        if self._what is Guard.NO_NAN_IN_A:
+            self._run(a)
+            return not self._found[0]
+        (low_a, high_a), (low_b, high_b) = self._run(a), self._run(b)
+        low, high = (int(x) for x in self._range)
+        absent = self._zero not in (low_a, high_a, low_b, high_b)
+        return absent and low_a + low_b >= low and high_a + high_b <= high
+
+    def _run(self, x: np.ndarray) -> tuple[int, int]:
+        """Return the two numbers found in `x`: its least and greatest, or 1 if it holds a NaN, and 0."""
+        if abs(x.strides[0]) < abs(x.strides[1]):
+            x = x.T
+        self._look(x.__array_interface__["data"][0], *x.shape, *x.strides, self._found)
+        return int(self._found[0]), int(self._found[1])
+
+
+def _over_rows(visit: Any, dtype: np.dtype[Any]) -> Any:
+    """Compile ``look(address, rows, columns, row_stride, column_stride, found)``: `visit` on contiguous pieces."""
+    itemsize = dtype.itemsize
+    visit = numba.njit(visit)
+
+    def look(address: int, rows: int, columns: int, row_stride: int, column_stride: int, found: np.ndarray) -> None:
+        pieces, length = (1, columns) if column_stride == itemsize else (columns, 1)
+        is_first = True
+        for i in range(rows):
+            for j in range(pieces):
+                start = address + i * row_stride + j * column_stride
+                visit(carray(_as_pointer(start), (length,), dtype), found, is_first)
+                is_first = False
+
+    return jit(None, *[types.intp] * 5, types.Array(scalar(dtype), 1, "C"), parallel=False)(look)
+
+
+@functools.cache
+def build_extremes(dtype: np.dtype[Any]) -> Any:
+    """Compile the look for the least and the greatest element."""
+
+    def visit(piece: np.ndarray, found: np.ndarray, is_first: bool) -> None:
+        low = piece[0] if is_first else found[0]
+        high = piece[0] if is_first else found[1]
+        for value in piece:
+            low = min(low, value)
+            high = max(high, value)
+        found[0], found[1] = low, high
+
+    return _over_rows(visit, dtype)
+
+
+@functools.cache
+def build_has_nan(dtype: np.dtype[Any]) -> Any:
+    """Compile the look for a NaN."""
+
+    def visit(piece: np.ndarray, found: np.ndarray, is_first: bool) -> None:
+        has_nan = False
+        for value in piece:
+            has_nan |= value != value  # noqa: PLR0124 x != x: NaN
+        before = False if is_first else found[0] != 0
+        found[0], found[1] = 1 if has_nan or before else 0, 0
+
+    return _over_rows(visit, dtype)
