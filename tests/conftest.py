@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import hypothesis
 import numpy as np
 import pytest
+
+# Kernels are kept beside the checkout: the processes of a run share them and the next run finds them, while the user's
+# own stay out of it. Source and versions are part of what they are kept under, so no test can meet an old one.
+os.environ.setdefault("GEMM_HARNESS_CACHE", str(Path(__file__).resolve().parents[1] / "build" / "kernels"))
 
 # Kernels compile inside a test, so no deadline; derandomised, so that a failure is everybody's failure.
 hypothesis.settings.register_profile(

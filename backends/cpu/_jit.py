@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,21 +18,23 @@ import numba
 import numpy as np
 from numba import types
 
+from backends.cpu._kernel_cache import compile_kernel
 from harness.semiring import Semiring
 
 SUMS_IN_ANY_ORDER = ("contract", "reassoc", "nsz")
 
 
-def jit(semiring: Semiring | None, *signature: Any, parallel: bool = True) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that compiles a kernel at once, for `signature` and nothing else.
+def jit(
+    semiring: Semiring | None, *signature: Any, parallel: bool = True, returns: Any = types.void
+) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator that compiles a kernel, or loads it (`_kernel_cache`), at once and for one signature.
 
     The functions that the kernel calls are compiled with it and take over its floating-point flags, which `semiring`
     decides; None: the kernel only moves values.
     """
     fastmath: Any = set(SUMS_IN_ANY_ORDER) if semiring and semiring.add.name == "plus" else False
-    return numba.njit(  # type: ignore[no-any-return]
-        types.void(*signature), parallel=parallel, fastmath=fastmath, error_model="numpy"
-    )
+    options = {"parallel": parallel, "fastmath": fastmath, "error_model": "numpy"}
+    return functools.partial(compile_kernel, signature=returns(*signature), options=options)
 
 
 def scalar(dtype: np.dtype[Any]) -> Any:

@@ -1,0 +1,308 @@
+"""What a kernel is made of, as a digest: equal digests mean equal code, or there is no digest.
+
+A kernel is a function with a closure: numbers, dtypes, other compiled functions, intrinsics and their emitters, which
+have closures of their own. `describe` walks all of it. What it meets is described by content, never by name alone,
+unless it belongs to a library whose version stands in the key. What it cannot describe with certainty raises
+`Uncertain`: then the kernel is compiled anew, which costs time, where a wrong match would cost a wrong result.
+"""
+
+# ruff: noqa: SLF001 (what Numba's objects are made of, they keep to themselves)
+
+from __future__ import annotations
+
+import enum
+import functools
+import hashlib
+import struct
+import sys
+import types as python
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.dispatcher import Dispatcher
+from numba.core.extending import _Intrinsic
+
+from harness import semiring
+
+Description = Any  # nested tuples of strings, bytes and integers, whose repr is unambiguous
+
+# Functions of these folders are described by content; all others belong to a library or to a user.
+_OURS = tuple(f"{Path(file).parent}/" for file in (__file__, semiring.__file__))
+_LIBRARIES = frozenset({"llvmlite", "numba", "numpy"}) | sys.stdlib_module_names
+# An integer in this range may be an address, which the next process must not find in a kernel. Processes get 48 bits
+# unless they ask for more; compiled code and large arrays lie above the first 32.
+_LEAST_ADDRESS, _GREATEST_ADDRESS = 1 << 32, 1 << 48
+# Numba's types whose name says all: no addresses, no Python objects.
+_PLAIN_TYPES = (types.Number, types.Boolean, types.NoneType)
+
+
+class Uncertain(Exception):
+    """There is no telling what a value is made of; the message names it."""
+
+
+class Role(enum.Enum):
+    """How a value gets into a kernel, and so what must be known of it."""
+
+    FROZEN = "Numba compiles it in: the closure or a global of a compiled function"
+    GIVEN = "an emitter closes over it"
+    SOURCE = "a global that an emitter may look at: what cannot be described is as the source text says"
+
+
+def digest(*values: Any) -> str:
+    """Return the digest of values that Numba compiles in.
+
+    Raises
+    ------
+    Uncertain
+        If one of them cannot be described.
+    """
+    walk = _Walk()
+    description = tuple(walk(value, Role.FROZEN) for value in values)
+    return hashlib.sha256(repr(description).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class _Walk:
+    """One traversal; what is met again is referred to by number, so that cycles end."""
+
+    def __init__(self) -> None:
+        self._met: dict[tuple[int, Role], tuple[int, Any]] = {}
+
+    def __call__(self, value: Any, role: Role) -> Description:
+        """Return the description of `value`."""
+        if isinstance(value, _VALUES):
+            return _of_value(value, role)
+        place = (id(value), role)
+        if place in self._met:
+            return ("again", self._met[place][0])
+        self._met[place] = (len(self._met), value)  # keeps the value, and so its id
+        return (type(value).__module__, type(value).__qualname__, *_of(value, self, role))
+
+
+# ------------------------------------------------------------------------------------------------- plain values
+
+_VALUES = (bool, int, float, complex, str, bytes, np.generic, np.dtype, type(None), type(Ellipsis))
+
+
+def _of_value(value: Any, role: Role) -> Description:
+    kind = type(value).__qualname__
+    if isinstance(value, enum.Enum):  # also one that is an int or a str
+        return ("enum", type(value).__module__, kind, value.name, repr(value.value))
+    if isinstance(value, np.dtype):
+        if value.kind not in "biuf":
+            raise Uncertain(f"dtype {value}")
+        return (kind, value.str)
+    if isinstance(value, np.generic):
+        _of_value(value.dtype, role)
+        if value.dtype.kind in "iu":
+            _check_no_address(int(value), role)
+        return (kind, value.dtype.str, value.tobytes())
+    if isinstance(value, int):
+        _check_no_address(value, role)
+    if isinstance(value, float):
+        return (kind, struct.pack("<d", value))
+    return (kind, repr(value))
+
+
+def _check_no_address(value: int, role: Role) -> None:
+    if role is not Role.SOURCE and _LEAST_ADDRESS <= abs(value) < _GREATEST_ADDRESS:
+        raise Uncertain(f"{value}, which may be an address")
+
+
+# ---------------------------------------------------------------------------------------------- everything else
+
+
+@functools.singledispatch
+def _of(value: Any, walk: _Walk, role: Role) -> Description:
+    """Return what follows the type in the description of `value`: for an object of ours its attributes."""
+    if is_ours(type(value)) and hasattr(value, "__dict__"):
+        return (walk(type(value), Role.SOURCE), walk(vars(value), role))
+    if role is Role.SOURCE:
+        return ("as the source says",)
+    raise Uncertain(f"an object of {type(value).__module__}.{type(value).__qualname__}")
+
+
+@_of.register
+def _of_enum(value: enum.Enum, walk: _Walk, role: Role) -> Description:
+    return _of_value(value, role)
+
+
+@_of.register(tuple)
+@_of.register(list)
+def _of_sequence(value: Any, walk: _Walk, role: Role) -> Description:
+    of_type = walk(type(value), Role.SOURCE) if hasattr(value, "_fields") else None
+    return (of_type, tuple(walk(item, role) for item in value))
+
+
+@_of.register(set)
+@_of.register(frozenset)
+def _of_set(value: Any, walk: _Walk, role: Role) -> Description:
+    if not all(isinstance(item, _VALUES) for item in value):  # others are numbered in the order met, which sets lack
+        raise Uncertain("a set of objects")
+    return tuple(sorted(repr(_of_value(item, role)) for item in value))
+
+
+@_of.register(dict)
+@_of.register(python.MappingProxyType)
+def _of_mapping(value: Any, walk: _Walk, role: Role) -> Description:
+    return tuple((walk(key, role), walk(item, role)) for key, item in value.items())
+
+
+@_of.register
+def _of_dispatcher(value: Dispatcher, walk: _Walk, role: Role) -> Description:
+    # one that compiles no more is bound to its signatures, any other to none: those it has depend on what ran before
+    bound = [] if value._can_compile else [result.signature for result in value.overloads.values()]
+    signatures = tuple((signature.return_type, *signature.args) for signature in bound)
+    return tuple(walk(x, Role.FROZEN) for x in (value.targetoptions, value.locals, signatures, value.py_func))
+
+
+@_of.register
+def _of_intrinsic(value: _Intrinsic, walk: _Walk, role: Role) -> Description:
+    emitter = Role.SOURCE if role is Role.SOURCE else Role.GIVEN
+    return (value._name, value._prefer_literal, walk(value._ctor_kwargs, emitter), walk(value._defn, emitter))
+
+
+@_of.register
+def _of_partial(value: functools.partial, walk: _Walk, role: Role) -> Description:
+    return tuple(walk(part, role) for part in (value.func, value.args, value.keywords))
+
+
+@_of.register
+def _of_method(value: python.MethodType, walk: _Walk, role: Role) -> Description:
+    return (walk(value.__self__, role), walk(value.__func__, role))
+
+
+@_of.register(classmethod)
+@_of.register(staticmethod)
+@_of.register(type(functools.cache(digest)))
+def _of_wrapper(value: Any, walk: _Walk, role: Role) -> Description:
+    return (walk(value.__wrapped__, role),)
+
+
+@_of.register
+def _of_property(value: property, walk: _Walk, role: Role) -> Description:
+    return tuple(walk(part, role) for part in (value.fget, value.fset, value.fdel))
+
+
+@_of.register
+def _of_llvm_type(value: ir.Type, walk: _Walk, role: Role) -> Description:
+    return (str(value),)
+
+
+@_of.register
+def _of_numba_type(value: types.Type, walk: _Walk, role: Role) -> Description:
+    if isinstance(value, types.Array):
+        parts: tuple[Any, ...] = (value.dtype,)
+    elif isinstance(value, types.BaseTuple):
+        parts = tuple(value)
+    elif isinstance(value, _PLAIN_TYPES):
+        parts = ()
+    else:
+        raise Uncertain(f"Numba's type {value}")
+    return (str(value), tuple(walk(part, role) for part in parts))
+
+
+@_of.register(np.ufunc)
+@_of.register(python.BuiltinFunctionType)
+def _of_builtin(value: Any, walk: _Walk, role: Role) -> Description:
+    owner = getattr(value, "__self__", None)
+    if owner is not None and not isinstance(owner, python.ModuleType):
+        raise Uncertain(f"a method of an object: {value}")
+    return (getattr(owner, "__name__", "numpy"), value.__name__)
+
+
+@_of.register
+def _of_module(value: python.ModuleType, walk: _Walk, role: Role) -> Description:
+    if is_ours(value) or _is_library(value.__name__):
+        return (value.__name__,)
+    raise Uncertain(f"module {value.__name__}")
+
+
+@_of.register
+def _of_class(value: type, walk: _Walk, role: Role) -> Description:
+    if _is_library(value.__module__) or issubclass(value, BaseException):
+        return (value.__module__, value.__qualname__)
+    if not is_ours(value):
+        raise Uncertain(f"class {value.__module__}.{value.__qualname__}")
+    bases = tuple(walk(base, Role.SOURCE) for base in value.__bases__)
+    members = {name: member for name, member in vars(value).items() if not _is_generated(name, member)}
+    return (value.__module__, value.__qualname__, bases, walk(members, Role.SOURCE))
+
+
+def _is_generated(name: str, member: Any) -> bool:
+    """Whether Python made a member of a class, and no source of ours."""
+    function = member.__func__ if isinstance(member, staticmethod) else member
+    is_function = isinstance(function, python.FunctionType)
+    return name in _OF_EVERY_CLASS or (is_function and function.__code__.co_filename.startswith("<"))
+
+
+_OF_EVERY_CLASS = frozenset("__module__ __doc__ __dict__ __weakref__ __repr__ __abstractmethods__ _abc_impl".split())
+
+
+@_of.register
+def _of_function(value: python.FunctionType, walk: _Walk, role: Role) -> Description:
+    if not is_ours(value):
+        if _is_library(value.__module__) and ("<locals>" not in value.__qualname__ or role is Role.SOURCE):
+            return (value.__module__, value.__qualname__)
+        raise Uncertain(f"function {value.__module__}.{value.__qualname__}, which is not ours")
+    try:
+        cells = tuple(cell.cell_contents for cell in value.__closure__ or ())
+    except ValueError:
+        raise Uncertain(f"{value.__qualname__}, whose closure is not complete") from None
+    return (
+        value.__module__,
+        value.__qualname__,
+        _of_code(value.__code__),
+        walk(value.__defaults__, role),
+        walk(value.__kwdefaults__, role),
+        tuple(walk(cell, role) for cell in cells),
+        tuple(_of_globals(value, walk, Role.FROZEN if role is Role.FROZEN else Role.SOURCE)),
+    )
+
+
+def _of_code(code: python.CodeType) -> Description:
+    constants = tuple(_of_constant(constant) for constant in code.co_consts)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    return (code.co_code, code.co_exceptiontable, constants, names, counts)
+
+
+def _of_constant(constant: Any) -> Description:
+    if isinstance(constant, python.CodeType):
+        return _of_code(constant)
+    if isinstance(constant, tuple):
+        return ("tuple", *map(_of_constant, constant))
+    if isinstance(constant, frozenset):
+        return ("frozenset", *sorted(repr(_of_constant(item)) for item in constant))
+    return _of_value(constant, Role.SOURCE)
+
+
+def _of_globals(function: python.FunctionType, walk: _Walk, role: Role) -> Any:
+    """Describe every global that a function may read, and what it may read of our modules among them."""
+    names = sorted(_names(function.__code__))
+    modules = [
+        (name, module)
+        for name in names
+        if isinstance(module := function.__globals__.get(name), python.ModuleType) and is_ours(module)
+    ]
+    for owner, namespace in [("", function.__globals__), *((name, vars(module)) for name, module in modules)]:
+        yield from ((owner, name, walk(namespace[name], role)) for name in names if name in namespace)
+
+
+def _names(code: python.CodeType) -> set[str]:
+    inner = (constant for constant in code.co_consts if isinstance(constant, python.CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def is_ours(thing: Any) -> bool:
+    """Whether a function, class or module is defined in a file of ours."""
+    if isinstance(thing, python.FunctionType):
+        return thing.__code__.co_filename.startswith(_OURS)
+    name = thing.__name__ if isinstance(thing, python.ModuleType) else thing.__module__
+    return str(getattr(sys.modules.get(name), "__file__", "")).startswith(_OURS)
+
+
+def _is_library(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in _LIBRARIES
