@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.semiring import Semiring
+
+Shortcut = Callable[[np.ndarray, np.ndarray, np.ndarray], bool]
 
 
 class Execution(Protocol):
@@ -58,6 +62,23 @@ class Backend(ABC):
     def declines(self, problem: Problem) -> str | None:
         """Return why `problem` is out of scope, or None."""
         return None
+
+    def shortcut(self, semiring: Semiring, dtype: np.dtype[Any]) -> Shortcut | None:
+        """Return the fastest way to small plain products, for the public call, or None if there is none.
+
+        It may take whatever time it needs to compile. What it returns is called with matrices of `dtype`, `out`
+        writable: it computes ``out := a (x) b`` and returns True, or returns False and has done nothing, for whatever
+        sizes, strides or overlap it does not care for.
+        """
+        return None
+
+    def extra_error(self, plan: Plan, operands: Operands) -> float:
+        """Return how much further from the definition than the bound of `harness.verify` a float result may be.
+
+        0: the element-wise bound holds, as it does for sums of terms in any order. An algorithm whose error is bounded
+        by norms of `operands` alone returns that bound, for the largest element, by `plan`.
+        """
+        return 0.0
 
     @abstractmethod
     def plan(self, problem: Problem, machine: Machine) -> Plan:

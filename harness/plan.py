@@ -35,7 +35,8 @@ class Blocking:
     nr: int = 1
 
     def __post_init__(self) -> None:
-        for name, size in dataclasses.asdict(self).items():
+        for name in ("mc", "nc", "kc", "mr", "nr"):
+            size = getattr(self, name)
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise PlanError(
                     f"{name} is not a block size", expected=f"an integer {name} >= 1", got=f"{name}={size!r}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from harness import machine, registry, threads, tuning
 from harness.errors import BackendUnavailable, ProblemError
-from harness.interface import Backend
+from harness.interface import Backend, Shortcut
 from harness.operands import Operands
 from harness.problem import Problem
 from harness.semiring import Scalar, Semiring, as_semiring
@@ -73,6 +73,11 @@ def gemm(
     array([[ 0.,  1.],
            [inf,  0.]])
     """
+    is_plain = c is None and alpha is None and beta is None and threads is None and backend == "auto"
+    if is_plain and semiring.__class__ is str and semiring in _shortcuts:
+        result = _take_shortcut(_shortcuts[semiring], a, b, out)
+        if result is not None:
+            return result
     semiring = as_semiring(semiring)
     _check_threads(threads)
     arrays = {"a": _as_array("a", a), "b": _as_array("b", b)}
@@ -85,6 +90,8 @@ def gemm(
     layout = _order(arrays["a"]) + _order(arrays["b"]) + ("C" if out is None else _order(out))
     problem = dataclasses.replace(problem, layout=layout)
     chosen = _choose(problem, backend)
+    if is_plain:
+        _offer_shortcut(chosen, semiring, dtype)
     operands = {name: _convert(x, dtype, batch) for name, x in arrays.items()}
     result = np.empty((*batch, m, n), dtype) if out is None else out
     overlaps = any(np.may_share_memory(result, x) for x in operands.values())
@@ -93,6 +100,35 @@ def gemm(
     if target is not result:
         result[...] = target
     return result
+
+
+# By name of the semiring, and the identity of a dtype that NumPy made (which lives as long as the process).
+_shortcuts: dict[str, dict[int, Shortcut | None]] = {}
+
+
+def _take_shortcut(by_dtype: dict[int, Shortcut | None], a: Any, b: Any, out: np.ndarray | None) -> np.ndarray | None:
+    """Return the product if a, b and out are plain matrices that a shortcut takes, else None and nothing is done."""
+    if a.__class__ is not np.ndarray or b.__class__ is not np.ndarray:
+        return None
+    dtype = a.dtype
+    compute = by_dtype.get(id(dtype))
+    if compute is None or b.dtype is not dtype or a.ndim != 2 or b.ndim != 2:
+        return None
+    if out is None:
+        out = np.empty((a.shape[0], b.shape[1]), dtype)
+    elif out.__class__ is not np.ndarray or out.dtype is not dtype or out.ndim != 2 or not out.flags.writeable:
+        return None
+    return out if compute(a, b, out) else None
+
+
+def _offer_shortcut(backend: Backend, semiring: Semiring, dtype: np.dtype[Any]) -> None:
+    """Keep the shortcut of the backend that was chosen, if there is one, for the next call."""
+    if not semiring.is_named:
+        return
+    native = np.dtype(dtype.type)
+    by_dtype = _shortcuts.setdefault(semiring.name, {})
+    if id(native) not in by_dtype:
+        by_dtype[id(native)] = backend.shortcut(semiring, native)
 
 
 def _check_threads(count: int | None) -> None:

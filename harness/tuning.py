@@ -36,8 +36,11 @@ AUTO_FIRST: dict[tuple[str, str], str] = {}
 AUTO_OTHERWISE = "cpu-simd"
 
 
-# Bases of cpu-strassen, best first, with the smallest half that is worth a further level with that base.
-STRASSEN_CROSSOVER = {"cpu-packed": 1024}
+# Bases of cpu-strassen, best first, with the smallest half that is worth a further level with that base. Time of one
+# level to that of the base alone, n = 1536, 2048, 3000: cpu-simd float64 0.99, 0.94, 0.89, float32 1.04 and 0.98 at the
+# latter two; cpu-packed float64 1.03, 0.99, 0.96, float32 1.04, 0.97 to 1.01. Two levels were no better than one.
+# Measured 2026-11-21, one thread, processor time on the machine above while others used it; `experiments/strassen.py`.
+STRASSEN_CROSSOVER = {"cpu-simd": 1024, "cpu-packed": 1024}
 STRASSEN_CROSSOVER_OTHERWISE = 1024
 
 
@@ -149,7 +152,7 @@ ARGK_STEPS = {"cpu-simd": 64}
 ARGK_STEPS_OTHERWISE = 256
 
 # Columns of its tile, and the share of L2 that the tile has: as high as that allows, since each tile is a call.
-ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 2
+ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
 
 
 def argk_blocks(problem: Problem, machine: Machine, backend: str) -> tuple[int, int, int]:

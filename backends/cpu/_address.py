@@ -6,6 +6,7 @@ address, the kernel is no part of the loops, so they are compiled once for a dty
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numba
@@ -15,8 +16,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 
+@functools.cache
 def address_of(compiled: Any) -> Any:
-    """Return the address of a function that `jit` compiled; good as long as the function is kept.
+    """Return the address of a function that `jit` compiled; and keep the function.
 
     In the Python form of kernels it is the function itself.
     """

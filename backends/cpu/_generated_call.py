@@ -66,12 +66,13 @@ class PreparedProduct:
     run: Callable[[], Any]
 
     def __init__(self, loops: Loops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-        self._kept = a, b, out
-        self._table, self._scratch = _table(loops, a, b, out, accumulate)
-        if len(self._table) == 1:
-            self.run = functools.partial(_entry_point(build_run_part()), self._table.ctypes.data)
+        table, memory = _table(loops, a, b, out, accumulate)
+        if len(table) == 1:
+            run = functools.partial(_entry_point(build_run_part()), table.ctypes.data)
         else:
-            self.run = functools.partial(_entry_point(build_run_parts()), self._table)
+            run = functools.partial(_entry_point(build_run_parts()), table)
+        run.refers_to = table, memory, a, b, out  # type: ignore[attr-defined] # it knows them by address alone
+        self.run = run
 
 
 def _table(loops: Loops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> tuple[np.ndarray, Scratch]:
@@ -90,7 +91,7 @@ def _table(loops: Loops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumula
     parts = (len(rows) - 1) * (len(columns) - 1)
     memory = scratch(parts * per_part)
     table = np.empty((parts, 1 + len(ARGUMENTS)), np.int64)
-    a_begin, b_begin, c_begin = (x.__array_interface__["data"][0] for x in (a, b, out))
+    a_begin, b_begin, c_begin = (x.ctypes.data for x in (a, b, out))
     for part in range(parts):
         i, j = divmod(part, len(columns) - 1)
         ic, jc, here = rows[i], columns[j], memory.address + part * per_part

@@ -8,19 +8,11 @@ from typing import Any
 import numba
 import numpy as np
 from numba import carray, types
-from numba.extending import intrinsic
 
 from backends.cpu._jit import jit, scalar
+from backends.cpu._pointers import as_pointer
 from backends.cpu._vector_operators import Guard
 from harness.semiring import Semiring, highest, lowest
-
-
-@intrinsic
-def _as_pointer(typing_context: Any, address: Any) -> Any:
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
-
-    return types.voidptr(types.intp), emit
 
 
 class Look:
@@ -71,7 +63,7 @@ def _over_rows(visit: Any, dtype: np.dtype[Any]) -> Any:
         for i in range(rows):
             for j in range(pieces):
                 start = address + i * row_stride + j * column_stride
-                visit(carray(_as_pointer(start), (length,), dtype), found, is_first)
+                visit(carray(as_pointer(start), (length,), dtype), found, is_first)
                 is_first = False
 
     return jit(None, *[types.intp] * 5, types.Array(scalar(dtype), 1, "C"), parallel=False)(look)

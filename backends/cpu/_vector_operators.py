@@ -71,12 +71,13 @@ class Operations(NamedTuple):
 
 
 def operations(semiring: Semiring, dtype: np.dtype[Any]) -> Operations | None:
-    """Return the operations of `semiring` over numbers of `dtype`, or None if the tables lack one."""
+    """Return the operations of `semiring` over `dtype`, or None if the tables lack one; bools are words of bits."""
     add, multiply = semiring.add, semiring.multiply
     is_tabled = MONOIDS.get(add.name) is add and BINARY_OPS.get(multiply.name) is multiply
-    if not is_tabled or dtype.kind not in "iuf" or add.name not in _ADD or multiply.name not in _MULTIPLY:
+    if not is_tabled or add.name not in _ADD or multiply.name not in _MULTIPLY:
         return None
-    return Operations(add.name, multiply.name, semiring.zero(dtype).item())
+    zero = semiring.zero(dtype).item()
+    return Operations(add.name, multiply.name, -int(zero) if dtype.kind == "b" else zero)
 
 
 def guard(semiring: Semiring, dtype: np.dtype[Any]) -> Guard:
@@ -137,6 +138,7 @@ _ADD: dict[str, Emit] = {
     "max": _keep_greater,
     "lor": lambda code, builder, c, t: builder.or_(c, t),
     "lxor": lambda code, builder, c, t: builder.xor(c, t),
+    "land": lambda code, builder, c, t: builder.and_(c, t),
 }
 
 _MULTIPLY: dict[str, Emit] = {
@@ -151,6 +153,7 @@ _MULTIPLY: dict[str, Emit] = {
     "absdiff": _absdiff,
     "sqdiff": _sqdiff,
     "land": lambda code, builder, x, y: builder.and_(x, y),
+    "lor": lambda code, builder, x, y: builder.or_(x, y),
 }
 
 # LLVM's forms of min and max that return NaN if an operand is

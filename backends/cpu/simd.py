@@ -8,6 +8,8 @@
 
 Edges are masked vectors and lower tiles, split evenly. Threads get parts of C of their own. Where (x) is not one
 instruction for every value, a look at A and B decides between the fast and the careful form (`_vector_operators`).
+Two kinds of product become another that is fast: bool, words of bits (`_bits`); logaddexp_plus, a real product of
+exponentials (`_log_sum_exp`).
 
 Source: Goto and van de Geijn (2008); Van Zee and van de Geijn, "BLIS" (2015); even split of edges and A in place: this
 project, measured in docs/simd.md.
@@ -15,31 +17,33 @@ project, measured in docs/simd.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
 
+from backends.cpu._bits import WORD, WORD_BITS, BitProduct
 from backends.cpu._execution import KernelExecution
-from backends.cpu._generated_call import Loops, PreparedProduct
 from backends.cpu._generated_kernel import KernelKey
-from backends.cpu._guards import Look
-from backends.cpu._vector_operators import Guard, Operations, guard, operations
+from backends.cpu._generated_product import GeneratedProduct, Settings
+from backends.cpu._log_sum_exp import LogSumExp
+from backends.cpu._shortcut import build_shortcut
+from backends.cpu._vector_operators import Guard, guard, operations
 from backends.cpu._vector_unit import find_unit, usable_units
 from harness import tuning
 from harness.errors import PlanError
-from harness.interface import Backend, Execution
+from harness.interface import Backend, Execution, Shortcut
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
-from harness.semiring import BINARY_OPS, Semiring
+from harness.semiring import SEMIRINGS, Semiring
 
 PACKING = ("auto", "always")
 LARGEST_MR, LARGEST_NV = 16, 6  # beyond them no unit has the registers
 
-# D^T = B^T (x)' A^T, where (x)' takes its operands the other way round
-_TURNED = {"first": "second", "second": "first"}
+Run = Callable[[], Any]
 
 
 class Simd(Backend):
@@ -56,33 +60,48 @@ class Simd(Backend):
 
     def declines(self, problem: Problem) -> str | None:
         """Return why `problem` has no generated kernel."""
-        if operations(problem.semiring, problem.dtype) is None:
+        if operations(_computed(problem.semiring), problem.dtype) is None:
             return f"no vector code for {problem.semiring.name} over {problem.dtype.name}"
         return None
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Choose the widest unit, its register tile, and the blocks by the caches."""
+        """Choose the widest unit, its register tile, and the blocks by the caches; in elements, also of bits."""
         unit = usable_units()[0]
-        blocking = tuning.simd_blocking(problem, machine, unit.mr, unit.nv * unit.lanes(problem.dtype))
+        lanes = unit.lanes(_word(problem)) * _elements_per_word(problem)
+        blocking = tuning.simd_blocking(problem, machine, unit.mr, unit.nv * lanes)
         options: dict[str, int | str] = {"unit": unit.name, "pack_a": "auto", "pack_b": "auto"}
         return Plan(problem, tuning.simd_threads(problem, machine.threads), blocking, options)
 
+    def shortcut(self, semiring: Semiring, dtype: np.dtype[Any]) -> Shortcut | None:
+        """Return one compiled call that reads A and B where they lie."""
+        wanted, unit = operations(semiring, dtype), usable_units()[0]
+        is_simple = wanted is not None and dtype.kind != "b" and guard(semiring, dtype) is Guard.NONE
+        if not is_simple or dtype.itemsize not in unit.masked_bytes:
+            return None
+        assert wanted is not None
+        return build_shortcut(KernelKey(wanted, dtype.name, unit.name, unit.mr, unit.nv), tuning.SIMD_SMALL)
+
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""
-        problem = plan.problem
-        is_plain = problem.alpha is None and not problem.accumulate and min(problem.m, problem.n, problem.k) > 0
-        if is_plain:
-            return SimdExecution(plan, operands.a, operands.b, operands.out, accumulate=False)
+        problem, settings = plan.problem, _settings(plan)
+        a, b, out = operands.a, operands.b, operands.out
+        has_work = min(problem.m, problem.n, problem.k) > 0
+        prepared: dict[int, Run] = {}
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-            SimdExecution(plan, a, b, out, accumulate).run()
+            if id(a) not in prepared:  # A times alpha: an array of the execution, the same at every run
+                prepared[id(a)] = _prepare(problem, settings, a, b, out, accumulate)
+            prepared[id(a)]()
 
-        _check(plan)
+        if has_work:
+            prepared[id(a)] = _prepare(problem, settings, a, b, out, problem.accumulate)
+        if has_work and problem.alpha is None and not problem.accumulate:
+            return SimdExecution(prepared[id(a)], out)
         return KernelExecution(plan, operands, kernel)
 
 
 class SimdExecution:
-    """``out := [out (+)] a (x) b`` by the generated loops, for m, n, k >= 1.
+    """A plain product: nothing stands between the caller and compiled code.
 
     Attributes
     ----------
@@ -90,27 +109,8 @@ class SimdExecution:
         ``run()`` computes once.
     """
 
-    def __init__(self, plan: Plan, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-        self._out = out
-        self._kept: list[PreparedProduct] = []  # `run` knows their arguments by address alone
-        semiring, dtype = plan.problem.semiring, plan.problem.dtype
-        is_turned = not _has_contiguous_rows(out) and _has_contiguous_rows(out.T)
-        if is_turned:
-            a, b, out, semiring = b.T, a.T, out.T, _turned(semiring)
-        target = out if _has_contiguous_rows(out) else np.empty(out.shape, dtype)
-        wanted = operations(semiring, dtype)
-        assert wanted is not None
-        fast = PreparedProduct(_loops(plan, wanted, a, b, is_turned), a, b, target, accumulate)
-        self.run = fast.run
-        self._kept.append(fast)
-        what = guard(semiring, dtype)
-        if what is not Guard.NONE:
-            careful_loops = _loops(plan, wanted._replace(is_careful=True), a, b, is_turned)
-            careful = PreparedProduct(careful_loops, a, b, target, accumulate)
-            self._kept.append(careful)
-            self.run = _guarded(Look(what, semiring, dtype), a, b, fast.run, careful.run)
-        if target is not out:
-            self.run = _through(target, out, accumulate, self.run)
+    def __init__(self, run: Run, out: np.ndarray) -> None:
+        self.run, self._out = run, out
 
     def wait(self) -> None:
         """Return: the kernel has returned, so the result is complete."""
@@ -120,76 +120,61 @@ class SimdExecution:
         return self._out
 
 
-def _guarded(look: Look, a: np.ndarray, b: np.ndarray, fast: Any, careful: Any) -> Any:
-    def run() -> None:
-        (fast if look.holds(a, b) else careful)()
+def _prepare(
+    problem: Problem, settings: Settings, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool
+) -> Run:
+    """Return ``out := [out (+)] a (x) b``, ready to run, for m, n, k >= 1."""
+    semiring, dtype = problem.semiring, problem.dtype
+    if dtype.kind == "b":
+        return BitProduct(semiring, settings, a, b, out, accumulate).run
+    if semiring.add.name != "logaddexp":
+        return GeneratedProduct(semiring, settings, a, b, out, accumulate).run
+    ordinary = _computed(semiring)
 
-    return run
+    def product(x: np.ndarray, y: np.ndarray, sums: np.ndarray, adds: bool) -> None:
+        if not made:
+            made.append(GeneratedProduct(ordinary, settings, x, y, sums, adds).run)
+        made[0]()
 
-
-def _through(target: np.ndarray, out: np.ndarray, accumulate: bool, compute: Any) -> Any:
-    """Return `compute` by way of an array with contiguous rows, for an output that has neither rows nor columns so."""
-
-    def run() -> None:
-        if accumulate:
-            target[...] = out
-        compute()
-        out[...] = target
-
-    return run
-
-
-def _has_contiguous_rows(x: np.ndarray) -> bool:
-    return x.strides[1] == x.itemsize or x.shape[1] == 1
+    made: list[Run] = []
+    log_sum = LogSumExp(semiring, dtype, (problem.m, problem.n, problem.k), product)
+    return lambda: log_sum(a, b, out, accumulate)
 
 
-def _turned(semiring: Semiring) -> Semiring:
-    multiply = semiring.multiply
-    return Semiring(semiring.add, BINARY_OPS[_TURNED.get(multiply.name, multiply.name)], semiring.name)
+def _computed(semiring: Semiring) -> Semiring:
+    """Return the semiring whose kernel computes the product: plus_times for logaddexp_plus, else `semiring`."""
+    return SEMIRINGS["plus_times"] if semiring is SEMIRINGS["logaddexp_plus"] else semiring
 
 
-def _check(plan: Plan) -> tuple[Blocking, int, int]:
-    """Return the blocking, mr and nv of a legal plan.
+def _word(problem: Problem) -> np.dtype[Any]:
+    """Return the dtype of what a lane holds."""
+    return WORD if problem.dtype.kind == "b" else problem.dtype
+
+
+def _elements_per_word(problem: Problem) -> int:
+    return WORD_BITS if problem.dtype.kind == "b" else 1
+
+
+def _settings(plan: Plan) -> Settings:
+    """Return the settings of the loops, in words.
 
     Raises
     ------
     PlanError
-        If the unit is not here, or the register tile is not made of whole vectors or too large for any unit.
+        If the unit is not here, an option has no such value, or the register tile is not made of whole vectors or is
+        too large for any unit.
     """
-    blocking = plan.blocking
+    blocking, problem = plan.blocking, plan.problem
     assert blocking is not None
-    unit = find_unit(str(plan.options["unit"]))
-    lanes = unit.lanes(plan.problem.dtype)
-    if blocking.nr % lanes or blocking.mr > LARGEST_MR or blocking.nr // lanes > LARGEST_NV:
+    unit, bits = find_unit(str(plan.options["unit"])), _elements_per_word(problem)
+    width = unit.lanes(_word(problem)) * bits
+    if blocking.nr % width or blocking.mr > LARGEST_MR or blocking.nr > LARGEST_NV * width:
         raise PlanError(
             f"{Simd.name}: no such register tile",
-            expected=f"mr <= {LARGEST_MR}, nr a multiple of {lanes} and at most {LARGEST_NV * lanes}",
+            expected=f"mr <= {LARGEST_MR}, nr a multiple of {width} and at most {LARGEST_NV * width}",
             got=str(blocking),
-            fix=f"mr={unit.mr}, nr={unit.nv * lanes}",
+            fix=f"mr={unit.mr}, nr={unit.nv * width}",
         )
-    return blocking, blocking.mr, blocking.nr // lanes
-
-
-def _loops(plan: Plan, wanted: Operations, a: np.ndarray, b: np.ndarray, is_turned: bool) -> Loops:
-    """Settle how the loops go about the operands, which may be the transposed ones."""
-    blocking, mr, nv = _check(plan)
-    (m, k), n = a.shape, b.shape[1]
-    key = KernelKey(wanted, plan.problem.dtype.name, str(plan.options["unit"]), mr, nv)
-    is_small = max(m, n, k) <= tuning.SIMD_SMALL
-    packs_a = (
-        plan.choice("pack_a", PACKING) == "always"
-        or not _has_contiguous_rows(a)
-        or not (is_small or tuning.reads_in_place(a.strides[0], m))
-    )
-    packs_b = (
-        plan.choice("pack_b", PACKING) == "always"
-        or not _has_contiguous_rows(b)
-        or not (is_small or m <= mr)
-        or not key.code().masks
-    )
-    if is_turned:
-        blocking = Blocking(  # m and n have changed places, their cache blocks too
-            mc=-(-blocking.nc // mr) * mr, nc=-(-blocking.mc // blocking.nr) * blocking.nr,
-            kc=blocking.kc, mr=mr, nr=blocking.nr,
-        )  # fmt: skip
-    return Loops(key, blocking, packs_a, packs_b, tuning.thread_grid(m, n, plan.threads, mr, blocking.nr))
+    in_words = Blocking(blocking.mc, blocking.nc // bits, blocking.kc, blocking.mr, blocking.nr // bits)
+    packs_a, packs_b = (plan.choice(option, PACKING) == "always" for option in ("pack_a", "pack_b"))
+    return Settings(unit, in_words, plan.threads, packs_a, packs_b)

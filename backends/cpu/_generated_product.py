@@ -1,0 +1,134 @@
+"""A product by the generated kernels of operands of any strides, fast or careful as their values ask.
+
+The loops want an output with contiguous rows. Columns that are contiguous make it the output of the transposed product,
+``C^T = B^T (x)' A^T``; anything else is computed in an array of its own and copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from backends.cpu._generated_call import Loops, PreparedProduct
+from backends.cpu._generated_kernel import KernelKey
+from backends.cpu._guards import Look
+from backends.cpu._vector_operators import Guard, Operations, guard, operations
+from backends.cpu._vector_unit import VectorUnit
+from harness import tuning
+from harness.plan import Blocking
+from harness.semiring import BINARY_OPS, Semiring
+
+# What a (x) that does not commute becomes where its operands change places.
+_TURNED = {"first": "second", "second": "first"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the plan says of the loops.
+
+    Attributes
+    ----------
+    unit : VectorUnit
+    blocking : Blocking
+        In elements of the dtype that is computed.
+    threads : int
+    packs_a, packs_b : bool
+        Whether A, and B, are packed where it is not needed.
+    """
+
+    unit: VectorUnit
+    blocking: Blocking
+    threads: int
+    packs_a: bool = False
+    packs_b: bool = False
+
+    def loops(self, wanted: Operations, a: np.ndarray, b: np.ndarray) -> Loops:
+        """Return how the loops go about ``a (x) b``."""
+        (m, k), n, dtype, blocking = a.shape, b.shape[1], a.dtype, self.blocking
+        key = KernelKey(wanted, dtype.name, self.unit.name, blocking.mr, blocking.nr // self.unit.lanes(dtype))
+        is_small = max(m, n, k) <= tuning.SIMD_SMALL
+        a_in_place = has_contiguous_rows(a) and (is_small or tuning.reads_in_place(a.strides[0], m))
+        b_in_place = (
+            has_contiguous_rows(b) and (is_small or m <= blocking.mr) and dtype.itemsize in self.unit.masked_bytes
+        )
+        grid = tuning.thread_grid(m, n, self.threads, blocking.mr, blocking.nr)
+        return Loops(key, blocking, self.packs_a or not a_in_place, self.packs_b or not b_in_place, grid)
+
+    def turned(self) -> Settings:
+        """Return the settings of the transposed product: the cache blocks of m and n have changed places."""
+        x = self.blocking
+        mc, nc = -(-x.nc // x.mr) * x.mr, -(-x.mc // x.nr) * x.nr
+        return Settings(
+            self.unit, Blocking(mc, nc, x.kc, x.mr, x.nr), self.threads, packs_a=self.packs_b, packs_b=self.packs_a
+        )
+
+
+class GeneratedProduct:
+    """``out := [out (+)] a (x) b``, for m, n, k >= 1.
+
+    Parameters
+    ----------
+    semiring : Semiring
+        One that `operations` knows over the dtype.
+    settings : Settings
+    a, b, out : (m, k), (k, n) and (m, n) array
+        Of one dtype, any strides.
+    accumulate : bool
+
+    Attributes
+    ----------
+    run : callable
+        ``run()`` computes once.
+    """
+
+    run: Callable[[], Any]
+
+    def __init__(
+        self, semiring: Semiring, settings: Settings, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool
+    ) -> None:
+        dtype = out.dtype
+        if not has_contiguous_rows(out) and has_contiguous_rows(out.T):
+            a, b, out, semiring, settings = b.T, a.T, out.T, _turned(semiring), settings.turned()
+        target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
+        wanted, what = operations(semiring, dtype), guard(semiring, dtype)
+        assert wanted is not None
+        fast = PreparedProduct(settings.loops(wanted, a, b), a, b, target, accumulate)
+        self.run = fast.run
+        if what is not Guard.NONE:
+            loops = settings.loops(wanted._replace(is_careful=True), a, b)
+            careful = PreparedProduct(loops, a, b, target, accumulate)
+            self.run = _guarded(Look(what, semiring, dtype), a, b, fast.run, careful.run)
+        if target is not out:
+            self.run = _through(target, out, accumulate, self.run)
+
+
+def has_contiguous_rows(x: np.ndarray) -> bool:
+    """Whether the elements of a row lie side by side."""
+    return x.strides[1] == x.itemsize or x.shape[1] == 1
+
+
+def _guarded(look: Look, a: np.ndarray, b: np.ndarray, fast: Any, careful: Any) -> Callable[[], None]:
+    def run() -> None:
+        (fast if look.holds(a, b) else careful)()
+
+    return run
+
+
+def _through(target: np.ndarray, out: np.ndarray, accumulate: bool, compute: Any) -> Callable[[], None]:
+    """Return `compute`, which works on `target`, followed by the copy to `out`."""
+
+    def run() -> None:
+        if accumulate:
+            target[...] = out
+        compute()
+        out[...] = target
+
+    return run
+
+
+def _turned(semiring: Semiring) -> Semiring:
+    multiply = semiring.multiply
+    return Semiring(semiring.add, BINARY_OPS[_TURNED.get(multiply.name, multiply.name)], semiring.name)
