@@ -96,7 +96,8 @@ def gemm(
     result = np.empty((*batch, m, n), dtype) if out is None else out
     overlaps = any(np.may_share_memory(result, x) for x in operands.values())
     target = np.empty((*batch, m, n), dtype) if overlaps else result
-    _compute(problem, chosen, operands, target, batch, threads)
+    quick = _shortcuts.get(semiring.name, {}).get(id(np.dtype(dtype.type))) if is_plain and batch else None
+    _compute(problem, chosen, operands, target, batch, threads, quick)
     if target is not result:
         result[...] = target
     return result
@@ -147,14 +148,17 @@ def _compute(
     out: np.ndarray,
     batch: tuple[int, ...],
     count: int | None,
+    quick: Shortcut | None,
 ) -> None:
-    """Run `backend` once for each product of the batch, with `count` threads."""
+    """Run `backend` once for each product of the batch, with `count` threads, or `quick` for those that it takes."""
     here = machine.detect()
     plan = backend.plan(problem, here if count is None else here.with_threads(count))
     limited: contextlib.AbstractContextManager[Any] | None = None
     with contextlib.ExitStack() as stack:
         for index in np.ndindex(batch):
             a, b = operands["a"][index], operands["b"][index]
+            if quick is not None and quick(a, b, out[index]):
+                continue
             c = operands["c"][index] if problem.accumulate else None
             execution = backend.prepare(plan, Operands(a, b, c, out[index]))
             if limited is None:  # only now: preparing may have loaded the library whose threads are meant

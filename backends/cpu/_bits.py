@@ -21,7 +21,7 @@ from numba import carray, types
 from numba.extending import intrinsic
 
 from backends.cpu import _vector_code as v
-from backends.cpu._generated_call import PreparedProduct
+from backends.cpu._generated_call import Shape, prepare_product
 from backends.cpu._generated_product import Settings
 from backends.cpu._jit import jit
 from backends.cpu._pointers import as_pointer
@@ -60,8 +60,9 @@ class BitProduct:
         self._result = aligned_empty((m, words), WORD)
         wanted = operations(semiring, a.dtype)
         assert wanted is not None
-        loops = settings.loops(wanted, self._masks, self._bits)
-        self._product = PreparedProduct(loops, self._masks, self._bits, self._result, accumulate=False)
+        operands = self._masks, self._bits, self._result
+        loops = settings.loops(wanted, WORD, Shape.of(*operands))
+        self._product = prepare_product(loops, *operands, accumulate=False)
         self._combine = _COMBINE[semiring.add.name] if accumulate else _STORE
 
     def run(self) -> None:
@@ -71,7 +72,7 @@ class BitProduct:
                 rows[...] = x
         build_spread()(*_place(self._rows_of_a), self._masks)
         build_pack()(*_place(self._rows_of_b), self._bits)
-        self._product.run()
+        self._product()
         if self._rows_of_out is not self._out and self._combine != _STORE:
             self._rows_of_out[...] = self._out
         build_unpack()(*_place(self._rows_of_out), self._result, self._combine)

@@ -20,7 +20,7 @@ from backends.cpu._address import address_of, call
 from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._generated_loops import ARGUMENTS, build_product, packed_a_bytes, packed_b_bytes
 from backends.cpu._jit import jit
-from backends.cpu._scratch import Scratch, scratch
+from backends.cpu._scratch import scratch
 from harness.plan import Blocking
 
 
@@ -45,8 +45,86 @@ class Loops(NamedTuple):
     grid: tuple[int, int]
 
 
-class PreparedProduct:
-    """``out := [out (+)] a (x) b`` with everything settled but the values.
+class Shape(NamedTuple):
+    """Sizes in elements and strides in bytes: all that the loops must know of operands before they have addresses."""
+
+    m: int
+    n: int
+    k: int
+    strides_a: tuple[int, int]
+    strides_b: tuple[int, int]
+    row_stride_out: int
+
+    @classmethod
+    def of(cls, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Shape:
+        """Return the shape of ``out := a (x) b``."""
+        return cls(a.shape[0], b.shape[1], a.shape[1], a.strides, b.strides, out.strides[0])  # type: ignore[arg-type]
+
+
+class LoopTable:
+    """The arguments of every part of a product, ready but for the addresses of its operands.
+
+    Parameters
+    ----------
+    loops : Loops
+    shape : Shape
+    accumulate : bool
+
+    Attributes
+    ----------
+    run : callable
+        ``run()`` computes ``out := [out (+)] a (x) b`` for the operands that were bound last.
+    """
+
+    run: Callable[[], Any]
+
+    def __init__(self, loops: Loops, shape: Shape, accumulate: bool) -> None:
+        self._loops, self._shape, self._accumulate = loops, shape, accumulate
+        table = self._fill()
+        # a, b and c stand at every third place of a row
+        first, last = (1 + ARGUMENTS.index(name) for name in ("a", "c"))
+        self._places = table[:, first : last + 1 : 3]
+        self._offsets = self._places.copy()
+        if len(table) == 1:
+            run = functools.partial(_entry_point(build_run_part()), table.ctypes.data)
+        else:
+            run = functools.partial(_entry_point(build_run_parts()), table)
+        run.refers_to = table, self._memory  # type: ignore[attr-defined] # it knows them by address alone
+        self.run = run
+
+    def bind(self, addresses: np.ndarray) -> None:
+        """Set the operands: the (3,) addresses of a, b and out, which must outlive the runs."""
+        np.add(self._offsets, addresses, out=self._places)
+
+    def _fill(self) -> np.ndarray:
+        """Return a row of arguments for each part, with the offset of its operands in place of their addresses."""
+        key, blocking, shape, loops = self._loops.key, self._loops.blocking, self._shape, self._loops
+        product, itemsize = address_of(build_product(key)), np.dtype(key.dtype).itemsize
+        rows = _cuts(shape.m, loops.grid[0], key.mr)
+        columns = _cuts(shape.n, loops.grid[1], key.lanes * key.nv)
+        mc, nc, kc = blocking.mc, blocking.nc, blocking.kc
+        sizes = (
+            packed_a_bytes(min(mc, shape.m), min(kc, shape.k), itemsize) if loops.packs_a else 0,
+            packed_b_bytes(min(nc, shape.n), min(kc, shape.k), key) if loops.packs_b else 0,
+        )
+        parts = (len(rows) - 1) * (len(columns) - 1)
+        self._memory = scratch(parts * sum(sizes))
+        table = np.empty((parts, 1 + len(ARGUMENTS)), np.int64)
+        for part in range(parts):
+            i, j = divmod(part, len(columns) - 1)
+            ic, jc, here = rows[i], columns[j], self._memory.address + part * sum(sizes)
+            table[part] = (
+                product, rows[i + 1] - ic, columns[j + 1] - jc, shape.k,
+                ic * shape.strides_a[0], *shape.strides_a,
+                jc * shape.strides_b[1], *shape.strides_b,
+                ic * shape.row_stride_out + jc * itemsize, shape.row_stride_out,
+                self._accumulate, mc, nc, kc, loops.packs_a, loops.packs_b, here, here + sizes[0],
+            )  # fmt: skip
+        return table
+
+
+def prepare_product(loops: Loops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> Callable[[], Any]:
+    """Return ``run()``, which computes ``out := [out (+)] a (x) b``.
 
     Parameters
     ----------
@@ -56,53 +134,11 @@ class PreparedProduct:
     out : (m, n) array
         Rows contiguous.
     accumulate : bool
-
-    Attributes
-    ----------
-    run : callable
-        ``run()`` computes once.
     """
-
-    run: Callable[[], Any]
-
-    def __init__(self, loops: Loops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-        table, memory = _table(loops, a, b, out, accumulate)
-        if len(table) == 1:
-            run = functools.partial(_entry_point(build_run_part()), table.ctypes.data)
-        else:
-            run = functools.partial(_entry_point(build_run_parts()), table)
-        run.refers_to = table, memory, a, b, out  # type: ignore[attr-defined] # it knows them by address alone
-        self.run = run
-
-
-def _table(loops: Loops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> tuple[np.ndarray, Scratch]:
-    """Return the arguments of every part, a row each, and the memory that they refer to."""
-    key, blocking = loops.key, loops.blocking
-    product = address_of(build_product(key))
-    (m, k), n = a.shape, b.shape[1]
-    itemsize = np.dtype(key.dtype).itemsize
-    rows, columns = _cuts(m, loops.grid[0], key.mr), _cuts(n, loops.grid[1], key.lanes * key.nv)
-    mc, nc, kc = blocking.mc, blocking.nc, blocking.kc
-    sizes = (
-        packed_a_bytes(min(mc, m), min(kc, k), itemsize) if loops.packs_a else 0,
-        packed_b_bytes(min(nc, n), min(kc, k), key) if loops.packs_b else 0,
-    )
-    per_part = sum(sizes)
-    parts = (len(rows) - 1) * (len(columns) - 1)
-    memory = scratch(parts * per_part)
-    table = np.empty((parts, 1 + len(ARGUMENTS)), np.int64)
-    a_begin, b_begin, c_begin = (x.ctypes.data for x in (a, b, out))
-    for part in range(parts):
-        i, j = divmod(part, len(columns) - 1)
-        ic, jc, here = rows[i], columns[j], memory.address + part * per_part
-        table[part] = (
-            product, rows[i + 1] - ic, columns[j + 1] - jc, k,
-            a_begin + ic * a.strides[0], *a.strides,
-            b_begin + jc * b.strides[1], *b.strides,
-            c_begin + ic * out.strides[0] + jc * itemsize, out.strides[0],
-            accumulate, mc, nc, kc, loops.packs_a, loops.packs_b, here, here + sizes[0],
-        )  # fmt: skip
-    return table, memory
+    table = LoopTable(loops, Shape.of(a, b, out), accumulate)
+    table.bind(np.array([x.ctypes.data for x in (a, b, out)]))
+    table.run.operands = a, b, out  # type: ignore[attr-defined] # it knows them by address alone
+    return table.run
 
 
 def _cuts(extent: int, parts: int, step: int) -> list[int]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu._generated_call import Loops, PreparedProduct
+from backends.cpu._generated_call import Loops, Shape, prepare_product
 from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._guards import Look
 from backends.cpu._vector_operators import Guard, Operations, guard, operations
@@ -45,14 +45,17 @@ class Settings:
     packs_a: bool = False
     packs_b: bool = False
 
-    def loops(self, wanted: Operations, a: np.ndarray, b: np.ndarray) -> Loops:
-        """Return how the loops go about ``a (x) b``."""
-        (m, k), n, dtype, blocking = a.shape, b.shape[1], a.dtype, self.blocking
+    def loops(self, wanted: Operations, dtype: np.dtype[Any], shape: Shape) -> Loops:
+        """Return how the loops go about a product."""
+        m, n, k, strides_a, strides_b, _ = shape
+        blocking = self.blocking
         key = KernelKey(wanted, dtype.name, self.unit.name, blocking.mr, blocking.nr // self.unit.lanes(dtype))
         is_small = max(m, n, k) <= tuning.SIMD_SMALL
-        a_in_place = has_contiguous_rows(a) and (is_small or tuning.reads_in_place(a.strides[0], m))
+        a_in_place = strides_a[1] == dtype.itemsize and (is_small or tuning.reads_in_place(strides_a[0], m))
         b_in_place = (
-            has_contiguous_rows(b) and (is_small or m <= blocking.mr) and dtype.itemsize in self.unit.masked_bytes
+            strides_b[1] == dtype.itemsize
+            and (is_small or m <= blocking.mr)
+            and dtype.itemsize in self.unit.masked_bytes
         )
         grid = tuning.thread_grid(m, n, self.threads, blocking.mr, blocking.nr)
         return Loops(key, blocking, self.packs_a or not a_in_place, self.packs_b or not b_in_place, grid)
@@ -95,12 +98,12 @@ class GeneratedProduct:
         target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
         wanted, what = operations(semiring, dtype), guard(semiring, dtype)
         assert wanted is not None
-        fast = PreparedProduct(settings.loops(wanted, a, b), a, b, target, accumulate)
-        self.run = fast.run
+        fast = prepare_product(settings.loops(wanted, dtype, Shape.of(a, b, target)), a, b, target, accumulate)
+        self.run = fast
         if what is not Guard.NONE:
-            loops = settings.loops(wanted._replace(is_careful=True), a, b)
-            careful = PreparedProduct(loops, a, b, target, accumulate)
-            self.run = _guarded(Look(what, semiring, dtype), a, b, fast.run, careful.run)
+            loops = settings.loops(wanted._replace(is_careful=True), dtype, Shape.of(a, b, target))
+            careful = prepare_product(loops, a, b, target, accumulate)
+            self.run = _guarded(Look(what, semiring, dtype), a, b, fast, careful)
         if target is not out:
             self.run = _through(target, out, accumulate, self.run)
 

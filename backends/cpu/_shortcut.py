@@ -1,12 +1,15 @@
-"""Small plain products in one compiled call that checks shapes, strides and overlap by itself: no plan, no execution.
+"""Plain products without a plan and an execution: one compiled call checks shapes, strides and overlap.
 
-At n = 16 a product takes about 0.1 us, and what goes before it in Python ten times as long. Here everything that needs
-looking at the arrays happens in compiled code; whatever is not simple is left to the ordinary way.
+At n = 16 a product takes about 0.1 us, and what goes before it in Python a hundred times as long. Here everything that
+needs looking at the arrays happens in compiled code, which goes on to compute if the product is small. For a larger one
+it returns the addresses, and the loops' table for that shape, made once, takes them. Whatever is not simple is left to
+the ordinary way.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -14,24 +17,50 @@ import numpy as np
 from numba import types
 
 from backends.cpu._address import address_of, call
+from backends.cpu._generated_call import Loops, LoopTable, Shape
 from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._generated_loops import build_product
 from backends.cpu._jit import jit, output, strided
-from harness.interface import Shortcut
+
+NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # what `compute` returns
+MOST_SHAPES = 256  # whose tables are kept
+
+LoopsOf = Callable[[Shape], Loops]
 
 
-def build_shortcut(key: KernelKey, largest: int) -> Shortcut:
-    """Return ``compute(a, b, out)`` for matrices of the key's dtype with m, n and k up to `largest`.
+class PlainProducts:
+    """``compute(a, b, out)`` for matrices of one dtype: ``out := a (x) b``.
 
-    It computes ``out := a (x) b`` and returns True; or returns False and has done nothing, unless sizes fit, rows are
-    contiguous, nothing is empty, elements are aligned, and `out` overlaps neither a nor b.
+    It returns True; or False and has done nothing, unless sizes fit, rows are contiguous, nothing is empty, elements
+    are aligned, and `out` overlaps neither a nor b.
+
+    Parameters
+    ----------
+    key : KernelKey
+    largest : int
+        Greatest m, n and k that are computed as they lie.
+    loops_of : callable
+        ``loops_of(shape)``: how the loops go about a larger one.
     """
-    product = build_product(key)
-    compiled = _build_compute(np.dtype(key.dtype))
-    (result,) = compiled.overloads.values()
-    compute = functools.partial(result.entry_point, address_of(product), largest)
-    compute.refers_to = product  # type: ignore[attr-defined] # its code lives as long as it does
-    return compute
+
+    def __init__(self, key: KernelKey, largest: int, loops_of: LoopsOf) -> None:
+        self._addresses = np.empty(3, np.int64)
+        (result,) = _build_compute(np.dtype(key.dtype)).overloads.values()
+        product = address_of(build_product(key))
+        self._compute = functools.partial(result.entry_point, product, largest, self._addresses)
+        self._table = functools.lru_cache(MOST_SHAPES)(
+            lambda *shape: LoopTable(loops_of(Shape(*shape)), Shape(*shape), accumulate=False)
+        )
+
+    def __call__(self, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+        """Compute, or return False."""
+        outcome = self._compute(a, b, out)
+        if outcome == LARGE:
+            m, k = a.shape
+            table = self._table(m, b.shape[1], k, a.strides, b.strides, out.strides[0])
+            table.bind(self._addresses)
+            table.run()
+        return outcome != NOT_SIMPLE
 
 
 @numba.njit
@@ -42,7 +71,7 @@ def _end(x: np.ndarray) -> int:
 
 @functools.cache
 def _build_compute(dtype: np.dtype[Any]) -> Any:
-    """Compile ``compute(product, largest, a, b, out)``, the same for every kernel of `dtype`."""
+    """Compile ``compute(product, largest, addresses, a, b, out)``, the same for every kernel of `dtype`."""
     itemsize = dtype.itemsize
 
     def is_simple(x: np.ndarray) -> bool:
@@ -52,18 +81,21 @@ def _build_compute(dtype: np.dtype[Any]) -> Any:
 
     is_simple = numba.njit(is_simple)
 
-    def compute(product: int, largest: int, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+    def compute(
+        product: int, largest: int, addresses: np.ndarray, a: np.ndarray, b: np.ndarray, out: np.ndarray
+    ) -> int:
         (m, k), n = a.shape, b.shape[1]
-        if b.shape[0] != k or out.shape[0] != m or out.shape[1] != n:
-            return False
-        if min(m, n, k) < 1 or max(m, n, k) > largest:
-            return False
+        if b.shape[0] != k or out.shape[0] != m or out.shape[1] != n or min(m, n, k) < 1:
+            return NOT_SIMPLE
         if not (is_simple(a) and is_simple(b) and is_simple(out)):
-            return False
+            return NOT_SIMPLE
         begin, end = out.ctypes.data, _end(out)
         if (a.ctypes.data < end and begin < _end(a)) or (b.ctypes.data < end and begin < _end(b)):
-            return False
+            return NOT_SIMPLE
         a_begin, b_begin = a.ctypes.data, b.ctypes.data
+        if max(m, n, k) > largest:
+            addresses[0], addresses[1], addresses[2] = a_begin, b_begin, begin
+            return LARGE
         call(
             product,
             (
@@ -71,8 +103,8 @@ def _build_compute(dtype: np.dtype[Any]) -> Any:
                 0, m, n, k, 0, 0, 0, 0,
             ),
         )  # fmt: skip
-        return True
+        return DONE
 
     size = types.intp
-    signature = (size, size, strided(dtype), strided(dtype), output(dtype))
-    return jit(None, *signature, parallel=False, returns=types.boolean)(compute)
+    signature = (size, size, types.Array(types.int64, 1, "C"), strided(dtype), strided(dtype), output(dtype))
+    return jit(None, *signature, parallel=False, returns=size)(compute)

@@ -25,16 +25,17 @@ import numpy as np
 
 from backends.cpu._bits import WORD, WORD_BITS, BitProduct
 from backends.cpu._execution import KernelExecution
+from backends.cpu._generated_call import Loops, Shape
 from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._generated_product import GeneratedProduct, Settings
 from backends.cpu._log_sum_exp import LogSumExp
-from backends.cpu._shortcut import build_shortcut
+from backends.cpu._shortcut import PlainProducts
 from backends.cpu._vector_operators import Guard, guard, operations
 from backends.cpu._vector_unit import find_unit, usable_units
 from harness import tuning
 from harness.errors import PlanError
 from harness.interface import Backend, Execution, Shortcut
-from harness.machine import Machine
+from harness.machine import Machine, detect
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
@@ -79,7 +80,14 @@ class Simd(Backend):
         if not is_simple or dtype.itemsize not in unit.masked_bytes:
             return None
         assert wanted is not None
-        return build_shortcut(KernelKey(wanted, dtype.name, unit.name, unit.mr, unit.nv), tuning.SIMD_SMALL)
+        here = detect()
+
+        def loops_of(shape: Shape) -> Loops:
+            plan = self.plan(Problem(shape.m, shape.n, shape.k, semiring, dtype), here)
+            return _settings(plan).loops(wanted, dtype, shape)
+
+        key = KernelKey(wanted, dtype.name, unit.name, unit.mr, unit.nv)
+        return PlainProducts(key, tuning.SIMD_SMALL, loops_of)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""
