@@ -120,6 +120,8 @@ def _edges(plan: Plan) -> Iterator[tuple[int, int, int]]:
     for name in ("kc", "bk"):
         for k in _around(sizes.get(name)):
             yield mr + 1, nr + 1, k
+    for half in _around(sizes.get("crossover")):  # two levels and a third that a size has or just has not
+        yield 4 * half, 4 * half + 3, 8 * half - 1
     mc, nc, kc = (sizes.get(x, sizes.get(y, 1)) for x, y in (("mc", "bm"), ("nc", "bn"), ("kc", "bk")))
     yield mc + 1, nc + 1, kc + 1
     yield 2 * mc - 1, 2 * nc + nr, 2 * kc + 1
@@ -133,9 +135,11 @@ def _around(block: int | None) -> tuple[int, ...]:
 def _small_blocks(backend: Backend, problem: Problem, machine: Machine) -> tuple[Plan, dict[str, int | str]]:
     """Return a plan with the smallest sensible cache blocks, so that small products have many, and what it changes."""
     plan = backend.plan(problem, machine)
-    if plan.blocking is None:
-        return plan, {}
-    parameters: dict[str, int | str] = {"mc": 2 * plan.blocking.mr, "nc": 3 * plan.blocking.nr, "kc": 3}
+    parameters: dict[str, int | str] = {}
+    if plan.blocking is not None:
+        parameters = {"mc": 2 * plan.blocking.mr, "nc": 3 * plan.blocking.nr, "kc": 3}
+    if "crossover" in plan.options:  # of a recursion, which no small product reaches by itself
+        parameters["crossover"] = 3
     try:
         return plan.override(parameters), parameters
     except PlanError:

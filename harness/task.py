@@ -46,6 +46,7 @@ class GemmTask:
     operands: Operands
     execution: Execution
     seed: int
+    extra_error: float = 0.0
 
     def run(self) -> None:
         self.execution.run()
@@ -61,7 +62,7 @@ class GemmTask:
 
         problem = self.plan.problem
         untouched = Operands.generate(problem, self.seed)  # a backend that changed its operands must not pass
-        return verify(problem, untouched, self.execution.result(), seed=self.seed)
+        return verify(problem, untouched, self.execution.result(), seed=self.seed, extra_error=self.extra_error)
 
     def facts(self) -> dict[str, Any]:
         problem = self.plan.problem
@@ -98,4 +99,5 @@ def gemm(
         raise Declined("declined", reason)
     plan = entry.backend.plan(wanted, machine.detect().with_threads(threads)).override(parameters or {})
     operands = Operands.generate(wanted, seed)
-    return GemmTask(plan, operands, entry.backend.prepare(plan, operands), seed)
+    execution = entry.backend.prepare(plan, operands)
+    return GemmTask(plan, operands, execution, seed, entry.backend.extra_error(plan, operands))

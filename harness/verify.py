@@ -33,7 +33,7 @@ FEWEST_SAMPLES, MOST_SAMPLES = 2, 16
 EXTRA_ROUNDINGS = 3
 
 
-def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: int) -> str:
+def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: int, extra_error: float = 0.0) -> str:
     """Compare `result` with the definition of the product.
 
     Parameters
@@ -44,6 +44,8 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
     result : (m, n) array of problem.dtype
     seed : int
         Of the choice of rows and columns to compare.
+    extra_error : float
+        What `Backend.extra_error` says of this product: added to the bound of every element of floats. 0: none.
 
     Returns
     -------
@@ -60,15 +62,17 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
     rng = np.random.default_rng(seed)
     worst, units, compared = 0.0, 0.0, []
     for sample in _samples(problem, rng):
-        finding = _compare(problem, operands, result, sample)
+        finding = _compare(problem, operands, result, sample, extra_error)
         worst, units = max(worst, finding.worst), finding.units
         compared.append(sample.what)
     how = f"within {worst:.2g} of {units:.0f} units of rounding" if units else "exactly"
+    if units and extra_error:
+        how = f"within {worst / units:.2g} of the bound for ordinary sums plus {extra_error:.2g}"
     said = f"{' and '.join(compared)}, {how}"
     if len(compared) == 1 or not _is_linear(problem):
         return said
     suspects = most_suspect_rows(problem, operands, result, rng)
-    _compare(problem, operands, result, _Sample(suspects, np.arange(problem.n)))
+    _compare(problem, operands, result, _Sample(suspects, np.arange(problem.n)), extra_error)
     return f"{said}; every element by projection"
 
 
@@ -159,7 +163,7 @@ def _choose(size: int, affordable: int, rng: np.random.Generator) -> np.ndarray:
     return np.unique([0, *between, size - 1])
 
 
-def _compare(problem: Problem, operands: Operands, result: np.ndarray, sample: _Sample) -> _Finding:
+def _compare(problem: Problem, operands: Operands, result: np.ndarray, sample: _Sample, extra_error: float) -> _Finding:
     """Compare a sample.
 
     Raises
@@ -177,7 +181,7 @@ def _compare(problem: Problem, operands: Operands, result: np.ndarray, sample: _
         right = (got == expected) | ((got != got) & (expected != expected))  # noqa: PLR0124 x != x: NaN
     else:
         magnitude = reference.magnitude(problem, *arrays, **part)
-        allowed = allowed_error(problem, expected, magnitude)
+        allowed = allowed_error(problem, expected, magnitude) + extra_error
         right, finding = _compare_floats(problem, expected, got, allowed, magnitude)
     if right.all():
         return finding

@@ -1,0 +1,68 @@
+"""A backend that cuts a product into parts and has another backend, its base, compute them.
+
+The base is found here, by name and at planning time, because backends import neither each other nor the registry: a
+composite knows which parts it needs, not who there is to compute them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from harness import registry
+from harness.errors import BackendUnavailable, PlanError
+from harness.interface import Backend
+from harness.problem import Problem
+
+
+class Composite(Backend):
+    """A backend whose plan names another, in the option ``base``.
+
+    A base is never a composite itself: no two can choose each other, and every part obeys the element-wise bound of
+    `harness.verify`, on which a composite's own bound is built.
+
+    Attributes
+    ----------
+    base_family : str
+        What the name of a base begins with: it says where the operands of the parts lie.
+    """
+
+    base_family: ClassVar[str] = "cpu-"
+
+    def choose_base(self, problem: Problem, preferred: Iterable[str]) -> str:
+        """Return the first of `preferred` that can compute `problem` here, else the highest step that can.
+
+        Raises
+        ------
+        BackendUnavailable
+            If none can.
+        """
+        able = self._able(problem)
+        if not able:
+            raise BackendUnavailable(f"{self.name}: no backend here computes the parts of {problem}")
+        return next((name for name in preferred if name in able), next(iter(able)))
+
+    def find_base(self, name: int | str, problem: Problem) -> Backend:
+        """Return the backend called `name`.
+
+        Raises
+        ------
+        PlanError
+            If it is none that can compute `problem` here, or a composite itself.
+        """
+        able = self._able(problem)
+        if name not in able:
+            raise PlanError(
+                f"{self.name}: base is no backend that computes {problem} here",
+                expected=", ".join(able) or "none can",
+                got=f"base={name!r}",
+            )
+        return able[str(name)]
+
+    def _able(self, problem: Problem) -> dict[str, Backend]:
+        """Return the possible bases by name, the highest step first."""
+        return {
+            backend.name: backend
+            for backend in registry.able(problem)
+            if backend.name.startswith(self.base_family) and not isinstance(backend, Composite)
+        }
