@@ -6,6 +6,7 @@
 array([[3.]])
 """
 
+from harness.argk import gemm_argk
 from harness.errors import (
     BackendUnavailable,
     ExperimentError,
@@ -47,4 +48,5 @@ __all__ = [
     "StoreError",
     "VerificationError",
     "gemm",
+    "gemm_argk",
 ]

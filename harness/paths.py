@@ -4,30 +4,37 @@ A path's value is the (x) of its edges, and the best of all paths from i to j is
 shortest path; over max_min the widest; over min_max the one whose worst edge is best; over lor_land reachability. With
 the one of the semiring on the diagonal (the empty path), the closure of W is W (x) W (x) ... until nothing changes.
 
-Two methods:
+All work is steps of one form: some rows i take all that they gain by paths through some pivots K, at once::
 
-* ``"blocked"``: Floyd and Warshall's algorithm by blocks of vertices. For each block of pivots K, with D the best
-  values over paths through earlier blocks only::
+    D[i, :]  :=  D[i, :]  (+)  D[i, K] (x) D[K, :]               one product
 
-      diagonal  D[K, K] := closure of D[K, K]
-      panels    D[K, :] := D[K, K] (x) D[K, :]     D[:, K] := D[:, K] (x) D[K, K]
-      the rest  D       := D (+) D[:, K] (x) D[K, :]           one product: n^2 b of the step's pairs
+To let all paths pass through a range of vertices, let them pass through its first half, then its last::
 
-* ``"squaring"``: ``D := D (x) D``, at most log2(n) times. More work by that factor, but it has no block size, and it
-  ends early where best paths have few edges. So is the diagonal block closed, and a graph of one block.
+    close(K1)      D[K2, :] by pivots K1      close(K2)      D[K1, :] by pivots K2
 
-Source: Venkataraman, Sahni and Mukhopadhyaya, "A blocked all-pairs shortest-paths algorithm" (2003), section 2; for
-other semirings, Aho, Hopcroft and Ullman, "The Design and Analysis of Computer Algorithms" (1974), section 5.6.
+Halving ends at a block of vertices, which is closed by steps of its own rows by its own pivots until nothing changes.
+All products together have n^3 pairs, and the blocks, of b vertices, at most n^2 b log2(b). Two methods:
+
+* ``"blocked"``: as above.
+* ``"squaring"``: all vertices are one block: ``D := D (x) D``, at most log2(n) times. More work by that factor, but it
+  ends early where best paths have few edges.
+
+With every step goes, if it is asked for, one of the predecessors (harness/predecessors.py).
+
+Source: Venkataraman, Sahni and Mukhopadhyaya, "A blocked all-pairs shortest-paths algorithm" (2003), section 2; by
+halves D'Alberto and Nicolau, "R-Kleene" (2007); for other semirings, Aho, Hopcroft and Ullman, "The Design and Analysis
+of Computer Algorithms" (1974), section 5.6.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from harness import product, tuning
+from harness import argk, predecessors, product, tuning
 from harness.errors import ProblemError
 from harness.problem import Problem
 from harness.semiring import Semiring, as_semiring
@@ -38,15 +45,6 @@ METHODS = ("blocked", "squaring")
 CLOSED = ("min_plus", "max_plus", "max_min", "min_max", "lor_land")
 
 
-class Multiply(Protocol):
-    """A semiring product: `harness.gemm` with everything but operands and output settled."""
-
-    def __call__(
-        self, a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, *, out: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Compute ``(a (x) b) (+) c``."""
-
-
 def shortest_paths(
     weights: Any,
     *,
@@ -54,7 +52,8 @@ def shortest_paths(
     block: int | None = None,
     backend: str = "auto",
     threads: int | None = None,
-) -> np.ndarray:
+    return_predecessors: bool = False,
+) -> Any:
     """Compute the length of a shortest path between every two vertices: the closure over min_plus.
 
     Parameters
@@ -70,12 +69,18 @@ def shortest_paths(
         Vertices in a block; for ``"blocked"``.
     backend, threads
         As in `harness.gemm`.
+    return_predecessors : bool
+        Whether to return predecessors too.
 
     Returns
     -------
-    (n, n) array
+    distances : (n, n) array
         Of the dtype of `weights`, C-ordered, new; +inf or the maximum where there is no path; zero on the diagonal.
         Integer sums saturate, so a path as long as the maximum counts as none: choose a dtype that holds the longest.
+    predecessors : (n, n) array of int32
+        Only if asked for. ``predecessors[i, j]`` is the vertex before j on a shortest path from i to j, and -9999
+        where there is no path or j is i, as in ``scipy.sparse.csgraph``. Walking back from j reaches i by
+        existing edges whose lengths sum to the distance: exactly for integers, and for floats but for rounding.
 
     Raises
     ------
@@ -93,7 +98,10 @@ def shortest_paths(
            [inf,  0.,  1.],
            [inf, inf,  0.]])
     """
-    return closure(weights, "min_plus", method=method, block=block, backend=backend, threads=threads)
+    return closure(
+        weights, "min_plus", method=method, block=block, backend=backend, threads=threads,
+        return_predecessors=return_predecessors,
+    )  # fmt: skip
 
 
 def closure(
@@ -104,7 +112,8 @@ def closure(
     block: int | None = None,
     backend: str = "auto",
     threads: int | None = None,
-) -> np.ndarray:
+    return_predecessors: bool = False,
+) -> Any:
     """Compute the best value of a path between every two vertices: ``I (+) W (+) W^2 (+) ...`` over a semiring.
 
     Parameters
@@ -114,13 +123,15 @@ def closure(
     semiring : str or Semiring
         ``"min_plus"`` shortest, ``"max_plus"`` longest, ``"max_min"`` widest, ``"min_max"`` least worst edge,
         ``"lor_land"`` (bool) reachable.
-    method, block, backend, threads
+    method, block, backend, threads, return_predecessors
         As in `shortest_paths`.
 
     Returns
     -------
-    (n, n) array
+    best : (n, n) array
         Of the dtype of `matrix`, C-ordered, new; the semiring's one on the diagonal.
+    predecessors : (n, n) array of int32
+        Only if asked for; as in `shortest_paths`. Walking back never runs in a circle, ties or not.
 
     Raises
     ------
@@ -136,38 +147,76 @@ def closure(
     pivots = _check_method(method, block)
     diagonal = np.einsum("ii->i", best)  # a view
     semiring.add.ufunc(diagonal, semiring.one(best.dtype), out=diagonal)
-    multiply: Multiply = functools.partial(product.gemm, semiring=semiring, backend=backend, threads=threads)
-    has_blocks = method == "blocked" and pivots < best.shape[0]
-    best = _eliminate_blocks(best, multiply, pivots) if has_blocks else _square(best, multiply)
+    steps = _Steps(best, semiring, backend, threads, return_predecessors)
+    steps.close(0, best.shape[0], best.shape[0] if method == "squaring" else pivots)
     _check_cycles(best, semiring)
-    return best
+    if steps.predecessors is None:
+        return best
+    if steps.an_edge_betters_the_one:
+        predecessors.untangle(steps.predecessors, best, steps.weights)
+    return best, steps.predecessors
 
 
-def _eliminate_blocks(best: np.ndarray, multiply: Multiply, block: int) -> np.ndarray:
-    """Return the closure of `best` by Floyd and Warshall's algorithm; overwrites it."""
-    other = np.empty_like(best)
-    for start in range(0, best.shape[0], block):
-        pivots = slice(start, start + block)
-        through = _square(best[pivots, pivots], multiply)
-        best[pivots, pivots] = through
-        best[pivots] = multiply(through, best[pivots])
-        best[:, pivots] = multiply(best[:, pivots], through)
-        multiply(best[:, pivots], best[pivots], best, out=other)
-        best, other = other, best  # in turn: into an array of its own a product is written without a copy
-    return best
+class _Steps:
+    """Improves `best`, and its predecessors, until all paths through a range of vertices are in it.
 
-
-def _square(best: np.ndarray, multiply: Multiply) -> np.ndarray:
-    """Return the closure of `best` by repeated squaring.
-
-    Paths have up to n - 1 edges. Up to n are followed, so that a cycle through all vertices shows on the diagonal too.
+    Parameters
+    ----------
+    best : (n, n) array
+        Changed in place; at first the edges, with the one on the diagonal.
+    semiring : Semiring
+    backend, threads
+        As in `harness.gemm`.
+    with_predecessors : bool
     """
-    for _ in range((best.shape[0] - 1).bit_length()):
-        squared = multiply(best, best)
-        if np.array_equal(squared, best):
-            break
-        best = squared
-    return best
+
+    def __init__(
+        self, best: np.ndarray, semiring: Semiring, backend: str, threads: int | None, with_predecessors: bool
+    ) -> None:
+        self._best, self._other, self._add = best, np.empty_like(best), semiring.add.ufunc
+        settled: dict[str, Any] = {"semiring": semiring, "backend": backend, "threads": threads}
+        self._gemm: Callable[..., np.ndarray] = functools.partial(product.gemm, **settled)
+        self._gemm_argk: Callable[..., tuple[np.ndarray, np.ndarray]] = functools.partial(argk.gemm_argk, **settled)
+        self.predecessors: np.ndarray | None = None
+        if with_predecessors:
+            self.weights = best.copy()
+            one = semiring.one(best.dtype)
+            self.an_edge_betters_the_one = bool((self._add(best, one) != one).any())
+            self.predecessors = predecessors.of_edges(best, semiring.zero(best.dtype))
+
+    def close(self, begin: int, end: int, block: int) -> None:
+        """Let all paths from the vertices `begin` to `end` pass through these vertices."""
+        if end - begin <= block:
+            self._close_block(slice(begin, end))
+            return
+        middle = begin + -(-(end - begin) // (2 * block)) * block
+        first, last = slice(begin, middle), slice(middle, end)
+        self.close(begin, middle, block)
+        self._improve(last, first)
+        self.close(middle, end, block)
+        self._improve(first, last)
+
+    def _close_block(self, block: slice) -> None:
+        """Follow paths of up to twice as many edges inside the block, until nothing changes.
+
+        Paths have up to b - 1 edges. Up to b are followed, so that a cycle through all vertices shows on the diagonal.
+        """
+        for _ in range((block.stop - block.start - 1).bit_length()):
+            before = self._best[block].copy()
+            self._improve(block, block)
+            if np.array_equal(before, self._best[block]):
+                break
+
+    def _improve(self, rows: slice, pivots: slice) -> None:
+        """Compute ``D[rows] := D[rows] (+) D[rows, pivots] (x) D[pivots]``."""
+        best, out = self._best, self._other[rows]
+        if self.predecessors is None:
+            self._gemm(best[rows, pivots], best[pivots], best[rows], out=out)
+        else:
+            terms, which = self._gemm_argk(best[rows, pivots], best[pivots])
+            self._add(best[rows], terms, out=out)
+            predecessors.follow(self.predecessors, rows, pivots, out != best[rows], which)
+        best[rows] = out
 
 
 def _copy_of_matrix(matrix: Any, semiring: Semiring) -> np.ndarray:

@@ -93,7 +93,7 @@ class Monoid:
     identity : callable
         ``identity(dtype)``: the semiring's zero.
     is_selective : bool
-        The result is always one of the operands (min, max): exact in any order, a NaN term is absent.
+        The result is always one of the operands (min, max; or, and): exact in any order, a NaN term is absent.
     """
 
     name: str
@@ -251,8 +251,8 @@ MONOIDS = {
         Monoid("min", scalars.keep_smaller, highest, is_selective=True, ufunc=np.fmin),
         Monoid("max", scalars.keep_greater, lowest, is_selective=True, ufunc=np.fmax),
         Monoid("times", scalars.times, _number(1), ufunc=np.multiply),
-        Monoid("lor", scalars.lor, lowest, kinds="b", ufunc=np.logical_or),
-        Monoid("land", scalars.land, highest, kinds="b", ufunc=np.logical_and),
+        Monoid("lor", scalars.lor, lowest, kinds="b", is_selective=True, ufunc=np.logical_or),
+        Monoid("land", scalars.land, highest, kinds="b", is_selective=True, ufunc=np.logical_and),
         Monoid("lxor", scalars.lxor, lowest, kinds="b", ufunc=np.logical_xor),
         Monoid("logaddexp", scalars.logaddexp, lowest, kinds="f", ufunc=np.logaddexp),
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csgraph, csr_array
 
-from harness import BackendUnavailable, ProblemError
+from harness import BackendUnavailable, ProblemError, predecessors
 from harness.paths import CLOSED, METHODS, closure, shortest_paths
 
 BACKEND = "cpu-numpy"
@@ -220,3 +220,117 @@ def test_every_semiring_with_a_closure_starts_from_its_one():
         matrix = np.zeros((1, 1), bool) if name == "lor_land" else np.array([[-np.inf if "max_" in name else np.inf]])
         one = {"plus": 0.0, "min": np.inf, "max": -np.inf, "land": True}[name.split("_")[1]]
         assert closure(matrix, name, backend=BACKEND) == one
+
+
+# ------------------------------------------------------------------------------------------------------ predecessors
+
+
+def walk_back(before, i, j):
+    """Return the vertices from i to j as the predecessors have them; fails if they run in a circle."""
+    path = [j]
+    while path[-1] != i:
+        path.append(int(before[i, path[-1]]))
+        assert 0 <= path[-1] < before.shape[0]
+        assert len(path) <= before.shape[0], "a circle"
+    return path[::-1]
+
+
+def assert_paths(weights, best, before, absent, multiply=np.add, tolerance=0.0):
+    """Every path that is claimed exists, ends, and has the value that is claimed; where none is claimed none is."""
+    n = weights.shape[0]
+    assert before.dtype == np.int32
+    has_path = (best != absent) & ~np.eye(n, dtype=bool)
+    assert np.array_equal(before != -9999, has_path)
+    for i, j in np.argwhere(has_path):
+        path = walk_back(before, i, j)
+        edges = weights[path[:-1], path[1:]]
+        assert (edges != absent).all()
+        assert abs(multiply.reduce(edges.astype(float)) - float(best[i, j])) <= tolerance
+
+
+PREDECESSOR_WAYS = [("blocked", 1), ("blocked", 4), ("blocked", None), ("squaring", None)]
+
+
+@pytest.mark.parametrize(("method", "block"), PREDECESSOR_WAYS)
+@pytest.mark.parametrize("density", [0.05, 0.2, 1.0])
+@pytest.mark.parametrize("high", [0, 1, 20])
+def test_walking_the_predecessors_gives_the_distance(high, density, method, block):
+    weights = random_weights(37, 5, density=density, high=high)  # high = 0: every edge and every cycle has length zero
+    how = {"method": method, "block": block, "backend": BACKEND}
+    distances, before = shortest_paths(weights, return_predecessors=True, **how)
+    assert np.array_equal(distances, shortest_paths(weights, **how))
+    assert np.array_equal(distances, by_scipy(weights))
+    assert_paths(weights, distances, before, np.inf)
+
+
+@pytest.mark.parametrize(("method", "block"), PREDECESSOR_WAYS)
+@pytest.mark.parametrize("dtype", [np.float64, np.int32])
+def test_predecessors_with_negative_edges_and_cycles_of_length_zero(dtype, method, block):
+    rng = np.random.default_rng(3)
+    potential = rng.integers(-50, 50, 30)
+    absent = np.inf if dtype is np.float64 else np.iinfo(dtype).max
+    weights = random_weights(30, 4, density=0.3, high=1, dtype=dtype)
+    is_edge = weights != absent
+    weights[is_edge] += (potential[:, None] - potential[None, :]).astype(dtype)[is_edge]
+    assert weights.min() < 0
+    distances, before = shortest_paths(weights, method=method, block=block, backend=BACKEND, return_predecessors=True)
+    assert_paths(weights, distances, before, absent)
+
+
+@pytest.mark.parametrize(("method", "block"), PREDECESSOR_WAYS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_predecessors_end_where_rounding_makes_zero_cycles_look_negative(dtype, method, block):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        weights = np.full((7, 7), np.inf, dtype)
+        for a, b in ((1, 2), (3, 4), (5, 6)):  # to b and back costs nothing, but may seem to gain by rounding
+            weights[a - 1, a], weights[a, b] = rng.random(2)
+            weights[b, a] = -weights[a, b]
+        distances, before = shortest_paths(
+            weights, method=method, block=block, backend=BACKEND, return_predecessors=True
+        )
+        assert_paths(weights, distances, before, np.inf, tolerance=7 * 7 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize(("method", "block"), PREDECESSOR_WAYS)
+@pytest.mark.parametrize(("name", "multiply"), [("max_min", np.minimum), ("min_max", np.maximum)])
+def test_predecessors_of_widest_paths_where_ties_are_everywhere(name, multiply, method, block):
+    absent = -np.inf if name == "max_min" else np.inf
+    for high in (0, 2, 9):
+        weights = random_weights(33, 6, density=0.15, high=high)
+        weights[np.isinf(weights)] = absent
+        best, before = closure(weights, name, method=method, block=block, backend=BACKEND, return_predecessors=True)
+        assert_paths(weights, best, before, absent, multiply)
+
+
+@pytest.mark.parametrize(("method", "block"), PREDECESSOR_WAYS)
+def test_predecessors_of_reachability_and_longest_paths(method, block):
+    how = {"method": method, "block": block, "backend": BACKEND, "return_predecessors": True}
+    edges = np.random.default_rng(2).random((30, 30)) < 0.06
+    reached, before = closure(edges, "lor_land", **how)
+    assert_paths(edges, reached, before, False, np.multiply)
+    weights = np.where(np.triu(random_weights(20, 8, density=0.5), 1) > 0, random_weights(20, 8), -np.inf)
+    weights[np.isinf(weights)] = -np.inf
+    best, before = closure(weights, "max_plus", **how)
+    assert_paths(weights, best, before, -np.inf)
+
+
+def test_random_floats_walk_to_their_distance_but_for_rounding(rng):
+    weights = np.where(rng.random((50, 50)) < 0.2, rng.random((50, 50)), np.inf)
+    distances, before = shortest_paths(weights, block=16, return_predecessors=True)
+    assert_paths(weights, distances, before, np.inf, tolerance=50 * np.finfo(float).eps * 50)
+
+
+def test_predecessors_of_no_vertices_and_of_one():
+    assert shortest_paths(np.empty((0, 0)), return_predecessors=True, backend=BACKEND)[1].shape == (0, 0)
+    assert shortest_paths([[5.0]], return_predecessors=True, backend=BACKEND)[1].tolist() == [[-9999]]
+
+
+def test_what_hangs_on_a_circle_is_hung_on_the_tree_again():
+    weights = np.full((4, 4), np.inf)
+    weights[0, 1], weights[1, 2], weights[2, 1], weights[2, 3] = 1.0, 2.0, -2.0, 1.0
+    best = np.array([[0.0, 1.0, 3.0, 4.0]] + [[np.inf] * 4] * 3)
+    found = np.full((4, 4), -9999, np.int32)
+    found[0] = [-9999, 2, 1, 2]
+    predecessors.untangle(found, best, weights)
+    assert found[0].tolist() == [-9999, 0, 1, 2]

@@ -1,0 +1,198 @@
+"""The k that each element of a selective product comes from: against the definition, term by term, by NumPy alone."""
+
+import importlib
+import itertools
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies
+
+from harness import (
+    SEMIRINGS,
+    BackendUnavailable,
+    Problem,
+    ProblemError,
+    Semiring,
+    VerificationError,
+    gemm_argk,
+    reference,
+    registry,
+    tuning,
+)
+
+SELECTIVE = ("min_plus", "max_plus", "max_min", "min_max", "max_times", "min_times", "lor_land")
+DTYPES = {"min_plus": "float64 float32 int16 uint8", "max_plus": "float64 int32", "max_min": "float64 uint8"}
+KERNELS = [
+    (name, np.dtype(dtype))
+    for name in SELECTIVE
+    for dtype in DTYPES.get(name, "bool" if name == "lor_land" else "float64").split()
+]
+BACKENDS = [entry.name for entry in registry.discover() if entry.name.startswith("cpu-") and not entry.unavailable()]
+# m, n and k that straddle chunks of 64 terms, parts and tiles of the passes, and blocks of k
+SHAPES = [(1, 1, 1), (2, 3, 64), (5, 7, 65), (3, 129, 63), (131, 33, 130), (70, 260, 4), (4, 5, 700)]
+
+
+def by_definition(semiring, a, b):
+    """Return the smallest k whose term equals the reference's value, and -1 where that is the zero."""
+    (m, k), n = a.shape, b.shape[1]
+    product = reference.product(Problem(m, n, k, semiring, a.dtype), a, b)
+    argk = np.full((m, n), -1)
+    for p in reversed(range(k)):
+        # one term alone: the definition of a product with k = 1
+        term = reference.product(Problem(m, n, 1, semiring, a.dtype), a[:, p : p + 1], b[p : p + 1])
+        argk[term == product] = p
+    argk[product == semiring.zero(a.dtype)] = -1
+    return product, argk
+
+
+def _greater(c, t):
+    return max(c, t)
+
+
+def assert_as_defined(semiring, a, b, **how):
+    product, argk = gemm_argk(a, b, semiring=semiring, threads=1, **how)
+    expected, where = by_definition(semiring, a, b)
+    assert product.dtype == a.dtype
+    assert argk.dtype == np.int32
+    assert np.array_equal(product, expected)
+    assert np.array_equal(argk, where)
+
+
+def draw(rng, shape, dtype):
+    """Return few different values, so that ties are everywhere, among them zeros, extremes, infinities and NaN."""
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.2
+    if dtype.kind == "f":
+        special = [np.inf, -np.inf, np.nan, 0.0, -0.0]
+        return np.where(rng.random(shape) < 0.2, rng.choice(special, shape), rng.integers(-4, 5, shape)).astype(dtype)
+    info = np.iinfo(dtype)
+    extreme = rng.choice([info.min, info.max, info.max - 1, info.min + 1], shape)
+    return np.where(rng.random(shape) < 0.2, extreme, rng.integers(0, 5, shape)).astype(dtype)
+
+
+@pytest.mark.parametrize(("name", "dtype"), KERNELS)
+def test_argk_is_the_smallest_k_that_attains_the_value(name, dtype, rng):
+    for m, n, k in SHAPES:
+        assert_as_defined(SEMIRINGS[name], draw(rng, (m, k), dtype), draw(rng, (k, n), dtype))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_gives_the_same(backend, rng):
+    dtype = np.dtype(np.float64)
+    for name in ("min_plus", "max_min"):
+        a, b = draw(rng, (9, 300), dtype), draw(rng, (300, 11), dtype)
+        if registry.find(backend).declines(Problem(9, 11, 300, SEMIRINGS[name], dtype)):
+            with pytest.raises(BackendUnavailable, match="declines"):
+                gemm_argk(a, b, semiring=name, backend=backend)
+        else:
+            assert_as_defined(SEMIRINGS[name], a, b, backend=backend)
+
+
+@hypothesis.given(
+    *[strategies.integers(1, 40)] * 2, strategies.integers(1, 200), strategies.integers(0, 2**32), strategies.data()
+)
+def test_argk_of_random_products(m, n, k, seed, data):
+    name, dtype = data.draw(strategies.sampled_from(KERNELS))
+    rng = np.random.default_rng(seed)
+    assert_as_defined(SEMIRINGS[name], draw(rng, (m, k), dtype), draw(rng, (k, n), dtype))
+
+
+@pytest.mark.parametrize(("rows", "columns", "steps"), [(1, 1, 1), (3, 5, 7), (4, 128, 64), (1000, 1000, 100)])
+def test_blocks_of_any_size_give_the_same(rows, columns, steps, rng, monkeypatch):
+    monkeypatch.setattr(tuning, "argk_blocks", lambda *_: (rows, columns, steps))
+    a, b = draw(rng, (11, 75), np.dtype(np.float64)), draw(rng, (75, 13), np.dtype(np.float64))
+    assert_as_defined(SEMIRINGS["min_plus"], a, b)
+
+
+def test_layouts_batches_and_mixed_dtypes(rng):
+    a = rng.integers(0, 9, (3, 1, 20, 6)).astype(np.float64)[..., ::-1].swapaxes(-1, -2)
+    b = rng.integers(0, 9, (2, 20, 8)).astype(np.float32)[:, ::-1]
+    product, argk = gemm_argk(a, b)
+    terms = a[..., :, :, None] + b[None, :, None]
+    assert np.array_equal(product, terms.min(axis=-2))
+    assert np.array_equal(argk, terms.argmin(axis=-2))
+
+
+def test_sizes_of_zero():
+    product, argk = gemm_argk(np.empty((2, 0)), np.empty((0, 3)))
+    assert np.isinf(product).all()
+    assert (argk == -1).all()
+    for shape in ((0, 3), (3, 0)):
+        product, argk = gemm_argk(np.empty((shape[0], 4)), np.empty((4, shape[1])))
+        assert product.shape == argk.shape == shape
+    assert gemm_argk(np.empty((0, 2, 2)), np.empty((2, 2)))[1].shape == (0, 2, 2)
+
+
+def test_no_path_has_no_k_and_nan_is_never_named():
+    a = np.array([[np.inf, np.inf], [np.nan, 1.0], [np.nan, np.nan], [-np.inf, np.inf]])
+    product, argk = gemm_argk(a, np.array([[np.inf], [2.0]]))
+    assert product.ravel().tolist() == [np.inf, 3.0, np.inf, np.inf]
+    assert argk.ravel().tolist() == [-1, 1, -1, -1]
+
+
+def test_signed_zeros_are_equal():
+    _, argk = gemm_argk(np.array([[0.0, -0.0]]), np.array([[0.0], [-0.0]]))
+    assert argk.tolist() == [[0]]
+
+
+@pytest.mark.parametrize("threads", [None, 1])
+def test_a_semiring_of_ones_own(threads, rng):
+    own = Semiring.from_functions(
+        "farthest",
+        _greater,
+        lambda x, y: abs(x - y) / 2,
+        zero=-np.inf,
+        is_selective=True,
+        kinds="f",
+    )
+    a, b = rng.integers(0, 9, (6, 90)).astype(float), rng.integers(0, 9, (90, 70)).astype(float)
+    product, argk = gemm_argk(a, b, semiring=own, threads=threads)
+    terms = np.abs(a[:, :, None] - b) / 2
+    assert np.array_equal(product, terms.max(axis=1))
+    assert np.array_equal(argk, terms.argmax(axis=1))
+
+
+def test_a_semiring_that_only_says_it_selects_is_found_out():
+    false = Semiring.from_functions(
+        "mean", lambda c, t: c + t / 2, lambda x, y: x * y, zero=0.0, is_selective=True, kinds="f"
+    )
+    with pytest.raises(VerificationError, match="none of its terms"):
+        gemm_argk(np.ones((2, 5)), np.ones((5, 2)), semiring=false)
+
+
+@pytest.mark.parametrize("name", [name for name in SEMIRINGS if name not in SELECTIVE])
+def test_a_sum_has_no_argk(name):
+    dtype = bool if name == "lxor_land" else float
+    with pytest.raises(ProblemError, match="no single term") as error:
+        gemm_argk(np.ones((2, 2), dtype), np.ones((2, 2), dtype), semiring=name)
+    assert "min_plus" in str(error.value)
+
+
+def test_operands_that_do_not_fit_are_refused_as_by_gemm():
+    with pytest.raises(ProblemError, match="inner sizes"):
+        gemm_argk(np.ones((2, 3)), np.ones((2, 3)))
+    with pytest.raises(BackendUnavailable, match="unknown backend"):
+        gemm_argk(np.ones((2, 2)), np.ones((2, 2)), backend="cpu-nothing")
+    with pytest.raises(ProblemError, match="threads"):
+        gemm_argk(np.ones((2, 2)), np.ones((2, 2)), threads=0)
+
+
+def test_first_match_as_vectors_and_term_by_term_agree(rng, monkeypatch):
+    part = importlib.import_module("backends.cpu._argk")
+    semiring, dtype = SEMIRINGS["max_min"], np.dtype(np.float64)
+    by_vectors = part.build_search(semiring, dtype)
+    monkeypatch.setattr(part, "operations", lambda *_: None)
+    by_terms = part.build_search.__wrapped__(semiring, dtype)
+    a, b = (part.chunked_rows(count, 100, dtype) for count in (4, 6))
+    a[:, :100], b[:, :100] = draw(rng, (4, 100), dtype), draw(rng, (6, 100), dtype)
+    c = np.fmax.reduce(np.minimum(a[:, None, :100], b[None, :, :100]), axis=-1)
+    found = []
+    for search in (by_vectors, by_terms):
+        block, argk, missing = np.zeros((4, 6), np.int32), np.empty((4, 6), np.int32), np.zeros(1, np.int64)
+        search(a, b, c, block, 100, np.empty_like(c), argk, missing)
+        assert not missing[0]
+        found.append(argk)
+    assert np.array_equal(*found)
+    for i, j in itertools.product(range(4), range(6)):
+        assert np.minimum(a[i], b[j])[found[0][i, j]] == c[i, j]
