@@ -39,7 +39,7 @@ def peak_case(semiring: str, dtype: str = "float64", threads: int = 1) -> Case:
     """Return the case that measures what registers alone can do, which percentages of peak are taken of."""
     arguments = {"semiring": semiring, "dtype": dtype}
     peak = Contender("peak", threads=threads, task="backends.cpu._ceilings:peak")
-    return Case({"role": "peak", **arguments}, (peak,), arguments)
+    return Case({"role": "peak", **arguments, "threads": threads}, (peak,), arguments)
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:

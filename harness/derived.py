@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from harness import statistics
@@ -33,9 +33,16 @@ def axis(cell: Cell, name: str) -> Any:
     return problem.get(name)
 
 
+def words(cell: Cell, names: str | Sequence[str]) -> str:
+    """Return where `cell` stands on an axis or on several: "plus_times float64, 2 threads"."""
+    said = [(name, axis(cell, name)) for name in ([names] if isinstance(names, str) else names)]
+    return ", ".join(plural(value, "thread") if name == "threads" else str(value) for name, value in said)
+
+
 def select(cells: Iterable[Cell], where: Mapping[str, Any]) -> list[Cell]:
-    """Return the cells that stand at `where`, as ``{"mode": "strong"}``."""
-    return [cell for cell in cells if all(axis(cell, name) == value for name, value in where.items())]
+    """Return the cells that stand at `where`, as ``{"mode": "strong"}``; of a list of values, at any of them."""
+    legal = {name: value if isinstance(value, list | tuple) else (value,) for name, value in where.items()}
+    return [cell for cell in cells if all(axis(cell, name) in values for name, values in legal.items())]
 
 
 def group(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Any, list[T]]:
@@ -49,6 +56,11 @@ def group(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Any, list[T]
 def is_roof(cell: Cell) -> bool:
     """Whether `cell` measures the machine (a peak, a bandwidth) and not a contender."""
     return cell.axes.get("role") in ("peak", "bandwidth")
+
+
+def contenders(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells that are no roofs."""
+    return [cell for cell in cells if not is_roof(cell)]
 
 
 def unit(cells: Iterable[Cell]) -> str:
@@ -114,6 +126,34 @@ def reference_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
     return None
 
 
+def fastest_peer(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
+    """Return whoever else has the highest median rate in the case of `cell`, measured interleaved with it, or None."""
+    peers = [
+        other
+        for other in cells
+        if other.is_ok and (other.run, other.case) == (cell.run, cell.case) and other.contender != cell.contender
+    ]
+    return max(peers, key=lambda peer: peer.rate, default=None)
+
+
+def over_fastest(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
+    """Return the rate of `cell` over that of its fastest peer, or None if one of the two has no time.
+
+    Which peer is the fastest is decided by the same samples: what luck adds to the ratio is against `cell`.
+    """
+    peer = fastest_peer(cell, cells)
+    return speed_up(cell, peer) if peer is not None and cell.is_ok else None
+
+
+def worst_to_median(cells: Iterable[Cell]) -> tuple[Cell, float] | None:
+    """Return the cell with the lowest rate, and that rate over the median rate of `cells`; None without times."""
+    rates = [(cell.rate, cell) for cell in cells if cell.is_ok]
+    if not rates:
+        return None
+    rate, worst = min(rates, key=lambda entry: entry[0])
+    return worst, rate / statistics.median([rate for rate, _ in rates])
+
+
 def steps_below(cells: list[Cell]) -> list[Cell | None]:
     """Return, for each rung of a ladder, the rung below that has a time."""
     below: list[Cell | None] = []
@@ -150,6 +190,14 @@ def percent_of_peak(cell: Cell, cells: Iterable[Cell]) -> float | None:
     """Return the rate of `cell` in percent of the measured peak, or None if no peak was measured for it."""
     peak = peak_of(cell, cells)
     return None if peak is None or is_roof(cell) or not cell.is_ok else 100 * cell.rate / roof_rate(peak)
+
+
+def interval_of_peak(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
+    """Return the rate of `cell` with its interval, in percent of the measured peak; None where there is no such."""
+    peak = peak_of(cell, cells)
+    if peak is None or not cell.is_ok:
+        return None
+    return Interval(*(100 * bound / roof_rate(peak) for bound in rate_interval(cell)))
 
 
 def ragged_losses(cells: Iterable[Cell]) -> dict[str, list[tuple[int, float]]]:

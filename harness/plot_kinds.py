@@ -12,13 +12,16 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from harness import derived
 from harness.experiment import Json
+from harness.plot_roofs import mark_peak
 from harness.plot_style import GREY, INK, Looks, Sheet, table, table_width
 from harness.statistics import Interval
 from harness.store import Cell
 
-ROW_INCHES, HEAD_INCHES = 0.36, 0.95
+ROW_INCHES, LOW_ROW_INCHES, HEAD_INCHES = 0.36, 0.29, 0.95
 MOST_TICKS = 7
 ROWS_WIDTH = 6.3  # inches for chart and table together, names of contenders aside
+NAME_INCHES, USUAL_NAME = 0.085, 18  # of a letter of a name; letters that ROWS_WIDTH leaves room for
+NO_VALUE = Interval(math.nan, math.nan, math.nan)
 
 
 def bars(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -34,23 +37,25 @@ def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw a line per contender against a numeric axis, a panel for each value of another; ragged sizes are hollow."""
     x_name, value = options.get("x", "n"), options.get("value", "rate")
-    shown = [cell for cell in cells if not derived.is_roof(cell)]
-    groups = derived.group(shown, lambda cell: derived.axis(cell, options.get("panels", "problem")))
+    shown = derived.contenders(cells)
+    groups = derived.group(shown, lambda cell: derived.words(cell, options.get("panels", "problem")))
     looks = Looks(shown)
     panels = sheet.panels(len(groups), 1, height=0.4 + 2.9 * len(groups), sharex=True)
     for panel, (title, own) in zip(panels, groups.items(), strict=True):
         for name, series in derived.group(own, looks.name).items():
             done = sorted((cell for cell in series if cell.is_ok), key=lambda cell: derived.axis(cell, x_name))
             points = [
-                Point(derived.axis(c, x_name), _estimate(value, c, shown), derived.axis(c, options.get("marker", "")))
+                Point(derived.axis(c, x_name), estimate(value, c, cells), derived.axis(c, options.get("marker", "")))
                 for c in done
             ]
             look = looks.of(name)
-            sheet.add_to_legend(name, **look)
             if points:
+                sheet.add_to_legend(name, **look)
                 _series(panel, points, look, is_marked="marker" in options)
-        panel.set_title(str(title))
-        panel.set_ylabel(_value_label(value, own))
+        if value == "rate":
+            mark_peak(panel, own, cells, across="y")
+        panel.set_title(title)
+        panel.set_ylabel(value_label(value, own))
         panel.set_xscale("log", base=2)
         panel.set_yscale(options.get("y_scale", "linear"))
         if options.get("y_scale", "linear") == "linear":
@@ -64,16 +69,16 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw a table of coloured fields, rows by columns of two axes: a rate, or a ratio to the reference."""
     value = options.get("value", "speed_up")
-    shown = [cell for cell in cells if not derived.is_roof(cell)]
+    shown = derived.contenders(cells)
     of_row, of_column = (_labeller(options.get(name, name)) for name in ("rows", "columns"))
     rows, columns = list(dict.fromkeys(map(of_row, shown))), list(dict.fromkeys(map(of_column, shown)))
     numbers, words = np.full((len(rows), len(columns)), np.nan), np.full((len(rows), len(columns)), "", dtype=object)
     for cell in shown:
         place = rows.index(of_row(cell)), columns.index(of_column(cell))
-        numbers[place] = _estimate(value, cell, shown).estimate if cell.is_ok else np.nan
+        numbers[place] = estimate(value, cell, cells).estimate if cell.is_ok else np.nan
         words[place] = short(numbers[place]) if np.isfinite(numbers[place]) else cell.status
     (panel,) = sheet.panels(height=1.3 + 0.42 * len(rows))
-    is_ratio = value != "rate"
+    is_ratio = value not in ("rate", "of_peak")
     shades = np.log2(numbers) if is_ratio else numbers
     most = max(float(np.nanmax(np.abs(shades))), 1e-9) if np.isfinite(shades).any() else 1.0
     image = panel.imshow(
@@ -89,7 +94,7 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     panel.set_xlabel(options.get("x_label", str(options.get("columns", "columns"))))
     panel.grid(visible=False)
     bar = sheet.canvas.colorbar(image, ax=panel, pad=0.02)
-    bar.set_label(_value_label(value, shown) + (", log scale" if is_ratio else ""), size=9.5)
+    bar.set_label(value_label(value, shown) + (", log scale" if is_ratio else ""), size=9.5)
     if is_ratio:
         bar.locator = MaxNLocator(integer=True, nbins=6)
         bar.formatter = FuncFormatter(lambda power, _: f"{2.0**power:.3g}")
@@ -138,7 +143,7 @@ def _series(panel: Axes, points: list[Point], look: dict[str, Any], *, is_marked
 
 def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., None]) -> None:
     """Draw a row per contender in a panel for each value of an axis, one below the other."""
-    shown = [cell for cell in cells if not derived.is_roof(cell)]
+    shown = derived.contenders(cells)
     value, looks = options["value"], Looks(shown)
     groups = derived.group(shown, lambda cell: derived.axis(cell, options.get("panels", "problem")))
     if options.get("sort"):
@@ -151,7 +156,7 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
     for own, (heads, rows), chart, beside in zip(groups.values(), tables, panels[::2], panels[1::2], strict=True):
         for y, cell in enumerate(own):
             if cell.is_ok:
-                draw(chart, y, _estimate(value, cell, shown), looks.of(cell.contender)["color"])
+                draw(chart, y, estimate(value, cell, shown), looks.of(cell.contender)["color"])
             else:
                 place: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}
                 chart.annotate(cell.status, (0, y), (6, 0), va="center", color=GREY, style="italic", **place)
@@ -162,36 +167,50 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
         table(beside, heads, rows)
 
 
+def rows_with_table(sheet: Sheet, names: list[str], heads: list[str], rows: list[list[str]]) -> tuple[Axes, Axes]:
+    """Return a panel with a named row of marks each, and one for the table beside them; row 0 is on top in both."""
+    width = table_width(heads, rows)
+    left = ROWS_WIDTH + NAME_INCHES * (USUAL_NAME - max(map(len, names), default=0)) - width
+    height = LOW_ROW_INCHES * len(rows) + HEAD_INCHES
+    chart, beside = sheet.panels(1, 2, height=height, width_ratios=[max(left, width / 3), width])
+    for panel in (chart, beside):
+        panel.set_ylim(len(rows) - 0.4, -0.6)
+    chart.set_yticks(range(len(names)), names)
+    chart.grid(visible=False, axis="y")
+    chart.tick_params(axis="y", length=0)
+    return chart, beside
+
+
 def _rank(value: str, cell: Cell, cells: list[Cell]) -> float:
     """Return by what a row is sorted; a cell without a value comes last."""
-    estimate = _estimate(value, cell, cells).estimate if cell.is_ok else np.inf
-    return estimate if np.isfinite(estimate) else np.inf
+    at = estimate(value, cell, cells).estimate if cell.is_ok else np.inf
+    return at if np.isfinite(at) else np.inf
 
 
 def _finish_rows(chart: Axes, value: str, own: list[Cell], cells: list[Cell]) -> None:
     """Set axes and titles of one panel of rows, with the measured peak if rates are shown."""
     threads = derived.common(own, "threads")
     chart.set_title(derived.describe(own))
-    chart.set_xlabel(_value_label(value, own) + (f", {derived.plural(threads, 'thread')}" if threads else ""))
+    chart.set_xlabel(value_label(value, own) + (f", {derived.plural(threads, 'thread')}" if threads else ""))
     chart.grid(visible=False, axis="y")
     chart.tick_params(axis="y", length=0)
     if value == "rate":
-        peak = next((found for cell in own if (found := derived.peak_of(cell, cells))), None)
-        if peak is not None:
-            chart.axvline(derived.roof_rate(peak), color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-            place: dict[str, Any] = {"xycoords": chart.get_xaxis_transform(), "textcoords": "offset points"}
-            place |= {"ha": "right", "va": "top", "rotation": 90, "size": 9}
-            chart.annotate("measured peak", (derived.roof_rate(peak), 1), (-4, -2), **place)
+        mark_peak(chart, own, cells, across="x")
         chart.set_xlim(left=0)
     elif any(cell.is_ok for cell in own):
-        chart.set_xscale("log", base=2)
         chart.axvline(1, color=INK, linewidth=1.2)
-        low, high = chart.get_xlim()
-        chart.set_xlim(min(low, 0.8), max(high, 2.5))
-        powers = range(math.ceil(math.log2(chart.get_xlim()[0])), math.floor(math.log2(chart.get_xlim()[1])) + 1)
-        step = -(-len(powers) // MOST_TICKS)
-        chart.xaxis.set_major_locator(FixedLocator([2.0**power for power in powers if power % step == 0]))
-        chart.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+        log_ticks(chart)
+
+
+def log_ticks(chart: Axes) -> None:
+    """Make the x axis of ratios logarithmic, from below 1 to above 2, with powers of two as ticks."""
+    chart.set_xscale("log", base=2)
+    low, high = chart.get_xlim()
+    chart.set_xlim(min(low, 0.8), max(high, 2.5))
+    powers = range(math.ceil(math.log2(chart.get_xlim()[0])), math.floor(math.log2(chart.get_xlim()[1])) + 1)
+    step = -(-len(powers) // MOST_TICKS)
+    chart.xaxis.set_major_locator(FixedLocator([2.0**power for power in powers if power % step == 0]))
+    chart.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
 
 
 def _bar(chart: Axes, y: int, at: Interval, hue: str) -> None:
@@ -223,7 +242,7 @@ def table_of_rows(own: list[Cell], cells: list[Cell], options: Json) -> tuple[li
     else:
         value = options["value"] if options["value"] in ("time_ratio", "speed_up") else "speed_up"
         head = "time ratio [95 %]" if value == "time_ratio" else "speed ratio [95 %]"
-        columns[head] = [_with_interval(_estimate(value, cell, own)) if cell.is_ok else "-" for cell in own]
+        columns[head] = [_with_interval(estimate(value, cell, own)) if cell.is_ok else "-" for cell in own]
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
@@ -239,30 +258,38 @@ def _with_interval(at: Interval) -> str:
     return f"{short(at.estimate)} [{short(at.low)}, {short(at.high)}]"
 
 
-def _estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
+def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
     """Return one of the values that a figure can show, with its interval."""
     if value == "rate":
         return derived.rate_interval(cell)
     if value == "time":
         return Interval(*(bound / 1e6 for bound in derived.time_interval(cell)))
+    if value in ("of_peak", "over_fastest"):
+        found = (derived.interval_of_peak if value == "of_peak" else derived.over_fastest)(cell, cells)
+        return found or NO_VALUE
     reference = derived.reference_of(cell, cells)
     if reference is None:
-        return Interval(np.nan, np.nan, np.nan)
+        return NO_VALUE
     return (derived.time_ratio if value == "time_ratio" else derived.speed_up)(cell, reference)
 
 
-def _value_label(value: str, cells: list[Cell]) -> str:
+def value_label(value: str, cells: list[Cell]) -> str:
+    """Return the words at an axis that shows `value`, with its unit."""
     reference = next((cell.reference for cell in cells), "the reference")
     return {
         "rate": derived.unit(cells) + (" (2 operations a pair)" if derived.unit(cells) == "Gop/s" else ""),
         "time": "ms a call",
         "time_ratio": f"time relative to {reference}, log scale",
         "speed_up": f"speed relative to {reference}",
+        "of_peak": "% of measured peak",
+        "over_fastest": "rate / rate of the fastest peer, log scale",
     }[value]
 
 
-def _labeller(name: str) -> Callable[[Cell], Any]:
-    return lambda cell: cell.contender if name == "contender" else derived.axis(cell, name)
+def _labeller(name: str | Sequence[str]) -> Callable[[Cell], Any]:
+    if isinstance(name, str):
+        return lambda cell: cell.contender if name == "contender" else derived.axis(cell, name)
+    return lambda cell: derived.words(cell, name)
 
 
 def error_bars(intervals: list[Interval]) -> list[list[float]]:

@@ -29,6 +29,7 @@ PAPER: dict[str, Any] = {
 
 def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw, for each contender, the loss of rate at each ragged size and the median loss."""
+    cells = derived.contenders(cells)
     losses = {name: found for name, found in derived.ragged_losses(cells).items() if found}
     if not losses:
         sheet.say("No ragged size has a time beside a regular one")
@@ -85,6 +86,7 @@ def extra_work(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 
 def working_set(sheet: Sheet, cells: list[Cell], options: Json, machine: Machine) -> None:
     """Draw rates against the bytes that a choice of blocks keeps in use, a panel for each sweep, caches marked."""
+    cells = derived.contenders(cells)
     groups = derived.group(cells, lambda cell: derived.axis(cell, options["panels"]))
     panels = sheet.panels(len(groups), 1, height=0.5 + 2.05 * len(groups), sharex=True)
     looks = Looks(cells, by="backend")
@@ -112,6 +114,7 @@ def working_set(sheet: Sheet, cells: list[Cell], options: Json, machine: Machine
 
 def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw speed-up and efficiency against threads, with the ideal line, one line per method."""
+    cells = derived.contenders(cells)
     curves = derived.scaling(cells)
     if not curves:
         sheet.say("No method has a time on one thread to compare with")
@@ -147,7 +150,7 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 
 def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw attained rates against operations per byte, under the measured bandwidth and the measured peak."""
-    products = [cell for cell in cells if not derived.is_roof(cell)]
+    products = derived.contenders(cells)
     roofs = [cell for cell in cells if cell.is_ok and cell.axes.get("role") == "bandwidth"]
     groups = derived.group(products, lambda cell: derived.axis(cell, options.get("panels", "problem")))
     looks = Looks(products)

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from harness import derived
 from harness.store import Cell
@@ -43,6 +44,7 @@ LINES = ("-", "--", "-.", ":")
 # A figure is 8 inches wide: at the 800 pixels of a README page, 11 points are 15 pixels.
 WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
 FOOTER_CHARACTERS = 128
+PLACE_DIGITS = 5  # of a panel's place, in fractions of the figure: a hundredth of a pixel
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -173,10 +175,19 @@ class Sheet:
             legend.set_bbox_to_anchor((MARGIN / WIDTH, 1 - (MARGIN + heads[0] + MARGIN / 2) / height))
         engine: Any = self.canvas.get_layout_engine()
         engine.set(rect=(MARGIN / WIDTH, bottom / height, 1 - 2 * MARGIN / WIDTH, self._body / height))
-        self.canvas.draw_without_rendering()
+        self._settle()
         for panel, label, line in self._turned:
             (x, y), (x_end, y_end) = panel.transData.transform(line)
             label.set_rotation(math.degrees(math.atan2(y_end - y, x_end - x)))
+
+    def _settle(self) -> None:
+        """Have the panels laid out, and keep them there, rounded: the solver does not repeat its last digits."""
+        for _ in range(2):  # the second time starts from the first one's ticks and labels
+            self.canvas.draw_without_rendering()
+        self.canvas.set_layout_engine("none")
+        for panel in self.canvas.axes:
+            bounds = panel.get_position().bounds
+            panel.set_position(Bbox.from_bounds(*(round(edge, PLACE_DIGITS) for edge in bounds)))
 
     def _widest_legend(self) -> Legend:
         """Return the legend with as many columns as fit."""

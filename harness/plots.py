@@ -12,11 +12,17 @@ kind            shows                                                       opti
 ``ragged``      loss at sizes that fit no tile                              cases have axes ``n``, ``kind``
 ``extra_work``  what padding would compute                                  ``tiles``
 ``working_set`` rate against the bytes in use, with the caches              ``working_sets``, ``titles``
+``versus``      the subject over the fastest peer, against a numeric axis   ``subject``, ``x``
+``strip``       a row of dots for each place, with a table                  ``rows``; axes of ``colours``, ``markers``
+``dense``       rates at every size of a sweep, worst over median           ``x``; cases have an axis for ``panels``
+``dips``        the worst size of each sweep, in percent of the median      ``rows``, ``x``
 ==============  ==========================================================  ====================================
 
-``where`` keeps the cells that stand there, as ``{"mode": "strong"}``. ``panels`` is the axis with a panel for each
-value (``"problem"``, semiring and dtype, by default). ``value`` is ``"rate"``, ``"time"``, ``"time_ratio"`` or
-``"speed_up"``, the last two to the reference of the case. ``rows`` and ``columns`` are axes or ``"contender"``.
+``where`` keeps the cells that stand there, as ``{"mode": "strong"}`` or ``{"n": [257, 512]}``. ``panels`` is the axis
+with a panel for each value (``"problem"``, semiring and dtype, by default), or several of them. ``value`` is
+``"rate"``, ``"time"``, ``"time_ratio"`` or ``"speed_up"``, the last two to the reference of the case, ``"of_peak"``
+(percent of the measured peak) or ``"over_fastest"`` (to the fastest other contender of the case, whoever that is).
+``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
 ``marker`` is the axis of kinds of size. ``x_label`` renames the axis of ``lines`` and ``heatmap``.
 """
 
@@ -26,7 +32,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import derived, plot_kinds, plot_models
+from harness import derived, plot_kinds, plot_models, plot_peers, plot_sweeps
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
@@ -35,11 +41,12 @@ from harness.store import Cell
 
 Draw = Callable[[Sheet, list[Cell], Json], None]
 LONGEST_REASON = 90
+MOST_REASONS = 8  # below a figure; a report lists them all
 
 # With fewer samples than this the interval is their range, and covers the median less surely than it says.
 FEWEST_FOR_INTERVAL = 6
 
-WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work")
+WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "dips")
 
 
 def kinds(machine: Machine) -> dict[str, Draw]:
@@ -54,13 +61,18 @@ def kinds(machine: Machine) -> dict[str, Draw]:
         "working_set": functools.partial(plot_models.working_set, machine=machine),
         "scaling": plot_models.scaling,
         "roofline": plot_models.roofline,
+        "versus": plot_peers.versus,
+        "strip": plot_peers.strip,
+        "dense": plot_sweeps.dense,
+        "dips": plot_sweeps.dips,
     }
 
 
 def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Path) -> list[Path]:
     """Draw the figures of `experiment` from its cells, as ``<folder>/<figure name>.svg`` and ``.png``.
 
-    What has no time is named below the figure; a figure without any data says so.
+    What has no time is named below the figure; a figure without any data says so. A peak that another experiment
+    measured on this machine, in the same preset, holds here as well.
 
     Raises
     ------
@@ -68,11 +80,12 @@ def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Pa
         If a figure is of an unknown kind.
     """
     own = [cell for cell in cells if cell.experiment == experiment.name]
+    peaks = [cell for cell in cells if cell.experiment != experiment.name and cell.axes.get("role") == "peak"]
     with styled():
-        return [path for figure in experiment.figures for path in _draw_one(figure, own, machine, folder)]
+        return [path for figure in experiment.figures for path in _draw_one(figure, own, peaks, machine, folder)]
 
 
-def _draw_one(figure: Figure, cells: list[Cell], machine: Machine, folder: Path) -> list[Path]:
+def _draw_one(figure: Figure, cells: list[Cell], peaks: list[Cell], machine: Machine, folder: Path) -> list[Path]:
     table = kinds(machine)
     if figure.kind not in table:
         raise ExperimentError(f"figure {figure.name}: unknown kind", expected=", ".join(table), got=repr(figure.kind))
@@ -81,21 +94,26 @@ def _draw_one(figure: Figure, cells: list[Cell], machine: Machine, folder: Path)
     )
     sheet = Sheet(figure.title)
     if any(cell.is_ok and not derived.is_roof(cell) for cell in shown):
-        table[figure.kind](sheet, shown, figure.options)
+        table[figure.kind](sheet, [*shown, *peaks], figure.options)
     else:
-        sheet.say("Nothing has been measured" if not shown else "No contender has a time: see below")
+        sheet.say(
+            "Nothing has been measured" if not derived.contenders(shown) else "No contender has a time: see below"
+        )
     sheet.notes += absences(shown)
     footer = provenance(shown, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)
     return sheet.save(folder / figure.name, footer)
 
 
 def absences(cells: list[Cell]) -> list[str]:
-    """Return one sentence for each reason why contenders have no time."""
+    """Return one sentence for each reason why contenders have no time, up to `MOST_REASONS` of them."""
     notes = []
-    for status, reason, own in derived.not_measured(cells):
+    reasons = derived.not_measured(cells)
+    for status, reason, own in reasons[:MOST_REASONS]:
         who = ", ".join(dict.fromkeys(cell.contender for cell in own))
         places = "" if len(own) == 1 else f" in {len(own)} cells"
         notes.append(f"{status.capitalize()}{places}: {who} ({reason[:LONGEST_REASON]})")
+    if len(reasons) > MOST_REASONS:
+        notes.append(f"And {derived.plural(len(reasons) - MOST_REASONS, 'reason')} more, which the report lists")
     return notes
 
 

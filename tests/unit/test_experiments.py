@@ -3,9 +3,11 @@ import json
 
 import pytest
 
+from harness import registry
 from harness.experiment import GEMM_TASK, PRESETS, Case, Contender, load_all
 from harness.plan import Blocking
 from harness.problem import Problem
+from harness.registry import Entry
 from harness.semiring import SEMIRINGS
 from harness.task import gemm
 from tests.unit.synthetic import MACHINE
@@ -87,15 +89,7 @@ def test_ladder_has_every_step_and_a_peak_for_each_semiring(preset):
 
 
 def test_a_backend_that_is_no_library_joins_the_ladder(monkeypatch):
-    from harness import registry
-    from harness.registry import Entry
-
-    naive = registry.find("cpu-naive")
-
-    def like_naive(name: str, step: int) -> Entry:
-        return Entry(name, "test", type("New", (type(naive),), {"name": name, "step": step})())
-
-    entries = (like_naive("cpu-new", 35), like_naive("cpu-library", 85), like_naive("gpu-new", 20))
+    entries = tuple(like("cpu-naive", *new) for new in (("cpu-new", 35), ("cpu-library", 85), ("gpu-new", 20)))
     monkeypatch.setattr(registry, "discover", lambda: entries)
     labels = [contender.label for contender in EXPERIMENTS["ladder"].cases("quick", MACHINE)[0].contenders]
     assert labels[-3:] == ["cpu-packed", "cpu-new", "cpu-numpy"]
@@ -123,6 +117,109 @@ def test_block_sizes_vary_within_the_matrix(preset):
         assert values == sorted(set(values))
         assert len(values) >= 2
         assert values[-1] <= case.axes["n"]
+
+
+def like(backend: str, name: str, step: int) -> Entry:
+    """Return the entry of a backend that is new here, and else like another."""
+    return Entry(name, "test", type("New", (type(registry.find(backend)),), {"name": name, "step": step})())
+
+
+@pytest.mark.parametrize("experiment", ["vs_peers", "thin_shapes"])
+def test_every_library_is_a_peer_and_the_subject_is_the_reference(experiment, monkeypatch):
+    entries = [*registry.discover(), like("cpu-naive", "cpu-library", 85), like("cpu-naive", "cpu-new", 35)]
+    monkeypatch.setattr(registry, "discover", lambda: tuple(entries))
+    for case in EXPERIMENTS[experiment].cases("quick", MACHINE):
+        if case.axes.get("role") != "peak":
+            labels = {contender.label for contender in case.contenders}
+            assert case.reference == "cpu-simd"
+            assert {"cpu-simd", "cpu-numpy", "cpu-blis", "cpu-scipy", "cpu-mkl", "cpu-tropical-gemm"} <= labels
+            assert "cpu-library" in labels
+            assert not labels & {"cpu-new", "cpu-packed", "cpu-naive"}
+
+
+def test_peers_are_met_over_every_semiring_and_at_sizes_that_fit_no_tile():
+    cases = [case for case in EXPERIMENTS["vs_peers"].cases("full", MACHINE) if case.axes.get("role") != "peak"]
+    assert {case.axes["semiring"] for case in cases} == set(SEMIRINGS)
+    for dtype in ("float64", "float32"):
+        for threads in (1, MACHINE.cores):
+            place = {"semiring": "plus_times", "dtype": dtype, "threads": threads}
+            sizes = [case.axes["n"] for case in cases if place.items() <= case.axes.items()]
+            wanted = {256, 257, 384, 511, 513, 1000, 1024, 1025, 1280, 1537, 1800, 2047, 2048, 2049, 2200}
+            assert wanted <= set(sizes)
+    for case in cases:
+        assert {contender.threads for contender in case.contenders} == {case.axes["threads"]}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_one_core_is_not_asked_twice(preset):
+    alone = dataclasses.replace(MACHINE, cores=1, threads=1)
+    assert {
+        contender.threads for case in EXPERIMENTS["vs_peers"].cases(preset, alone) for contender in case.contenders
+    } == {1}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", ["vs_peers", "percent_of_peak"])
+def test_ordinary_products_have_a_peak_of_their_own(name, preset):
+    cases = EXPERIMENTS[name].cases(preset, MACHINE)
+
+    def place(case: Case) -> tuple:
+        return case.axes["semiring"], case.axes["dtype"], case.contenders[0].threads
+
+    peaks = {place(case) for case in cases if case.axes.get("role") == "peak"}
+    asked = {place(case) for case in cases if case.axes.get("role") != "peak"}
+    if name == "vs_peers":  # over the other semirings the ratio to a peer is what counts
+        asked = {where for where in asked if where[0] == "plus_times" and where[1].startswith("float")}
+    assert asked == peaks
+
+
+def test_percent_of_peak_is_asked_of_every_semiring_and_a_common_size():
+    for preset in ("quick", "full"):
+        cases = [c for c in EXPERIMENTS["percent_of_peak"].cases(preset, MACHINE) if c.axes["role"] == "product"]
+        pairs = {(case.axes["semiring"], case.axes["dtype"]) for case in cases}
+        at_common = {(c.axes["semiring"], c.axes["dtype"]) for c in cases if c.axes["n"] == 1024}
+        assert pairs == at_common, "the heat map would have holes"
+    assert {name for name, _ in pairs} == set(SEMIRINGS)
+    assert {("lor_land", "bool"), ("min_plus", "int8"), ("plus_times", "float32")} <= pairs
+
+
+def test_dense_sweep_leaves_no_size_out():
+    cases = EXPERIMENTS["dense_sweep"].cases("full", MACHINE)
+    square = {case.axes["n"] for case in cases if case.axes["m"] == case.axes["n"] == case.axes["k"]}
+    assert {*range(500, 601), *range(1000, 1061)} <= square
+    assert all({2**k - 1, 2**k, 2**k + 1} <= square for k in range(7, 12))
+
+
+@pytest.mark.parametrize("preset", ["quick", "full"])
+def test_a_sweep_of_one_dimension_keeps_the_others(preset):
+    for changed in "mnk":
+        cases = [
+            c
+            for c in EXPERIMENTS["dense_sweep"].cases(preset, MACHINE)
+            if c.axes["sweep"].startswith(f"only {changed}")
+        ]
+        assert len({case.axes[changed] for case in cases}) == len(cases) >= 3
+        assert {case.axes[other] for case in cases for other in "mnk" if other != changed} == {512}
+        assert all(case.axes["size"] == case.axes[changed] for case in cases)
+
+
+def test_thin_shapes_are_thin_in_every_direction():
+    shapes = {(p.m, p.n, p.k) for case in EXPERIMENTS["thin_shapes"].cases("full", MACHINE) for _, p in products(case)}
+    assert all(max(shape) >= 128 * min(shape) or min(shape) <= 64 for shape in shapes)
+    for dimension in range(3):
+        assert any(shape[dimension] * 64 <= max(shape) for shape in shapes)
+
+
+NEW = ("vs_peers", "percent_of_peak", "dense_sweep", "thin_shapes")
+
+
+@pytest.mark.parametrize(("preset", "most_s"), [("smoke", 2), ("quick", 40)])
+def test_what_the_fast_kernels_add_is_short(preset, most_s):
+    machine = dataclasses.replace(MACHINE, cores=2, threads=2)
+    spent = {
+        name: EXPERIMENTS[name].budget[preset].seconds * len(EXPERIMENTS[name].cases(preset, machine)) for name in NEW
+    }
+    assert sum(spent.values()) <= most_s, spent
 
 
 @pytest.mark.parametrize("cores", SEVERAL_CORES)

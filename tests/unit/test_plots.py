@@ -1,5 +1,6 @@
 import dataclasses
 import hashlib
+import re
 import subprocess
 import sys
 
@@ -15,7 +16,10 @@ from harness.plot_style import COLOURS, PALETTE, Looks, Sheet
 from tests.unit.synthetic import MACHINE, cells
 
 EXPERIMENTS = load_all()
-DRAWN = ["ladder", "size_sweep", "block_size", "thread_scaling", "semiring_cost", "roofline", "workloads"]
+DRAWN = [
+    *("ladder", "size_sweep", "block_size", "thread_scaling", "semiring_cost", "roofline", "workloads"),
+    *("vs_peers", "percent_of_peak", "dense_sweep", "thin_shapes"),
+]
 
 
 def texts(sheet: Sheet) -> str:
@@ -81,16 +85,17 @@ def test_nothing_measured_at_all_is_said(name, tmp_path, sheets):
     assert all("Nothing has been measured" in texts(sheet) for sheet in sheets.values())
 
 
-def test_figures_are_the_same_bytes_each_time(tmp_path):
-    experiment = EXPERIMENTS["roofline"]
+@pytest.mark.parametrize("name", ["roofline", "ladder", "percent_of_peak", "dense_sweep"])
+def test_figures_are_the_same_bytes_each_time(name, tmp_path):
+    experiment = EXPERIMENTS[name]
     digests = [
         [
             hashlib.sha256(path.read_bytes()).hexdigest()
             for path in plots.draw(experiment, cells(experiment), MACHINE, tmp_path / turn)
         ]
-        for turn in ("first", "second")
+        for turn in ("first", "second", "third")
     ]
-    assert digests[0] == digests[1]
+    assert digests[0] == digests[1] == digests[2]
 
 
 def test_drawing_leaves_matplotlib_as_it_was(tmp_path):
@@ -160,6 +165,131 @@ def test_work_differs_so_speed_is_of_rates():
     one, *_ = cells(EXPERIMENTS["ladder"])
     twice = dataclasses.replace(one, facts={**one.facts, "operations": 2 * one.facts["operations"]})
     assert derived.speed_up(twice, one).estimate == pytest.approx(2)
+
+
+def timed(cell, *elapsed_ns):
+    """Return `cell` with these samples, one process."""
+    return dataclasses.replace(cell, status="ok", reason="", samples_ns=[list(elapsed_ns)])
+
+
+def a_case(**rates):
+    """Return the cells of one case of vs_peers: the subject and its peers, at these rates."""
+    some = derived.select(cells(EXPERIMENTS["vs_peers"]), {"n": 512, "dtype": "float64", "shared_by": "one thread"})
+    own = {cell.contender.removeprefix("cpu-"): cell for cell in some if cell.axes["semiring"] == "plus_times"}
+    return {name: timed(own[name], *[own[name].facts["operations"] / rate] * 8) for name, rate in rates.items()}
+
+
+def test_the_fastest_peer_is_found_in_each_case_and_ratios_are_paired():
+    case = a_case(simd=30.0, numpy=20.0, scipy=25.0)
+    assert derived.fastest_peer(case["simd"], case.values()) is case["scipy"]
+    assert derived.over_fastest(case["simd"], case.values()).estimate == pytest.approx(1.2)
+    other_case = dataclasses.replace(a_case(blis=90.0)["blis"], case="another")
+    assert derived.fastest_peer(case["simd"], [*case.values(), other_case]) is case["scipy"]
+    alternating = timed(case["simd"], *(ns * 2 for ns in [1.0, 9.0, 1.0, 9.0]))
+    peer = timed(case["numpy"], 1.0, 9.0, 1.0, 9.0)
+    assert derived.over_fastest(alternating, [alternating, peer]) == (0.5, 0.5, 0.5)
+
+
+def test_without_a_peer_or_a_time_there_is_no_ratio():
+    case = a_case(simd=30.0, numpy=20.0)
+    absent = dataclasses.replace(case["numpy"], status="missing", samples_ns=[])
+    assert derived.over_fastest(case["simd"], [case["simd"], absent]) is None
+    failed = dataclasses.replace(case["simd"], status="failed", samples_ns=[])
+    assert derived.over_fastest(failed, [failed, case["numpy"]]) is None
+
+
+def test_the_worst_size_is_held_against_the_median():
+    some = [c for c in cells(EXPERIMENTS["dense_sweep"]) if c.axes["sweep"].startswith("only m")]
+    own = [timed(c, c.facts["operations"] / rate) for c, rate in zip(some[::2], (10, 8, 12), strict=True)]
+    worst, ratio = derived.worst_to_median(own)
+    assert worst is own[1]
+    assert ratio == pytest.approx(0.8)
+    assert derived.worst_to_median([]) is None
+
+
+def test_percent_of_peak_has_the_interval_of_the_rate():
+    some = cells(EXPERIMENTS["percent_of_peak"])
+    product = next(cell for cell in some if not derived.is_roof(cell))
+    rate, percent = derived.rate_interval(product), derived.interval_of_peak(product, some)
+    scale = 100 / derived.roof_rate(derived.peak_of(product, some))
+    assert percent == pytest.approx([scale * bound for bound in rate])
+    assert derived.interval_of_peak(product, derived.contenders(some)) is None
+
+
+def test_cells_are_kept_at_one_of_several_places_and_named_by_several_axes():
+    some = cells(EXPERIMENTS["vs_peers"])
+    assert {cell.axes.get("n") for cell in derived.select(some, {"n": [257, 512]})} == {257, 512}
+    place = {"n": 1025, "dtype": "float64", "threads": MACHINE.cores}
+    (title,) = {derived.words(cell, ["problem", "threads"]) for cell in derived.select(some, place)}
+    assert title == "plus_times float64, 4 threads"
+
+
+def test_a_peak_of_another_experiment_is_drawn_across_rates(tmp_path, sheets):
+    sweep, ladder = cells(EXPERIMENTS["size_sweep"]), cells(EXPERIMENTS["ladder"])
+    plots.draw(EXPERIMENTS["size_sweep"], sweep, MACHINE, tmp_path)
+    assert "measured peak" not in texts(sheets["size_sweep"])
+    plots.draw(EXPERIMENTS["size_sweep"], [*sweep, *ladder], MACHINE, tmp_path)
+    sheet = sheets["size_sweep"]
+    assert texts(sheet).count("measured peak") == 1
+    (panel,) = (panel for panel in sheet.canvas.axes if panel.get_ylabel())
+    heights = [line.get_ydata()[0] for line in panel.get_lines() if len(set(line.get_ydata())) == 1]
+    peak = next(cell for cell in ladder if derived.is_roof(cell) and cell.axes["semiring"] == "plus_times")
+    assert derived.roof_rate(peak) in heights
+    assert "10 samples" not in texts(sheet), "the footer is about the figure's own samples"
+
+
+def test_a_panel_of_several_dtypes_has_no_peak(tmp_path, sheets):
+    figure = Figure("mixed", "lines", "Mixed", {"panels": "semiring", "where": {"shared_by": "one thread"}})
+    experiment = dataclasses.replace(EXPERIMENTS["vs_peers"], figures=(figure,))
+    plots.draw(experiment, cells(experiment), MACHINE, tmp_path)
+    assert "measured peak" not in texts(sheets["mixed"])
+
+
+@pytest.mark.parametrize("name", ["thread_scaling", "block_size", "size_sweep", "dense_sweep"])
+def test_peaks_of_other_experiments_are_no_contenders(name, tmp_path):
+    experiment = EXPERIMENTS[name]
+    figures = tuple(f for f in experiment.figures if f.kind != "lines")
+    experiment, own = dataclasses.replace(experiment, figures=figures), cells(experiment)
+    alone = plots.draw(experiment, own, MACHINE, tmp_path / "alone")
+    beside = plots.draw(experiment, [*own, *cells(EXPERIMENTS["ladder"])], MACHINE, tmp_path / "beside")
+    assert [path.read_bytes() for path in alone] == [path.read_bytes() for path in beside]
+
+
+def test_the_fastest_peer_is_named_with_mean_and_lowest_ratio(tmp_path, sheets):
+    plots.draw(EXPERIMENTS["vs_peers"], list(a_case(simd=30.0, numpy=20.0, scipy=25.0).values()), MACHINE, tmp_path)
+    written = texts(sheets["vs_peers"])
+    assert "fastest peer: cpu-scipy" in written
+    assert "fastest peer: cpu-numpy" not in written
+    assert "geom. mean 1.20, lowest 1.20 at n=512" in written
+    assert "scipy" in texts(sheets["vs_peers_semirings"])
+
+
+def test_a_row_without_a_dot_says_why(tmp_path, sheets):
+    alone = a_case(simd=30.0)["simd"]
+    plots.draw(EXPERIMENTS["vs_peers"], [alone], MACHINE, tmp_path)
+    assert "no peer has a time" in texts(sheets["vs_peers"])
+    assert "no peer has a time" in texts(sheets["vs_peers_semirings"])
+    unrelated = derived.contenders(cells(EXPERIMENTS["percent_of_peak"]))
+    plots.draw(EXPERIMENTS["percent_of_peak"], unrelated, MACHINE, tmp_path)
+    assert "no peak was measured" in texts(sheets["percent_of_peak"])
+
+
+def test_the_worst_size_of_a_sweep_is_said_in_figures(tmp_path, sheets):
+    some = [
+        timed(c, 2 * c.median_ns) if (c.contender, c.axes["size"]) == ("cpu-simd", 549) else c
+        for c in cells(EXPERIMENTS["dense_sweep"])
+    ]
+    plots.draw(EXPERIMENTS["dense_sweep"], some, MACHINE, tmp_path)
+    for figure in ("dense_sweep", "dense_dips"):
+        assert re.search(r"0\.(49|50)\d* at 549", texts(sheets[figure])), figure
+
+
+def test_many_reasons_are_cut_short_and_counted():
+    some = cells(EXPERIMENTS["percent_of_peak"], failing=("all",))
+    failed = [dataclasses.replace(c, reason=f"reason {i}") for i, c in enumerate(derived.contenders(some) * 2)]
+    notes = plots.absences(failed)
+    assert len(notes) == plots.MOST_REASONS + 1
+    assert notes[-1] == f"And {len(failed) - plots.MOST_REASONS} reasons more, which the report lists"
 
 
 def test_ragged_loss_is_relative_to_the_sizes_around():

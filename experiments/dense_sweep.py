@@ -1,0 +1,72 @@
+"""Every size of a range, one after the other: a kernel whose edges are dear shows dips that a few chosen sizes hide.
+
+Each sweep changes m, n and k together, or only one of them while the other two stay. The lowest rate of a sweep over
+its median is the one number per sweep and contender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from experiments._peers import SUBJECT
+from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+BACKENDS = {
+    "smoke": (SUBJECT, "cpu-numpy"),
+    "quick": (SUBJECT, "cpu-numpy"),
+    "full": (SUBJECT, "cpu-numpy", "cpu-mkl"),
+}
+
+# Sizes of the square sweeps by what they are called.
+RANGES: dict[str, dict[str, Iterable[int]]] = {
+    "smoke": {"m = n = k, 60 to 66": range(60, 67, 3)},
+    "quick": {"m = n = k, 500 to 600": range(500, 601, 7)},
+    "full": {"m = n = k, 500 to 600": range(500, 601), "m = n = k, 1000 to 1060": range(1000, 1061)},
+}
+# Powers of two, where rows share cache sets, and how far around each.
+POWERS = {"smoke": (), "quick": (256, 512), "full": (128, 256, 512, 1024, 2048)}
+AROUND = {"smoke": (), "quick": (-1, 0, 1), "full": range(-4, 5)}
+# Sizes of the one dimension that is ragged, the other two FIXED.
+FIXED = 512
+RAGGED: dict[str, Iterable[int]] = {"smoke": (), "quick": (505, 512, 515), "full": range(496, 529)}
+
+
+def sweeps(preset: str) -> Iterator[tuple[str, int, tuple[int, int, int]]]:
+    """Yield what each sweep is called, the size that changes in it, and m, n and k."""
+    for called, sizes in RANGES[preset].items():
+        yield from ((called, n, (n, n, n)) for n in sizes)
+    for power in POWERS[preset]:
+        sizes = [power + step for step in AROUND[preset]]
+        yield from ((f"m = n = k, around {power}", n, (n, n, n)) for n in sizes)
+    for place, name in enumerate("mnk"):
+        for size in RAGGED[preset]:
+            shape = [FIXED] * 3
+            shape[place] = size
+            yield f"only {name}, others {FIXED}", size, (shape[0], shape[1], shape[2])
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a product for each size of each sweep."""
+    contenders = [backend_contender(name) for name in BACKENDS[preset]]
+    return [
+        product_case(Problem(*shape), contenders, sweep=called, size=size) for called, size, shape in sweeps(preset)
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="dense_sweep",
+    question="Is there a size between the usual ones at which the rate drops?",
+    cases=cases,
+    figures=(
+        Figure("dense_sweep", "dense", "Rate at every size", {"panels": "sweep", "x": "size"}),
+        Figure("dense_dips", "dips", "The worst size of each sweep", {"rows": "sweep", "x": "size"}),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=3, seconds=0.3),
+        "full": Budget(rounds=15, seconds=2),
+    },
+    order=24,
+)

@@ -1,0 +1,61 @@
+"""How much of what registers alone can do cpu-simd keeps on whole products, for every semiring and dtype."""
+
+from __future__ import annotations
+
+from experiments._peers import SUBJECT, defined
+from experiments.ladder import peak_case
+from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+COMMON = 1024  # the size that presets share
+SIZES = {"smoke": (65,), "quick": (257, 1024), "full": (257, 512, 1024, 1537, 2200)}
+PAIRS = {
+    "smoke": [("plus_times", "float64")],
+    "quick": [(name, dtype) for name in ("plus_times", "min_plus") for dtype in ("float64", "float32")],
+    "full": defined(("float64", "float32", "int64", "int32", "int16", "int8")),
+}
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return, for each semiring and dtype, its peak and a square product of each size."""
+    subject = [backend_contender(SUBJECT)]
+    found = []
+    for name, dtype in PAIRS[preset]:
+        found.append(peak_case(name, dtype))
+        found += [product_case(Problem(n, n, n, name, dtype), subject, role="product") for n in SIZES[preset]]
+    return found
+
+
+EXPERIMENT = Experiment(
+    name="percent_of_peak",
+    question="How much of the measured peak does cpu-simd reach, over every semiring and dtype?",
+    cases=cases,
+    figures=(
+        Figure(
+            "percent_of_peak",
+            "strip",
+            f"{SUBJECT} in percent of the measured peak, one thread",
+            {
+                "where": {"dtype": ["float64", "float32", "int32", "bool"]},
+                "rows": "problem",
+                "colours": "dtype",
+                "markers": "n",
+                "value": "of_peak",
+                "subject": SUBJECT,
+            },
+        ),
+        Figure(
+            "percent_of_peak_dtypes",
+            "heatmap",
+            f"{SUBJECT} in percent of the measured peak, n = {COMMON}, one thread",
+            {"where": {"n": COMMON}, "rows": "semiring", "columns": "dtype", "value": "of_peak", "x_label": "dtype"},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=3, seconds=0.5),
+        "full": Budget(rounds=15, seconds=3, processes=2),
+    },
+    order=14,
+)

@@ -1,0 +1,80 @@
+"""Products with one or two small sizes, where packing is paid but hardly used, against the fastest peer."""
+
+from __future__ import annotations
+
+from experiments._peers import SUBJECT, against_peers
+from harness.experiment import Budget, Case, Experiment, Figure, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+# What a shape is called, and m, n, k: from the thinnest on.
+SHAPES = {
+    "smoke": (("matrix-vector", (128, 1, 128)), ("tall-skinny", (512, 8, 64))),
+    "quick": (
+        ("matrix-vector", (2048, 1, 2048)),
+        ("tall-skinny", (8192, 16, 256)),
+        ("short-wide", (16, 8192, 256)),
+        ("small k", (1024, 1024, 16)),
+        ("long k", (32, 32, 16384)),
+    ),
+    "full": (
+        ("matrix-vector", (4096, 1, 4096)),
+        ("vector-matrix", (1, 4096, 4096)),
+        ("outer product", (4096, 4096, 1)),
+        ("tall-skinny", (32768, 4, 512)),
+        ("tall-skinny", (32768, 16, 512)),
+        ("tall-skinny", (16384, 50, 50)),
+        ("short-wide", (4, 32768, 512)),
+        ("short-wide", (16, 32768, 512)),
+        ("small k", (2048, 2048, 4)),
+        ("small k", (2048, 2048, 16)),
+        ("small k", (2048, 2048, 64)),
+        ("long k", (32, 32, 65536)),
+    ),
+}
+DTYPES = {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32")}
+ROWS = ["shape", "size"]
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a product of each shape."""
+    return [
+        product_case(
+            Problem(*sizes, dtype=dtype), against_peers(), shape=shape, size=" x ".join(str(size) for size in sizes)
+        )
+        for dtype in DTYPES[preset]
+        for shape, sizes in SHAPES[preset]
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="thin_shapes",
+    question="How fast are products that are long in one direction only?",
+    cases=cases,
+    figures=(
+        Figure(
+            "thin_shapes",
+            "strip",
+            f"{SUBJECT} over the fastest peer on thin shapes, one thread",
+            {"rows": ROWS, "colours": "dtype", "value": "over_fastest", "subject": SUBJECT},
+        ),
+        Figure(
+            "thin_shapes_rates",
+            "heatmap",
+            "Rates on thin shapes, plus_times float64, one thread",
+            {
+                "where": {"dtype": "float64"},
+                "rows": ROWS,
+                "columns": "contender",
+                "value": "rate",
+                "x_label": "backend",
+            },
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=3, seconds=0.8),
+        "full": Budget(rounds=15, seconds=20, processes=2),
+    },
+    order=82,
+)

@@ -1,0 +1,83 @@
+"""cpu-simd against every library that this machine has for the same product, at sizes that fit a tile and that do not.
+
+Judged is the ratio to whichever peer is the fastest at that size: its samples were taken in turns with the subject's.
+"""
+
+from __future__ import annotations
+
+from experiments._peers import ALL, ONE, SUBJECT, against_peers, defined, thread_counts
+from experiments.ladder import peak_case
+from harness.experiment import Budget, Case, Experiment, Figure, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+# Sizes of the ordinary product, which every library computes.
+ORDINARY = {
+    "smoke": (("float64",), (48, 65)),
+    "quick": (("float64", "float32"), (257, 512, 1000, 1025)),
+    "full": (
+        ("float64", "float32"),
+        (256, 257, 384, 511, 513, 1000, 1024, 1025, 1280, 1537, 1800, 2047, 2048, 2049, 2200),
+    ),
+}
+# Sizes of all other products: NumPy's ufuncs, often the only peer, are slow, and larger sizes would say the same.
+OTHER = (257, 512, 768)
+OTHERS = {
+    "smoke": (),
+    "quick": (("min_plus", "float64", OTHER[:2]), ("max_times", "float64", OTHER[:1])),
+    "full": tuple((*pair, OTHER) for pair in defined(("float64", "float32", "int32"))),
+}
+# Presets that ask it of all threads as well, and at which sizes of the ordinary product.
+SHARED = {"smoke": (), "quick": (512, 1025), "full": (*ORDINARY["full"][1], *OTHER)}
+
+ALIKE = {"rows": "problem", "colours": "dtype", "markers": "n", "value": "over_fastest", "subject": SUBJECT}
+
+
+def problems(preset: str) -> list[Problem]:
+    """Return the products: the ordinary ones by dtype and size, then those over other semirings and dtypes."""
+    dtypes, sizes = ORDINARY[preset]
+    asked = [("plus_times", dtype, n) for dtype in dtypes for n in sizes]
+    asked += [(name, dtype, n) for name, dtype, some in OTHERS[preset] for n in some]
+    return [Problem(n, n, n, name, dtype) for name, dtype, n in dict.fromkeys(asked)]
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a case for each product and number of threads, and the peaks of the ordinary product."""
+    found = []
+    for called, threads in thread_counts(machine).items():
+        found += [
+            product_case(problem, against_peers(threads), threads=threads, shared_by=called)
+            for problem in problems(preset)
+            if called == ONE or problem.n in SHARED[preset]
+        ]
+        if called == ONE or SHARED[preset]:
+            found += [peak_case("plus_times", dtype, threads) for dtype in ORDINARY[preset][0]]
+    return found
+
+
+def _figures() -> tuple[Figure, ...]:
+    ordinary = {"semiring": "plus_times", "dtype": ["float64", "float32"]}
+    panels = ["problem", "threads"]
+    by_size = {"x": "n", "panels": panels}
+    one, shared = ({"shared_by": called} for called in (ONE, ALL))
+    title = f"{SUBJECT} over the fastest peer"
+    return (
+        Figure("vs_peers", "versus", f"{title}, by size", {**by_size, "subject": SUBJECT, "where": ordinary}),
+        Figure("vs_peers_rates", "lines", "Rates beside those of the peers", {**by_size, "where": {**ordinary, **one}}),
+        Figure("vs_peers_semirings", "strip", f"{title}, one thread", {**ALIKE, "where": {"n": [*OTHER], **one}}),
+        Figure("vs_peers_threads", "strip", f"{title}, all threads", {**ALIKE, "where": {"n": [*OTHER], **shared}}),
+    )
+
+
+EXPERIMENT = Experiment(
+    name="vs_peers",
+    question="Is cpu-simd faster than the fastest library that is installed here, at every size?",
+    cases=cases,
+    figures=_figures(),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=3, seconds=0.8),
+        "full": Budget(rounds=15, seconds=12, processes=2),
+    },
+    order=12,
+)

@@ -1,0 +1,46 @@
+"""The measured peak in a panel of rates: one line with its name, wherever it was measured."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from matplotlib.axes import Axes
+
+from harness import derived
+from harness.plot_style import INK
+from harness.store import Cell
+
+
+def mark_peak(panel: Axes, own: list[Cell], cells: list[Cell], *, across: Literal["x", "y"]) -> None:
+    """Draw the peak that was measured for the cells of a panel, as a line across the axis of rates.
+
+    Cells with different numbers of threads have a line each. Nothing is drawn where no peak was measured, or where the
+    cells are of several semirings or dtypes: it would be the peak of only some of them.
+
+    Parameters
+    ----------
+    panel : Axes
+    own : list of Cell
+        What the panel shows.
+    cells : list of Cell
+        Where the peaks are.
+    across : str
+        The axis that shows rates.
+    """
+    found = [peak for cell in own if (peak := derived.peak_of(cell, cells))]
+    peaks = {peak.threads: peak for peak in found}
+    if derived.common(own, "problem") is None:
+        return
+    for threads, peak in peaks.items():
+        rate = derived.roof_rate(peak)
+        name = "measured peak" + (f", {derived.plural(threads, 'thread')}" if len(peaks) > 1 else "")
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "size": 9}
+        look: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (4, 3))}
+        if across == "x":
+            panel.axvline(rate, **look)
+            place |= {"xycoords": panel.get_xaxis_transform(), "va": "top", "rotation": 90}
+            panel.annotate(name, (rate, 1), (-4, -2), **place)
+        else:
+            panel.axhline(rate, **look)
+            place |= {"xycoords": panel.get_yaxis_transform(), "va": "bottom"}
+            panel.annotate(name, (1, rate), (-2, 1), **place)
