@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from harness import SEMIRINGS, Semiring, registry
-from harness.check import check_declaration, check_kernel
+from harness.check import Finding, check_declaration, check_kernel
+from harness.problem import mixed_dtypes
 from harness.registry import Entry
 
 # Compiling hundreds of kernels takes twice as long while coverage looks on, and shows nothing: their Python form is
@@ -17,6 +18,10 @@ from harness.registry import Entry
 pytestmark = pytest.mark.no_cover
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "int16", "int32", "int64", "uint8", "bool")]
+# The lowest rungs are the same code whatever the width of an element: each semiring in one dtype of each kind, a
+# different one from semiring to semiring, so that each dtype meets (nearly) each rung. From packed panels on, widths
+# matter, and all are tested.
+FIRST_STEP_OF_EVERY_WIDTH = 40
 ENTRIES = registry.discover()
 
 
@@ -28,11 +33,15 @@ def _kernels() -> list[object]:
     """Return (entry, semiring, dtype) of all that can run here; those of one kernel together share compiled parts."""
     found: list[object] = []
     able = [entry for entry in ENTRIES if entry.unavailable() is None]
-    for semiring in SEMIRINGS.values():
-        for dtype in DTYPES:
-            if semiring.unsupported(dtype) is not None:
-                continue
+    for number, semiring in enumerate(SEMIRINGS.values()):
+        legal = [dtype for dtype in DTYPES if semiring.unsupported(dtype) is None]
+        by_kind = [[dtype for dtype in legal if dtype.kind == kind] for kind in "fiub"]
+        one_of_each = [of_kind[number % len(of_kind)] for of_kind in by_kind if of_kind]
+        for dtype in legal:
             for entry in able:
+                assert entry.backend is not None
+                if entry.backend.step < FIRST_STEP_OF_EVERY_WIDTH and dtype not in one_of_each:
+                    continue
                 name = f"{entry.name}-{semiring.name}-{dtype.name}"
                 found.append(pytest.param(entry, semiring, dtype, id=name, marks=_marks(entry)))
     return found
@@ -66,10 +75,28 @@ def test_names_are_unique_and_steps_order_each_ladder() -> None:
         assert steps == sorted(steps)
 
 
+def _mixed_kernels() -> list[object]:
+    return [
+        pytest.param(entry, narrow, wide, id=f"{entry.name}-{narrow.name}-{wide.name}", marks=_marks(entry))
+        for entry in ENTRIES
+        if entry.backend and entry.backend.takes_mixed and entry.unavailable() is None
+        for narrow, wide in mixed_dtypes()
+    ]
+
+
+@pytest.mark.parametrize(("entry", "narrow", "wide"), _mixed_kernels())
+def test_mixed_kernel_computes_what_is_defined(entry: Entry, narrow: np.dtype, wide: np.dtype) -> None:
+    assert entry.backend is not None, entry.error
+    _assert_right(list(check_kernel(entry.backend, SEMIRINGS["plus_times"], wide, narrow)))
+
+
 @pytest.mark.parametrize(("entry", "semiring", "dtype"), _kernels())
 def test_kernel_computes_what_is_defined(entry: Entry, semiring: Semiring, dtype: np.dtype) -> None:
     assert entry.backend is not None, entry.error
-    findings = list(check_kernel(entry.backend, semiring, dtype))
+    _assert_right(list(check_kernel(entry.backend, semiring, dtype)))
+
+
+def _assert_right(findings: list[Finding]) -> None:
     failed = [f"{finding.what}: {finding.detail}" for finding in findings if finding.status == "failed"]
     assert not failed, "\n".join(failed)
     assert findings

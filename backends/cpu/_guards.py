@@ -76,9 +76,10 @@ def build_extremes(dtype: np.dtype[Any]) -> Any:
     def visit(piece: np.ndarray, found: np.ndarray, is_first: bool) -> None:
         low = piece[0] if is_first else found[0]
         high = piece[0] if is_first else found[1]
-        for value in piece:
-            low = min(low, value)
-            high = max(high, value)
+        for j in range(piece.size):
+            value = piece[j]
+            low = value if value < low else low
+            high = value if value > high else high
         found[0], found[1] = low, high
 
     return _over_rows(visit, dtype)
