@@ -1,7 +1,8 @@
 """Work memory on huge pages, kept between products.
 
 Panels are read again and again in an order of their own; on 4 KiB pages that costs misses of the TLB. The system gives
-2 MiB pages where it can. One block serves all products of a process: kernels run one after the other, under the GIL.
+2 MiB pages where it can. One block serves all products that a thread of Python prepares, which it runs one after the
+other. Threads do not share one: a parallel kernel gives up the GIL, so that products of several run at once.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
+import threading
 
 HUGE_PAGE = 2 << 20
 
@@ -33,11 +35,12 @@ class Scratch:
         ctypes.memset(self.address, 0, self.size_bytes)  # every page is there before anything is timed
 
 
-_latest: list[Scratch] = []
+_latest = threading.local()
 
 
 def scratch(size_bytes: int) -> Scratch:
-    """Return a block of at least `size_bytes`: the one of earlier products if it is large enough."""
-    if not _latest or _latest[0].size_bytes < size_bytes:
-        _latest[:] = [Scratch(size_bytes)]
-    return _latest[0]
+    """Return a block of at least `size_bytes`: the one of this thread's earlier products if it is large enough."""
+    block: Scratch | None = getattr(_latest, "block", None)
+    if block is None or block.size_bytes < size_bytes:
+        block = _latest.block = Scratch(size_bytes)
+    return block

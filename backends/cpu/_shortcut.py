@@ -9,6 +9,7 @@ the ordinary way.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -28,11 +29,12 @@ MOST_SHAPES = 256  # whose tables are kept
 LoopsOf = Callable[[Shape], Loops]
 
 
-class PlainProducts:
+class PlainProducts(threading.local):
     """``compute(a, b, out)`` for matrices of one dtype: ``out := a (x) b``.
 
     It returns True; or False and has done nothing, unless sizes fit, rows are contiguous, nothing is empty, elements
-    are aligned, and `out` overlaps neither a nor b.
+    are aligned, and `out` overlaps neither a nor b. Each thread of Python has addresses and tables of its own, since
+    another one may go on between two steps.
 
     Parameters
     ----------
