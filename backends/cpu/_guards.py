@@ -78,8 +78,8 @@ def build_extremes(dtype: np.dtype[Any]) -> Any:
         high = piece[0] if is_first else found[1]
         for j in range(piece.size):
             value = piece[j]
-            low = value if value < low else low
-            high = value if value > high else high
+            low = value if value < low else low  # noqa: FURB136 (LLVM takes this for a reduction)
+            high = value if value > high else high  # noqa: FURB136
         found[0], found[1] = low, high
 
     return _over_rows(visit, dtype)
@@ -88,12 +88,14 @@ def build_extremes(dtype: np.dtype[Any]) -> Any:
 @functools.cache
 def build_has_nan(dtype: np.dtype[Any]) -> Any:
     """Compile the look for a NaN."""
+    word = np.dtype(f"i{dtype.itemsize}").type  # as wide as an element, so that LLVM's vectors of both are
 
     def visit(piece: np.ndarray, found: np.ndarray, is_first: bool) -> None:
-        has_nan = False
-        for value in piece:
-            has_nan |= value != value  # noqa: PLR0124 x != x: NaN
+        seen = word(0)
+        for j in range(piece.size):
+            value = piece[j]
+            seen |= word(value != value)  # noqa: PLR0124 x != x: NaN
         before = False if is_first else found[0] != 0
-        found[0], found[1] = 1 if has_nan or before else 0, 0
+        found[0], found[1] = 1 if seen != 0 or before else 0, 0
 
     return _over_rows(visit, dtype)
