@@ -1,4 +1,4 @@
-"""The command line: ``gemm-harness list | info | check | run | plot | report``.
+"""The command line: ``gemm-harness list | info | check | run | plot | report | tune``.
 
 What a command needs beyond NumPy is imported inside it, so that ``--help`` and mistakes answer at once.
 """
@@ -190,6 +190,40 @@ def report(
             if readme:
                 page.write_tables(readme, chosen, cells)
         console.print_lines(f"report   {written}")
+
+
+@app.command()
+def tune(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure and print, store nothing.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Remove what is stored for this machine.")] = False,
+) -> None:
+    """Measure the block sizes of cpu-simd on this machine, and use what is better than the model's from then on.
+
+    It takes less than five minutes. What is found is stored at once, and kept if the command is interrupted.
+    """
+    from harness import console, registry, tuned, tuner
+    from harness.machine import detect
+    from harness.progress import Progress
+
+    if forget:
+        gone = tuned.forget(detect())
+        console.print_lines(f"removed  {gone}" if gone else "nothing is stored for this machine")
+        return
+    place = None if dry_run else tuned.writable(detect())
+    findings: list[tuner.Finding] = []
+    is_interrupted = False
+    try:
+        with Progress() as progress:
+            work = tuner.Tuner(registry.find(tuner.BACKEND), observer=progress, is_stored=not dry_run)
+            findings.extend(work.tune())
+    except KeyboardInterrupt:
+        is_interrupted, findings = True, work.findings
+    console.print_table(*tuner.table(findings), numeric=("gain",))
+    console.print_lines("", f"stored   {place}" if place and findings else "nothing was stored")
+    if is_interrupted:
+        _complain("interrupted: what is finished is kept")
+        raise typer.Exit(INTERRUPTED)
 
 
 def _experiments(names: list[str] | None) -> list[Experiment]:

@@ -6,19 +6,20 @@ import importlib
 import importlib.util
 from typing import Any
 
-from harness import threads
+from harness import threads, tuned
 from harness.machine import Machine, detect
 
 KIB, GIB = 1 << 10, 1 << 30
 
 
 def collect() -> dict[str, Any]:
-    """Return ``machine``, ``slug``, ``key``, ``numba`` and ``threadpools`` as a JSON object."""
+    """Return ``machine``, ``slug``, ``key``, ``numba``, ``threadpools`` and ``tuned`` as a JSON object."""
     from threadpoolctl import threadpool_info
 
     import harness
 
     machine = detect()
+    stored = tuned.read(machine)
     numba = _numba()
     for package in ("numpy", "scipy.linalg"):
         if importlib.util.find_spec(package.partition(".")[0]):
@@ -31,6 +32,12 @@ def collect() -> dict[str, Any]:
         "machine": machine.to_json(),
         "numba": numba,
         "threadpools": pools,
+        "tuned": {
+            "path": str(stored.path or ""),
+            "date": stored.date,
+            "values": stored.values,
+            "notice": stored.notice,
+        },
     }
 
 
@@ -73,9 +80,20 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("memory", f"{machine.memory / GIB:.1f} GiB"),
         ("system", f"{machine.system}, Python {machine.python}"),
         *((f"package {name}", version) for name, version in machine.packages.items()),
+        ("tuned values", _tuned(facts["tuned"])),
         ("numba", f"{facts['numba']['threads']} threads, threading layer {facts['numba']['threading_layer']}"),
         *pools,
     ]
+
+
+def _tuned(stored: dict[str, Any]) -> str:
+    """Return in one line whether values that `tune` found are in use, or why not."""
+    if stored["date"]:
+        count = sum(len(changed) for changed in stored["values"].values())
+        return f"in use: {count} that differ from the model's, measured {stored['date']}, in {stored['path']}"
+    if not stored["path"]:
+        return f"turned off: {tuned.VARIABLE} is empty"
+    return f"warning: {stored['notice']}" if stored["notice"] else "none: the model's are in use"
 
 
 def _caches(machine: Machine) -> dict[str, int]:

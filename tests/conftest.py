@@ -13,6 +13,9 @@ import pytest
 # own stay out of it. Source and versions are part of what they are kept under, so no test can meet an old one.
 os.environ.setdefault("GEMM_HARNESS_CACHE", str(Path(__file__).resolve().parents[1] / "build" / "kernels"))
 
+# What a user has tuned must decide no test.
+os.environ["GEMM_HARNESS_TUNED"] = ""
+
 # Kernels compile inside a test, so no deadline; derandomised, so that a failure is everybody's failure.
 hypothesis.settings.register_profile(
     "harness",

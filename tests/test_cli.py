@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("list", "info", "check", "run", "plot", "report")
+COMMANDS = ("list", "info", "check", "run", "plot", "report", "tune")
 
 
 def harness(*arguments: str, **options) -> subprocess.CompletedProcess[str]:

@@ -44,6 +44,18 @@ class Loops(NamedTuple):
     packs_b: bool
     grid: tuple[int, int]
 
+    def compile(self) -> Any:
+        """Return the compiled loops."""
+        return build_product(self.key)
+
+    def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
+        """Return the sizes of a packed block of A, and of packed panels of B, in bytes."""
+        mc, nc, kc = min(self.blocking.mc, m), min(self.blocking.nc, n), min(self.blocking.kc, k)
+        return (
+            packed_a_bytes(mc, kc, np.dtype(self.key.dtype).itemsize) if self.packs_a else 0,
+            packed_b_bytes(nc, kc, self.key) if self.packs_b else 0,
+        )
+
 
 class Shape(NamedTuple):
     """Sizes in elements and strides in bytes: all that the loops must know of operands before they have addresses."""
@@ -99,14 +111,11 @@ class LoopTable:
     def _fill(self) -> np.ndarray:
         """Return a row of arguments for each part, with the offset of its operands in place of their addresses."""
         key, blocking, shape, loops = self._loops.key, self._loops.blocking, self._shape, self._loops
-        product, itemsize = address_of(build_product(key)), np.dtype(key.dtype).itemsize
+        product, itemsize = address_of(loops.compile()), np.dtype(key.dtype).itemsize
         rows = _cuts(shape.m, loops.grid[0], key.mr)
         columns = _cuts(shape.n, loops.grid[1], key.lanes * key.nv)
         mc, nc, kc = blocking.mc, blocking.nc, blocking.kc
-        sizes = (
-            packed_a_bytes(min(mc, shape.m), min(kc, shape.k), itemsize) if loops.packs_a else 0,
-            packed_b_bytes(min(nc, shape.n), min(kc, shape.k), key) if loops.packs_b else 0,
-        )
+        sizes = loops.scratch_bytes(shape.m, shape.n, shape.k)
         parts = (len(rows) - 1) * (len(columns) - 1)
         self._memory = scratch(parts * sum(sizes))
         table = np.empty((parts, 1 + len(ARGUMENTS)), np.int64)

@@ -7,7 +7,7 @@ The loops want an output with contiguous rows. Columns that are contiguous make 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,36 +37,48 @@ class Settings:
     threads : int
     packs_a, packs_b : bool
         Whether A, and B, are packed where it is not needed.
+    in_place_up_to : int
+        Up to this m, n and k B need not be packed, and A need not whatever its stride.
+    bad_stride_a, bad_stride_b : int
+        Else it is, if its rows are near a multiple of so many bytes apart.
     """
 
     unit: VectorUnit
     blocking: Blocking
     threads: int
-    packs_a: bool = False
-    packs_b: bool = False
+    packs_a: bool
+    packs_b: bool
+    in_place_up_to: int
+    bad_stride_a: int
+    bad_stride_b: int
 
     def loops(self, wanted: Operations, dtype: np.dtype[Any], shape: Shape) -> Loops:
         """Return how the loops go about a product."""
         m, n, k, strides_a, strides_b, _ = shape
         blocking = self.blocking
         key = KernelKey(wanted, dtype.name, self.unit.name, blocking.mr, blocking.nr // self.unit.lanes(dtype))
-        is_small = max(m, n, k) <= tuning.SIMD_SMALL
-        a_in_place = strides_a[1] == dtype.itemsize and (is_small or tuning.reads_in_place(strides_a[0], m))
+        is_small = max(m, n, k) <= self.in_place_up_to
+        a_in_place = strides_a[1] == dtype.itemsize and (
+            is_small or tuning.reads_in_place(strides_a[0], m, self.bad_stride_a)
+        )
+        is_small_b = is_small and tuning.reads_in_place(strides_b[0], k, self.bad_stride_b)
         b_in_place = (
             strides_b[1] == dtype.itemsize
-            and (is_small or m <= blocking.mr)
+            and (is_small_b or m <= blocking.mr)
             and dtype.itemsize in self.unit.masked_bytes
         )
         grid = tuning.thread_grid(m, n, self.threads, blocking.mr, blocking.nr)
         return Loops(key, blocking, self.packs_a or not a_in_place, self.packs_b or not b_in_place, grid)
 
     def turned(self) -> Settings:
-        """Return the settings of the transposed product: the cache blocks of m and n have changed places."""
+        """Return the settings of the transposed product.
+
+        Its blocks are as large, since the caches are; only nc is no narrower than the block of m, its own n, was.
+        """
         x = self.blocking
-        mc, nc = -(-x.nc // x.mr) * x.mr, -(-x.mc // x.nr) * x.nr
-        return Settings(
-            self.unit, Blocking(mc, nc, x.kc, x.mr, x.nr), self.threads, packs_a=self.packs_b, packs_b=self.packs_a
-        )
+        nc = max(x.nc, -(-x.mc // x.nr) * x.nr)
+        turned = Blocking(x.mc, nc, x.kc, x.mr, x.nr)
+        return replace(self, blocking=turned, packs_a=self.packs_b, packs_b=self.packs_a)
 
 
 class GeneratedProduct:

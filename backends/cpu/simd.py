@@ -43,6 +43,7 @@ from harness.semiring import SEMIRINGS, Semiring
 
 PACKING = ("auto", "always")
 LARGEST_MR, LARGEST_NV = 16, 6  # beyond them no unit has the registers
+_LEAST = {"in_place_up_to": 0, "bad_stride_a": 1, "bad_stride_b": 1}
 
 Run = Callable[[], Any]
 
@@ -69,9 +70,19 @@ class Simd(Backend):
         """Choose the widest unit, its register tile, and the blocks by the caches; in elements, also of bits."""
         unit = usable_units()[0]
         lanes = unit.lanes(_word(problem)) * _elements_per_word(problem)
-        blocking = tuning.simd_blocking(problem, machine, unit.mr, unit.nv * lanes)
-        options: dict[str, int | str] = {"unit": unit.name, "pack_a": "auto", "pack_b": "auto"}
-        return Plan(problem, tuning.simd_threads(problem, machine.threads), blocking, options)
+        numbers = tuning.simd_numbers(problem, machine, unit.name)
+        mr, nr = numbers.mr or unit.mr, (numbers.nv or unit.nv) * lanes
+        blocking = tuning.simd_blocking(problem, machine, mr, nr, numbers)
+        options: dict[str, int | str] = {
+            "unit": unit.name,
+            "pack_a": "auto",
+            "pack_b": "auto",
+            "in_place_up_to": numbers.in_place_up_to,
+            "bad_stride_a": numbers.bad_stride_a,
+            "bad_stride_b": numbers.bad_stride_b,
+        }
+        threads = tuning.simd_threads(problem, machine.threads, numbers.pairs_per_thread)
+        return Plan(problem, threads, blocking, options)
 
     def shortcut(self, semiring: Semiring, dtype: np.dtype[Any]) -> Shortcut | None:
         """Return one compiled call that reads A and B where they lie."""
@@ -86,8 +97,9 @@ class Simd(Backend):
             plan = self.plan(Problem(shape.m, shape.n, shape.k, semiring, dtype), here)
             return _settings(plan).loops(wanted, dtype, shape)
 
-        key = KernelKey(wanted, dtype.name, unit.name, unit.mr, unit.nv)
-        return PlainProducts(key, tuning.SIMD_SMALL, loops_of)
+        numbers = tuning.simd_numbers(Problem(1, 1, 1, semiring, dtype), here, unit.name)
+        key = KernelKey(wanted, dtype.name, unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)
+        return PlainProducts(key, min(numbers.in_place_up_to, tuning.SIMD_AT_ONCE), loops_of)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""
@@ -185,4 +197,15 @@ def _settings(plan: Plan) -> Settings:
         )
     in_words = Blocking(blocking.mc, blocking.nc // bits, blocking.kc, blocking.mr, blocking.nr // bits)
     packs_a, packs_b = (plan.choice(option, PACKING) == "always" for option in ("pack_a", "pack_b"))
-    return Settings(unit, in_words, plan.threads, packs_a, packs_b)
+    limits = {option: _at_least(plan, option, least) for option, least in _LEAST.items()}
+    return Settings(unit, in_words, plan.threads, packs_a, packs_b, **limits)
+
+
+def _at_least(plan: Plan, option: str, least: int) -> int:
+    """Return the value of an option that is a number; raise PlanError if it is below `least`, or none."""
+    value = plan.options[option]
+    if not isinstance(value, int) or value < least:
+        raise PlanError(
+            f"{Simd.name}: {option} has no such value", expected=f"an integer >= {least}", got=f"{option}={value!r}"
+        )
+    return value

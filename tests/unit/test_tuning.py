@@ -109,11 +109,11 @@ class TestThreads:
 
 class TestReadsInPlace:
     def test_rows_that_share_cache_sets_are_packed(self):
-        for stride in (0, 16 * KIB, 32 * KIB, 16 * KIB + 64, 16 * KIB - 64, -16 * KIB, 8, 64):
+        for stride in (16 * KIB, 32 * KIB, 16 * KIB + 64, 16 * KIB - 64, -16 * KIB):
             assert not tuning.reads_in_place(stride, 1000), stride
 
     def test_others_are_read_where_they_lie(self):
-        for stride in (65, 8 * KIB, 16 * KIB + 65, 16 * KIB - 65, -1000, 8000):
+        for stride in (0, 8, 64, 65, 8 * KIB, 16 * KIB + 65, 16 * KIB - 65, -1000, 8000):
             assert tuning.reads_in_place(stride, 1000), stride
 
     def test_a_few_rows_never_fill_a_set(self):
