@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness import registry
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
+from harness.peaks import PEAK_TASK
 from harness.problem import Problem
 
 STEPS = (
@@ -38,7 +39,7 @@ def steps() -> list[Contender]:
 def peak_case(semiring: str, dtype: str = "float64", threads: int = 1) -> Case:
     """Return the case that measures what registers alone can do, which percentages of peak are taken of."""
     arguments = {"semiring": semiring, "dtype": dtype}
-    peak = Contender("peak", threads=threads, task="backends.cpu._ceilings:peak")
+    peak = Contender("peak", threads=threads, task=PEAK_TASK)
     return Case({"role": "peak", **arguments, "threads": threads}, (peak,), arguments)
 
 

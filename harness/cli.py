@@ -73,15 +73,27 @@ def list_backends(*, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def info(*, as_json: AsJson = False) -> None:
+def info(
+    *,
+    as_json: AsJson = False,
+    peaks: Annotated[
+        bool, typer.Option("--peaks", help="Measure what registers alone can do, for each semiring and dtype.")
+    ] = False,
+) -> None:
     """Describe this machine, as results record it."""
     from harness import console, information
+    from harness.peaks import measure_peaks, table
+    from harness.semiring import DTYPES
 
     facts = information.collect()
+    found = list(measure_peaks()) if peaks else []
     if as_json:
-        console.print_json(facts)
-    else:
-        console.print_table(("what", "value"), information.rows(facts))
+        measured = [{"semiring": name, "dtype": dtype, "gpairs_per_s": rate} for name, dtype, rate in found]
+        console.print_json({**facts, "peaks": measured} if peaks else facts)
+        return
+    console.print_table(("what", "value"), information.rows(facts))
+    if peaks:
+        console.print_table(("peak of one core, 1e9 pairs/s", *(dtype.name for dtype in DTYPES)), table(found))
 
 
 @app.command()
