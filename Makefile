@@ -55,7 +55,7 @@ readme: $(INSTALLED) ## rewrite the tables of README.md from this machine's stor
 check: $(INSTALLED) ## prove backends right, all or BACKEND=name
 	@$(RUN) -m harness check $(BACKEND) $(ARGS)
 
-setup: $(INSTALLED) ## install only; EXTRAS=cuda12,cuda13,mpi,peers adds to it
+setup: $(INSTALLED) ## install only; EXTRAS=cuda12,cuda13,mixed,mpi,peers adds to it
 	@if [ -n "$(EXTRAS)" ]; then $(PIP) --editable '.[$(EXTRAS)]'; fi
 	@printf '%s: ' $(VENV) && $(RUN) --version
 

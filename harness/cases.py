@@ -12,7 +12,7 @@ import numpy as np
 from harness.errors import PlanError
 from harness.interface import Backend
 from harness.machine import Machine
-from harness.operands import Operands
+from harness.operands import Operands, float_limits
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import Semiring
@@ -69,11 +69,17 @@ class Case:
         return operands
 
 
-def cases(backend: Backend, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Iterator[Case]:
-    """Yield every case for one kernel of `backend`, aspect by aspect."""
+def cases(
+    backend: Backend,
+    semiring: Semiring,
+    dtype: np.dtype[Any],
+    machine: Machine,
+    operand_dtype: np.dtype[Any] | None = None,
+) -> Iterator[Case]:
+    """Yield every case for one kernel of `backend`, aspect by aspect; a mixed one if there is an `operand_dtype`."""
 
     def problem(m: int, n: int, k: int, **options: Any) -> Problem:
-        return Problem(m, n, k, semiring, dtype, **options)
+        return Problem(m, n, k, semiring, dtype, operand_dtype=operand_dtype, **options)
 
     for m, n, k in _sizes():
         yield Case("sizes", f"{m}x{n}x{k}", problem(m, n, k))
@@ -94,8 +100,9 @@ def cases(backend: Backend, semiring: Semiring, dtype: np.dtype[Any], machine: M
     yield from _scalar_cases(problem, semiring, dtype)
     yield from _special_cases(problem, semiring, dtype)
     if semiring.name in WITH_IDENTITY_MATRIX:
-        yield Case("identity", "A (x) I is A", problem(9, 11, 11), _b_to_identity(semiring), expected=lambda o: o.a)
-        yield Case("identity", "I (x) B is B", problem(11, 9, 11), _a_to_identity(semiring), expected=lambda o: o.b)
+        same_a, same_b = (lambda o: o.a.astype(dtype)), (lambda o: o.b.astype(dtype))
+        yield Case("identity", "A (x) I is A", problem(9, 11, 11), _b_to_identity(semiring), expected=same_a)
+        yield Case("identity", "I (x) B is B", problem(11, 9, 11), _a_to_identity(semiring), expected=same_b)
 
 
 def _sizes() -> list[tuple[int, int, int]]:
@@ -168,14 +175,14 @@ def _scalar_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np
 
 def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[Case]:
     """Yield cases whose operands hold the values that break kernels."""
-    zero = semiring.zero(dtype)
+    zero, narrow = semiring.zero(dtype), problem(1, 1, 1).input_dtype  # values that A and B can hold
     if dtype.kind == "f":
-        info = np.finfo(dtype)
+        info = float_limits(narrow)
         special = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, info.max, -info.max, info.smallest_subnormal]
     elif dtype.kind == "b":
         special = [False, True]
     else:
-        least, greatest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        least, greatest = int(np.iinfo(narrow).min), int(np.iinfo(narrow).max)
         special = [least, greatest, least + 1, greatest - 1, 0, 1, 7, greatest // 2 + 1]
     for what, values, share in (("all", special, 1.0), ("some", special, 0.1), ("the zero among others", [zero], 0.5)):
         name = "special values" if values is special else "values"

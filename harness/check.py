@@ -20,7 +20,7 @@ from harness.interface import Backend
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
-from harness.problem import Problem
+from harness.problem import Problem, mixed_dtypes
 from harness.semiring import DTYPES, SEMIRINGS, Semiring
 from harness.verify import is_exact, verify
 
@@ -78,6 +78,8 @@ def check_backend(
         is_quick = dtype in QUICK_DTYPES or (semiring.name, dtype) in QUICK_INTEGERS
         if semiring.unsupported(dtype) is None and (is_quick or depth == "full"):
             yield from check_kernel(backend, semiring, dtype)
+    for narrow, wide in mixed_dtypes() if backend.takes_mixed else ():
+        yield from check_kernel(backend, SEMIRINGS["plus_times"], wide, narrow)
 
 
 def check_declaration(backend: Backend) -> Finding:
@@ -91,8 +93,10 @@ def check_declaration(backend: Backend) -> Finding:
     return Finding("ok", "declaration", f"{backend.name}: {backend.idea}")
 
 
-def check_kernel(backend: Backend, semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[Finding]:
-    """Check one kernel of `backend`.
+def check_kernel(
+    backend: Backend, semiring: Semiring, dtype: np.dtype[Any], operand_dtype: np.dtype[Any] | None = None
+) -> Iterator[Finding]:
+    """Check one kernel of `backend`; a mixed one if there is an `operand_dtype`.
 
     Yields
     ------
@@ -100,15 +104,15 @@ def check_kernel(backend: Backend, semiring: Semiring, dtype: np.dtype[Any]) -> 
         One that it declines, or one for each aspect: ok if all its cases are, else the first case that fails.
     """
     here = machine.detect()
-    kernel = f"{semiring.name} {dtype.name}"
+    kernel = f"{semiring.name} {dtype.name}" + (f" of {operand_dtype.name}" if operand_dtype else "")
     try:
-        ordinary = Problem(64, 64, 64, semiring, dtype)
+        ordinary = Problem(64, 64, 64, semiring, dtype, operand_dtype=operand_dtype)
         reason = _declines(backend, ordinary)
         if reason:
             yield Finding("declined", kernel, reason)
             return
         yield _check_plan(backend, ordinary, here)
-        found = list(cases(backend, semiring, dtype, here))
+        found = list(cases(backend, semiring, dtype, here, operand_dtype))
     except Exception as error:  # noqa: BLE001 a backend may raise anything; it becomes a finding
         yield Finding("failed", kernel, f"planning: {_sentence(error)}")
         return
@@ -173,7 +177,7 @@ def _check_unchanged(before: list[np.ndarray | None], operands: Operands) -> Non
 
 def _check_plan(backend: Backend, problem: Problem, here: Machine) -> Finding:
     """Check that planning is reproducible, keeps the problem, and obeys the number of threads."""
-    what = f"{problem.semiring.name} {problem.dtype.name}: plan"
+    what = f"{str(problem).rpartition(' ')[0]}: plan"
     for threads in sorted({1, here.cores}):
         limited = here.with_threads(threads)
         first: Any = backend.plan(problem, limited)
@@ -190,7 +194,7 @@ def _check_plan(backend: Backend, problem: Problem, here: Machine) -> Finding:
 
 
 def _declines(backend: Backend, problem: Problem) -> str | None:
-    reason = backend.declines(problem)
+    reason = backend.refuses(problem)
     if reason is not None and (not isinstance(reason, str) or not reason.strip()):
         raise _Fault(f"declines() returned {reason!r}; expected a sentence or None")
     return reason

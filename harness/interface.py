@@ -48,12 +48,16 @@ class Backend(ABC):
         One sentence: what this rung adds to the one below.
     source : str
         Paper and section, or course, that the method comes from.
+    takes_mixed : bool
+        Whether it computes products whose A and B have a narrower dtype than the sums. Those that do not say so never
+        see one.
     """
 
     name: ClassVar[str]
     step: ClassVar[int]
     idea: ClassVar[str]
     source: ClassVar[str]
+    takes_mixed: ClassVar[bool] = False
 
     def missing(self) -> str | None:
         """Return why this machine cannot run it ("no CUDA device"), or None."""
@@ -62,6 +66,12 @@ class Backend(ABC):
     def declines(self, problem: Problem) -> str | None:
         """Return why `problem` is out of scope, or None."""
         return None
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Return why `problem` is not to be handed to this backend, or None: what callers ask, and nobody overrides."""
+        if problem.is_mixed and not self.takes_mixed:
+            return "a and b are narrower than the sums: it takes one dtype for all"
+        return self.declines(problem)
 
     def shortcut(self, semiring: Semiring, dtype: np.dtype[Any]) -> Shortcut | None:
         """Return the fastest way to small plain products, for the public call, or None if there is none.

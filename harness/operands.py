@@ -45,7 +45,8 @@ class Operands:
         """
         rng = np.random.default_rng(seed)
         shapes = ((problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n))
-        a, b, c = (_draw(rng, shape, problem) for shape in shapes)
+        dtypes = problem.input_dtype, problem.input_dtype, problem.dtype
+        a, b, c = (_draw(rng, shape, problem, dtype) for shape, dtype in zip(shapes, dtypes, strict=True))
         orders = problem.layout + problem.layout[2]
         a, b, c, out = (_lay_out(x, order) for x, order in zip((a, b, c, c), orders, strict=True))
         operands = cls(a, b, c if problem.accumulate else None, out)
@@ -61,6 +62,15 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     return raw[begin : begin + size].view(dtype).reshape(shape)
 
 
+def float_limits(dtype: np.dtype[Any]) -> Any:
+    """Return what `numpy.finfo` tells of a floating-point dtype, of bfloat16 too."""
+    if dtype.name != "bfloat16":
+        return np.finfo(dtype)
+    import ml_dtypes  # where the dtype itself comes from
+
+    return ml_dtypes.finfo(dtype)
+
+
 def poison(out: np.ndarray) -> None:
     """Fill `out` with values that a correct product would not leave: NaN, or an alternating pattern."""
     if out.dtype.kind == "f":
@@ -70,9 +80,8 @@ def poison(out: np.ndarray) -> None:
     out[...] = pattern % 2 == 0 if out.dtype.kind == "b" else (pattern % 97 + 17).astype(out.dtype)
 
 
-def _draw(rng: np.random.Generator, shape: tuple[int, int], problem: Problem) -> np.ndarray:
-    dtype: np.dtype[Any] = problem.dtype
-    if dtype.kind == "f":
+def _draw(rng: np.random.Generator, shape: tuple[int, int], problem: Problem, dtype: np.dtype[Any]) -> np.ndarray:
+    if problem.dtype.kind == "f":
         return rng.standard_normal(shape).astype(dtype)
     if dtype.kind == "b":
         density = 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 
 from harness.errors import ProblemError
 from harness.semiring import DTYPES, SEMIRINGS, Scalar, Semiring, as_semiring
+
+# Mixed precision: the dtype of A and B, and the wider one of the sums, of C and of D. Over plus_times alone.
+MIXED = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Problem:
         Sizes, in elements; zero is legal.
     semiring : Semiring or str
     dtype : numpy dtype
-        Of every operand and of the result.
+        Of the sums, of C and of the result; of A and B too, unless `operand_dtype` says otherwise.
     alpha : scalar, optional
         None: the semiring's one, that is, no factor.
     beta : scalar, optional
@@ -31,12 +35,14 @@ class Problem:
     layout : str
         Memory order of A, B and the output, a letter each: ``C`` rows contiguous, ``F`` columns contiguous, ``A`` any
         strides.
+    operand_dtype : numpy dtype, optional
+        Of A and B in a mixed product, one of `MIXED`; bfloat16 is that of `ml_dtypes`. None: `dtype`.
 
     Raises
     ------
     ProblemError
-        If a size is negative, the semiring is unknown, the dtype makes no sense in it, or a scalar is NaN or no value
-        of the dtype.
+        If a size is negative, the semiring is unknown, the dtype makes no sense in it, a scalar is NaN or no value of
+        the dtype, or the dtype is not the one in which products of `operand_dtype` are summed.
     """
 
     m: int
@@ -48,12 +54,14 @@ class Problem:
     beta: Scalar = None
     accumulate: bool = False
     layout: str = "CCC"
+    operand_dtype: np.dtype[Any] | None = None
 
     def __post_init__(self) -> None:
         for name in "mnk":
             object.__setattr__(self, name, _as_size(name, getattr(self, name)))
         object.__setattr__(self, "semiring", as_semiring(self.semiring))
         object.__setattr__(self, "dtype", _as_dtype(self.dtype, self.semiring))
+        object.__setattr__(self, "operand_dtype", self._as_operand_dtype(self.operand_dtype))
         if self.beta is not None and not self.accumulate:
             raise ProblemError("beta is given without a C", fix="give c, or leave beta out")
         for name in ("alpha", "beta"):
@@ -67,6 +75,28 @@ class Problem:
                 expected="three letters of C, F and A, for A, B and the output",
                 got=repr(self.layout),
             )
+
+    def _as_operand_dtype(self, dtype: Any) -> np.dtype[Any] | None:
+        if dtype is None:
+            return None
+        native: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
+        if native == self.dtype:
+            return None
+        if MIXED.get(native.name) != self.dtype.name:
+            raise ProblemError(
+                f"products of {native.name} are not summed in {self.dtype.name}",
+                expected=", ".join(f"{narrow} in {wide}" for narrow, wide in MIXED.items()) + ", or one dtype for all",
+                got=f"operands of {native.name}, dtype {self.dtype.name}",
+                fix=f"convert with astype({self.dtype.name!r})",
+            )
+        if not self.semiring.is_ordinary or not self.semiring.is_named:
+            raise ProblemError(
+                f"semiring {self.semiring.name} has no mixed products",
+                expected="plus_times",
+                got=f"operands of {native.name}, dtype {self.dtype.name}",
+                fix=f"convert with astype({self.dtype.name!r})",
+            )
+        return native
 
     def _as_scalar(self, name: str, value: Scalar) -> Scalar:
         if value is None:
@@ -92,6 +122,16 @@ class Problem:
         return None if one is not None and converted == one else converted
 
     @property
+    def is_mixed(self) -> bool:
+        """Whether A and B have a narrower dtype than the sums, C and D."""
+        return self.operand_dtype is not None
+
+    @property
+    def input_dtype(self) -> np.dtype[Any]:
+        """The dtype of A and B."""
+        return self.dtype if self.operand_dtype is None else self.operand_dtype
+
+    @property
     def pairs(self) -> int:
         """One (x) followed by one (+): a k step of one element of the result."""
         return self.m * self.n * self.k
@@ -104,8 +144,8 @@ class Problem:
     @property
     def bytes_moved(self) -> int:
         """Least traffic, in bytes: every operand read once and the result written once."""
-        elements = self.m * self.k + self.k * self.n + self.m * self.n * (2 if self.accumulate else 1)
-        return elements * self.dtype.itemsize
+        read, written = (self.m + self.n) * self.k, self.m * self.n
+        return read * self.input_dtype.itemsize + written * (2 if self.accumulate else 1) * self.dtype.itemsize
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object from which `from_json` makes an equal Problem; the semiring must be a named one."""
@@ -114,7 +154,7 @@ class Problem:
                 f"semiring {self.semiring.name!r} has no name in the table",
                 expected="one of " + ", ".join(SEMIRINGS) + " where a problem is stored",
             )
-        return {
+        record = {
             "m": self.m,
             "n": self.n,
             "k": self.k,
@@ -125,14 +165,48 @@ class Problem:
             "accumulate": self.accumulate,
             "layout": self.layout,
         }
+        if self.operand_dtype is not None:  # left out otherwise: the keys of stored results are hashes of records
+            record["operand_dtype"] = self.operand_dtype.name
+        return record
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Problem:
         """Return the Problem that `to_json` described."""
-        return cls(**{**record, "dtype": np.dtype(record["dtype"])})
+        dtypes = {name: named_dtype(record[name]) for name in ("dtype", "operand_dtype") if record.get(name)}
+        return cls(**{**record, **dtypes})
 
     def __str__(self) -> str:
-        return f"{self.semiring.name} {self.dtype.name} {self.m}x{self.n}x{self.k}"
+        dtype = self.dtype.name if self.operand_dtype is None else f"{self.operand_dtype.name} to {self.dtype.name}"
+        return f"{self.semiring.name} {dtype} {self.m}x{self.n}x{self.k}"
+
+
+def named_dtype(name: str) -> np.dtype[Any]:
+    """Return the dtype called `name`, that of `ml_dtypes` for bfloat16, which is imported only here.
+
+    Raises
+    ------
+    ProblemError
+        If it is bfloat16 and `ml_dtypes` is not installed.
+    """
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise ProblemError(
+            "bfloat16 needs the package ml_dtypes", got="not installed", fix="install the extra 'mixed'"
+        ) from None
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype
+
+
+def mixed_dtypes() -> list[tuple[np.dtype[Any], np.dtype[Any]]]:
+    """Return the pairs of `MIXED` that can be made here: without `ml_dtypes` there is no bfloat16."""
+    found = []
+    for narrow, wide in MIXED.items():
+        with contextlib.suppress(ProblemError):
+            found.append((named_dtype(narrow), np.dtype(wide)))
+    return found
 
 
 def _as_size(name: str, value: Any) -> int:
@@ -147,9 +221,10 @@ def _as_dtype(dtype: Any, semiring: Semiring) -> np.dtype[Any]:
     except TypeError:
         raise ProblemError("dtype is not a NumPy dtype", expected=_dtype_names(), got=repr(dtype)) from None
     if native not in DTYPES:
-        raise ProblemError(
-            f"dtype {native.name} is not supported", expected=_dtype_names(), got=native.name, fix="convert with astype"
-        )
+        fix = "convert with astype"
+        if native.name in MIXED:
+            fix = f"dtype={MIXED[native.name]!r} in the call, the dtype of the sums and of the result; or {fix}"
+        raise ProblemError(f"dtype {native.name} is not supported", expected=_dtype_names(), got=native.name, fix=fix)
     reason = semiring.unsupported(native)
     if reason:
         legal = [d.name for d in DTYPES if semiring.unsupported(d) is None]

@@ -12,7 +12,8 @@ from harness import machine, registry, threads, tuning
 from harness.errors import BackendUnavailable, ProblemError
 from harness.interface import Backend, Shortcut
 from harness.operands import Operands
-from harness.problem import Problem
+from harness.problem import MIXED, Problem
+from harness.promotion import choose_dtypes
 from harness.semiring import Scalar, Semiring, as_semiring
 
 
@@ -27,6 +28,7 @@ def gemm(
     out: np.ndarray | None = None,
     backend: str = "auto",
     threads: int | None = None,
+    dtype: Any = None,
 ) -> np.ndarray:
     """Compute ``D = (alpha (x) A (x) B) (+) (beta (x) C)`` over a semiring.
 
@@ -48,11 +50,15 @@ def gemm(
         A name from ``python -m harness list``, or ``"auto"``.
     threads : int, optional
         For this call; None leaves the settings of BLAS and Numba alone.
+    dtype : numpy dtype, optional
+        Of the sums and of the result. None: ``numpy.result_type`` of a, b and c. ``float32`` for a and b of float16 or
+        of bfloat16, and ``int32`` for a and b of int8, make a mixed product: they are multiplied as they are, and c
+        must be of `dtype`.
 
     Returns
     -------
-    (..., m, n) array
-        `out` if given, else a new C-ordered array; its dtype is ``numpy.result_type`` of a, b and c.
+    (..., m, n) array of dtype
+        `out` if given, else a new C-ordered array.
 
     Raises
     ------
@@ -73,7 +79,7 @@ def gemm(
     array([[ 0.,  1.],
            [inf,  0.]])
     """
-    is_plain = c is None and alpha is None and beta is None and threads is None and backend == "auto"
+    is_plain = c is None and alpha is None and beta is None and threads is None and backend == "auto" and dtype is None
     if is_plain and semiring.__class__ is str and semiring in _shortcuts:
         result = _take_shortcut(_shortcuts[semiring], a, b, out)
         if result is not None:
@@ -83,16 +89,16 @@ def gemm(
     arrays = {"a": _as_array("a", a), "b": _as_array("b", b)}
     if c is not None:
         arrays["c"] = _as_array("c", c)
-    dtype = np.result_type(*(x.dtype for x in arrays.values())).newbyteorder("=")
+    dtype, operand_dtype = choose_dtypes(arrays, dtype)
     batch, (m, n, k) = _shapes(arrays)
-    problem = Problem(m, n, k, semiring, dtype, alpha, beta, c is not None)
+    problem = Problem(m, n, k, semiring, dtype, alpha, beta, c is not None, operand_dtype=operand_dtype)
     _check_out(out, (*batch, m, n), dtype)
     layout = _order(arrays["a"]) + _order(arrays["b"]) + ("C" if out is None else _order(out))
     problem = dataclasses.replace(problem, layout=layout)
     chosen = _choose(problem, backend)
     if is_plain:
         _offer_shortcut(chosen, semiring, dtype)
-    operands = {name: _convert(x, dtype, batch) for name, x in arrays.items()}
+    operands = {name: _convert(x, dtype if name == "c" else problem.input_dtype, batch) for name, x in arrays.items()}
     result = np.empty((*batch, m, n), dtype) if out is None else out
     overlaps = any(np.may_share_memory(result, x) for x in operands.values())
     target = np.empty((*batch, m, n), dtype) if overlaps else result
@@ -175,7 +181,7 @@ def _choose(problem: Problem, name: str) -> Backend:
     if name == "auto":
         return _choose_automatically(problem)
     backend = registry.find(name)
-    reason = backend.declines(problem)
+    reason = backend.refuses(problem)
     if reason:
         raise BackendUnavailable(
             f"backend {name!r} declines this product",
@@ -216,7 +222,7 @@ def _as_array(name: str, x: Any) -> np.ndarray:
         array = np.asarray(x)
     except ValueError as error:
         raise ProblemError(f"gemm: {name} is no array", got=str(error)) from None
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biuf" and array.dtype.name not in MIXED:
         raise ProblemError(
             f"gemm: {name} does not hold real numbers or bools",
             expected="a float, integer or bool array",

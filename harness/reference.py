@@ -97,8 +97,8 @@ def product(
     Parameters
     ----------
     problem : Problem
-    a : (m, k) array of problem.dtype
-    b : (k, n) array of problem.dtype
+    a : (m, k) array of problem.input_dtype
+    b : (k, n) array of problem.input_dtype
     c : (m, n) array of problem.dtype, optional
         Read only if the problem accumulates.
     rows, columns : integer arrays, optional

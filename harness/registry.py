@@ -94,7 +94,7 @@ def able(problem: Problem) -> Iterator[Backend]:
     """Yield the backends that this machine can run and that do not decline `problem`, the highest step first."""
     available = [entry.backend for entry in discover() if entry.backend and not entry.unavailable()]
     for backend in sorted(available, key=lambda backend: -backend.step):
-        if backend.declines(problem) is None:
+        if backend.refuses(problem) is None:
             yield backend
 
 

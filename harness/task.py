@@ -94,7 +94,7 @@ def gemm(
     if entry.backend is None or missing:
         raise Declined("missing", str(missing))
     wanted = Problem.from_json(dict(problem))
-    reason = entry.backend.declines(wanted)
+    reason = entry.backend.refuses(wanted)
     if reason:
         raise Declined("declined", reason)
     plan = entry.backend.plan(wanted, machine.detect().with_threads(threads)).override(parameters or {})

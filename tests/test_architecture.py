@@ -21,8 +21,10 @@ LAYERS = {
     "semiring": {"errors", "scalars"},
     "problem": {"errors", "semiring"},
     "plan": {"errors", "problem"},
+    "promotion": {"errors", "problem"},
     "operands": {"problem"},
-    "tuning": {"machine", "plan", "problem"},
+    "tuned": {"errors", "machine", "provenance"},
+    "tuning": {"machine", "plan", "problem", "tuned"},
     "interface": {"machine", "operands", "plan", "problem", "semiring"},
     "registry": {"errors", "interface", "problem"},
     "composite": {"errors", "interface", "problem", "registry"},
@@ -33,7 +35,7 @@ LAYERS = {
     "statistics": set(),
 }
 MEASURING = {"clock", "measure", "runner", "worker", "task", "trial", "isolation", "registry", "product", "cli"}
-HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch")
+HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "ml_dtypes")
 
 
 def _imports(path: Path) -> list[str]:

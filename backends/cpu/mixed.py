@@ -1,0 +1,177 @@
+"""Mixed precision: narrow operands, wide sums. float16 or bfloat16 into float32, int8 into int32.
+
+    D = alpha (A B) + beta C        A, B of 1 or 2 bytes an element; every sum, C and D of 4
+
+The micro-kernel of cpu-simd over words of 32 bits, of which each holds 1, 2 or 4 elements along k, with the
+instruction that multiplies those and adds them to a sum (`_mixed_methods`). Operands become words where they are
+packed (`_mixed_packing`), inside the five loops (`_mixed_loops`).
+
+Floats: products of two operands are exact in float32, and sums are rounded as those of any float32 product. A product
+by vdpbf16ps looks at its operands first, since the instruction takes a subnormal number for zero: one of them, and the
+product is computed by conversion. Integers: exact modulo 2^32.
+
+Source: Goto and van de Geijn (2008); Khudia et al., "FBGEMM" (2021), section 3, for packing in pairs and fours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+from numba import types
+
+from backends.cpu._execution import KernelExecution
+from backends.cpu._jit import jit, output, scalar, strided
+from backends.cpu._mixed_methods import Method, MixedKey, usable_methods
+from backends.cpu._mixed_product import MixedProduct
+from backends.cpu._vector_unit import VectorUnit
+from harness import tuning
+from harness.errors import PlanError
+from harness.interface import Backend, Execution
+from harness.machine import Machine
+from harness.operands import Operands, aligned_empty
+from harness.plan import Blocking, Plan
+from harness.problem import MIXED, Problem
+
+LARGEST_MR, LARGEST_NV = 16, 6  # beyond them no unit has the registers
+
+
+class Mixed(Backend):
+    """Packed loops over words, generated vector micro-kernel."""
+
+    name = "cpu-mixed"
+    step = 55
+    idea = "operands of 1 or 2 bytes are packed in words, whose parts one instruction multiplies and adds to a wide sum"
+    source = "Goto and van de Geijn (2008); Khudia et al., FBGEMM (2021), section 3"
+    takes_mixed: ClassVar[bool] = True
+
+    def missing(self) -> str | None:
+        """Return why generated code cannot run."""
+        return "NUMBA_DISABLE_JIT is set: generated code has no Python form" if numba.config.DISABLE_JIT else None
+
+    def declines(self, problem: Problem) -> str | None:
+        """Return why `problem` is not for this backend."""
+        if not problem.is_mixed:
+            return f"mixed products only: {', '.join(MIXED)} with sums of {', '.join(dict.fromkeys(MIXED.values()))}"
+        if problem.alpha is not None and not np.isfinite(problem.alpha):
+            return f"alpha multiplies the sums, and {problem.alpha} would make NaN of those that are zero"
+        return None
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Choose the best method of this processor, the register tile of its unit, and the blocks by the caches."""
+        method, unit = usable_methods(problem.input_dtype.name)[0]
+        in_words = dataclasses.replace(problem, k=-(-problem.k // method.group), operand_dtype=None)
+        blocking = tuning.simd_blocking(in_words, machine, unit.mr, unit.nv * unit.lanes(problem.dtype))
+        blocking = dataclasses.replace(blocking, kc=blocking.kc * method.group)
+        options: dict[str, int | str] = {"method": method.name, "unit": unit.name}
+        return Plan(problem, tuning.simd_threads(problem, machine.threads), blocking, options)
+
+    def extra_error(self, plan: Plan, operands: Operands) -> float:
+        """Return what a small number that the sums lose is worth where alpha enlarges it."""
+        problem = plan.problem
+        if problem.dtype.kind != "f" or problem.alpha is None:
+            return 0.0
+        return abs(float(problem.alpha)) * (problem.k + 1) * float(np.finfo(problem.dtype).smallest_normal)
+
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        """Compile the kernel, and settle addresses, strides and scratch of every part."""
+        key, careful = _keys(plan)
+        problem, blocking = plan.problem, plan.blocking
+        assert blocking is not None
+        if problem.alpha is None:
+            return _sums(plan, key, careful, operands)
+        plain = dataclasses.replace(plan, problem=dataclasses.replace(problem, alpha=None, beta=None, accumulate=False))
+        sums = aligned_empty(operands.out.shape, problem.dtype) if problem.accumulate else operands.out
+        execution = _sums(plain, key, careful, Operands(operands.a, operands.b, None, sums))
+        return ScaledExecution(problem, execution, sums, operands)
+
+
+class ScaledExecution:
+    """The sums, and then a pass over them: ``out := alpha sums [+ beta c]``."""
+
+    def __init__(self, problem: Problem, sums: Execution, array: np.ndarray, operands: Operands) -> None:
+        self._sums, self._out = sums, operands.out
+        zero, one = problem.dtype.type(0), problem.dtype.type(1)
+        beta = (one if problem.beta is None else problem.beta) if problem.accumulate else zero
+        c = operands.c if problem.accumulate else array
+        scale = build_scale(problem.dtype)
+        self._scale = functools.partial(scale, problem.alpha, array, problem.accumulate, beta, c, self._out)
+
+    def run(self) -> None:
+        """Compute once."""
+        self._sums.run()
+        self._scale()
+
+    def wait(self) -> None:
+        """Return: the kernels have returned, so the result is complete."""
+
+    def result(self) -> np.ndarray:
+        """Return D, the output array itself."""
+        return self._out
+
+
+@functools.cache
+def build_scale(dtype: np.dtype[Any]) -> Any:
+    """Compile ``scale(alpha, sums, adds, beta, c, out)``: ``out := alpha sums``, with ``+ beta c`` if `adds`."""
+    number = scalar(dtype)
+
+    @jit(None, number, strided(dtype), types.boolean, number, strided(dtype), output(dtype), parallel=False)
+    def scale(alpha: Any, sums: np.ndarray, adds: bool, beta: Any, c: np.ndarray, out: np.ndarray) -> None:
+        for i in range(out.shape[0]):
+            for j in range(out.shape[1]):
+                out[i, j] = alpha * sums[i, j] + beta * c[i, j] if adds else alpha * sums[i, j]
+
+    return scale
+
+
+def _sums(plan: Plan, key: MixedKey, careful: MixedKey | None, operands: Operands) -> Execution:
+    """Return ``out := A B [+ beta C]``, ready to run."""
+    problem, blocking, threads = plan.problem, plan.blocking, plan.threads
+    assert blocking is not None
+    prepared: list[MixedProduct] = []
+    if min(problem.m, problem.n, problem.k) > 0:
+        a, b, out = operands.a, operands.b, operands.out
+        prepared.append(MixedProduct(key, careful, blocking, threads, a, b, out, problem.accumulate))
+    return KernelExecution(plan, operands, lambda *_: prepared[0].run())
+
+
+def _keys(plan: Plan) -> tuple[MixedKey, MixedKey | None]:
+    """Return the kernel that the plan asks for, and the one that is right for subnormal numbers if it is not.
+
+    Raises
+    ------
+    PlanError
+        If this processor does not have the method with that unit, or the register tile is not made of whole vectors or
+        too large for any unit.
+    """
+    problem, blocking = plan.problem, plan.blocking
+    assert blocking is not None
+    usable = {(method.name, unit.name): (method, unit) for method, unit in usable_methods(problem.input_dtype.name)}
+    wanted = plan.options["method"], plan.options["unit"]
+    if wanted not in usable:
+        raise PlanError(
+            f"{Mixed.name}: this processor has no such method for {problem.input_dtype.name}",
+            expected=" or ".join(f"method={method}, unit={unit}" for method, unit in usable),
+            got="method={}, unit={}".format(*wanted),
+        )
+    method, unit = usable[str(wanted[0]), str(wanted[1])]
+    _check_tile(blocking, unit, unit.lanes(problem.dtype))
+
+    def key(method: Method) -> MixedKey:
+        nv = blocking.nr // unit.lanes(problem.dtype)
+        return MixedKey(method, problem.dtype.name, unit.name, blocking.mr, nv)
+
+    return key(method), key(usable["convert", unit.name][0]) if method.name == "avx512_bf16" else None
+
+
+def _check_tile(blocking: Blocking, unit: VectorUnit, lanes: int) -> None:
+    if blocking.nr % lanes or blocking.mr > LARGEST_MR or blocking.nr > LARGEST_NV * lanes:
+        raise PlanError(
+            f"{Mixed.name}: no such register tile",
+            expected=f"mr <= {LARGEST_MR}, nr a multiple of {lanes} and at most {LARGEST_NV * lanes}",
+            got=str(blocking),
+            fix=f"mr={unit.mr}, nr={unit.nv * lanes}",
+        )
