@@ -18,20 +18,20 @@ value: a backend whose products do not round as (x) does would be found out, not
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from typing import Any
 
 import numpy as np
 
 from harness import machine, tuning
+from harness.arguments import as_array, convert, shapes
 from harness.errors import ProblemError, VerificationError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.product import _as_array, _check_threads, _choose, _convert, _limit, _shapes
+from harness.product import check_threads, choose, limited_to
 from harness.semiring import SEMIRINGS, Semiring, as_semiring
 
 NO_K = -1
@@ -88,13 +88,13 @@ def gemm_argk(
     (array([[8.]]), array([[0]], dtype=int32))
     """
     semiring = _selecting(as_semiring(semiring))
-    _check_threads(threads)
-    arrays = {"a": _as_array("a", a), "b": _as_array("b", b)}
+    check_threads(threads)
+    arrays = {"a": as_array("a", a), "b": as_array("b", b)}
     dtype = np.result_type(arrays["a"].dtype, arrays["b"].dtype).newbyteorder("=")
-    batch, (m, n, k) = _shapes(arrays)
+    batch, (m, n, k) = shapes(arrays)
     problem = Problem(m, n, k, semiring, dtype)
-    chosen = _choose(problem, backend)
-    x, y = (_convert(array, dtype, batch) for array in arrays.values())
+    chosen = choose(problem, backend)
+    x, y = (convert(array, dtype, batch) for array in arrays.values())
     here = machine.detect()
     locate = _Locator(problem, chosen, here if threads is None else here.with_threads(threads), threads)
     product, argk = np.empty((*batch, m, n), dtype), np.empty((*batch, m, n), np.int32)
@@ -149,7 +149,7 @@ class _Locator:
         block = aligned_empty(self._tile, np.dtype(np.int32))
         executions = [self._prepare(copy_of_a[i : i + height], panel, terms) for i in tiles]
         missing = np.zeros(1, np.int64)
-        with contextlib.nullcontext() if self._threads is None else _limit(self._threads):
+        with limited_to(self._threads):
             for j in range(0, problem.n, width):
                 columns = slice(j, min(j + width, problem.n))
                 panel[:, : columns.stop - j] = b[:, columns]

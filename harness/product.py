@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from harness import machine, registry, threads, tuning
-from harness.errors import BackendUnavailable, ProblemError
+from harness.arguments import as_array, check_out, convert, order, shapes
+from harness.errors import BackendUnavailable
 from harness.interface import Backend, Shortcut
 from harness.operands import Operands
-from harness.problem import MIXED, Problem
+from harness.problem import Problem
 from harness.promotion import choose_dtypes
 from harness.semiring import Scalar, Semiring, as_semiring
 
@@ -85,20 +86,20 @@ def gemm(
         if result is not None:
             return result
     semiring = as_semiring(semiring)
-    _check_threads(threads)
-    arrays = {"a": _as_array("a", a), "b": _as_array("b", b)}
+    check_threads(threads)
+    arrays = {"a": as_array("a", a), "b": as_array("b", b)}
     if c is not None:
-        arrays["c"] = _as_array("c", c)
+        arrays["c"] = as_array("c", c)
     dtype, operand_dtype = choose_dtypes(arrays, dtype)
-    batch, (m, n, k) = _shapes(arrays)
+    batch, (m, n, k) = shapes(arrays)
     problem = Problem(m, n, k, semiring, dtype, alpha, beta, c is not None, operand_dtype=operand_dtype)
-    _check_out(out, (*batch, m, n), dtype)
-    layout = _order(arrays["a"]) + _order(arrays["b"]) + ("C" if out is None else _order(out))
+    check_out(out, (*batch, m, n), dtype)
+    layout = order(arrays["a"]) + order(arrays["b"]) + ("C" if out is None else order(out))
     problem = dataclasses.replace(problem, layout=layout)
-    chosen = _choose(problem, backend)
+    chosen = choose(problem, backend)
     if is_plain:
         _offer_shortcut(chosen, semiring, dtype)
-    operands = {name: _convert(x, dtype if name == "c" else problem.input_dtype, batch) for name, x in arrays.items()}
+    operands = {name: convert(x, dtype if name == "c" else problem.input_dtype, batch) for name, x in arrays.items()}
     result = np.empty((*batch, m, n), dtype) if out is None else out
     overlaps = any(np.may_share_memory(result, x) for x in operands.values())
     target = np.empty((*batch, m, n), dtype) if overlaps else result
@@ -138,12 +139,14 @@ def _offer_shortcut(backend: Backend, semiring: Semiring, dtype: np.dtype[Any]) 
         by_dtype[id(native)] = backend.shortcut(semiring, native)
 
 
-def _check_threads(count: int | None) -> None:
+def check_threads(count: int | None) -> None:
+    """Raise unless `count` is None or a number of threads."""
     if count is not None:
         threads.check(count)
 
 
-def _limit(count: int | None) -> contextlib.AbstractContextManager[Any]:
+def limited_to(count: int | None) -> contextlib.AbstractContextManager[Any]:
+    """Return the context in which BLAS and Numba have `count` threads; with None nothing changes."""
     return contextlib.nullcontext() if count is None else threads.limit(count)
 
 
@@ -168,7 +171,7 @@ def _compute(
             c = operands["c"][index] if problem.accumulate else None
             execution = backend.prepare(plan, Operands(a, b, c, out[index]))
             if limited is None:  # only now: preparing may have loaded the library whose threads are meant
-                limited = _limit(count)
+                limited = limited_to(count)
                 stack.enter_context(limited)
             execution.run()
             execution.wait()
@@ -177,7 +180,14 @@ def _compute(
                 out[index] = produced
 
 
-def _choose(problem: Problem, name: str) -> Backend:
+def choose(problem: Problem, name: str) -> Backend:
+    """Return the backend of that name, or for ``"auto"`` the best that can compute `problem` here.
+
+    Raises
+    ------
+    BackendUnavailable
+        If there is none, or it declines.
+    """
     if name == "auto":
         return _choose_automatically(problem)
     backend = registry.find(name)
@@ -200,99 +210,3 @@ def _choose_automatically(problem: Problem) -> Backend:
     if not candidates:
         raise BackendUnavailable(f"no backend here computes {problem}")
     return candidates[0]
-
-
-def _as_array(name: str, x: Any) -> np.ndarray:
-    """Return `x` as a matrix or a stack of matrices of numbers."""
-    if hasattr(x, "__cuda_array_interface__"):
-        raise ProblemError(
-            f"gemm: {name} lies on a GPU",
-            expected="a host array",
-            got=type(x).__name__,
-            fix=f"{name}.get(), or a backend of the gpu family once one is installed",
-        )
-    if isinstance(x, np.ma.MaskedArray):
-        raise ProblemError(
-            f"gemm: {name} is a masked array",
-            expected="an array whose every element counts",
-            got=type(x).__name__,
-            fix=f"{name}.filled(value): the semiring's zero makes an element absent",
-        )
-    try:
-        array = np.asarray(x)
-    except ValueError as error:
-        raise ProblemError(f"gemm: {name} is no array", got=str(error)) from None
-    if array.dtype.kind not in "biuf" and array.dtype.name not in MIXED:
-        raise ProblemError(
-            f"gemm: {name} does not hold real numbers or bools",
-            expected="a float, integer or bool array",
-            got=f"{type(x).__name__} of dtype {array.dtype}",
-            fix=f"{name}.toarray() if it is sparse, else {name}.astype(float)",
-        )
-    if array.ndim < 2:
-        raise ProblemError(
-            f"gemm: {name} is not a matrix",
-            expected="two dimensions or more",
-            got=f"shape {array.shape}",
-            fix=f"{name}[None, :] for a row, {name}[:, None] for a column",
-        )
-    return array
-
-
-def _shapes(arrays: dict[str, np.ndarray]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
-    """Return the batch shape, and m, n, k."""
-    a, b, c = arrays["a"], arrays["b"], arrays.get("c")
-    (m, k), (k_of_b, n) = a.shape[-2:], b.shape[-2:]
-    if k != k_of_b:
-        raise ProblemError(
-            "gemm: the inner sizes of a and b differ",
-            expected="a (..., m, k) and b (..., k, n)",
-            got=f"a {a.shape} and b {b.shape}",
-            fix=f"b.T has shape {b.T.shape}" if b.ndim == 2 and b.shape[1] == k else "",
-        )
-    if c is not None and c.shape[-2:] != (m, n):
-        raise ProblemError(
-            "gemm: c does not have the shape of the product", expected=f"(..., {m}, {n})", got=f"{c.shape}"
-        )
-    try:
-        batch = np.broadcast_shapes(*(x.shape[:-2] for x in arrays.values()))
-    except ValueError:
-        raise ProblemError(
-            "gemm: the leading dimensions do not broadcast",
-            expected="equal leading dimensions, or 1",
-            got=", ".join(f"{name} {x.shape}" for name, x in arrays.items()),
-        ) from None
-    return batch, (m, n, k)
-
-
-def _order(x: np.ndarray) -> str:
-    """Return the memory order of the matrices in `x`, a letter of `Problem.layout`."""
-    (rows, columns), (row, column), size = x.shape[-2:], x.strides[-2:], x.itemsize
-    if column == size and row == columns * size:
-        return "C"
-    return "F" if row == size and column == rows * size else "A"
-
-
-def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    if out is None:
-        return
-    got = f"{type(out).__name__}"
-    if isinstance(out, np.ndarray):
-        got = f"shape {out.shape}, {out.dtype}, {'writable' if out.flags.writeable else 'read-only'}"
-        repeats = out.size > 0 and any(s == 0 and n > 1 for s, n in zip(out.strides, out.shape, strict=True))
-        if out.shape == shape and out.dtype == dtype and out.flags.writeable and not repeats:
-            return
-        got += ", elements that share memory" if repeats else ""
-    raise ProblemError(
-        "gemm: out cannot take the result",
-        expected=f"a writable array of shape {shape} and dtype {dtype.name}",
-        got=got,
-        fix=f"out=numpy.empty({shape}, {dtype.name!r})",
-    )
-
-
-def _convert(x: np.ndarray, dtype: np.dtype[Any], batch: tuple[int, ...]) -> np.ndarray:
-    """Return `x` with the product's dtype, native, aligned, and broadcast to the batch; a copy only if it must be."""
-    if x.dtype != dtype or not x.flags.aligned:
-        x = x.astype(dtype, order="K")
-    return np.broadcast_to(x, (*batch, *x.shape[-2:]))
