@@ -18,10 +18,10 @@ from harness.registry import Entry
 pytestmark = pytest.mark.no_cover
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "int16", "int32", "int64", "uint8", "bool")]
-# The lowest rungs are the same code whatever the width of an element: each semiring in one dtype of each kind, a
-# different one from semiring to semiring, so that each dtype meets (nearly) each rung. From packed panels on, widths
-# matter, and all are tested.
-FIRST_STEP_OF_EVERY_WIDTH = 40
+# The classic rungs are the same scalar code whatever the width of an element: each semiring in one dtype of each kind,
+# a different one from semiring to semiring, so that each dtype meets (nearly) each rung. In vector code widths matter,
+# and all are tested.
+FIRST_STEP_OF_EVERY_WIDTH = 50
 ENTRIES = registry.discover()
 
 
