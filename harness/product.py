@@ -202,10 +202,9 @@ def choose(problem: Problem, name: str) -> Backend:
 
 
 def _choose_automatically(problem: Problem) -> Backend:
-    first = tuning.AUTO_FIRST.get((problem.semiring.name, problem.dtype.kind), tuning.AUTO_OTHERWISE)
     candidates = list(registry.able(problem))
     for backend in candidates:
-        if backend.name == first:
+        if backend.name == tuning.AUTO_FIRST:
             return backend
     if not candidates:
         raise BackendUnavailable(f"no backend here computes {problem}")

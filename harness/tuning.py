@@ -36,9 +36,8 @@ LONGEST_KC = 1024
 # 1.7, 1.3 and 1.0 times. Measured 2026-11-20 with cpu-packed, float64, one thread, on the machine above.
 PATHS_BLOCK = 128
 
-# Which backend gemm(..., backend="auto") tries first, by semiring and dtype kind; then any other by falling step.
-AUTO_FIRST: dict[tuple[str, str], str] = {}
-AUTO_OTHERWISE = "cpu-simd"
+# Which backend gemm(..., backend="auto") tries first; then any other by falling step.
+AUTO_FIRST = "cpu-simd"
 
 
 # Bases of cpu-strassen, best first, with the smallest half that is worth a further level with that base. Time of one

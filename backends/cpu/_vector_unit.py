@@ -13,6 +13,7 @@ import numpy as np
 from numba.core import registry
 
 from harness.errors import PlanError
+from harness.plan import Blocking
 
 
 class VectorUnit(NamedTuple):
@@ -52,6 +53,27 @@ UNITS = (
     VectorUnit("neon", ("neon",), 16, 8, 3),
     VectorUnit("portable", (), 16, 4, 2),
 )
+
+
+# Beyond them no unit has the registers.
+LARGEST_MR, LARGEST_NV = 16, 6
+
+
+def check_tile(backend: str, blocking: Blocking, unit: VectorUnit, width: int) -> None:
+    """Raise unless the register block is a tile of whole vectors, each of `width` elements.
+
+    Raises
+    ------
+    PlanError
+        If nr is no multiple of `width`, or the tile is too large for any unit.
+    """
+    if blocking.nr % width or blocking.mr > LARGEST_MR or blocking.nr > LARGEST_NV * width:
+        raise PlanError(
+            f"{backend}: no such register tile",
+            expected=f"mr <= {LARGEST_MR}, nr a multiple of {width} and at most {LARGEST_NV * width}",
+            got=str(blocking),
+            fix=f"mr={unit.mr}, nr={unit.nv * width}",
+        )
 
 
 @functools.cache

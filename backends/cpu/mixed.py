@@ -27,16 +27,14 @@ from backends.cpu._execution import KernelExecution
 from backends.cpu._jit import jit, output, scalar, strided
 from backends.cpu._mixed_methods import Method, MixedKey, usable_methods
 from backends.cpu._mixed_product import MixedProduct
-from backends.cpu._vector_unit import VectorUnit
+from backends.cpu._vector_unit import check_tile
 from harness import tuning
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
-from harness.plan import Blocking, Plan
+from harness.plan import Plan
 from harness.problem import MIXED, Problem
-
-LARGEST_MR, LARGEST_NV = 16, 6  # beyond them no unit has the registers
 
 
 class Mixed(Backend):
@@ -158,20 +156,10 @@ def _keys(plan: Plan) -> tuple[MixedKey, MixedKey | None]:
             got="method={}, unit={}".format(*wanted),
         )
     method, unit = usable[str(wanted[0]), str(wanted[1])]
-    _check_tile(blocking, unit, unit.lanes(problem.dtype))
+    check_tile(Mixed.name, blocking, unit, unit.lanes(problem.dtype))
 
     def key(method: Method) -> MixedKey:
         nv = blocking.nr // unit.lanes(problem.dtype)
         return MixedKey(method, problem.dtype.name, unit.name, blocking.mr, nv)
 
     return key(method), key(usable["convert", unit.name][0]) if method.name == "avx512_bf16" else None
-
-
-def _check_tile(blocking: Blocking, unit: VectorUnit, lanes: int) -> None:
-    if blocking.nr % lanes or blocking.mr > LARGEST_MR or blocking.nr > LARGEST_NV * lanes:
-        raise PlanError(
-            f"{Mixed.name}: no such register tile",
-            expected=f"mr <= {LARGEST_MR}, nr a multiple of {lanes} and at most {LARGEST_NV * lanes}",
-            got=str(blocking),
-            fix=f"mr={unit.mr}, nr={unit.nv * lanes}",
-        )

@@ -31,7 +31,7 @@ from backends.cpu._generated_product import GeneratedProduct, Settings
 from backends.cpu._log_sum_exp import LogSumExp
 from backends.cpu._shortcut import PlainProducts
 from backends.cpu._vector_operators import Guard, guard, operations
-from backends.cpu._vector_unit import find_unit, usable_units
+from backends.cpu._vector_unit import check_tile, find_unit, usable_units
 from harness import tuning
 from harness.errors import PlanError
 from harness.interface import Backend, Execution, Shortcut
@@ -42,7 +42,6 @@ from harness.problem import Problem
 from harness.semiring import SEMIRINGS, Semiring
 
 PACKING = ("auto", "always")
-LARGEST_MR, LARGEST_NV = 16, 6  # beyond them no unit has the registers
 _LEAST = {"in_place_up_to": 0, "bad_stride_a": 1, "bad_stride_b": 1}
 
 Run = Callable[[], Any]
@@ -188,13 +187,7 @@ def _settings(plan: Plan) -> Settings:
     assert blocking is not None
     unit, bits = find_unit(str(plan.options["unit"])), _elements_per_word(problem)
     width = unit.lanes(_word(problem)) * bits
-    if blocking.nr % width or blocking.mr > LARGEST_MR or blocking.nr > LARGEST_NV * width:
-        raise PlanError(
-            f"{Simd.name}: no such register tile",
-            expected=f"mr <= {LARGEST_MR}, nr a multiple of {width} and at most {LARGEST_NV * width}",
-            got=str(blocking),
-            fix=f"mr={unit.mr}, nr={unit.nv * width}",
-        )
+    check_tile(Simd.name, blocking, unit, width)
     in_words = Blocking(blocking.mc, blocking.nc // bits, blocking.kc, blocking.mr, blocking.nr // bits)
     packs_a, packs_b = (plan.choice(option, PACKING) == "always" for option in ("pack_a", "pack_b"))
     limits = {option: _at_least(plan, option, least) for option, least in _LEAST.items()}
