@@ -34,7 +34,9 @@ LAYERS = {
     "verify": {"diagnosis", "errors", "operands", "problem", "projection", "reference"},
     "statistics": set(),
 }
-MEASURING = {"clock", "measure", "runner", "worker", "task", "trial", "isolation", "registry", "product", "cli"}
+MEASURING = set(
+    "clock measure runner worker task trial isolation registry product cli cli_inspect cli_experiments".split()
+)
 HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "ml_dtypes")
 
 
