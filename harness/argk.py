@@ -1,19 +1,17 @@
 """A product that also says which k won: back-pointers of Viterbi, predecessors of paths, gradients of max and min.
 
 A (+) that selects (min, max, or, and) makes every element one of its terms, ``c[i, j] = a[i, k] (x) b[k, j]``, and the
-smallest such k is wanted. Asking for it in the innermost loop triples its work. Here any backend computes the product,
-block of k by block of k, and two passes find k afterwards::
+smallest such k is wanted. Asking for it in the innermost loop triples its work. Here a product says which block of k
+each element comes from, and one pass over the blocks named finds k::
 
-    for each column panel of C             its columns of B: a copy by rows, a copy by columns
-        for each tile of the panel         terms, c and argk share L2
-            for q over the blocks of k
-                terms := A[tile rows, q] (x) B[q, tile columns]       the backend, on one buffer
-                c     := c (+) terms,  argk := q where c changed      one compare a block, not one a term
-            argk  := first p of block argk with a[i, p] (x) b[p, j] == c[i, j]
+    block, c  :=  the backend itself, if it can (`Backend.prepare_blocks`): one compare an element and block
+              or  tile by tile of C, for q over the blocks of k:
+                      terms := A[rows, q] (x) B[q, columns]                   by any backend
+                      c     := c (+) terms,  block := q where c changed
+    argk      :=  first p of the block with a[i, p] (x) b[p, j] == c[i, j]    rows of A, rows of B transposed
 
-A later block replaces an earlier one only if it is strictly better, so of equal terms the first wins. The extra work is
-about 1 / steps + steps / k of the product's, for blocks of `steps` terms. Every k returned has been seen to attain its
-value: a backend whose products do not round as (x) does would be found out, not believed.
+A later block replaces an earlier one only if it is strictly better, so of equal terms the first wins. Every k returned
+has been seen to attain its value: a backend whose products do not round as (x) does would be found out, not believed.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from harness.errors import ProblemError, VerificationError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
-from harness.plan import Plan
 from harness.problem import Problem
 from harness.product import check_threads, choose, limited_to
 from harness.semiring import SEMIRINGS, Semiring, as_semiring
@@ -122,7 +119,6 @@ class _Locator:
     ----------
     problem : Problem
     backend : Backend
-        Computes the terms.
     here : Machine
     threads : int, optional
         None: the settings of BLAS and Numba are left alone.
@@ -130,60 +126,64 @@ class _Locator:
 
     def __init__(self, problem: Problem, backend: Backend, here: Machine, threads: int | None) -> None:
         self._problem, self._backend, self._here, self._threads = problem, backend, here, threads
-        height, width, self._steps = tuning.argk_blocks(problem, here, backend.name)
-        self._tile = height, width
-        self._plans: dict[int, Plan] = {}
         self._part = importlib.import_module(_PASSES)
 
     def __call__(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, argk: np.ndarray) -> None:
         """Write ``a (x) b`` to `product`, and where it comes from to `argk`."""
-        problem, dtype = self._problem, self._problem.dtype
-        merge, search, transpose = self._part.passes(problem.semiring, dtype)
-        zero, steps, (height, width) = problem.semiring.zero(dtype), self._steps, self._tile
-        tiles = range(0, problem.m, height)
-        copy_of_a = self._part.chunked_rows(len(tiles) * height, problem.k, dtype)
-        copy_of_a[problem.m :] = 0
-        copy_of_a[: problem.m, : problem.k] = a
-        panel, columns_of_b = np.zeros((problem.k, width), dtype), self._part.chunked_rows(width, problem.k, dtype)
-        terms, c = aligned_empty(self._tile, dtype), aligned_empty(self._tile, dtype)
-        block = aligned_empty(self._tile, np.dtype(np.int32))
-        executions = [self._prepare(copy_of_a[i : i + height], panel, terms) for i in tiles]
+        problem = self._problem
         missing = np.zeros(1, np.int64)
+        block = self._part.blocks_of(problem.m, problem.n)
         with limited_to(self._threads):
-            for j in range(0, problem.n, width):
-                columns = slice(j, min(j + width, problem.n))
-                panel[:, : columns.stop - j] = b[:, columns]
-                transpose(panel, columns_of_b)
-                for i, products in zip(tiles, executions, strict=True):
-                    rows = slice(i, min(i + height, problem.m))
-                    c.fill(zero)
-                    block.fill(NO_K)
-                    for q, terms_of_block in enumerate(products):
-                        terms_of_block.run()
-                        terms_of_block.wait()
-                        merge(terms_of_block.result(), c, block, rows.stop - i, q)
-                    at = rows, columns
-                    search(copy_of_a[rows], columns_of_b, c, block, steps, product[at], argk[at], missing)
+            steps = self._number_at_once(a, b, product, block) or self._number_tiles(a, b, product, block)
+            if problem.k:
+                passes = self._part.passes(problem.semiring, problem.dtype, steps)
+                height = tuning.argk_rows(problem, self._here)
+                passes.search(passes.slabs(a, "a"), passes.slabs(b.T, "b"), product, block, argk, height, missing)
+            else:
+                argk.fill(NO_K)
         if missing[0]:
             self._refuse()
 
-    def _prepare(self, rows_of_a: np.ndarray, panel: np.ndarray, terms: np.ndarray) -> list[Execution]:
-        """Return the products of `rows_of_a` and `panel`, one for each block of k, all into `terms`."""
-        k, steps = self._problem.k, self._steps
-        return [
-            self._backend.prepare(
-                self._plan(block.stop - block.start), Operands(rows_of_a[:, block], panel[block], None, terms)
-            )
-            for block in (slice(begin, min(begin + steps, k)) for begin in range(0, k, steps))
-        ]
+    def _number_at_once(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
+        """Have the backend write `product`, and to `block` the numbers of blocks; return their steps, or 0."""
+        plan, steps = self._backend.plan(self._problem, self._here), tuning.argk_steps(self._problem)
+        execution = self._backend.prepare_blocks(plan, Operands(a, b, None, product), block, steps)
+        if execution is None:
+            return 0
+        execution.run()
+        execution.wait()
+        return steps
 
-    def _plan(self, steps: int) -> Plan:
-        """Return the plan for a block of `steps` terms; all blocks but the last have the same."""
-        if steps not in self._plans:
-            semiring, dtype = self._problem.semiring, self._problem.dtype
-            part = Problem(*self._tile, steps, semiring, dtype, layout="ACC")
-            self._plans[steps] = self._backend.plan(part, self._here)
-        return self._plans[steps]
+    def _number_tiles(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
+        """Do the same with any backend, tile by tile of C."""
+        problem, dtype = self._problem, self._problem.dtype
+        height, width, steps = tuning.argk_blocks(problem, self._here)
+        merge = self._part.passes(problem.semiring, dtype, steps).merge
+        product.fill(problem.semiring.zero(dtype))
+        block.fill(NO_K)
+        panel, terms = np.zeros((problem.k, width), dtype), aligned_empty((height, width), dtype)
+        tiles = [slice(i, min(i + height, problem.m)) for i in range(0, problem.m, height)]
+        executions = [self._prepare(a[rows], panel, terms[: rows.stop - rows.start], steps) for rows in tiles]
+        for j in range(0, problem.n, width):
+            columns = slice(j, min(j + width, problem.n))
+            panel[:, : columns.stop - j] = b[:, columns]
+            for rows, products in zip(tiles, executions, strict=True):
+                for q, execution in enumerate(products):
+                    execution.run()
+                    execution.wait()
+                    merge(execution.result(), product[rows, columns], block[rows, columns], q)
+        return steps
+
+    def _prepare(self, a: np.ndarray, panel: np.ndarray, terms: np.ndarray, steps: int) -> list[Execution]:
+        """Return the products of `a` and `panel`, one for each block of k, all into `terms`."""
+        executions = []
+        for begin in range(0, self._problem.k, steps):
+            block = slice(begin, begin + steps)
+            operands = Operands(a[:, block], panel[block], None, terms)
+            (m, n), problem = terms.shape, self._problem
+            part = Problem(m, n, len(operands.b), problem.semiring, problem.dtype)
+            executions.append(self._backend.prepare(self._backend.plan(part, self._here), operands))
+        return executions
 
     def _refuse(self) -> None:
         name = self._problem.semiring.name

@@ -17,8 +17,58 @@ from harness.semiring import Semiring
 Shortcut = Callable[[np.ndarray, np.ndarray, np.ndarray], bool]
 
 
+class DeviceQueue(Protocol):
+    """What the harness needs of a device to time work on it: in CUDA a stream, its events, and one blocking kernel.
+
+    Everything but `synchronize` and the readings only enqueues, and returns at once. All of it goes into the queue that
+    `Execution.run` uses. Two devices, or two streams, are two queues.
+
+    Attributes
+    ----------
+    name : str
+        How intervals are taken: ``"CUDA events"``.
+    nominal_mhz : float
+        The clock that the device runs at unless it is throttled [MHz]; 0: not known.
+    """
+
+    name: str
+    nominal_mhz: float
+
+    def stamp(self) -> Any:
+        """Enqueue a time stamp, and return what `between_ns` takes."""
+        ...
+
+    def between_ns(self, start: Any, stop: Any) -> float:
+        """Return the time on the device between two stamps that it has reached [ns]."""
+        ...
+
+    def block(self, most_s: float) -> None:
+        """Enqueue something that holds up all that comes after it until `release`, but no longer than `most_s`."""
+
+    def release(self) -> None:
+        """Let the queue go on, at once and without entering the queue: through memory that host and device share."""
+
+    def gave_up(self) -> bool:
+        """Return whether the last `block`, which is over, was ended by its time-out and not by `release`."""
+        ...
+
+    def flush(self) -> None:
+        """Enqueue a write of as many bytes as the last level of cache holds, or more."""
+
+    def synchronize(self) -> None:
+        """Return when the queue is empty."""
+
+    def mhz(self) -> float:
+        """Return the clock of the device now [MHz]; 0: not known."""
+        ...
+
+
 class Execution(Protocol):
-    """A product that is ready to be computed, any number of times. Made by `Backend.prepare`."""
+    """A product that is ready to be computed, any number of times. Made by `Backend.prepare`.
+
+    One that computes on a device says so by an attribute ``queue``, a `DeviceQueue`: it is then timed on the device.
+    Without one it is timed on the host.
+    """
 
     def run(self) -> None:
         """Compute once. Timed: everything that depends on the values of A, B and C (packing too), and nothing else."""
@@ -89,6 +139,23 @@ class Backend(ABC):
         by norms of `operands` alone returns that bound, for the largest element, by `plan`.
         """
         return 0.0
+
+    def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
+        """Prepare a plain product that also says which block of k each element comes from, or return None.
+
+        Asked where (+) selects; `harness.gemm_argk` does without where the answer is None.
+
+        Parameters
+        ----------
+        plan : Plan
+        operands : Operands
+            Without a C.
+        block : (m, n) array of int32
+            Rows contiguous; `run` writes to it the number, from 0, of the first block of `steps` terms that attains the
+            element, and -1 where the element is the semiring's zero.
+        steps : int
+        """
+        return None
 
     @abstractmethod
     def plan(self, problem: Problem, machine: Machine) -> Plan:

@@ -180,6 +180,33 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
     return Blocking(mc=split_evenly(problem.m, largest, mr), nc=nc, kc=kc, mr=mr, nr=nr)
 
 
+# Blocks of products over tiles (AMX), cpu-mixed; all of them by the sizes of caches, none measured yet. Caches bound
+# such products: 1 KiB of k for each of 32 columns is a micro-panel of B that takes two thirds of 48 KiB.
+AMX_TILE = 32
+AMX_KC_BYTES, AMX_K_STEP_BYTES = 1024, 64
+AMX_A_SHARE, AMX_NC = 1 / 2, 4096
+
+# Waking a thread takes as long as this many pairs.
+AMX_FEWEST_PAIRS = 1 << 24
+
+# A is packed if its rows are no whole cache lines, or near a multiple of so many bytes apart.
+AMX_BAD_STRIDE = 4 * KIB
+
+
+def amx_blocking(problem: Problem, machine: Machine) -> Blocking:
+    """Choose the cache blocks around 2 x 2 tiles of C: a micro-panel of B in L1, a block of A in L2."""
+    size = problem.input_dtype.itemsize
+    kc = split_evenly(problem.k, AMX_KC_BYTES // size, AMX_K_STEP_BYTES // size)
+    mc = split_evenly(problem.m, int(cache_sizes(machine)[1] * AMX_A_SHARE) // (kc * size), AMX_TILE)
+    return Blocking(mc=mc, nc=split_evenly(problem.n, AMX_NC, AMX_TILE), kc=kc, mr=AMX_TILE, nr=AMX_TILE)
+
+
+def amx_reads_in_place(address: int, stride_bytes: int, rows: int) -> bool:
+    """Whether rows of A that begin at `address`, `stride_bytes` apart, are read where they lie."""
+    lines = AMX_K_STEP_BYTES
+    return (address | stride_bytes) % lines == 0 and reads_in_place(stride_bytes, rows, AMX_BAD_STRIDE)
+
+
 def simd_threads(problem: Problem, threads: int, pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD) -> int:
     """Return how many of `threads` a product is worth."""
     return max(min(threads, problem.pairs // pairs_per_thread), 1)
@@ -235,17 +262,34 @@ def split_evenly(extent: int, largest: int, step: int, parts_of: int = 1) -> int
     return max(-(-extent // (blocks * step)), 1) * step
 
 
-# Terms in a block of k, of which gemm_argk keeps the best (harness/argk.py): short, since a block is searched, and as
-# long as the backend needs to run at full speed. cpu-simd does from 64 on; sums along k (cpu-packed) want more.
-ARGK_STEPS = {"cpu-simd": 64}
-ARGK_STEPS_OTHERWISE = 256
+# Bytes of a block of k that gemm_argk (harness/argk.py) looks through, by backends that number blocks themselves: fewer
+# make the product slower, which compares once a block, and more the search. And terms in it by any other backend, whose
+# products of so many must run at full speed.
+ARGK_BLOCK_BYTES = 128
+ARGK_TILE_STEPS = 256
 
-# Columns of its tile, and the share of L2 that the tile has: as high as that allows, since each tile is a call.
+# Rows of C whose elements are sorted by block and then looked up. Few, so that what is sorted stays in L2, while all of
+# B comes from L3 for each of them; as many as there are, where B does not fit. At n = 1024, 64 and 1024 rows: 4.0 and
+# 6.1 ns an element in float32, 5.8 and 9.6 in float64; at n = 2048, 64 and 2048: 11.7 and 7.2, 15.1 and 11.5.
+# Measured 2026-11-21, one thread, on the EPYC above.
+ARGK_ROWS, ARGK_B_SHARE = 64, 1 / 4
+
+# Columns of its tile of C, and the share of L2 that a tile has.
 ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
 
 
-def argk_blocks(problem: Problem, machine: Machine, backend: str) -> tuple[int, int, int]:
-    """Return rows and columns of a tile of C, and steps of a block of k, for `gemm_argk` by `backend`."""
+def argk_steps(problem: Problem) -> int:
+    """Return the terms in a block of k for backends that number blocks themselves."""
+    return ARGK_BLOCK_BYTES // problem.dtype.itemsize
+
+
+def argk_rows(problem: Problem, machine: Machine) -> int:
+    """Return the rows of C that `gemm_argk` looks up together, on one thread."""
+    fits = problem.n * problem.k * problem.dtype.itemsize <= cache_sizes(machine)[2] * ARGK_B_SHARE
+    return ARGK_ROWS if fits else max(-(-problem.m // machine.threads), ARGK_ROWS)
+
+
+def argk_blocks(problem: Problem, machine: Machine) -> tuple[int, int, int]:
+    """Return rows and columns of a tile of C, and steps of a block of k, for `gemm_argk` by any backend."""
     rows = int(cache_sizes(machine)[1] * ARGK_SHARE) // (ARGK_COLUMNS * problem.dtype.itemsize)
-    steps = ARGK_STEPS.get(backend, ARGK_STEPS_OTHERWISE)
-    return split_evenly(problem.m, rows, 1), split_evenly(problem.n, ARGK_COLUMNS, 1), steps
+    return split_evenly(problem.m, rows, 1), split_evenly(problem.n, ARGK_COLUMNS, 1), ARGK_TILE_STEPS

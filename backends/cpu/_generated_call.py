@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 
 from backends.cpu import _vector_code as v
 from backends.cpu._address import address_of, call
+from backends.cpu._block_tracker import BLOCK_BYTES
 from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._generated_loops import ARGUMENTS, build_product, packed_a_bytes, packed_b_bytes
 from backends.cpu._jit import jit
@@ -66,11 +67,13 @@ class Shape(NamedTuple):
     strides_a: tuple[int, int]
     strides_b: tuple[int, int]
     row_stride_out: int
+    row_stride_block: int = 0
 
     @classmethod
-    def of(cls, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Shape:
+    def of(cls, a: np.ndarray, b: np.ndarray, out: np.ndarray, block: np.ndarray | None = None) -> Shape:
         """Return the shape of ``out := a (x) b``."""
-        return cls(a.shape[0], b.shape[1], a.shape[1], a.strides, b.strides, out.strides[0])  # type: ignore[arg-type]
+        strides: Any = a.strides, b.strides, out.strides[0], 0 if block is None else block.strides[0]
+        return cls(a.shape[0], b.shape[1], a.shape[1], *strides)
 
 
 class LoopTable:
@@ -93,8 +96,8 @@ class LoopTable:
     def __init__(self, loops: Loops, shape: Shape, accumulate: bool) -> None:
         self._loops, self._shape, self._accumulate = loops, shape, accumulate
         table = self._fill()
-        # a, b and c stand at every third place of a row
-        first, last = (1 + ARGUMENTS.index(name) for name in ("a", "c"))
+        # a, b, c and block stand at every third place of a row
+        first, last = (1 + ARGUMENTS.index(name) for name in ("a", "block"))
         self._places = table[:, first : last + 1 : 3]
         self._offsets = self._places.copy()
         if len(table) == 1:
@@ -105,7 +108,7 @@ class LoopTable:
         self.run = run
 
     def bind(self, addresses: np.ndarray) -> None:
-        """Set the operands: the (3,) addresses of a, b and out, which must outlive the runs."""
+        """Set the operands: the (4,) addresses of a, b, out and block (or 0), which must outlive the runs."""
         np.add(self._offsets, addresses, out=self._places)
 
     def _fill(self) -> np.ndarray:
@@ -127,12 +130,15 @@ class LoopTable:
                 ic * shape.strides_a[0], *shape.strides_a,
                 jc * shape.strides_b[1], *shape.strides_b,
                 ic * shape.row_stride_out + jc * itemsize, shape.row_stride_out,
-                self._accumulate, mc, nc, kc, loops.packs_a, loops.packs_b, here, here + sizes[0],
+                self._accumulate, ic * shape.row_stride_block + jc * BLOCK_BYTES, shape.row_stride_block,
+                mc, nc, kc, loops.packs_a, loops.packs_b, here, here + sizes[0],
             )  # fmt: skip
         return table
 
 
-def prepare_product(loops: Loops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> Callable[[], Any]:
+def prepare_product(
+    loops: Loops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool, block: np.ndarray | None = None
+) -> Callable[[], Any]:
     """Return ``run()``, which computes ``out := [out (+)] a (x) b``.
 
     Parameters
@@ -143,10 +149,12 @@ def prepare_product(loops: Loops, a: np.ndarray, b: np.ndarray, out: np.ndarray,
     out : (m, n) array
         Rows contiguous.
     accumulate : bool
+    block : (m, n) array of int32, optional
+        Rows contiguous. For loops whose kernel tracks blocks of k: takes their numbers.
     """
-    table = LoopTable(loops, Shape.of(a, b, out), accumulate)
-    table.bind(np.array([x.ctypes.data for x in (a, b, out)]))
-    table.run.operands = a, b, out  # type: ignore[attr-defined] # it knows them by address alone
+    table = LoopTable(loops, Shape.of(a, b, out, block), accumulate)
+    table.bind(np.array([0 if x is None else x.ctypes.data for x in (a, b, out, block)]))
+    table.run.operands = a, b, out, block  # type: ignore[attr-defined] # it knows them by address alone
     return table.run
 
 

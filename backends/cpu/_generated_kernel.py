@@ -5,9 +5,12 @@
             for each vector j:       C[i, j] := C[i, j] (+) A[i, p] (x) B[p, j]
 
 A is read by rows (k contiguous, rows `lda` bytes apart), so that a block of A can be used where it lies. B is read by
-rows too (`ldb` bytes apart): a packed micro-panel, or B itself. Four steps make a turn of the loop. The whole tile asks
-in its first turns for what is used next (one cache line a turn, into L2), and 16 turns before its end for its tile of
-C. Edge tiles have fewer rows, fewer vectors, and a last vector of which only some lanes exist.
+rows too (`ldb` bytes apart): a packed micro-panel, or B itself. The whole tile asks in its first steps for what is used
+next (one cache line a step, into L2), and 64 steps before its end for its tile of C. Edge tiles have fewer rows, fewer
+vectors, and a last vector of which only some lanes exist. A turn of the loop is one step: of several, LLVM would make a
+tree of integer minima or sums, and the tile would no longer fit the registers.
+
+A kernel that tracks notes besides, for each element, the block of k that it last changed in (`_block_tracker`).
 
 Source: Van Zee and van de Geijn, "BLIS" (2015), section 4; prefetch of C as in BLIS's own kernels.
 """
@@ -23,13 +26,13 @@ from numba import types
 from numba.extending import intrinsic
 
 from backends.cpu import _vector_code as v
+from backends.cpu._block_tracker import BLOCK_BYTES, BlockTracker
 from backends.cpu._vector_code import Builder, Value, VectorCode
 from backends.cpu._vector_operators import Operations
 from backends.cpu._vector_unit import UNITS, VectorUnit
 from harness.operands import CACHE_LINE
 
-STEPS = 4  # of k in a turn of the loop
-TURNS_BEFORE_END = 16  # when the tile of C is asked for: its way from L3 takes that long
+STEPS_BEFORE_END = 64  # when the tile of C is asked for: its way from L3 takes that long
 INTO_L1, INTO_L2 = 3, 2
 
 
@@ -44,6 +47,8 @@ class KernelKey(NamedTuple):
         Name of a `VectorUnit`.
     mr, nv : int
         Rows and vectors of the whole register tile.
+    block_steps : int
+        Terms in a block of k that is tracked; 0: nothing is.
     """
 
     operations: Operations
@@ -51,6 +56,7 @@ class KernelKey(NamedTuple):
     unit: str
     mr: int
     nv: int
+    block_steps: int = 0
 
     @property
     def vector_unit(self) -> VectorUnit:
@@ -68,12 +74,13 @@ class KernelKey(NamedTuple):
 
 
 class _Touched(NamedTuple):
-    """Cache lines that a loop asks for: in each turn those at `offsets` from a pointer that strides."""
+    """Cache lines that a loop asks for: in each of its first `steps` those at `offsets` from a pointer that strides."""
 
     pointer: Value
     stride: Value
     offsets: tuple[int, ...]
     locality: int
+    steps: Value
 
 
 class _Tile(NamedTuple):
@@ -84,9 +91,10 @@ class _Tile(NamedTuple):
     is_whole: bool
 
 
-# Arguments of a micro-kernel, addresses and sizes in bytes except for the counts k, lanes and ahead_turns.
-ARGUMENTS = "k a lda b ldb c ldc accumulate lanes ahead ahead_stride ahead_turns".split()
-_POINTERS = ("a", "b", "c", "ahead")
+# Arguments of a micro-kernel, addresses and strides in bytes, and counts: k, lanes, ahead_steps. The last three are for
+# kernels that track: where the tile's blocks go, and the number of its first.
+ARGUMENTS = "k a lda b ldb c ldc accumulate lanes ahead ahead_stride ahead_steps block ld_block first_block".split()
+_POINTERS = ("a", "b", "c", "ahead", "block")
 
 
 def micro_kernel_intrinsic(key: KernelKey) -> Any:
@@ -131,68 +139,126 @@ def size_intrinsic(count: int, emit: Callable[[Builder, list[Value]], None]) -> 
 
 def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Tile) -> Any:
     """Return the function of one tile."""
-    operations, rows, vectors = key.operations, tile.rows, tile.vectors
+    operations, rows, vectors, itemsize = key.operations, tile.rows, tile.vectors, code.dtype.itemsize
 
     def emit(b: Builder, *values: Value) -> None:
         given = dict(zip(ARGUMENTS, values, strict=True))
         k, lda, ldb, ldc = (given[name] for name in ("k", "lda", "ldb", "ldc"))
-        a, panel, c, ahead = (b.inttoptr(given[name], v.POINTER) for name in _POINTERS)
+        a, panel, c, ahead, block = (b.inttoptr(given[name], v.POINTER) for name in _POINTERS)
         edge = None if tile.is_whole else code.edge(b, given["lanes"])
         edges = [None] * (vectors - 1) + [edge]
-        rows_of_a = [_row(b, a, lda, i) for i in range(rows)]
+        rows_of_a, rows_of_c = ([_row(b, x, stride, i) for i in range(rows)] for x, stride in ((a, lda), (c, ldc)))
 
-        def step(p: int, offset: Value, row_of_b: Value, totals: list[Value]) -> list[Value]:
+        def extend(offset: Value, row_of_b: Value, totals: list[Value]) -> list[Value]:
+            """Return the tile one step of k further."""
             of_b = [
                 code.load(b, v.advance(b, row_of_b, j * code.size_bytes), edges[j] if code.masks else None)
                 for j in range(vectors)
             ]
             extended = []
             for i in range(rows):
-                x = code.broadcast(b, v.advance(b, v.advance(b, rows_of_a[i], offset), p * code.dtype.itemsize))
+                x = code.broadcast(b, v.advance(b, rows_of_a[i], offset))
                 extended += [operations.extend(code, b, totals[i * vectors + j], x, of_b[j]) for j in range(vectors)]
+                v.keep_order(b)
             return extended
 
-        def run(turns: Value, steps: int, state: list[Value], touched: _Touched | None = None) -> list[Value]:
-            """Extend the tile by `turns` times `steps`, asking for cache lines in each turn."""
+        def run(steps: Value, state: list[Value], touched: _Touched | None = None) -> list[Value]:
+            """Extend the tile by `steps` steps of k, in the first of them asking for cache lines."""
 
-            def turn(current: list[Value]) -> list[Value]:
-                if touched:
-                    current, line = current[:-1], current[-1]
-                    for place in touched.offsets:
-                        v.prefetch(b, v.advance(b, line, place), touched.locality)
+            def step(current: list[Value]) -> list[Value]:
                 offset, row_of_b, *totals = current
-                for p in range(steps):
-                    totals = step(p, offset, row_of_b, totals)
-                    row_of_b = v.advance(b, row_of_b, ldb)
-                following = [b.add(offset, v.size(steps * code.dtype.itemsize)), row_of_b, *totals]
-                return [*following, v.advance(b, line, touched.stride)] if touched else following
+                totals = extend(offset, row_of_b, totals)
+                return [b.add(offset, v.size(itemsize)), v.advance(b, row_of_b, ldb), *totals]
 
-            return v.loop(b, turns, [*state, touched.pointer] if touched else state, turn)[: len(state)]
+            def asking_step(current: list[Value]) -> list[Value]:
+                *current, line = current
+                for place in touched.offsets:
+                    v.prefetch(b, v.advance(b, line, place), touched.locality)
+                return [*step(current), v.advance(b, line, touched.stride)]
 
+            if touched:
+                asking = v.smaller(b, steps, touched.steps)
+                *state, _ = v.loop(b, asking, [*state, touched.pointer], asking_step)
+                steps = b.sub(steps, asking)
+            return v.loop(b, steps, state, step)
+
+        width = vectors * code.size_bytes
         state = [v.size(0), panel, *[code.constant(operations.zero)] * (rows * vectors)]
-        steps = 1 if operations.is_careful else STEPS
-        turns = b.udiv(k, v.size(steps))
+        asked = _Touched(ahead, given["ahead_stride"], (0,), INTO_L2, given["ahead_steps"])
+        tile_of_c = _Touched(c, ldc, _lines(width), INTO_L1, v.size(rows))
+        if key.block_steps:
+            rows_of_block = [_row(b, block, given["ld_block"], i) for i in range(rows)]
+            tracker = BlockTracker(code, operations, rows_of_c, rows_of_block, edges)
+            numbers = _Touched(block, given["ld_block"], _lines(width * BLOCK_BYTES // itemsize), INTO_L1, v.size(rows))
+            wanted = (tile_of_c, numbers, asked) if tile.is_whole else ()
+            _track(b, key.block_steps, given, state, run, tracker, wanted)
+            return
+        left = k
         if tile.is_whole:
-            tail = v.smaller(b, turns, v.size(rows + TURNS_BEFORE_END))
-            head = b.sub(turns, tail)
-            asking = v.smaller(b, given["ahead_turns"], head)
-            state = run(asking, STEPS, state, _Touched(ahead, given["ahead_stride"], (0,), INTO_L2))
-            state = run(b.sub(head, asking), STEPS, state)
-            touching = v.smaller(b, tail, v.size(rows))
-            width = vectors * code.size_bytes
-            lines = (*range(0, width, CACHE_LINE), width - 1)  # a row of the tile may begin amid a line
-            state = run(touching, STEPS, state, _Touched(c, ldc, lines, INTO_L1))
-            turns = b.sub(tail, touching)
-        state = run(turns, steps, state)
-        if steps > 1:
-            state = run(b.urem(k, v.size(steps)), 1, state)
-        _, _, *totals = state
-        _store(b, code, operations, totals, [_row(b, c, ldc, i) for i in range(rows)], edges, given["accumulate"])
+            tail = v.smaller(b, k, v.size(rows + STEPS_BEFORE_END))
+            head = b.sub(k, tail)
+            state = run(head, state, asked)
+            state = run(tail, state, tile_of_c)
+            left = v.size(0)
+        _, _, *totals = run(left, state)
+        _store(b, code, operations, totals, rows_of_c, edges, given["accumulate"])
 
     name = (
         f"tile_{rows}x{vectors}" + ("_whole" if tile.is_whole else "") + ("_careful" if operations.is_careful else "")
     )
     return v.own_function(module, name, [v.SIZE] * len(ARGUMENTS), emit)
+
+
+def _track(
+    b: Builder,
+    block_steps: int,
+    given: dict[str, Value],
+    state: list[Value],
+    run: Callable[..., list[Value]],
+    tracker: BlockTracker,
+    wanted: tuple[_Touched, ...],
+) -> None:
+    """Extend and store the tile block of k by block, the last shorter, asking for what is `wanted` on the way.
+
+    The tile of C and of the numbers of blocks are asked for in the first block, at whose end they are used; what is
+    used after this tile, in the blocks that follow.
+    """
+    k, number, block = given["k"], given["first_block"], v.size(block_steps)
+    first = v.smaller(b, k, block)
+    left = first
+    for touched in wanted[:2]:
+        steps = v.smaller(b, left, touched.steps)
+        state, left = run(steps, state, touched), b.sub(left, steps)
+    state = run(left, state)
+    state[2:] = tracker.begin(b, state[2:], number, given["accumulate"])
+
+    def blocks(count: Value, state: list[Value], touched: _Touched | None = None) -> list[Value]:
+        def one(current: list[Value]) -> list[Value]:
+            number, *inside = current
+            if touched:
+                before = b.mul(b.sub(b.sub(number, given["first_block"]), v.size(1)), block)
+                line = v.advance(b, touched.pointer, b.mul(before, touched.stride))
+                inside = run(block, inside, touched._replace(pointer=line, steps=b.sub(touched.steps, before)))
+            else:
+                inside = run(block, inside)
+            tracker.note(b, inside[2:], number)
+            return [b.add(number, v.size(1)), *inside]
+
+        return v.loop(b, count, state, one)
+
+    left = b.sub(k, first)
+    count, state = b.udiv(left, block), [b.add(number, v.size(1)), *state]
+    for touched in wanted[2:]:
+        asking = v.smaller(b, count, b.udiv(b.add(touched.steps, v.size(block_steps - 1)), block))
+        state, count = blocks(asking, state, touched), b.sub(count, asking)
+    number, *inside = blocks(count, state)
+    inside = run(b.urem(left, block), inside)
+    tracker.note(b, inside[2:], number)
+
+
+def _lines(width: int) -> tuple[int, ...]:
+    """Return the offsets that touch every cache line of `width` bytes, which may begin amid one."""
+    return (*range(0, width, CACHE_LINE), width - 1)
 
 
 def _row(builder: Builder, pointer: Value, stride: Value, i: int) -> Value:

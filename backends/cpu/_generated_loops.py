@@ -19,13 +19,16 @@ import numba
 import numpy as np
 from numba import types
 
+from backends.cpu._block_tracker import BLOCK_BYTES
 from backends.cpu._generated_kernel import KernelKey, micro_kernel_intrinsic
 from backends.cpu._generated_packing import build_gather, pack_b_rows_intrinsic
 from backends.cpu._jit import jit
 from harness.operands import CACHE_LINE
 
 # What `build_product` compiles takes, in this order; all integers of the width of an address.
-ARGUMENTS = """m n k a rs_a cs_a b rs_b cs_b c rs_c accumulate mc nc kc packs_a packs_b packed_a packed_b""".split()
+ARGUMENTS = """
+    m n k a rs_a cs_a b rs_b cs_b c rs_c accumulate block rs_block mc nc kc packs_a packs_b packed_a packed_b
+""".split()
 
 
 @numba.njit
@@ -56,14 +59,19 @@ def packed_b_bytes(n_cur: int, k_cur: int, key: KernelKey) -> int:
 
 @functools.cache
 def build_product(key: KernelKey) -> Any:
-    """Compile ``product(*ARGUMENTS)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0."""
+    """Compile ``product(*ARGUMENTS)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0.
+
+    A kernel that tracks writes the int32 numbers of blocks to `block`, whose rows are `rs_block` bytes apart; kc must
+    then be a multiple of its `block_steps`. No other touches it.
+    """
     micro_kernel, pack_b_rows, gather = micro_kernel_intrinsic(key), pack_b_rows_intrinsic(key), build_gather(key)
     itemsize, lanes, mr, nv = np.dtype(key.dtype).itemsize, key.lanes, key.mr, key.nv
-    vector = lanes * itemsize
+    vector, block_steps = lanes * itemsize, key.block_steps or 1
 
     def product(
         m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
-        accumulate: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int, packed_a: int, packed_b: int,
+        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
+        packed_a: int, packed_b: int,
     ) -> None:  # fmt: skip
         """Run the five loops."""
         for jc in range(0, n, nc):
@@ -76,10 +84,10 @@ def build_product(key: KernelKey) -> Any:
                 for ic in range(0, m, mc):
                     m_cur = min(mc, m - ic)
                     strips, height, higher = even_split(m_cur, mr)
-                    block = a + ic * rs_a + pc * cs_a
+                    rows_of_a = a + ic * rs_a + pc * cs_a
                     if packs_a:
-                        gather(m_cur, k_cur, block, rs_a, cs_a, packed_a, lda)
-                        block = packed_a
+                        gather(m_cur, k_cur, rows_of_a, rs_a, cs_a, packed_a, lda)
+                        rows_of_a = packed_a
                     j = 0
                     for jp in range(panels):
                         vectors = width + 1 if jp < wider else width
@@ -115,9 +123,10 @@ def build_product(key: KernelKey) -> Any:
                                 line += group * per_strip * rs_b + place * CACHE_LINE
                                 turns = max(min(per_strip, k_cur - group * per_strip), 0) if per_strip else 0
                             micro_kernel((
-                                rows, vectors, k_cur, block + i * lda, lda, panel, ldb,
+                                rows, vectors, k_cur, rows_of_a + i * lda, lda, panel, ldb,
                                 c + (ic + i) * rs_c + (jc + j) * itemsize, rs_c, adds, present,
                                 line, ahead_stride, turns,
+                                block + (ic + i) * rs_block + (jc + j) * BLOCK_BYTES, rs_block, pc // block_steps,
                             ))  # fmt: skip
                             i += rows
                         j += step

@@ -15,6 +15,7 @@ import numpy as np
 from backends.cpu._generated_call import Loops, Shape, prepare_product
 from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._guards import Look
+from backends.cpu._matrix_vector import VectorLoops
 from backends.cpu._vector_operators import Guard, Operations, guard, operations
 from backends.cpu._vector_unit import VectorUnit
 from harness import tuning
@@ -41,6 +42,8 @@ class Settings:
         Up to this m, n and k B need not be packed, and A need not whatever its stride.
     bad_stride_a, bad_stride_b : int
         Else it is, if its rows are near a multiple of so many bytes apart.
+    block_steps : int
+        Terms in a block of k that is tracked; 0: none is.
     """
 
     unit: VectorUnit
@@ -51,12 +54,14 @@ class Settings:
     in_place_up_to: int
     bad_stride_a: int
     bad_stride_b: int
+    block_steps: int = 0
 
     def loops(self, wanted: Operations, dtype: np.dtype[Any], shape: Shape) -> Loops:
         """Return how the loops go about a product."""
-        m, n, k, strides_a, strides_b, _ = shape
+        m, n, k, strides_a, strides_b, *_ = shape
         blocking = self.blocking
-        key = KernelKey(wanted, dtype.name, self.unit.name, blocking.mr, blocking.nr // self.unit.lanes(dtype))
+        nv = blocking.nr // self.unit.lanes(dtype)
+        key = KernelKey(wanted, dtype.name, self.unit.name, blocking.mr, nv, self.block_steps)
         is_small = max(m, n, k) <= self.in_place_up_to
         a_in_place = strides_a[1] == dtype.itemsize and (
             is_small or tuning.reads_in_place(strides_a[0], m, self.bad_stride_a)
@@ -68,7 +73,18 @@ class Settings:
             and dtype.itemsize in self.unit.masked_bytes
         )
         grid = tuning.thread_grid(m, n, self.threads, blocking.mr, blocking.nr)
+        if min(m, n) == 1 and not self.block_steps:
+            is_streamed = (strides_a if n == 1 else strides_b)[1] == dtype.itemsize
+            if is_streamed:
+                packs_x = n == 1 and strides_b[0] != dtype.itemsize
+                return VectorLoops(key, blocking, packs_a=False, packs_b=packs_x, grid=grid)
         return Loops(key, blocking, self.packs_a or not a_in_place, self.packs_b or not b_in_place, grid)
+
+    def tracking(self, steps: int) -> Settings:
+        """Return the settings of a product that notes blocks of `steps` terms: kc is made of whole ones."""
+        x = self.blocking
+        kc = -(-x.kc // steps) * steps
+        return replace(self, blocking=Blocking(x.mc, x.nc, kc, x.mr, x.nr), block_steps=steps)
 
     def turned(self) -> Settings:
         """Return the settings of the transposed product.
@@ -92,6 +108,8 @@ class GeneratedProduct:
     a, b, out : (m, k), (k, n) and (m, n) array
         Of one dtype, any strides.
     accumulate : bool
+    block : (m, n) array of int32, optional
+        Takes the numbers of blocks of k, if the settings track them; then rows of `out` are contiguous.
 
     Attributes
     ----------
@@ -102,19 +120,26 @@ class GeneratedProduct:
     run: Callable[[], Any]
 
     def __init__(
-        self, semiring: Semiring, settings: Settings, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool
+        self,
+        semiring: Semiring,
+        settings: Settings,
+        a: np.ndarray,
+        b: np.ndarray,
+        out: np.ndarray,
+        accumulate: bool,
+        block: np.ndarray | None = None,
     ) -> None:
         dtype = out.dtype
-        if not has_contiguous_rows(out) and has_contiguous_rows(out.T):
+        if _is_better_turned(a, b, out):
             a, b, out, semiring, settings = b.T, a.T, out.T, _turned(semiring), settings.turned()
         target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
         wanted, what = operations(semiring, dtype), guard(semiring, dtype)
         assert wanted is not None
-        fast = prepare_product(settings.loops(wanted, dtype, Shape.of(a, b, target)), a, b, target, accumulate)
+        fast = prepare_product(settings.loops(wanted, dtype, Shape.of(a, b, target)), a, b, target, accumulate, block)
         self.run = fast
         if what is not Guard.NONE:
             loops = settings.loops(wanted._replace(is_careful=True), dtype, Shape.of(a, b, target))
-            careful = prepare_product(loops, a, b, target, accumulate)
+            careful = prepare_product(loops, a, b, target, accumulate, block)
             self.run = _guarded(Look(what, semiring, dtype), a, b, fast, careful)
         if target is not out:
             self.run = _through(target, out, accumulate, self.run)
@@ -123,6 +148,14 @@ class GeneratedProduct:
 def has_contiguous_rows(x: np.ndarray) -> bool:
     """Whether the elements of a row lie side by side."""
     return x.strides[1] == x.itemsize or x.shape[1] == 1
+
+
+def _is_better_turned(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+    """Whether the transposed product suits the loops: by the output, or if that is a vector, by the one matrix."""
+    if out.shape[0] == 1 or out.shape[1] == 1:
+        matrix = a if out.shape[1] == 1 else b
+        return not has_contiguous_rows(matrix) and has_contiguous_rows(matrix.T)
+    return not has_contiguous_rows(out) and has_contiguous_rows(out.T)
 
 
 def _guarded(look: Look, a: np.ndarray, b: np.ndarray, fast: Any, careful: Any) -> Callable[[], None]:

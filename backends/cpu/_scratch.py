@@ -11,8 +11,12 @@ import contextlib
 import ctypes
 import mmap
 import threading
+from typing import Any
+
+import numpy as np
 
 HUGE_PAGE = 2 << 20
+MOST_KEPT = 64 << 20  # a product that needs more takes long enough for new pages not to matter
 
 
 class Scratch:
@@ -26,7 +30,8 @@ class Scratch:
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = -(-size_bytes // HUGE_PAGE) * HUGE_PAGE
-        self._memory = mmap.mmap(-1, self.size_bytes + HUGE_PAGE)
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # what is shared gets no huge pages
+        self._memory = mmap.mmap(-1, self.size_bytes + HUGE_PAGE, flags=private)
         if hasattr(mmap, "MADV_HUGEPAGE"):
             with contextlib.suppress(OSError):  # a system without transparent huge pages: slower, and right
                 self._memory.madvise(mmap.MADV_HUGEPAGE)
@@ -34,13 +39,20 @@ class Scratch:
         self.address = -(-begin // HUGE_PAGE) * HUGE_PAGE
         ctypes.memset(self.address, 0, self.size_bytes)  # every page is there before anything is timed
 
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        """Return the beginning of the block as an array, which keeps it alive."""
+        offset = self.address - ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        return np.ndarray(shape, dtype, self._memory, offset)
+
 
 _latest = threading.local()
 
 
-def scratch(size_bytes: int) -> Scratch:
-    """Return a block of at least `size_bytes`: the one of this thread's earlier products if it is large enough."""
-    block: Scratch | None = getattr(_latest, "block", None)
+def scratch(size_bytes: int, purpose: str = "panels") -> Scratch:
+    """Return a block of at least `size_bytes`: the one that this thread had for that purpose if it is large enough."""
+    block: Scratch | None = getattr(_latest, purpose, None)
     if block is None or block.size_bytes < size_bytes:
-        block = _latest.block = Scratch(size_bytes)
+        block = Scratch(size_bytes)
+        if size_bytes <= MOST_KEPT:
+            setattr(_latest, purpose, block)
     return block

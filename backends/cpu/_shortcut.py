@@ -46,7 +46,7 @@ class PlainProducts(threading.local):
     """
 
     def __init__(self, key: KernelKey, largest: int, loops_of: LoopsOf) -> None:
-        self._addresses = np.empty(3, np.int64)
+        self._addresses = np.zeros(4, np.int64)
         (result,) = _build_compute(np.dtype(key.dtype)).overloads.values()
         product = address_of(build_product(key))
         self._compute = functools.partial(result.entry_point, product, largest, self._addresses)
@@ -77,9 +77,11 @@ def _build_compute(dtype: np.dtype[Any]) -> Any:
     itemsize = dtype.itemsize
 
     def is_simple(x: np.ndarray) -> bool:
-        rows, columns = x.strides
-        in_order = columns == itemsize and rows >= x.shape[1] * itemsize
-        return in_order and x.ctypes.data % itemsize == 0 and rows % itemsize == 0
+        # the stride of a dimension of one element means nothing
+        (rows, columns), (row_stride, stride) = x.shape, x.strides
+        has_contiguous_rows = stride == itemsize or columns == 1
+        is_in_order = rows == 1 or (row_stride >= columns * itemsize and row_stride % itemsize == 0)
+        return has_contiguous_rows and is_in_order and x.ctypes.data % itemsize == 0
 
     is_simple = numba.njit(is_simple)
 
@@ -95,14 +97,14 @@ def _build_compute(dtype: np.dtype[Any]) -> Any:
         if (a.ctypes.data < end and begin < _end(a)) or (b.ctypes.data < end and begin < _end(b)):
             return NOT_SIMPLE
         a_begin, b_begin = a.ctypes.data, b.ctypes.data
-        if max(m, n, k) > largest:
+        if max(m, n, k) > largest or min(m, n) == 1:  # products with a vector have loops of their own
             addresses[0], addresses[1], addresses[2] = a_begin, b_begin, begin
             return LARGE
         call(
             product,
             (
                 m, n, k, a_begin, a.strides[0], itemsize, b_begin, b.strides[0], itemsize, begin, out.strides[0],
-                0, m, n, k, 0, 0, 0, 0,
+                0, 0, 0, m, n, k, 0, 0, 0, 0,
             ),
         )  # fmt: skip
         return DONE

@@ -123,6 +123,12 @@ def prefetch(builder: Builder, pointer: Value, locality: int) -> None:
     builder.call(function, [pointer, index(0), index(locality), index(1)])
 
 
+def keep_order(builder: Builder) -> None:
+    """Keep loads that come later from being moved up: they would hold registers that the tile needs."""
+    nothing = ir.FunctionType(VOID, [])
+    builder.call(ir.InlineAsm(nothing, "", "~{memory}", side_effect=True), [])
+
+
 def smaller(builder: Builder, x: Value, y: Value) -> Value:
     """Return the smaller of two signed sizes."""
     return builder.select(builder.icmp_signed("<", x, y), x, y)
@@ -153,6 +159,13 @@ class VectorCode:
         missing = builder.sub(size(self.lanes), count)
         narrow = builder.trunc(missing, bits) if self.lanes < 64 else missing
         return builder.bitcast(builder.lshr(ir.Constant(bits, -1), narrow), ir.VectorType(BIT, self.lanes))
+
+    def first_lanes(self, builder: Builder, count: Value) -> Value:
+        """Return a vector of bits: which lanes are among the first `count`."""
+        numbers = ir.VectorType(INDEX, self.lanes)
+        first = builder.insert_element(ir.Constant(numbers, ir.Undefined), builder.trunc(count, INDEX), index(0))
+        wide = builder.shuffle_vector(first, first, ir.Constant(numbers, [0] * self.lanes))
+        return builder.icmp_unsigned("<", ir.Constant(numbers, list(range(self.lanes))), wide)
 
     def load(self, builder: Builder, pointer: Value, edge: Value | None = None) -> Value:
         """Load a vector; lanes beyond an edge are zero bits."""

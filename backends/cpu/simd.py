@@ -17,6 +17,7 @@ project, measured in docs/simd.md.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,7 @@ from harness.problem import Problem
 from harness.semiring import SEMIRINGS, Semiring
 
 PACKING = ("auto", "always")
+_OF_BYTES = {"lor_land": "max_min"}  # what a product of bools is, one a byte
 _LEAST = {"in_place_up_to": 0, "bad_stride_a": 1, "bad_stride_b": 1}
 
 Run = Callable[[], Any]
@@ -117,6 +119,21 @@ class Simd(Backend):
         if has_work and problem.alpha is None and not problem.accumulate:
             return SimdExecution(prepared[id(a)], out)
         return KernelExecution(plan, operands, kernel)
+
+    def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
+        """Have the micro-kernel note the blocks as it goes (`_block_tracker`); bools are taken as bytes."""
+        problem, arrays = plan.problem, (operands.a, operands.b, operands.out)
+        if problem.dtype.kind == "b" and problem.semiring.name in _OF_BYTES:
+            semiring = SEMIRINGS[_OF_BYTES[problem.semiring.name]]
+            problem = dataclasses.replace(problem, semiring=semiring, dtype=np.dtype(np.uint8))
+            plan = self.plan(problem, detect().with_threads(plan.threads))
+            arrays = tuple(x.view(np.uint8) for x in arrays)  # type: ignore[assignment]
+        is_possible = min(problem.m, problem.n, problem.k) > 0 and problem.dtype.kind != "b"
+        if not is_possible or problem.accumulate or self.declines(problem):
+            return None
+        settings = _settings(plan).tracking(steps)
+        product = GeneratedProduct(problem.semiring, settings, *arrays, accumulate=False, block=block)
+        return SimdExecution(product.run, operands.out)
 
 
 class SimdExecution:

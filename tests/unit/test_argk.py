@@ -1,16 +1,17 @@
 """The k that each element of a selective product comes from: against the definition, term by term, by NumPy alone."""
 
 import importlib
-import itertools
 
 import hypothesis
 import numpy as np
 import pytest
 from hypothesis import strategies
 
+from backends.cpu._vector_unit import usable_units
 from harness import (
     SEMIRINGS,
     BackendUnavailable,
+    Operands,
     Problem,
     ProblemError,
     Semiring,
@@ -20,6 +21,7 @@ from harness import (
     registry,
     tuning,
 )
+from tests.unit.simd_products import BACKEND, Kernel
 
 SELECTIVE = ("min_plus", "max_plus", "max_min", "min_max", "max_times", "min_times", "lor_land")
 # One dtype each, and of min_plus one more: a kind of element is compiled in about 5 s.
@@ -102,8 +104,23 @@ def test_argk_of_random_products(m, n, k, seed, data):
 @pytest.mark.parametrize(("rows", "columns", "steps"), [(1, 1, 1), (3, 5, 7), (4, 128, 64), (1000, 1000, 100)])
 def test_blocks_of_any_size_give_the_same(rows, columns, steps, rng, monkeypatch):
     monkeypatch.setattr(tuning, "argk_blocks", lambda *_: (rows, columns, steps))
+    monkeypatch.setattr(tuning, "argk_steps", lambda _: steps)
     a, b = draw(rng, (11, 75), np.dtype(np.float64)), draw(rng, (75, 13), np.dtype(np.float64))
-    assert_as_defined(SEMIRINGS["min_plus"], a, b)
+    for backend in ("cpu-transposed", "cpu-simd"):  # tile by tile, and in the micro-kernel
+        assert_as_defined(SEMIRINGS["min_plus"], a, b, backend=backend)
+
+
+@pytest.mark.parametrize("unit", [unit.name for unit in usable_units()])
+def test_every_vector_unit_notes_the_same_blocks(unit, rng):
+    kernel, steps = Kernel("min_plus", "float32", unit, 4, 2), 16
+    for m, n, k in ((1, 1, 3), (9, 2 * kernel.nr + 1, 40), (2 * kernel.mr, kernel.nr, 100)):
+        problem = kernel.problem(m, n, k)
+        a, b = draw(rng, (m, k), problem.dtype), draw(rng, (k, n), problem.dtype)
+        product, where = by_definition(problem.semiring, a, b)
+        block, out = np.empty((m, n), np.int32), np.full((m, n), np.nan, problem.dtype)
+        BACKEND.prepare_blocks(kernel.plan(problem), Operands(a, b, None, out), block, steps).run()
+        assert np.array_equal(out, product)
+        assert np.array_equal(block, where // steps)
 
 
 def test_layouts_batches_and_mixed_dtypes(rng):
@@ -179,21 +196,21 @@ def test_operands_that_do_not_fit_are_refused_as_by_gemm():
         gemm_argk(np.ones((2, 2)), np.ones((2, 2)), threads=0)
 
 
-def test_first_match_as_vectors_and_term_by_term_agree(rng, monkeypatch):
+def test_search_as_vectors_and_term_by_term_agree(rng, monkeypatch):
     part = importlib.import_module("backends.cpu._argk")
-    semiring, dtype = SEMIRINGS["max_min"], np.dtype(np.float64)
-    by_vectors = part.build_search(semiring, dtype)
+    semiring, dtype, steps = SEMIRINGS["max_min"], np.dtype(np.float64), 100
+    by_vectors = part.build_search(semiring, dtype, steps)
     monkeypatch.setattr(part, "operations", lambda *_: None)
-    by_terms = part.build_search.__wrapped__(semiring, dtype)
-    a, b = (part.chunked_rows(count, 100, dtype) for count in (4, 6))
-    a[:, :100], b[:, :100] = draw(rng, (4, 100), dtype), draw(rng, (6, 100), dtype)
-    c = np.fmax.reduce(np.minimum(a[:, None, :100], b[None, :, :100]), axis=-1)
-    found = []
+    by_terms = part.build_search.__wrapped__(semiring, dtype, steps)
+    a, b = draw(rng, (4, 180), dtype), draw(rng, (6, 180), dtype)
+    terms = np.minimum(a[:, None], b[None])  # a NaN is a term that no value equals
+    c = np.fmax.reduce(terms, axis=-1)
+    where = (terms == c[..., None]).argmax(axis=-1)
+    slabs = part._slabs(dtype, steps, a, "a"), part._slabs(dtype, steps, b, "b")
     for search in (by_vectors, by_terms):
-        block, argk, missing = np.zeros((4, 6), np.int32), np.empty((4, 6), np.int32), np.zeros(1, np.int64)
-        search(a, b, c, block, 100, np.empty_like(c), argk, missing)
+        argk, missing = np.empty((4, 6), np.int32), np.zeros(1, np.int64)
+        search(*slabs, c, (where // steps).astype(np.int32), argk, 3, missing)
         assert not missing[0]
-        found.append(argk)
-    assert np.array_equal(*found)
-    for i, j in itertools.product(range(4), range(6)):
-        assert np.minimum(a[i], b[j])[found[0][i, j]] == c[i, j]
+        assert np.array_equal(argk, where)
+        search(*slabs, c + 0.5, (where // steps).astype(np.int32), argk, 3, missing)
+        assert missing[0]
