@@ -7,13 +7,13 @@ import importlib.util
 from typing import Any
 
 from harness import threads, tuned
-from harness.machine import Machine, detect
+from harness.machine import Machine, detect, tiles_refused
 
 KIB, GIB = 1 << 10, 1 << 30
 
 
 def collect() -> dict[str, Any]:
-    """Return ``machine``, ``slug``, ``key``, ``numba``, ``threadpools`` and ``tuned`` as a JSON object."""
+    """Return ``machine``, ``slug``, ``key``, ``tiles``, ``numba``, ``threadpools`` and ``tuned`` as a JSON object."""
     from threadpoolctl import threadpool_info
 
     import harness
@@ -30,6 +30,7 @@ def collect() -> dict[str, Any]:
         "slug": machine.slug,
         "key": machine.key,
         "machine": machine.to_json(),
+        "tiles": (tiles_refused() or "permitted") if "amx_tile" in machine.simd else "",
         "numba": numba,
         "threadpools": pools,
         "tuned": {
@@ -77,6 +78,7 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("cores", f"{machine.cores} usable"),
         ("caches", ", ".join(f"{name} {_kib(size)}" for name, size in _caches(machine).items())),
         ("SIMD", " ".join(machine.simd) or "not known"),
+        *([("AMX tiles", facts["tiles"])] if facts["tiles"] else []),
         ("memory", f"{machine.memory / GIB:.1f} GiB"),
         ("system", f"{machine.system}, Python {machine.python}"),
         *((f"package {name}", version) for name, version in machine.packages.items()),

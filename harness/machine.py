@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import functools
 import hashlib
@@ -102,6 +103,28 @@ def detect() -> Machine:
         python=platform.python_version(),
         packages=_versions(),
     )
+
+
+# Of Linux on x86-64: arch_prctl, and what it is told to read or request the right to use tiles (AMX).
+_ARCH_PRCTL, _GET_PERMISSION, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1022, 0x1023, 18
+
+
+@functools.cache
+def tiles_refused() -> str | None:
+    """Ask the system to let this process use the processor's tiles (AMX); return why it does not, or None.
+
+    Their registers are 8 KiB more to save for each thread, so Linux wants to be asked: once, for all threads.
+    """
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        return f"no way to ask {platform.system()} on {platform.machine()} for them is known"
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    granted = ctypes.c_uint64()
+    requests = ((_REQUEST_PERMISSION, ctypes.c_long(_TILE_DATA)), (_GET_PERMISSION, ctypes.byref(granted)))
+    for request, argument in requests:
+        if call(ctypes.c_long(_ARCH_PRCTL), ctypes.c_long(request), argument):
+            return f"arch_prctl: {os.strerror(ctypes.get_errno())}"
+    return None if granted.value >> _TILE_DATA & 1 else "the system says yes and does not do it"
 
 
 def _first_field(text: str, *names: str) -> str:

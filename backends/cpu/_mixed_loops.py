@@ -54,7 +54,7 @@ def _rows_of_sums(key: MixedKey) -> int:
 def build_mixed_product(key: MixedKey) -> Any:
     """Compile ``product(*ARGUMENTS)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0.
 
-    Rows of A and B are contiguous; `packs_a` and `packs_b` are not looked at.
+    Rows of A and B are contiguous; `packs_a`, `packs_b`, `block` and `rs_block` are not looked at.
     """
     pack_a, pack_b, micro_kernel = pack_a_intrinsic(key), pack_b_intrinsic(key), micro_kernel_intrinsic(key.kernel)
     group, lanes, mr, nv, is_shifted = key.method.group, key.lanes, key.mr, key.nv, key.method.is_shifted
@@ -64,7 +64,8 @@ def build_mixed_product(key: MixedKey) -> Any:
 
     def product(
         m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
-        accumulate: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int, packed_a: int, packed_b: int,
+        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
+        packed_a: int, packed_b: int,
     ) -> None:  # fmt: skip
         """Run the five loops."""
         for jc in range(0, n, nc):
@@ -78,7 +79,7 @@ def build_mixed_product(key: MixedKey) -> Any:
                 for ic in range(0, m, mc):
                     m_cur = min(mc, m - ic)
                     strips, height, higher = even_split(m_cur, mr)
-                    pack_a((m_cur, k_cur, a + ic * rs_a + pc * element, rs_a, packed_a, lda))
+                    pack_a((m_cur, k_cur, a + ic * rs_a + pc * element, rs_a, packed_a, lda, vector))
                     j = 0
                     for jp in range(panels):
                         vectors = width + 1 if jp < wider else width
@@ -115,7 +116,7 @@ def build_mixed_product(key: MixedKey) -> Any:
                                 seed((vectors, rows, sums, tile, rs_c, adds, present))
                             micro_kernel((
                                 rows, vectors, words, packed_a + i * lda, lda, panel, ldb, tile, rs_c,
-                                1 if is_shifted else adds, present, line, ahead_stride, turns,
+                                1 if is_shifted else adds, present, line, ahead_stride, turns, 0, 0, 0,
                             ))  # fmt: skip
                             i += rows
                         j += step

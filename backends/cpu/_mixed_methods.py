@@ -4,15 +4,19 @@ All of them see operands as *words* of 32 bits that hold 1, 2 or 4 neighbours al
 vector of words of B extend the sums by the dot products of their parts. So one generated micro-kernel, over words,
 serves every method; they differ in how elements become parts, and in the instruction.
 
+    amx_bf16     2 x bfloat16        tdpbf16ps, 16 x 16 x 16 words at once (`_amx_kernel`); subnormal numbers as below
+    amx_fp16     2 x float16         tdpfp16ps, likewise
+    amx_int8     4 x int8            tdpbssd, likewise
     avx512_bf16  2 x bfloat16        vdpbf16ps: takes and makes no subnormal number, zero stands for it
     vnni         4 x int8            vpdpbusd, of unsigned A: A + 128, and 128 times the column sums of B taken off
+    vnni_int8    4 x int8            vpdpbssd, of signed A
     convert      1 x float32         fused multiply-add, of bfloat16 and float16
                  2 x int16           vpmaddwd, of int8; vpdpwssd where there is one
 
 Integer sums are exact modulo 2^32 in each of them: two products of int8 fit 16 bits and a sign more, and vpdpbusd, not
-its saturating form, wraps.
+its saturating form, wraps. The system must have permitted tiles to this process; without that they are as if not there.
 
-Source: Intel, "Architecture Instruction Set Extensions" (2018 to 2020), chapters on AVX512_VNNI and AVX512_BF16;
+Source: Intel, "Architecture Instruction Set Extensions" (2018 to 2020), chapters on AMX, AVX512_VNNI and AVX512_BF16;
 shift of signed operands: Khudia et al., "FBGEMM" (2021), section 3.
 """
 
@@ -29,6 +33,7 @@ from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._vector_code import Builder, Value, VectorCode
 from backends.cpu._vector_operators import Operations
 from backends.cpu._vector_unit import VectorUnit, features, usable_units
+from harness.machine import tiles_refused
 
 WORD_BITS = 32
 SIGN_OF_BYTES, ONE_IN_BYTES = 0x80808080, 0x01010101  # what shifts four signed bytes by 128; four ones
@@ -45,7 +50,7 @@ class Method(NamedTuple):
         Name of the dtype of A and B.
     unit : str
         The vector unit whose instruction it is; empty: any.
-    features : tuple of str
+    needs : tuple of str
         LLVM's names of the processor features it needs besides.
     group : int
         Elements in a word.
@@ -53,21 +58,34 @@ class Method(NamedTuple):
         Keys of the tables below: how an element becomes a part of a word, and how words extend a sum.
     is_shifted : bool
         Whether A is taken as unsigned, so that sums begin with a correction.
+    loses_subnormals : bool
+        Whether it takes a subnormal operand for zero.
     """
 
     name: str
     operands: str
     unit: str
-    features: tuple[str, ...]
+    needs: tuple[str, ...]
     group: int
     widen: str
     dot: str
     is_shifted: bool = False
+    loses_subnormals: bool = False
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether `dot` is an instruction over tiles, for the loops of `_amx_loops`."""
+        return TILES in self.needs
 
 
+TILES = "amx-tile"
 METHODS = (
-    Method("avx512_bf16", "bfloat16", "avx512", ("avx512bf16",), 2, "as it is", "dot_bf16"),
+    Method("amx_bf16", "bfloat16", "avx512", (TILES, "amx-bf16"), 2, "as it is", "tdpbf16ps", loses_subnormals=True),
+    Method("amx_fp16", "float16", "avx512", (TILES, "amx-fp16"), 2, "as it is", "tdpfp16ps", loses_subnormals=True),
+    Method("amx_int8", "int8", "avx512", (TILES, "amx-int8"), 4, "as it is", "tdpbssd"),
+    Method("avx512_bf16", "bfloat16", "avx512", ("avx512bf16",), 2, "as it is", "dot_bf16", loses_subnormals=True),
     Method("vnni", "int8", "avx512", ("avx512vnni",), 4, "as it is", "dot_u8i8", is_shifted=True),
+    Method("vnni_int8", "int8", "avx2", ("avxvnniint8",), 4, "as it is", "dot_i8"),
     Method("vnni", "int8", "avx2", ("avxvnni",), 4, "as it is", "dot_u8i8", is_shifted=True),
     Method("convert", "bfloat16", "", (), 1, "bfloat16 to float32", "times"),
     Method("convert", "float16", "", (), 1, "float16 to float32", "times"),
@@ -82,8 +100,16 @@ def usable_methods(operands: str) -> tuple[tuple[Method, VectorUnit], ...]:
         (method, unit)
         for method in METHODS
         for unit in usable_units()
-        if method.operands == operands and method.unit in ("", unit.name) and features().issuperset(method.features)
+        if method.operands == operands
+        and method.unit in ("", unit.name)
+        and features().issuperset(method.needs)
+        and refusal(method) is None
     )
+
+
+def refusal(method: Method) -> str | None:
+    """Return why the system does not let this process use a method that the processor has, or None."""
+    return tiles_refused() if method.is_tiled and features().issuperset(method.needs) else None
 
 
 class MixedKey(NamedTuple):
@@ -147,6 +173,11 @@ def _dot_u8i8(code: VectorCode, builder: Builder, total: Value, x: Value, y: Val
     return builder.call(v.declare(builder, name, code.vector, [code.vector] * 3), [total, x, y])
 
 
+def _dot_i8(code: VectorCode, builder: Builder, total: Value, x: Value, y: Value) -> Value:
+    name = f"llvm.x86.avx2.vpdpbssd.{8 * code.size_bytes}"
+    return builder.call(v.declare(builder, name, code.vector, [code.vector] * 3), [total, x, y])
+
+
 def _dot_i16(code: VectorCode, builder: Builder, total: Value, x: Value, y: Value) -> Value:
     """Return what every processor can do, in the form in which LLVM recognises the instruction for it."""
     count = 2 * code.lanes
@@ -162,6 +193,7 @@ def _dot_i16(code: VectorCode, builder: Builder, total: Value, x: Value, y: Valu
 _DOTS: dict[str, Callable[[VectorCode, Builder, Value, Value, Value], Value]] = {
     "dot_bf16": _dot_bf16,
     "dot_u8i8": _dot_u8i8,
+    "dot_i8": _dot_i8,
     "dot_i16": _dot_i16,
 }
 

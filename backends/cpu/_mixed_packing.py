@@ -18,14 +18,15 @@ from backends.cpu import _vector_code as v
 from backends.cpu._generated_kernel import size_intrinsic
 from backends.cpu._mixed_methods import ONE_IN_BYTES, SIGN_OF_BYTES, WORD_BITS, Dot, MixedKey, widen
 from backends.cpu._vector_code import Builder, Value, VectorCode
+from harness.operands import CACHE_LINE
 
 SHIFT_BITS = 7  # of 128
 
 
 def pack_a_intrinsic(key: MixedKey) -> Any:
-    """Return the intrinsic ``pack_a((rows, k, a, lda, target, target_stride))``, strides in bytes.
+    """Return the intrinsic ``pack_a((rows, k, a, lda, target, target_stride, vector_stride))``, strides in bytes.
 
-    Rows of `target` are written in whole vectors.
+    Rows of `target` are written in whole vectors, `vector_stride` from one to the next.
     """
     method, code = key.method, key.kernel.code()
     elements = _elements(key, code.lanes * method.group)
@@ -36,14 +37,16 @@ def pack_a_intrinsic(key: MixedKey) -> Any:
             words = b.xor(words, ir.Constant(words.type, [SIGN_OF_BYTES] * code.lanes))
         b.store(words, target, align=1)
 
-    def function(b: Builder, rows: Value, k: Value, a: Value, lda: Value, target: Value, stride: Value) -> None:
+    def function(
+        b: Builder, rows: Value, k: Value, a: Value, lda: Value, target: Value, stride: Value, further: Value
+    ) -> None:
         vectors, left = b.udiv(k, v.size(elements.lanes)), b.urem(k, v.size(elements.lanes))
         has_edge = b.icmp_signed(">", left, v.size(0))
 
         def row(state: list[Value]) -> list[Value]:
             def vector(ends: list[Value]) -> list[Value]:
                 convert(b, *ends, None)
-                return [v.advance(b, ends[0], elements.size_bytes), v.advance(b, ends[1], code.size_bytes)]
+                return [v.advance(b, ends[0], elements.size_bytes), v.advance(b, ends[1], further)]
 
             ends = v.loop(b, vectors, state, vector)
             with b.if_then(has_edge):
@@ -53,9 +56,9 @@ def pack_a_intrinsic(key: MixedKey) -> Any:
         v.loop(b, rows, [b.inttoptr(a, v.POINTER), b.inttoptr(target, v.POINTER)], row)
 
     def emit(builder: Builder, values: list[Value]) -> None:
-        builder.call(v.own_function(builder.module, "pack_a_words", [v.SIZE] * 6, function), values)
+        builder.call(v.own_function(builder.module, "pack_a_words", [v.SIZE] * 7, function), values)
 
-    return size_intrinsic(6, emit)
+    return size_intrinsic(7, emit)
 
 
 def pack_b_intrinsic(key: MixedKey) -> Any:
@@ -138,6 +141,23 @@ def seed_intrinsic(key: MixedKey) -> Any:
         v.switch(builder, which, {n: function(builder.module, n) for n in range(1, key.nv + 1)}, arguments)
 
     return size_intrinsic(7, emit)
+
+
+def clear_intrinsic() -> Any:
+    """Return the intrinsic ``clear((address, lines))``: so many times 64 bytes become zeros."""
+    kind = ir.VectorType(v.INDEX, CACHE_LINE // 4)
+
+    def function(b: Builder, address: Value, lines: Value) -> None:
+        def line(state: list[Value]) -> list[Value]:
+            b.store(ir.Constant(kind, None), state[0], align=1)
+            return [v.advance(b, state[0], CACHE_LINE)]
+
+        v.loop(b, lines, [b.inttoptr(address, v.POINTER)], line)
+
+    def emit(builder: Builder, values: list[Value]) -> None:
+        builder.call(v.own_function(builder.module, "clear_lines", [v.SIZE] * 2, function), values)
+
+    return size_intrinsic(2, emit)
 
 
 def _elements(key: MixedKey, count: int) -> VectorCode:

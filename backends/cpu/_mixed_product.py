@@ -11,19 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import carray, types
 
+from backends.cpu import _subnormals
+from backends.cpu._amx_loops import AmxLoops
 from backends.cpu._generated_call import prepare_product
 from backends.cpu._generated_product import has_contiguous_rows
-from backends.cpu._jit import jit
 from backends.cpu._mixed_loops import MixedLoops
 from backends.cpu._mixed_methods import MixedKey
-from backends.cpu._pointers import as_pointer
+from backends.cpu._turned_copy import prepare_copy_turned
 from harness import tuning
 from harness.operands import aligned_empty
 from harness.plan import Blocking
-
-MAGNITUDE, LARGEST_SUBNORMAL = 0x7FFF, 0x007F  # bits of a bfloat16
 
 
 class MixedProduct:
@@ -33,8 +31,9 @@ class MixedProduct:
     ----------
     key : MixedKey
     careful : MixedKey or None
-        What computes the product if a or b, then of bfloat16, hold a subnormal number. None: `key` does.
+        What computes the product if a or b hold a subnormal number that `key` would lose. None: nothing is lost.
     blocking : Blocking
+        Its register tile is that of `key`.
     threads : int
     a, b : (m, k) and (k, n) array
         Of the key's narrow dtype, any strides.
@@ -59,21 +58,32 @@ class MixedProduct:
         self._out, self._accumulate = out, accumulate
         self._target = out if has_contiguous_rows(out) else aligned_empty(out.shape, out.dtype)
         rows_of_a, rows_of_b = (x if has_contiguous_rows(x) else aligned_empty(x.shape, x.dtype) for x in (a, b))
-        self._copies = [(rows, x) for rows, x in ((rows_of_a, a), (rows_of_b, b)) if rows is not x]
+        self._operands = a, b, rows_of_a, rows_of_b  # copies know them by address alone
+        self._copies = [_copy(rows, x) for rows, x in ((rows_of_a, a), (rows_of_b, b)) if rows is not x]
         grid = tuning.thread_grid(a.shape[0], b.shape[1], threads, blocking.mr, blocking.nr)
+        lost = np.zeros(1, np.uint8)  # set by loops that look for subnormal numbers themselves
+        looks_inside = key.method.is_tiled and not accumulate  # a C that is added to could not be added to again
 
         def prepare(which: MixedKey) -> Callable[[], Any]:
-            loops = MixedLoops(which, blocking, packs_a=True, packs_b=True, grid=grid)  # type: ignore[arg-type]
-            return prepare_product(loops, rows_of_a, rows_of_b, self._target, accumulate)
+            around, wants = _around(blocking, which), (rows_of_a, rows_of_b, self._target, accumulate)
+            if not which.method.is_tiled:
+                loops: Any = MixedLoops(which, around, packs_a=True, packs_b=True, grid=grid)  # type: ignore[arg-type]
+                return prepare_product(loops, *wants)
+            packs_a = not tuning.amx_reads_in_place(rows_of_a.ctypes.data, rows_of_a.strides[0], rows_of_a.shape[0])
+            flag = lost.ctypes.data if looks_inside else 0
+            return prepare_product(AmxLoops(which, around, packs_a, flag, grid), *wants)  # type: ignore[arg-type]
 
         self._compute = prepare(key)
-        if careful is not None:
-            self._compute = _by_values(rows_of_a, rows_of_b, self._compute, prepare(careful))
+        if careful is not None and looks_inside:
+            self._compute = _again_if_lost(lost, self._compute, prepare(careful))
+        elif careful is not None:
+            look = _subnormals.build_has_subnormal(key.method.operands)
+            self._compute = _by_values(look, (rows_of_a, rows_of_b), self._compute, prepare(careful))
 
     def run(self) -> None:
         """Compute once."""
-        for rows, x in self._copies:
-            rows[...] = x
+        for copy in self._copies:
+            copy()
         if self._target is self._out:
             self._compute()
             return
@@ -83,15 +93,27 @@ class MixedProduct:
         self._out[...] = self._target
 
 
+def _copy(rows: np.ndarray, x: np.ndarray) -> Callable[[], Any]:
+    """Return what copies `x` to `rows`, an array of contiguous rows."""
+    return prepare_copy_turned(rows, x) if has_contiguous_rows(x.T) else functools.partial(np.copyto, rows, x)
+
+
 def _turned(x: Blocking) -> Blocking:
     """Return the blocking of the transposed product: the cache blocks of m and n have changed places."""
     return Blocking(-(-x.nc // x.mr) * x.mr, -(-x.mc // x.nr) * x.nr, x.kc, x.mr, x.nr)
 
 
-def _by_values(a: np.ndarray, b: np.ndarray, fast: Callable[[], Any], careful: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a product that is careful where a or b holds a subnormal number."""
-    look = build_has_subnormal()
-    places = [(x.ctypes.data, *x.shape, x.strides[0]) for x in (a, b)]
+def _around(x: Blocking, key: MixedKey) -> Blocking:
+    """Return the blocking around the register tile of `key`: the cache blocks grow to whole tiles."""
+    mr, nr = key.mr, key.nv * key.lanes
+    return Blocking(-(-x.mc // mr) * mr, -(-x.nc // nr) * nr, x.kc, mr, nr)
+
+
+def _by_values(
+    look: Callable[..., bool], operands: tuple[np.ndarray, ...], fast: Callable[[], Any], careful: Callable[[], Any]
+) -> Callable[[], Any]:
+    """Return a product that is careful where an operand holds a subnormal number."""
+    places = [(x.ctypes.data, *x.shape, x.strides[0]) for x in operands]
 
     def run() -> None:
         (careful if any(look(*place) for place in places) else fast)()
@@ -99,19 +121,13 @@ def _by_values(a: np.ndarray, b: np.ndarray, fast: Callable[[], Any], careful: C
     return run
 
 
-@functools.cache
-def build_has_subnormal() -> Any:
-    """Compile ``has_subnormal(address, rows, columns, row_stride)`` of bfloat16 in contiguous rows; stride in bytes."""
-    dtype = np.dtype(np.uint16)
+def _again_if_lost(lost: np.ndarray, fast: Callable[[], Any], careful: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a product that is computed again, with care, where the fast loops have met a subnormal number."""
 
-    def has_subnormal(address: int, rows: int, columns: int, row_stride: int) -> bool:
-        for i in range(rows):
-            found = False
-            for value in carray(as_pointer(address + i * row_stride), (columns,), dtype):
-                magnitude = value & np.uint16(MAGNITUDE)
-                found |= (magnitude != 0) & (magnitude <= np.uint16(LARGEST_SUBNORMAL))
-            if found:
-                return True
-        return False
+    def run() -> None:
+        lost[0] = 0
+        fast()
+        if lost[0]:
+            careful()
 
-    return jit(None, *[types.intp] * 4, parallel=False, returns=types.boolean)(has_subnormal)
+    return run

@@ -23,9 +23,10 @@ import numba
 import numpy as np
 from numba import types
 
+from backends.cpu._amx_kernel import check_tiles
 from backends.cpu._execution import KernelExecution
 from backends.cpu._jit import jit, output, scalar, strided
-from backends.cpu._mixed_methods import Method, MixedKey, usable_methods
+from backends.cpu._mixed_methods import METHODS, MixedKey, refusal, usable_methods
 from backends.cpu._mixed_product import MixedProduct
 from backends.cpu._vector_unit import check_tile
 from harness import tuning
@@ -61,10 +62,14 @@ class Mixed(Backend):
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the best method of this processor, the register tile of its unit, and the blocks by the caches."""
         method, unit = usable_methods(problem.input_dtype.name)[0]
+        options: dict[str, int | str] = {"method": method.name, "unit": unit.name}
+        if method.is_tiled:
+            blocking = tuning.amx_blocking(problem, machine)
+            threads = tuning.simd_threads(problem, machine.threads, tuning.AMX_FEWEST_PAIRS)
+            return Plan(problem, threads, blocking, options)
         in_words = dataclasses.replace(problem, k=-(-problem.k // method.group), operand_dtype=None)
         blocking = tuning.simd_blocking(in_words, machine, unit.mr, unit.nv * unit.lanes(problem.dtype))
         blocking = dataclasses.replace(blocking, kc=blocking.kc * method.group)
-        options: dict[str, int | str] = {"method": method.name, "unit": unit.name}
         return Plan(problem, tuning.simd_threads(problem, machine.threads), blocking, options)
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
@@ -142,24 +147,32 @@ def _keys(plan: Plan) -> tuple[MixedKey, MixedKey | None]:
     Raises
     ------
     PlanError
-        If this processor does not have the method with that unit, or the register tile is not made of whole vectors or
-        too large for any unit.
+        If this processor does not have the method with that unit, the system refuses it, or the register tile is not
+        made of whole vectors or tiles or too large.
     """
     problem, blocking = plan.problem, plan.blocking
     assert blocking is not None
-    usable = {(method.name, unit.name): (method, unit) for method, unit in usable_methods(problem.input_dtype.name)}
+    operands = problem.input_dtype.name
+    usable = {(method.name, unit.name): (method, unit) for method, unit in usable_methods(operands)}
     wanted = plan.options["method"], plan.options["unit"]
     if wanted not in usable:
+        reasons = {refusal(method) for method in METHODS if (method.name, method.operands) == (wanted[0], operands)}
+        reasons.discard(None)
         raise PlanError(
-            f"{Mixed.name}: this processor has no such method for {problem.input_dtype.name}",
+            f"{Mixed.name}: this processor has no such method for {operands}"
+            if not reasons
+            else f"{Mixed.name}: the system does not let this process use the processor's tiles: {reasons.pop()}",
             expected=" or ".join(f"method={method}, unit={unit}" for method, unit in usable),
             got="method={}, unit={}".format(*wanted),
         )
     method, unit = usable[str(wanted[0]), str(wanted[1])]
-    check_tile(Mixed.name, blocking, unit, unit.lanes(problem.dtype))
-
-    def key(method: Method) -> MixedKey:
-        nv = blocking.nr // unit.lanes(problem.dtype)
-        return MixedKey(method, problem.dtype.name, unit.name, blocking.mr, nv)
-
-    return key(method), key(usable["convert", unit.name][0]) if method.name == "avx512_bf16" else None
+    if method.is_tiled:
+        check_tiles(Mixed.name, blocking)
+    else:
+        check_tile(Mixed.name, blocking, unit, unit.lanes(problem.dtype))
+    key = MixedKey(method, problem.dtype.name, unit.name, blocking.mr, blocking.nr // unit.lanes(problem.dtype))
+    if not method.loses_subnormals:
+        return key, None
+    convert, _ = usable["convert", unit.name]
+    mr, nv = (unit.mr, unit.nv) if method.is_tiled else (key.mr, key.nv)
+    return key, key._replace(method=convert, mr=mr, nv=nv)

@@ -18,6 +18,7 @@ from backends.cpu.mixed import Mixed
 from harness import Operands, Problem, machine
 from harness.plan import Plan
 from harness.problem import MIXED, mixed_dtypes
+from harness.tuning import AMX_TILE
 from tests.unit.fenced_products import fenced
 
 HERE = machine.detect()
@@ -46,9 +47,14 @@ class Way(NamedTuple):
         return self.unit.size_bytes // 4
 
     @property
+    def mr(self) -> int:
+        """Rows of the register tile."""
+        return AMX_TILE if self.method.is_tiled else self.unit.mr
+
+    @property
     def nr(self) -> int:
         """Columns of the register tile."""
-        return self.unit.nv * self.lanes
+        return AMX_TILE if self.method.is_tiled else self.unit.nv * self.lanes
 
     def problem(self, m: int, n: int, k: int, **options: Any) -> Problem:
         """Return a product of these dtypes."""
@@ -69,7 +75,7 @@ class Forced(Mixed):
 
     def plan(self, problem: Problem, machine: machine.Machine) -> Plan:
         """Return the plan of cpu-mixed, with the way forced."""
-        mr, nr = self.way.unit.mr, self.way.nr
+        mr, nr = self.way.mr, self.way.nr
         plan = super().plan(problem, machine)
         blocks = {"mc": 2 * mr, "nc": 2 * nr, "kc": 36} if self.is_small else {"mc": 64 * mr, "nc": 32 * nr}
         return plan.override({**blocks, "mr": mr, "nr": nr, "method": self.way.method.name, "unit": self.way.unit.name})
@@ -104,7 +110,7 @@ def main() -> None:
     """Compute products between fences."""
     numbers = itertools.count()
     for way, at_end in itertools.product(WAYS, (True, False)):
-        for m, n, k in itertools.product((1, way.unit.mr + 1), (1, way.lanes - 1, way.nr + 1), (1, 3, 37, 66)):
+        for m, n, k in itertools.product((1, way.mr + 1), (1, way.lanes - 1, way.nr + 1), (1, 3, 37, 66)):
             number = next(numbers)
             problem = way.problem(m, n, k)
             drawn = Operands.generate(problem, number)

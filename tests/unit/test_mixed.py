@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from backends.cpu import _generated_call, _mixed_methods, _mixed_packing, _mixed_product
+from backends.cpu import _generated_call, _mixed_methods, _mixed_packing, _subnormals
 from backends.cpu._mixed_loops import build_mixed_product
 from backends.cpu._mixed_methods import METHODS
 from backends.cpu._vector_unit import features
@@ -35,6 +35,7 @@ OF_FLOATS = [way for way in WAYS if way.wide.kind == "f"]
 OF_INTEGERS = [way for way in WAYS if way.wide.kind == "i"]
 BF16 = [way for way in WAYS if way.method.name == "avx512_bf16"]
 VNNI = [way for way in WAYS if way.method.name == "vnni"]
+WORDS_OF_INTEGERS = [way for way in OF_INTEGERS if not way.method.is_tiled]
 
 
 @every_way
@@ -45,7 +46,7 @@ class TestEveryMethod:
         assert not failed, "\n".join(failed)
 
     def test_sizes_around_tiles_blocks_and_words(self, way):
-        rows = (1, way.unit.mr - 1, way.unit.mr + 1, 2 * way.unit.mr, 4 * way.unit.mr + 1)
+        rows = (1, way.mr - 1, way.mr + 1, 2 * way.mr, 4 * way.mr + 1)
         columns = (1, way.lanes - 1, way.lanes + 1, way.nr, 2 * way.nr + 1, 4 * way.nr + way.lanes)
         steps = itertools.cycle((1, 2, 3, 4, 5, 35, 36, 37, 38, 39, 73, 143))
         for number, (m, n, k) in enumerate(itertools.product(rows, columns, range(3))):
@@ -55,7 +56,7 @@ class TestEveryMethod:
 
     def test_blocks_of_k_that_fill_no_word(self, way):
         for kc, k in itertools.product((1, 2, 3, 5, 7), (1, 6, 7, 22)):
-            problem = way.problem(way.unit.mr + 1, way.nr + 1, k, accumulate=kc % 2 == 0)
+            problem = way.problem(way.mr + 1, way.nr + 1, k, accumulate=kc % 2 == 0)
             operands = Operands.generate(problem, k)
             assert_right(problem, operands, compute(way, operands, problem, kc=kc))
 
@@ -64,7 +65,7 @@ class TestEveryMethod:
         for number, (of_a, of_b) in enumerate(itertools.product(inputs, inputs)):
             if number % 3:
                 continue
-            problem = way.problem(2 * way.unit.mr + 1, way.nr + way.lanes + 1, 41, accumulate=number % 2 == 1)
+            problem = way.problem(2 * way.mr + 1, way.nr + way.lanes + 1, 41, accumulate=number % 2 == 1)
             drawn = Operands.generate(problem, number)
             a, b = lay_out(drawn.a, of_a), lay_out(drawn.b, of_b)
             base, out = LAYOUTS[next(outputs)](drawn.out.shape, problem.dtype)
@@ -76,14 +77,14 @@ class TestEveryMethod:
             assert (base.tobytes(), a.tobytes(), b.tobytes()) == before
 
     def test_threads_have_parts_of_their_own(self, way):
-        problem = way.problem(9 * way.unit.mr + 1, 3 * way.nr + 5, 77, accumulate=True)
+        problem = way.problem(9 * way.mr + 1, 3 * way.nr + 5, 77, accumulate=True)
         for threads, order in itertools.product((2, 3, 4), "CF"):
             operands = Operands.generate(problem, threads)
             operands.out = np.asarray(operands.out, order=order)
             assert_right(problem, operands, compute(way, operands, problem, threads=threads))
 
     def test_long_k(self, way):
-        problem = way.problem(way.unit.mr + 2, way.nr + 3, 3001)
+        problem = way.problem(way.mr + 2, way.nr + 3, 3001)
         operands = Operands.generate(problem, 5)
         assert_right(problem, operands, compute(way, operands, problem, kc=4000))
         assert_right(problem, operands, compute(way, operands, problem, kc=1001))
@@ -99,7 +100,7 @@ class TestEveryMethod:
 
         monkeypatch.setattr(_generated_call, "scratch", marked)
         columns = 1, way.lanes + 1, 4 * way.nr - 1
-        for m, n, k in itertools.product((1, 5 * way.unit.mr), columns, (1, 36, 45, 99)):
+        for m, n, k in itertools.product((1, 5 * way.mr), columns, (1, 36, 45, 99)):
             problem = way.problem(m, n, k)
             compute(way, Operands.generate(problem, 1), problem, threads=1 + k % 3)
             assert all((mark == 0xA5).all() for mark in marks), (m, n, k)
@@ -130,7 +131,7 @@ def test_any_product(way, sizes, layouts, blocks, accumulate, threads):
     problem = way.problem(*sizes, accumulate=accumulate)
     drawn = Operands.generate(problem, sum(sizes))
     a, b, out = (lay_out(x, layout) for x, layout in zip((drawn.a, drawn.b, drawn.out), layouts, strict=True))
-    mc, nc, kc = blocks[0] * way.unit.mr, blocks[1] * way.nr, blocks[2]
+    mc, nc, kc = blocks[0] * way.mr, blocks[1] * way.nr, blocks[2]
     result = compute(way, Operands(a, b, drawn.c, out), problem, threads=threads, mc=mc, nc=nc, kc=kc)
     assert_right(problem, drawn, result)
 
@@ -144,7 +145,7 @@ class TestSpecialFloats:
         for a, b in ((values[:, None], one), (one, values[None, :])):
             problem = way.problem(a.shape[0], b.shape[1], 1)
             out = np.full((problem.m, problem.n), np.nan, np.float32)
-            result = compute(way, Operands(a, b, None, out), problem, mc=99 * way.unit.mr, nc=99 * way.nr)
+            result = compute(way, Operands(a, b, None, out), problem, mc=99 * way.mr, nc=99 * way.nr)
             expected = values.astype(np.float32).reshape(result.shape)
             np.testing.assert_array_equal(result[np.isfinite(expected)], expected[np.isfinite(expected)])
             np.testing.assert_array_equal(result, expected)
@@ -186,12 +187,12 @@ class TestSpecialFloats:
         operands.a[1, 2], operands.b[2, 3] = np.array([1], np.uint16).view(BFLOAT16)[0], 3e38
         operands.a[1, :2] = operands.a[1, 3:] = 0
         verify(problem, operands, compute(BF16[0], operands, problem), seed=1)
-        monkeypatch.setattr(_mixed_product, "build_has_subnormal", lambda: lambda *_: False)
+        monkeypatch.setattr(_subnormals, "build_has_subnormal", lambda _: lambda *_: False)
         with pytest.raises(VerificationError):
             verify(problem, operands, compute(BF16[0], operands, problem), seed=1)
 
     def test_one_subnormal_anywhere_is_found(self):
-        look = _mixed_product.build_has_subnormal()
+        look = _subnormals.build_has_subnormal("bfloat16")
         for rows, columns in ((1, 1), (3, 5), (4, 67)):
             for i, j in itertools.product(range(rows), range(columns)):
                 for bits, is_one in ((1, True), (0x807F, True), (0x80, False), (0x8000, False), (0x7F80, False)):
@@ -324,7 +325,7 @@ class TestPlantedBugs:
         self.wrong(VNNI[0])
 
     def test_rows_beyond_k_in_the_last_word(self, monkeypatch):
-        way = OF_INTEGERS[-1]
+        way = WORDS_OF_INTEGERS[-1]
         monkeypatch.setitem(
             _mixed_methods._WIDEN, way.method.widen, lambda b, x: b.not_(b.sext(x, _mixed_methods._integers(16, x)))
         )
@@ -333,4 +334,4 @@ class TestPlantedBugs:
     def test_parts_of_a_word_that_change_places(self, monkeypatch):
         right = _mixed_packing._join
         monkeypatch.setattr(_mixed_packing, "_join", lambda b, parts: right(b, parts[::-1]))
-        self.wrong(OF_INTEGERS[0])
+        self.wrong(WORDS_OF_INTEGERS[0])
