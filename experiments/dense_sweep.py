@@ -66,7 +66,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=3, seconds=0.3),
-        "full": Budget(rounds=15, seconds=2),
+        "full": Budget(rounds=15, seconds=2, precision=0.01),
     },
     order=24,
 )

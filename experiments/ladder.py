@@ -60,7 +60,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.4),
         "quick": Budget(rounds=3, seconds=30),
-        "full": Budget(rounds=15, seconds=240, processes=2),
+        "full": Budget(rounds=15, seconds=240, processes=2, precision=0.01),
     },
     order=10,
 )

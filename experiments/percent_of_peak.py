@@ -55,7 +55,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=3, seconds=0.5),
-        "full": Budget(rounds=15, seconds=3, processes=2),
+        "full": Budget(rounds=15, seconds=3, processes=2, precision=0.01),
     },
     order=14,
 )

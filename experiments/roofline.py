@@ -47,7 +47,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=3, seconds=4),
-        "full": Budget(rounds=15, seconds=150, processes=2),
+        "full": Budget(rounds=15, seconds=150, processes=2, precision=0.01),
     },
     order=60,
 )

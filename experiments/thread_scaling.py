@@ -64,7 +64,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=5, seconds=3),
-        "full": Budget(rounds=15, seconds=120, processes=2),
+        "full": Budget(rounds=15, seconds=120, processes=2, precision=0.01),
     },
     order=40,
 )

@@ -7,6 +7,7 @@ JSON, since cases travel to worker processes and into the store.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib
 import json
@@ -20,6 +21,9 @@ from harness.machine import Machine
 from harness.problem import Problem
 
 PRESETS = ("smoke", "quick", "full")
+# What the caches hold when a sample begins: what the call before left there, or nothing of use.
+SERIES = HOT, COLD = "hot", "cold"
+ORDERS = INTERLEAVED, GROUPED = "interleaved", "grouped"
 GEMM_TASK = "harness.task:gemm"
 
 Json = Mapping[str, Any]
@@ -34,18 +38,30 @@ class Budget:
     rounds : int
         Rounds in which each contender is sampled twice, in ABBA order; at least this many.
     seconds : float
-        Measuring stops after this time, once `rounds` are done or not; at least one round is done.
+        Measuring stops after this time, whatever has been reached; at least one round is done.
     sample_ms : float
         A sample repeats a short call until it lasts this long.
     processes : int
         Fresh processes of each contender, one after the other, each with all these rounds and seconds: what differs
         from process to process (where memory lies, what else runs) is then in the interval.
+    precision : float
+        Rounds go on until the 95 % interval of each contender's paired ratio to the reference is within this fraction
+        of the ratio, half its width: 0.01 is +-1 %. 0: `rounds` are enough.
+    order : str
+        ``"interleaved"``: a sample of one contender is followed by one of the next. ``"grouped"``: all samples of one
+        contender, then all of the next, for contenders that disturb each other.
     """
 
     rounds: int = 5
     seconds: float = 4.0
     sample_ms: float = 5.0
     processes: int = 1
+    precision: float = 0.0
+    order: str = INTERLEAVED
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ExperimentError("no such order of samples", expected=" or ".join(ORDERS), got=self.order)
 
 
 @dataclass(frozen=True)
@@ -76,7 +92,8 @@ class Case:
     Parameters
     ----------
     axes : mapping
-        Where the case stands in the experiment, for figures: ``{"n": 512, "mode": "strong"}``.
+        Where the case stands in the experiment, for figures: ``{"n": 512, "mode": "strong"}``. What is not hot stands
+        on an axis ``"series"``.
     contenders : tuple of Contender
     arguments : mapping
         JSON object handed to every contender's task: for a product ``{"problem": ..., "seed": ...}``.
@@ -97,6 +114,23 @@ class Case:
             object.__setattr__(self, "reference", labels[0])
         if self.reference not in labels:
             raise ExperimentError("the reference is no contender of its case", expected=str(labels), got=self.reference)
+        if self.series not in SERIES:
+            raise ExperimentError("no such series of samples", expected=" or ".join(SERIES), got=self.series)
+
+    @property
+    def series(self) -> str:
+        """What the caches hold when a sample begins: ``"hot"`` or ``"cold"``."""
+        return str(self.axes.get("series", HOT))
+
+    def cold(self) -> Case:
+        """Return this case in the cold series: elsewhere on the axes, with contenders that have other names.
+
+        So it has a key of its own, its times are compared only with one another, and no line of a figure joins the two.
+        """
+        if self.series == COLD:
+            return self
+        contenders = tuple(dataclasses.replace(c, label=f"{c.label} ({COLD})") for c in self.contenders)
+        return Case({**self.axes, "series": COLD}, contenders, self.arguments, f"{self.reference} ({COLD})")
 
     @property
     def key(self) -> str:

@@ -3,88 +3,72 @@
 All contenders of a case are sampled in turns, so that whatever the machine does meanwhile happens to all of them. A
 round visits them in a random order and then in the reverse one (ABBA): a drift that is linear in time cancels. Sample i
 of one contender was taken in the same half round as sample i of every other, so ratios by index are paired ratios.
+Grouped, a visit takes all the samples up to the next checkpoint, and pairs are pairs by index only.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
-from harness.clock import Action, Clock, CpuClock
-from harness.experiment import Budget
+from harness import stopping
+from harness.experiment import GROUPED, Budget
+from harness.sampler import ClockSampler, Sampler
+from harness.warmup import WarmUp, warm_up
 
-# A call this long has refilled the caches and woken its threads long before it ends: it needs no untimed call before.
-WARMS_ITSELF_NS = 50e6
-MOST_GROWTH = 10
-
-
-class Sampler(Protocol):
-    """Something that can be timed, here or in another process."""
-
-    def sample(self, loops: int, count: int) -> list[float]:
-        """Return `count` samples: the mean time of a call [ns] over `loops` calls in a row."""
-        ...
-
-
-@dataclass
-class ClockSampler:
-    """Times a task in this process.
-
-    Each sample is preceded by an untimed call, so that the caches are as they are when the call is repeated (the hot
-    series), whatever ran on the machine since the last sample. A call so long that it makes no difference is spared it.
-
-    Parameters
-    ----------
-    run, wait : callable
-        A call is `run` and then `wait`.
-    clock : Clock
-    """
-
-    run: Action
-    wait: Action
-    clock: Clock = field(default_factory=CpuClock)
-    _last_ns: float = 0.0
-
-    def sample(self, loops: int, count: int) -> list[float]:
-        """Return `count` samples of `loops` calls each [ns per call]."""
-        samples = []
-        for _ in range(count):
-            if self._last_ns < WARMS_ITSELF_NS:
-                self.run()
-                self.wait()
-            self._last_ns = self.clock.elapsed_ns(self.run, self.wait, loops) / loops
-            samples.append(self._last_ns)
-        return samples
+# All contenders together may warm up for this part of the time of a case, beyond the least that each needs.
+WARM_UP_PART = 0.25
 
 
 @dataclass
 class Measurement:
-    """The samples of one case.
+    """The samples of one case, from one process of each contender.
 
     Parameters
     ----------
     samples_ns : dict of str to list of float
-        Time per call [ns] by contender, all of the same length; a contender that failed is not in it.
-    loops : dict of str to int
-        Calls in a sample.
+        Time per call [ns] by contender, all of the same length unless grouped and out of time; a contender that failed
+        is not in it.
+    readings : dict of str to list of mapping
+        What the clock read with each sample, see `harness.clock`.
+    warm_ups : dict of str to WarmUp
+        How each was warmed up, which also says how many calls are in a sample.
     failures : dict of str to Exception
         What the sampler of a contender raised.
-    rounds : float
-        Rounds done; a half if time was up in the middle of one.
-    unmet : str
-        Which condition of the budget was not met, or empty.
+    shortfalls : dict of str to list of str
+        By contender, which conditions of the budget were not met, see `shortfalls`.
     """
 
     samples_ns: dict[str, list[float]]
-    loops: dict[str, int] = field(default_factory=dict)
+    readings: dict[str, list[Mapping[str, float]]] = field(default_factory=dict)
+    warm_ups: dict[str, WarmUp] = field(default_factory=dict)
     failures: dict[str, Exception] = field(default_factory=dict)
-    rounds: float = 0.0
-    unmet: str = ""
+    shortfalls: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def loops(self) -> dict[str, int]:
+        """Calls in a sample, by contender."""
+        return {label: warm.loops for label, warm in self.warm_ups.items()}
+
+    @property
+    def rounds(self) -> float:
+        """Rounds done by all; a half if time was up in the middle of one."""
+        return min((len(samples) for samples in self.samples_ns.values()), default=0) / 2
+
+    @property
+    def unmet(self) -> str:
+        """The shortfalls of all contenders together, or empty."""
+        return "; ".join(dict.fromkeys(text for texts in self.shortfalls.values() for text in texts))
+
+    def drop(self, label: str, error: Exception) -> None:
+        """Keep why a contender failed, and nothing else of it."""
+        self.failures[label] = error
+        for kept in (self.samples_ns, self.readings, self.warm_ups):
+            kept.pop(label, None)
 
 
 def measure(
@@ -92,6 +76,8 @@ def measure(
     budget: Budget,
     seed: int,
     *,
+    reference: str = "",
+    loops: Mapping[str, int] | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> Measurement:
     """Warm, calibrate and sample all contenders in turns until `budget` is met or spent.
@@ -105,43 +91,105 @@ def measure(
     budget : Budget
     seed : int
         Decides the orders.
+    reference : str
+        Label of the contender whose paired ratios are to be precise; the first by default.
+    loops : mapping of str to int, optional
+        Calls in a sample, as another process has found them; more if they are too few here.
     now : callable
         Time [s] by which the budget is spent.
     """
-    end = now() + budget.seconds
-    measurement = Measurement({label: [] for label in samplers})
-    for label, sampler in samplers.items():
-        with _dropping(measurement, label):
-            measurement.loops[label] = calibrate(sampler, budget.sample_ms * 1e6)
-    halves = 0
-    for order in _orders(list(samplers), seed):
-        is_enough = halves >= 2 * budget.rounds
-        if is_enough or not measurement.samples_ns or (halves >= 2 and now() >= end):
+    measurement = Measurement({label: [] for label in samplers}, {label: [] for label in samplers})
+    reference = reference or next(iter(samplers), "")
+    run = _Run(samplers, measurement, budget, now() + budget.seconds, now)
+    run.warm_up(loops or {})
+    orders = _orders(list(samplers), seed)
+    for rounds in stopping.checkpoints(budget.rounds):
+        run.sample(2 * rounds, orders)
+        if run.is_over() or not stopping.too_wide(measurement.samples_ns, reference, budget.precision):
             break
-        for label in order:
-            if label in measurement.samples_ns:
-                with _dropping(measurement, label):
-                    sample = samplers[label].sample(measurement.loops[label], 1)
-                    measurement.samples_ns[label].extend(sample)
-        halves += 1
-    measurement.rounds = halves / 2
-    if measurement.samples_ns and measurement.rounds < budget.rounds:
-        measurement.unmet = f"{measurement.rounds:g} of {budget.rounds} rounds in {budget.seconds:g} s"
+    for label in measurement.samples_ns:
+        measurement.shortfalls[label] = shortfalls([measurement], label, budget, reference)
     return measurement
 
 
-def calibrate(sampler: Sampler, least_ns: float) -> int:
-    """Return how many calls make a sample of at least `least_ns`; the calls made for it warm the contender up."""
-    loops = 1
-    (per_call,) = sampler.sample(loops, 1)
-    if per_call >= MOST_GROWTH * least_ns:
-        return loops  # so long that not even a slow first call can hide a short one
-    while True:
-        (per_call,) = sampler.sample(loops, 1)
-        if per_call * loops >= least_ns:
-            return loops
-        needed = math.ceil(1.2 * least_ns / max(per_call, 1.0))
-        loops = min(max(needed, loops + 1), MOST_GROWTH * loops)
+@dataclass
+class _Run:
+    """One measurement at work."""
+
+    samplers: Mapping[str, Sampler]
+    measurement: Measurement
+    budget: Budget
+    end: float
+    now: Callable[[], float]
+
+    def warm_up(self, loops: Mapping[str, int]) -> None:
+        """Warm every contender up, alone."""
+        most_ns = 1e9 * self.budget.seconds * WARM_UP_PART / max(1, len(self.samplers))
+        for label, sampler in self.samplers.items():
+            with _dropping(self.measurement, label):
+                warm = warm_up(sampler, self.budget.sample_ms * 1e6, most_ns, loops.get(label, 1))
+                self.measurement.warm_ups[label] = warm
+
+    def is_over(self) -> bool:
+        """Whether nobody is left, or time is up and one round has been done."""
+        return not self.measurement.samples_ns or (self.measurement.rounds >= 1 and self.now() >= self.end)
+
+    def sample(self, most: int, orders: Iterator[list[str]]) -> None:
+        """Visit contenders by `orders` until each has `most` samples, or time is up."""
+        while not self.is_over() and 2 * self.measurement.rounds < most:
+            order = next(orders)
+            for place, label in enumerate(order):
+                if label in self.measurement.samples_ns:
+                    with _dropping(self.measurement, label):
+                        if self.budget.order == GROUPED:
+                            self._visit(label, most, len(order) - place)
+                        else:
+                            self._take(label)
+
+    def _take(self, label: str) -> None:
+        """Take one sample of a contender."""
+        (sample,) = self.samplers[label].sample(self.measurement.warm_ups[label].loops, 1)
+        self.measurement.samples_ns[label].append(sample.ns)
+        self.measurement.readings[label].append(sample.readings)
+
+    def _visit(self, label: str, most: int, left: int) -> None:
+        """Take all samples of a contender up to `most`, in its part of the time that is left to `left` contenders."""
+        began = self.now()
+        end = began + max(0.0, self.end - began) / left
+        samples = self.measurement.samples_ns[label]
+        while len(samples) < most and (len(samples) < 2 or self.now() < end):
+            self._take(label)
+
+
+def shortfalls(processes: Sequence[Measurement], label: str, budget: Budget, reference: str) -> list[str]:
+    """Return which conditions of `budget` a contender does not meet, each as "name: how far off".
+
+    Parameters
+    ----------
+    processes : sequence of Measurement
+        Of fresh processes. The interval is that of the ratio over all of them.
+    label : str
+    budget : Budget
+    reference : str
+        Label of the contender that the ratio is taken to.
+    """
+    found = []
+    unstable = [own.warm_ups[label] for own in processes if not own.warm_ups[label].is_stable]
+    if unstable:
+        warm = max(unstable, key=lambda warm: warm.gain)
+        found.append(f"warm-up: still got {100 * warm.gain:.0f} % faster after {warm.calls} calls")
+    rounds = min(len(own.samples_ns[label]) for own in processes) / 2
+    if rounds < budget.rounds:
+        found.append(f"rounds: {rounds:g} of {budget.rounds} in {budget.seconds:g} s")
+    if all(reference in own.samples_ns for own in processes):
+        paired = stopping.pairs([own.samples_ns for own in processes], (label, reference))
+        wide = stopping.too_wide(paired, reference, budget.precision).get(label)
+        if wide:
+            found.append(
+                f"precision: interval of its ratio to {reference} is ±{100 * wide:.2g} %, "
+                f"wanted ±{100 * budget.precision:.2g} %"
+            )
+    return found
 
 
 def overhead_ns(samples: int = 200) -> float:
@@ -179,7 +227,5 @@ class _dropping:  # noqa: N801 it reads as a verb, like contextlib.suppress
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         if not isinstance(error, Exception):
             return False
-        self._measurement.failures[self._label] = error
-        del self._measurement.samples_ns[self._label]
-        self._measurement.loops.pop(self._label, None)
+        self._measurement.drop(self._label, error)
         return True

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from harness.errors import Declined
-from harness.measure import ClockSampler, calibrate
+from harness.sampler import ClockSampler
 from harness.semiring import DTYPES, SEMIRINGS
+from harness.warmup import warm_up
 
 PEAK_TASK = "backends.cpu._ceilings:peak"
 SAMPLES, SAMPLE_NS = 15, 2e6
@@ -33,7 +34,8 @@ def measure_peaks(
             except Declined:
                 continue
             sampler = ClockSampler(task.run, task.wait)
-            fastest_ns = min(sampler.sample(calibrate(sampler, SAMPLE_NS), SAMPLES))
+            loops = warm_up(sampler, SAMPLE_NS, SAMPLES * SAMPLE_NS).loops
+            fastest_ns = min(sample.ns for sample in sampler.sample(loops, SAMPLES))
             yield semiring, dtype.name, task.facts()["operations"] / 2 / fastest_ns
 
 

@@ -19,7 +19,8 @@ from harness import provenance, trial
 from harness.experiment import Budget, Case, Contender, Experiment, content_hash
 from harness.isolation import Pool
 from harness.machine import Machine, detect
-from harness.measure import Measurement
+from harness.measure import Measurement, shortfalls
+from harness.processor_time import processor_time, stolen
 from harness.store import Store
 from harness.trial import Outcome, Patience
 
@@ -188,18 +189,27 @@ class _Runner:
 
     def _measured(self, case: Case, budget: Budget) -> list[dict[str, Any]]:
         """Measure `case`; return a record of each contender, with the load of the machine before and after."""
-        load = [os.getloadavg()[0]]
+        load, before = [os.getloadavg()[0]], processor_time()
         outcomes, measurements = trial.measure_case(case, budget, self.pool, self.patience)
         load.append(os.getloadavg()[0])
-        records = [self._record(case, c, outcomes[c.label], measurements) for c in case.contenders]
-        return [{**record, "load": load} for record in records]
+        shared = {"load": load, "stolen": stolen(before, processor_time()), "budget": dataclasses.asdict(budget)}
+        return [
+            {**self._record(case, contender, outcomes[contender.label], measurements, budget), **shared}
+            for contender in case.contenders
+        ]
 
     def _record(
-        self, case: Case, contender: Contender, outcome: Outcome, measurements: Sequence[Measurement]
+        self,
+        case: Case,
+        contender: Contender,
+        outcome: Outcome,
+        measurements: Sequence[Measurement],
+        budget: Budget,
     ) -> dict[str, Any]:
         """Return what the store keeps of one contender."""
-        label, is_ok = contender.label, outcome.is_ok
-        sampled = [measurement.samples_ns[label] for measurement in measurements] if is_ok else []
+        label = contender.label
+        sampled = measurements if outcome.is_ok else []
+        unmet = shortfalls(sampled, label, budget, case.reference) if sampled else []
         return {
             "axes": case.axes,
             "contender": label,
@@ -208,14 +218,18 @@ class _Runner:
             "reference": case.reference,
             "status": outcome.status,
             "reason": outcome.reason,
-            "samples_ns": [[round(sample, 1) for sample in samples] for samples in sampled],
-            "loops": measurements[0].loops.get(label, 0),
+            "series": case.series,
+            "samples_ns": [[round(sample, 1) for sample in found.samples_ns[label]] for found in sampled],
+            "readings": _columns([found.readings[label] for found in sampled]),
+            "loops": [found.loops[label] for found in sampled],
+            "warm_up_calls": [found.warm_ups[label].calls for found in sampled],
             "rounds": min(measurement.rounds for measurement in measurements),
-            "unmet": next((measurement.unmet for measurement in measurements if measurement.unmet), ""),
+            "unmet": "; ".join(unmet),
             "processes": len(measurements),
             "facts": outcome.facts,
-            "verified": outcome.verified if is_ok else "",
+            "verified": outcome.verified if outcome.is_ok else "",
             "threads_read": outcome.threads_read,
+            "clock": outcome.clock,
             "machine": self.machine.key,
             "run": self.run_id,
             "time": _now(),
@@ -224,8 +238,14 @@ class _Runner:
 
     def _key(self, experiment: Experiment, case: Case, label: str) -> str:
         """Return the hash of all that decides the result of a cell."""
-        digest = provenance.source_digest()
-        return content_hash([experiment.name, case.key, label, digest, self.machine.key])
+        budget = dataclasses.asdict(experiment.budget[self.preset])
+        return content_hash([experiment.name, case.key, label, budget, provenance.source_digest(), self.machine.key])
+
+
+def _columns(readings: list[list[Mapping[str, float]]]) -> dict[str, list[list[float | None]]]:
+    """Return what was read with the samples, by name, process and sample; None where a sample has no such reading."""
+    names = dict.fromkeys(name for process in readings for sample in process for name in sample)
+    return {name: [[sample.get(name) for sample in process] for process in readings] for name in names}
 
 
 def _restricted(cases: list[Case], only: Collection[str]) -> list[Case]:

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from harness import machine, registry
-from harness.errors import Declined
-from harness.interface import Execution
+from harness.clock import Clock, CpuClock
+from harness.device_clock import CudaEventClock
+from harness.errors import Declined, VerificationError
+from harness.interface import DeviceQueue, Execution
 from harness.operands import Operands, poison
 from harness.plan import Plan
 from harness.problem import Problem
@@ -17,7 +21,9 @@ from harness.problem import Problem
 class Task(Protocol):
     """Something that is run, timed and proven.
 
-    A factory ``make(threads=..., **arguments)`` returns one, all untimed work done.
+    A factory ``make(threads=..., **arguments)`` returns one, all untimed work done. Two methods
+    need not be there. ``clock()`` returns the `harness.clock.Clock` that times it; without one the host's does.
+    ``turn()`` gives it other operands, and called once more the first ones again.
     """
 
     def run(self) -> None:
@@ -47,6 +53,7 @@ class GemmTask:
     execution: Execution
     seed: int
     extra_error: float = 0.0
+    is_turned: bool = False
 
     def run(self) -> None:
         self.execution.run()
@@ -54,14 +61,34 @@ class GemmTask:
     def wait(self) -> None:
         self.execution.wait()
 
+    def clock(self) -> Clock:
+        """Return the clock of the device that the product is computed on, or the host's."""
+        queue: DeviceQueue | None = getattr(self.execution, "queue", None)
+        return CudaEventClock(queue) if queue is not None else CpuClock()
+
     def spoil(self) -> None:
         poison(self.operands.out)
+
+    def turn(self) -> None:
+        """Reverse the rows of A and C and the columns of B and C: the result is another, and no distribution changes.
+
+        An execution that keeps copies of the operands on a device has a method ``upload`` that makes them anew.
+        """
+        self.is_turned = not self.is_turned
+        _reverse(self.operands)
+        if hasattr(self.execution, "upload"):
+            self.execution.upload()
 
     def verify(self) -> str:
         from harness.verify import verify
 
         problem = self.plan.problem
-        untouched = Operands.generate(problem, self.seed)  # a backend that changed its operands must not pass
+        untouched = Operands.generate(problem, self.seed)
+        if self.is_turned:
+            _reverse(untouched)
+        for name, own, other in zip("abc", *map(_inputs, (self.operands, untouched)), strict=True):
+            if own is not None and not np.array_equal(own, other):
+                raise VerificationError(f"the backend changed its operand {name}")
         return verify(problem, untouched, self.execution.result(), seed=self.seed, extra_error=self.extra_error)
 
     def facts(self) -> dict[str, Any]:
@@ -101,3 +128,15 @@ def gemm(
     operands = Operands.generate(wanted, seed)
     execution = entry.backend.prepare(plan, operands)
     return GemmTask(plan, operands, execution, seed, entry.backend.extra_error(plan, operands))
+
+
+def _inputs(operands: Operands) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    return operands.a, operands.b, operands.c
+
+
+def _reverse(operands: Operands) -> None:
+    a, b, c = _inputs(operands)
+    a[...] = a[::-1].copy()
+    b[...] = b[:, ::-1].copy()
+    if c is not None:
+        c[...] = c[::-1, ::-1].copy()

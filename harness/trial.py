@@ -6,12 +6,13 @@ A contender that fails on the way has a reason and never a time; the others go o
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.errors import Declined
-from harness.experiment import Budget, Case, Contender
+from harness.experiment import COLD, HOT, Budget, Case, Contender
 from harness.isolation import Call, Pool, RemoteSampler, WorkerFailed, WorkerProcess, call_all
 from harness.measure import Measurement, measure
 
@@ -58,6 +59,8 @@ class Outcome:
         How long its first call took [ns].
     threads_read : mapping
         The threads that were in force when it was timed, by library.
+    clock : mapping
+        How it was timed.
     """
 
     worker: WorkerProcess
@@ -67,6 +70,7 @@ class Outcome:
     verified: str = ""
     first_ns: float = 0.0
     threads_read: Mapping[str, Any] = field(default_factory=dict)
+    clock: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_ok(self) -> bool:
@@ -84,24 +88,34 @@ def measure_case(
 ) -> tuple[dict[str, Outcome], list[Measurement]]:
     """Measure the contenders of `case` in processes of `pool`; return what became of each, and the samples.
 
-    There is a measurement for each of `budget.processes`. Who fails in one of them has failed.
+    There is a measurement for each of `budget.processes`. Who fails in one of them has failed. A single process may
+    have served other cases before; of several each is a fresh one, so that they differ by nothing but chance.
     """
-    outcomes, first = _measure_once(case, budget, pool, patience, case.contenders, replicate=0)
-    measurements = [first]
-    for replicate in range(1, budget.processes):
-        for outcome in outcomes.values():
-            outcome.worker.kill()  # the pool replaces it
-        able = [contender for contender in case.contenders if outcomes[contender.label].is_ok]
-        again, measurement = _measure_once(case, budget, pool, patience, able, replicate)
+    if case.series == COLD:
+        budget = dataclasses.replace(budget, sample_ms=0.0)  # only the first call finds the caches cold
+    outcomes, measurements = dict[str, Outcome](), list[Measurement]()
+    for replicate in range(budget.processes):
+        able = [c for c in case.contenders if c.label not in outcomes or outcomes[c.label].is_ok]
+        loops = measurements[0].loops if measurements else {}
+        again, measurement = _measure_once(case, budget, pool, patience, able, replicate, loops)
         outcomes.update(again)
         measurements.append(measurement)
+        if budget.processes > 1:
+            for outcome in again.values():
+                outcome.worker.kill()  # the pool replaces it
     return outcomes, measurements
 
 
 def _measure_once(
-    case: Case, budget: Budget, pool: Pool, patience: Patience, contenders: Sequence[Contender], replicate: int
+    case: Case,
+    budget: Budget,
+    pool: Pool,
+    patience: Patience,
+    contenders: Sequence[Contender],
+    replicate: int,
+    loops: Mapping[str, int],
 ) -> tuple[dict[str, Outcome], Measurement]:
-    """Measure `contenders` of `case` in the processes that `pool` has for them."""
+    """Measure `contenders` of `case` in processes of `pool`, with at least `loops` calls in a sample."""
     slots = _slots(contenders)
     workers = pool.processes(slots.values())
     outcomes = {label: Outcome(workers[slot]) for label, slot in slots.items()}
@@ -111,9 +125,10 @@ def _measure_once(
         for label, outcome in outcomes.items()
         if outcome.is_ok
     }
-    measurement = measure(samplers, budget, seed=int(case.key, 16) + replicate)
+    seed = int(case.key, 16) + replicate
+    measurement = measure(samplers, budget, seed, reference=case.reference, loops=loops)
     for label, sampler in samplers.items():
-        outcomes[label].threads_read = sampler.threads_read
+        outcomes[label].threads_read, outcomes[label].clock = sampler.threads_read, sampler.clock
     for label, error in measurement.failures.items():
         outcomes[label].fail(error)
     _ask(outcomes, "verify", patience.prove)
@@ -123,8 +138,9 @@ def _measure_once(
 
 def _prepare(case: Case, outcomes: Mapping[str, Outcome], patience: Patience) -> None:
     """Have every contender prepared and proven; keep its facts and what its first call took."""
+    series = {"series": case.series} if case.series != HOT else {}  # older code, as a base may be, knows only the hot
     what = {
-        c.label: {"task": c.task, "arguments": {**case.arguments, **c.arguments}, "threads": c.threads}
+        c.label: {"task": c.task, "arguments": {**case.arguments, **c.arguments}, "threads": c.threads, **series}
         for c in case.contenders
         if c.label in outcomes
     }

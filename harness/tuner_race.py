@@ -12,10 +12,11 @@ from harness import threads, verify
 from harness.errors import HarnessError, VerificationError
 from harness.experiment import Budget
 from harness.interface import Backend
-from harness.measure import ClockSampler, measure
+from harness.measure import measure
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.sampler import ClockSampler
 from harness.task import GemmTask
 
 SEED = 1

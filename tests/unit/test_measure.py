@@ -1,11 +1,16 @@
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 
+import numpy as np
 import pytest
 
-from harness.experiment import Budget
-from harness.measure import WARMS_ITSELF_NS, ClockSampler, calibrate, measure, overhead_ns
+from harness import statistics
+from harness.clock import Sample
+from harness.errors import ExperimentError
+from harness.experiment import GROUPED, Budget
+from harness.measure import Measurement, measure, overhead_ns, shortfalls
+from harness.warmup import WarmUp
 
 
 class World:
@@ -27,7 +32,7 @@ class FakeSampler:
         self.taken = 0
         self.loops: list[int] = []
 
-    def sample(self, loops: int, count: int) -> list[float]:
+    def sample(self, loops: int, count: int) -> list[Sample]:
         if self.taken == self.fails_at:
             raise RuntimeError(f"{self.label} broke")
         self.taken += 1
@@ -35,7 +40,7 @@ class FakeSampler:
         self.world.log.append(self.label)
         per_call = self.call_ns * (1 + self.drift * self.world.time_ns)
         self.world.time_ns += per_call * loops * count
-        return [per_call] * count
+        return [Sample(per_call, {"taken": self.taken})] * count
 
 
 SLOW = Budget(rounds=4, seconds=1e9, sample_ms=0.0)
@@ -90,7 +95,8 @@ def test_a_contender_that_fails_is_dropped_and_the_others_stay_aligned(fails_at)
     samplers = {label: FakeSampler(world, label, 1e6) for label in "abc"}
     samplers["b"].fails_at = fails_at
     measurement = measured(world, samplers)
-    assert set(measurement.samples_ns) == set(measurement.loops) == {"a", "c"}
+    for kept in (measurement.samples_ns, measurement.readings, measurement.loops, measurement.shortfalls):
+        assert set(kept) == {"a", "c"}
     assert [len(s) for s in measurement.samples_ns.values()] == [8, 8]
     assert str(measurement.failures["b"]) == "b broke"
 
@@ -105,7 +111,7 @@ def test_if_all_fail_it_ends():
 
 def test_an_interrupt_is_no_failure_of_a_contender():
     class Interrupted:
-        def sample(self, loops: int, count: int) -> list[float]:
+        def sample(self, loops: int, count: int) -> list[Sample]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -118,7 +124,8 @@ def test_stops_when_time_is_up_and_names_what_was_not_met():
     measurement = measured(world, samplers, Budget(rounds=50, seconds=2.0))
     assert 1 <= measurement.rounds < 50
     assert world.now() <= 2.0 + 0.2
-    assert measurement.unmet == f"{measurement.rounds:g} of 50 rounds in 2 s"
+    assert measurement.unmet == f"rounds: {measurement.rounds:g} of 50 in 2 s"
+    assert set(measurement.shortfalls) == {"a", "b"}
     assert len({len(s) for s in measurement.samples_ns.values()}) == 1
 
 
@@ -130,47 +137,130 @@ def test_one_round_is_done_however_long_it_takes():
     assert [len(s) for s in measurement.samples_ns.values()] == [2, 2]
 
 
-@pytest.mark.parametrize("call_ns", [10.0, 3e3, 0.4e6, 0.999e6, 1e6, 5e6, 1e9])
-def test_a_sample_lasts_as_long_as_it_should(call_ns):
+def test_what_was_read_stays_with_its_sample():
     world = World()
-    loops = calibrate(FakeSampler(world, "a", call_ns), 1e6)
-    assert loops * call_ns >= 1e6
-    assert loops * call_ns <= max(2e6, call_ns)
+    sampler = FakeSampler(world, "a", 1e6)
+    measurement = measured(world, {"a": sampler})
+    assert [read["taken"] for read in measurement.readings["a"]] == list(range(sampler.taken - 7, sampler.taken + 1))
 
 
-def test_a_slow_first_call_does_not_decide_the_number_of_loops():
+def test_loops_of_another_process_are_kept_and_grow_if_they_are_too_few():
     world = World()
-    sampler = FakeSampler(world, "a", 5e6)
-    original = sampler.sample
-
-    def first_slow(loops: int, count: int) -> list[float]:
-        samples = original(loops, count)
-        sampler.call_ns = 1e4
-        return samples
-
-    sampler.sample = first_slow  # type: ignore[method-assign]
-    assert calibrate(sampler, 1e6) >= 100
+    samplers = {"a": FakeSampler(world, "a", 1e6), "b": FakeSampler(world, "b", 1e6)}
+    budget = Budget(rounds=1, seconds=1e9, sample_ms=5.0)
+    found = measure(samplers, budget, 1, loops={"a": 30, "b": 2}, now=world.now)
+    assert found.loops["a"] == 30
+    assert found.loops["b"] >= 5
+    assert set(samplers["a"].loops) == {30}
 
 
-def test_the_clock_sampler_warms_each_sample_of_a_short_call_and_divides_by_the_loops():
-    class FakeClock:
-        def elapsed_ns(self, run, wait, loops):
-            for _ in range(loops):
-                run()
-                wait()
-            return call_ns * loops
-
-    calls: Counter[str] = Counter()
-    call_ns = 100.0
-    sampler = ClockSampler(lambda: calls.update(["run"]), lambda: calls.update(["wait"]), FakeClock())
-    assert sampler.sample(10, 3) == [100.0] * 3
-    assert calls == {"run": 33, "wait": 33}
-    call_ns = 2 * WARMS_ITSELF_NS
-    sampler.sample(1, 1)
-    calls.clear()
-    sampler.sample(1, 2)
-    assert calls == {"run": 2, "wait": 2}
+def test_grouped_takes_all_samples_of_one_and_then_of_the_next_in_an_order_that_follows_from_the_seed():
+    logs = []
+    for seed in range(8):
+        world = World()
+        budget = Budget(rounds=3, seconds=1e9, sample_ms=0.0, order=GROUPED)
+        found = measured(world, {label: FakeSampler(world, label, 1e6) for label in "abc"}, budget, seed)
+        assert {label: len(s) for label, s in found.samples_ns.items()} == {"a": 6, "b": 6, "c": 6}
+        blocks = [(label, len(list(own))) for label, own in itertools.groupby(world.log[-18:])]
+        assert sorted(blocks) == [("a", 6), ("b", 6), ("c", 6)]
+        logs.append([label for label, _ in blocks])
+    assert len({tuple(log) for log in logs}) > 1
 
 
-def test_the_overhead_can_be_measured():
-    assert overhead_ns(samples=40) > 0
+@pytest.mark.parametrize("seed", range(4))
+def test_grouped_shares_the_time_among_the_contenders(seed):
+    world = World()
+    calls_s = {"fast": 0.01, "slow": 0.5, "slowest": 4.0}
+    samplers = {label: FakeSampler(world, label, 1e9 * call) for label, call in calls_s.items()}
+    budget = Budget(rounds=100, seconds=60.0, sample_ms=0.0, order=GROUPED)
+    found = measured(world, samplers, budget, seed)
+    counts = {label: len(samples) for label, samples in found.samples_ns.items()}
+    assert counts["fast"] == 200
+    assert counts["slow"] >= 30
+    assert counts["slowest"] >= 4
+    assert world.now() <= 60 + 4
+    assert found.rounds == counts["slowest"] / 2
+    assert found.shortfalls["slowest"] == [f"rounds: {found.rounds:g} of 100 in 60 s"]
+    assert not found.shortfalls["fast"]
+
+
+def test_grouped_does_one_round_however_long_it_takes():
+    world = World()
+    samplers = {label: FakeSampler(world, label, 60e9) for label in "ab"}
+    found = measured(world, samplers, Budget(rounds=5, seconds=1.0, order=GROUPED))
+    assert [len(s) for s in found.samples_ns.values()] == [2, 2]
+
+
+def test_an_order_that_there_is_not_is_refused():
+    with pytest.raises(ExperimentError, match="order"):
+        Budget(order="sorted")
+
+
+class NoisySampler:
+    """Takes 1 ms times `factor` a call, times noise of a seeded generator; a millisecond passes with each sample."""
+
+    def __init__(self, world: World, noise, factor: float = 1.0) -> None:
+        self.world, self.noise, self.factor = world, noise, factor
+
+    def sample(self, loops: int, count: int) -> list[Sample]:
+        self.world.time_ns += 1e6 * loops * count
+        return [Sample(1e6 * self.factor * self.noise(), {}) for _ in range(count)]
+
+
+def noisy(sigma: float, seed: int, *, seconds: float = 1e9, precision: float = 0.01, quiet: bool = False):
+    """Measure "own", 1.5 times as long as "base", both with log-normal noise, and "quiet" without any if wanted."""
+    rng, world = np.random.default_rng(seed), World()
+    samplers = {
+        "base": NoisySampler(world, lambda: float(np.exp(sigma * rng.standard_normal()))),
+        "own": NoisySampler(world, lambda: float(np.exp(sigma * rng.standard_normal())), 1.5),
+    }
+    if quiet:
+        samplers["quiet"] = NoisySampler(world, lambda: 1.0)
+    budget = Budget(rounds=3, seconds=seconds, sample_ms=0.0, precision=precision)
+    return measure(samplers, budget, seed, reference="base", now=world.now)
+
+
+def test_rounds_go_on_until_the_interval_of_the_ratio_is_narrow_and_stop_then():
+    rounds = [noisy(sigma, 1).rounds for sigma in (0.0, 0.02, 0.06)]
+    assert rounds[0] == 3
+    assert 3 < rounds[1] < rounds[2]
+    assert all(count in (3, 6, 12, 24, 48, 96, 192, 384, 768) for count in rounds), "only at checkpoints"
+    for sigma in (0.02, 0.06):
+        found = noisy(sigma, 2)
+        ratio = statistics.paired_ratio(found.samples_ns["own"], found.samples_ns["base"])
+        assert (ratio.high - ratio.low) / 2 <= 0.01 * ratio.estimate
+        assert found.unmet == ""
+
+
+def test_without_a_wish_for_precision_the_rounds_are_enough():
+    assert noisy(0.1, 1, precision=0.0).rounds == 3
+
+
+def test_the_widest_interval_decides_and_is_named_with_its_contender():
+    found = noisy(0.2, 1, seconds=0.3, quiet=True)
+    assert found.rounds > 3
+    for label in ("own", "quiet"):
+        (text,) = found.shortfalls[label]
+        assert text.startswith("precision: interval of its ratio to base is ±")
+        assert text.endswith("%, wanted ±1 %")
+    assert found.shortfalls["base"] == []
+
+
+def test_the_interval_over_all_processes_is_what_counts():
+    processes = [noisy(0.05, seed, seconds=0.1) for seed in range(12)]
+    budget = Budget(rounds=3, seconds=0.1, precision=0.01)
+    assert all(shortfalls([own], "own", budget, "base") for own in processes)
+    assert shortfalls(processes, "own", budget, "base") == []
+    assert shortfalls(processes, "own", budget, "a reference that failed") == []
+
+
+def test_a_contender_that_never_became_stable_says_so():
+    warm = {"a": WarmUp(4, 123, 0.31), "b": WarmUp(4, 9, 0.02)}
+    found = Measurement({"a": [1.0] * 10, "b": [1.0] * 10}, warm_ups=warm)
+    budget = Budget(rounds=5)
+    assert shortfalls([found], "a", budget, "b") == ["warm-up: still got 31 % faster after 123 calls"]
+    assert shortfalls([found], "b", budget, "b") == []
+
+
+def test_the_overhead_of_a_sample_is_of_the_order_of_microseconds():
+    assert 0 < min(overhead_ns(samples=100) for _ in range(3)) < 1e6, "the aim is 20 us; a busy machine decides nothing"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness import runner
+from harness import derived, runner
+from harness.disturbance import marks
 from harness.errors import StoreError
 from harness.experiment import Budget, Case, Contender, Experiment
 from harness.isolation import Pool, WorkerProcess
@@ -84,7 +86,14 @@ def test_a_product_is_measured_and_recorded_with_all_that_explains_it(tmp_path):
     assert record["threads_read"]["numba"] == 1
     assert record["verified"]
     assert len(record["load"]) == 2
-    assert {"version", "source", "commit", "loops", "time", "key", "reference"} <= set(record)
+    assert {"version", "source", "commit", "time", "key", "reference"} <= set(record)
+    assert record["series"] == "hot"
+    assert [len(own) for own in record["readings"]["preempted"]] == [4], "one for each sample"
+    assert record["warm_up_calls"][0] >= 2 * record["loops"][0] >= 2
+    assert record["clock"] == {"name": "host"}
+    assert 0 <= record["stolen"] <= 1
+    assert Budget(**record["budget"]) == BUDGET
+    assert marks(record) is not None
 
 
 def test_whoever_fails_has_a_reason_and_no_time_and_the_others_go_on(tmp_path):
@@ -130,6 +139,74 @@ def test_replicates_are_fresh_processes_with_samples_of_their_own(tmp_path):
     assert [len(process) for process in found["good"].samples_ns] == [4, 4]
     assert found["good"].record["processes"] == 2
     assert found["leaves"].status == "failed"
+
+
+def test_every_one_of_several_processes_is_a_fresh_one_also_after_other_cases(tmp_path):
+    twice = Budget(rounds=1, seconds=20.0, sample_ms=0.0, processes=2)
+    cases = [case("once", n=n) for n in (1, 2)]
+    summary = run(tmp_path, experiment(*cases, budget=twice))
+    assert summary.counts == {"ok": 2}, "a second task in the same process would have been refused"
+    summary = run(tmp_path / "single", experiment(*cases))
+    assert summary.counts == {"ok": 1, "failed": 1}, "a single process lives on from case to case"
+
+
+def test_the_cold_series_stands_elsewhere_under_another_name_and_is_one_call_a_sample(tmp_path):
+    hot = Case({"n": 1}, (contender("good"), contender("good", "also good")), reference="also good")
+    long = Budget(rounds=2, seconds=20.0, sample_ms=0.1)
+    summary = run(tmp_path, experiment(hot, hot.cold(), budget=long))
+    found = Store(summary.folder).cells()
+    assert [(c.axes.get("series"), c.contender, c.status) for c in found] == [
+        (None, "good", "ok"),
+        (None, "also good", "ok"),
+        ("cold", "good (cold)", "ok"),
+        ("cold", "also good (cold)", "ok"),
+    ]
+    assert [cell.record["series"] for cell in found] == ["hot", "hot", "cold", "cold"]
+    assert [cell.record["loops"] == [1] for cell in found] == [False, False, True, True]
+    assert len({cell.key for cell in found}) == 4
+    for cell, partner in zip(found, [1, 1, 3, 3], strict=True):
+        reference = derived.reference_of(cell, found)
+        assert reference is found[partner], "a ratio never joins two series"
+        assert derived.fastest_peer(cell, found).record["series"] == cell.record["series"]
+
+
+def test_what_a_device_computes_is_timed_on_the_device(tmp_path):
+    on_device = Contender("gpu", {"call_ns": 3000.0}, task="tests.unit.fake_queue:on_device")
+    hot = Case({"n": 1}, (on_device, contender("good")))
+    found = cells(run(tmp_path, experiment(hot, hot.cold())))
+    assert found["gpu"].all_samples_ns == [3000.0] * 4
+    assert found["gpu (cold)"].all_samples_ns == [9000.0] * 4
+    record = found["gpu"].record
+    assert record["clock"] == {"name": "fake events", "nominal_mhz": 1980.0, "timeouts": 0}
+    assert record["readings"] == {"is_queued": [[1] * 4], "mhz": [[1500.0] * 4]}
+    assert marks(record) == ["throttled in 4 of 4 samples"]
+    assert found["good"].record["clock"] == {"name": "host"}
+
+
+def test_a_case_is_measured_until_its_ratios_are_precise_or_says_of_whom_they_are_not(tmp_path):
+    devices = [Contender(f"gpu {ns}", {"call_ns": ns}, task="tests.unit.fake_queue:on_device") for ns in (3e3, 4e3)]
+    steady = Case({"n": 1}, tuple(devices))
+    exact = Budget(rounds=2, seconds=20.0, sample_ms=0.0, precision=1e-9)
+    found = cells(run(tmp_path / "steady", experiment(steady, budget=exact)))
+    assert [cell.record["unmet"] for cell in found.values()] == ["", ""]
+    assert {cell.record["rounds"] for cell in found.values()} == {2}
+    hurried = Budget(rounds=1, seconds=0.3, sample_ms=0.0, precision=1e-9)
+    found = cells(run(tmp_path / "noisy", experiment(case("good", "also"), budget=hurried)))
+    assert found["good"].record["unmet"] == ""
+    assert re.fullmatch(
+        r"precision: interval of its ratio to good is ±\S+ %, wanted ±1e-07 %", found["also"].record["unmet"]
+    )
+    assert found["also"].record["rounds"] > 1
+
+
+def test_what_another_budget_measured_is_measured_again(tmp_path):
+    planted = experiment(case("good", n=1), case("good", n=2))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planted, observer=Stop(2))
+    more = experiment(case("good", n=1), case("good", n=2), budget=Budget(rounds=3, seconds=20.0, sample_ms=0.0))
+    summary = run(tmp_path, more)
+    assert summary.is_resumed
+    assert (summary.recorded, summary.counts) == (0, {"ok": 2})
 
 
 @pytest.mark.parametrize(("task", "patience"), [("make_hang", Patience(prepare=4)), ("hang", Patience(prove=0.5))])

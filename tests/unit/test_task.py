@@ -44,3 +44,50 @@ def test_a_spoiled_result_does_not_pass_until_it_is_computed_again():
     task.spoil()
     with pytest.raises(VerificationError):
         task.verify()
+
+
+class Copies:
+    """Computes on copies of its own, as a device does; `upload` makes them anew."""
+
+    def __init__(self, operands):
+        self._operands = operands
+        self.upload()
+
+    def upload(self):
+        self._a, self._b, self._out = (x.copy() for x in (self._operands.a, self._operands.b, self._operands.out))
+
+    def run(self):
+        self._out = self._a @ self._b
+
+    def wait(self):
+        pass
+
+    def result(self):
+        return self._out
+
+
+def test_a_turned_task_computes_another_product_and_turned_again_the_first():
+    operands = Operands.generate(PROBLEM, 1)
+    task = GemmTask(Plan(PROBLEM), operands, Copies(operands), seed=1)
+    task.run()
+    first = task.execution.result()
+    task.turn()
+    task.run()
+    assert task.verify()
+    assert np.array_equal(task.execution.result(), first[::-1, ::-1])
+    task.turn()
+    task.spoil()
+    task.run()
+    assert task.verify()
+    assert np.array_equal(task.execution.result(), first)
+
+
+def test_a_backend_that_writes_to_an_operand_does_not_pass_though_its_result_is_right():
+    for name in "abc":
+        problem = Problem(5, 6, 7, accumulate=True)
+        task = gemm(problem=problem.to_json(), backend="cpu-numpy", seed=1, threads=1)
+        task.run()
+        assert task.verify()
+        getattr(task.operands, name)[2, 3] += 1
+        with pytest.raises(VerificationError, match=f"changed its operand {name}"):
+            task.verify()

@@ -1,0 +1,30 @@
+"""What a product loses whose operands are nowhere in the caches, as in a program that computes other things between."""
+
+from __future__ import annotations
+
+from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+CONTENDERS = [backend_contender(f"cpu-{name}") for name in ("numpy", "simd")]
+SIZES = {"smoke": (32,), "quick": (32, 128, 512), "full": (8, 16, 32, 64, 128, 256, 512, 1024)}
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a square product for each size in the hot series, then in the cold one."""
+    hot = [product_case(Problem(n, n, n), CONTENDERS) for n in SIZES[preset]]
+    return [*hot, *(case.cold() for case in hot)]
+
+
+EXPERIMENT = Experiment(
+    name="cold_caches",
+    question="What does a product lose if its operands are in main memory and not in the caches?",
+    cases=cases,
+    figures=(Figure("cold_caches", "lines", "Rate with hot and with cold caches", {"x": "n"}),),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=3, seconds=1),
+        "full": Budget(rounds=15, seconds=30, processes=2, precision=0.01),
+    },
+    order=26,
+)

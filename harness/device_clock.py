@@ -1,0 +1,105 @@
+"""The clock of a device that works through a queue: time stamps on the device, with everything queued before it starts.
+
+A launch takes the host some microseconds, as long as a small product takes a GPU. So the queue is held up first, by a
+kernel that waits for a flag; behind it come the first stamp, the calls and the second stamp; then the flag is set, and
+the device goes through them without waiting for the host. (NVIDIA's nvbench times single calls the same way.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.clock import Action, Sample
+from harness.interface import DeviceQueue
+
+# Calls behind the blocking kernel. A queue takes some thousand launches and then makes the host wait, here for ever.
+# Two calls keep a device busy while the host enqueues the others.
+AHEAD = 2
+# How long the blocking kernel waits for its flag [s]: to enqueue two calls takes far less.
+MOST_BLOCKED_S = 0.25
+# How often it may give up before it is done without: a host that was busy for seconds is no reason yet.
+MOST_TIMEOUTS = 2
+
+
+class CudaEventClock:
+    """Times calls on a device by stamps in its queue.
+
+    It reads ``is_queued``, 1 if the calls were queued before the device might start and 0 if the time of launching them
+    may be in the sample, and ``mhz``, the clock of the device.
+
+    The first sample is taken without the blocking kernel: a call that loads a module, allocates or compiles waits for
+    the device, which waits for the flag. A workload that does so in every call cannot be blocked at all. The blocking
+    kernel then gives up; that sample is taken again, and after `MOST_TIMEOUTS` all are taken without it.
+
+    Parameters
+    ----------
+    queue : DeviceQueue
+        The one that `run` uses.
+    """
+
+    def __init__(self, queue: DeviceQueue) -> None:
+        self._queue = queue
+        self._is_first = True
+        self._is_flushed = False
+        self._timeouts = 0
+
+    def sample(self, run: Action, wait: Action, loops: int) -> Sample:
+        """Time `loops` calls from the start of the first to the end of the last; `wait` comes once, at the end."""
+        is_cold, self._is_flushed = self._is_flushed, False
+        elapsed_ns = None
+        while elapsed_ns is None and not self._is_first and self._timeouts < MOST_TIMEOUTS:
+            elapsed_ns = self._blocked_ns(run, wait, loops)
+            if elapsed_ns is None and is_cold:
+                self.flush()
+        readings: dict[str, float] = {"is_queued": int(elapsed_ns is not None)}
+        if elapsed_ns is None:
+            elapsed_ns = self._open_ns(run, wait, loops)
+        self._is_first = self._is_flushed = False
+        mhz = self._queue.mhz()
+        if mhz:
+            readings["mhz"] = mhz
+        return Sample(elapsed_ns / loops, readings)
+
+    def flush(self) -> None:
+        """Fill the device's last level of cache with something else."""
+        self._queue.flush()
+        self._queue.synchronize()
+        self._is_flushed = True
+
+    def facts(self) -> dict[str, Any]:
+        """Return ``name``, ``nominal_mhz``, and ``timeouts``: how often the blocking kernel gave up."""
+        return {"name": self._queue.name, "nominal_mhz": self._queue.nominal_mhz, "timeouts": self._timeouts}
+
+    def _blocked_ns(self, run: Action, wait: Action, loops: int) -> float | None:
+        """Return the time of `loops` calls of which the first are queued before any starts; None: it gave up."""
+        ahead = min(loops, AHEAD)
+        self._queue.synchronize()
+        self._queue.block(MOST_BLOCKED_S)
+        try:
+            start = self._queue.stamp()
+            for _ in range(ahead):
+                run()
+            stop = self._queue.stamp() if ahead == loops else None
+        finally:
+            self._queue.release()  # also when a call raised: nobody else would
+        for _ in range(loops - ahead):
+            run()
+        if stop is None:
+            stop = self._queue.stamp()
+        wait()
+        self._queue.synchronize()
+        if self._queue.gave_up():
+            self._timeouts += 1
+            return None
+        return self._queue.between_ns(start, stop)
+
+    def _open_ns(self, run: Action, wait: Action, loops: int) -> float:
+        """Return the time of `loops` calls that begin while the host still enqueues them."""
+        self._queue.synchronize()
+        start = self._queue.stamp()
+        for _ in range(loops):
+            run()
+        stop = self._queue.stamp()
+        wait()
+        self._queue.synchronize()
+        return self._queue.between_ns(start, stop)
