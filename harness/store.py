@@ -11,19 +11,25 @@ import contextlib
 import dataclasses
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness import statistics
+from harness import latest, schema, statistics
 from harness.errors import StoreError
-from harness.experiment import PRESETS, content_hash
-from harness.journal import Journal
+from harness.experiment import PRESETS
+from harness.journal import Journal, Line
+from harness.latest import Entry
 from harness.machine import Machine
+from harness.schema import Record
 
 RUNS = "runs"
-STATUSES = ("ok", "failed", "declined", "missing")
+_RUN_KINDS, _CELL_KINDS = ("run", "done", "machine"), ("cell", "machine")
+
+# In every line that holds a fingerprint, and hardly in any other: the rest need not be read to find those.
+_IN_MACHINES = b'"cores"'
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,9 @@ class Cell:
     key, run, time : str
         Content hash of everything that decides the result; the run; when it was recorded (ISO 8601).
     record : mapping
-        The whole line.
+        The whole line, brought up to the present schema.
+    is_current : bool
+        Whether nothing that was recorded later has superseded it.
     """
 
     experiment: str
@@ -77,6 +85,7 @@ class Cell:
     run: str
     time: str
     record: Mapping[str, Any] = dataclasses.field(repr=False)
+    is_current: bool = True
 
     @property
     def is_ok(self) -> bool:
@@ -128,11 +137,25 @@ class Store:
             If a file is unreadable, foreign or of a newer schema.
         """
         completed = self._latest_completed()
-        current = []
+        names = [experiment] if experiment else self.experiments()
+        return [
+            cell
+            for name in names
+            for cell in self._load(name, latest.current(self._entries(name), completed.get(name, "")))
+        ]
+
+    def every_cell(self, experiment: str | None = None) -> Iterator[Cell]:
+        """Yield the cells of all runs, of the first run first; of each run and place the latest case.
+
+        Holds one cell at a time. Raises as `cells` does.
+        """
+        completed = self._latest_completed()
         for name in [experiment] if experiment else self.experiments():
-            recorded = [cell for cell in self._all_cells(name) if cell.run >= completed.get(name, "")]
-            current.extend(_latest(recorded))
-        return current
+            entries = self._entries(name)
+            current = {entry.offset for entry in latest.current(entries, completed.get(name, ""))}
+            chosen = latest.of_each_run(entries)
+            for entry, cell in zip(chosen, self._load(name, chosen), strict=True):
+                yield cell if entry.offset in current else dataclasses.replace(cell, is_current=False)
 
     def experiments(self) -> list[str]:
         """Return the names of the experiments that have a file here, sorted."""
@@ -146,19 +169,16 @@ class Store:
         StoreError
             If nothing has been recorded here.
         """
-        machines: dict[str, Machine] = {}
-        for name in self.experiments():
-            for record in self._read(name):
-                if record.get("kind") == "machine":
-                    machines[record["key"]] = Machine.from_json(record["machine"])
-        latest = [run["machine"] for run in self._runs("run") if run["machine"] in machines]
+        machines = {line.record["key"]: line.record for name in self.experiments() for line in self._machines(name)}
         if not machines:
             raise StoreError(f"{self.folder}: no results", fix="make experiments")
-        return machines[latest[-1]] if latest else list(machines.values())[-1]
+        runs = [(run["run"], run["machine"]) for run in self._runs("run") if run["machine"] in machines]
+        return Machine.from_json(machines[max(runs)[1] if runs else max(machines)]["machine"])
 
     def append(self, *records: Mapping[str, Any], machine: Machine | None = None) -> None:
         """Append `records`, all of one experiment or all of the kinds "run" and "done", in one piece.
 
+        Cells that are appended together are a batch (`harness.latest`), in the order in which they are given.
         With `machine`, its fingerprint goes before them unless the file has it.
 
         Raises
@@ -166,8 +186,10 @@ class Store:
         StoreError
             If they cannot be written; the file then is as it was.
         """
-        name = str(records[0]["experiment"]) if records[0]["kind"] == "cell" else RUNS
-        lines = list(records)
+        name, lines = RUNS, list(records)
+        if records[0]["kind"] == "cell":
+            name, now = str(records[0]["experiment"]), datetime.now(UTC).isoformat()
+            lines = [{**record, "appended": now, "position": index} for index, record in enumerate(records)]
         if machine is not None and not self._has_machine(name, machine.key):
             lines.insert(0, {"kind": "machine", "key": machine.key, "machine": machine.to_json()})
         self._journal(name).append(lines)
@@ -176,13 +198,13 @@ class Store:
 
     def unfinished_run(self, machine: Machine) -> str | None:
         """Return the run that was started last on `machine` if it has not ended, or None."""
-        started = [run["run"] for run in self._runs("run") if run["machine"] == machine.key]
-        ended = {run["run"] for run in self._runs("done")}
-        return started[-1] if started and started[-1] not in ended else None
+        last = max((run["run"] for run in self._runs("run") if run["machine"] == machine.key), default=None)
+        return None if last in {run["run"] for run in self._runs("done")} else last
 
     def keys_of_run(self, experiment: str, run: str) -> set[str]:
         """Return the keys of the cells of `experiment` that `run` has recorded, whatever their status."""
-        return {cell.key for cell in self._all_cells(experiment) if cell.run == run}
+        records = (line.record for line in self._lines(experiment, containing=run.encode()))
+        return {record["key"] for record in records if record["kind"] == "cell" and record["run"] == run}
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -211,22 +233,28 @@ class Store:
     def _journal(self, name: str) -> Journal:
         return Journal(self.folder / f"{name}.jsonl")
 
-    def _read(self, name: str) -> list[dict[str, Any]]:
-        records, notice = self._journal(name).read()
-        if notice and notice not in self.notices:
-            self.notices.append(notice)
-        return records
+    def _lines(self, name: str, containing: bytes = b"") -> Iterator[Line]:
+        journal = self._journal(name)
+        for line in journal.lines(self._notice, containing=containing):
+            _check(line, journal.path, _RUN_KINDS if name == RUNS else _CELL_KINDS)
+            yield line
 
-    def _all_cells(self, experiment: str) -> list[Cell]:
-        path = self._journal(experiment).path
-        return [
-            _cell(record, path, number)
-            for number, record in enumerate(self._read(experiment), 1)
-            if record.get("kind") != "machine"
-        ]
+    def _notice(self, text: str) -> None:
+        if text not in self.notices:
+            self.notices.append(text)
 
-    def _runs(self, kind: str) -> list[dict[str, Any]]:
-        return [record for record in self._read(RUNS) if record.get("kind") == kind]
+    def _entries(self, name: str) -> list[Entry]:
+        return [Entry.of(line.record, line.offset) for line in self._lines(name) if line.record["kind"] == "cell"]
+
+    def _load(self, name: str, entries: Sequence[Entry]) -> Iterator[Cell]:
+        for record in self._journal(name).at([entry.offset for entry in entries]):
+            yield Cell(**{field: record[field] for field in schema.FIELDS["cell"]}, record=record)
+
+    def _runs(self, kind: str) -> list[Record]:
+        return [line.record for line in self._lines(RUNS) if line.record["kind"] == kind]
+
+    def _machines(self, name: str) -> Iterator[Line]:
+        return (line for line in self._lines(name, _IN_MACHINES) if line.record["kind"] == "machine")
 
     def _latest_completed(self) -> dict[str, str]:
         """Return, by experiment, the latest run that recorded all its cases: what is older has been superseded."""
@@ -237,9 +265,7 @@ class Store:
         return completed
 
     def _has_machine(self, name: str, key: str) -> bool:
-        return (name, key) in self._machines_written or any(
-            record.get("kind") == "machine" and record.get("key") == key for record in self._read(name)
-        )
+        return (name, key) in self._machines_written or any(line.record["key"] == key for line in self._machines(name))
 
 
 def machines(results_root: Path | str) -> list[str]:
@@ -272,27 +298,14 @@ def richest_preset(results_root: Path | str, slug: str) -> str:
     return found[-1]
 
 
-def _cell(record: Mapping[str, Any], path: Path, number: int) -> Cell:
-    names = [field.name for field in dataclasses.fields(Cell) if field.name != "record"]
-    lacking = [name for name in names if name not in record]
-    if record.get("kind") != "cell" or lacking or record["status"] not in STATUSES:
+def _check(line: Line, path: Path, kinds: tuple[str, ...]) -> None:
+    """Raise unless `line` of the file at `path` is of one of `kinds`, and as records of its kind are."""
+    kind = line.record.get("kind")
+    flaw = schema.flaw(line.record) if kind in kinds else f"kind {kind!r}"
+    if flaw:
         raise StoreError(
-            f"{path}: line {number} is no cell",
-            expected="a record of the kind 'cell' or 'machine'",
-            got=f"kind {record.get('kind')!r}" + (f" without {', '.join(lacking)}" if lacking else ""),
+            f"{path}: line {line.number} is no {kinds[0]}",
+            expected=f"a record of the kind {' or '.join(map(repr, kinds))}",
+            got=flaw,
             fix="restore the file from version control, or remove that line",
         )
-    return Cell(**{name: record[name] for name in names}, record=record)
-
-
-def _latest(cells: list[Cell]) -> list[Cell]:
-    """Return, for each place on the axes, the cells of the case of the latest run there; later records win."""
-    places: dict[str, list[Cell]] = {}
-    for cell in cells:
-        places.setdefault(content_hash(cell.axes), []).append(cell)
-    current: list[Cell] = []
-    for recorded in places.values():
-        newest = max(enumerate(recorded), key=lambda entry: (entry[1].run, entry[0]))[1]
-        same_case = [cell for cell in recorded if (cell.run, cell.case) == (newest.run, newest.case)]
-        current.extend({cell.contender: cell for cell in same_case}.values())
-    return current
