@@ -96,9 +96,13 @@ def time_interval(cell: Cell) -> Interval:
 
 def rate_interval(cell: Cell) -> Interval:
     """Return the median rate with its interval [G operations/s]."""
+    return rate_of(time_interval(cell), cell)
+
+
+def rate_of(time_ns: Interval, cell: Cell) -> Interval:
+    """Return the rate at which `cell` works if a call takes that time [G operations/s]; NaN without operations."""
     operations = float(cell.facts.get("operations", math.nan))
-    estimate, low, high = time_interval(cell)
-    return Interval(operations / estimate, operations / high, operations / low)
+    return Interval(operations / time_ns.estimate, operations / time_ns.high, operations / time_ns.low)
 
 
 def time_ratio(cell: Cell, reference: Cell) -> Interval:
@@ -164,16 +168,19 @@ def steps_below(cells: list[Cell]) -> list[Cell | None]:
     return below
 
 
+def kind(cell: Cell) -> Hashable:
+    """Return what a peak and the cells it bounds have in common: semiring, dtype and threads."""
+    return axis(cell, "semiring"), axis(cell, "dtype"), cell.threads
+
+
+def peaks_by_kind(cells: Iterable[Cell]) -> dict[Hashable, list[Cell]]:
+    """Return the measured peaks among `cells` by `kind`: to look for the peaks of many cells once."""
+    return group((cell for cell in cells if cell.is_ok and cell.axes.get("role") == "peak"), kind)
+
+
 def peak_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
     """Return the measured peak for the semiring, dtype and threads of `cell`: of its own experiment, else of any."""
-    peaks = [
-        other
-        for other in cells
-        if other.is_ok
-        and other.axes.get("role") == "peak"
-        and (axis(other, "semiring"), axis(other, "dtype"), other.threads)
-        == (axis(cell, "semiring"), axis(cell, "dtype"), cell.threads)
-    ]
+    peaks = peaks_by_kind(cells).get(kind(cell), [])
     return min(peaks, key=lambda other: other.experiment != cell.experiment, default=None)
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import pickle
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
@@ -23,10 +23,14 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
+from harness import channel, descendants
+from harness.clock import Sample
 from harness.errors import Declined
 
 # How much of what a backend printed goes into the reason of its failure, in bytes.
 TAIL = 600
+# The longest reason that is kept, in characters.
+LONGEST_REASON = 2000
 # Processes kept although the current case does not need them; each may hold some 200 MB of libraries.
 IDLE_PROCESSES = 8
 
@@ -39,26 +43,46 @@ class WorkerProcess:
     """A process that holds one task at a time; see `harness.worker.Worker` for the commands.
 
     Must be made in the main thread: the kernel kills it when the thread that made it ends.
+
+    Parameters
+    ----------
+    source : Path, optional
+        Folder whose modules the process imports before any others: another state of the source code.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, source: Path | None = None) -> None:
         self.connection, theirs = Pipe()
         self._output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 closed by kill
         # Appending, so that it can be emptied while the process has it open.
         flags = fcntl.fcntl(self._output, fcntl.F_GETFL)
         fcntl.fcntl(self._output, fcntl.F_SETFL, flags | os.O_APPEND)
+        self._mark = uuid.uuid4().hex
         self._process = subprocess.Popen(  # noqa: S603 our own interpreter and module
             [sys.executable, "-P", "-m", "harness.worker", str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
             pass_fds=[theirs.fileno()],
-            env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": _import_path()},
+            env={
+                **os.environ,
+                "PYTHONUNBUFFERED": "1",
+                "PYTHONPATH": import_path(source),
+                descendants.MARK: self._mark,
+            },
             start_new_session=True,  # a group of its own: killed as a whole, and spared the terminal's Ctrl-C
         )
         theirs.close()
+        self._end = _end_of(self._process)
         self._timeout, self._deadline = 0.0, 0.0
         self.is_alive = True
+
+    @property
+    def signs(self) -> list[Any]:
+        """What `multiprocessing.connection.wait` has to look at: it has answered, or it has died.
+
+        Its death alone does not close the connection if a child of the backend has kept that.
+        """
+        return [self.connection] if self._end is None else [self.connection, self._end]
 
     @property
     def seconds_left(self) -> float:
@@ -98,11 +122,13 @@ class WorkerProcess:
             reason = self._death() or f"no answer within {self._timeout:g} s (hang)"
         elif status == "died":
             reason = self._death(patience=5) or "closed its connection"
+        elif status == "garbled":
+            reason = f"what it sent is no answer: {answer}"
         else:
-            reason = answer
+            reason = str(answer)
         printed = self._printed() if status != "failed" else ""
         self.kill()
-        raise WorkerFailed(f"{reason}; it printed: {printed}" if printed else reason)
+        raise WorkerFailed(_clean(f"{reason}; it printed: {printed}" if printed else reason))
 
     def kill(self) -> None:
         """Kill the process and all that it started."""
@@ -111,16 +137,24 @@ class WorkerProcess:
         self.is_alive = False
         self._signal(signal.SIGKILL)
         self._process.wait()
+        descendants.kill_marked(self._mark)
+        if self._end is not None:
+            os.close(self._end)
         self.connection.close()
         self._output.close()
 
     def _receive(self) -> tuple[str, Any]:
+        """Return the status of the answer and the answer; "overdue", "died" or "garbled" if there is none."""
         try:
-            if not self.connection.poll(self.seconds_left):
-                return "overdue", None
-            status, answer = self.connection.recv()
-        except (EOFError, OSError, pickle.UnpicklingError):
+            if self.connection not in wait(self.signs, self.seconds_left):
+                return ("overdue", None) if self._process.poll() is None else ("died", None)
+            status, answer = channel.receive(self.connection, self._deadline)
+        except TimeoutError:
+            return "overdue", None
+        except (EOFError, OSError):
             return "died", None
+        except (channel.Garbled, TypeError, ValueError) as error:
+            return "garbled", error
         return status, answer
 
     def _signal(self, number: int) -> None:
@@ -142,7 +176,8 @@ class WorkerProcess:
         """Return the last lines that the process printed since the last command, in one line."""
         size = os.fstat(self._output.fileno()).st_size
         tail = os.pread(self._output.fileno(), TAIL, max(0, size - TAIL)).decode(errors="replace")
-        return " | ".join(line.strip() for line in tail.splitlines() if line.strip())
+        lines = ["".join(c if c.isprintable() else " " for c in line).strip() for line in tail.splitlines()]
+        return " | ".join(line for line in lines if line)
 
 
 @dataclass(frozen=True)
@@ -164,9 +199,9 @@ def call_all(calls: Mapping[str, Call], at_once: int) -> dict[str, Any]:
             call.worker.begin(call.command, call.timeout, **call.arguments)
             running[label] = call.worker
         soonest = min(worker.seconds_left for worker in running.values())
-        ready = wait([worker.connection for worker in running.values()], soonest)
+        ready = wait([sign for worker in running.values() for sign in worker.signs], soonest)
         for label, worker in list(running.items()):
-            if worker.connection in ready or not worker.seconds_left:
+            if not worker.seconds_left or any(sign in ready for sign in worker.signs):
                 del running[label]
                 try:
                     answers[label] = worker.finish()
@@ -188,15 +223,18 @@ class RemoteSampler:
         ... and this many seconds more.
     threads_read : dict
         The threads that were in force at the last sample, by library.
+    clock : dict
+        How the last sample was timed.
     """
 
     worker: WorkerProcess
     first_ns: float
     patience: float
     threads_read: Mapping[str, Any] = field(default_factory=dict)
+    clock: Mapping[str, Any] = field(default_factory=dict)
 
-    def sample(self, loops: int, count: int) -> list[float]:
-        """Return `count` samples of `loops` calls each [ns per call].
+    def sample(self, loops: int, count: int) -> list[Sample]:
+        """Return `count` samples, each the mean of `loops` calls in a row.
 
         Raises
         ------
@@ -206,7 +244,9 @@ class RemoteSampler:
         expected_s = self.first_ns * 1e-9 * (loops + 1) * count
         answer = self.worker.call("sample", 10 * expected_s + self.patience, loops=loops, count=count)
         self.threads_read = answer["threads_read"]
-        return list(answer["samples_ns"])
+        self.clock = answer.get("clock", {})  # a worker of older code, as a comparison with a base has, reads nothing
+        readings = answer.get("readings", [{}] * count)
+        return [Sample(ns, read) for ns, read in zip(answer["samples_ns"], readings, strict=True)]
 
 
 class Pool:
@@ -232,6 +272,21 @@ class Pool:
         self._workers.clear()
 
 
-def _import_path() -> str:
-    """Return where this process looks for modules: the worker finds the same ones, and no others."""
-    return os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
+def import_path(source: Path | None = None) -> str:
+    """Return where this process looks for modules, after `source`: a worker finds the same ones, and no others."""
+    folders = [Path(folder).absolute() for folder in sys.path]
+    return os.pathsep.join(map(str, [source.absolute(), *folders] if source else folders))
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> int | None:
+    """Return a descriptor that is readable when `process` has ended, or None where the system has no such thing."""
+    try:
+        return os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _clean(reason: str) -> str:
+    """Return `reason` as it can be kept in a file: not too long, and without half characters."""
+    short = reason if len(reason) <= LONGEST_REASON else f"{reason[:LONGEST_REASON]} ..."
+    return short.encode(errors="replace").decode()

@@ -32,7 +32,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import derived, plot_kinds, plot_models, plot_peers, plot_sweeps
+from harness import derived, plot_kinds, plot_models, plot_peers, plot_sweeps, remarks
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
@@ -99,7 +99,7 @@ def _draw_one(figure: Figure, cells: list[Cell], peaks: list[Cell], machine: Mac
         sheet.say(
             "Nothing has been measured" if not derived.contenders(shown) else "No contender has a time: see below"
         )
-    sheet.notes += absences(shown)
+    sheet.notes += [*absences(shown), *filter(None, [remarks.in_figure(shown)])]
     footer = provenance(shown, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)
     return sheet.save(folder / figure.name, footer)
 

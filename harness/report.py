@@ -1,7 +1,8 @@
 """What was found, from stored results alone: a page per machine, and tables between markers in README.md.
 
 The page is ``<results>/<machine slug>/report.md``; it shows the figures by their relative path, so it reads well on a
-repository's page. Nothing that has no time is left out: it is listed with its reason.
+repository's page. Nothing is left out: what has no time, and what times leave open, stands below the figures of its
+experiment, in its row of the table, and within the figures.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness import derived
+from harness import calibration_findings, derived, remarks
 from harness.errors import HarnessError
 from harness.experiment import Experiment
 from harness.machine import Machine
@@ -23,9 +24,11 @@ PAGE = "report.md"
 HOW_TO_READ = """\
 Values are medians with their 95 % intervals in brackets (with fewer than 6 samples: the range). Contenders of a case
 were timed in turns, so ratios are medians of paired ratios. Percent of peak is of the peak measured here for the same
-semiring, dtype and threads. Gop/s counts two operations a pair, one (x) and one (+)."""
+semiring, dtype and threads. Gop/s counts two operations a pair, one (x) and one (+).
 
-NOT_REPLICATED = "what differs from process to process is not in their intervals"
+Below the figures of an experiment stands what they cannot show, and of how many cells; the last column of its table
+says of which. *Unsure*: neither faster, slower nor the same as the reference, and the interval of the ratio contains 1;
+*few samples*: it does not, but may be chance. Verdicts are corrected for the number of cells of the experiment."""
 
 # A longer table is folded: the figure says it better.
 LONGEST_OPEN_TABLE = 24
@@ -56,7 +59,7 @@ def write(
             parts.append(_section(experiment, own, cells, figures, results))
         else:
             absent.append(experiment.name)
-    parts.append(_caveats(cells, absent))
+    parts.append(_caveats(cells, absent, results))
     page = results / PAGE
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
@@ -127,43 +130,42 @@ def _head(cells: Sequence[Cell], machine: Machine) -> str:
 
 
 def _section(experiment: Experiment, own: Sequence[Cell], cells: Sequence[Cell], figures: Path, results: Path) -> str:
-    """Return what one experiment found: question, figures, table, and what has no time."""
+    """Return what one experiment found: question, figures, what they cannot show, and the table."""
     shown = [
         f"![{figure.title}]({Path(os.path.relpath(figures / f'{figure.name}.svg', results)).as_posix()})"
         for figure in experiment.figures
         if (figures / f"{figure.name}.svg").exists()
     ]
-    body = table(experiment, [*own, *(cell for cell in cells if cell not in own and derived.is_roof(cell))])
-    count = sum(not derived.is_roof(cell) for cell in own)
+    roofs = [cell for cell in cells if cell.experiment != experiment.name and derived.is_roof(cell)]
+    unsure = remarks.doubts(own)
+    body = table(experiment, [*own, *roofs], unsure)
+    count = len(derived.contenders(own))
     if count > LONGEST_OPEN_TABLE:
         body = f"<details><summary>All {count} cells</summary>\n\n{body}\n\n</details>"
-    return "\n\n".join([f"## {experiment.name}", experiment.question, *shown, body, *_absences(own)])
+    known = "\n".join(f"- {line}" for line in remarks.of_section(own, unsure))
+    return "\n\n".join([f"## {experiment.name}", experiment.question, *shown, *([known] if known else []), body])
 
 
-def _absences(cells: Sequence[Cell]) -> list[str]:
-    """Return a list of everything that has no time, with the reason, if there is any."""
-    lines = []
-    for status, reason, own in derived.not_measured(cells):
-        who = ", ".join(dict.fromkeys(cell.contender for cell in own))
-        lines.append(f"- {status}, {derived.plural(len(own), 'cell')}: {who}: {reason}")
-    return ["Without a time:\n\n" + "\n".join(lines)] if lines else []
-
-
-def _caveats(cells: Sequence[Cell], absent: Sequence[str]) -> str:
+def _caveats(cells: Sequence[Cell], absent: Sequence[str], results: Path) -> str:
     """Return what a careful reader has to know of all experiments together."""
-    unmet = [cell for cell in cells if cell.is_ok and cell.record.get("unmet")]
-    alone = derived.one_process(cells)
-    timed = sum(cell.is_ok for cell in cells)
-    by_experiment = derived.group(unmet, lambda cell: (cell.experiment, str(cell.record["unmet"])))
     by_status = derived.group(cells, lambda cell: cell.status)
     tally = ", ".join(f"{len(own)} {status}" for status, own in by_status.items())
     lines = [
-        f"- {derived.plural(len(cells), 'cell')}: {tally}.",
-        f"- One process: {len(alone)} of {derived.plural(timed, 'timed cell')}; {NOT_REPLICATED}.",
-        *(
-            f"- Budget not met, {experiment}: {reason} ({derived.plural(len(own), 'cell')})"
-            for (experiment, reason), own in by_experiment.items()
-        ),
-        *([f"- Not run: {', '.join(absent)}."] if absent else []),
+        f"{derived.plural(len(cells), 'cell')}: {tally}.",
+        *_calibration(results),
+        *([f"Not run: {', '.join(absent)}."] if absent else []),
     ]
-    return "## What to keep in mind\n\n" + "\n".join(lines)
+    return "## What to keep in mind\n\n" + "\n".join(f"- {line}" for line in lines)
+
+
+def _calibration(results: Path) -> list[str]:
+    """Return what the last calibration found out about verdicts on this machine."""
+    found = calibration_findings.latest(results)
+    if not found:
+        return ["Not calibrated: `python -m harness calibrate` finds out how often verdicts are false on this machine."]
+    rate, low, high = (100 * share for share in found["false_rate"])
+    usual, most = (100 * change for change in found["detectable"])
+    processes = derived.plural(found["processes"], "process")
+    false = f"{found['false']} of {found['cells']} cells that compare a backend with itself are called faster or slower"
+    change = f"a change of {usual:.1f} % is found in the median cell, of {most:.1f} % in nine cells of ten"
+    return [f"Calibrated, {processes} of each contender: {false}, {rate:.1f} % [{low:.1f}, {high:.1f}]; {change}."]

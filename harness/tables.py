@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness import derived
+from harness import derived, remarks
 from harness.experiment import Experiment
 from harness.statistics import Interval
 from harness.store import Cell
@@ -44,8 +44,8 @@ class Row:
         Speed relative to `reference`.
     reference : str
     samples, processes : int
-    unmet : str
-        Which condition of the budget was not met, or empty.
+    remarks : str
+        What else a reader has to know of the time (`harness.remarks`), or empty.
     """
 
     experiment: str
@@ -63,19 +63,25 @@ class Row:
     reference: str
     samples: int
     processes: int
-    unmet: str
+    remarks: str
 
 
-def summary_rows(cells: Iterable[Cell]) -> list[Row]:
-    """Return a row for each cell of a contender, in the order of the store; peaks and bandwidths are no contenders."""
+def summary_rows(cells: Iterable[Cell], unsure: Mapping[remarks.Key, str] | None = None) -> list[Row]:
+    """Return a row for each cell of a contender, in the order of the store; peaks and bandwidths are no contenders.
+
+    There are remarks only if it is told whose ratios are `unsure` (`harness.remarks.doubts`).
+    """
     everything = list(cells)
+    peaks = derived.peaks_by_kind(everything)
     rows = []
     for own in derived.group(everything, lambda cell: (cell.experiment, cell.run, cell.case)).values():
         if derived.is_roof(own[0]):
             continue
         where, unit = place(own), derived.unit(own)
         for cell, below in zip(own, derived.steps_below(own), strict=True):
-            rows.append(_row(cell, below, everything, where, unit))
+            around = [*own, *peaks.get(derived.kind(cell), ())]
+            said = "" if unsure is None else remarks.of_cell(cell, unsure)
+            rows.append(_row(cell, below, around, where, unit, said))
     return rows
 
 
@@ -85,9 +91,12 @@ def place(cells: Sequence[Cell]) -> str:
     return ", ".join([word for word in [derived.describe(cells)] if word] + axes)
 
 
-def table(experiment: Experiment, cells: Iterable[Cell]) -> str:
-    """Return the rows of `experiment` as a table in Markdown, with the columns that its cases call for."""
-    rows = [row for row in summary_rows(cells) if row.experiment == experiment.name]
+def table(experiment: Experiment, cells: Iterable[Cell], unsure: Mapping[remarks.Key, str] | None = None) -> str:
+    """Return the rows of `experiment` as a table in Markdown, with the columns that its cases call for.
+
+    Told whose ratios are `unsure`, it has a last column that says what a reader has to know of each time.
+    """
+    rows = summary_rows(_of_experiment(experiment.name, cells), unsure)
     is_ladder = any(figure.options.get("labels") == "ladder" for figure in experiment.figures)
     columns: dict[str, list[str]] = {
         "case": [row.where for row in rows],
@@ -101,11 +110,11 @@ def table(experiment: Experiment, cells: Iterable[Cell]) -> str:
         "speed over step below": [number(row.over_below) for row in rows] if is_ladder else [],
         "speed over reference": [number(row.over_reference) for row in rows],
         "reference": [row.reference for row in rows],
+        "remarks": [row.remarks for row in rows],
     }
     shown = {head: entries for head, entries in columns.items() if any(entries)}
-    return markdown_table(
-        list(shown), list(zip(*shown.values(), strict=True)), right=set(shown) - {"case", "contender", "reference"}
-    )
+    numbers = set(shown) - {"case", "contender", "reference", "remarks"}
+    return markdown_table(list(shown), list(zip(*shown.values(), strict=True)), right=numbers)
 
 
 def headline(cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
@@ -120,8 +129,7 @@ def headline(cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]
             f"{row.over_below.estimate:.3g}" if row.over_below else "",
             f"{row.over_reference.estimate:.3g}" if row.over_reference else "",
         )
-        for row in summary_rows(cells)
-        if row.experiment == HEADLINE
+        for row in summary_rows(_of_experiment(HEADLINE, cells))
     ]
     return heads, rows
 
@@ -141,9 +149,15 @@ def number(value: Interval | None) -> str:
     return texts[0] if value.low == value.high else f"{texts[0]} [{texts[1]}, {texts[2]}]"
 
 
-def _row(cell: Cell, below: Cell | None, cells: Sequence[Cell], where: str, unit: str) -> Row:
-    reference = derived.reference_of(cell, cells)
-    has_rate = cell.is_ok and not math.isnan(cell.rate)
+def _of_experiment(name: str, cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells of one experiment, and the roofs of all."""
+    return [cell for cell in cells if cell.experiment == name or derived.is_roof(cell)]
+
+
+def _row(cell: Cell, below: Cell | None, around: Sequence[Cell], where: str, unit: str, said: str) -> Row:
+    """Return the row of `cell`; `around` are the cells of its case, and the peaks of its kind."""
+    reference = derived.reference_of(cell, around)
+    time = derived.time_interval(cell) if cell.is_ok else None
     return Row(
         experiment=cell.experiment,
         where=where,
@@ -152,13 +166,13 @@ def _row(cell: Cell, below: Cell | None, cells: Sequence[Cell], where: str, unit
         status=cell.status,
         reason=cell.reason,
         unit=unit,
-        rate=derived.rate_interval(cell) if has_rate else None,
-        time_ms=Interval(*(bound / 1e6 for bound in derived.time_interval(cell))) if cell.is_ok else None,
-        percent_of_peak=derived.percent_of_peak(cell, cells),
+        rate=derived.rate_of(time, cell) if time and "operations" in cell.facts else None,
+        time_ms=Interval(*(bound / 1e6 for bound in time)) if time else None,
+        percent_of_peak=derived.percent_of_peak(cell, around),
         over_below=derived.speed_up(cell, below) if cell.is_ok and below else None,
         over_reference=derived.speed_up(cell, reference) if cell.is_ok and reference else None,
         reference=cell.reference,
         samples=len(cell.all_samples_ns),
         processes=len(cell.samples_ns),
-        unmet=str(cell.record.get("unmet", "")) if cell.is_ok else "",
+        remarks=said,
     )

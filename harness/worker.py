@@ -1,8 +1,8 @@
 """The process in which one contender lives, seen from inside: ``python -m harness.worker FD``.
 
 It answers commands that come over the connection on the inherited descriptor FD, one at a time. What a backend prints
-goes to this process's own stdout and stderr, which the parent has pointed at a file. The parent's side is
-`harness.isolation`.
+goes to this process's own stdout and stderr, which the parent has pointed at a file. What else it does to the process
+is noticed by `harness.watch`. The parent's side is `harness.isolation`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,18 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from harness.clock import CpuClock
 from harness.errors import Declined, HarnessError
+from harness.experiment import HOT
 from harness.machine import detect
-from harness.measure import ClockSampler
+from harness.sampler import ClockSampler
 from harness.task import Task
 from harness.threads import disagreement, limit, read_back
+from harness.watch import Watch
 
 MEMORY_FRACTION = 0.5
+MOST_PRINTED = 1 << 28  # bytes of any one file, the one that takes what is printed too
+LONGEST_MESSAGE = 1000
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _PR_SET_PDEATHSIG = 1
 
@@ -43,41 +48,60 @@ class Worker:
     def __init__(self) -> None:
         self._task: Task | None = None
         self._sampler: ClockSampler | None = None
-        self._threads = 1
+        self.threads = 1
         self._limit = contextlib.ExitStack()
 
-    def prepare(self, task: str, arguments: Mapping[str, Any], threads: int) -> Any:
-        """Make the task with the factory ``"module:function"``; return its facts as plain JSON."""
+    def prepare(self, task: str, arguments: Mapping[str, Any], threads: int, series: str = HOT) -> Any:
+        """Make the task with the factory ``"module:function"``, to be sampled in `series`; return its facts as JSON."""
         self.release()
+        self.threads = threads
         module, _, factory = task.partition(":")
         with limit(threads):
             made: Task = getattr(importlib.import_module(module), factory)(threads=threads, **arguments)
         self._limit.enter_context(limit(threads))  # anew: also for the libraries that the task brought along
-        self._task, self._threads = made, threads
-        self._sampler = ClockSampler(made.run, made.wait)
+        self._task = made
+        clock = getattr(made, "clock", CpuClock)()
+        self._sampler = ClockSampler(made.run, made.wait, clock, series)
         return json.loads(json.dumps(dict(made.facts()), default=_plain))
 
     def prove(self) -> dict[str, Any]:
-        """Spoil the last result, run once and verify; return what was ``verified`` and ``elapsed_ns`` of the call."""
+        """Run once and verify; return what was ``verified`` and ``elapsed_ns`` of the call.
+
+        The result is spoiled before and after, and operands that can be turned are turned for this call only: who does
+        nothing when it is timed, or repeats what it found before, has a wrong result in the end.
+        """
         task = self._the_task()
+        turn = getattr(task, "turn", _nothing)
         task.spoil()
+        turn()
         start = time.perf_counter_ns()
         task.run()
         task.wait()
         elapsed_ns = time.perf_counter_ns() - start
-        return {"verified": task.verify(), "elapsed_ns": elapsed_ns}
+        verified = task.verify()
+        task.spoil()
+        turn()
+        return {"verified": verified, "elapsed_ns": elapsed_ns}
 
     def verify(self) -> str:
         """Verify the result that the last call left; return what was compared."""
         return self._the_task().verify()
 
     def sample(self, loops: int, count: int) -> dict[str, Any]:
-        """Return ``samples_ns``, and ``threads_read``: the threads in force by library, before and after the same."""
+        """Return ``samples_ns``, their ``readings``, ``clock``: how they were timed, and ``threads_read``.
+
+        The threads in force are read before and after, and must be what they ought to be.
+        """
         sampler = self._sampler
         assert sampler is not None
         self._threads_in_force()
-        samples_ns = sampler.sample(loops, count)
-        return {"samples_ns": samples_ns, "threads_read": self._threads_in_force()}
+        samples = sampler.sample(loops, count)
+        return {
+            "samples_ns": [sample.ns for sample in samples],
+            "readings": [dict(sample.readings) for sample in samples],
+            "clock": dict(sampler.clock.facts()),
+            "threads_read": self._threads_in_force(),
+        }
 
     def release(self) -> None:
         """Let go of the task and its operands. What was compiled for it stays."""
@@ -90,7 +114,7 @@ class Worker:
 
     def _threads_in_force(self) -> dict[str, Any]:
         found = read_back()
-        changed = disagreement(found, self._threads)
+        changed = disagreement(found, self.threads)
         if changed:
             raise ThreadsChanged(f"sample rejected: {changed}")
         return found
@@ -99,35 +123,46 @@ class Worker:
 def main(descriptor: int) -> None:
     """Answer commands until the parent closes the connection or asks to."""
     _die_with_parent()
-    _cap_memory()
+    _limit_resources()
     os.set_inheritable(descriptor, False)  # or a child of the backend would keep it open when this process dies
     connection = Connection(descriptor)
-    worker = Worker()
+    worker, watch, own = Worker(), Watch(), os.getpid()
     with contextlib.suppress(EOFError, ConnectionError):  # the parent has gone, or wants no more
         while True:
             command, arguments = connection.recv()
-            connection.send(_answer(worker, command, arguments))
+            answer = answer_to(worker, watch, command, arguments)
+            if os.getpid() != own:
+                os._exit(0)  # a backend forked, and came back twice
+            connection.send(answer)
 
 
-def _answer(worker: Worker, command: str, arguments: Mapping[str, Any]) -> tuple[str, Any]:
+def answer_to(worker: Worker, watch: Watch, command: str, arguments: Mapping[str, Any]) -> tuple[str, Any]:
     """Return ("ok", value), or ("declined" | "missing" | "failed", reason); "raised" if it was nothing foreseen."""
     try:
-        return "ok", getattr(worker, command)(**arguments)
+        answer = watch.timed(command, lambda: getattr(worker, command)(**arguments))
+        watch.check(command, worker.threads)
     except Declined as declined:
         return declined.status, str(declined)
     except HarnessError as error:
         return "failed", str(error)
     except MemoryError as error:
         return "failed", f"out of memory: {error}".rstrip(": ")
-    except Exception as error:  # noqa: BLE001 a backend may raise anything; it becomes the reason of a failed cell
+    except BaseException as error:  # noqa: BLE001 a backend may raise anything; it becomes the reason of a failed cell
         return "raised", _unexpected(error)
+    return "ok", answer
 
 
-def _unexpected(error: Exception) -> str:
+def _unexpected(error: BaseException) -> str:
     """Return what was raised and in which line."""
     message = traceback.format_exception_only(error)[-1].strip()
     where = traceback.extract_tb(error.__traceback__)[-1]
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[:LONGEST_MESSAGE]} ..."
     return f"{message} ({Path(where.filename).name}:{where.lineno})"
+
+
+def _nothing() -> None:
+    """Do nothing: a task without operands cannot turn them."""
 
 
 def _plain(value: Any) -> Any:
@@ -141,18 +176,28 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _cap_memory() -> None:
-    """Make an allocation beyond the cap fail, so that it fails this contender and not the machine.
+def _limit_resources() -> None:
+    """Make an allocation or a file beyond its cap fail, so that it fails this contender and not the machine.
 
-    The cap counts private writable memory: address space that is only reserved, as CUDA does by the terabyte, is free.
+    The cap of memory counts private writable memory: address space that is only reserved, as CUDA does by the terabyte,
+    is free. It holds for each process by itself; should several together fill the machine, the kernel is told to end
+    these first.
     """
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_FSIZE, MOST_PRINTED)
     available = detect().memory
     with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
         available = min(available, int(_CGROUP_LIMIT.read_text()))
-    cap = int(available * MEMORY_FRACTION)
-    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    _lower(resource.RLIMIT_DATA, int(available * MEMORY_FRACTION))
+
+
+def _lower(kind: int, cap: int) -> None:
+    """Set a limit of this process to `cap`, for good, unless it is as low already."""
+    _, hard = resource.getrlimit(kind)
     if hard == resource.RLIM_INFINITY or cap < hard:
-        resource.setrlimit(resource.RLIMIT_DATA, (cap, cap))
+        resource.setrlimit(kind, (cap, cap))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -48,6 +48,21 @@ def good(threads: int, **arguments: object) -> Planted:
     return Planted()
 
 
+def also(threads: int, **arguments: object) -> Planted:
+    return Planted()
+
+
+_made: list[Planted] = []
+
+
+def once(threads: int, **arguments: object) -> Planted:
+    """Refuse to be made a second time in the same process."""
+    if _made:
+        raise PlanError("planted: this process is not fresh")
+    _made.append(Planted())
+    return _made[0]
+
+
 def make_raise(threads: int, **arguments: object) -> Planted:
     raise ZeroDivisionError("planted in the factory")
 
@@ -81,20 +96,6 @@ def hang(threads: int, after: int = 1, **arguments: object) -> Planted:
     return Planted(lambda _: time.sleep(600), after)
 
 
-def hog(threads: int, after: int = 1, **arguments: object) -> Planted:
-    def fault(task: Planted) -> None:
-        task.hoard = [bytearray(1 << 45)]  # beyond the memory of any machine
-
-    return Planted(fault, after)
-
-
-def throw(threads: int, after: int = 1, **arguments: object) -> Planted:
-    def fault(_: Planted) -> None:
-        raise ValueError("planted in the call")
-
-    return Planted(fault, after)
-
-
 def talk(threads: int, **arguments: object) -> Planted:
     def fault(task: Planted) -> None:
         sys.stdout.write("planted chatter\n" * 10_000)
@@ -115,20 +116,26 @@ def write_nothing(threads: int, after: int = 1, **arguments: object) -> Planted:
     return Planted(lambda _: None, after)
 
 
-def change_threads(threads: int, after: int = 1, **arguments: object) -> Planted:
-    from threadpoolctl import threadpool_limits
+def come_back_twice(threads: int, **arguments: object) -> Planted:
+    """Fork in the call: parent and child both go on, first the child to its end."""
 
     def fault(task: Planted) -> None:
         task.out[...] = 1.0
-        task.limits = threadpool_limits(threads + 1)
-
-    return Planted(fault, after)
-
-
-def spawn_and_hang(threads: int, pid_file: str, **arguments: object) -> Planted:
-    def fault(_: Planted) -> None:
-        with subprocess.Popen(["sleep", "600"]) as child:
-            Path(pid_file).write_text(str(child.pid))
-            time.sleep(600)
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
 
     return Planted(fault)
+
+
+class Inquiry(Planted):
+    """Reports the limits that it lives under."""
+
+    def facts(self) -> dict[str, object]:
+        names = ("RLIMIT_CORE", "RLIMIT_FSIZE", "RLIMIT_DATA")
+        limits = {name: resource.getrlimit(getattr(resource, name)) for name in names}
+        return {**limits, "first to go": Path("/proc/self/oom_score_adj").read_text().strip()}
+
+
+def inquire(threads: int, **arguments: object) -> Planted:
+    return Inquiry()

@@ -1,10 +1,13 @@
 import dataclasses
+import random
 
 import pytest
 
-from harness import derived, plots, report, tables
+from harness import derived, plots, remarks, report, tables
+from harness.calibrate import FILE
 from harness.errors import HarnessError
 from harness.experiment import load_all
+from harness.journal import Journal
 from harness.statistics import Interval
 from tests.unit.synthetic import MACHINE, cells
 
@@ -45,19 +48,115 @@ def test_the_page_shows_every_experiment_figure_and_failure(tmp_path):
     assert "size_sweep.svg" not in text, "it was not drawn"
     for experiment in EXPERIMENTS.values():
         assert (experiment.question in text) == (experiment.name != "shortest_paths")
-    assert "- failed, 4 cells: cpu-tiled reuse=1, cpu-tiled reuse=2: element [3, 4] differs | by much" in text
+    assert ": cpu-tiled reuse=1 (2); cpu-tiled reuse=2 (2): element [3, 4] differs | by much" in text
     assert "Not run: shortest_paths." in text
     assert "Test CPU, 4 cores" in text
-    assert f"One process: {sum(c.is_ok for c in every)} of" in text
+    assert text.count("- **One process**, all") == len(EXPERIMENTS) - 1
 
 
-def test_the_page_tells_unmet_budgets_and_counts_one_process(tmp_path):
+def section(text: str) -> list[str]:
+    """Return the lines of the page's list below the figures of its first experiment."""
+    return [line for line in text.partition("## What to keep")[0].splitlines() if line.startswith("- **")]
+
+
+def page(own, folder) -> str:
+    return report.write([LADDER], own, MACHINE, folder, folder).read_text(encoding="utf-8")
+
+
+def changed(cell, **record):
+    return dataclasses.replace(cell, record={**cell.record, **record})
+
+
+def test_a_budget_that_was_not_met_is_said_below_the_figure_and_in_the_row(tmp_path):
     own = cells(LADDER)
-    own[0] = dataclasses.replace(own[0], record={"unmet": "1 of 3 rounds in 20 s"})
-    own[1] = dataclasses.replace(own[1], samples_ns=own[1].samples_ns * 2)
-    text = report.write([LADDER], own, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
-    assert "- Budget not met, ladder: 1 of 3 rounds in 20 s (1 cell)" in text
-    assert f"- One process: {len(own) - 1} of {len(own)} timed cells" in text
+    own[0] = changed(own[0], unmet="rounds: 1 of 3 in 20 s; precision: interval is ±3 %, wanted ±1 %")
+    own[1] = changed(own[1], unmet="2 of 3 rounds in 20 s")  # as older records say it
+    text = page(own, tmp_path)
+    rounds, precision = (line for line in section(text) if "Budget" in line)
+    both = f"{own[0].contender}; {own[1].contender}"
+    assert rounds == f"- **Budget not met**, 2 of {len(own)}: {both}: rounds, the last 2 of 3 rounds in 20 s"
+    assert precision.endswith("precision, the last interval is ±3 %, wanted ±1 %")
+    (row,) = (line for line in text.splitlines() if line.endswith("not met: rounds, precision |"))
+    assert own[0].contender in row
+
+
+def test_disturbed_samples_are_said_below_the_figure_and_in_the_row(tmp_path):
+    own = cells(LADDER)
+    own[2] = changed(own[2], readings={"cpu_share": [[1.0, 0.5]]}, threads=1)
+    text = page(own, tmp_path)
+    said = "descheduled in 1 of 2 samples"
+    assert f"- **Disturbed**, 1 of {len(own)}: {own[2].contender}: the last {said}" in section(text)
+    (row,) = (line for line in text.splitlines() if line.endswith(f"| {said} |"))
+    assert own[2].contender in row
+
+
+def test_one_process_is_said_below_each_figure(tmp_path):
+    own = cells(LADDER)
+    assert f"- **One process**, all {len(own)}: {remarks.NOT_REPLICATED}" in section(page(own, tmp_path))
+    twice = [dataclasses.replace(cell, samples_ns=cell.samples_ns * 2) for cell in own[1:]]
+    assert f"- **One process**, 1 of {len(own)}: {own[0].contender}:" in "".join(
+        section(page([own[0], *twice], tmp_path))
+    )
+    assert "One process" not in "".join(section(page(twice, tmp_path)))
+
+
+def like_the_reference(own, index, samples):
+    """Return cells of which one has times around those of its reference, the first: `samples` of them."""
+    (times,) = own[0].samples_ns
+    noise = random.Random(3)
+    near = [[ns * noise.uniform(0.9, 1.1) for ns in (times * 9)[:samples]]]
+    reference = dataclasses.replace(own[0], samples_ns=[(times * 9)[:samples]])
+    return [reference, *own[1:index], dataclasses.replace(own[index], samples_ns=near), *own[index + 1 :]]
+
+
+def test_a_ratio_that_may_be_one_is_unsure_and_of_too_few_samples_too(tmp_path):
+    own = cells(LADDER)
+    text = page(like_the_reference(own, 1, 20), tmp_path)
+    (line,) = (line for line in section(text) if "contains 1" in line)
+    assert line.startswith("- **Unsure**, 1 of")
+    assert own[1].contender in line
+    assert any(own[1].contender in line for line in text.splitlines() if line.endswith("| unsure |"))
+    few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:3]]) for cell in own]
+    (line,) = (line for line in section(page(few, tmp_path)) if "Unsure" in line)
+    assert line.startswith("- **Unsure**, all")
+    assert "too few samples" in line
+
+
+def test_a_reason_cannot_break_the_page(tmp_path):
+    own = cells(LADDER, failing=("cpu-tiled",))
+    bad = [cell if cell.is_ok else dataclasses.replace(cell, reason="<b>|" + "x" * 10_000) for cell in own]
+    (line,) = (line for line in section(page(bad, tmp_path)) if "Failed" in line)
+    assert "&lt;b>|xxx" in line
+    assert len(line) < 600
+
+
+def test_figures_count_what_they_cannot_show():
+    own = cells(LADDER)
+    assert remarks.in_figure(own) == ""
+    own = like_the_reference(own, 1, 20)
+    own[2] = changed(own[2], unmet="rounds: 1 of 3 in 20 s", readings={"cpu_share": [[1.0, 0.5]]})
+    said = remarks.in_figure(own)
+    timed = len(derived.contenders(own))
+    ratios = timed - len({cell.case for cell in derived.contenders(own)})
+    assert said == (
+        f"Told in the report: 1 of {ratios} ratios unsure, 1 of {timed} cells disturbed, 1 of {timed} budgets not met"
+    )
+
+
+def test_the_calibration_of_the_machine_is_quoted(tmp_path):
+    assert "- Not calibrated: `python -m harness calibrate`" in page(cells(LADDER), tmp_path)
+    found = {"kind": "calibration", "cells": 200, "false": 1, "false_rate": [0.005, 0.001, 0.028]}
+    Journal(tmp_path / FILE).append([{**found, "detectable": [0.031, 0.074], "processes": 3}])
+    (line,) = (line for line in page(cells(LADDER), tmp_path).splitlines() if line.startswith("- Calibrated"))
+    assert "1 of 200 cells" in line
+    assert "0.5 % [0.1, 2.8]" in line
+    assert "a change of 3.1 % is found in the median cell, of 7.4 % in nine cells of ten" in line
+
+
+def test_tables_of_other_pages_have_no_remarks():
+    own = [changed(cell, unmet="rounds: 1 of 3 in 20 s") for cell in cells(LADDER)]
+    assert "not met" in tables.table(LADDER, own, {})
+    assert "not met" not in tables.table(LADDER, own)
 
 
 def test_a_long_table_is_folded(tmp_path):
