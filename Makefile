@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 PRESET  ?= quick
 BACKEND ?=
+BASE    ?=
 EXTRAS  ?=
 ARGS    ?=
 # The first of these that is Python 3.11 to 3.14 and can make a virtual environment.
@@ -32,7 +33,7 @@ help: ## list the targets (this)
 	@awk 'BEGIN { FS = ":.*## " } \
 	     /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	     /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  EXTRAS=cuda12,peers  ARGS="..."  PYTHON=python3.12\n'
+	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=cuda12,peers  ARGS="..."  PYTHON=python3.12\n'
 
 # A failed cell (status 1) stands in figures and report like any other; the status is handed on at the end.
 experiments: $(INSTALLED) ## measure this machine (PRESET=quick), draw, write the report
@@ -48,6 +49,9 @@ figures: $(INSTALLED) ## redraw every figure of every machine from stored result
 
 report: $(INSTALLED) ## rewrite the report from stored results
 	@$(RUN) -m harness report
+
+history: $(INSTALLED) ## write every machine's history: ratios of all stored runs, and where they changed
+	@$(RUN) -m harness history $(ARGS)
 
 readme: $(INSTALLED) ## rewrite the tables of README.md from this machine's stored results
 	@$(RUN) -m harness report --readme README.md
@@ -67,8 +71,12 @@ test: $(WITH_DEV) ## every test, with coverage (ARGS="-k store" for some)
 	    echo "the kernels once more in their Python form, for coverage"; \
 	    NUMBA_DISABLE_JIT=1 $(RUN) -m pytest --quiet --cov --cov-append --cov-report term tests/unit/test_kernels.py; fi
 
-bench: $(WITH_DEV) ## the ladder through pytest-benchmark
-	@$(RUN) -m pytest tests/bench --benchmark-only $(ARGS)
+# Stored below .benchmarks/ with every sample, for `make bench ARGS=--benchmark-compare`.
+bench: $(WITH_DEV) ## ladder and semirings through pytest-benchmark (ARGS="-k min_plus" for some)
+	@$(RUN) -m pytest tests/bench --benchmark-only --benchmark-autosave --benchmark-save-data $(ARGS)
+
+bench-compare: $(INSTALLED) ## is anything slower than at BASE? (BASE=origin/main PRESET=quick)
+	@$(RUN) -m harness bench-compare "$(BASE)" --preset $(PRESET) $(addprefix --backend ,$(BACKEND)) $(ARGS)
 
 lint: $(WITH_DEV) ## ruff: rules and format
 	@$(RUN) -m ruff check .
@@ -84,13 +92,13 @@ types: $(WITH_DEV) ## mypy, strict on harness/
 ##@ Clean
 
 clean: ## remove caches and build outputs; results and figures stay
-	@rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	@rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
-distclean: clean ## as clean, and the virtual environment
-	@rm -rf $(VENV)
+distclean: clean ## as clean, and the virtual environment and what `make bench` has stored
+	@rm -rf $(VENV) .benchmarks
 
-.PHONY: help experiments run figures report readme check setup test bench lint format types clean distclean
+.PHONY: help experiments run figures report history readme check setup test bench bench-compare lint format types clean distclean
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:
 

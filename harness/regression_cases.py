@@ -1,0 +1,60 @@
+"""What `bench-compare` measures: products by preset, how long each is sampled, and products as a user writes them."""
+
+from __future__ import annotations
+
+import re
+
+from harness.errors import ProblemError
+from harness.experiment import Budget
+from harness.problem import Problem, named_dtype
+from harness.semiring import as_semiring
+
+# Several processes: where memory lies differs from one to the next, and makes more false alarms than anything else.
+BUDGETS = {
+    "smoke": Budget(rounds=5, seconds=0.5, processes=2),
+    "quick": Budget(rounds=15, seconds=1.5, processes=4),
+    "full": Budget(rounds=30, seconds=6.0, processes=8),
+}
+
+_SMOKE = ("plus_times float64 64", "min_plus float32 64")
+_QUICK = (
+    "plus_times float64 512",
+    "plus_times float32 512",
+    "plus_times float64 65x63x66",
+    "min_plus float32 512",
+    "max_times float64 257",
+    "lor_land bool 512",
+)
+_FULL = (
+    "plus_times float64 32",
+    "plus_times float64 1024",
+    "plus_times float32 1537",
+    "plus_times float64 2048x16x2048",
+    "plus_times float64 16x2048x2048",
+    "plus_times int64 257",
+    "min_plus float64 512",
+    "max_min int32 512",
+    "plus_pair int16 512",
+    "logaddexp_plus float64 257",
+)
+PRODUCTS = {"smoke": _SMOKE, "quick": _QUICK, "full": (*_QUICK, *_FULL)}
+
+
+def problem(text: str) -> Problem:
+    """Return the product that `text` describes: "min_plus float32 512", or "plus_times float64 64x512x64" (m x n x k).
+
+    Raises
+    ------
+    ProblemError
+        If it is none.
+    """
+    match = re.fullmatch(r"(\w+) (\w+) (\d+)(?:x(\d+)x(\d+))?", text.strip())
+    if match is None:
+        raise ProblemError(
+            f"{text!r} is no product",
+            expected="semiring, dtype and size",
+            fix='"min_plus float32 512", "... 64x512x64"',
+        )
+    semiring, dtype, *sizes = match.groups()
+    m, n, k = (int(size or sizes[0]) for size in sizes)
+    return Problem(m, n, k, as_semiring(semiring), named_dtype(dtype))

@@ -1,0 +1,189 @@
+"""A revision of a git repository as a folder: checked out beside the working tree, and gone afterwards.
+
+The folder is a worktree of git's: it shares the repository's objects, so making it costs the files alone. It is removed
+whatever ends the block, SIGTERM and SIGHUP included. After kill -9 the next use removes what was left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import HarnessError
+
+PREFIX = "gemm-harness-base-"
+# Set inside git's hooks; they would turn every command to the repository and the index of the hook.
+_OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class RevisionError(HarnessError, ValueError):
+    """A revision that is not there, or a folder under no version control."""
+
+
+class Terminated(BaseException):
+    """The process was told to end by a signal, its `number`."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(number)
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A git repository.
+
+    Parameters
+    ----------
+    root : Path
+        Its working tree.
+    """
+
+    root: Path
+
+    @classmethod
+    def around(cls, folder: Path) -> Repository:
+        """Return the repository whose working tree holds `folder`.
+
+        Raises
+        ------
+        RevisionError
+            If there is none, or no git.
+        """
+        try:
+            answer = _git(folder, "rev-parse", "--show-toplevel")
+        except FileNotFoundError as error:
+            raise RevisionError("git is not installed", fix="install it (Debian, Ubuntu: apt install git)") from error
+        if answer.returncode:
+            raise RevisionError(
+                f"{folder.absolute()}: not in the working tree of a git repository",
+                got=_first_line(answer.stderr),
+                fix="run it inside a clone of the project",
+            )
+        return cls(Path(answer.stdout.strip()))
+
+    def commit(self, revision: str) -> str:
+        """Return the full hash of the commit that `revision` names.
+
+        Raises
+        ------
+        RevisionError
+            If it names none.
+        """
+        if not revision.strip():
+            raise RevisionError(
+                "no revision to compare with",
+                expected="a commit, a branch or a tag",
+                fix="make bench-compare BASE=origin/main",
+            )
+        answer = _git(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        if answer.returncode:
+            raise RevisionError(
+                f"unknown revision {revision!r}",
+                expected=f"a commit, a branch or a tag of {self.root}",
+                fix="git fetch, if it is on a server; in CI, check out the whole history (fetch-depth: 0)",
+            )
+        return answer.stdout.strip()
+
+    def describe(self) -> str:
+        """Return the short hash of what is checked out, with "-dirty" behind it if files differ from it."""
+        answer = _git(self.root, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+        return answer.stdout.strip()
+
+    @contextlib.contextmanager
+    def checked_out(self, commit: str) -> Iterator[Path]:
+        """Give a folder with the files of `commit`; it is removed when the block ends, however it ends.
+
+        Raises
+        ------
+        RevisionError
+            If git cannot check it out: a full disk, for instance.
+        Terminated
+            If SIGTERM or SIGHUP ended the block.
+        """
+        self.remove_leftovers()
+        with _signals_raised():
+            # the number of the process tells a later one whether it still runs
+            outer = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+            tree = outer / "tree"
+            try:
+                answer = _git(self.root, "worktree", "add", "--detach", "--quiet", str(tree), commit)
+                if answer.returncode:
+                    raise RevisionError(f"{commit[:12]} cannot be checked out", got=_first_line(answer.stderr))
+                yield tree
+            finally:
+                with _signals_ignored():
+                    self._remove(tree)
+
+    def remove_leftovers(self) -> None:
+        """Remove the worktrees of processes that were killed before they could do so."""
+        listed = _git(self.root, "worktree", "list", "--porcelain").stdout
+        for line in listed.splitlines():
+            tree = Path(line.removeprefix("worktree "))
+            if line.startswith("worktree ") and tree.parent.name.startswith(PREFIX):
+                number = tree.parent.name.removeprefix(PREFIX).partition("-")[0]
+                if not (number.isdigit() and _is_running(int(number))):
+                    self._remove(tree)
+
+    def _remove(self, tree: Path) -> None:
+        _git(self.root, "worktree", "remove", "--force", "--force", str(tree))
+        shutil.rmtree(tree.parent, ignore_errors=True)
+        _git(self.root, "worktree", "prune")
+
+
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
+    return subprocess.run(  # noqa: S603
+        ["git", "-C", str(folder), *arguments],  # noqa: S607 the user's git
+        env={**environment, "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@contextlib.contextmanager
+def _signals_raised() -> Iterator[None]:
+    """Have the signals that end a process raise `Terminated` in the block, so that it can clean up."""
+
+    def handle(number: int, frame: object) -> None:
+        raise Terminated(number)
+
+    before = {number: signal.signal(number, handle) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _signals_ignored() -> Iterator[None]:
+    """Finish the block, however impatient the user is."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *_ENDING)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]

@@ -1,0 +1,5 @@
+"""`make bench` runs the tests of this folder: the harness samples, pytest-benchmark shows, stores and compares."""
+
+from __future__ import annotations
+
+from harness.pytest_bench import *  # noqa: F403 fixtures and hooks
