@@ -115,7 +115,7 @@ def _sizes() -> list[tuple[int, int, int]]:
 def _edges(plan: Plan) -> Iterator[tuple[int, int, int]]:
     """Yield sizes on both sides of every block size of `plan`."""
     options = plan.options
-    blocks = dataclasses.asdict(plan.blocking) if plan.blocking else {}
+    blocks = {name: x for part in (plan.blocking, plan.launch) if part for name, x in dataclasses.asdict(part).items()}
     sizes = {name: value for name, value in {**options, **blocks}.items() if isinstance(value, int) and value > 0}
     mr, nr = sizes.get("mr", sizes.get("tm", 1)), sizes.get("nr", sizes.get("tn", 1))
     for name in ("mr", "tm", "mc", "bm"):

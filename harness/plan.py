@@ -54,6 +54,77 @@ class Blocking:
 
 
 @dataclass(frozen=True)
+class Launch:
+    """Tiles of a GPU kernel, in elements. A tile is made of whole ones of the next smaller kind.
+
+    Parameters
+    ----------
+    bm, bn, bk : int
+        What a block of threads computes: bm x bn of C, from bk steps of k at a time.
+    wm, wn : int
+        What a warp of 32 threads computes of that; 0: threads are not grouped by warp.
+    tm, tn : int
+        What a thread computes, in registers.
+    stages : int
+        Tiles along k that are in flight at once; 1: load, then compute.
+
+    Raises
+    ------
+    PlanError
+        If a size is no positive integer, a tile is not made of whole smaller ones, a warp has not 32 threads, or a
+        block has more than 1024.
+    """
+
+    bm: int
+    bn: int
+    bk: int = 1
+    wm: int = 0
+    wn: int = 0
+    tm: int = 1
+    tn: int = 1
+    stages: int = 1
+
+    def __post_init__(self) -> None:
+        for name, size in dataclasses.asdict(self).items():
+            least = 0 if name in ("wm", "wn") else 1
+            if not isinstance(size, int) or isinstance(size, bool) or size < least:
+                raise PlanError(
+                    f"{name} is not a tile size", expected=f"an integer {name} >= {least}", got=f"{name}={size!r}"
+                )
+        wm, wn = self.wm or self.tm, self.wn or self.tn
+        parts = (
+            ("bm", self.bm, "wm", wm),
+            ("bn", self.bn, "wn", wn),
+            ("wm", wm, "tm", self.tm),
+            ("wn", wn, "tn", self.tn),
+        )
+        for outer, whole, inner, part in parts:
+            if whole % part:
+                raise PlanError(
+                    f"{outer} is not a multiple of {inner}", expected=f"{outer} % {inner} == 0", got=str(self)
+                )
+        if (self.wm > 0) != (self.wn > 0) or (self.wm and (wm // self.tm) * (wn // self.tn) != WARP):
+            raise PlanError(
+                f"a warp has not {WARP} threads", expected=f"(wm / tm) * (wn / tn) == {WARP}", got=str(self)
+            )
+        if self.threads > LARGEST_BLOCK:
+            raise PlanError(
+                f"a block has {self.threads} threads",
+                expected=f"(bm / tm) * (bn / tn) <= {LARGEST_BLOCK}",
+                got=str(self),
+            )
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return (self.bm // self.tm) * (self.bn // self.tn)
+
+
+# Of every CUDA device; CUDA C++ Programming Guide, "Compute Capabilities".
+WARP, LARGEST_BLOCK = 32, 1024
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a backend decided for a Problem.
 
@@ -66,12 +137,15 @@ class Plan:
         None: the backend has no blocks.
     options : mapping
         Everything else that may be varied, by name: ``{"reuse": 2, "parallel_loop": "ic"}``.
+    launch : Launch, optional
+        Tiles of a GPU kernel. None: the backend has none.
     """
 
     problem: Problem
     threads: int = 1
     blocking: Blocking | None = None
     options: Mapping[str, int | str] = field(default_factory=dict)
+    launch: Launch | None = None
 
     def override(self, parameters: Mapping[str, int | str]) -> Plan:
         """Return this plan with block sizes and options replaced by name.
@@ -79,9 +153,11 @@ class Plan:
         Raises
         ------
         PlanError
-            If a name is neither a block size nor an option of this plan, or a value breaks an invariant.
+            If a name is neither a size of a block or tile nor an option of this plan, or a value breaks an invariant.
         """
-        blocks = dataclasses.asdict(self.blocking) if self.blocking else {}
+        parts = {name: part for name in ("blocking", "launch") if (part := getattr(self, name)) is not None}
+        fields = {name: dataclasses.asdict(part) for name, part in parts.items()}
+        blocks = [size for sizes in fields.values() for size in sizes]
         unknown = [name for name in parameters if name not in blocks and name not in self.options]
         if unknown:
             raise PlanError(
@@ -89,12 +165,12 @@ class Plan:
                 expected=", ".join([*blocks, *self.options]) or "no parameter: this backend has none",
                 got=", ".join(f"{name}={value}" for name, value in parameters.items()),
             )
-        changed: dict[str, Any] = {name: parameters[name] for name in parameters if name in blocks}
-        return dataclasses.replace(
-            self,
-            blocking=dataclasses.replace(self.blocking, **changed) if self.blocking else None,
-            options={name: parameters.get(name, value) for name, value in self.options.items()},
-        )
+        changed: dict[str, Any] = {
+            name: dataclasses.replace(part, **{size: x for size, x in parameters.items() if size in fields[name]})
+            for name, part in parts.items()
+        }
+        options = {name: parameters.get(name, value) for name, value in self.options.items()}
+        return dataclasses.replace(self, **changed, options=options)
 
     def choice(self, option: str, legal: tuple[int | str, ...]) -> int | str:
         """Return the value of `option`.
@@ -111,5 +187,5 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return threads, block sizes and options as one JSON object, for the record."""
-        blocks = dataclasses.asdict(self.blocking) if self.blocking else {}
-        return {"threads": self.threads, **blocks, **self.options}
+        parts = (dataclasses.asdict(part) for part in (self.blocking, self.launch) if part is not None)
+        return {"threads": self.threads, **{name: x for sizes in parts for name, x in sizes.items()}, **self.options}

@@ -1,0 +1,203 @@
+"""The GPU as this process sees it: the only `import cupy`, lazy, and every reason why there is no GPU to use.
+
+Nothing here runs when the module is imported, so that a machine without CuPy or without a GPU lists every rung and says
+what each of them misses.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.errors import BackendUnavailable
+
+# What kernels are compiled for at least: older chips are not known to NVRTC 13, and cp.async needs the newer one.
+OLDEST, ASYNC_COPY, HOPPER = (7, 0), (8, 0), (9, 0)
+
+
+# Assumed where there is no GPU, for plans that are only to be compiled. CUDA C++ Programming Guide, table of limits.
+_SHARED_OF_SM_90 = 227 << 10
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU.
+
+    Parameters
+    ----------
+    name : str
+    capability : (int, int)
+        Compute capability: (9, 0) is an H100 or H200.
+    multiprocessors : int
+    shared_memory : int
+        Bytes that one block may have, asked for at launch.
+    l2, memory : int
+        Bytes of L2 cache and of global memory.
+    driver, runtime : int
+        Versions as CUDA writes them: 13000 is 13.0.
+    """
+
+    name: str
+    capability: tuple[int, int]
+    multiprocessors: int
+    shared_memory: int
+    l2: int
+    memory: int
+    driver: int
+    runtime: int
+
+    @property
+    def arch(self) -> str:
+        """The target of the compiler: ``"sm_90"``."""
+        return "sm_{}{}".format(*self.capability)
+
+
+@functools.cache
+def cupy() -> Any:
+    """Return CuPy.
+
+    Raises
+    ------
+    BackendUnavailable
+        If it is not installed, or cannot be imported.
+    """
+    if importlib.util.find_spec("cupy") is None:
+        raise BackendUnavailable("CuPy is not installed", fix="make setup EXTRAS=cuda13 (or cuda12, by the driver)")
+    try:
+        import cupy as module
+    except Exception as error:
+        raise BackendUnavailable(f"CuPy cannot be imported: {error}") from error
+    return module
+
+
+def missing(least: tuple[int, int] = OLDEST, what: str = "CUDA kernels") -> str | None:
+    """Return why a rung that needs compute capability `least` for `what` cannot run here, or None."""
+    reason = _no_gpu()
+    if reason is not None:
+        return reason
+    found = device()
+    if found.capability < least:
+        return "{} need compute capability {}.{}; {} has {}.{}".format(what, *least, found.name, *found.capability)
+    return None
+
+
+@functools.cache
+def _no_gpu() -> str | None:
+    """Return why no GPU can be used, or None; looked at once a process."""
+    try:
+        runtime = cupy().cuda.runtime
+    except BackendUnavailable as error:
+        return error.what
+    try:
+        count = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        driver = runtime.driverGetVersion()  # 0: there is none
+        if driver and "InsufficientDriver" in str(error):
+            return "the NVIDIA driver is too old: it is for CUDA {}.{}, CuPy for {}.{}".format(
+                *_version(driver), *_version(runtime.runtimeGetVersion())
+            )
+        return "no CUDA device" if driver else "no CUDA device: the NVIDIA driver is not installed"
+    return None if count else "no CUDA device"
+
+
+def _version(number: int) -> tuple[int, int]:
+    """Return 13020 as (13, 2)."""
+    return number // 1000, number % 1000 // 10
+
+
+def current_index() -> int:
+    """Return the number of the current GPU; raises as `device`."""
+    reason = _no_gpu()
+    if reason is not None:
+        raise BackendUnavailable(reason)
+    return int(cupy().cuda.Device().id)
+
+
+def device(index: int | None = None) -> Device:
+    """Return what the GPU `index` is; None: the current one.
+
+    Raises
+    ------
+    BackendUnavailable
+        If there is none.
+    """
+    return _look_at(current_index() if index is None else index)
+
+
+@functools.cache
+def _look_at(index: int) -> Device:
+    runtime = cupy().cuda.runtime
+    facts = runtime.getDeviceProperties(index)
+    return Device(
+        name=facts["name"].decode(),
+        capability=(facts["major"], facts["minor"]),
+        multiprocessors=facts["multiProcessorCount"],
+        shared_memory=facts["sharedMemPerBlockOptin"],
+        l2=facts["l2CacheSize"],
+        memory=facts["totalGlobalMem"],
+        driver=runtime.driverGetVersion(),
+        runtime=runtime.runtimeGetVersion(),
+    )
+
+
+def shared_limit() -> int:
+    """Return the bytes of shared memory that a block may have here; without a GPU, those of sm_90."""
+    return _SHARED_OF_SM_90 if _no_gpu() else device().shared_memory
+
+
+def upload(x: np.ndarray) -> Any:
+    """Return a C-ordered copy of a host array on the current GPU.
+
+    Raises
+    ------
+    BackendUnavailable
+        If its memory is too small; what CuPy kept in reserve has been given back then.
+    """
+    contiguous = np.ascontiguousarray(x)
+    if contiguous.dtype.kind == "V":  # bfloat16 of ml_dtypes, of which not every CuPy knows
+        contiguous = contiguous.view(np.uint16)
+    return allocating(lambda: cupy().asarray(contiguous), x.nbytes)
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Return an uninitialised C-ordered array on the current GPU; raises as `upload`."""
+    return allocating(lambda: cupy().empty(shape, dtype), int(np.prod(shape)) * dtype.itemsize)
+
+
+def allocating(allocate: Callable[[], Any], size: int) -> Any:
+    """Return what `allocate` makes of `size` bytes, emptying CuPy's reserve of memory if it is in the way.
+
+    Raises
+    ------
+    BackendUnavailable
+        If it fails then too.
+    """
+    try:
+        return allocate()
+    except cupy().cuda.memory.OutOfMemoryError:
+        free_memory()
+    try:
+        return allocate()
+    except cupy().cuda.memory.OutOfMemoryError:
+        free, total = cupy().cuda.runtime.memGetInfo()
+        raise BackendUnavailable(
+            "the GPU's memory is too small",
+            expected=f"{size / 2**20:.0f} MiB",
+            got=f"{free / 2**20:.0f} of {total / 2**20:.0f} MiB are free",
+        ) from None
+
+
+def free_memory() -> None:
+    """Give back the memory that CuPy keeps in reserve."""
+    cupy().get_default_memory_pool().free_all_blocks()
+    cupy().get_default_pinned_memory_pool().free_all_blocks()
+
+
+def synchronize() -> None:
+    """Return when all work of the current stream is done."""
+    cupy().cuda.get_current_stream().synchronize()

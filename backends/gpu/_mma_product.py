@@ -1,0 +1,182 @@
+"""Products by mma.sync: which kernel, with which tiles and copies; float64, float32 by three TF32 products, bits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from backends.gpu import _device
+from backends.gpu._operators import Form, semiring_defines
+from backends.gpu._padding import add_padding, is_aligned
+from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._raw_kernel import Defines, as_defines
+from harness.errors import PlanError
+from harness.plan import Launch, Plan
+from harness.tuning_gpu import NAIVE
+
+EDGES = ("padded", "redirected", "conditional")
+_CODES = {"conditional": 0, "redirected": 1, "padded": 1}  # padded rows are aligned; the tiles stick out all the same
+
+_WORD_BITS, _VECTOR_WORDS = 32, 4
+_WORD = np.dtype(np.uint32)
+_PASS_BLOCK, _PASS_BLOCKS = 256, 4096
+
+# 3xTF32 is right for magnitudes between these, and zeros: high and low parts are finite and normal, products finite.
+TF32_LEAST, TF32_GREATEST = "1e-30f", "1e18f"
+_MAGNITUDE = "((x) == 0 ? (T)1 : fabsf(x))"
+_TF32_IS_SAFE = (
+    f"((low_a) >= {TF32_LEAST} && (low_b) >= {TF32_LEAST} "
+    f"&& (high_a) <= {TF32_GREATEST} && (high_b) <= {TF32_GREATEST})"
+)
+
+
+class Mma(NamedTuple):
+    """What a kernel file of mma_tile.cuh is made of.
+
+    Attributes
+    ----------
+    stem : str
+    itemsize : int
+        Of an element in shared memory, in bytes.
+    depth : int
+        Steps of k of a fragment.
+    pad_a, pad_b : int
+        Elements between the rows of tiles: lanes meet in no bank.
+    """
+
+    stem: str
+    itemsize: int
+    depth: int
+    pad_a: int
+    pad_b: int
+
+    def shared_bytes(self, launch: Launch) -> int:
+        """Return the shared memory of a block, in bytes."""
+        rows = launch.bm * (launch.bk + self.pad_a) + launch.bk * (launch.bn + self.pad_b)
+        return launch.stages * rows * self.itemsize
+
+
+F64, F32, B1 = (
+    Mma("tensor_core_f64", 8, 4, 4, 4),
+    Mma("tensor_core_f32", 4, 8, 4, 8),
+    Mma("tensor_core_b1", 4, 8, 4, 8),
+)
+
+
+# By the dtype of A and B.
+MMA = {"float64": F64, "float32": F32, "bool": B1}
+
+
+def mma_kernel(mma: Mma, launch: Launch, width: int, edge: str, lds: tuple[int, int], more: Defines) -> Kernel:
+    """Return the kernel of `mma` with these tiles.
+
+    Parameters
+    ----------
+    mma : Mma
+    launch : Launch
+    width : int
+        Elements that one copy moves.
+    edge : str
+        One of `EDGES`.
+    lds : (int, int)
+        Leading dimensions of A and B.
+    more : Defines
+        Of the kernel file itself.
+
+    Raises
+    ------
+    PlanError
+        If warps, fragments or copies do not cut the tiles evenly.
+    """
+    bm, bn, bk, threads = launch.bm, launch.bn, launch.bk, launch.threads
+    is_even = launch.wm % 16 == 0 and launch.wn % 8 == 0 and launch.wm > 0 and bk % (2 * mma.depth) == 0
+    for across, down in ((bk // width, bm), (bn // width, bk)):
+        is_even = is_even and across > 0 and threads % across == 0 and down % (threads // across) == 0
+    if not is_even or launch.stages < 2:
+        raise PlanError(
+            "gpu-tensor-core: fragments and copies do not cut the tiles evenly",
+            expected=f"wm % 16 == wn % 8 == bk % {2 * mma.depth} == 0, stages >= 2, {threads} threads on whole rows",
+            got=str(launch),
+        )
+    farthest = max(bm * lds[0], bk * lds[1]) + bn
+    offset = "int" if farthest < 1 << 31 else "long long"
+    tile = {"BM": bm, "BN": bn, "BK": bk, "WM": launch.wm, "WN": launch.wn, "STAGES": launch.stages}
+    rest = {"MIN_BLOCKS": 2 if threads <= 128 else 1, "PAD_A": mma.pad_a, "PAD_B": mma.pad_b, "VA": width, "VB": width}
+    shared, limit = mma.shared_bytes(launch), _device.shared_limit()
+    if shared > limit:
+        raise PlanError(
+            "gpu-tensor-core: the tiles do not fit into shared memory",
+            expected=f"{limit} bytes",
+            got=f"{shared} bytes for {launch}",
+            fix="smaller tiles, or fewer stages",
+        )
+    return Kernel(
+        mma.stem, as_defines({**tile, **rest, "EDGE": _CODES[edge], "OFFSET": offset}) + more, (threads,), shared
+    )
+
+
+def add_float_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: Matrix) -> None:
+    """Add ``out := [out +] a b`` in float64, or in float32 by three TF32 products where values allow."""
+    problem, edge = plan.problem, str(plan.choice("edge", EDGES))
+    m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
+    sizes = m, n, k
+    is_single = dtype.itemsize == 4
+    found = _add_magnitudes(program, plan, a, b) if is_single else a.place
+    plain = a, b
+    if edge == "padded":
+        a, b = add_padding(program, "padded_a", a, m, k, dtype), add_padding(program, "padded_b", b, k, n, dtype)
+    width = 16 // dtype.itemsize if is_aligned(a, dtype.itemsize) and is_aligned(b, dtype.itemsize) else 1
+    mma, more = F64, as_defines({"ACCUMULATE": problem.accumulate, "IS_LONG": 0})
+    if is_single:
+        flush = int(plan.choice("flush", (8, 16)))
+        mma, more = F32._replace(depth=flush), _single_defines(plan, Form.FAST) + as_defines({"FLUSH": flush})
+    kernel = mma_kernel(mma, plan.launch, width, edge, (a.ld, b.ld), more)
+    program.launch(kernel, _tiles(plan), a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
+    if is_single:
+        a, b = plain
+        careful = _single_defines(plan, Form.CAREFUL) + as_defines({"BM": NAIVE.bm, "BN": NAIVE.bn, "COALESCED": 1})
+        blocks = ceil_div(m, NAIVE.bm) * ceil_div(n, NAIVE.bn)
+        naive = Kernel("naive", careful, (NAIVE.bm * NAIVE.bn,))
+        program.launch(naive, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
+
+
+def add_bit_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: Matrix) -> None:
+    """Add ``out := [out (+)] a (x) b`` over or-and or xor-and of bools: both packed along k, and counted."""
+    problem = plan.problem
+    m, n, k = problem.m, problem.n, problem.k
+    words = ceil_div(k, _WORD_BITS * _VECTOR_WORDS) * _VECTOR_WORDS
+    columns = ceil_div(n, _VECTOR_WORDS) * _VECTOR_WORDS
+    bits_a = program.reserve("bits_a", m * words, _WORD)
+    bits_b = program.reserve("bits_b", words * columns, _WORD)
+    aligned = as_defines({"IS_ALIGNED": is_aligned(a, 1)})
+    rows, down = (Kernel("pack_bits", aligned, (_PASS_BLOCK,), function=name) for name in ("pack_rows", "pack_columns"))
+    program.launch(rows, _PASS_BLOCKS, a.place, a.ld, m, k, bits_a, words)
+    program.launch(down, _PASS_BLOCKS, b.place, b.ld, k, n, bits_b, words, columns)
+    more = as_defines({"IS_XOR": problem.semiring.name == "lxor_land", "ACCUMULATE": problem.accumulate, "IS_LONG": 0})
+    kernel = mma_kernel(B1, plan.launch, _VECTOR_WORDS, "redirected", (words, columns), more)
+    program.launch(kernel, _tiles(plan), bits_a, bits_b, out.place, m, n, words, words, columns, out.ld, bits_a)
+
+
+def _tiles(plan: Plan) -> int:
+    return ceil_div(plan.problem.m, plan.launch.bm) * ceil_div(plan.problem.n, plan.launch.bn)
+
+
+def _single_defines(plan: Plan, form: Form) -> Defines:
+    """Return the semiring's macros, with the condition under which three TF32 products are right."""
+    problem = plan.problem
+    macros = dict(semiring_defines(problem.semiring, problem.dtype, form=form, accumulate=problem.accumulate))
+    return as_defines({**macros, "IS_SAFE(low_a, high_a, low_b, high_b)": _TF32_IS_SAFE})
+
+
+def _add_magnitudes(program: Program, plan: Plan, a: Matrix, b: Matrix) -> Place:
+    """Add the look at magnitudes, and return where it leaves the least but 0, and the greatest, of A and of B."""
+    problem = plan.problem
+    defines = (*_single_defines(plan, Form.ANY), ("LOOKS_AT(x)", _MAGNITUDE))
+    blocks = min(max(problem.m, problem.k), _PASS_BLOCKS // 4)
+    shares = program.reserve("shares", 4 * blocks, problem.dtype)
+    found = program.reserve("found", 4, problem.dtype)
+    look, conclude = (Kernel("look", defines, (_PASS_BLOCK,), function=name) for name in ("look", "conclude"))
+    program.launch(look, (blocks, 2), a.place, a.ld, problem.m, b.place, b.ld, problem.n, problem.k, shares)
+    program.launch(conclude, 2, shares, blocks, found)
+    return found

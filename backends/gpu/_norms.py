@@ -1,0 +1,26 @@
+"""The bound on sums of absolute terms from which errors of narrow arithmetic are stated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.operands import Operands
+from harness.problem import Problem
+
+
+def largest_dot(problem: Problem, operands: Operands) -> float:
+    """Return a bound of every element of ``|alpha||A||B|``: the largest norms of a row and of a column, multiplied.
+
+    By Cauchy and Schwarz. What is not finite counts as absent.
+    """
+    if min(problem.m, problem.n, problem.k) == 0:
+        return 0.0
+    alpha = 1.0 if problem.alpha is None else abs(float(problem.alpha))
+    factors = (_largest_norm(x, axis) for x, axis in ((operands.a, 1), (operands.b, 0)))
+    return alpha * float(np.prod(list(factors))) if np.isfinite(alpha) else 0.0
+
+
+def _largest_norm(x: np.ndarray, axis: int) -> float:
+    """Return the largest Euclidean norm of the rows (axis 1) or columns of `x`."""
+    squares = np.where(np.isfinite(x), x, 0).astype(np.float64) ** 2
+    return float(np.sqrt(squares.sum(axis=axis).max()))

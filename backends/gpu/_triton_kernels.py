@@ -1,0 +1,100 @@
+"""Kernels in Triton; imported only where there is Triton. Tiles of C, BM x BN a program, 8 rows of tiles at a time."""
+
+# Parameters of kernels have no Python type, and those known when compiling are in capitals.
+# ruff: noqa: ANN001, ANN202, N803
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _tile(m, n, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
+    """Return row and column of this program's tile."""
+    index, tiles_m, tiles_n = tl.program_id(0), tl.cdiv(m, BM), tl.cdiv(n, BN)
+    first = index // (GROUP * tiles_n) * GROUP
+    rows = min(tiles_m - first, GROUP)
+    rest = index % (GROUP * tiles_n)
+    return first + rest % rows, rest // rows
+
+
+@triton.jit
+def tropical(
+    a,
+    b,
+    c,
+    m,
+    n,
+    k,
+    lda,
+    ldb,
+    ldc,
+    zero,
+    IS_MAX: tl.constexpr,
+    ADDS: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    STEPS: tl.constexpr,
+    GROUP: tl.constexpr,
+):
+    """C := [C (+)] A (x) B over (min, +) or (max, +), A transposed: rank-1 updates, STEPS of k unrolled.
+
+    Rows and columns past the end become the last ones, and so do steps of k, which under min and max do no harm.
+    """
+    row, column = _tile(m, n, BM, BN, GROUP)
+    i = row * BM + tl.arange(0, BM)
+    j = column * BN + tl.arange(0, BN)
+    from_a = a + tl.minimum(i, m - 1)
+    from_b = b + tl.minimum(j, n - 1)
+    sums = tl.full((BM, BN), zero, a.dtype.element_ty)
+    for p in range(0, k, STEPS):
+        for u in tl.static_range(STEPS):
+            q = tl.minimum(p + u, k - 1).to(tl.int64)
+            terms = tl.load(from_a + q * lda)[:, None] + tl.load(from_b + q * ldb)[None, :]
+            # a comparison that a NaN loses; in float64 it is twice as fast as fmin
+            sums = tl.where(terms > sums, terms, sums) if IS_MAX else tl.where(terms < sums, terms, sums)
+    place = c + i[:, None].to(tl.int64) * ldc + j[None, :]
+    is_inside = (i[:, None] < m) & (j[None, :] < n)
+    if ADDS:
+        before = tl.load(place, mask=is_inside)
+        sums = tl.where(before > sums, before, sums) if IS_MAX else tl.where(before < sums, before, sums)
+    tl.store(place, sums, mask=is_inside)
+
+
+@triton.jit
+def ordinary(
+    a,
+    b,
+    c,
+    m,
+    n,
+    k,
+    lda,
+    ldb,
+    ldc,
+    ADDS: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
+    GROUP: tl.constexpr,
+):
+    """C := [C +] A B in float32, in full precision."""
+    row, column = _tile(m, n, BM, BN, GROUP)
+    i = row * BM + tl.arange(0, BM)
+    j = column * BN + tl.arange(0, BN)
+    p = tl.arange(0, BK)
+    from_a = a + tl.minimum(i, m - 1)[:, None].to(tl.int64) * lda + p[None, :]
+    from_b = b + p[:, None].to(tl.int64) * ldb + tl.minimum(j, n - 1)[None, :]
+    sums = tl.zeros((BM, BN), tl.float32)
+    for left in range(k, 0, -BK):
+        x = tl.load(from_a, mask=p[None, :] < left, other=0.0)
+        y = tl.load(from_b, mask=p[:, None] < left, other=0.0)
+        sums = tl.dot(x, y, sums, input_precision="ieee")
+        from_a += BK
+        from_b += BK * ldb
+    place = c + i[:, None].to(tl.int64) * ldc + j[None, :]
+    is_inside = (i[:, None] < m) & (j[None, :] < n)
+    if ADDS:
+        sums += tl.load(place, mask=is_inside)
+    tl.store(place, sums, mask=is_inside)

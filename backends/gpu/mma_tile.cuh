@@ -1,0 +1,169 @@
+// C := A (x) B by tensor cores, what the kernels have in common whatever their elements are:
+//
+//   grid    tiles of C, BM x BN a block, 8 rows of tiles at a time: neighbours share rows of A and columns of B in L2
+//   loop    p over k by BK: tiles of A and B in shared memory, STAGES of them, filled by cp.async while others are used
+//   warps   WM x WN of the tile: sums in registers, MI x NI fragments of 16 x 8
+//   loop    over BK by DEPTH: fragments of A and B from shared memory, one step ahead of the instruction
+//
+// One block of 8 warps fills a multiprocessor, so no other block hides the latency of a new tile: its first fragments are
+// loaded before the old tile's last instructions (0.85 of cuBLAS without that in float64, 0.97 with it, on one H200).
+//
+// At the end of k zeros are filled in, in A and in B; of a vector that straddles the end only what exists is read.
+//
+// Defined before this file: T (of an element), Sum, Result, DEPTH (steps of k in a fragment); `multiply`, `store`, `is_wanted`.
+// Defined by the host: BM, BN, BK, WM, WN, STAGES, MIN_BLOCKS; EDGE; PAD_A, PAD_B: elements between rows of the tiles, so
+// that no two lanes meet in one bank; VA, VB: elements that one copy of A, of B moves, 1, or 16 bytes of them where
+// addresses and leading dimensions allow; OFFSET: an integer type that holds distances within a tile.
+// Source: PTX ISA, mma.sync; CUTLASS 2, efficient GEMM in CUDA, for the pipeline of fragments.
+#undef K_TAIL
+#define K_TAIL FILL
+#include "intrinsics.cuh"
+#include "mma_intrinsics.cuh"
+#include "edges.cuh"
+#include "grid.cuh"
+
+constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
+constexpr int MI = WM / 16, NI = WN / 8;
+constexpr int OF_A = DEPTH / 2, OF_B = DEPTH / 4;  // registers of a fragment
+constexpr int STRIDE_A = BK + PAD_A, STRIDE_B = BN + PAD_B;
+constexpr int TILE_A = BM * STRIDE_A, TILE_B = BK * STRIDE_B;
+constexpr int ACROSS_A = BK / VA, ROWS_A = THREADS / ACROSS_A, PASSES_A = BM / ROWS_A;
+constexpr int ACROSS_B = BN / VB, ROWS_B = THREADS / ACROSS_B, PASSES_B = BK / ROWS_B;
+constexpr int SIZE_A = VA * sizeof(T), SIZE_B = VB * sizeof(T);
+
+static_assert(BM % WM == 0 && BN % WN == 0 && WM % 16 == 0 && WN % 8 == 0, "warps cut the tile evenly");
+static_assert(ROWS_A * PASSES_A == BM && ROWS_B * PASSES_B == BK, "threads cut the copies evenly");
+static_assert(BK % (2 * DEPTH) == 0, "an even number of steps, so that each has a fixed buffer");
+static_assert(STAGES >= 2, "one tile is used while another is copied");
+
+// Bytes of a vector of WIDTH elements of which `left` exist
+template <int WIDTH> __device__ __forceinline__ int size_of(int left)
+{
+    return max(min(left, WIDTH), 0) * (int)sizeof(T);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+    gemm(const T* __restrict__ a, const T* __restrict__ b, Result* __restrict__ c, int m, int n, int k,
+         int lda, int ldb, int ldc, const float* __restrict__ found)
+{
+    if (!is_wanted(found)) return;
+    DYNAMIC_SHARED(tiles_a);
+    T* tiles_b = tiles_a + STAGES * TILE_A;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
+    const int warp_row = warp / (BN / WN) * WM, warp_column = warp % (BN / WN) * WN;
+    const Tile tile = tile_of_block<BM, BN, 8>(m, n);
+
+    // Places are computed once.
+    const int column_a = threadIdx.x % ACROSS_A * VA, row_a = threadIdx.x / ACROSS_A;
+    const int column_b = threadIdx.x % ACROSS_B * VB, row_b = threadIdx.x / ACROSS_B;
+    OFFSET offsets_a[PASSES_A];
+#pragma unroll
+    for (int pass = 0; pass < PASSES_A; ++pass)
+        offsets_a[pass] = (OFFSET)(redirect(tile.row + row_a + pass * ROWS_A, m) - tile.row) * lda + column_a;
+    const int offset_b = redirect_vector<VB>(tile.column + column_b, n) - tile.column;
+    const int exist_b = EDGE == CONDITIONAL ? size_of<VB>(n - tile.column - column_b) : SIZE_B;
+    const T* next_a = a + (long long)tile.row * lda;
+    const T* next_b = b + tile.column;
+    T* to_a = tiles_a + row_a * STRIDE_A + column_a;
+    T* to_b = tiles_b + row_b * STRIDE_B + column_b;
+
+    auto copy_tile = [&](int stage, int left) {
+        T* stage_a = to_a + stage * TILE_A;
+        T* stage_b = to_b + stage * TILE_B;
+        if (!takes_care<BK>(left)) {
+#pragma unroll
+            for (int pass = 0; pass < PASSES_A; ++pass)
+                copy_part<SIZE_A>(stage_a + pass * ROWS_A * STRIDE_A, next_a + offsets_a[pass], SIZE_A);
+#pragma unroll
+            for (int pass = 0; pass < PASSES_B; ++pass)
+                copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B,
+                                  next_b + offset_b + (OFFSET)(row_b + pass * ROWS_B) * ldb, SIZE_B);
+        } else {
+            const int exist_a = size_of<VA>(left - column_a);
+#pragma unroll
+            for (int pass = 0; pass < PASSES_A; ++pass) {
+                const bool is_read = exist_a > 0 && is_inside(tile.row + row_a + pass * ROWS_A, m);
+                copy_part<SIZE_A>(stage_a + pass * ROWS_A * STRIDE_A, is_read ? next_a + offsets_a[pass] : a,
+                                  is_read ? exist_a : 0);
+            }
+#pragma unroll
+            for (int pass = 0; pass < PASSES_B; ++pass) {
+                const int p = row_b + pass * ROWS_B;
+                const bool is_read = exist_b > 0 && is_step(p, left);
+                copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B, is_read ? next_b + offset_b + (OFFSET)p * ldb : b,
+                                  is_read ? exist_b : 0);
+            }
+        }
+        next_a += BK;
+        next_b += (long long)BK * ldb;
+    };
+
+    auto load_fragments = [&](int stage, int p, T(*of_a)[OF_A], T(*of_b)[OF_B]) {
+        const T* from_a = tiles_a + stage * TILE_A + (warp_row + g) * STRIDE_A + p + t;
+        const T* from_b = tiles_b + stage * TILE_B + (p + t) * STRIDE_B + warp_column + g;
+#pragma unroll
+        for (int i = 0; i < MI; ++i)
+#pragma unroll
+            for (int v = 0; v < OF_A; ++v) of_a[i][v] = from_a[(i * 16 + v % 2 * 8) * STRIDE_A + v / 2 * 4];
+#pragma unroll
+        for (int j = 0; j < NI; ++j)
+#pragma unroll
+            for (int v = 0; v < OF_B; ++v) of_b[j][v] = from_b[v * 4 * STRIDE_B + j * 8];
+    };
+
+    Sum sums[MI][NI][4];
+#pragma unroll
+    for (int i = 0; i < MI; ++i)
+#pragma unroll
+        for (int j = 0; j < NI; ++j)
+#pragma unroll
+            for (int v = 0; v < 4; ++v) sums[i][j][v] = 0;
+
+    const int tiles = (k + BK - 1) / BK;
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        if (stage < tiles) copy_tile(stage, k - stage * BK);
+        commit_copies();
+    }
+    wait_copies<STAGES - 2>();
+    __syncthreads();
+    T of_a[2][MI][OF_A], of_b[2][NI][OF_B];
+    load_fragments(0, 0, of_a[0], of_b[0]);
+    int reading = 0, writing = STAGES - 1;
+    for (int index = 0; index < tiles; ++index) {
+        const int next = reading + 1 == STAGES ? 0 : reading + 1;
+#pragma unroll
+        for (int p = 0; p < BK; p += DEPTH) {
+            const int now = p / DEPTH % 2;
+            const bool is_last = p + DEPTH == BK;
+            if (is_last) {
+                wait_copies<STAGES - 2>();
+                __syncthreads();
+            }
+            load_fragments(is_last ? next : reading, is_last ? 0 : p + DEPTH, of_a[1 - now], of_b[1 - now]);
+            if (p == 0) {
+                const int coming = index + STAGES - 1;
+                if (coming < tiles) copy_tile(writing, k - coming * BK);
+                commit_copies();
+                writing = writing + 1 == STAGES ? 0 : writing + 1;
+            }
+            multiply(sums, of_a[now], of_b[now]);
+        }
+        reading = next;
+    }
+
+#pragma unroll
+    for (int i = 0; i < MI; ++i)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int row = tile.row + warp_row + i * 16 + half * 8 + g;
+            if (row >= m) continue;
+#pragma unroll
+            for (int j = 0; j < NI; ++j) {
+                const int column = tile.column + warp_column + j * 8 + 2 * t;
+                Result* place = c + (long long)row * ldc + column;
+                if (column < n) store(place, sums[i][j][2 * half]);
+                if (column + 1 < n) store(place + 1, sums[i][j][2 * half + 1]);
+            }
+        }
+}

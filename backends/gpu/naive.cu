@@ -1,0 +1,24 @@
+// C[i, j] = (+)_p A[i, p] (x) B[p, j]: one thread an element, every operand from global memory.
+//
+//   BM, BN      elements of C that a block of BM * BN threads computes
+//   COALESCED   1: the 32 threads of a warp have 32 columns: they read neighbours in a row of B, and one element of A
+//               0: they have 32 rows: each of their 32 loads of A fetches a line of its own
+//
+// Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".
+#include "semiring.cuh"
+#include "grid.cuh"
+
+extern "C" __global__ void __launch_bounds__(BM* BN) gemm(GEMM_PARAMETERS)
+{
+    if (!is_wanted(found)) return;
+    const Tile tile = tile_of_block<BM, BN, 1>(m, n);
+    const int i = tile.row + (COALESCED ? threadIdx.x / BN : threadIdx.x % BM);
+    const int j = tile.column + (COALESCED ? threadIdx.x % BN : threadIdx.x / BM);
+    if (i >= m || j >= n) return;
+
+    const T* row = a + (long long)i * lda;
+    const T* column = b + j;
+    T total = ZERO;
+    for (int p = 0; p < k; ++p, column += ldb) COMBINE(total, row[p], *column);
+    store(c + (long long)i * ldc + j, total);
+}

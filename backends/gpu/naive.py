@@ -1,0 +1,49 @@
+"""One thread computes one element of C; neighbouring threads read neighbouring elements, or do not.
+
+    grid    tiles of C, bm x bn   a block of bm * bn threads each
+    thread  one element           p over k by 1: an element of A and one of B from global memory a pair
+
+With ``access="uncoalesced"`` the threads of a warp have neighbouring rows, so that each of their loads of A touches a
+line of its own: the same work, about ten times as long.
+
+Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".
+"""
+
+from __future__ import annotations
+
+from backends.gpu._operators import Form
+from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._rung import Rung, product_defines
+from harness.machine import Machine
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.tuning_gpu import NAIVE
+
+ACCESS = ("coalesced", "uncoalesced")
+
+
+class Naive(Rung):
+    """One thread an element, from global memory."""
+
+    name = "gpu-naive"
+    step = 20
+    idea = "one thread an element over the whole GPU; the threads of a warp read neighbours, which are one transaction"
+    source = "CUDA C++ Best Practices Guide: coalesced access to global memory"
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Choose a block, and coalesced access."""
+        return Plan(problem, 1, options={"access": "coalesced"}, launch=NAIVE)
+
+    def multiply(
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+    ) -> None:
+        """Add the one launch."""
+        problem, launch = plan.problem, plan.launch
+        is_coalesced = plan.choice("access", ACCESS) == "coalesced"
+        defines = product_defines(
+            problem, form, accumulate=problem.accumulate, BM=launch.bm, BN=launch.bn, COALESCED=is_coalesced
+        )
+        kernel = Kernel("naive", defines, (launch.bm * launch.bn,))
+        blocks = ceil_div(problem.m, launch.bm) * ceil_div(problem.n, launch.bn)
+        sizes = problem.m, problem.n, problem.k
+        program.launch(kernel, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)

@@ -1,0 +1,170 @@
+// Copies and arithmetic at the same time: while one tile is computed, the next STAGES - 1 are on their way.
+//
+//   for p0 over k by BK          wait for the oldest tile; start the copy of the one that is STAGES - 1 ahead
+//     for p over BK by STEPS     operands of the next steps are read while those of this one are combined
+//
+//   BM, BN, BK   tile of a block       WM, WN   tile of a warp       TM, TN   tile of a thread
+//   STAGES       tiles in shared memory, 2 or more
+//   WIDTH_B      elements of B that a copy moves: 16 bytes, or 1 where leading dimension or address are not aligned
+//   LANES_K      threads of a copy of A that stand along k
+//   BLOCKS       blocks that are to fit on a multiprocessor at once: bounds the registers of a thread
+//   OFFSET       an integer type that holds distances within a tile
+//
+// Elements of A are copied one by one straight into their transposed place, which takes no registers and no alignment:
+// 8 threads along k by 4 rows meet every bank of shared memory once. There is one barrier a tile: what a stage held has
+// been used by all when they have met after the copies into the next one were waited for.
+//
+// Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; CUTLASS, multistage pipeline.
+#include "semiring.cuh"
+#include "edges.cuh"
+#include "grid.cuh"
+#include "fragments.cuh"
+
+constexpr int ROWS_A = THREADS / LANES_K, PASSES_M = BM / ROWS_A, PASSES_K = BK / LANES_K;
+constexpr int VECTORS_B = BN / WIDTH_B;  // in a row of a tile
+constexpr int ACROSS = THREADS < VECTORS_B ? THREADS : VECTORS_B, ROWS_B = THREADS / ACROSS;
+constexpr int PASSES_N = VECTORS_B / ACROSS, PASSES_P = BK / ROWS_B;
+
+static_assert(THREADS % LANES_K == 0 && BM % ROWS_A == 0 && BK % LANES_K == 0, "whole passes over a tile of A");
+static_assert(THREADS % ACROSS == 0 && VECTORS_B % ACROSS == 0 && BK % ROWS_B == 0, "whole passes over a tile of B");
+
+// Moves COUNT elements; through a register where they are smaller than what cp.async can move.
+template <int COUNT> __device__ __forceinline__ void move(T* to, const T* from)
+{
+    if constexpr (sizeof(T) * COUNT >= 4) copy_async<sizeof(T) * COUNT>(to, from);
+    else *to = *from;
+}
+
+template <int COUNT> __device__ __forceinline__ void move_if(T* to, const T* from, bool is_read)
+{
+    if (EDGE == REDIRECTED && K_TAIL != FILL) return move<COUNT>(to, from);  // all are
+    if constexpr (sizeof(T) * COUNT >= 4) copy_async_if<sizeof(T) * COUNT>(to, from, is_read);
+    else *to = is_read ? *from : (T)0;
+}
+
+// What one thread copies of every tile. Places are computed once, edges in m and n with them.
+struct Copier {
+    const T *a, *b;  // where the next tile begins
+    OFFSET from_a[PASSES_M], from_b[PASSES_N];
+    bool reads_a[PASSES_M], reads_b[PASSES_N];
+    int p_a, p_b;    // first step of k that it copies, of A and of B
+    int to_a, to_b;
+    int ldb;
+
+    __device__ __forceinline__ Copier(const T* a_, const T* b_, Tile tile, int m, int n, int lda, int ldb_)
+        : a(a_ + (long long)tile.row * lda), b(b_ + tile.column), ldb(ldb_)
+    {
+        const int me = threadIdx.x, row = me / LANES_K, column = me % ACROSS * WIDTH_B;
+        p_a = me % LANES_K, p_b = me / ACROSS;
+        to_a = p_a * STRIDE_A + row, to_b = p_b * STRIDE_B + column;
+#pragma unroll
+        for (int q = 0; q < PASSES_M; ++q) {
+            const int i = tile.row + row + q * ROWS_A;
+            from_a[q] = (OFFSET)(redirect(i, m) - tile.row) * lda + p_a, reads_a[q] = is_inside(i, m);
+        }
+#pragma unroll
+        for (int q = 0; q < PASSES_N; ++q) {
+            const int j = tile.column + column + q * ACROSS * WIDTH_B;
+            from_b[q] = redirect_vector<WIDTH_B>(j, n) - tile.column + (OFFSET)p_b * ldb, reads_b[q] = is_inside(j, n);
+        }
+    }
+
+    // Start the copies of the next tile, of which `left` steps exist, and go on to the one after it.
+    __device__ __forceinline__ void start(T* tile_a, T* tile_b, int left)
+    {
+        tile_a += to_a, tile_b += to_b;
+        if (takes_care<BK>(left)) start_carefully(tile_a, tile_b, left);
+        else {
+#pragma unroll
+            for (int q = 0; q < PASSES_M; ++q)
+#pragma unroll
+                for (int u = 0; u < PASSES_K; ++u)
+                    move<1>(tile_a + u * LANES_K * STRIDE_A + q * ROWS_A, a + from_a[q] + u * LANES_K);
+#pragma unroll
+            for (int u = 0; u < PASSES_P; ++u)
+#pragma unroll
+                for (int q = 0; q < PASSES_N; ++q)
+                    move<WIDTH_B>(tile_b + u * ROWS_B * STRIDE_B + q * ACROSS * WIDTH_B,
+                                  b + from_b[q] + (OFFSET)u * ROWS_B * ldb);
+        }
+        a += BK, b += (long long)BK * ldb;
+    }
+
+    __device__ __forceinline__ void start_carefully(T* tile_a, T* tile_b, int left)
+    {
+#pragma unroll
+        for (int q = 0; q < PASSES_M; ++q)
+#pragma unroll
+            for (int u = 0; u < PASSES_K; ++u) {
+                const int p = p_a + u * LANES_K;
+                move_if<1>(tile_a + u * LANES_K * STRIDE_A + q * ROWS_A, a + from_a[q] + (source_step(p, left) - p_a),
+                        reads_a[q] && is_step(p, left));
+            }
+#pragma unroll
+        for (int u = 0; u < PASSES_P; ++u)
+#pragma unroll
+            for (int q = 0; q < PASSES_N; ++q) {
+                const int p = p_b + u * ROWS_B;
+                move_if<WIDTH_B>(tile_b + u * ROWS_B * STRIDE_B + q * ACROSS * WIDTH_B,
+                              b + from_b[q] + (OFFSET)(source_step(p, left) - p_b) * ldb, reads_b[q] && is_step(p, left));
+            }
+    }
+};
+
+__device__ __forceinline__ void compute_tile(Sums& sums, const T* tile_a, const T* tile_b)
+{
+    Fragment fragments[2];
+    fragments[0].read(tile_a, tile_b);
+#pragma unroll
+    for (int p = 0; p < BK; p += STEPS) {
+        const int now = p / STEPS % 2, next = p + STEPS;
+        if (next < BK) fragments[1 - now].read(tile_a + next * STRIDE_A, tile_b + next * STRIDE_B);
+        sums.combine(fragments[now]);
+    }
+}
+
+// A tile where only `steps` of it may be computed, or all of it written out is too much.
+__device__ __forceinline__ void compute_part(Sums& sums, const T* tile_a, const T* tile_b, int steps)
+{
+    Fragment fragment;
+#pragma unroll 1
+    for (int p = 0; p < steps; p += STEPS) {
+        fragment.read(tile_a + p * STRIDE_A, tile_b + p * STRIDE_B);
+        sums.combine(fragment);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS)
+{
+    if (!is_wanted(found)) return;
+    DYNAMIC_SHARED(tiles_a);
+    T* tiles_b = tiles_a + STAGES * TILE_A;
+    const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
+    const Corner corner = corner_of_thread();
+    const int tiles_k = (k + BK - 1) / BK;
+    Copier copier(a, b, tile, m, n, lda, ldb);
+    Sums sums;
+    sums.clear();
+
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; ++s) {
+        if (s < tiles_k) copier.start(tiles_a + s * TILE_A, tiles_b + s * TILE_B, k - s * BK);
+        commit_copies();
+    }
+    int reading = 0, writing = STAGES - 1;
+    for (int t = 0; t < tiles_k; ++t) {
+        wait_copies<STAGES - 2>();
+        __syncthreads();
+        const int ahead = t + STAGES - 1;
+        if (ahead < tiles_k) copier.start(tiles_a + writing * TILE_A, tiles_b + writing * TILE_B, k - ahead * BK);
+        commit_copies();  // an empty one, too: waiting counts them
+        const T* tile_a = tiles_a + reading * TILE_A + corner.row;
+        const T* tile_b = tiles_b + reading * TILE_B + corner.column;
+        const int steps = steps_of_tile<BK>(k - t * BK);
+        if (IS_LONG || (K_TAIL == LIMIT && steps < BK)) compute_part(sums, tile_a, tile_b, steps);
+        else compute_tile(sums, tile_a, tile_b);
+        reading = reading + 1 == STAGES ? 0 : reading + 1;
+        writing = writing + 1 == STAGES ? 0 : writing + 1;
+    }
+    sums.store_to(c, m, n, ldc, tile.row + corner.row, tile.column + corner.column);
+}

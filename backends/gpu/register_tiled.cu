@@ -1,0 +1,86 @@
+// Each thread computes TM x TN elements of C in registers: TM + TN values of shared memory serve TM * TN pairs.
+//
+//   for p0 over k by BK      tiles of A (BM x BK) and B (BK x BN) in shared memory
+//     for p over BK by 1     TM values of A and TN of B in registers, every pair of them combined
+//
+//   BM, BN, BK   tile of a block           TM, TN   tile of a thread; TN = 1: one column, "1-D"
+//
+// A thread's rows are BM / TM apart and its columns BN / TN, so that neighbouring threads read neighbouring columns.
+//
+// Source: Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (2008).
+#include "semiring.cuh"
+#include "edges.cuh"
+#include "grid.cuh"
+
+constexpr int ROWS = BM / TM, COLUMNS = BN / TN, THREADS = ROWS * COLUMNS;
+constexpr int LOADS_A = (BM * BK + THREADS - 1) / THREADS, LOADS_B = (BK * BN + THREADS - 1) / THREADS;
+
+extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
+{
+    if (!is_wanted(found)) return;
+    DYNAMIC_SHARED(tile_a);  // element (i, p) at [i * BK + p], (p, j) of B at [p * BN + j]
+    T* tile_b = tile_a + BM * BK;
+    const Tile tile = tile_of_block<BM, BN, 1>(m, n);
+    const int me = threadIdx.x, y = me / COLUMNS, x = me % COLUMNS;
+
+    // What this thread loads of each tile: elements me, me + THREADS, ... row by row. The edges are dealt with here, once.
+    const T *from_a[LOADS_A], *from_b[LOADS_B];
+    bool reads_a[LOADS_A], reads_b[LOADS_B];
+#pragma unroll
+    for (int q = 0; q < LOADS_A; ++q) {
+        const int i = tile.row + (me + q * THREADS) / BK;
+        from_a[q] = a + (long long)redirect(i, m) * lda, reads_a[q] = is_inside(i, m);
+    }
+#pragma unroll
+    for (int q = 0; q < LOADS_B; ++q) {
+        const int j = tile.column + (me + q * THREADS) % BN;
+        from_b[q] = b + redirect(j, n), reads_b[q] = is_inside(j, n);
+    }
+
+    T sums[TM][TN];
+#pragma unroll
+    for (int i = 0; i < TM; ++i)
+#pragma unroll
+        for (int j = 0; j < TN; ++j) sums[i][j] = ZERO;
+
+    for (int p0 = 0; p0 < k; p0 += BK) {
+        const int left = k - p0;
+#pragma unroll
+        for (int q = 0; q < LOADS_A; ++q) {
+            const int e = me + q * THREADS, p = e % BK;
+            if (BM * BK % THREADS && e >= BM * BK) break;
+            tile_a[e] = load_if(from_a[q] + p0 + source_step(p, left), reads_a[q] && is_step(p, left));
+        }
+#pragma unroll
+        for (int q = 0; q < LOADS_B; ++q) {
+            const int e = me + q * THREADS, p = e / BN;
+            if (BK * BN % THREADS && e >= BK * BN) break;
+            const T* step = from_b[q] + (long long)(p0 + source_step(p, left)) * ldb;
+            tile_b[e] = load_if(step, reads_b[q] && is_step(p, left));
+        }
+        __syncthreads();
+#pragma unroll UNROLLED<BK>
+        for (int p = 0; p < steps_of_tile<BK>(left); ++p) {
+            T of_a[TM], of_b[TN];
+#pragma unroll
+            for (int i = 0; i < TM; ++i) of_a[i] = tile_a[(y + i * ROWS) * BK + p];
+#pragma unroll
+            for (int j = 0; j < TN; ++j) of_b[j] = tile_b[p * BN + x + j * COLUMNS];
+#pragma unroll
+            for (int i = 0; i < TM; ++i)
+#pragma unroll
+                for (int j = 0; j < TN; ++j) COMBINE(sums[i][j], of_a[i], of_b[j]);
+        }
+        __syncthreads();
+    }
+
+#pragma unroll
+    for (int r = 0; r < TM; ++r) {
+        const int i = tile.row + y + r * ROWS;
+#pragma unroll
+        for (int s = 0; s < TN; ++s) {
+            const int j = tile.column + x + s * COLUMNS;
+            if (i < m && j < n) store(c + (long long)i * ldc + j, sums[r][s]);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+"""Tiles of threads in registers: tm + tn values from shared memory serve tm * tn pairs.
+
+    grid    tiles of C, bm x bn     a block of (bm / tm) * (bn / tn) threads each
+    loop    p0 over k by bk         tiles of A and B in shared memory
+    thread  tm x tn elements        p over bk by 1: tm + tn loads from shared memory for tm * tn pairs
+
+With tn = 1 a thread has a column of elements, the "1-D" form; else a block of them.
+
+Source: Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (2008), section 4.
+"""
+
+from __future__ import annotations
+
+from backends.gpu._raw_kernel import Defines, as_defines
+from backends.gpu._tiled_rung import Product, TiledRung
+from harness.machine import Machine
+from harness.plan import Launch, Plan
+from harness.problem import Problem
+from harness.tuning_gpu import DEFAULT_EDGE, register_tiles
+
+
+class RegisterTiled(TiledRung):
+    """A tile of C in the registers of each thread."""
+
+    name = "gpu-register-tiled"
+    step = 40
+    idea = "each thread computes a tile of C in registers, so that a value from shared memory serves many pairs"
+    source = "Volkov and Demmel, Benchmarking GPUs to Tune Dense Linear Algebra (2008), section 4"
+    stem = "register_tiled"
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Choose tiles by the size of an element; tn = 1 is the 1-D form."""
+        return Plan(problem, 1, options={"edge": DEFAULT_EDGE}, launch=register_tiles(problem))
+
+    def shared_bytes(self, launch: Launch, itemsize: int) -> int:
+        """Return the bytes of a tile of A and one of B."""
+        return (launch.bm + launch.bn) * launch.bk * itemsize
+
+    def tile_defines(self, plan: Plan, product: Product) -> Defines:
+        """Return the tiles."""
+        launch = plan.launch
+        assert launch is not None
+        return as_defines({"BM": launch.bm, "BN": launch.bn, "BK": launch.bk, "TM": launch.tm, "TN": launch.tn})

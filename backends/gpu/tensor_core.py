@@ -1,0 +1,105 @@
+"""Tensor cores for every product that they can compute: float64, float32, float16 and bfloat16, and bools.
+
+    float64             mma.sync m16n8k4, ordinary rounding                         tensor_core_f64.cu
+    float32             three TF32 products, sums flushed to float32                tensor_core_f32.cu
+    float16, bfloat16   TMA and wgmma, sums in float32; Hopper alone                tensor_core_half.cu
+    bool, or-and, xor-and   32 bools a word; counts of common ones along k          tensor_core_b1.cu
+
+    grid    tiles of C, bm x bn   a block each (16-bit: persistent blocks)
+    warp    wm x wn of it         sums in registers
+    loop    p over k by bk        tiles of A and B in shared memory, ``stages`` in flight
+
+Rows that do not begin at multiples of 16 bytes (odd leading dimensions) are copied to where they do, within the time,
+or read element by element (option ``edge``).
+
+3xTF32 is right for zeros and for values from 1e-30 to 1e18 in magnitude; the operands are looked at on the GPU, and
+others are computed by ordinary fused multiply-adds (`naive.cu`). Its error is that of a float32 product, and of
+each term at most 4 units of rounding more (`extra_error`).
+
+Source: PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022) for the flush; Nath, Tomov and Dongarra (2010) for edges.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from backends.gpu import _device
+from backends.gpu._mixed_product import add_half_product
+from backends.gpu._mma_product import MMA, add_bit_product, add_float_product
+from backends.gpu._norms import largest_dot
+from backends.gpu._operators import Form
+from backends.gpu._program import Matrix, Place, Program
+from backends.gpu._rung import Rung
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.tuning_tensor_cores import FLUSH, MULTIPROCESSORS, NUMBERS, pads_rows, tensor_core_launch
+
+# What 3xTF32 leaves out of a term and rounds off its parts, beyond float32's own roundings, in units of rounding.
+_TF32_UNITS = 4
+_UNIT, _TINY = 2.0**-24, float(np.finfo(np.float32).smallest_normal)
+
+
+class TensorCore(Rung):
+    """Matrix instructions of a warp, or of four."""
+
+    name = "gpu-tensor-core"
+    step = 80
+    idea = "tensor cores: one instruction multiplies small matrices; float32 is put together from three TF32 products"
+    source = "PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022); Markidis et al. (2018)"
+    takes_mixed = True
+    needs = _device.ASYNC_COPY
+
+    def declines(self, problem: Problem) -> str | None:
+        """Decline what no tensor core computes."""
+        semiring, dtype = problem.semiring, problem.input_dtype
+        if dtype.kind == "b":
+            return (
+                None if semiring.name in ("lor_land", "lxor_land") else "tensor cores know or-and and xor-and of bools"
+            )
+        if not semiring.is_ordinary:
+            return "tensor cores multiply and add: plus_times only, and or-and, xor-and of bools"
+        if dtype.name not in NUMBERS:
+            return f"no tensor-core kernel for {dtype.name}"
+        if problem.is_mixed and problem.alpha is not None and not np.isfinite(problem.alpha):
+            return "an infinite alpha would make NaN of sums that are zero"
+        return self._declines_half(problem) if problem.is_mixed else None
+
+    def _declines_half(self, problem: Problem) -> str | None:
+        return _device.missing(_device.HOPPER, "wgmma and TMA") if self.missing() is None else None
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Choose tiles by how many there are, and whether unaligned rows are copied."""
+        options: dict[str, int | str] = {}
+        if problem.input_dtype.name in ("float32", "float64"):
+            options["edge"] = "padded" if pads_rows(problem) else "redirected"
+        if problem.input_dtype.name == "float32":
+            options["flush"] = FLUSH
+        if problem.is_mixed:
+            options["blocks"] = MULTIPROCESSORS if self.missing() else _device.device().multiprocessors
+        launch, name = tensor_core_launch(problem), problem.input_dtype.name
+        if name in MMA and MMA[name].shared_bytes(launch) > _device.shared_limit():
+            launch = NUMBERS[name].small
+        return Plan(problem, 1, None, options, launch)
+
+    def extra_error(self, plan: Plan, operands: Operands) -> float:
+        """Return what three TF32 products lose beyond float32, or what alpha enlarges of sums that underflow."""
+        problem = plan.problem
+        if problem.is_mixed:
+            return 0.0 if problem.alpha is None else abs(float(problem.alpha)) * (problem.k + 1) * _TINY
+        if problem.input_dtype.name != "float32":
+            return 0.0
+        return _TF32_UNITS * _UNIT * largest_dot(problem, operands) + 3 * problem.k * _TINY
+
+    def multiply(
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+    ) -> None:
+        """Add the launches for the dtype of A and B."""
+        dtype = plan.problem.input_dtype
+        if dtype.kind == "b":
+            add_bit_product(program, plan, a, b, out)
+        elif plan.problem.is_mixed:
+            add_half_product(program, plan, a, b, out)
+        else:
+            add_float_product(program, plan, a, b, out)

@@ -1,0 +1,36 @@
+// C by square tiles: a block loads a tile of A and one of B into shared memory, and uses each element TILE times.
+//
+//   for p0 over k by TILE    tiles of A and B in shared memory   sequential: every p0 adds to the same sums
+//     for p over TILE by 1   one pair a thread from two values of shared memory
+//
+//   TILE    side of a tile, and of a block of TILE * TILE threads, one element of C each
+//
+// Source: CUDA C++ Programming Guide, "Shared Memory": the blocked matrix product.
+#include "semiring.cuh"
+#include "edges.cuh"
+#include "grid.cuh"
+
+extern "C" __global__ void __launch_bounds__(TILE* TILE) gemm(GEMM_PARAMETERS)
+{
+    if (!is_wanted(found)) return;
+    DYNAMIC_SHARED(tile_a);
+    T* tile_b = tile_a + TILE * TILE;
+    const Tile tile = tile_of_block<TILE, TILE, 1>(m, n);
+    const int x = threadIdx.x % TILE, y = threadIdx.x / TILE, i = tile.row + y, j = tile.column + x;
+    const bool reads_a = is_inside(i, m), reads_b = is_inside(j, n);
+    const T* row = a + (long long)redirect(i, m) * lda;
+    const T* column = b + redirect(j, n);
+
+    T total = ZERO;
+    for (int p0 = 0; p0 < k; p0 += TILE) {
+        const int left = k - p0;
+        const T* step = column + (long long)(p0 + source_step(y, left)) * ldb;
+        tile_a[y * TILE + x] = load_if(row + p0 + source_step(x, left), reads_a && is_step(x, left));
+        tile_b[y * TILE + x] = load_if(step, reads_b && is_step(y, left));
+        __syncthreads();
+#pragma unroll UNROLLED<TILE>
+        for (int p = 0; p < steps_of_tile<TILE>(left); ++p) COMBINE(total, tile_a[y * TILE + p], tile_b[p * TILE + x]);
+        __syncthreads();
+    }
+    if (i < m && j < n) store(c + (long long)i * ldc + j, total);
+}

@@ -1,0 +1,26 @@
+"""The pipelined kernel with the tiles, stages and order of products that were measured to be best for its kind.
+
+Source: measured, see `harness/tuning_gpu.py`; the method is that of gpu-pipelined.
+"""
+
+from __future__ import annotations
+
+from backends.gpu._pipelined_rung import PipelinedRung
+from harness.machine import Machine
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.tuning_gpu import DEFAULT_EDGE, tuned_tiles
+
+
+class Tuned(PipelinedRung):
+    """The tuned SIMT kernel."""
+
+    name = "gpu-tuned"
+    step = 70
+    idea = "tiles, stages and the order of products are those measured to be best for semiring, dtype and size"
+    source = "measured on the chips of harness/tuning_gpu.py, with the kernel of gpu-pipelined"
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Choose what was measured best."""
+        tiles, options = tuned_tiles(problem)
+        return Plan(problem, 1, options={"edge": DEFAULT_EDGE, **options}, launch=tiles)

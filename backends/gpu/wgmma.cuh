@@ -1,0 +1,51 @@
+// wgmma.mma_async as a function: 64 x BN sums of 16 terms, from tiles of A and B that lie in shared memory.
+//
+// The instruction names each register of its sums: BN / 2 of them in each of 128 threads. A descriptor says where a tile
+// begins and how far apart its 8-row pieces are, all in 16-byte units; bit 62 says that rows of 128 bytes are swizzled, as
+// the tensor map wrote them. Source: PTX ISA, section on asynchronous warpgroup level matrix instructions.
+
+#define SUMS_8(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]), "+f"(sums[i + 4]), \
+  "+f"(sums[i + 5]), "+f"(sums[i + 6]), "+f"(sums[i + 7])
+#define SUMS_64(i) SUMS_8(i), SUMS_8(i + 8), SUMS_8(i + 16), SUMS_8(i + 24), SUMS_8(i + 32), SUMS_8(i + 40), \
+  SUMS_8(i + 48), SUMS_8(i + 56)
+
+#if BN == 256
+#define SHAPE "m64n256k16"
+#define SUMS SUMS_64(0), SUMS_64(64)
+#define OPERANDS "%128, %129, p, 1, 1, 0, 1;"
+#define PREDICATE "setp.ne.b32 p, %130, 0;"
+#define REGISTERS \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#else
+static_assert(BN == 128, "256 or 128 columns");
+#define SHAPE "m64n128k16"
+#define SUMS SUMS_64(0)
+#define OPERANDS "%64, %65, p, 1, 1, 0, 1;"
+#define PREDICATE "setp.ne.b32 p, %66, 0;"
+#define REGISTERS \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#endif
+
+// Tile at a shared address: `leading` and `stride` in bytes.
+__device__ __forceinline__ unsigned long long describe(unsigned address, unsigned leading, unsigned stride) {
+  return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16 |
+         (unsigned long long)(stride >> 4) << 32 | 1ULL << 62;
+}
+
+// sums := A B, or sums + A B if `adds`; A with rows along k, B with rows along n. Begins, does not wait.
+__device__ __forceinline__ void multiply(float* sums, unsigned long long a, unsigned long long b, int adds) {
+  asm volatile("{.reg .pred p; " PREDICATE " wgmma.mma_async.sync.aligned." SHAPE ".f32." KIND "." KIND " {" REGISTERS
+               "}, " OPERANDS "}"
+               : SUMS
+               : "l"(a), "l"(b), "r"(adds));
+}

@@ -1,0 +1,110 @@
+"""The only place with numbers for GPUs: tiles, stages and orders of kernels, with where they come from.
+
+Sizes of tiles are elements. Where a row has no source of its own it is a study on one H200 of 2026-11-20 (driver 580,
+CUDA 13.0): about 1500 configurations, medians of 7 to 30 samples by events. Among sane tiles the shape matters little
+(16 of 18 within 8 %), bk = 16 and 32 beat 8, and 16 x 8 a thread gains nothing over floats.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.plan import Launch
+from harness.problem import Problem
+
+# One block of threads is at most so high and wide: 1024 threads.
+LARGEST_BLOCK_SIDE = 32
+
+# How tiles that stick out are dealt with, unless the user chooses.
+DEFAULT_EDGE = "redirected"
+
+# gpu-naive: a warp along a row, eight rows. gpu-tiled: as many threads as a block can have.
+NAIVE = Launch(bm=8, bn=32)
+TILED = Launch(bm=32, bn=32, bk=32)
+
+# Side of the tiles for what whole tiles leave over, in the way called big-small.
+SMALL_TILE = 16
+
+# Threads that stand along k where elements of A are copied one by one: 8 of them read 32 or 64 bytes of a row, and with
+# 4 rows a warp meets each bank of shared memory once.
+LANES_K = 8
+
+# Blocks of an H100 or H200 (132 multiprocessors) that one wave of the large tiles needs at least: with fewer, small
+# tiles are quicker, though each element is loaded more often.
+FEWEST_BLOCKS = 132
+
+Options = dict[str, int | str]
+
+
+class _Tuned(NamedTuple):
+    """Tiles for products with many blocks and for those with few, and the options of either.
+
+    Attributes
+    ----------
+    many, few : Launch
+    blocks : int
+        Blocks that are to fit on a multiprocessor at once.
+    order : int
+        Of the products of a step; see fragments.cuh.
+    """
+
+    many: Launch
+    few: Launch
+    blocks: int
+    order: int
+
+
+_FEW_4 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
+_FEW_8 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
+
+# By kind of product (`_kind`). The source gives, of cuBLAS or of the measured ceiling at n = 4096: 0.97 for "4 fused",
+# 0.83 for "4 float", 0.93 for "4 int", 0.41 (0.92 of what SIMT can) for "8 fused", 1.03 for "8".
+_TUNED = {
+    "4 fused": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 2),
+    "4 float": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 3),
+    "4 int": _Tuned(Launch(bm=128, bn=128, bk=16, wm=64, wn=64, tm=16, tn=8, stages=3), _FEW_4, 2, 0),
+    "8 fused": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=3), _FEW_8, 2, 0),
+    "8": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2), _FEW_8, 2, 4),
+    "small": _Tuned(Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 2, 0),
+}
+
+
+def register_tiles(problem: Problem) -> Launch:
+    """Return the tiles of gpu-register-tiled: 8 x 8 a thread, and of 8-byte elements 4 x 8."""
+    if problem.dtype.itemsize == 8:
+        return Launch(bm=64, bn=128, bk=8, tm=4, tn=8)
+    return Launch(bm=128, bn=128, bk=8, tm=8, tn=8)
+
+
+def warp_tiles(problem: Problem) -> tuple[Launch, Options]:
+    """Return the tiles and options of gpu-warp-tiled."""
+    if problem.dtype.itemsize == 8:
+        return Launch(bm=64, bn=128, bk=8, wm=32, wn=32, tm=8, tn=4), {"order": 0, "group": 8}
+    return Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8), {"order": 0, "group": 8}
+
+
+def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
+    """Return the tiles and options of gpu-pipelined: those of gpu-warp-tiled with a double buffer."""
+    if problem.dtype.itemsize == 8:
+        tiles = Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2)
+    else:
+        tiles = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2)
+    return tiles, {"order": 0, "group": 8, "blocks": 1}
+
+
+def tuned_tiles(problem: Problem) -> tuple[Launch, Options]:
+    """Return the tiles and options of gpu-tuned."""
+    row = _TUNED[_kind(problem)]
+    blocks = -(-problem.m // row.many.bm) * -(-problem.n // row.many.bn)
+    options: Options = {"order": row.order, "group": 8, "blocks": row.blocks}
+    return row.many if blocks >= FEWEST_BLOCKS else row.few, options
+
+
+def _kind(problem: Problem) -> str:
+    """Return the kind of product that shares its tiles with `problem`: bytes of an element, and what a pair takes."""
+    size, is_float = problem.dtype.itemsize, problem.dtype.kind == "f"
+    if size < 4:
+        return "small"
+    if is_float and problem.semiring.is_ordinary:
+        return f"{size} fused"
+    return "8" if size == 8 else ("4 float" if is_float else "4 int")

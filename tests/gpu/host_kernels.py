@@ -1,0 +1,163 @@
+"""Executes a program of the GPU rungs on the CPU, from the same ``.cu`` files, through the shim beside this file.
+
+`HostExecution` takes the place of `GpuExecution`: the C++ compiler of the system makes a library of each kernel, kept
+under the digest of its text, and every buffer ends, or begins, where memory begins that may not be touched.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import mmap
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from backends.gpu._program import Kernel, Matrix, Place, Program
+from backends.gpu._raw_kernel import FOLDER, Defines, assemble
+from harness.operands import Operands
+
+COMPILER = shutil.which("g++") or shutil.which("c++")
+SHIM = Path(__file__).parent / "shim"
+KEPT = (Path(os.environ.get("GEMM_HARNESS_CACHE") or "build/kernels") / "host").resolve()
+
+_KERNEL = re.compile(r'^extern "C" __global__ void\s+(?:__launch_bounds__\(.*\)\s+)?(\w+)\(', re.MULTILINE)
+_NO_ACCESS = 0
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_Dimensions = ctypes.c_uint * 3
+
+
+class KernelFault(Exception):
+    """A kernel that touches what is not its own, or whose threads do not meet at a barrier."""
+
+
+def load(kernel: Kernel, edits: tuple[tuple[str, str], ...] = ()) -> Any:
+    """Return a kernel as a function of ctypes; `edits` are replacements in its text, that is, planted bugs."""
+    function = getattr(_compile(kernel.stem, kernel.defines, edits), f"run_{kernel.function}")
+    function.restype = ctypes.c_char_p
+    return function
+
+
+@functools.cache
+def _compile(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) -> ctypes.CDLL:
+    """Return the library of all kernels of a file."""
+    text = assemble(stem, defines, (SHIM, FOLDER))
+    for old, new in edits:
+        assert old in text, old
+        text = text.replace(old, new)
+    has_barriers = str("__syncthreads()" in text).lower()
+    text += "".join(f"\nEXPORT({name}, {has_barriers})" for name in _KERNEL.findall(text)) + "\n"
+    header = _precompiled_header()
+    library = KEPT / f"{_digest(text, header.name)}.so"
+    if not library.exists():
+        _run_compiler([f"-I{header}", "-include", "cuda_host.h", "-x", "c++", "-shared", "-"], library, text)
+    return ctypes.CDLL(str(library))
+
+
+@functools.cache
+def _precompiled_header() -> Path:
+    """Return a folder with cuda_host.h and what the compiler made of it, which is most of the work on a small file."""
+    text = (SHIM / "cuda_host.h").read_text()
+    version = subprocess.run([str(COMPILER), "--version"], capture_output=True, text=True, check=True).stdout
+    folder = KEPT / _digest(text, version)
+    if not (folder / "cuda_host.h.gch").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cuda_host.h").write_text(text)
+        _run_compiler(["-x", "c++-header", str(folder / "cuda_host.h")], folder / "cuda_host.h.gch", "")
+    return folder
+
+
+def _run_compiler(arguments: list[str], output: Path, text: str) -> None:
+    """Write `output` aside and rename it into place: several processes may be at it."""
+    unfinished = output.with_name(f"{output.name}.{os.getpid()}")
+    options = ["-std=c++17", "-O0", "-w", "-fPIC", "-U_FORTIFY_SOURCE"]
+    command = [str(COMPILER), *options, *arguments, "-o", str(unfinished)]
+    made = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    unfinished.replace(output)
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
+
+
+def fenced(elements: int, dtype: np.dtype[Any], *, at_end: bool) -> np.ndarray:
+    """Return a poisoned buffer whose last, or first, byte has a page for its neighbour that may not be touched."""
+    size, page = elements * dtype.itemsize, mmap.PAGESIZE
+    room = -(-size // page) * page
+    memory = mmap.mmap(-1, room + 2 * page)
+    memory[page : page + room] = b"\xff" * room
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for place in (begin, begin + page + room):
+        assert _LIBC.mprotect(ctypes.c_void_p(place), ctypes.c_size_t(page), _NO_ACCESS) == 0
+    return np.ndarray(elements, dtype, memory, page + (room - size if at_end else 0))
+
+
+class HostOperands:
+    """Stands for `GpuOperands`: copies of the operands, row by row, between fences."""
+
+    at_end = True
+
+    def __init__(self, operands: Operands) -> None:
+        self.buffers, self._shapes = {}, {}
+        for name in ("a", "b", "c", "out"):
+            x = getattr(operands, name)
+            if x is not None:
+                self.buffers[name] = fenced(x.size, x.dtype, at_end=self.at_end)
+                self._shapes[name] = x.shape
+                if name != "out":
+                    self.buffers[name][...] = x.reshape(-1)
+
+    def matrix(self, name: str) -> Matrix:
+        address = self.buffers[name].ctypes.data
+        return Matrix(Place(name), max(self._shapes[name][1], 1), 16 if address % 16 == 0 else 1)
+
+    def result(self) -> np.ndarray:
+        return self.buffers["out"].reshape(self._shapes["out"]).copy()
+
+
+class HostExecution:
+    """Stands for `GpuExecution`."""
+
+    edits: tuple[tuple[str, str], ...] = ()
+
+    def __init__(self, program: Program, operands: HostOperands) -> None:
+        self.program, self._operands = program, operands
+        scratch = {name: fenced(size, dtype, at_end=True) for name, (size, dtype) in program.scratch.items()}
+        self._buffers = operands.buffers | scratch
+
+    def run(self) -> None:
+        self._buffers["out"].view(np.uint8)[...] = 0xFF
+        for step in self.program.steps:
+            kernel = step.kernel
+            arguments = [self._argument(x) for x in step.arguments]
+            pointers = (ctypes.c_void_p * len(arguments))(*(x.ctypes.data for x in arguments))
+            edits = tuple(
+                edit for edit in self.edits if edit[0] in assemble(kernel.stem, kernel.defines, (SHIM, FOLDER))
+            )
+            said = load(kernel, edits)(
+                _Dimensions(*(*step.grid, 1, 1)[:3]),
+                _Dimensions(*(*kernel.block, 1, 1)[:3]),
+                ctypes.c_size_t(kernel.shared_bytes),
+                pointers,
+            )
+            if said:
+                raise KernelFault(f"{kernel.stem}.{kernel.function}: {said.decode()}")
+
+    def wait(self) -> None:
+        pass
+
+    def result(self) -> np.ndarray:
+        return self._operands.result()
+
+    def _argument(self, x: Any) -> np.ndarray:
+        if isinstance(x, Place):
+            buffer = self._buffers[x.buffer]
+            return np.array([buffer.ctypes.data + x.offset * buffer.itemsize], np.uint64)
+        return np.array([x])

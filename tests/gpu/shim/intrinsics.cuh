@@ -1,0 +1,45 @@
+// The functions of backends/gpu/intrinsics.cuh on a CPU, where cuda_host.h comes first.
+#pragma once
+
+inline float min_or_nan(float x, float y) { return x < y || x != x ? x : y; }
+inline float max_or_nan(float x, float y) { return x > y || x != x ? x : y; }
+inline double min_or_nan(double x, double y) { return x < y || x != x ? x : y; }
+inline double max_or_nan(double x, double y) { return x > y || x != x ? x : y; }
+
+inline int min_of_3(int x, int y, int z) { return min(min(x, y), z); }
+inline unsigned min_of_3(unsigned x, unsigned y, unsigned z) { return x < y ? (x < z ? x : z) : (y < z ? y : z); }
+
+// Two 16-bit sums and their minimum, or maximum, with two others (DPX)
+template <class H, class F> inline unsigned in_halves(unsigned a, unsigned b, unsigned c, F choose)
+{
+    unsigned result = 0;
+    for (int half = 0; half < 32; half += 16) {
+        const H sum = (H)((a >> half) + (b >> half)), before = (H)(c >> half);
+        result |= (unsigned)(uint16_t)choose(sum, before) << half;
+    }
+    return result;
+}
+inline unsigned __viaddmin_s16x2(unsigned a, unsigned b, unsigned c)
+{
+    return in_halves<int16_t>(a, b, c, [](int x, int y) { return min(x, y); });
+}
+inline unsigned __viaddmax_s16x2(unsigned a, unsigned b, unsigned c)
+{
+    return in_halves<int16_t>(a, b, c, [](int x, int y) { return max(x, y); });
+}
+inline unsigned __viaddmin_u16x2(unsigned a, unsigned b, unsigned c)
+{
+    return in_halves<uint16_t>(a, b, c, [](int x, int y) { return min(x, y); });
+}
+
+#define DYNAMIC_SHARED(name) T* name = (T*)shim::shared_memory
+
+template <int BYTES> inline void check_aligned(const void* pointer) { shim::check_aligned(pointer, BYTES); }
+
+template <int BYTES> inline void copy_async(void* to, const void* from) { shim::copy_async(to, from, BYTES, true); }
+template <int BYTES> inline void copy_async_if(void* to, const void* from, bool is_read)
+{
+    shim::copy_async(to, from, BYTES, is_read);
+}
+inline void commit_copies() { ++shim::running->open_group; }
+template <int PENDING> inline void wait_copies() { shim::wait_copies(PENDING); }

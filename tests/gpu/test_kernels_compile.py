@@ -1,0 +1,113 @@
+"""The SIMT kernels of the tables in tuning_gpu, compiled for the chips they are for; what they take is bounded."""
+
+import numpy as np
+import pytest
+
+from backends.gpu import _nvrtc
+from backends.gpu._program import Matrix, Place
+from backends.gpu._raw_kernel import FOLDER, as_defines, compile_kernel, resources
+from harness import SEMIRINGS
+from harness.errors import BackendUnavailable
+from harness.machine import detect
+from harness.problem import Problem
+from tests.gpu.simt_products import RUNGS
+
+pytestmark = pytest.mark.no_cover
+
+LADDER = ("gpu-naive-block", "gpu-naive", "gpu-tiled", "gpu-register-tiled", "gpu-warp-tiled", "gpu-pipelined")
+# One of each row of the table of tuned tiles.
+KINDS = (
+    ("plus_times", "float32"),
+    ("min_plus", "float32"),
+    ("min_plus", "int32"),
+    ("plus_times", "float64"),
+    ("min_plus", "float64"),
+    ("plus_times", "int16"),
+)
+# 65536 registers of a multiprocessor and the 255 that a thread can have, on every chip since sm_70.
+REGISTERS, MOST_REGISTERS = 65536, 255
+FAST_OR_ONLY = ("0", "1")
+
+
+def _has_nvrtc():
+    try:
+        _nvrtc.library()
+    except BackendUnavailable:
+        return False
+    return True
+
+
+needs_nvrtc = pytest.mark.skipif(not _has_nvrtc(), reason="NVRTC is not installed")
+
+
+def kernels(name, semiring, dtype, n, **parameters):
+    """Return the product's kernels of one plan, those with the careful form of (x) left out."""
+    m, k = min(n, 32) if name == "gpu-naive-block" else n, n
+    problem = Problem(m, m, k, SEMIRINGS[semiring], np.dtype(dtype))
+    plan = RUNGS[name].plan(problem, detect()).override(parameters)
+    steps = RUNGS[name].program(plan, *(Matrix(Place(x), ld) for x, ld in (("a", k), ("b", m), ("out", m)))).steps
+    found = [step.kernel for step in steps if step.kernel.function == "gemm"]
+    return [kernel for kernel in found if dict(kernel.defines)["FORM"] in FAST_OR_ONLY]
+
+
+def check(kernel, arch, most_spilled=0):
+    taken = resources(compile_kernel(kernel.stem, kernel.defines, arch))["gemm"]
+    threads = int(np.prod(kernel.block))
+    assert taken.registers <= MOST_REGISTERS
+    assert taken.registers * threads <= REGISTERS
+    assert taken.spill_bytes <= most_spilled
+    return taken
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("name", "arch"), [*((name, "sm_90") for name in LADDER), ("gpu-warp-tiled", "sm_80"), ("gpu-pipelined", "sm_80")]
+)
+def test_rung_compiles_and_spills_nothing(name, arch):
+    for kernel in kernels(name, "plus_times", "float32", 4096):
+        check(kernel, arch)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("semiring", "dtype"), KINDS)
+def test_tuned_tiles_spill_nothing(semiring, dtype):
+    for kernel in kernels("gpu-tuned", semiring, dtype, 4096):
+        taken = check(kernel, "sm_90")
+        blocks = int(dict(kernel.defines)["BLOCKS"])
+        assert taken.registers * blocks * int(np.prod(kernel.block)) <= REGISTERS
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("semiring", "dtype"), (("plus_times", "float32"), ("min_plus", "float64")))
+def test_tuned_tiles_for_few_blocks_and_odd_sizes_spill_nothing(semiring, dtype):
+    for kernel in kernels("gpu-tuned", semiring, dtype, 257):
+        check(kernel, "sm_80")
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("edge", ("conditional", "padded", "big-small"))
+def test_every_way_with_edges_compiles(edge):
+    for kernel in kernels("gpu-warp-tiled", "min_plus", "float32", 257, edge=edge):
+        check(kernel, "sm_90")
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("semiring", [name for name in SEMIRINGS if name != "plus_times"])
+def test_every_semiring_compiles(semiring):
+    dtypes = [x for x in ("float32", "int64", "uint8", "bool") if not SEMIRINGS[semiring].unsupported(np.dtype(x))]
+    for kernel in kernels("gpu-naive", semiring, dtypes[len(semiring) % len(dtypes)], 100):
+        check(kernel, "sm_90", most_spilled=64)  # ptxas puts 8-bit sums of a loop that it unrolls into local memory
+
+
+@needs_nvrtc
+def test_an_error_names_the_file_and_the_line():
+    (kernel,) = kernels("gpu-tiled", "plus_times", "float32", 64)
+    wrong = (*kernel.defines, *as_defines({"COMBINE(c, a, b)": "c = nonsense(a, b)"}))
+    line = 1 + (FOLDER / "tiled.cu").read_text().split("COMBINE(total")[0].count("\n")
+    with pytest.raises(_nvrtc.CompileError, match=rf"tiled\.cu\({line}\).*nonsense"):
+        compile_kernel("tiled", wrong, "sm_90")
+
+
+@needs_nvrtc
+def test_the_blocking_kernel_compiles():
+    assert resources(compile_kernel("block", (), "sm_90"))["block"].spill_bytes == 0

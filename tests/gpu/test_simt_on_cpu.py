@@ -1,0 +1,142 @@
+"""The kernels of the SIMT rungs, executed: the same .cu files, by a C++ compiler and threads that take turns."""
+
+import numpy as np
+import pytest
+
+from harness import SEMIRINGS
+from harness.check import check_kernel
+from harness.errors import VerificationError
+from harness.machine import detect
+from harness.problem import Problem
+from tests.gpu import simt_products
+from tests.gpu.host_kernels import COMPILER, KernelFault
+from tests.gpu.simt_products import RUNGS, SMALL, TILED, check, compute, use_the_cpu, with_small_tiles
+
+pytestmark = [
+    pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"),
+    pytest.mark.no_cover,
+]
+
+# One of each way to end a loop over k (edges.cuh), each width of an element, and with C and without.
+KINDS = (
+    ("plus_times", "float32", False),
+    ("min_plus", "float64", True),
+    ("plus_pair", "int16", False),
+    ("max_plus", "int64", True),
+    ("plus_times", "float64", True),
+)
+EDGES = ("redirected", "conditional", "padded", "big-small")
+
+
+def _combinations():
+    """Yield each rung with each way to deal with edges, and kinds of product in turn."""
+    for i, name in enumerate(TILED):
+        for j, edge in enumerate(EDGES if name in ("gpu-tiled", "gpu-pipelined") else EDGES[:2]):
+            yield pytest.param(name, edge, *KINDS[(i + j) % len(KINDS)], id=f"{name}-{edge}")
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu(monkeypatch):
+    use_the_cpu(monkeypatch)
+
+
+@pytest.mark.parametrize(("name", "edge", "semiring", "dtype", "accumulate"), list(_combinations()))
+def test_rung_is_right_at_every_edge_of_its_tiles(name, edge, semiring, dtype, accumulate):
+    problem = Problem(8, 8, 8, SEMIRINGS[semiring], np.dtype(dtype))
+    plan = RUNGS[name].plan(problem, detect()).override(SMALL[name])
+    for size in simt_products.sizes(plan):
+        compute(name, semiring, dtype, size, accumulate=accumulate, edge=edge)
+
+
+def test_nothing_before_the_operands_is_touched(monkeypatch):
+    use_the_cpu(monkeypatch, at_end=False)
+    compute("gpu-pipelined", "plus_times", "float32", (33, 40, 20))
+    compute("gpu-pipelined", "plus_times", "float32", (33, 41, 21))
+
+
+@pytest.mark.parametrize("order", range(5))
+def test_every_order_of_products_combines_each_pair_once(order):
+    tile = {"wm": 32, "wn": 64, "bm": 32, "bn": 64, "tm": 8, "tn": 8, "order": order, "stages": 2}
+    compute("gpu-tuned", "plus_times", "float32", (32, 64, 16), **tile)
+
+
+def test_one_dimensional_register_tiles_are_right():
+    compute("gpu-register-tiled", "plus_times", "float32", (17, 13, 9), bm=16, bn=8, bk=4, tm=4, tn=1)
+
+
+def test_uncoalesced_access_is_right():
+    compute("gpu-naive", "plus_times", "float32", (13, 7, 9), access="uncoalesced")
+
+
+@pytest.mark.parametrize("sign", (1, -1))
+@pytest.mark.parametrize("semiring", ("min_plus", "max_plus"))
+def test_two_steps_at_once_are_taken_for_floats_of_one_sign_only(semiring, sign):
+    problem = Problem(21, 19, 19, SEMIRINGS[semiring], np.dtype(np.float32))
+
+    def change(operands):
+        for x in (operands.a, operands.b):
+            x[...] = sign * np.abs(x)
+        operands.a[3, 4] = sign * np.inf
+
+    check(with_small_tiles("gpu-pipelined"), problem, change)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_block_is_right(kind):
+    problem = Problem(31, 32, 9, SEMIRINGS[kind[0]], np.dtype(kind[1]), accumulate=kind[2])
+    check(RUNGS["gpu-naive-block"], problem)
+
+
+@pytest.mark.parametrize(
+    ("name", "semiring", "dtype"),
+    (
+        ("gpu-naive", "plus_times", "int16"),
+        ("gpu-naive", "min_plus", "int32"),
+        ("gpu-naive", "max_min", "float32"),
+        ("gpu-naive", "min_max", "float64"),
+        ("gpu-naive", "lxor_land", "bool"),
+        ("gpu-naive", "plus_min", "float64"),
+        ("gpu-naive", "logaddexp_plus", "float32"),
+        ("gpu-pipelined", "min_plus", "float32"),
+    ),
+)
+def test_contract_holds_on_the_cpu(name, semiring, dtype):
+    found = list(check_kernel(with_small_tiles(name), SEMIRINGS[semiring], np.dtype(dtype)))
+    assert not [finding for finding in found if finding.status == "failed"]
+    assert any(finding.status == "ok" for finding in found)
+
+
+class TestPlantedBugs:
+    """What the tests above are made to see."""
+
+    @pytest.mark.parametrize(
+        ("name", "old", "new"),
+        (
+            ("gpu-tiled", "EDGE == REDIRECTED ? min(index, extent - 1) : index", "index"),
+            ("gpu-tiled", "K_TAIL != FILL || p < left", "true"),
+            ("gpu-tiled", "        __syncthreads();\n    }", "    }"),
+            ("gpu-tiled", "if (i < m && j < n)", "if (i <= m && j < n)"),
+            ("gpu-register-tiled", "tile.column + x + s * COLUMNS", "tile.column + x * TN + s"),
+            ("gpu-warp-tiled", "tile_a[(p + v) * STRIDE_A + row]", "tile_a[(p + v) * BM + row]"),
+            ("gpu-warp-tiled", "warp / WARPS_N * WM", "warp % WARPS_N * WM"),
+            ("gpu-warp-tiled", "left >= BK", "true"),
+            ("gpu-pipelined", "wait_copies<STAGES - 2>", "wait_copies<STAGES - 1>"),
+            ("gpu-pipelined", "        __syncthreads();\n        const int ahead", "        const int ahead"),
+            ("gpu-pipelined", "k - ahead * BK", "BK"),
+            ("gpu-pipelined", "b += (long long)BK * ldb", "b += (long long)BK * ldb + 1"),
+            ("gpu-pipelined", "(n - 1) / WIDTH * WIDTH", "(n - 1)"),
+            ("gpu-tuned", "STAGES ? 0 : writing + 1", "STAGES ? 1 : writing + 1"),
+            ("gpu-tuned", "if (i >= m) continue;", ""),
+        ),
+    )
+    def test_wrong_kernel_is_seen(self, monkeypatch, name, old, new):
+        use_the_cpu(monkeypatch, edits=((old, new),))
+        tile = SMALL[name]
+        with pytest.raises((VerificationError, KernelFault)):
+            compute(name, "plus_times", "float32", (tile["bm"] + 3, tile["bn"] + 8, 5 * tile["bk"] - 4))
+
+    def test_barrier_that_some_threads_miss_is_seen(self, monkeypatch):
+        edit = ("        const int left = k - p0;", "        const int left = k - p0; if (threadIdx.x == 3) break;")
+        use_the_cpu(monkeypatch, edits=(edit,))
+        with pytest.raises(KernelFault, match="barrier"):
+            compute("gpu-tiled", "plus_times", "float32", (9, 9, 9))

@@ -1,0 +1,146 @@
+"""The kernels of gpu-tensor-core on mma.sync, executed: the same .cu files, the instruction emulated lane by lane."""
+
+import numpy as np
+import pytest
+
+from harness import SEMIRINGS, Operands
+from harness.errors import VerificationError
+from harness.machine import detect
+from harness.problem import Problem
+from harness.verify import verify
+from tests.gpu.host_kernels import COMPILER, KernelFault
+from tests.gpu.simt_products import RUNGS, use_the_cpu
+
+pytestmark = [
+    pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"),
+    pytest.mark.no_cover,
+]
+
+RUNG = "gpu-tensor-core"
+EDGES = ("padded", "redirected", "conditional")
+# Two warps, side by side or one above the other, that have more than one fragment each way.
+SMALL = {
+    "float64": {"bm": 32, "bn": 32, "bk": 8, "wm": 32, "wn": 16, "tm": 4, "tn": 4, "stages": 2},
+    "float32": {"bm": 64, "bn": 16, "bk": 16, "wm": 32, "wn": 16, "tm": 4, "tn": 4, "stages": 3},
+}
+SIZES = ((1, 1, 1), (32, 32, 8), (31, 33, 9), (65, 47, 23), (35, 40, 24))
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu(monkeypatch):
+    use_the_cpu(monkeypatch)
+
+
+def compute(dtype, size, change=lambda operands: None, *, accumulate=False, alpha=None, **parameters):
+    problem = Problem(*size, SEMIRINGS["plus_times"], np.dtype(dtype), accumulate=accumulate, alpha=alpha)
+    operands = Operands.generate(problem, sum(size))
+    change(operands)
+    rung = RUNGS[RUNG]
+    plan = rung.plan(problem, detect()).override({**SMALL[dtype], **parameters})
+    execution = rung.prepare(plan, operands)
+    execution.run()
+    verify(problem, operands, execution.result(), seed=1, extra_error=rung.extra_error(plan, operands))
+
+
+@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize("dtype", SMALL)
+def test_product_is_right_at_every_edge_of_the_tiles(dtype, edge):
+    for number, size in enumerate(SIZES):
+        compute(dtype, size, accumulate=number % 2 == 1, edge=edge)
+
+
+def test_warps_and_stages_may_be_arranged_otherwise():
+    compute("float64", (33, 20, 40), bm=32, bn=16, wm=16, tm=2, tn=4, wn=16, stages=4)
+
+
+def test_sums_of_16_terms_may_be_flushed():
+    compute("float32", (40, 19, 70), bk=32, flush=16)
+
+
+def test_alpha_is_folded_into_a():
+    compute("float64", (17, 9, 11), accumulate=True, alpha=-2.5)
+
+
+def _scatter(*values):
+    def change(operands):
+        rng = np.random.default_rng(5)
+        for x in (operands.a, operands.b):
+            chosen = rng.random(x.shape) < 0.1
+            x[chosen] = rng.choice(np.array(values, x.dtype), x.shape)[chosen]
+
+    return change
+
+
+@pytest.mark.parametrize("values", [(np.nan, np.inf, -np.inf), (3e38, -3e38, 0), (1e-45, 1e-39), (0.0, -0.0)])
+def test_values_that_tf32_cannot_split_are_computed_otherwise(values):
+    compute("float32", (33, 17, 21), _scatter(*values))
+
+
+def test_nothing_before_the_operands_is_touched(monkeypatch):
+    use_the_cpu(monkeypatch, at_end=False)
+    for dtype in SMALL:
+        compute(dtype, (33, 40, 24), edge="redirected")
+        compute(dtype, (33, 41, 23), edge="redirected")
+
+
+# What a mistake in a kernel looks like: each of these must be found.
+PLANTED = {
+    "rows of a fragment swapped": ("v % 2 * 8", "v % 2 * 4"),
+    "columns of a fragment of B": ("p + t) * STRIDE_B", "p + g % 4) * STRIDE_B"),
+    "no barrier before the next tile": ("__syncthreads();\n            }", "}"),
+    "one stage too early": (
+        "wait_copies<STAGES - 2>();\n                __sync",
+        "wait_copies<STAGES - 1>();\n                __sync",
+    ),
+    "rows past the end are read": ("redirect(tile.row + row_a", "(tile.row + row_a"),
+    "the end of k is taken for a whole tile": ("!takes_care<BK>(left)", "true"),
+    "last row is stored by all": ("if (row >= m) continue;", "if (row > m) continue;"),
+}
+
+
+@pytest.mark.parametrize("edit", PLANTED.values(), ids=PLANTED)
+def test_planted_mistake_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    assert any(_is_found(size) for size in SIZES[2:4])
+
+
+def _is_found(size):
+    try:
+        compute("float64", size, edge="redirected")
+    except (VerificationError, KernelFault):
+        return True
+    return False
+
+
+# Tiles of words, for products over bits and over pairs.
+WORDS = {"bm": 16, "bn": 32, "bk": 8, "wm": 16, "wn": 32, "tm": 4, "tn": 4, "stages": 2}
+
+
+def compute_words(name, semiring, dtype, size, change=lambda operands: None, *, accumulate=False, **tile):
+    problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
+    operands = Operands.generate(problem, sum(size))
+    change(operands)
+    plan = RUNGS[name].plan(problem, detect()).override({**WORDS, **tile})
+    execution = RUNGS[name].prepare(plan, operands)
+    execution.run()
+    verify(problem, operands, execution.result(), seed=1)
+
+
+@pytest.mark.parametrize("accumulate", (False, True))
+@pytest.mark.parametrize("semiring", ("lor_land", "lxor_land"))
+def test_bits_are_right_along_n_and_along_k(semiring, accumulate):
+    tensor = {"bm": 32, "bn": 16, "bk": 16, "tm": 4, "tn": 4, "wm": 32, "wn": 16}
+    for size in ((1, 1, 1), (33, 70, 80), (40, 64, 1030)):
+        compute_words("gpu-bits", semiring, "bool", size, accumulate=accumulate)
+        compute_words("gpu-tensor-core", semiring, "bool", size, accumulate=accumulate, **tensor)
+
+
+def _no_extremes(operands):
+    operands.a[...], operands.b[...] = operands.a % 1000, operands.b % 1000
+
+
+@pytest.mark.parametrize("change", (_no_extremes, lambda operands: None, _scatter(32767), _scatter(-32768)))
+@pytest.mark.parametrize("semiring", ("min_plus", "max_plus"))
+def test_pairs_of_16_bits_are_right_for_values_that_allow_them_and_for_others(semiring, change):
+    for number, size in enumerate(((1, 1, 1), (21, 75, 19))):
+        compute_words("gpu-packed", semiring, "int16", size, change, accumulate=number == 1)

@@ -1,0 +1,159 @@
+"""Tensor cores, packed elements, cuBLAS and peers without a GPU: what they decline, plan and launch; they compile."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from backends.gpu import _nvrtc
+from backends.gpu._program import Call, Matrix, Place
+from backends.gpu._raw_kernel import compile_kernel, resources
+from harness import SEMIRINGS, Operands, registry
+from harness.errors import BackendUnavailable, PlanError
+from harness.machine import detect
+from harness.problem import Problem, mixed_dtypes
+from harness.tuning_tensor_cores import NUMBERS
+
+BACKENDS = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
+TENSOR_CORE, PACKED, BITS, CUBLAS = (BACKENDS[f"gpu-{name}"] for name in ("tensor-core", "packed", "bits", "cublas"))
+ARCHITECTURES = ("sm_80", "sm_90")
+
+
+def _has_nvrtc():
+    try:
+        _nvrtc.library()
+    except BackendUnavailable:
+        return False
+    return True
+
+
+needs_nvrtc = pytest.mark.skipif(not _has_nvrtc(), reason="NVRTC is not installed")
+
+
+def product(size, semiring="plus_times", dtype="float32", **options):
+    return Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), **options)
+
+
+def program(backend, problem, **parameters):
+    plan = backend.plan(problem, detect()).override(parameters)
+    widths = {"a": problem.k, "b": problem.n, "c": problem.n, "out": problem.n}
+    names = [name for name in widths if name != "c" or problem.accumulate]
+    return backend.program(plan, *(Matrix(Place(name), widths[name]) for name in names))
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "word"),
+    [
+        ("gpu-tensor-core", product((8, 8, 8), "min_plus"), "plus_times"),
+        ("gpu-tensor-core", product((8, 8, 8), dtype="int32"), "int32"),
+        ("gpu-tensor-core", product((8, 8, 8), dtype="int32", operand_dtype=np.dtype(np.int8)), "int8"),
+        ("gpu-cublas", product((8, 8, 8), "max_plus"), "plus_times"),
+        ("gpu-cublas", product((8, 8, 8), dtype="int64"), "floats"),
+        ("gpu-cublas", product((8, 8, 7), dtype="int32", operand_dtype=np.dtype(np.int8)), "multiples of 4"),
+        ("gpu-cublas-tf32", product((8, 8, 8), dtype="float64"), "float32"),
+        ("gpu-packed", product((8, 8, 8), "min_plus", "int32"), "int16"),
+        ("gpu-bits", product((8, 8, 8), "min_plus", "int32"), "bools"),
+        ("gpu-torch", product((8, 8, 8), "min_plus", "int32"), "saturate"),
+        ("gpu-triton", product((8, 8, 8), "max_min"), "min_plus"),
+        ("gpu-cupy-broadcast", product((8, 8, 8), "min_plus"), "subnormal"),
+    ],
+)
+def test_what_is_out_of_scope_is_declined_with_a_reason(name, problem, word):
+    assert word in BACKENDS[name].declines(problem)
+
+
+def test_cublas_takes_every_float_and_aligned_int8():
+    for dtype in ("float32", "float64"):
+        assert CUBLAS.refuses(product((5, 6, 7), dtype=dtype)) is None
+    for narrow, wide in mixed_dtypes():
+        assert CUBLAS.refuses(product((5, 8, 4), dtype=wide, operand_dtype=narrow)) is None
+
+
+def test_cublas_is_asked_for_the_transpose_and_leaves_beta_to_a_pass():
+    steps = program(CUBLAS, product((5, 6, 7), accumulate=True)).steps
+    begin, call = steps
+    assert begin.kernel.function == "begin"
+    assert isinstance(call, Call)
+    gemm = call.bind.__self__
+    assert (gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc) == (5, 6, 7, 7, 6, 6)
+    assert (gemm.alpha, gemm.beta, gemm.uses_tf32) == (1.0, 1, False)
+
+
+def test_large_tiles_are_chosen_where_they_fill_the_gpu():
+    for dtype in ("float32", "float64"):
+        assert TENSOR_CORE.plan(product((4096,) * 3, dtype=dtype), detect()).launch == NUMBERS[dtype].large
+        assert TENSOR_CORE.plan(product((1024,) * 3, dtype=dtype), detect()).launch == NUMBERS[dtype].small
+
+
+def test_small_tiles_are_chosen_where_large_ones_do_not_fit(monkeypatch):
+    problem = product((4096,) * 3, dtype="float64")
+    monkeypatch.setattr("backends.gpu._device.shared_limit", lambda: 99 << 10)
+    assert TENSOR_CORE.plan(problem, detect()).launch == NUMBERS["float64"].small
+    with pytest.raises(PlanError, match="shared memory"):
+        program(TENSOR_CORE, problem, stages=8)
+
+
+@pytest.mark.parametrize("tile", [{"bk": 20}, {"stages": 1}, {"wm": 8, "tm": 2, "wn": 16, "tn": 2, "bm": 8, "bn": 16}])
+def test_tiles_that_fragments_do_not_cut_are_refused(tile):
+    with pytest.raises(PlanError):
+        program(TENSOR_CORE, product((64, 64, 64), dtype="float64"), **tile)
+
+
+def test_rows_are_padded_only_where_they_are_not_aligned():
+    def names(n):
+        return [step.kernel.stem for step in program(TENSOR_CORE, product((n, n, n), dtype="float64")).steps]
+
+    assert names(4096) == ["tensor_core_f64"]
+    assert names(4097) == ["pad_rows", "pad_rows", "tensor_core_f64"]
+    assert names(65) == ["tensor_core_f64"]
+
+
+def test_error_of_three_tf32_products_is_stated_and_float64_has_none():
+    for dtype, is_exact in (("float32", False), ("float64", True)):
+        problem = product((16, 16, 16), dtype=dtype)
+        bound = TENSOR_CORE.extra_error(TENSOR_CORE.plan(problem, detect()), Operands.generate(problem, 1))
+        assert (bound == 0) == is_exact
+        assert bound < 1e-4
+
+
+def _cases():
+    """Yield products that need every kernel file, with tiles large and small, rows aligned and odd."""
+    sizes = ((4096, 4096, 4096), (65, 67, 69))
+    for size in sizes:
+        yield "gpu-tensor-core", product(size, dtype="float64", accumulate=True), {}
+        yield "gpu-tensor-core", product(size, dtype="float32"), {}
+        yield "gpu-tensor-core", product(size, "lxor_land", "bool"), {}
+    for narrow, wide in mixed_dtypes():
+        if narrow.kind != "i":
+            yield "gpu-tensor-core", product((4096, 4097, 4098), dtype=wide, operand_dtype=narrow), {}
+    yield "gpu-packed", product((4096, 4096, 4096), "min_plus", "int16"), {}
+    yield "gpu-bits", product((4096, 4096, 4096), "lor_land", "bool", accumulate=True), {}
+
+
+# Bytes of registers that a thread may spill. Only float32 by three products has more parts than registers, and that is
+# where its elements are copied one by one.
+MOST_SPILLS = {"tensor_core_f32": 160}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("name", "problem", "parameters"), list(_cases()), ids=str)
+def test_kernels_compile_and_do_not_spill(name, problem, parameters):
+    for step in program(BACKENDS[name], problem, **parameters).steps:
+        kernel = step.kernel
+        for arch in ARCHITECTURES:
+            if kernel.stem not in _OWN or (kernel.suffix and arch != "sm_90"):
+                continue
+            found = resources(compile_kernel(kernel.stem, kernel.defines, arch + kernel.suffix, kernel.options))
+            assert found[kernel.function].spill_bytes <= MOST_SPILLS.get(kernel.stem, 0), (kernel.stem, arch)
+
+
+_OWN = "tensor_core_f64 tensor_core_f32 tensor_core_b1 tensor_core_half pad_rows pack_bits pack_pairs".split()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
+def test_the_copy_engine_is_told_of_rows_at_multiples_of_16_bytes():
+    narrow, wide = mixed_dtypes()[1]
+    steps = program(TENSOR_CORE, product((100, 101, 103), dtype=wide, operand_dtype=narrow, alpha=2.0)).steps
+    a, b = steps[-1].arguments[:2]
+    assert [(x.rows, x.columns, x.ld) for x in (a, b)] == [(100, 103, 104), (103, 101, 104)]
+    assert steps[-1].arguments[-1] == np.float32(2)
