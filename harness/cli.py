@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from harness import cli_experiments, cli_inspect
+from harness import cli_experiments, cli_inspect, cli_judge, cli_results, cli_track
 from harness.cli_options import USER_ERROR, complain
 from harness.errors import HarnessError
 
@@ -37,7 +37,12 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "run": cli_experiments.run,
     "plot": cli_experiments.plot,
     "report": cli_experiments.report,
+    "results": cli_results.results,
     "tune": cli_inspect.tune,
+    "calibrate": cli_judge.calibrate,
+    "compare": cli_judge.compare,
+    "bench-compare": cli_track.bench_compare,
+    "history": cli_track.history,
 }
 for _name, _function in COMMANDS.items():
     app.command(_name)(_function)

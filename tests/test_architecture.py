@@ -13,7 +13,19 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 # "composite" is how a backend gets another one, by name and when it plans, without importing it or the registry. It
 # makes no cycle: the registry imports backends while it discovers, never when it is imported itself.
-OPEN_TO_BACKENDS = {"errors", "semiring", "problem", "plan", "tuning", "machine", "operands", "interface", "composite"}
+OPEN_TO_BACKENDS = {
+    "errors",
+    "semiring",
+    "problem",
+    "plan",
+    "tuning",
+    "tuning_gpu",
+    "tuning_tensor_cores",
+    "machine",
+    "operands",
+    "interface",
+    "composite",
+}
 LAYERS = {
     "errors": set(),
     "machine": set(),
@@ -25,6 +37,8 @@ LAYERS = {
     "operands": {"problem"},
     "tuned": {"errors", "machine", "provenance"},
     "tuning": {"machine", "plan", "problem", "tuned"},
+    "tuning_gpu": {"plan", "problem"},
+    "tuning_tensor_cores": {"plan", "problem"},
     "interface": {"machine", "operands", "plan", "problem", "semiring"},
     "registry": {"errors", "interface", "problem"},
     "composite": {"errors", "interface", "problem", "registry"},
@@ -33,9 +47,13 @@ LAYERS = {
     "projection": {"operands", "problem"},
     "verify": {"diagnosis", "errors", "operands", "problem", "projection", "reference"},
     "statistics": set(),
+    "significance": set(),
+    "verdict": {"significance", "statistics"},
+    "changepoints": set(),
 }
 MEASURING = set(
-    "clock measure runner worker task trial isolation registry product cli cli_inspect cli_experiments".split()
+    """clock measure runner worker task trial isolation registry product cli cli_inspect cli_experiments cli_track
+    regression source_tree pytest_bench""".split()
 )
 HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "ml_dtypes")
 
@@ -88,9 +106,11 @@ def test_plots_never_measure() -> None:
         assert not _harness_imports(path) & MEASURING, path
 
 
-def test_statistics_are_pure() -> None:
-    names = {name.split(".")[0] for name in _imports(ROOT / "harness" / "statistics.py")}
-    assert names <= {"__future__", "collections", "dataclasses", "math", "numpy", "typing", "enum"}
+@pytest.mark.parametrize("layer", ["statistics", "significance"])
+def test_statistics_are_pure(layer: str) -> None:
+    names = {name.split(".")[0] for name in _imports(ROOT / "harness" / f"{layer}.py")}
+    allowed = "__future__ collections dataclasses enum functools math numpy statistics typing"
+    assert names <= set(allowed.split())
 
 
 def test_reference_knows_no_kernel() -> None:

@@ -14,7 +14,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("list", "info", "check", "run", "plot", "report", "tune")
+COMMANDS = (
+    "list",
+    "info",
+    "check",
+    "run",
+    "plot",
+    "report",
+    "results",
+    "tune",
+    "calibrate",
+    "compare",
+    "bench-compare",
+    "history",
+)
 
 
 def harness(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
@@ -157,6 +170,9 @@ def test_a_failed_cell_makes_status_1(tmp_path):
         (["plot", "--results", "/nowhere"], "/nowhere: no results"),
         (["plot", "nonsense"], "unknown experiment 'nonsense'"),
         (["report", "--results", "/nowhere"], "make experiments"),
+        (["history", "--results", "/nowhere"], "make experiments"),
+        (["bench-compare"], "BASE=origin/main"),
+        (["bench-compare", "HEAD", "--problem", "min_plus 512"], "min_plus float32 512"),
         (["check", "cpu-naiv"], "did you mean 'cpu-naive'?"),
         (["check", "cpu-naive", "--depth", "bottomless"], "bottomless"),
         (["lst"], "No such command 'lst'"),

@@ -17,11 +17,11 @@ DOCUMENTS = [path for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 # Commands that another test runs, that need the network, or that would take long: they are looked at, not carried out.
-LONG = ("run", "plot", "report", "compare", "tune")
+LONG = ("run", "plot", "report", "results", "compare", "calibrate", "tune", "bench-compare", "history")
 NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "mpiexec", "mpirun")
 
 # Names that stand for files which a reader makes, or that a run makes.
-MADE_BY_READER = ("backends/cpu/outer.py", "report.md")
+MADE_BY_READER = ("backends/cpu/outer.py", "report.md", "history.md", "conftest.py")
 
 
 def blocks(*languages: str) -> list:
