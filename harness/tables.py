@@ -142,11 +142,20 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, right
 
 
 def number(value: Interval | None) -> str:
-    """Return an estimate with its interval and three significant digits: "1.52 [1.48, 1.60]"."""
+    """Return an estimate with its interval and three significant digits: "1.52 [1.48, 1.60]"; of no bounds, "[?]"."""
     if value is None:
         return ""
-    texts = [f"{bound:.{max(0, 2 - math.floor(math.log10(abs(bound))))}f}" if bound else "0" for bound in value]
-    return texts[0] if value.low == value.high else f"{texts[0]} [{texts[1]}, {texts[2]}]"
+    estimate, low, high = (_digits(bound) for bound in value)
+    if not (math.isfinite(value.low) and math.isfinite(value.high)):
+        return f"{estimate} [?]"
+    return estimate if value.low == value.high else f"{estimate} [{low}, {high}]"
+
+
+def _digits(value: float) -> str:
+    """Return a number with three significant digits."""
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
 
 
 def _of_experiment(name: str, cells: Iterable[Cell]) -> list[Cell]:

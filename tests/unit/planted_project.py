@@ -88,7 +88,8 @@ def git(folder: Path, *arguments: str) -> str:
 
 def environment(temporary: Path) -> dict[str, str]:
     """Return the environment of a user who has installed the harness and keeps temporary files in a folder."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return {**own, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
 
 
 def command(*arguments: str) -> list[str]:

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 import random
 
 import pytest
@@ -227,3 +228,17 @@ def test_a_roof_is_what_the_fastest_call_shows():
     peak = next(cell for cell in cells(LADDER) if cell.axes["role"] == "peak")
     slowed = dataclasses.replace(peak, samples_ns=[[100.0, 50.0, 400.0]], facts={"operations": 200})
     assert derived.roof_rate(slowed) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Interval(1.523, 1.48, 1.6), "1.52 [1.48, 1.60]"),
+        (Interval(0.0, 0.0, 0.0), "0"),
+        (Interval(0.491, 0.0, math.inf), "0.491 [?]"),  # too few samples for any bound
+        (Interval(math.nan, math.nan, math.nan), "nan [?]"),
+        (None, ""),
+    ],
+)
+def test_an_interval_is_shown_with_three_digits_or_as_unknown(value, text):
+    assert tables.number(value) == text

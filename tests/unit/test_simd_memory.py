@@ -146,10 +146,10 @@ class TestLifetime:
     def test_an_execution_outlives_larger_ones(self, kernel, threads, monkeypatch):
         monkeypatch.setattr(_scratch, "_latest", threading.local())
         execution, is_right, _ = self.prepare(kernel, (33, 65, 40), 1, threads=threads)
-        before = _scratch._latest.block
+        before = _scratch._latest.panels
         big = kernel.problem(64, 64, 20000)
         BACKEND.prepare(kernel.plan(big, mc=64 * kernel.mr, nc=64 * kernel.nr, kc=20000, **PACKS[3]), _zeros(big))
-        assert _scratch._latest.block is not before
+        assert _scratch._latest.panels is not before
         gc.collect()
         execution.run()
         is_right()

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness import Problem, cli, gemm, information, registry, tuned, tuner, tuning
+from harness.cli_options import INTERRUPTED
 from harness.errors import StoreError, VerificationError
 from harness.experiment import Budget
 from harness.machine import Machine, detect
@@ -479,7 +480,7 @@ def test_an_interrupted_command_prints_what_is_finished(command, monkeypatch):
 
     monkeypatch.setattr(tuner, "Racer", type("Racer", (), {"run": staticmethod(race)}))
     answer = command()
-    assert answer.exit_code == cli.INTERRUPTED
+    assert answer.exit_code == INTERRUPTED
     assert " kc " in answer.output
     assert tuned.read(detect()).values == {KIND: {"kc": 256}}
 
