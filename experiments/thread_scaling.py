@@ -13,6 +13,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "cpu-packed, loop ic": ("cpu-packed", {"parallel_loop": "ic"}),
     "cpu-packed, loop jr": ("cpu-packed", {"parallel_loop": "jr"}),
     "cpu-tiled": ("cpu-tiled", {}),
+    "cpu-simd": ("cpu-simd", {}),
     "cpu-numpy": ("cpu-numpy", {}),
 }
 SIZE = {"smoke": 192, "quick": 1024, "full": 2048}

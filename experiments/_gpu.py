@@ -1,0 +1,31 @@
+"""What the experiments on GPUs share: their cases, or without a GPU one that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.experiment import Case, Contender, backend_contender, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+SUBJECT, VENDOR = "gpu-tuned", "gpu-cublas"
+DEVICE = {"device": "gpu"}
+PEAK_TASK = "backends.gpu._ceilings:peak"
+
+
+def gpu_case(n: int, semiring: str, dtype: str, contenders: Iterable[Contender], **axes: object) -> Case:
+    """Return the case of a square product on the GPU."""
+    return product_case(Problem(n, n, n, semiring, dtype), list(contenders), **DEVICE, **axes)
+
+
+def peak_case(semiring: str, dtype: str) -> Case:
+    """Return the case that measures what the registers of the GPU alone can do."""
+    arguments = {"semiring": semiring, "dtype": dtype}
+    return Case({"role": "peak", **arguments, **DEVICE}, (Contender("peak", task=PEAK_TASK),), arguments)
+
+
+def or_absent(found: list[Case], machine: Machine, **axes: object) -> list[Case]:
+    """Return `found`; without a GPU one small case alone, whose contender then says what is missing."""
+    if machine.gpu:
+        return found
+    return [gpu_case(64, "plus_times", "float32", [backend_contender(SUBJECT)], **axes)]

@@ -1,0 +1,37 @@
+"""Tiles that stick out, dealt with in four ways: ask at every load, redirect once, pad first, split in two."""
+
+from __future__ import annotations
+
+from experiments._gpu import SUBJECT, gpu_case, or_absent
+from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
+from harness.machine import Machine
+
+STRATEGIES = [
+    backend_contender(SUBJECT, label=edge, edge=edge) for edge in ("redirected", "conditional", "padded", "big-small")
+]
+SIZES = {
+    "smoke": (255,),
+    "quick": (1000, 1023, 1024, 1025, 1100, 2047, 2048, 2049, 4090, 4095, 4096, 4097, 4100, 4110),
+    "full": (*range(1000, 1101, 4), *range(2040, 2057), *range(4090, 4111), 8191, 8192, 8193),
+}
+KINDS = (("plus_times", "float32"), ("min_plus", "float32"))
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a product for each size."""
+    found = [gpu_case(n, *kind, STRATEGIES) for kind in KINDS for n in SIZES[preset]]
+    return or_absent(found, machine)
+
+
+EXPERIMENT = Experiment(
+    name="gpu_edges",
+    question="How are tiles that stick out of a matrix best dealt with on a GPU?",
+    cases=cases,
+    figures=(Figure("gpu_edges", "lines", f"{SUBJECT}: edges against size", {"x": "n", "panels": "problem"}),),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=3, seconds=1, sample_ms=2),
+        "full": Budget(rounds=15, seconds=4, precision=0.01),
+    },
+    order=64,
+)

@@ -1,0 +1,58 @@
+"""What each optimisation of a product buys on a GPU, from a thread an element to tensor cores and libraries."""
+
+from __future__ import annotations
+
+from experiments._gpu import SUBJECT, VENDOR, gpu_case, or_absent, peak_case
+from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
+from harness.machine import Machine
+
+RUNGS = (
+    backend_contender("gpu-naive", label="gpu-naive uncoalesced", access="uncoalesced"),
+    *(backend_contender(f"gpu-{name}") for name in "naive tiled register-tiled warp-tiled pipelined".split()),
+    backend_contender(SUBJECT),
+)
+LIBRARIES = (backend_contender("gpu-triton"), backend_contender(VENDOR))
+TENSOR = backend_contender("gpu-tensor-core")
+
+SIZES = {"smoke": (256,), "quick": (4096,), "full": (1024, 2048, 4096, 8192)}
+KINDS = {
+    "smoke": (("plus_times", "float32"),),
+    "quick": (
+        ("plus_times", "float32"),
+        ("plus_times", "float64"),
+        ("min_plus", "float32"),
+        ("min_plus", "float64"),
+        ("min_plus", "int32"),
+    ),
+}
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a product for each kind and size, with its ceiling."""
+    kinds, found = KINDS.get(preset, KINDS["quick"]), []
+    for semiring, dtype in kinds:
+        rungs = [*RUNGS, TENSOR, *LIBRARIES] if semiring == "plus_times" else [*RUNGS, *LIBRARIES[:1]]
+        found += [gpu_case(n, semiring, dtype, rungs, role="product") for n in SIZES[preset]]
+        found.append(peak_case(semiring, dtype))
+    return or_absent(found, machine, role="product")
+
+
+EXPERIMENT = Experiment(
+    name="gpu_ladder",
+    question="What does each optimisation of a matrix product buy on a GPU?",
+    cases=cases,
+    figures=(
+        Figure(
+            "gpu_ladder",
+            "bars",
+            "The GPU ladder: what each step buys",
+            {"panels": "problem", "labels": "ladder", "where": {"n": [64, 256, 4096]}},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.4),
+        "quick": Budget(rounds=3, seconds=20),
+        "full": Budget(rounds=15, seconds=60, processes=2, precision=0.01),
+    },
+    order=60,
+)

@@ -1,0 +1,49 @@
+"""How much of what the registers of a GPU can do gpu-tuned keeps on whole products, by semiring and dtype."""
+
+from __future__ import annotations
+
+from experiments._gpu import SUBJECT, gpu_case, or_absent, peak_case
+from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
+from harness.machine import Machine
+
+SIZE = {"smoke": 256, "quick": 4096, "full": 4096}
+NAMES = {
+    "smoke": ("plus_times",),
+    "quick": ("plus_times", "min_plus", "max_plus", "max_min", "plus_min", "min_times"),
+}
+DTYPES = {
+    "smoke": ("float32",),
+    "quick": ("float32", "float64", "int32"),
+    "full": ("float32", "float64", "int32", "int64", "int16"),
+}
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return, for each semiring and dtype, its ceiling and a product."""
+    found = []
+    for name in NAMES.get(preset, NAMES["quick"]):
+        for dtype in DTYPES[preset]:
+            found.append(peak_case(name, dtype))
+            found.append(gpu_case(SIZE[preset], name, dtype, [backend_contender(SUBJECT)], role="product"))
+    return or_absent(found, machine, role="product")
+
+
+EXPERIMENT = Experiment(
+    name="gpu_semirings",
+    question="How much of what the registers of a GPU can do is left in whole products, over every semiring?",
+    cases=cases,
+    figures=(
+        Figure(
+            "gpu_semirings",
+            "heatmap",
+            f"{SUBJECT} in percent of the measured ceiling",
+            {"rows": "semiring", "columns": "dtype", "value": "of_peak", "x_label": "dtype"},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=3, seconds=2),
+        "full": Budget(rounds=15, seconds=10, processes=2, precision=0.01),
+    },
+    order=68,
+)

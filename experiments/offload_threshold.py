@@ -1,0 +1,57 @@
+"""From which size on a GPU is worth its copies: the best CPU backend against products whose copies are timed."""
+
+from __future__ import annotations
+
+from experiments._gpu import SUBJECT, gpu_case, or_absent
+from experiments._peers import SUBJECT as ON_CPU
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender
+from harness.machine import Machine
+
+TASK = "backends.gpu._transfers:product"
+SIZES = {
+    "smoke": (64,),
+    "quick": (64, 128, 256, 512, 1024, 2048),
+    "full": (32, 64, 96, 128, 192, 256, 384, 512, 1024, 2048),
+}
+KINDS = {"smoke": (("plus_times", "float32"),), "quick": (("plus_times", "float32"), ("min_plus", "float32"))}
+
+
+def contenders(semiring: str, threads: int) -> list[Contender]:
+    """Return the CPU's best, then the GPU's with both kinds of copies."""
+    cpu = ["cpu-numpy", ON_CPU] if semiring == "plus_times" else [ON_CPU]
+    copied = [
+        Contender(f"{SUBJECT}, copies {copies}", {"backend": SUBJECT, "copies": copies}, task=TASK)
+        for copies in ("always", "once")
+    ]
+    return [*(backend_contender(name, threads=threads) for name in cpu), *copied]
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a product for each kind and size."""
+    found = [
+        gpu_case(n, semiring, dtype, contenders(semiring, machine.cores))
+        for semiring, dtype in KINDS.get(preset, KINDS["quick"])
+        for n in SIZES[preset]
+    ]
+    return or_absent(found, machine)
+
+
+EXPERIMENT = Experiment(
+    name="offload_threshold",
+    question="From which size on is a GPU worth the copies between host and GPU?",
+    cases=cases,
+    figures=(
+        Figure(
+            "offload_threshold",
+            "lines",
+            "With copies between host and GPU in the time",
+            {"x": "n", "panels": "problem", "y_scale": "log"},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=3, seconds=2),
+        "full": Budget(rounds=15, seconds=8, precision=0.01),
+    },
+    order=70,
+)
