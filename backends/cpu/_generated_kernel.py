@@ -5,10 +5,10 @@
             for each vector j:       C[i, j] := C[i, j] (+) A[i, p] (x) B[p, j]
 
 A is read by rows (k contiguous, rows `lda` bytes apart), so that a block of A can be used where it lies. B is read by
-rows too (`ldb` bytes apart): a packed micro-panel, or B itself. The whole tile asks in its first steps for what is used
-next (one cache line a step, into L2), and 64 steps before its end for its tile of C. Edge tiles have fewer rows, fewer
-vectors, and a last vector of which only some lanes exist. A turn of the loop is one step: of several, LLVM would make a
-tree of integer minima or sums, and the tile would no longer fit the registers.
+rows too (`ldb` bytes apart): a packed micro-panel, or B itself. Over floats four steps make a turn of the loop. Over
+integers one does: of several, LLVM would make trees of minima or sums, for which registers do not suffice. The whole
+tile asks in its first turns for what is used next (one cache line a turn, into L2), and 64 steps before its end for its
+tile of C. Edge tiles have fewer rows, fewer vectors, and a last vector of which only some lanes exist.
 
 A kernel that tracks notes besides, for each element, the block of k that it last changed in (`_block_tracker`).
 
@@ -17,6 +17,7 @@ Source: Van Zee and van de Geijn, "BLIS" (2015), section 4; prefetch of C as in 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ from backends.cpu._vector_operators import Operations
 from backends.cpu._vector_unit import UNITS, VectorUnit
 from harness.operands import CACHE_LINE
 
+STEPS = 4  # of k in a turn of the loop, over floats
 STEPS_BEFORE_END = 64  # when the tile of C is asked for: its way from L3 takes that long
 INTO_L1, INTO_L2 = 3, 2
 
@@ -74,13 +76,17 @@ class KernelKey(NamedTuple):
 
 
 class _Touched(NamedTuple):
-    """Cache lines that a loop asks for: in each of its first `steps` those at `offsets` from a pointer that strides."""
+    """Cache lines that a loop asks for: in each of its first `turns` those at `offsets` from a pointer that strides.
+
+    Such a turn has `steps` steps of k.
+    """
 
     pointer: Value
     stride: Value
     offsets: tuple[int, ...]
     locality: int
-    steps: Value
+    turns: Value
+    steps: int
 
 
 class _Tile(NamedTuple):
@@ -140,13 +146,13 @@ def size_intrinsic(count: int, emit: Callable[[Builder, list[Value]], None]) -> 
 def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Tile) -> Any:
     """Return the function of one tile."""
     operations, rows, vectors, itemsize = key.operations, tile.rows, tile.vectors, code.dtype.itemsize
+    turn_steps = 1 if operations.is_careful or code.dtype.kind != "f" else STEPS
 
     def emit(b: Builder, *values: Value) -> None:
         given = dict(zip(ARGUMENTS, values, strict=True))
         k, lda, ldb, ldc = (given[name] for name in ("k", "lda", "ldb", "ldc"))
         a, panel, c, ahead, block = (b.inttoptr(given[name], v.POINTER) for name in _POINTERS)
-        edge = None if tile.is_whole else code.edge(b, given["lanes"])
-        edges = [None] * (vectors - 1) + [edge]
+        edges = [None] * (vectors - 1) + [None if tile.is_whole else code.edge(b, given["lanes"])]
         rows_of_a, rows_of_c = ([_row(b, x, stride, i) for i in range(rows)] for x, stride in ((a, lda), (c, ldc)))
 
         def extend(offset: Value, row_of_b: Value, totals: list[Value]) -> list[Value]:
@@ -162,45 +168,49 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
                 v.keep_order(b)
             return extended
 
-        def run(steps: Value, state: list[Value], touched: _Touched | None = None) -> list[Value]:
-            """Extend the tile by `steps` steps of k, in the first of them asking for cache lines."""
-
-            def step(current: list[Value]) -> list[Value]:
-                offset, row_of_b, *totals = current
+        def turn(steps: int, current: list[Value]) -> list[Value]:
+            offset, row_of_b, *totals = current
+            for _ in range(steps):
                 totals = extend(offset, row_of_b, totals)
-                return [b.add(offset, v.size(itemsize)), v.advance(b, row_of_b, ldb), *totals]
+                offset, row_of_b = b.add(offset, v.size(itemsize)), v.advance(b, row_of_b, ldb)
+            return [offset, row_of_b, *totals]
 
-            def asking_step(current: list[Value]) -> list[Value]:
+        def run(steps: Value, state: list[Value], touched: _Touched | None = None) -> list[Value]:
+            """Extend the tile by `steps` steps of k, in its first turns asking for cache lines."""
+
+            def asking_turn(current: list[Value]) -> list[Value]:
                 *current, line = current
                 for place in touched.offsets:
                     v.prefetch(b, v.advance(b, line, place), touched.locality)
-                return [*step(current), v.advance(b, line, touched.stride)]
+                return [*turn(touched.steps, current), v.advance(b, line, touched.stride)]
 
             if touched:
-                asking = v.smaller(b, steps, touched.steps)
-                *state, _ = v.loop(b, asking, [*state, touched.pointer], asking_step)
-                steps = b.sub(steps, asking)
-            return v.loop(b, steps, state, step)
+                asking = v.smaller(b, b.udiv(steps, v.size(touched.steps)), touched.turns)
+                *state, _ = v.loop(b, asking, [*state, touched.pointer], asking_turn)
+                steps = b.sub(steps, b.mul(asking, v.size(touched.steps)))
+            state = v.loop(b, b.udiv(steps, v.size(turn_steps)), state, functools.partial(turn, turn_steps))
+            if turn_steps == 1:
+                return state
+            return v.loop(b, b.urem(steps, v.size(turn_steps)), state, functools.partial(turn, 1))
 
         width = vectors * code.size_bytes
         state = [v.size(0), panel, *[code.constant(operations.zero)] * (rows * vectors)]
-        asked = _Touched(ahead, given["ahead_stride"], (0,), INTO_L2, given["ahead_steps"])
-        tile_of_c = _Touched(c, ldc, _lines(width), INTO_L1, v.size(rows))
+        asked = _Touched(ahead, given["ahead_stride"], (0,), INTO_L2, given["ahead_steps"], turn_steps)
+        tile_of_c = _Touched(c, ldc, _lines(width), INTO_L1, v.size(rows), turn_steps)
         if key.block_steps:
             rows_of_block = [_row(b, block, given["ld_block"], i) for i in range(rows)]
             tracker = BlockTracker(code, operations, rows_of_c, rows_of_block, edges)
-            numbers = _Touched(block, given["ld_block"], _lines(width * BLOCK_BYTES // itemsize), INTO_L1, v.size(rows))
-            wanted = (tile_of_c, numbers, asked) if tile.is_whole else ()
+            lines = _lines(width * BLOCK_BYTES // itemsize)
+            numbers = _Touched(block, given["ld_block"], lines, INTO_L1, v.size(rows), turn_steps)
+            wanted = tuple(x._replace(steps=1) for x in (tile_of_c, numbers, asked)) if tile.is_whole else ()
             _track(b, key.block_steps, given, state, run, tracker, wanted)
             return
-        left = k
         if tile.is_whole:
-            tail = v.smaller(b, k, v.size(rows + STEPS_BEFORE_END))
-            head = b.sub(k, tail)
-            state = run(head, state, asked)
-            state = run(tail, state, tile_of_c)
-            left = v.size(0)
-        _, _, *totals = run(left, state)
+            tail = v.smaller(b, k, v.size(turn_steps * rows + STEPS_BEFORE_END))
+            state = run(tail, run(b.sub(k, tail), state, asked), tile_of_c)
+        else:
+            state = run(k, state)
+        _, _, *totals = state
         _store(b, code, operations, totals, rows_of_c, edges, given["accumulate"])
 
     name = (
@@ -227,7 +237,7 @@ def _track(
     first = v.smaller(b, k, block)
     left = first
     for touched in wanted[:2]:
-        steps = v.smaller(b, left, touched.steps)
+        steps = v.smaller(b, left, touched.turns)
         state, left = run(steps, state, touched), b.sub(left, steps)
     state = run(left, state)
     state[2:] = tracker.begin(b, state[2:], number, given["accumulate"])
@@ -238,7 +248,7 @@ def _track(
             if touched:
                 before = b.mul(b.sub(b.sub(number, given["first_block"]), v.size(1)), block)
                 line = v.advance(b, touched.pointer, b.mul(before, touched.stride))
-                inside = run(block, inside, touched._replace(pointer=line, steps=b.sub(touched.steps, before)))
+                inside = run(block, inside, touched._replace(pointer=line, turns=b.sub(touched.turns, before)))
             else:
                 inside = run(block, inside)
             tracker.note(b, inside[2:], number)
@@ -249,7 +259,7 @@ def _track(
     left = b.sub(k, first)
     count, state = b.udiv(left, block), [b.add(number, v.size(1)), *state]
     for touched in wanted[2:]:
-        asking = v.smaller(b, count, b.udiv(b.add(touched.steps, v.size(block_steps - 1)), block))
+        asking = v.smaller(b, count, b.udiv(b.add(touched.turns, v.size(block_steps - 1)), block))
         state, count = blocks(asking, state, touched), b.sub(count, asking)
     number, *inside = blocks(count, state)
     inside = run(b.urem(left, block), inside)

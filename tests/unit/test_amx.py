@@ -172,38 +172,42 @@ class TestSubnormals:
 
 
 class TestPlantedBugs:
-    """What the tests above compare with must not accept these."""
+    """What the tests above compare with must not accept these: one kernel with all of them, each met alone."""
 
-    @pytest.fixture(autouse=True)
-    def _fresh(self, tiles):
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _planted(cls, tiles):
         build_amx_product.cache_clear()
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_amx_loops, "clear_intrinsic", lambda: nothing(2))
+            patch.setattr(_amx_loops, "look_intrinsic", lambda _: nothing(6))
+            patch.setattr(_amx_loops, "merge_intrinsic", lambda _: nothing(7))
+            yield
         build_amx_product.cache_clear()
 
     @staticmethod
-    def wrong(sizes=(40, 50, 70), **blocks):
-        problem = INT8.problem(*sizes)
+    def product(m, n, k):
+        problem = BFLOAT16.problem(m, n, k)
         operands = Operands.generate(problem, 1)
-        with pytest.raises(AssertionError):
-            assert_right(problem, operands, compute(INT8, operands, problem, **blocks))
+        poison(operands.out)
+        return problem, operands, compute(BFLOAT16, operands, problem, kc=64)
+
+    def test_without_tiles_at_edges_the_kernel_is_right(self):
+        assert_right(*self.product(32, 32, 64))
 
     def test_rows_beyond_k_that_are_not_cleared(self, monkeypatch):
-        monkeypatch.setattr(_amx_loops, "clear_intrinsic", lambda: nothing(2))
-        problem = BFLOAT16.problem(20, 20, 70)
-        operands = Operands.generate(problem, 1)
         monkeypatch.setattr(_generated_call, "scratch", _full_of_nan)
         with pytest.raises(AssertionError):
-            assert_right(problem, operands, compute(BFLOAT16, operands, problem))
+            assert_right(*self.product(32, 32, 40))
 
-    def test_a_look_that_sees_nothing(self, monkeypatch):
-        monkeypatch.setattr(_amx_loops, "look_intrinsic", lambda _: nothing(6))
-        problem, operands = next(TestSubnormals().product((3, 4, 5)))
+    def test_a_look_that_sees_nothing(self):
+        problem, operands = next(TestSubnormals().product((3, 4, 5), (32, 32, 64)))
         with pytest.raises(VerificationError):
             verify(problem, operands, compute(BFLOAT16, operands, problem), seed=1)
 
-    def test_a_tile_at_an_edge_that_is_not_merged(self, monkeypatch):
-        monkeypatch.setattr(_amx_loops, "merge_intrinsic", lambda _: nothing(7))
-        self.wrong()
+    def test_a_tile_at_an_edge_that_is_not_merged(self):
+        with pytest.raises(AssertionError):
+            assert_right(*self.product(40, 50, 64))
 
 
 def nothing(count):
