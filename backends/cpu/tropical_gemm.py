@@ -14,6 +14,7 @@ Source: TensorBFS, tropical-gemm (Rust), after the GEMM of BLIS.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,8 @@ class TropicalGemm(Backend):
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Load the wheel and allocate scratch for operands that it cannot read."""
+        # It would use every core; how many is settled at its first product, for the life of the process.
+        os.environ.setdefault("RAYON_NUM_THREADS", "1")
         import tropical_gemm
 
         routine = ROUTINES[plan.problem.semiring.name, plan.problem.dtype.name]
