@@ -169,8 +169,8 @@ def steps_below(cells: list[Cell]) -> list[Cell | None]:
 
 
 def kind(cell: Cell) -> Hashable:
-    """Return what a peak and the cells it bounds have in common: semiring, dtype and threads."""
-    return axis(cell, "semiring"), axis(cell, "dtype"), cell.threads
+    """Return what a peak and the cells it bounds have in common: semiring, dtype, threads, and device."""
+    return axis(cell, "semiring"), axis(cell, "dtype"), cell.threads, axis(cell, "device")
 
 
 def peaks_by_kind(cells: Iterable[Cell]) -> dict[Hashable, list[Cell]]:

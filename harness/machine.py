@@ -11,11 +11,13 @@ import json
 import os
 import platform
 import re
+import shutil
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = "numpy numba llvmlite threadpoolctl scipy cupy mkl blis tropical-gemm".split()
+_PACKAGES = "numpy numba llvmlite threadpoolctl scipy cupy mkl blis tropical-gemm cupy-cuda12x cupy-cuda13x".split()
 _SIMD = "sse4_2 avx avx2 fma avx512f avx512bw avx512vl avx512_bf16 amx_tile neon asimd sve".split()
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -42,6 +44,9 @@ class Machine:
     system, python : str
     packages : dict
         Version of each installed package that matters here.
+    gpu : dict
+        Of the first NVIDIA GPU: name, driver, memory [MiB], highest SM clock [MHz], power limit [W]; empty: there is
+        none.
     """
 
     cpu: str
@@ -55,11 +60,13 @@ class Machine:
     system: str = ""
     python: str = ""
     packages: dict[str, str] = field(default_factory=dict)
+    gpu: dict[str, str] = field(default_factory=dict)
 
     @property
     def slug(self) -> str:
-        """A name for folders: ``"amd-epyc-2-cores"``."""
-        return re.sub(r"[^a-z0-9]+", "-", f"{self.cpu} {self.cores} cores".lower()).strip("-")
+        """A name for folders: ``"amd-epyc-2-cores"``, with the GPU if there is one."""
+        words = f"{self.cpu} {self.cores} cores {self.gpu.get('name', '')}"
+        return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
 
     @property
     def key(self) -> str:
@@ -72,8 +79,9 @@ class Machine:
         return dataclasses.replace(self, threads=threads)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
-        return dataclasses.asdict(self)
+        """Return the fields as a JSON object; without a GPU that is what it was before there were any."""
+        record = dataclasses.asdict(self)
+        return record if self.gpu else {name: value for name, value in record.items() if name != "gpu"}
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Machine:
@@ -102,6 +110,7 @@ def detect() -> Machine:
         system=f"{platform.system()} {platform.machine()}",
         python=platform.python_version(),
         packages=_versions(),
+        gpu=_gpu(),
     )
 
 
@@ -144,6 +153,30 @@ def _cache_sizes() -> dict[int, int]:
             unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
             sizes[level] = int(size[:-1]) * unit[size[-1]] if size[-1] in unit else int(size)
     return sizes
+
+
+_GPU_QUERY = {
+    "name": "name",
+    "driver": "driver_version",
+    "memory_mib": "memory.total",
+    "max_mhz": "clocks.max.sm",
+    "power_limit_w": "power.limit",
+}
+
+
+def _gpu() -> dict[str, str]:
+    """Return what the driver's own program says of the first GPU; empty without one. No CUDA is loaded for it."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return {}
+    command = [program, f"--query-gpu={','.join(_GPU_QUERY.values())}", "--format=csv,noheader,nounits", "--id=0"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    values = [value.strip() for value in said.stdout.strip().split(",")]
+    is_told = said.returncode == 0 and len(values) == len(_GPU_QUERY)
+    return dict(zip(_GPU_QUERY, values, strict=True)) if is_told else {}
 
 
 def _versions() -> dict[str, str]:

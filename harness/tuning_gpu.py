@@ -15,8 +15,12 @@ from harness.problem import Problem
 # One block of threads is at most so high and wide: 1024 threads.
 LARGEST_BLOCK_SIDE = 32
 
-# How tiles that stick out are dealt with, unless the user chooses.
+# How tiles that stick out are dealt with on the rungs below gpu-tuned, unless the user chooses.
 DEFAULT_EDGE = "redirected"
+
+# gpu-tuned copies A and B to whole tiles from this size on: O(n^2) that keeps 16-byte copies. Below, loads are asked.
+# Of cuBLAS at 4097, 2049, 1025 over float32: padded 1.03, 0.93, 0.57; conditional 0.94, 0.89, 0.64 (H200, 2026-11-21).
+PADDED_FROM = 1536
 
 # gpu-naive: a warp along a row, eight rows. gpu-tiled: as many threads as a block can have.
 NAIVE = Launch(bm=8, bn=32)
@@ -29,8 +33,8 @@ SMALL_TILE = 16
 # 4 rows a warp meets each bank of shared memory once.
 LANES_K = 8
 
-# Blocks of an H100 or H200 (132 multiprocessors) that one wave of the large tiles needs at least: with fewer, small
-# tiles are quicker, though each element is loaded more often.
+# Blocks that the large tiles need at least on an H100 or H200 (132 multiprocessors): with fewer, small tiles are
+# quicker, though each element is loaded more often. Rows for which 128 were seen to do say so (2026-11-21).
 FEWEST_BLOCKS = 132
 
 Options = dict[str, int | str]
@@ -46,25 +50,29 @@ class _Tuned(NamedTuple):
         Blocks that are to fit on a multiprocessor at once.
     order : int
         Of the products of a step; see fragments.cuh.
+    fewest : int
+        Blocks from which on there are many.
     """
 
     many: Launch
     few: Launch
     blocks: int
     order: int
+    fewest: int = FEWEST_BLOCKS
 
 
 _FEW_4 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
 _FEW_8 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
 
-# By kind of product (`_kind`). The source gives, of cuBLAS or of the measured ceiling at n = 4096: 0.97 for "4 fused",
-# 0.83 for "4 float", 0.93 for "4 int", 0.41 (0.92 of what SIMT can) for "8 fused", 1.03 for "8".
+# By kind of product (`_kind`). The study gave, of cuBLAS or of the ceiling at n = 4096: 0.97 for "4 fused", 0.83 for
+# "4 float", 0.41 (0.92 of what SIMT can) for "8 fused", 1.03 for "8". Blocks and orders were tried again with the
+# kernels themselves on an H200 on 2026-11-21, among 4 to 8 tiles a kind at 1024 and 4096.
 _TUNED = {
-    "4 fused": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 2),
-    "4 float": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 3),
-    "4 int": _Tuned(Launch(bm=128, bn=128, bk=16, wm=64, wn=64, tm=16, tn=8, stages=3), _FEW_4, 2, 0),
-    "8 fused": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=3), _FEW_8, 2, 0),
-    "8": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2), _FEW_8, 2, 4),
+    "4 fused": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 2, 128),
+    "4 float": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 3, 1),
+    "4 int": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 0, 128),
+    "8 fused": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=3), _FEW_8, 2, 2, 128),
+    "8": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2), _FEW_8, 2, 4, 128),
     "small": _Tuned(Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 2, 0),
 }
 
@@ -89,15 +97,16 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
         tiles = Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2)
     else:
         tiles = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2)
-    return tiles, {"order": 0, "group": 8, "blocks": 1}
+    return tiles, {"order": 0, "group": 8, "blocks": 2}
 
 
 def tuned_tiles(problem: Problem) -> tuple[Launch, Options]:
     """Return the tiles and options of gpu-tuned."""
     row = _TUNED[_kind(problem)]
     blocks = -(-problem.m // row.many.bm) * -(-problem.n // row.many.bn)
-    options: Options = {"order": row.order, "group": 8, "blocks": row.blocks}
-    return row.many if blocks >= FEWEST_BLOCKS else row.few, options
+    edge = "padded" if max(problem.m, problem.n, problem.k) >= PADDED_FROM else "conditional"
+    options: Options = {"edge": edge, "order": row.order, "group": 8, "blocks": row.blocks}
+    return row.many if blocks >= row.fewest else row.few, options
 
 
 def _kind(problem: Problem) -> str:

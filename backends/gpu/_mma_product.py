@@ -16,7 +16,8 @@ from harness.plan import Launch, Plan
 from harness.tuning_gpu import NAIVE
 
 EDGES = ("padded", "redirected", "conditional")
-_CODES = {"conditional": 0, "redirected": 1, "padded": 1}  # padded rows are aligned; the tiles stick out all the same
+# Those of edges.cuh. Padded rows are aligned, and the tiles stick out all the same; "whole": they do not.
+_CODES = {"conditional": 0, "redirected": 1, "padded": 1, "whole": 2}
 
 _WORD_BITS, _VECTOR_WORDS = 32, 4
 _WORD = np.dtype(np.uint32)
@@ -78,7 +79,7 @@ def mma_kernel(mma: Mma, launch: Launch, width: int, edge: str, lds: tuple[int, 
     width : int
         Elements that one copy moves.
     edge : str
-        One of `EDGES`.
+        One of `EDGES`, or ``"whole"`` where nothing sticks out.
     lds : (int, int)
         Leading dimensions of A and B.
     more : Defines
@@ -131,6 +132,8 @@ def add_float_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: M
     if is_single:
         flush = int(plan.choice("flush", (8, 16)))
         mma, more = F32._replace(depth=flush), _single_defines(plan, Form.FAST) + as_defines({"FLUSH": flush})
+    if m % plan.launch.bm == n % plan.launch.bn == k % plan.launch.bk == 0:
+        edge = "whole"
     kernel = mma_kernel(mma, plan.launch, width, edge, (a.ld, b.ld), more)
     program.launch(kernel, _tiles(plan), a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
     if is_single:

@@ -33,6 +33,12 @@ class PipelinedRung(TiledRung):
             )
         return launch
 
+    def edge(self, plan: Plan, launch: Launch) -> str:
+        """Return the chosen way; where nothing sticks out, the one that asks nothing and then copies nothing."""
+        problem, chosen = plan.problem, super().edge(plan, launch)
+        is_whole = problem.m % launch.bm == problem.n % launch.bn == problem.k % launch.bk == 0
+        return "padded" if is_whole else chosen
+
     def shared_bytes(self, launch: Launch, itemsize: int) -> int:
         """Return the bytes of all stages."""
         return launch.stages * tile_bytes(launch, itemsize)

@@ -74,6 +74,10 @@ class TiledRung(Rung):
             )
         return plan.launch
 
+    def edge(self, plan: Plan, launch: Launch) -> str:
+        """Return how tiles that stick out are dealt with."""
+        return str(plan.choice("edge", EDGES))
+
     @abstractmethod
     def shared_bytes(self, launch: Launch, itemsize: int) -> int:
         """Return the shared memory of a block."""
@@ -92,7 +96,7 @@ class TiledRung(Rung):
     ) -> None:
         """Add the launches for the chosen way with edges."""
         problem, launch = plan.problem, self.prepare_launch(plan)
-        edge, m, n, k = str(plan.choice("edge", EDGES)), problem.m, problem.n, problem.k
+        edge, m, n, k = self.edge(plan, launch), problem.m, problem.n, problem.k
         whole = Product(a, b, out, m, n, k, edge, problem.accumulate)
         if edge == "big-small":
             big = whole._replace(

@@ -1,8 +1,9 @@
 // Tiles that stick out of a matrix: the one place that says what a thread does there. Defined before this file:
 //
 //   EDGE    CONDITIONAL  every load is asked whether it lies inside; outside nothing is read
-//           REDIRECTED   rows of A and columns of B past the end become the last ones, once, before the loop over k:
-//                        whatever is computed from them is never stored, and the loop asks nothing
+//           REDIRECTED   rows of A and columns of B past the end become those of the tile before, once, before the loop
+//                        over k: whatever is computed from them is never stored, and the loop asks nothing. (Were they
+//                        all the last one, many threads would copy from one address, which takes turns.)
 //           PADDED       the operands have been copied into whole tiles: nothing to ask
 //   K_TAIL  how the last tile along k is made up, which must not change the result:
 //           REPEAT       the last term again: harmless where t (+) t = t (min, max, or, and)
@@ -22,16 +23,18 @@
 #define FILL 1
 #define LIMIT 2
 
-// Before the loop: the row or column that is read in the place of `index`.
-__device__ __forceinline__ int redirect(int index, int extent)
+// Before the loop: the row or column that is read in the place of `index`, in tiles of SIDE of them.
+template <int SIDE> __device__ __forceinline__ int redirect(int index, int extent)
 {
-    return EDGE == REDIRECTED ? min(index, extent - 1) : index;
+    if (EDGE != REDIRECTED || index < extent) return index;
+    return index >= SIDE ? index - SIDE : extent - 1;
 }
 
 // The same for the first of WIDTH columns that are read at once; the leading dimension is a multiple of WIDTH.
-template <int WIDTH> __device__ __forceinline__ int redirect_vector(int column, int n)
+template <int SIDE, int WIDTH> __device__ __forceinline__ int redirect_vector(int column, int n)
 {
-    return EDGE == REDIRECTED ? min(column, (n - 1) / WIDTH * WIDTH) : column;
+    if (EDGE != REDIRECTED || column < n) return column;
+    return column >= SIDE ? column - SIDE : (n - 1) / WIDTH * WIDTH;
 }
 
 // Whether row or column `index` is read at all.

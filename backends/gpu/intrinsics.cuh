@@ -88,3 +88,13 @@ __device__ __forceinline__ void wait_copies()
 // The smallest of three, as signed and as unsigned integers: one instruction from sm_90 on
 __device__ __forceinline__ int min_of_3(int x, int y, int z) { return min(min(x, y), z); }
 __device__ __forceinline__ unsigned min_of_3(unsigned x, unsigned y, unsigned z) { return min(min(x, y), z); }
+
+// What the compiler must take for a new value here: it would otherwise compute once what is to be computed again.
+__device__ __forceinline__ void forget(float& x) { asm volatile("" : "+f"(x)); }
+__device__ __forceinline__ void forget(double& x) { asm volatile("" : "+d"(x)); }
+__device__ __forceinline__ void forget(int& x) { asm volatile("" : "+r"(x)); }
+__device__ __forceinline__ void forget(unsigned& x) { asm volatile("" : "+r"(x)); }
+__device__ __forceinline__ void forget(short& x) { asm volatile("" : "+h"(x)); }
+__device__ __forceinline__ void forget(unsigned short& x) { asm volatile("" : "+h"(x)); }
+__device__ __forceinline__ void forget(long long& x) { asm volatile("" : "+l"(x)); }
+__device__ __forceinline__ void forget(unsigned long long& x) { asm volatile("" : "+l"(x)); }

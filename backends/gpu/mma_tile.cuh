@@ -59,8 +59,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     OFFSET offsets_a[PASSES_A];
 #pragma unroll
     for (int pass = 0; pass < PASSES_A; ++pass)
-        offsets_a[pass] = (OFFSET)(redirect(tile.row + row_a + pass * ROWS_A, m) - tile.row) * lda + column_a;
-    const int offset_b = redirect_vector<VB>(tile.column + column_b, n) - tile.column;
+        offsets_a[pass] = (OFFSET)(redirect<BM>(tile.row + row_a + pass * ROWS_A, m) - tile.row) * lda + column_a;
+    const int offset_b = redirect_vector<BN, VB>(tile.column + column_b, n) - tile.column;
     const int exist_b = EDGE == CONDITIONAL ? size_of<VB>(n - tile.column - column_b) : SIZE_B;
     const T* next_a = a + (long long)tile.row * lda;
     const T* next_b = b + tile.column;
@@ -70,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     auto copy_tile = [&](int stage, int left) {
         T* stage_a = to_a + stage * TILE_A;
         T* stage_b = to_b + stage * TILE_B;
-        if (!takes_care<BK>(left)) {
+        if (EDGE == PADDED) {
 #pragma unroll
             for (int pass = 0; pass < PASSES_A; ++pass)
                 copy_part<SIZE_A>(stage_a + pass * ROWS_A * STRIDE_A, next_a + offsets_a[pass], SIZE_A);
@@ -79,19 +79,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B,
                                   next_b + offset_b + (OFFSET)(row_b + pass * ROWS_B) * ldb, SIZE_B);
         } else {
+            // Of what lies past the end no byte is read; to ask so at every tile is cheaper than two kinds of tiles.
             const int exist_a = size_of<VA>(left - column_a);
 #pragma unroll
-            for (int pass = 0; pass < PASSES_A; ++pass) {
-                const bool is_read = exist_a > 0 && is_inside(tile.row + row_a + pass * ROWS_A, m);
-                copy_part<SIZE_A>(stage_a + pass * ROWS_A * STRIDE_A, is_read ? next_a + offsets_a[pass] : a,
-                                  is_read ? exist_a : 0);
-            }
+            for (int pass = 0; pass < PASSES_A; ++pass)
+                copy_part<SIZE_A>(stage_a + pass * ROWS_A * STRIDE_A, next_a + offsets_a[pass],
+                                  is_inside(tile.row + row_a + pass * ROWS_A, m) ? exist_a : 0);
 #pragma unroll
             for (int pass = 0; pass < PASSES_B; ++pass) {
                 const int p = row_b + pass * ROWS_B;
-                const bool is_read = exist_b > 0 && is_step(p, left);
-                copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B, is_read ? next_b + offset_b + (OFFSET)p * ldb : b,
-                                  is_read ? exist_b : 0);
+                copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B, next_b + offset_b + (OFFSET)p * ldb,
+                                  is_step(p, left) ? exist_b : 0);
             }
         }
         next_a += BK;

@@ -29,12 +29,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
 #pragma unroll
     for (int q = 0; q < LOADS_A; ++q) {
         const int i = tile.row + (me + q * THREADS) / BK;
-        from_a[q] = a + (long long)redirect(i, m) * lda, reads_a[q] = is_inside(i, m);
+        from_a[q] = a + (long long)redirect<BM>(i, m) * lda, reads_a[q] = is_inside(i, m);
     }
 #pragma unroll
     for (int q = 0; q < LOADS_B; ++q) {
         const int j = tile.column + (me + q * THREADS) % BN;
-        from_b[q] = b + redirect(j, n), reads_b[q] = is_inside(j, n);
+        from_b[q] = b + redirect<BN>(j, n), reads_b[q] = is_inside(j, n);
     }
 
     T sums[TM][TN];

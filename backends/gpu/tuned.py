@@ -9,7 +9,7 @@ from backends.gpu._pipelined_rung import PipelinedRung
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning_gpu import DEFAULT_EDGE, tuned_tiles
+from harness.tuning_gpu import tuned_tiles
 
 
 class Tuned(PipelinedRung):
@@ -23,4 +23,4 @@ class Tuned(PipelinedRung):
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose what was measured best."""
         tiles, options = tuned_tiles(problem)
-        return Plan(problem, 1, options={"edge": DEFAULT_EDGE, **options}, launch=tiles)
+        return Plan(problem, 1, options=options, launch=tiles)

@@ -33,12 +33,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
 #pragma unroll
     for (int q = 0; q < LOADS_A; ++q) {
         const int i = tile.row + (me + q * THREADS) / VECTORS_A;
-        from_a[q] = a + (long long)redirect(i, m) * lda, reads_a[q] = is_inside(i, m);
+        from_a[q] = a + (long long)redirect<BM>(i, m) * lda, reads_a[q] = is_inside(i, m);
     }
 #pragma unroll
     for (int q = 0; q < LOADS_B; ++q) {
         const int j = tile.column + (me + q * THREADS) % VECTORS_B * WIDTH_B;
-        from_b[q] = b + redirect_vector<WIDTH_B>(j, n), reads_b[q] = is_inside(j, n);
+        from_b[q] = b + redirect_vector<BN, WIDTH_B>(j, n), reads_b[q] = is_inside(j, n);
     }
 
     Sums sums;

@@ -112,7 +112,7 @@ class TestPlantedBugs:
     @pytest.mark.parametrize(
         ("name", "old", "new"),
         (
-            ("gpu-tiled", "EDGE == REDIRECTED ? min(index, extent - 1) : index", "index"),
+            ("gpu-tiled", "EDGE != REDIRECTED || index < extent", "true"),
             ("gpu-tiled", "K_TAIL != FILL || p < left", "true"),
             ("gpu-tiled", "        __syncthreads();\n    }", "    }"),
             ("gpu-tiled", "if (i < m && j < n)", "if (i <= m && j < n)"),
@@ -122,9 +122,9 @@ class TestPlantedBugs:
             ("gpu-warp-tiled", "left >= BK", "true"),
             ("gpu-pipelined", "wait_copies<STAGES - 2>", "wait_copies<STAGES - 1>"),
             ("gpu-pipelined", "        __syncthreads();\n        const int ahead", "        const int ahead"),
-            ("gpu-pipelined", "k - ahead * BK", "BK"),
+            ("gpu-pipelined", "k - (tiles_k - 1) * BK", "BK"),
             ("gpu-pipelined", "b += (long long)BK * ldb", "b += (long long)BK * ldb + 1"),
-            ("gpu-pipelined", "(n - 1) / WIDTH * WIDTH", "(n - 1)"),
+            ("gpu-pipelined", "column - SIDE", "column - SIDE + 1"),
             ("gpu-tuned", "STAGES ? 0 : writing + 1", "STAGES ? 1 : writing + 1"),
             ("gpu-tuned", "if (i >= m) continue;", ""),
         ),

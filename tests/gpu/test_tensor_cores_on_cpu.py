@@ -92,8 +92,8 @@ PLANTED = {
         "wait_copies<STAGES - 2>();\n                __sync",
         "wait_copies<STAGES - 1>();\n                __sync",
     ),
-    "rows past the end are read": ("redirect(tile.row + row_a", "(tile.row + row_a"),
-    "the end of k is taken for a whole tile": ("!takes_care<BK>(left)", "true"),
+    "rows past the end are read": ("redirect<BM>(tile.row + row_a", "(tile.row + row_a"),
+    "the end of k is taken for a whole tile": ("if (EDGE == PADDED)", "if (true)"),
     "last row is stored by all": ("if (row >= m) continue;", "if (row > m) continue;"),
 }
 

@@ -1,0 +1,111 @@
+"""Measured ceilings of a GPU: pairs per second out of registers (`peak.cu`), for each semiring and dtype, as a task.
+
+The form of (x) is that of the fastest kernels: where a look at the values allows plain sums of integers, plain sums.
+Kernels may come close to a ceiling; tensor cores and packed elements, which are other instructions, may pass it.
+
+Source: Williams, Waterman and Patterson, "Roofline" (2009), section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from backends.gpu import _device
+from backends.gpu._operators import Form, semiring_defines, unsupported
+from backends.gpu._queue import current_queue
+from backends.gpu._raw_kernel import Defines, as_defines, load_kernel
+from harness.errors import Declined, VerificationError
+from harness.interface import DeviceQueue
+from harness.semiring import SEMIRINGS, Semiring
+
+# Steps that are written out, and of a call; threads of a block; blocks of a multiprocessor at once.
+UNROLLED, STEPS, THREADS, BLOCKS = 8, 4096, 256, 4
+
+
+def sums_of(dtype: np.dtype[Any]) -> int:
+    """Return how many sums a thread has: what 64 registers hold, operands beside them."""
+    return 8 if dtype.itemsize == 8 else 16
+
+
+def peak_defines(semiring: Semiring, dtype: np.dtype[Any]) -> Defines:
+    """Return the macros of `peak.cu`."""
+    form = Form.FAST if semiring.absorbs(dtype) else Form.ANY
+    own = {"SUMS": sums_of(dtype), "UNROLLED": UNROLLED, "THREADS": THREADS}
+    return semiring_defines(semiring, dtype, form=form) + as_defines(own)
+
+
+class RegisterLoop:
+    """The loop of `peak.cu` on every multiprocessor."""
+
+    def __init__(self, semiring: Semiring, dtype: np.dtype[Any]) -> None:
+        self._semiring, self._dtype = semiring, dtype
+        self._kernel = load_kernel("peak", peak_defines(semiring, dtype), "peak")
+        self._blocks = BLOCKS * _device.device().multiprocessors
+        self._out = _device.empty((self._blocks * THREADS,), dtype)
+        self._ones = _device.upload(np.ones(sums_of(dtype) + UNROLLED, dtype))
+        self._arguments = *(np.uint64(x.data.ptr) for x in (self._ones, self._out)), np.int32(STEPS)
+
+    @property
+    def queue(self) -> DeviceQueue:
+        """Where `run` launches."""
+        return current_queue()
+
+    def run(self) -> None:
+        """Launch the loop."""
+        self._kernel((self._blocks,), (THREADS,), self._arguments)
+
+    def wait(self) -> None:
+        """Return when it is done."""
+        _device.synchronize()
+
+    def clock(self) -> Any:
+        """Return the clock of the GPU."""
+        from harness.device_clock import CudaEventClock
+
+        return CudaEventClock(self.queue)
+
+    def spoil(self) -> None:
+        """Forget the results."""
+        self._out.fill(17)
+
+    def verify(self) -> str:
+        """Compare the total of every thread with that of ones."""
+        add, multiply = self._semiring.add, self._semiring.multiply
+        terms = STEPS * sums_of(self._dtype)
+        term = _TERMS.get(multiply.name, 1)
+        expected = np.asarray(term * terms if add.name == "plus" else term).astype(self._dtype)
+        got = self._out.get()
+        if not (got == expected).all():
+            raise VerificationError("peak: a total is wrong", expected=str(expected), got=str(got[:4]))
+        return "the total of every thread, exactly"
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the work of one call."""
+        return {"operations": 2 * STEPS * sums_of(self._dtype) * THREADS * self._blocks, "bytes_moved": 0}
+
+
+# (+) whose totals of equal terms are known exactly, whatever the dtype.
+_ADDED = frozenset(("plus", "min", "max"))
+
+# 1 (x) 1, where it is not 1.
+_TERMS = {"plus": 2, "absdiff": 0, "sqdiff": 0}
+
+
+def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
+    """Prepare the register loop of a named semiring.
+
+    Raises
+    ------
+    Declined
+        If there is no GPU, or no such loop.
+    """
+    reason = _device.missing()
+    if reason:
+        raise Declined("missing", reason)
+    kind, wanted = np.dtype(dtype), SEMIRINGS[semiring]
+    if unsupported(wanted, kind) or wanted.unsupported(kind) or kind.itemsize < 2 or wanted.add.name not in _ADDED:
+        raise Declined("declined", f"no register loop for {semiring} over {dtype}")
+    return RegisterLoop(wanted, kind)

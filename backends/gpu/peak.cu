@@ -1,0 +1,30 @@
+// Registers alone: each thread combines sums with operands that it has, again and again. Only the arithmetic units, and how
+// fast registers feed them, bound it: the ceiling that percentages are taken of.
+//
+//   for step over `steps` by UNROLLED
+//     SUMS sums of a thread := sum (+) a (x) b, enough of them to hide the latency of an instruction
+//
+// Operands come from memory, so that the compiler cannot know that they are equal, and compute a term once for all.
+#include "semiring.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+    peak(const T* __restrict__ x, T* __restrict__ out, int steps)
+{
+    T sums[SUMS], a[SUMS], b[UNROLLED];
+#pragma unroll
+    for (int i = 0; i < SUMS; ++i) sums[i] = ZERO, a[i] = x[i];
+#pragma unroll
+    for (int u = 0; u < UNROLLED; ++u) b[u] = x[SUMS + u];
+    for (int step = 0; step < steps; step += UNROLLED) {
+#pragma unroll
+        for (int u = 0; u < UNROLLED; ++u) {
+            forget(b[u]);  // or terms would be computed once, before the loop
+#pragma unroll
+            for (int i = 0; i < SUMS; ++i) COMBINE(sums[i], a[i], b[u]);
+        }
+    }
+    T total = sums[0];
+#pragma unroll
+    for (int i = 1; i < SUMS; ++i) total = ADD(total, sums[i]);
+    out[blockIdx.x * THREADS + threadIdx.x] = total;
+}
