@@ -46,7 +46,7 @@ EXPERIMENT = Experiment(
             "gpu_ladder",
             "bars",
             "The GPU ladder: what each step buys",
-            {"panels": "problem", "labels": "ladder", "where": {"n": [64, 256, 4096]}},
+            {"panels": "problem", "labels": "ladder", "over_reference": False, "where": {"n": [64, 256, 4096]}},
         ),
     ),
     budget={

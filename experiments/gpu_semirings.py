@@ -14,7 +14,7 @@ NAMES = {
 DTYPES = {
     "smoke": ("float32",),
     "quick": ("float32", "float64", "int32"),
-    "full": ("float32", "float64", "int32", "int64", "int16"),
+    "full": ("float32", "float64", "int32", "int64"),
 }
 
 

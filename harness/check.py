@@ -159,7 +159,7 @@ def _run_case(backend: Backend, case: Case, here: Machine) -> None:
     _check_unchanged(before, operands)  # first of all: what was changed proves nothing
     extra_error = backend.extra_error(plan, operands)
     verify(case.problem, operands, execution.result(), seed=SEED, extra_error=extra_error)
-    if case.expected is not None and not _same(first, case.expected(operands)):
+    if case.expected is not None and not extra_error and not _same(first, case.expected(operands)):
         raise _Fault("the result is within the bound but not exact, as it must be for an identity matrix")
     operands.out[...] = 1  # neither the result nor the poison: whoever reads it gives itself away
     execution.run()

@@ -18,7 +18,7 @@ from harness.statistics import Interval
 from harness.store import Cell
 
 ROW_INCHES, LOW_ROW_INCHES, HEAD_INCHES = 0.36, 0.29, 0.95
-MOST_TICKS = 7
+MOST_TICKS, LONG_TICKS = 7, 10_000  # numbers that are as long leave room for four
 ROWS_WIDTH = 6.3  # inches for chart and table together, names of contenders aside
 NAME_INCHES, USUAL_NAME = 0.085, 18  # of a letter of a name; letters that ROWS_WIDTH leaves room for
 NO_VALUE = Interval(math.nan, math.nan, math.nan)
@@ -197,6 +197,8 @@ def _finish_rows(chart: Axes, value: str, own: list[Cell], cells: list[Cell]) ->
     if value == "rate":
         mark_peak(chart, own, cells, across="x")
         chart.set_xlim(left=0)
+        if chart.get_xlim()[1] >= LONG_TICKS:
+            chart.xaxis.set_major_locator(MaxNLocator(nbins=4))
     elif any(cell.is_ok for cell in own):
         chart.axvline(1, color=INK, linewidth=1.2)
         log_ticks(chart)
@@ -236,9 +238,10 @@ def table_of_rows(own: list[Cell], cells: list[Cell], options: Json) -> tuple[li
         columns["over step below"] = [
             _ratio(cell, step) for cell, step in zip(own, derived.steps_below(own), strict=True)
         ]
-        columns[f"over {own[0].reference.removeprefix('cpu-')}"] = [
-            _ratio(cell, derived.reference_of(cell, own)) for cell in own
-        ]
+        if options.get("over_reference", True):
+            columns[f"over {own[0].reference.removeprefix('cpu-')}"] = [
+                _ratio(cell, derived.reference_of(cell, own)) for cell in own
+            ]
     else:
         value = options["value"] if options["value"] in ("time_ratio", "speed_up") else "speed_up"
         head = "time ratio [95 %]" if value == "time_ratio" else "speed ratio [95 %]"

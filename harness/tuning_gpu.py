@@ -18,9 +18,10 @@ LARGEST_BLOCK_SIDE = 32
 # How tiles that stick out are dealt with on the rungs below gpu-tuned, unless the user chooses.
 DEFAULT_EDGE = "redirected"
 
-# gpu-tuned copies A and B to whole tiles from this size on: O(n^2) that keeps 16-byte copies. Below, loads are asked.
-# Of cuBLAS at 4097, 2049, 1025 over float32: padded 1.03, 0.93, 0.57; conditional 0.94, 0.89, 0.64 (H200, 2026-11-21).
-PADDED_FROM = 1536
+# gpu-tuned copies A and B to whole tiles from this size on: O(n^2) that keeps 16-byte copies. Below it redirects.
+# Of the rate at 4096 over float32, padded to redirected: 0.93 to 0.91 at 4097, 0.92 to 0.85 at 4100; 0.72 to 0.72 at
+# 2049, 0.87 to 0.93 at 2047, 0.36 to 0.38 at 1025 (H200, 2026-11-21, experiments/gpu_edges.py).
+PADDED_FROM = 4000
 
 # gpu-naive: a warp along a row, eight rows. gpu-tiled: as many threads as a block can have.
 NAIVE = Launch(bm=8, bn=32)
@@ -104,7 +105,7 @@ def tuned_tiles(problem: Problem) -> tuple[Launch, Options]:
     """Return the tiles and options of gpu-tuned."""
     row = _TUNED[_kind(problem)]
     blocks = -(-problem.m // row.many.bm) * -(-problem.n // row.many.bn)
-    edge = "padded" if max(problem.m, problem.n, problem.k) >= PADDED_FROM else "conditional"
+    edge = "padded" if max(problem.m, problem.n, problem.k) >= PADDED_FROM else "redirected"
     options: Options = {"edge": edge, "order": row.order, "group": 8, "blocks": row.blocks}
     return row.many if blocks >= row.fewest else row.few, options
 

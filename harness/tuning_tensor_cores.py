@@ -29,15 +29,18 @@ class TensorCoreNumbers(NamedTuple):
     padded_from: int
 
 
+NEVER = 1 << 31
+
 # Kind: the dtype of A and B. float64: 0.97, 0.94 at 8192; 64 x 64 tiles 0.82 at 1024, where the large ones are 0.55.
 # Four stages instead of three: 0.95 to 0.93, 0.925 to 0.92 at 8192 (the kernel itself, 2026-11-21).
 # float32: 1.24 with the flush. bool: 6.1 times the LOP3 pipe. 16-bit: 0.90, and 0.84 at 1024 with 128 columns.
-# Padding against element-wise reading: 1.40 to 1.29 at 4097, 0.98 to 0.88 at 2049, 0.75 to 0.64 at 1025, all float64.
+# Padding against element-wise reading, of cuBLAS: float64 1.12 to 1.21 at 4097, 0.82 to 0.91 at 2049, 0.85 to 0.94 at
+# 1025, 1.21 to 1.30 at 8193; float32 1.14 to 0.91 at 4097 (the kernels themselves, 2026-11-21).
 NUMBERS = {
     "float64": TensorCoreNumbers(
         Launch(bm=128, bn=128, bk=16, wm=64, wn=32, tm=8, tn=8, stages=4),
         Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3),
-        1024,
+        NEVER,
     ),
     "float32": TensorCoreNumbers(
         Launch(bm=128, bn=128, bk=32, wm=64, wn=32, tm=8, tn=8, stages=3),

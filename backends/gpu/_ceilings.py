@@ -106,6 +106,7 @@ def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
     if reason:
         raise Declined("missing", reason)
     kind, wanted = np.dtype(dtype), SEMIRINGS[semiring]
-    if unsupported(wanted, kind) or wanted.unsupported(kind) or kind.itemsize < 2 or wanted.add.name not in _ADDED:
+    is_known = wanted.add.name in _ADDED and wanted.multiply.name != "pair" and kind.itemsize >= 4
+    if unsupported(wanted, kind) or wanted.unsupported(kind) or not is_known:
         raise Declined("declined", f"no register loop for {semiring} over {dtype}")
     return RegisterLoop(wanted, kind)

@@ -260,3 +260,34 @@ def test_roofline_has_roofs_and_shapes_on_both_sides_of_any_balance():
     intensities = [p.operations / p.bytes_moved for case in cases for _, p in products(case)]
     assert min(intensities) < 0.5
     assert max(intensities) > 20
+
+
+ON_GPUS = ["gpu_ladder", "gpu_size_sweep", "gpu_edges", "gpu_tile_size", "gpu_semirings", "offload_threshold"]
+WITH_GPU = dataclasses.replace(MACHINE, gpu={"name": "NVIDIA H200"})
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_without_a_gpu_one_contender_says_so_and_with_one_all_is_asked(name, preset):
+    (absent,) = EXPERIMENTS[name].cases(preset, MACHINE)
+    assert [contender.label for contender in absent.contenders] == ["gpu-tuned"]
+    cases = EXPERIMENTS[name].cases(preset, WITH_GPU)
+    assert all(case.axes["device"] == "gpu" for case in cases)
+    assert len({json.dumps(case.axes, sort_keys=True) for case in cases}) == len(cases)
+    backends = {c.arguments["backend"] for case in cases for c in case.contenders if "backend" in c.arguments}
+    assert backends <= {entry.name for entry in registry.discover()}
+
+
+def test_a_gpu_sweep_leaves_no_size_out_and_has_the_vendor_beside():
+    cases = EXPERIMENTS["gpu_size_sweep"].cases("quick", WITH_GPU)
+    sizes = {case.axes["n"] for case in cases}
+    assert {n + step for n in (1024, 2048, 4096) for step in range(-4, 5)} == sizes
+    assert all("gpu-cublas" in {contender.label for contender in case.contenders} for case in cases)
+
+
+def test_a_gpu_has_ceilings_of_its_own():
+    for name in ("gpu_ladder", "gpu_semirings"):
+        cases = EXPERIMENTS[name].cases("quick", WITH_GPU)
+        asked = {(c.axes["semiring"], c.axes["dtype"]) for c in cases if c.axes["role"] == "product"}
+        peaks = {(c.axes["semiring"], c.axes["dtype"]) for c in cases if c.axes["role"] == "peak"}
+        assert asked == peaks
