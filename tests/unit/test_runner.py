@@ -179,7 +179,7 @@ def test_what_a_device_computes_is_timed_on_the_device(tmp_path):
     record = found["gpu"].record
     assert record["clock"] == {"name": "fake events", "nominal_mhz": 1980.0, "timeouts": 0}
     assert record["readings"] == {"is_queued": [[1] * 4], "mhz": [[1500.0] * 4]}
-    assert marks(record) == ["throttled in 4 of 4 samples"]
+    assert "throttled in 4 of 4 samples" in marks(record)  # beside whatever the machine did meanwhile
     assert found["good"].record["clock"] == {"name": "host"}
 
 
