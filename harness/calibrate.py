@@ -28,7 +28,7 @@ BACKENDS = ("cpu-simd", "cpu-numpy")
 SIZES, DTYPES = (64, 128, 192, 256, 384), ("float64", "float32")
 SLOWDOWN = 0.05
 # Simulated, they find 5 % in 97 of 100 cells where processes differ by 2 % (docs/statistics.md).
-BUDGET = Budget(rounds=5, seconds=10.0, sample_ms=5.0, processes=3)
+BUDGET = Budget(rounds=10, seconds=4.0, sample_ms=5.0, processes=3, precision=0.01)
 # What a replicate of a case takes beside its samples [s]: two processes that start and prepare.
 STARTING = 0.8
 

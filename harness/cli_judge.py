@@ -25,7 +25,10 @@ def calibrate(
     slowdown: Annotated[float, typer.Option(min=0.0, help="By how much they are: 0.05 is 5 %.")] = 0.05,
     minutes: Annotated[float, typer.Option(min=0.0, help="Begin no cell after this time.")] = 30.0,
     processes: Annotated[int, typer.Option(min=1, help="Fresh processes of each contender and cell.")] = 3,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds in each process.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds in each process, at least.")] = 10,
+    precision: Annotated[
+        float, typer.Option(min=0.0, help="Go on until the ratio is known to this in each process, or 4 s; 0: do not.")
+    ] = 0.01,
     backends: Annotated[
         list[str] | None, typer.Option("--backend", help="Of this backend; may be repeated. [cpu-simd, cpu-numpy]")
     ] = None,
@@ -51,7 +54,7 @@ def calibrate(
     wanted = calibration.interleaved(
         calibration.cases(cells, 0.0, names), calibration.cases(planted, slowdown, names) if slowdown else []
     )
-    budget = dataclasses.replace(calibration.BUDGET, processes=processes, rounds=rounds)
+    budget = dataclasses.replace(calibration.BUDGET, processes=processes, rounds=rounds, precision=precision)
     journal = Journal(results / detect().slug / calibration.FILE)
     trials: list[Trial] = []
     is_interrupted, end = False, time.monotonic() + 60 * minutes
@@ -73,7 +76,7 @@ def calibrate(
         except KeyboardInterrupt:
             is_interrupted = True
     found = findings.findings(trials)
-    summary = {**found.to_json(), "processes": processes, "rounds": rounds, "machine": detect().key}
+    summary = {**found.to_json(), "processes": processes, "rounds": rounds, "precision": precision, "machine": detect().key}
     if trials:
         journal.append([summary])
     if as_json:

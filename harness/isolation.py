@@ -77,6 +77,11 @@ class WorkerProcess:
         self.is_alive = True
 
     @property
+    def number(self) -> int:
+        """What the system calls the process."""
+        return self._process.pid
+
+    @property
     def signs(self) -> list[Any]:
         """What `multiprocessing.connection.wait` has to look at: it has answered, or it has died.
 

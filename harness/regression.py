@@ -17,6 +17,7 @@ from harness.errors import BackendUnavailable, Declined
 from harness.experiment import GEMM_TASK, Budget, content_hash
 from harness.isolation import Call, RemoteSampler, WorkerFailed, WorkerProcess, call_all
 from harness.measure import measure
+from harness.placement import on_one_core
 from harness.problem import Problem
 from harness.source_tree import RegressionError, Tree
 from harness.statistics import median
@@ -209,7 +210,9 @@ def _measure_once(
         label: RemoteSampler(worker, proofs[label]["elapsed_ns"], patience.sample) for label, worker in workers.items()
     }
     seed = int(cell.key, 16) + replicate
-    found = measure(samplers, budget, seed, reference="base", loops=finding.loops)
+    alone = [worker.number for worker in workers.values()] if cell.threads == 1 else []
+    with on_one_core(alone, replicate):
+        found = measure(samplers, budget, seed, reference="base", loops=finding.loops)
     if found.failures:
         _fail(finding, found.failures)
         return

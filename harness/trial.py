@@ -15,6 +15,7 @@ from harness.errors import Declined
 from harness.experiment import COLD, HOT, Budget, Case, Contender
 from harness.isolation import Call, Pool, RemoteSampler, WorkerFailed, WorkerProcess, call_all
 from harness.measure import Measurement, measure
+from harness.placement import on_one_core
 
 # Two at a time: preparing is mostly compiling, in one thread, and each may need the memory of its operands twice over.
 AT_ONCE = 2
@@ -59,8 +60,8 @@ class Outcome:
         How long its first call took [ns].
     threads_read : mapping
         The threads that were in force when it was timed, by library.
-    clock : mapping
-        How it was timed.
+    clock : dict
+        How it was timed, and on which core if it was kept on one.
     """
 
     worker: WorkerProcess
@@ -70,7 +71,7 @@ class Outcome:
     verified: str = ""
     first_ns: float = 0.0
     threads_read: Mapping[str, Any] = field(default_factory=dict)
-    clock: Mapping[str, Any] = field(default_factory=dict)
+    clock: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_ok(self) -> bool:
@@ -126,9 +127,13 @@ def _measure_once(
         if outcome.is_ok
     }
     seed = int(case.key, 16) + replicate
-    measurement = measure(samplers, budget, seed, reference=case.reference, loops=loops)
+    alone = {c.label for c in contenders if c.threads == 1}
+    with on_one_core([samplers[label].worker.number for label in samplers if label in alone], replicate) as core:
+        measurement = measure(samplers, budget, seed, reference=case.reference, loops=loops)
     for label, sampler in samplers.items():
-        outcomes[label].threads_read, outcomes[label].clock = sampler.threads_read, sampler.clock
+        outcomes[label].threads_read, outcomes[label].clock = sampler.threads_read, dict(sampler.clock)
+        if core is not None and label in alone:
+            outcomes[label].clock["core"] = core
     for label, error in measurement.failures.items():
         outcomes[label].fail(error)
     _ask(outcomes, "verify", patience.prove)

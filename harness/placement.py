@@ -1,0 +1,69 @@
+"""Where contenders of one thread are timed: all of a case on the same core, since no two cores are equal.
+
+Who else is on a core, its sibling on a shared host included, lasts for seconds and makes a product take up to half as
+long again. Two processes on a core each would be compared with that in the ratio; in turns on one core both have it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_CPUS = Path("/sys/devices/system/cpu")
+# A core whose highest clock is this part of the best one's is no slower: some processors name a favourite.
+EQUALLY_FAST = 0.9
+
+
+def fastest_cores(allowed: Sequence[int], cpus: Path = _CPUS) -> list[int]:
+    """Return those of the `allowed` cores that no other is clearly faster than, last first: interrupts prefer core 0.
+
+    Where the system tells neither capacity nor highest clock, as on a virtual machine, they count as equal.
+    """
+    for file in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
+        try:
+            speeds = {core: int((cpus / f"cpu{core}" / file).read_text()) for core in allowed}
+        except (OSError, ValueError):
+            continue
+        best = max(speeds.values(), default=0)
+        return sorted((core for core, speed in speeds.items() if speed >= EQUALLY_FAST * best), reverse=True)
+    return sorted(allowed, reverse=True)
+
+
+@contextlib.contextmanager
+def on_one_core(processes: Sequence[int], replicate: int) -> Iterator[int | None]:
+    """Keep all threads of the `processes` on one core, and let them go in the end.
+
+    Parameters
+    ----------
+    processes : sequence of int
+        Their numbers. One that has ended is passed over.
+    replicate : int
+        Which of the cores: replicates take turns, so that none stands for the machine.
+
+    Yields
+    ------
+    int or None
+        The core; None where the system keeps no process on a core.
+    """
+    if not hasattr(os, "sched_setaffinity") or not processes:
+        yield None
+        return
+    allowed = os.sched_getaffinity(0)
+    cores = fastest_cores(sorted(allowed))
+    core = cores[replicate % len(cores)]
+    _keep(processes, {core})
+    try:
+        yield core
+    finally:
+        _keep(processes, allowed)
+
+
+def _keep(processes: Sequence[int], cores: set[int]) -> None:
+    """Let the threads of the `processes` run on `cores` alone; those that they start inherit it."""
+    for process in processes:
+        with contextlib.suppress(OSError):
+            for thread in Path(f"/proc/{process}/task").iterdir():
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(int(thread.name), cores)
