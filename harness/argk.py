@@ -137,8 +137,8 @@ class _Locator:
             steps = self._number_at_once(a, b, product, block) or self._number_tiles(a, b, product, block)
             if problem.k:
                 passes = self._part.passes(problem.semiring, problem.dtype, steps)
-                height = tuning.argk_rows(problem, self._here)
-                passes.search(passes.slabs(a, "a"), passes.slabs(b.T, "b"), product, block, argk, height, missing)
+                slabs = passes.slabs(a, "a"), passes.slabs(b.T, "b")
+                passes.search(*slabs, product, block, argk, *tuning.ARGK_SEARCHED, missing)
             else:
                 argk.fill(NO_K)
         if missing[0]:

@@ -76,7 +76,13 @@ def calibrate(
         except KeyboardInterrupt:
             is_interrupted = True
     found = findings.findings(trials)
-    summary = {**found.to_json(), "processes": processes, "rounds": rounds, "precision": precision, "machine": detect().key}
+    summary = {
+        **found.to_json(),
+        "processes": processes,
+        "rounds": rounds,
+        "precision": precision,
+        "machine": detect().key,
+    }
     if trials:
         journal.append([summary])
     if as_json:

@@ -271,11 +271,11 @@ def split_evenly(extent: int, largest: int, step: int, parts_of: int = 1) -> int
 ARGK_BLOCK_BYTES = 128
 ARGK_TILE_STEPS = 256
 
-# Rows of C whose elements are sorted by block and then looked up. Few, so that what is sorted stays in L2, while all of
-# B comes from L3 for each of them; as many as there are, where B does not fit. At n = 1024, 64 and 1024 rows: 4.0 and
-# 6.1 ns an element in float32, 5.8 and 9.6 in float64; at n = 2048, 64 and 2048: 11.7 and 7.2, 15.1 and 11.5.
-# Measured 2026-11-21, one thread, on the EPYC above.
-ARGK_ROWS, ARGK_B_SHARE = 64, 1 / 4
+# Rows and columns of a tile of C whose elements are sorted by block and then looked up: what is sorted and two slabs of
+# B share L2, and every row of tiles reads all of B from L3. In ns an element over min_plus, float64 and float32, at
+# n = 1024: 96 rows 4.8, 3.7; 128 rows 4.5, 3.5; 512 rows 5.4, 3.5; 128 rows and 512 columns 6.9, 4.7. At n = 2048: 128
+# rows 10.2, 5.0; 192 rows 7.6, 7.1. Measured 2026-11-21, one thread, on the EPYC above.
+ARGK_SEARCHED = (128, 1024)
 
 # Columns of its tile of C, and the share of L2 that a tile has.
 ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
@@ -284,12 +284,6 @@ ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
 def argk_steps(problem: Problem) -> int:
     """Return the terms in a block of k for backends that number blocks themselves."""
     return ARGK_BLOCK_BYTES // problem.dtype.itemsize
-
-
-def argk_rows(problem: Problem, machine: Machine) -> int:
-    """Return the rows of C that `gemm_argk` looks up together, on one thread."""
-    fits = problem.n * problem.k * problem.dtype.itemsize <= cache_sizes(machine)[2] * ARGK_B_SHARE
-    return ARGK_ROWS if fits else max(-(-problem.m // machine.threads), ARGK_ROWS)
 
 
 def argk_blocks(problem: Problem, machine: Machine) -> tuple[int, int, int]:

@@ -28,8 +28,8 @@ SELECTIVE = ("min_plus", "max_plus", "max_min", "min_max", "max_times", "min_tim
 DTYPES = {"min_plus": "float64", "max_plus": "int16", "max_min": "float32", "min_max": "uint8", "lor_land": "bool"}
 KERNELS = [(name, np.dtype(dtype)) for name, dtype in DTYPES.items()]
 BACKENDS = [entry.name for entry in registry.discover() if entry.name.startswith("cpu-") and not entry.unavailable()]
-# m, n and k that straddle chunks of 64 terms, parts and tiles of the passes, and blocks of k
-SHAPES = [(1, 1, 1), (2, 3, 64), (5, 7, 65), (3, 129, 63), (131, 33, 130), (70, 260, 4), (4, 5, 700)]
+# m, n and k that straddle chunks of 64 terms, tiles of the passes and of the search, and blocks of k
+SHAPES = [(1, 1, 1), (2, 3, 64), (5, 7, 65), (3, 129, 63), (131, 33, 130), (70, 260, 4), (4, 5, 700), (2, 1100, 70)]
 
 
 def by_definition(semiring, a, b):
@@ -205,8 +205,8 @@ def test_search_as_vectors_and_term_by_term_agree(rng, monkeypatch):
     slabs = part._slabs(dtype, steps, a, "a"), part._slabs(dtype, steps, b, "b")
     for search in (by_vectors, by_terms):
         argk, missing = np.empty((4, 6), np.int32), np.zeros(1, np.int64)
-        search(*slabs, c, (where // steps).astype(np.int32), argk, 3, missing)
+        search(*slabs, c, (where // steps).astype(np.int32), argk, 3, 4, missing)
         assert not missing[0]
         assert np.array_equal(argk, where)
-        search(*slabs, c + 0.5, (where // steps).astype(np.int32), argk, 3, missing)
+        search(*slabs, c + 0.5, (where // steps).astype(np.int32), argk, 3, 4, missing)
         assert missing[0]
