@@ -4,6 +4,7 @@ A (+) that selects (min, max, or, and) makes every element one of its terms, ``c
 smallest such k is wanted. Asking for it in the innermost loop triples its work. Here a product says which block of k
 each element comes from, and one pass over the blocks named finds k::
 
+    argk, c   :=  the backend itself, if it can (`Backend.prepare_argk`: on a GPU); else
     block, c  :=  the backend itself, if it can (`Backend.prepare_blocks`): one compare an element and block
               or  tile by tile of C, for q over the blocks of k:
                       terms := A[rows, q] (x) B[q, columns]                   by any backend
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import machine, tuning
+from harness import device_product, machine, tuning
 from harness.arguments import as_array, convert, shapes
 from harness.errors import ProblemError, VerificationError
 from harness.interface import Backend, Execution
@@ -44,7 +45,7 @@ def gemm_argk(
     semiring: str | Semiring = "min_plus",
     backend: str = "auto",
     threads: int | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Any, Any]:
     """Compute ``A (x) B`` over a semiring whose (+) selects, and which k each element comes from.
 
     ``argk[i, j]`` is the smallest k with ``a[i, k] (x) b[k, j] == product[i, j]``, and -1 where the product is the
@@ -66,7 +67,7 @@ def gemm_argk(
     product : (..., m, n) array
         What `harness.gemm` returns.
     argk : (..., m, n) array of int32
-        A NaN term is absent and never named; -0.0 and 0.0 are equal.
+        A NaN term is absent and never named; -0.0 and 0.0 are equal. For arrays of CuPy both are arrays of CuPy.
 
     Raises
     ------
@@ -86,6 +87,9 @@ def gemm_argk(
     """
     semiring = _selecting(as_semiring(semiring))
     check_threads(threads)
+    if any(map(device_product.is_device_array, (a, b))):
+        request = device_product.Request("gemm_argk", semiring, backend=backend)
+        return device_product.gemm_argk({"a": a, "b": b}, request)
     arrays = {"a": as_array("a", a), "b": as_array("b", b)}
     dtype = np.result_type(arrays["a"].dtype, arrays["b"].dtype).newbyteorder("=")
     batch, (m, n, k) = shapes(arrays)
@@ -96,8 +100,16 @@ def gemm_argk(
     locate = _Locator(problem, chosen, here if threads is None else here.with_threads(threads), threads)
     product, argk = np.empty((*batch, m, n), dtype), np.empty((*batch, m, n), np.int32)
     if product.size:
+        plan = chosen.plan(problem, locate.here)
         for index in np.ndindex(batch):
-            locate(x[index], y[index], product[index], argk[index])
+            operands = Operands(x[index], y[index], None, product[index])
+            execution = chosen.prepare_argk(plan, operands, argk[index])
+            if execution is None:
+                locate(x[index], y[index], product[index], argk[index])
+            else:
+                execution.run()
+                execution.wait()
+                product[index] = execution.result()
     return product, argk
 
 
@@ -125,7 +137,7 @@ class _Locator:
     """
 
     def __init__(self, problem: Problem, backend: Backend, here: Machine, threads: int | None) -> None:
-        self._problem, self._backend, self._here, self._threads = problem, backend, here, threads
+        self._problem, self._backend, self.here, self._threads = problem, backend, here, threads
         self._part = importlib.import_module(_PASSES)
 
     def __call__(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, argk: np.ndarray) -> None:
@@ -146,7 +158,7 @@ class _Locator:
 
     def _number_at_once(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
         """Have the backend write `product`, and to `block` the numbers of blocks; return their steps, or 0."""
-        plan, steps = self._backend.plan(self._problem, self._here), tuning.argk_steps(self._problem)
+        plan, steps = self._backend.plan(self._problem, self.here), tuning.argk_steps(self._problem)
         execution = self._backend.prepare_blocks(plan, Operands(a, b, None, product), block, steps)
         if execution is None:
             return 0
@@ -157,7 +169,7 @@ class _Locator:
     def _number_tiles(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
         """Do the same with any backend, tile by tile of C."""
         problem, dtype = self._problem, self._problem.dtype
-        height, width, steps = tuning.argk_blocks(problem, self._here)
+        height, width, steps = tuning.argk_blocks(problem, self.here)
         merge = self._part.passes(problem.semiring, dtype, steps).merge
         product.fill(problem.semiring.zero(dtype))
         block.fill(NO_K)
@@ -182,7 +194,7 @@ class _Locator:
             operands = Operands(a[:, block], panel[block], None, terms)
             (m, n), problem = terms.shape, self._problem
             part = Problem(m, n, len(operands.b), problem.semiring, problem.dtype)
-            executions.append(self._backend.prepare(self._backend.plan(part, self._here), operands))
+            executions.append(self._backend.prepare(self._backend.plan(part, self.here), operands))
         return executions
 
     def _refuse(self) -> None:

@@ -15,9 +15,9 @@ def as_array(name: str, x: Any) -> np.ndarray:
     if hasattr(x, "__cuda_array_interface__"):
         raise ProblemError(
             f"gemm: {name} lies on a GPU",
-            expected="a host array",
-            got=type(x).__name__,
-            fix=f"{name}.get(), or a backend of the gpu family once one is installed",
+            expected="a host array, or all arrays of CuPy",
+            got=f"{type(x).__module__}.{type(x).__name__}",
+            fix=f"cupy.asarray({name}), which copies nothing, for all arrays",
         )
     if isinstance(x, np.ma.MaskedArray):
         raise ProblemError(
@@ -30,11 +30,17 @@ def as_array(name: str, x: Any) -> np.ndarray:
         array = np.asarray(x)
     except ValueError as error:
         raise ProblemError(f"gemm: {name} is no array", got=str(error)) from None
+    check_matrix(name, array, type(x).__name__)
+    return array
+
+
+def check_matrix(name: str, array: Any, kind: str = "array") -> None:
+    """Raise unless `array`, which came as a `kind`, is a matrix or a stack of matrices of numbers."""
     if array.dtype.kind not in "biuf" and array.dtype.name not in MIXED:
         raise ProblemError(
             f"gemm: {name} does not hold real numbers or bools",
             expected="a float, integer or bool array",
-            got=f"{type(x).__name__} of dtype {array.dtype}",
+            got=f"{kind} of dtype {array.dtype}",
             fix=f"{name}.toarray() if it is sparse, else {name}.astype(float)",
         )
     if array.ndim < 2:
@@ -44,7 +50,6 @@ def as_array(name: str, x: Any) -> np.ndarray:
             got=f"shape {array.shape}",
             fix=f"{name}[None, :] for a row, {name}[:, None] for a column",
         )
-    return array
 
 
 def shapes(arrays: dict[str, np.ndarray]) -> tuple[tuple[int, ...], tuple[int, int, int]]:

@@ -101,6 +101,9 @@ class Backend(ABC):
     takes_mixed : bool
         Whether it computes products whose A and B have a narrower dtype than the sums. Those that do not say so never
         see one.
+    takes_device_arrays : bool
+        Whether operands may be arrays of CuPy, which it computes with where they lie, in the current stream: `prepare`
+        copies what it must in that stream, and `Execution.result` returns `out`.
     """
 
     name: ClassVar[str]
@@ -108,6 +111,7 @@ class Backend(ABC):
     idea: ClassVar[str]
     source: ClassVar[str]
     takes_mixed: ClassVar[bool] = False
+    takes_device_arrays: ClassVar[bool] = False
 
     def missing(self) -> str | None:
         """Return why this machine cannot run it ("no CUDA device"), or None."""
@@ -154,6 +158,22 @@ class Backend(ABC):
             Rows contiguous; `run` writes to it the number, from 0, of the first block of `steps` terms that attains the
             element, and -1 where the element is the semiring's zero.
         steps : int
+        """
+        return None
+
+    def prepare_argk(self, plan: Plan, operands: Operands, argk: np.ndarray) -> Execution | None:
+        """Prepare a plain product that also says which k each element comes from, or return None.
+
+        Asked where (+) selects, and before `prepare_blocks`, by `harness.gemm_argk`.
+
+        Parameters
+        ----------
+        plan : Plan
+        operands : Operands
+            Without a C.
+        argk : (m, n) array of int32
+            C-ordered; where `operands` are. When `result` has returned, it holds the smallest k that attains the
+            element, and -1 where the element is the semiring's zero.
         """
         return None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import machine, registry, threads, tuning
+from harness import device_product, machine, registry, threads, tuning
 from harness.arguments import as_array, check_out, convert, order, shapes
 from harness.errors import BackendUnavailable
 from harness.interface import Backend, Shortcut
@@ -26,11 +26,11 @@ def gemm(
     semiring: str | Semiring = "plus_times",
     alpha: Scalar = None,
     beta: Scalar = None,
-    out: np.ndarray | None = None,
+    out: Any = None,
     backend: str = "auto",
     threads: int | None = None,
     dtype: Any = None,
-) -> np.ndarray:
+) -> Any:
     """Compute ``D = (alpha (x) A (x) B) (+) (beta (x) C)`` over a semiring.
 
     Parameters
@@ -59,12 +59,14 @@ def gemm(
     Returns
     -------
     (..., m, n) array of dtype
-        `out` if given, else a new C-ordered array.
+        `out` if given, else a new C-ordered array. For arrays of CuPy one of CuPy, on the GPU that all of them lie on:
+        it is computed there, in the current stream, and the call does not wait for it.
 
     Raises
     ------
     ProblemError
-        If shapes, dtypes, scalars or arrays do not fit, before any work.
+        If shapes, dtypes, scalars or arrays do not fit, before any work. Arrays on the host and on a GPU, or on several
+        GPUs, do not.
     BackendUnavailable
         If the backend is unknown, misses something here, or declines the problem.
 
@@ -87,9 +89,11 @@ def gemm(
             return result
     semiring = as_semiring(semiring)
     check_threads(threads)
-    arrays = {"a": as_array("a", a), "b": as_array("b", b)}
-    if c is not None:
-        arrays["c"] = as_array("c", c)
+    given = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
+    if any(map(device_product.is_device_array, (*given.values(), out))):
+        request = device_product.Request("gemm", semiring, alpha, beta, backend, dtype)
+        return device_product.gemm(given, out, request)
+    arrays = {name: as_array(name, x) for name, x in given.items()}
     dtype, operand_dtype = choose_dtypes(arrays, dtype)
     batch, (m, n, k) = shapes(arrays)
     problem = Problem(m, n, k, semiring, dtype, alpha, beta, c is not None, operand_dtype=operand_dtype)

@@ -25,20 +25,23 @@ class GpuOperands:
     ----------
     buffers : dict
         ``{"a": ..., "b": ..., "c": ..., "out": ...}``, CuPy arrays; no c without a C.
+    is_uploaded : bool
+        Whether there are host arrays among them.
     """
 
     def __init__(self, operands: Operands) -> None:
         given = {"a": operands.a, "b": operands.b, "c": operands.c}
         self._given = {name: x for name, x in given.items() if x is not None}
         self.buffers = {name: _on_device(x) for name, x in self._given.items()}
+        self.is_uploaded = not all(map(is_on_device, self._given.values()))
         self._out = operands.out
-        stays = _is_on_device(self._out) and _has_contiguous_rows(self._out)
+        stays = is_on_device(self._out) and _has_contiguous_rows(self._out)
         self.buffers["out"] = self._out if stays else _device.empty(self._out.shape, self._out.dtype)
 
     def upload(self) -> None:
         """Copy the host arrays anew, whose values have changed, `out` with its poison too."""
         for name, x in {**self._given, "out": self._out}.items():
-            if not _is_on_device(x):
+            if not is_on_device(x):
                 self.buffers[name][...] = _device.upload(x)
 
     def matrix(self, name: str) -> Matrix:
@@ -50,7 +53,7 @@ class GpuOperands:
     def result(self) -> Any:
         """Return D: as a host array, or as an array of CuPy if `out` is one."""
         produced = self.buffers["out"]
-        if not _is_on_device(self._out):
+        if not is_on_device(self._out):
             return produced.get()
         if produced is not self._out:
             self._out[...] = produced
@@ -72,7 +75,8 @@ class GpuExecution:
         buffers = operands.buffers | scratch
         self._keep = scratch  # steps know their buffers by address alone
         self._launches = [_bind(step, buffers) for step in program.steps]
-        _device.synchronize()
+        if operands.is_uploaded:  # else all is in the order of the current stream, and nobody need wait
+            _device.synchronize()
 
     @property
     def queue(self) -> CudaQueue:
@@ -122,7 +126,8 @@ def _address(place: Place, buffers: dict[str, Any]) -> np.uint64:
     return np.uint64(buffer.data.ptr + place.offset * buffer.itemsize)
 
 
-def _is_on_device(x: Any) -> bool:
+def is_on_device(x: Any) -> bool:
+    """Whether `x` is an array on a GPU."""
     return hasattr(x, "__cuda_array_interface__")
 
 
@@ -133,6 +138,6 @@ def _has_contiguous_rows(x: Any) -> bool:
 
 
 def _on_device(x: Any) -> Any:
-    if not _is_on_device(x):
+    if not is_on_device(x):
         return _device.upload(x)
     return x if _has_contiguous_rows(x) else _device.cupy().ascontiguousarray(x)

@@ -7,12 +7,14 @@ same for every rung, so that rungs differ by their idea alone.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from backends.gpu import _device
+from backends.gpu._argk import ArgkExecution, ArgkOperands
 from backends.gpu._execution import GpuExecution, GpuOperands
+from backends.gpu._log_sum_exp import add_log_sum_exp, is_log_sum_exp
 from backends.gpu._operators import Form, has_fast_form, has_two_steps, semiring_defines, unsupported
 from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
 from backends.gpu._raw_kernel import Defines, as_defines
@@ -35,10 +37,14 @@ class Rung(Backend):
         Least compute capability.
     takes_two_steps : bool
         Whether its kernel combines two steps of k at once where that is faster (STEPS in semiring.cuh).
+    takes_exponentials : bool
+        Whether it computes logaddexp_plus as a real product of exponentials (`_log_sum_exp`), not pair by pair.
     """
 
+    takes_device_arrays = True
     needs: ClassVar[tuple[int, int]] = _device.OLDEST
     takes_two_steps: ClassVar[bool] = False
+    takes_exponentials: ClassVar[bool] = False
 
     def missing(self) -> str | None:
         """Say whether there is a GPU that can run it."""
@@ -56,6 +62,10 @@ class Rung(Backend):
         """Upload the operands, compile and load the kernels, allocate."""
         placed = GpuOperands(operands)
         return GpuExecution(self.program(plan, *(placed.matrix(name) for name in placed.buffers)), placed)
+
+    def prepare_argk(self, plan: Plan, operands: Operands, argk: Any) -> Execution | None:
+        """Prepare `argk.cu`, whichever rung is asked."""
+        return ArgkExecution(plan.problem, ArgkOperands(operands, argk), _add_look)
 
     @abstractmethod
     def multiply(
@@ -93,6 +103,9 @@ class Rung(Backend):
             scaled = program.reserve("scaled_a", m * k, problem.dtype)
             add_pass(program, problem, "scale", m * k, problem.alpha, a.place, a.ld, scaled, m, k)
             a = Matrix(scaled, k)
+        if self.takes_exponentials and is_log_sum_exp(problem):
+            add_log_sum_exp(program, plan, self.multiply, a, b, out)
+            return program
         is_two = has_two_steps(problem.semiring, problem.dtype)
         if not has_fast_form(problem.semiring, problem.dtype) or (is_two and not self.takes_two_steps):
             self.multiply(program, plan, Form.ANY, a, b, out, a.place)

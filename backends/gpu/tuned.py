@@ -5,6 +5,7 @@ Source: measured, see `harness/tuning_gpu.py`; the method is that of gpu-pipelin
 
 from __future__ import annotations
 
+from backends.gpu._log_sum_exp import real_product
 from backends.gpu._pipelined_rung import PipelinedRung
 from harness.machine import Machine
 from harness.plan import Plan
@@ -19,8 +20,9 @@ class Tuned(PipelinedRung):
     step = 70
     idea = "tiles, stages and the order of products are those measured to be best for semiring, dtype and size"
     source = "measured on the chips of harness/tuning_gpu.py, with the kernel of gpu-pipelined"
+    takes_exponentials = True
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose what was measured best."""
-        tiles, options = tuned_tiles(problem)
+        tiles, options = tuned_tiles(real_product(problem))
         return Plan(problem, 1, options=options, launch=tiles)

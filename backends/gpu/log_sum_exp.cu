@@ -1,0 +1,130 @@
+// logaddexp_plus as a real product: what stands before it, and after it. O(n^2) exponentials and logarithms.
+//
+//   X[i, p] = 2^EXPONENT exp(A[i, p] - u[i])   u[i] = max_p A[i, p]      scale_rows
+//   Y[p, j] = 2^EXPONENT exp(B[p, j] - v[j])   v[j] = max_p B[p, j]      scale_columns
+//   C[i, j] = log (X Y)[i, j] + u[i] + v[j] - 2 EXPONENT ln 2            finish
+//
+// A maximum of -inf counts as 0. Of each row and column `finish` is told the maximum, the least element of X Y that can
+// be trusted there, and where the only term that is not -inf stands, or -1: a sum of one term is that term as it stands.
+// What cannot be trusted, and is not settled by u + v, is computed pair by pair.
+//
+//   EXPONENT  of the scale
+//   NARROW    least A[i, p] - u[i] of a row whose elements of X Y can all be trusted
+//   LIMIT     least element that can be trusted otherwise
+//
+// Source: the log-sum-exp trick; Blanchard, Higham and Higham, "Accurately computing the log-sum-exp and softmax
+// functions" (2021), sections 2 and 3.
+#define EDGE 2 /* PADDED: nothing here is a tile */
+#include "semiring.cuh"
+
+#define LANES 32
+#define GROUPS 8 /* of lanes in a block */
+
+// ln 2 in two parts, the first of so few bits that a multiple of it is exact
+__device__ __forceinline__ float reduced(float x, float n)
+{
+    return fmaf(n, -1.42860677e-6f, fmaf(n, -0.693145752f, x));
+}
+__device__ __forceinline__ double reduced(double x, double n)
+{
+    return fma(n, -1.90821492927058770002e-10, fma(n, -6.93147180369123816490e-01, x));
+}
+
+// 2^EXPONENT exp(x) for x <= 0, which is not lost where exp(x) alone would be
+__device__ __forceinline__ T scaled_exp(T x)
+{
+    if (x < (T)-2000) return 0;
+    const T n = rint(x * (T)1.4426950408889634);
+    return ldexp(exp(reduced(x, n)), (int)n + EXPONENT);
+}
+
+// log(x / 2^(2 EXPONENT)); as a whole where the quotient is a normal number, so that no digits cancel
+__device__ __forceinline__ T scaled_log(T x)
+{
+    const T quotient = ldexp(x, -2 * EXPONENT);
+    return quotient >= (T)1e-30 ? log(quotient) : log(x) - (T)(2 * EXPONENT * 0.6931471805599453);
+}
+
+__device__ __forceinline__ T most(T x, T y) { return x > y || x != x ? x : y; }
+
+// The place of a term, or -1 for none, or -2 for several
+__device__ __forceinline__ int only(int x, int y) { return x == -1 ? y : y == -1 ? x : -2; }
+
+// One line of `count` terms by all threads that share `slot`, `workers` of them `spacing` apart in the block.
+__device__ __forceinline__ void scale_line(const T* x, long long step, int count, T* scaled, long long scaled_step,
+                                           int worker, int workers, int spacing, bool is_line, T* line, int* single)
+{
+    __shared__ T tops[LANES * GROUPS], leasts[LANES * GROUPS];
+    __shared__ int places[LANES * GROUPS];
+    const int me = threadIdx.x;
+    T top = -INFINITE, least = INFINITE;
+    int place = -1;
+    for (int p = worker; is_line && p < count; p += workers) {
+        const T term = x[p * step];
+        top = most(top, term);
+        if (term > -INFINITE) least = term < least ? term : least, place = only(place, p);
+    }
+    tops[me] = top, leasts[me] = least, places[me] = place;
+    for (int half = workers / 2; half; half /= 2) {
+        __syncthreads();
+        if (worker < half) {
+            const int other = me + half * spacing;
+            tops[me] = most(tops[me], tops[other]), places[me] = only(places[me], places[other]);
+            leasts[me] = leasts[other] < leasts[me] ? leasts[other] : leasts[me];
+        }
+    }
+    __syncthreads();
+    if (!is_line) return;
+    const int first = me - worker * spacing;
+    top = tops[first];
+    const T shift = top == -INFINITE ? (T)0 : top;
+    if (worker == 0) {
+        line[0] = top, line[1] = leasts[first] - shift >= (T)(NARROW) ? (T)0 : (T)(LIMIT);
+        *single = top == top ? max(places[first], -1) : -1;
+    }
+    for (int p = worker; p < count; p += workers) scaled[p * scaled_step] = scaled_exp(x[p * step] - shift);
+}
+
+extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
+    scale_rows(const T* a, int lda, int m, int k, T* x, T* rows, int* singles)
+{
+    const int i = blockIdx.x * GROUPS + threadIdx.x / LANES;
+    scale_line(a + (long long)i * lda, 1, k, x + (long long)i * k, 1, threadIdx.x % LANES, LANES, 1, i < m, rows + 2 * i,
+               singles + i);
+}
+
+extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
+    scale_columns(const T* b, int ldb, int n, int k, T* y, T* columns, int* singles)
+{
+    const int j = blockIdx.x * LANES + threadIdx.x % LANES;
+    scale_line(b + j, ldb, k, y + j, n, threadIdx.x / LANES, GROUPS, LANES, j < n, columns + 2 * j, singles + j);
+}
+
+// The definition, by the largest of its terms
+__device__ T pair_by_pair(const T* row, const T* column, int ldb, int k)
+{
+    T top = -INFINITE, total = 0;
+    for (int p = 0; p < k; ++p) top = most(top, row[p] + column[(long long)p * ldb]);
+    if (!(top - top == 0)) return top;
+    for (int p = 0; p < k; ++p) total += exp(row[p] + column[(long long)p * ldb] - top);
+    return top + log(total);
+}
+
+extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
+    finish(const T* a, int lda, const T* b, int ldb, const T* sums, const T* rows, const int* row_singles,
+           const T* columns, const int* column_singles, T* c, int ldc, int m, int n, int k)
+{
+    const long long count = (long long)m * n, stride = (long long)gridDim.x * blockDim.x;
+    for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += stride) {
+        const int i = at / n, j = at % n, p = row_singles[i], q = column_singles[j];
+        const T u = rows[2 * i], v = columns[2 * j], sum = sums[at];
+        const T *row = a + (long long)i * lda, *column = b + j;
+        T total;
+        if (p >= 0 && v < INFINITE) total = u + column[(long long)p * ldb];
+        else if (q >= 0 && u < INFINITE) total = row[q] + v;
+        else if ((sum >= rows[2 * i + 1] && sum >= columns[2 * j + 1]) || !(u + v > -INFINITE))
+            total = (scaled_log(sum) + u) + v;
+        else total = pair_by_pair(row, column, ldb, k);
+        store(c + (long long)i * ldc + j, total);
+    }
+}
