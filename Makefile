@@ -65,11 +65,15 @@ setup: $(INSTALLED) ## install only; EXTRAS=cuda12,cuda13,mixed,mpi,peers adds t
 
 ##@ Develop
 
-test: $(WITH_DEV) ## every test, with coverage (ARGS="-k store" for some)
-	@$(RUN) -m pytest --numprocesses auto --maxprocesses 8 --durations 15 --cov --cov-report= $(ARGS)
-	@if [ -z '$(ARGS)' ]; then \
-	    echo "the kernels once more in their Python form, for coverage"; \
-	    NUMBA_DISABLE_JIT=1 $(RUN) -m pytest --quiet --cov --cov-append --cov-report term tests/unit/test_kernels.py; fi
+PYTEST = $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --durations 15
+
+test: $(WITH_DEV) ## every test (ARGS="-k store" for some)
+	@$(PYTEST) $(ARGS)
+
+# Compiling takes twice as long while coverage looks on, and kernels are seen in their Python form alone.
+coverage: $(WITH_DEV) ## every test again, and which lines and branches they reach
+	@$(PYTEST) --cov --cov-report=
+	@NUMBA_DISABLE_JIT=1 $(RUN) -m pytest --quiet --cov --cov-append --cov-report term tests/unit/test_kernels.py
 
 # Stored below .benchmarks/ with every sample, for `make bench ARGS=--benchmark-compare`.
 bench: $(WITH_DEV) ## ladder and semirings through pytest-benchmark (ARGS="-k min_plus" for some)
@@ -98,7 +102,7 @@ clean: ## remove caches and build outputs; results and figures stay
 distclean: clean ## as clean, and the virtual environment and what `make bench` has stored
 	@rm -rf $(VENV) .benchmarks
 
-.PHONY: help experiments run figures report history readme check setup test bench bench-compare lint format types clean distclean
+.PHONY: help experiments run figures report history readme check setup test coverage bench bench-compare lint format types clean distclean
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:
 
