@@ -10,7 +10,7 @@ from harness.problem import Problem
 
 SUBJECT, VENDOR = "gpu-tuned", "gpu-cublas"
 DEVICE = {"device": "gpu"}
-PEAK_TASK = "backends.gpu._ceilings:peak"
+PEAK_TASK, BANDWIDTH_TASK = "backends.gpu._ceilings:peak", "backends.gpu._ceilings:bandwidth"
 
 
 def gpu_case(n: int, semiring: str, dtype: str, contenders: Iterable[Contender], **axes: object) -> Case:
@@ -22,6 +22,12 @@ def peak_case(semiring: str, dtype: str) -> Case:
     """Return the case that measures what the registers of the GPU alone can do."""
     arguments = {"semiring": semiring, "dtype": dtype}
     return Case({"role": "peak", **arguments, **DEVICE}, (Contender("peak", task=PEAK_TASK),), arguments)
+
+
+def bandwidth_case(level: str, size_bytes: int) -> Case:
+    """Return the case that measures how fast the GPU copies a buffer of `size_bytes`, read and written."""
+    copy = Contender("bandwidth", task=BANDWIDTH_TASK)
+    return Case({"role": "bandwidth", "level": level, **DEVICE}, (copy,), {"size_bytes": size_bytes})
 
 
 def or_absent(found: list[Case], machine: Machine, **axes: object) -> list[Case]:

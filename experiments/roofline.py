@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from experiments import _gpu
 from experiments.ladder import peak_case, steps
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -14,6 +15,14 @@ SHAPES = {
     "full": {"matrix-vector": (6144, 1, 6144), "tall-skinny": (16384, 16, 1024), "square": (1536, 1536, 1536)},
 }
 SEMIRINGS = {"smoke": ("plus_times",), "quick": ("plus_times",), "full": ("plus_times", "min_plus")}
+
+# The same on a GPU, over float32, by its rungs.
+GPU_SHAPES = {
+    "smoke": {"square": (256, 256, 256)},
+    "quick": {"matrix-vector": (16384, 1, 16384), "tall-skinny": (65536, 64, 256), "square": (4096, 4096, 4096)},
+}
+GPU_RUNGS = tuple(f"gpu-{name}" for name in "naive tiled register-tiled warp-tiled pipelined tuned".split())
+GPU_BUFFER, GPU_L2_BUFFER = 1 << 30, 8 << 20
 
 # A buffer much larger than the last cache, and one that stays in L2, for the slanted roofs.
 BEYOND_CACHE, SMALLEST_BUFFER = 4, 64 << 20
@@ -32,18 +41,32 @@ def cases(preset: str, machine: Machine) -> list[Case]:
         roofs.append(bandwidth_case("L2", machine.l2 // 2))
     roofs += [peak_case(name) for name in SEMIRINGS[preset]]
     contenders = steps() if preset != "smoke" else steps()[-2:]
-    return roofs + [
+    products = [
         product_case(Problem(*sizes, name), contenders, role="product", shape=shape)
         for name in SEMIRINGS[preset]
         for shape, sizes in SHAPES[preset].items()
     ]
+    return roofs + products + (_gpu_cases(preset) if machine.gpu else [])
+
+
+def _gpu_cases(preset: str) -> list[Case]:
+    """Return the roofs of the GPU, then its rungs on each shape."""
+    levels = {"memory": GPU_BUFFER} | ({"L2": GPU_L2_BUFFER} if preset != "smoke" else {})
+    found = [_gpu.bandwidth_case(level, size) for level, size in levels.items()]
+    found += [_gpu.peak_case(name, "float32") for name in SEMIRINGS[preset]]
+    for name in SEMIRINGS[preset]:
+        rungs = [*GPU_RUNGS, _gpu.VENDOR] if name == "plus_times" else GPU_RUNGS
+        for shape, sizes in GPU_SHAPES.get(preset, GPU_SHAPES["quick"]).items():
+            problem, contenders = Problem(*sizes, name, "float32"), list(map(backend_contender, rungs))
+            found.append(product_case(problem, contenders, role="product", shape=shape, **_gpu.DEVICE))
+    return found
 
 
 EXPERIMENT = Experiment(
     name="roofline",
     question="Is a product held back by memory or by arithmetic, and how far below that roof is it?",
     cases=cases,
-    figures=(Figure("roofline", "roofline", "Roofline, one thread", {"panels": "semiring", "point": "shape"}),),
+    figures=(Figure("roofline", "roofline", "Roofline", {"panels": ["semiring", "device"], "point": "shape"}),),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=3, seconds=4),

@@ -84,6 +84,21 @@ def common(cells: Iterable[Cell], name: str) -> Any:
     return values.pop() if len(values) == 1 else None
 
 
+def runs_on(cells: Iterable[Cell]) -> str:
+    """Return what all of `cells` ran on: "2 threads", or "on the GPU"; empty if they differ in that."""
+    cells = list(cells)
+    on_device = {is_on_device(cell) for cell in cells}
+    if on_device != {False}:
+        return f"on the {common(cells, 'device').upper()}" if on_device == {True} else ""
+    threads = common(cells, "threads")
+    return plural(threads, "thread") if threads else ""
+
+
+def is_on_device(cell: Cell) -> bool:
+    """Whether `cell` computes on the device that its axes name; a case may have contenders of the host as well."""
+    return bool(axis(cell, "device")) and not str(axis(cell, "backend")).startswith("cpu-")
+
+
 def plural(count: int, noun: str) -> str:
     """Return "1 thread", "2 threads", "2 processes"."""
     return f"{count} {noun}" + ("" if count == 1 else "es" if noun.endswith("s") else "s")
@@ -191,6 +206,12 @@ def roof_rate(roof: Cell) -> float:
     """
     work = roof.facts["bytes_moved"] if roof.axes["role"] == "bandwidth" else roof.facts["operations"]
     return float(work / min(roof.all_samples_ns))
+
+
+def name_of_peak(peak: Cell, *, short: bool = False) -> str:
+    """Return what a peak is called: on a GPU that of its SIMT units, which tensor cores may exceed."""
+    kind = "SIMT peak" if is_on_device(peak) else "peak"
+    return kind if short else f"measured {kind}"
 
 
 def percent_of_peak(cell: Cell, cells: Iterable[Cell]) -> float | None:

@@ -153,7 +153,10 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
     counts = [len(own) + HEAD_INCHES / ROW_INCHES for own in groups.values()]
     ratios = {"width_ratios": [ROWS_WIDTH - width, width], "height_ratios": counts}
     panels = sheet.panels(len(groups), 2, height=ROW_INCHES * sum(counts) + 0.3, **ratios)
-    for own, (heads, rows), chart, beside in zip(groups.values(), tables, panels[::2], panels[1::2], strict=True):
+    is_ambiguous = len({derived.describe(own) for own in groups.values()}) < len(groups)
+    for (name, own), (heads, rows), chart, beside in zip(
+        groups.items(), tables, panels[::2], panels[1::2], strict=True
+    ):
         for y, cell in enumerate(own):
             if cell.is_ok:
                 draw(chart, y, estimate(value, cell, shown), looks.of(cell.contender)["color"])
@@ -163,7 +166,9 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
         chart.set_yticks(range(len(own)), [cell.contender for cell in own])
         for panel in (chart, beside):
             panel.set_ylim(len(own) - 0.4, -0.6)
-        _finish_rows(chart, value, own, cells)
+        _finish_rows(chart, value, own, cells if options.get("peak", True) else own)
+        if is_ambiguous:
+            chart.set_title(f"{name}: {derived.describe(own)}")
         table(beside, heads, rows)
 
 
@@ -189,13 +194,13 @@ def _rank(value: str, cell: Cell, cells: list[Cell]) -> float:
 
 def _finish_rows(chart: Axes, value: str, own: list[Cell], cells: list[Cell]) -> None:
     """Set axes and titles of one panel of rows, with the measured peak if rates are shown."""
-    threads = derived.common(own, "threads")
     chart.set_title(derived.describe(own))
-    chart.set_xlabel(value_label(value, own) + (f", {derived.plural(threads, 'thread')}" if threads else ""))
+    chart.set_xlabel(", ".join(filter(None, [value_label(value, own), derived.runs_on(own)])))
     chart.grid(visible=False, axis="y")
     chart.tick_params(axis="y", length=0)
-    if value == "rate":
-        mark_peak(chart, own, cells, across="x")
+    if value in ("rate", "time"):
+        if value == "rate":
+            mark_peak(chart, own, cells, across="x")
         chart.set_xlim(left=0)
         if chart.get_xlim()[1] >= LONG_TICKS:
             chart.xaxis.set_major_locator(MaxNLocator(nbins=4))
@@ -231,9 +236,11 @@ def table_of_rows(own: list[Cell], cells: list[Cell], options: Json) -> tuple[li
     columns = {derived.unit(own): [short(cell.rate) for cell in own]}
     if all(entry == "-" for entries in columns.values() for entry in entries):
         columns = {"ms": [short(cell.median_ns / 1e6) for cell in own]}
-    percents = [derived.percent_of_peak(cell, cells) for cell in own]
+    percents = [derived.percent_of_peak(cell, cells if options.get("peak", True) else own) for cell in own]
     if any(percent is not None for percent in percents):
-        columns["of peak"] = ["-" if percent is None else f"{short(percent, 2)} %" for percent in percents]
+        peak = next(found for cell in own if (found := derived.peak_of(cell, cells)))
+        shares = ["-" if percent is None else f"{short(percent, 2)} %" for percent in percents]
+        columns[f"of {derived.name_of_peak(peak, short=True)}"] = shares
     if with_steps:
         columns["over step below"] = [
             _ratio(cell, step) for cell, step in zip(own, derived.steps_below(own), strict=True)
@@ -284,7 +291,7 @@ def value_label(value: str, cells: list[Cell]) -> str:
         "time": "ms a call",
         "time_ratio": f"time relative to {reference}, log scale",
         "speed_up": f"speed relative to {reference}",
-        "of_peak": "% of measured peak",
+        "of_peak": "% of measured SIMT peak" if all(map(derived.is_on_device, cells)) else "% of measured peak",
         "over_fastest": "rate / rate of the fastest peer, log scale",
     }[value]
 

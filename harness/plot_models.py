@@ -152,7 +152,7 @@ def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw attained rates against operations per byte, under the measured bandwidth and the measured peak."""
     products = derived.contenders(cells)
     roofs = [cell for cell in cells if cell.is_ok and cell.axes.get("role") == "bandwidth"]
-    groups = derived.group(products, lambda cell: derived.axis(cell, options.get("panels", "problem")))
+    groups = derived.group(products, lambda cell: derived.words(cell, options.get("panels", "problem")))
     looks = Looks(products)
     panels = sheet.panels(len(groups), 1, height=4.2 * max(len(groups), 1), sharex=True)
     for panel, (title, own) in zip(panels, groups.items(), strict=True):
@@ -166,8 +166,10 @@ def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             panel.errorbar(_intensity(cell), cell.rate, yerr=error, markersize=8, elinewidth=1.2, **look)
             sheet.add_to_legend(cell.contender, **look)
         _shapes(panel, done, options.get("point", "shape"))
-        _roofs(sheet, panel, done, roofs, peak, derived.unit(own))
-        panel.set_title(derived.describe(own) or str(title))
+        device = derived.common(own, "device")
+        own_roofs = [roof for roof in roofs if derived.axis(roof, "device") == device]
+        _roofs(sheet, panel, done, own_roofs, peak, derived.unit(own))
+        panel.set_title(", ".join(filter(None, [derived.describe(own) or str(title), derived.runs_on(own)])))
         panel.set_ylabel(f"{derived.unit(own)} (logarithmic)")
         for line in (panel.xaxis, panel.yaxis):
             line.set_major_formatter(lambda tick, _: f"{tick:g}")
@@ -188,7 +190,7 @@ def _roofs(sheet: Sheet, panel: Axes, done: list[Cell], roofs: list[Cell], peak:
     if peak:
         starts = [top / slope for slope in slopes.values()] or [left]
         panel.plot([min(starts), right], [top, top], color=INK, linewidth=2)
-        panel.text(right, 1.15 * top, f"measured peak: {short(top)} {unit}", ha="right", size=9.5)
+        panel.text(right, 1.15 * top, f"{derived.name_of_peak(peak)}: {short(top)} {unit}", ha="right", size=9.5)
         panel.set_ylim(top=4 * top)
     if peak and slopes:
         balance = top / next(iter(slopes.values()))

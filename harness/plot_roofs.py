@@ -33,7 +33,7 @@ def mark_peak(panel: Axes, own: list[Cell], cells: list[Cell], *, across: Litera
         return
     for threads, peak in peaks.items():
         rate = derived.roof_rate(peak)
-        name = "measured peak" + (f", {derived.plural(threads, 'thread')}" if len(peaks) > 1 else "")
+        name = derived.name_of_peak(peak) + (f", {derived.plural(threads, 'thread')}" if len(peaks) > 1 else "")
         place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "size": 9}
         look: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (4, 3))}
         if across == "x":

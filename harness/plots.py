@@ -3,7 +3,7 @@
 ==============  ==========================================================  ====================================
 kind            shows                                                       options, beside ``where``, ``panels``
 ==============  ==========================================================  ====================================
-``bars``        a bar per contender with a table: rate, ratios, % of peak   ``value``; ``labels``: "ladder"
+``bars``        a bar per contender with a table: rate, ratios, % of peak   ``value``, ``peak``; ``labels``: "ladder"
 ``dots``        a dot with interval per contender, logarithmic              ``value``, ``sort``
 ``lines``       a line per contender against a numeric axis                 ``x``, ``value``, ``marker``, ``y_scale``
 ``heatmap``     rows by columns, a field each                               ``rows``, ``columns``, ``value``
@@ -23,7 +23,8 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``"rate"``, ``"time"``, ``"time_ratio"`` or ``"speed_up"``, the last two to the reference of the case, ``"of_peak"``
 (percent of the measured peak) or ``"over_fastest"`` (to the fastest other contender of the case, whoever that is).
 ``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
-``marker`` is the axis of kinds of size. ``x_label`` renames the axis of ``lines`` and ``heatmap``.
+``peak``, true by default, says whether bars stand beside the measured peak. ``marker`` is the axis of kinds of size.
+``x_label`` renames the axis of ``lines`` and ``heatmap``.
 """
 
 from __future__ import annotations

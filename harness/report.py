@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness import calibration_findings, derived, remarks
@@ -24,7 +24,8 @@ PAGE = "report.md"
 HOW_TO_READ = """\
 Values are medians with their 95 % intervals in brackets (with fewer than 6 samples: the range). Contenders of a case
 were timed in turns, so ratios are medians of paired ratios. Percent of peak is of the peak measured here for the same
-semiring, dtype and threads. Gop/s counts two operations a pair, one (x) and one (+).
+semiring, dtype and threads; on a GPU it is that of the SIMT units, which tensor cores exceed. Gop/s counts two
+operations a pair, one (x) and one (+).
 
 Below the figures of an experiment stands what they cannot show, and of how many cells; the last column of its table
 says of which. *Unsure*: neither faster, slower nor the same as the reference, and the interval of the ratio contains 1;
@@ -115,6 +116,7 @@ def _head(cells: Sequence[Cell], machine: Machine) -> str:
         ("processor", f"{machine.cpu}, {derived.plural(machine.cores, 'core')}"),
         ("data caches", caches or "not known"),
         ("vector extensions", " ".join(machine.simd) or "not known"),
+        *([("GPU", _gpu(machine.gpu))] if machine.gpu else []),
         ("system", f"{machine.system}, Python {machine.python}"),
         ("packages", ", ".join(f"{name} {version}" for name, version in machine.packages.items())),
         ("measured", f"{' to '.join(days[:: max(1, len(days) - 1)])}, preset {', '.join(presets)}"),
@@ -127,6 +129,18 @@ def _head(cells: Sequence[Cell], machine: Machine) -> str:
             HOW_TO_READ,
         ]
     )
+
+
+def _gpu(facts: Mapping[str, str]) -> str:
+    """Return the GPU of a machine in a line: name, and what is known of driver, memory, clock and power."""
+    known = (
+        ("driver", "driver {}"),
+        ("memory_mib", "{} MiB"),
+        ("max_mhz", "at most {} MHz"),
+        ("power_limit_w", "power limit {} W"),
+    )
+    details = (text.format(facts[key]) for key, text in known if key in facts)
+    return ", ".join([facts.get("name", "not known"), *details])
 
 
 def _section(experiment: Experiment, own: Sequence[Cell], cells: Sequence[Cell], figures: Path, results: Path) -> str:

@@ -28,6 +28,8 @@ class Row:
     experiment, where, contender : str
         `where` describes the case: semiring, dtype, sizes and other axes.
     threads : int
+    device : str
+        ``"GPU"``; empty: the host.
     status, reason : str
         As in the store.
     unit : str
@@ -52,6 +54,7 @@ class Row:
     where: str
     contender: str
     threads: int
+    device: str
     status: str
     reason: str
     unit: str
@@ -101,7 +104,7 @@ def table(experiment: Experiment, cells: Iterable[Cell], unsure: Mapping[remarks
     columns: dict[str, list[str]] = {
         "case": [row.where for row in rows],
         "contender": [row.contender for row in rows],
-        "threads": [str(row.threads) for row in rows],
+        "threads": [row.device or str(row.threads) for row in rows],
         "rate": [
             f"{number(row.rate)} {row.unit}" if row.rate else row.status if not row.time_ms else "" for row in rows
         ],
@@ -172,6 +175,7 @@ def _row(cell: Cell, below: Cell | None, around: Sequence[Cell], where: str, uni
         where=where,
         contender=cell.contender,
         threads=cell.threads,
+        device=str(derived.axis(cell, "device")).upper() if derived.is_on_device(cell) else "",
         status=cell.status,
         reason=cell.reason,
         unit=unit,

@@ -1,4 +1,4 @@
-"""Measured ceilings of a GPU: pairs per second out of registers (`peak.cu`), for each semiring and dtype, as a task.
+"""Measured ceilings of a GPU, as tasks: pairs per second out of registers (`peak.cu`), and bytes copied per second.
 
 The form of (x) is that of the fastest kernels: where a look at the values allows plain sums of integers, plain sums.
 Kernels may come close to a ceiling; tensor cores and packed elements, which are other instructions, may pass it.
@@ -37,25 +37,13 @@ def peak_defines(semiring: Semiring, dtype: np.dtype[Any]) -> Defines:
     return semiring_defines(semiring, dtype, form=form) + as_defines(own)
 
 
-class RegisterLoop:
-    """The loop of `peak.cu` on every multiprocessor."""
-
-    def __init__(self, semiring: Semiring, dtype: np.dtype[Any]) -> None:
-        self._semiring, self._dtype = semiring, dtype
-        self._kernel = load_kernel("peak", peak_defines(semiring, dtype), "peak")
-        self._blocks = BLOCKS * _device.device().multiprocessors
-        self._out = _device.empty((self._blocks * THREADS,), dtype)
-        self._ones = _device.upload(np.ones(sums_of(dtype) + UNROLLED, dtype))
-        self._arguments = *(np.uint64(x.data.ptr) for x in (self._ones, self._out)), np.int32(STEPS)
+class _OnDevice:
+    """What is launched on the current stream, and its clock."""
 
     @property
     def queue(self) -> DeviceQueue:
         """Where `run` launches."""
         return current_queue()
-
-    def run(self) -> None:
-        """Launch the loop."""
-        self._kernel((self._blocks,), (THREADS,), self._arguments)
 
     def wait(self) -> None:
         """Return when it is done."""
@@ -66,6 +54,22 @@ class RegisterLoop:
         from harness.device_clock import CudaEventClock
 
         return CudaEventClock(self.queue)
+
+
+class RegisterLoop(_OnDevice):
+    """The loop of `peak.cu` on every multiprocessor."""
+
+    def __init__(self, semiring: Semiring, dtype: np.dtype[Any]) -> None:
+        self._semiring, self._dtype = semiring, dtype
+        self._kernel = load_kernel("peak", peak_defines(semiring, dtype), "peak")
+        self._blocks = BLOCKS * _device.device().multiprocessors
+        self._out = _device.empty((self._blocks * THREADS,), dtype)
+        self._ones = _device.upload(np.ones(sums_of(dtype) + UNROLLED, dtype))
+        self._arguments = *(np.uint64(x.data.ptr) for x in (self._ones, self._out)), np.int32(STEPS)
+
+    def run(self) -> None:
+        """Launch the loop."""
+        self._kernel((self._blocks,), (THREADS,), self._arguments)
 
     def spoil(self) -> None:
         """Forget the results."""
@@ -110,3 +114,37 @@ def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
     if unsupported(wanted, kind) or wanted.unsupported(kind) or not is_known:
         raise Declined("declined", f"no register loop for {semiring} over {dtype}")
     return RegisterLoop(wanted, kind)
+
+
+class Copy(_OnDevice):
+    """A copy within the memory of the GPU, of `size_bytes`."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._from = _device.upload(np.random.default_rng(1).integers(0, 256, size_bytes, np.uint8))
+        self._to = _device.empty((size_bytes,), np.dtype(np.uint8))
+
+    def run(self) -> None:
+        """Launch it."""
+        _device.cupy().copyto(self._to, self._from)
+
+    def spoil(self) -> None:
+        """Overwrite what is there."""
+        self._to.fill(0)
+
+    def verify(self) -> str:
+        """Compare every byte."""
+        if not bool((self._to == self._from).all()):
+            raise VerificationError("bandwidth: a byte was not copied")
+        return f"all {self._from.size} bytes, exactly"
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the bytes that are read and written."""
+        return {"bytes_moved": 2 * self._from.size}
+
+
+def bandwidth(*, size_bytes: int, threads: int) -> Copy:
+    """Prepare the copy of a buffer; raise Declined without a GPU."""
+    reason = _device.missing()
+    if reason:
+        raise Declined("missing", reason)
+    return Copy(size_bytes)

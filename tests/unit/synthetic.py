@@ -19,9 +19,11 @@ SAMPLES = 8
 RATES = {"cpu-naive": 1.0, "cpu-transposed": 2.0, "cpu-tiled": 4.0, "cpu-packed": 10.0, "cpu-numpy": 40.0}
 
 
-def cells(experiment: Experiment, preset: str = "quick", *, failing: tuple[str, ...] = ()) -> list[Cell]:
+def cells(
+    experiment: Experiment, preset: str = "quick", *, failing: tuple[str, ...] = (), machine: Machine = MACHINE
+) -> list[Cell]:
     """Return cells for every case: backends in `failing` failed, the others have the rate of `RATES`."""
-    cases = experiment.cases(preset, MACHINE)
+    cases = experiment.cases(preset, machine)
     noise = random.Random(1)
     return [
         _cell(experiment, preset, case, index, noise, failing)
@@ -65,7 +67,7 @@ def _facts(arguments: dict, threads: int) -> tuple[dict, float]:
     if "problem" not in arguments:
         return {"operations": 10**6}, 10**6 / PEAK
     problem = Problem.from_json(dict(arguments["problem"]))
-    blocks = {**Blocking(64, 64, 64, 4, 4).__dict__, **arguments["parameters"]}
+    blocks = {**Blocking(64, 64, 64, 4, 4).__dict__, **arguments.get("parameters", {})}
     facts = {
         "operations": problem.operations,
         "bytes_moved": problem.bytes_moved,

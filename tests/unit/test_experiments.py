@@ -262,7 +262,8 @@ def test_roofline_has_roofs_and_shapes_on_both_sides_of_any_balance():
     assert max(intensities) > 20
 
 
-ON_GPUS = ["gpu_ladder", "gpu_size_sweep", "gpu_edges", "gpu_tile_size", "gpu_semirings", "offload_threshold"]
+ON_GPUS = ["gpu_ladder", "gpu_size_sweep", "gpu_edges", "gpu_tile_size", "gpu_semirings", "gpu_layout"]
+ON_GPUS += ["offload_threshold"]
 WITH_GPU = dataclasses.replace(MACHINE, gpu={"name": "NVIDIA H200"})
 
 
@@ -283,6 +284,15 @@ def test_a_gpu_sweep_leaves_no_size_out_and_has_the_vendor_beside():
     sizes = {case.axes["n"] for case in cases}
     assert {n + step for n in (1024, 2048, 4096) for step in range(-4, 5)} == sizes
     assert all("gpu-cublas" in {contender.label for contender in case.contenders} for case in cases)
+
+
+def test_a_roofline_has_a_gpu_where_there_is_one_with_roofs_of_its_own():
+    on_gpu = [case for case in EXPERIMENTS["roofline"].cases("quick", WITH_GPU) if case.axes.get("device") == "gpu"]
+    assert {case.axes["role"] for case in on_gpu} == {"bandwidth", "peak", "product"}
+    intensities = [p.operations / p.bytes_moved for case in on_gpu for _, p in products(case)]
+    assert min(intensities) < 1
+    assert max(intensities) > 500
+    assert not [c for c in EXPERIMENTS["roofline"].cases("quick", MACHINE) if "device" in c.axes]
 
 
 def test_a_gpu_has_ceilings_of_its_own():

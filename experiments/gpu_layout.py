@@ -1,0 +1,71 @@
+"""By rows, by columns or tile by tile: what coalesced access is worth on a GPU, and what another order costs."""
+
+from __future__ import annotations
+
+from experiments._gpu import DEVICE, or_absent
+from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.machine import Machine
+
+PRODUCT, CHANGE = "backends.gpu._layouts:product", "backends.gpu._layouts:change"
+SIZE = {"smoke": 256, "quick": 4096, "full": 4096}
+KIND = {"semiring": "plus_times", "dtype": "float32"}
+
+# Layouts of A and of B, and whether tiles are loaded along memory.
+ORDERS = {
+    "A, B by rows": ("rows", "rows", False),
+    "A by columns": ("columns", "rows", False),
+    "B by columns": ("rows", "columns", False),
+    "A, B by columns": ("columns", "columns", False),
+    "A, B in tiles": ("tiles", "tiles", False),
+}
+ALONG = {"A, B by columns, read along": ("columns", "columns", True)}
+CHANGES = {
+    "copy, by rows": ("rows", False),
+    "to tiles": ("tiles", False),
+    "to columns": ("columns", False),
+    "to columns, by tiles": ("columns", True),
+}
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a product by each kernel in every order, and the changes of order."""
+    n = SIZE[preset]
+    found = []
+    for kernel, orders in (("naive", ORDERS), ("tiled", {**ORDERS, **ALONG})):
+        contenders = [
+            Contender(label, {"kernel": kernel, "a": a, "b": b, "turned": turned}, task=PRODUCT)
+            for label, (a, b, turned) in orders.items()
+        ]
+        axes = {**dict.fromkeys("mnk", n), **KIND, **DEVICE, "role": "product", "kernel": kernel}
+        found.append(Case(axes, tuple(contenders), {"n": n}))
+    changes = [Contender(label, {"to": to, "turned": turned}, task=CHANGE) for label, (to, turned) in CHANGES.items()]
+    axes = {**dict.fromkeys("mnk", n), "dtype": KIND["dtype"], **DEVICE, "role": "change", "kernel": "change of order"}
+    found.append(Case(axes, tuple(changes), {"n": n}))
+    return or_absent(found, machine, role="product", kernel="no GPU")
+
+
+EXPERIMENT = Experiment(
+    name="gpu_layout",
+    question="What does it cost a GPU that a matrix is stored in another order than it is read in?",
+    cases=cases,
+    figures=(
+        Figure(
+            "gpu_layout",
+            "bars",
+            "Orders in memory, as two kernels read them",
+            {"panels": "kernel", "peak": False, "where": {"role": "product"}},
+        ),
+        Figure(
+            "gpu_layout_change",
+            "bars",
+            "Another order: what it costs to make",
+            {"panels": "kernel", "value": "time", "where": {"role": "change"}},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=3, seconds=4),
+        "full": Budget(rounds=15, seconds=20, processes=2, precision=0.01),
+    },
+    order=67,
+)

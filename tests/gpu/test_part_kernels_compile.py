@@ -1,0 +1,71 @@
+"""Kernels around and beside products, compiled for the chips they are for: they spill nothing, and blocks can be run."""
+
+import numpy as np
+import pytest
+
+from backends.gpu import _argk, _ceilings, _layouts, _log_sum_exp
+from backends.gpu._operators import semiring_defines
+from backends.gpu._program import Matrix, Place
+from backends.gpu._raw_kernel import compile_kernel, resources
+from harness import SEMIRINGS
+from harness.errors import Declined
+from harness.problem import Problem
+from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS, needs_nvrtc
+
+pytestmark = pytest.mark.no_cover
+
+
+def look(program, problem, a, b):
+    return program.reserve("found", 4, problem.dtype)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("semiring", "dtype", "arch"),
+    (
+        ("min_plus", "float32", "sm_90"),
+        ("max_min", "float64", "sm_80"),
+        ("max_plus", "int32", "sm_75"),
+        ("lor_land", "bool", "sm_90"),
+    ),
+)
+def test_argk_compiles_and_spills_next_to_nothing(semiring, dtype, arch):
+    problem = Problem(100, 100, 100, SEMIRINGS[semiring], np.dtype(dtype))
+    a, b, out = (Matrix(Place(name), 100) for name in ("a", "b", "out"))
+    for step in _argk.argk_program(problem, a, b, out, look).steps:
+        taken = resources(compile_kernel("argk", step.kernel.defines, arch))["argk"]
+        assert taken.spill_bytes <= 16  # of float64 on sm_80, once a tile
+        assert taken.registers <= MOST_REGISTERS
+        assert taken.registers * int(np.prod(step.kernel.block)) <= REGISTERS
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype", (np.dtype(np.float32), np.dtype(np.float64)), ids=str)
+def test_sums_of_exponentials_compile(dtype):
+    defines = semiring_defines(SEMIRINGS["logaddexp_plus"], dtype) + _log_sum_exp.scale_defines(dtype, 4096)
+    found = resources(compile_kernel("log_sum_exp", defines, "sm_90"))
+    assert set(found) == {"scale_rows", "scale_columns", "finish"}
+    assert all(taken.spill_bytes == 0 and taken.registers <= 64 for taken in found.values())
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("turned", (False, True))
+def test_orders_in_memory_compile(turned):
+    found = resources(compile_kernel("layout", _layouts.layout_defines("columns", "tiles", turned=turned), "sm_80"))
+    assert set(found) == {"naive", "tiled", "change", "turn"}
+    assert all(taken.spill_bytes == 0 for taken in found.values())
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    (
+        lambda: _layouts.product(kernel="naive", n=64, a="rows", b="rows"),
+        lambda: _layouts.change(n=64, to="tiles"),
+        lambda: _ceilings.bandwidth(size_bytes=64, threads=1),
+    ),
+)
+def test_without_a_gpu_tasks_say_what_is_missing(prepare, monkeypatch):
+    monkeypatch.setattr("backends.gpu._device.missing", lambda: "no CUDA device")
+    with pytest.raises(Declined, match="no CUDA device") as raised:
+        prepare()
+    assert raised.value.status == "missing"

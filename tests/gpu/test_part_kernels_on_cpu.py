@@ -1,0 +1,225 @@
+"""`argk.cu` and `log_sum_exp.cu`, executed on the CPU: which k it was, and sums of exponentials that lose nothing."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from backends.gpu import _argk, _layouts, _log_sum_exp, _rung
+from backends.gpu._program import Kernel, Place, Program
+from harness import SEMIRINGS, Operands
+from harness.check import check_kernel
+from harness.errors import VerificationError
+from harness.plan import Launch
+from harness.problem import Problem
+from tests.gpu.host_kernels import COMPILER, HostExecution, HostOperands, KernelFault, fenced
+from tests.gpu.simt_products import check, use_the_cpu, with_small_tiles
+from tests.unit.test_argk import SELECTIVE, by_definition, draw
+from tests.unit.test_log_sum_exp import apart
+
+pytestmark = [pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"), pytest.mark.no_cover]
+
+DTYPES = {"min_plus": "float32", "max_plus": "int16", "max_min": "float64", "min_max": "uint8", "lor_land": "bool"}
+TILES = {size: Launch(bm=8, bn=8, bk=4, tm=2, tn=2) for size in (4, 8)}
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu(monkeypatch):
+    use_the_cpu(monkeypatch)
+    monkeypatch.setattr(_argk, "TILES", TILES)
+    monkeypatch.setattr(_log_sum_exp, "_MOST_BLOCKS", 2)
+
+
+# ------------------------------------------------------------------------------------------------------ which k it was
+
+
+def argk(semiring, a, b):
+    problem = Problem(a.shape[0], b.shape[1], a.shape[1], SEMIRINGS[semiring], a.dtype)
+    operands = HostOperands(Operands(a, b, None, np.empty((problem.m, problem.n), a.dtype)))
+    operands.buffers["which"] = fenced(problem.m * problem.n, np.dtype(np.int32), at_end=True)
+    matrices = (operands.matrix(name) for name in ("a", "b", "out"))
+    execution = HostExecution(_argk.argk_program(problem, *matrices, _rung._add_look), operands)
+    execution.run()
+    return execution.result(), operands.buffers["which"].reshape(problem.m, problem.n).copy()
+
+
+def assert_argk(semiring, a, b):
+    product, which = argk(semiring, a, b)
+    expected, where = by_definition(SEMIRINGS[semiring], a, b)
+    assert np.array_equal(product, expected)
+    assert np.array_equal(which, where)
+
+
+@pytest.mark.parametrize("semiring", SELECTIVE)
+def test_argk_is_the_smallest_k_that_attains_the_value(semiring, rng):
+    dtype = np.dtype(DTYPES.get(semiring, "float32"))
+    for m, n, k in ((1, 1, 1), (8, 8, 4), (9, 7, 5), (17, 19, 23), (3, 30, 41)):
+        assert_argk(semiring, draw(rng, (m, k), dtype), draw(rng, (k, n), dtype))
+
+
+def test_integers_that_cannot_overflow_take_plain_sums_and_the_others_careful_ones(rng):
+    for most in (9, np.iinfo(np.int32).max):
+        a, b = (rng.integers(-most, most, shape).astype(np.int32) for shape in ((9, 13), (13, 11)))
+        assert_argk("min_plus", a, b)
+
+
+def test_without_terms_there_is_no_k():
+    product, which = argk("min_plus", np.empty((3, 0)), np.empty((0, 2)))
+    assert (product == np.inf).all()
+    assert (which == -1).all()
+
+
+ARGK_BUGS = (
+    ("better != totals[r][s] ? p0", "better == sums[r][s] ? p0"),  # of equal tiles the last
+    ("if (MULTIPLY(row[p], *column) == total) return p;", "if (MULTIPLY(row[p], *column) == total) end = p + 1;"),
+    ("p < min(BK, left)", "p < BK"),
+    ("tile.row + i < m && p < left", "p < left"),
+    ("begin < 0 ? -1 :", ""),
+)
+
+
+@pytest.mark.parametrize(("old", "new"), ARGK_BUGS)
+def test_planted_bugs_of_argk_are_seen(old, new, monkeypatch, rng):
+    monkeypatch.setattr(HostExecution, "edits", ((old, new),))
+    a, b = (np.abs(draw(rng, shape, np.dtype(np.float32))) + 1 for shape in ((17, 23), (23, 19)))
+    a[3] = np.inf
+    with pytest.raises((AssertionError, KernelFault)):
+        assert_argk("min_plus", a, b)
+
+
+# ------------------------------------------------------------------------------------------------- logaddexp as product
+
+
+def log_sum_exp(a, b, *, accumulate=False):
+    problem = Problem(a.shape[0], b.shape[1], a.shape[1], "logaddexp_plus", a.dtype, accumulate=accumulate)
+
+    def change(operands):
+        operands.a[...], operands.b[...] = a, b
+
+    check(with_small_tiles("gpu-tuned"), problem, change)
+
+
+FLOATS = pytest.mark.parametrize("dtype", (np.dtype(np.float32), np.dtype(np.float64)), ids=str)
+
+
+@FLOATS
+def test_log_probabilities_at_ragged_sizes_and_added_to_c(dtype, rng):
+    for m, n, k in ((1, 1, 1), (9, 33, 5), (17, 40, 70), (33, 31, 32)):
+        a, b = (rng.uniform(-50, 0, shape).astype(dtype) for shape in ((m, k), (k, n)))
+        log_sum_exp(a, b, accumulate=m % 2 == 0)
+
+
+@FLOATS
+@pytest.mark.parametrize("gap", (0.0, 10.0, 60.0, 100.0, 400.0, 1000.0))
+def test_no_gap_between_what_the_largest_terms_meet_loses_a_digit(dtype, gap, rng):
+    log_sum_exp(*apart(rng, (9, 7, 12), gap, dtype))
+
+
+@FLOATS
+def test_special_values_at_every_place(dtype):
+    special = np.array([-np.inf, np.inf, np.nan, 0.0, -1.0, 3e4, -3e4], dtype)
+    pairs = np.array(list(itertools.product(special, repeat=2)), dtype)
+    log_sum_exp(np.column_stack([pairs, np.full(len(pairs), -np.inf, dtype)]), np.vstack([pairs.T, pairs.T[:1]]))
+
+
+@FLOATS
+def test_a_row_of_nothing_and_a_single_term_come_through(dtype, rng):
+    a = np.full((12, 12), -np.inf, dtype)
+    np.fill_diagonal(a[1:, 1:], 0.0)
+    b = rng.uniform(-900, 900, (12, 10)).astype(dtype)
+    log_sum_exp(a, b)
+    log_sum_exp(b.T.copy(), a)
+
+
+def test_contract_holds_on_the_cpu():
+    found = list(check_kernel(with_small_tiles("gpu-tuned"), SEMIRINGS["logaddexp_plus"], np.dtype(np.float32)))
+    assert not [finding for finding in found if finding.status == "failed"]
+    assert any(finding.status == "ok" for finding in found)
+
+
+LOG_BUGS = (
+    ("top == -INFINITE ? (T)0 : top", "top"),  # nothing becomes NaN
+    ("leasts[first] - shift >= (T)(NARROW)", "true"),  # lost terms are believed
+    ("(scaled_log(sum) + u) + v", "(log(sum) + u) + v"),
+    ("if (p >= 0 && v < INFINITE)", "if (p >= 0)"),
+    ("half; half /= 2", "half > 1; half /= 2"),
+    ("exp(row[p] + column[(long long)p * ldb] - top)", "(T)1"),
+)
+
+
+@pytest.mark.parametrize(("old", "new"), LOG_BUGS)
+def test_planted_bugs_of_log_sum_exp_are_seen(old, new, monkeypatch, rng):
+    monkeypatch.setattr(HostExecution, "edits", ((old, new),))
+    with pytest.raises((VerificationError, KernelFault)):
+        all_of_log_sum_exp(np.dtype(np.float32), rng)
+
+
+def all_of_log_sum_exp(dtype, rng):
+    test_a_row_of_nothing_and_a_single_term_come_through(dtype, rng)
+    test_special_values_at_every_place(dtype)
+    for gap in (60.0, 100.0):
+        log_sum_exp(*apart(rng, (9, 7, 12), gap, dtype))
+
+
+# ----------------------------------------------------------------------------------------------------- orders in memory
+
+
+def launch(function, defines, grid, *arguments):
+    kernel = Kernel("layout", defines, (_layouts.TILE**2,), function=function)
+    program = Program()
+    program.launch(kernel, grid, *arguments)
+    return program
+
+
+def run_layout(function, arrays, sizes, grid, edits=(), **how):
+    """Run one kernel of `layout.cu` on buffers between fences, the last of which is the result."""
+    operands = HostOperands(Operands(*(np.zeros((1, 1), np.float32),) * 2, None, np.zeros((1, 1), np.float32)))
+    for name, x in zip("xyz", arrays, strict=False):
+        operands.buffers[name] = fenced(x.size, x.dtype, at_end=True)
+        operands.buffers[name][...] = x.reshape(-1)
+    places = [Place(name) for name, _ in zip("xyz", arrays, strict=False)]
+    defines = _layouts.layout_defines(**how)
+    execution = HostExecution(launch(function, defines, grid, *places, *sizes), operands)
+    execution.edits = edits
+    execution.run()
+    return operands.buffers["xyz"[len(arrays) - 1]].copy()
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(_layouts, "TILE", 4)
+
+
+@pytest.mark.parametrize("turned", (False, True))
+@pytest.mark.parametrize("kernel", ("naive", "tiled"))
+@pytest.mark.parametrize(("of_a", "of_b"), (("rows", "columns"), ("columns", "tiles"), ("tiles", "rows")))
+def test_a_product_is_the_same_in_every_order(kernel, of_a, of_b, turned, small_tiles, rng):
+    m, n, k = 8, 12, 16
+    a, b = rng.integers(-9, 9, (m, k)).astype("f4"), rng.integers(-9, 9, (k, n)).astype("f4")
+    arrays = _layouts.stored(a, of_a), _layouts.stored(b, of_b), np.empty(m * n, "f4")
+    got = run_layout(kernel, arrays, (m, n, k), (n // 4, m // 4), a=of_a, b=of_b, turned=turned)
+    assert np.array_equal(got.reshape(m, n), a @ b)
+
+
+@pytest.mark.parametrize(
+    ("function", "to"), (("change", "rows"), ("change", "tiles"), ("change", "columns"), ("turn", "columns"))
+)
+def test_a_change_of_order_puts_every_element_where_it_belongs(function, to, small_tiles, rng):
+    m, n = 8, 12
+    x = rng.random((m, n), np.float32)
+    got = run_layout(function, (x, np.empty(m * n, "f4")), (m, n), (n // 4, m // 4), a=to)
+    assert np.array_equal(got, _layouts.stored(x, to))
+
+
+@pytest.mark.parametrize(
+    ("function", "old", "new"),
+    (
+        ("turn", "tile[fast][slow]", "tile[slow][fast]"),
+        ("turn", "    __syncthreads();\n    y[", "    y["),
+        ("change", "(long long)i * n + j];", "(long long)j * n + i];"),
+    ),
+)
+def test_planted_bugs_of_a_change_are_seen(function, old, new, small_tiles, rng):
+    x = rng.random((8, 12), np.float32)
+    got = run_layout(function, (x, np.empty(96, "f4")), (8, 12), (3, 2), ((old, new),), a="columns")
+    assert not np.array_equal(got, _layouts.stored(x, "columns"))

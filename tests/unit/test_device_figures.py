@@ -1,0 +1,84 @@
+"""What figures, tables and pages say of contenders on a GPU: the device, no thread of the host, and which peak it is."""
+
+import dataclasses
+
+import pytest
+
+from harness import derived, plot_style, plots, report, tables
+from harness.experiment import load_all
+from harness.plot_style import Sheet
+from tests.unit.synthetic import MACHINE, cells
+from tests.unit.test_plots import texts
+
+EXPERIMENTS = load_all()
+GPU = {"name": "NVIDIA H200", "driver": "580.1", "memory_mib": "143771", "max_mhz": "1980", "power_limit_w": "700.00"}
+WITH_GPU = dataclasses.replace(MACHINE, gpu=GPU)
+
+
+@pytest.fixture
+def draw(monkeypatch, tmp_path):
+    """Return what draws an experiment on a machine with a GPU: the words of its figures, by their names."""
+    monkeypatch.setattr(plot_style, "PNG_DPI", 30)
+    words = {}
+
+    def keep(self, path, footer):
+        words[path.name] = texts(self)
+        return []
+
+    monkeypatch.setattr(Sheet, "save", keep)
+
+    def draw_one(name):
+        plots.draw(EXPERIMENTS[name], measured(name), WITH_GPU, tmp_path)
+        return words
+
+    return draw_one
+
+
+def measured(name):
+    return cells(EXPERIMENTS[name], machine=WITH_GPU)
+
+
+def test_the_ladder_names_the_device_and_the_peak(draw):
+    words = draw("gpu_ladder")["gpu_ladder"]
+    assert "GFLOP/s, on the GPU" in words
+    assert "measured SIMT peak" in words
+    assert "of SIMT peak" in words
+    assert "thread" not in words
+
+
+def test_percent_of_ceilings_says_which(draw):
+    assert "% of measured SIMT peak" in draw("gpu_semirings")["gpu_semirings"]
+
+
+def test_a_roofline_has_a_panel_for_each_with_its_own_roofs(draw):
+    words = draw("roofline")["roofline"]
+    assert "plus_times, float64, 1 thread" in words
+    assert "plus_times, float32, on the GPU" in words
+    for roof in ("memory: ", "L2: ", "measured peak: ", "measured SIMT peak: "):
+        assert words.count(roof) == (1 if "peak" in roof else 2), roof
+
+
+def test_orders_in_memory_are_told_apart_by_kernel(draw):
+    words = draw("gpu_layout")
+    assert "naive: plus_times, float32, n=4096" in words["gpu_layout"]
+    assert "tiled: plus_times, float32, n=4096" in words["gpu_layout"]
+    assert "peak" not in words["gpu_layout"]
+    assert "ms a call, on the GPU" in words["gpu_layout_change"]
+
+
+def test_a_case_with_contenders_on_both_sides_names_neither():
+    both = [cell for cell in measured("offload_threshold") if cell.axes["n"] == 64]
+    assert {derived.is_on_device(cell) for cell in both} == {True, False}
+    assert derived.runs_on(both) == ""
+    assert derived.runs_on([cell for cell in both if not derived.is_on_device(cell)]).endswith("threads")
+
+
+def test_tables_say_gpu_in_the_place_of_threads():
+    lines = tables.table(EXPERIMENTS["gpu_ladder"], measured("gpu_ladder")).splitlines()
+    assert [cell.strip() for cell in lines[2].split("|")][3] == "GPU"
+
+
+def test_the_page_has_a_row_for_the_gpu(tmp_path):
+    pages = [report.write([], [], machine, tmp_path, tmp_path).read_text() for machine in (WITH_GPU, MACHINE)]
+    assert "| GPU | NVIDIA H200, driver 580.1, 143771 MiB, at most 1980 MHz, power limit 700.00 W |" in pages[0]
+    assert "| GPU |" not in pages[1]
