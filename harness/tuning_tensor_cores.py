@@ -31,9 +31,10 @@ class TensorCoreNumbers(NamedTuple):
 
 NEVER = 1 << 31
 
-# Kind: the dtype of A and B. float64: 0.97, 0.94 at 8192; 64 x 64 tiles 0.82 at 1024, where the large ones are 0.55.
+# Kind: the dtype of A and B. float64: 64 x 64 tiles 0.82 at 1024, where the large ones are 0.55.
 # Four stages instead of three: 0.95 to 0.93, 0.925 to 0.92 at 8192 (the kernel itself, 2026-11-21).
-# float32: 1.24 with the flush. bool: 6.1 times the LOP3 pipe. 16-bit: 0.90, and 0.84 at 1024 with 128 columns.
+# float32, by mma.sync: 1.05. bool: 6.1 times the LOP3 pipe.
+# 16-bit: 0.99 at 4096 and 1.00 at 8192; 128 columns 0.95 there, but 0.83 to 0.76 at 3072 (2026-11-21).
 # Padding against element-wise reading, of cuBLAS: float64 1.12 to 1.21 at 4097, 0.82 to 0.91 at 2049, 0.85 to 0.94 at
 # 1025, 1.21 to 1.30 at 8193; float32 1.14 to 0.91 at 4097 (the kernels themselves, 2026-11-21).
 NUMBERS = {
@@ -60,20 +61,66 @@ NUMBERS = {
 }
 NUMBERS["bfloat16"] = NUMBERS["float16"]
 
-# Steps of k between two flushes of 3xTF32: 8 or 16. Compiled for sm_90, 16 spills 16 bytes a thread, 8 none.
-FLUSH = 8
+# Steps of k of an instruction in float64, and between two flushes of 3xTF32 by mma.sync.
+DEPTH = {"float64": 4, "float32": 8}
+
+# float64 where no tile sticks out: instructions of 8 steps; where one does they spill. 0.96 to 0.99 of cuBLAS at 4096,
+# 0.93 at 8192; with NUMBERS 0.95 to 0.98, and 0.925 (races with the chip cool and hot; 2026-11-21).
+WHOLE_TILES, WHOLE_DEPTH = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=4), 8
+
+# Tiles of 3xTF32 by wgmma, and from how many of them it is faster than mma.sync: 1.05 to 1.05 at n = 1024 (64 tiles),
+# 1.74 to 1.02 at 1280, 2.35 to 1.05 at 4096.
+SPLIT_TILES, SPLIT_FROM = Launch(bm=128, bn=128, bk=32, tm=8, tn=8, stages=3), 64
+
+# What a tile with 128 columns takes of the time of one with 256: 0.52, and what it loses at the ends of rows.
+HALF_TILE = 0.57
+
+# Tiles of what computes values that TF32 cannot split. It is launched always, and mostly returns at once: that costs by
+# the block, 0.043 ms with 256 threads of them at n = 4096, 0.024 with 1024.
+CAREFUL = Launch(bm=32, bn=32)
+
+# Rows of tiles that are walked through column by column: of mma.sync; of wgmma, whose clusters are several of them.
+GROUP, GROUPS = 8, 16
 
 # Multiprocessors that small tiles are meant to occupy: those of an H100 or H200.
 MULTIPROCESSORS = 132
 
 
 def tensor_core_launch(problem: Problem) -> Launch:
-    """Choose the large tiles if there is one for each multiprocessor, else the small ones."""
+    """Choose the large tiles if there is one for each multiprocessor, else the small ones.
+
+    16-bit elements: whichever are done sooner. float64: those for whole tiles, where all are.
+    """
     numbers = NUMBERS[problem.input_dtype.name]
-    tiles = -(-problem.m // numbers.large.bm) * -(-problem.n // numbers.large.bn)
-    return numbers.large if tiles >= MULTIPROCESSORS else numbers.small
+    large, small = (-(-problem.m // x.bm) * -(-problem.n // x.bn) for x in (numbers.large, numbers.small))
+    if problem.is_mixed:
+        rounds_large, rounds_small = (-(-tiles // MULTIPROCESSORS) for tiles in (large, small))
+        return numbers.small if rounds_small * HALF_TILE < rounds_large else numbers.large
+    if large < MULTIPROCESSORS:
+        return numbers.small
+    whole = WHOLE_TILES
+    is_whole = problem.m % whole.bm == problem.n % whole.bn == problem.k % whole.bk == 0
+    return whole if problem.input_dtype.name == "float64" and is_whole else numbers.large
+
+
+def depth_of(problem: Problem, launch: Launch) -> int:
+    """Choose the steps of k of a float64 instruction, or between two flushes of float32."""
+    return WHOLE_DEPTH if launch == WHOLE_TILES else DEPTH[problem.input_dtype.name]
+
+
+def is_split(problem: Problem) -> bool:
+    """Whether float32 is worth splitting beforehand, for wgmma."""
+    return -(-problem.m // SPLIT_TILES.bm) * -(-problem.n // SPLIT_TILES.bn) >= SPLIT_FROM
 
 
 def pads_rows(problem: Problem) -> bool:
     """Whether operands with unaligned rows are worth a copy."""
     return max(problem.m, problem.n, problem.k) >= NUMBERS[problem.input_dtype.name].padded_from
+
+
+def cluster_of(problem: Problem) -> int:
+    """Choose how many blocks, with tiles of C one above the other, share what they fetch of B."""
+    if not problem.is_mixed or problem.m <= NUMBERS["float16"].large.bm:
+        return 1
+    rows = (x * problem.input_dtype.itemsize for x in (problem.n, problem.k))
+    return 2 if any(row % 16 == 0 and row % 128 for row in rows) else 1

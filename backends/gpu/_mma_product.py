@@ -8,12 +8,14 @@ import numpy as np
 
 from backends.gpu import _device
 from backends.gpu._operators import Form, semiring_defines
-from backends.gpu._padding import add_padding, is_aligned
+from backends.gpu._padding import Extent, add_padding, is_aligned
 from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
 from backends.gpu._raw_kernel import Defines, as_defines
+from backends.gpu._split_product import add_split_product
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
-from harness.tuning_gpu import NAIVE
+from harness.problem import Problem
+from harness.tuning_tensor_cores import CAREFUL, GROUP
 
 EDGES = ("padded", "redirected", "conditional")
 # Those of edges.cuh. Padded rows are aligned, and the tiles stick out all the same; "whole": they do not.
@@ -65,7 +67,10 @@ F64, F32, B1 = (
 )
 
 
-# By the dtype of A and B.
+# By the dtype of A and B. Steps of k of an instruction in float64; in float32, between two flushes.
+DEPTHS = {"float64": (4, 8, 16), "float32": (8, 16)}
+# What computes float32: mma.sync, whose operands are split in registers, or wgmma, of parts that a pass makes.
+UNITS = ("mma", "wgmma")
 MMA = {"float64": F64, "float32": F32, "bool": B1}
 
 
@@ -104,6 +109,7 @@ def mma_kernel(mma: Mma, launch: Launch, width: int, edge: str, lds: tuple[int, 
     offset = "int" if farthest < 1 << 31 else "long long"
     tile = {"BM": bm, "BN": bn, "BK": bk, "WM": launch.wm, "WN": launch.wn, "STAGES": launch.stages}
     rest = {"MIN_BLOCKS": 2 if threads <= 128 else 1, "PAD_A": mma.pad_a, "PAD_B": mma.pad_b, "VA": width, "VB": width}
+    rest["GROUP"] = GROUP
     shared, limit = mma.shared_bytes(launch), _device.shared_limit()
     if shared > limit:
         raise PlanError(
@@ -119,50 +125,60 @@ def mma_kernel(mma: Mma, launch: Launch, width: int, edge: str, lds: tuple[int, 
 
 def add_float_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: Matrix) -> None:
     """Add ``out := [out +] a b`` in float64, or in float32 by three TF32 products where values allow."""
-    problem, edge = plan.problem, str(plan.choice("edge", EDGES))
+    problem, launch, edge = plan.problem, plan.launch, str(plan.choice("edge", EDGES))
+    assert launch is not None
     m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
     sizes = m, n, k
     is_single = dtype.itemsize == 4
     found = _add_magnitudes(program, plan, a, b) if is_single else a.place
     plain = a, b
-    if edge == "padded":
-        a, b = add_padding(program, "padded_a", a, m, k, dtype), add_padding(program, "padded_b", b, k, n, dtype)
-    width = 16 // dtype.itemsize if is_aligned(a, dtype.itemsize) and is_aligned(b, dtype.itemsize) else 1
-    mma, more = F64, as_defines({"ACCUMULATE": problem.accumulate, "IS_LONG": 0})
-    if is_single:
-        flush = int(plan.choice("flush", (8, 16)))
-        mma, more = F32._replace(depth=flush), _single_defines(plan, Form.FAST) + as_defines({"FLUSH": flush})
-    if m % plan.launch.bm == n % plan.launch.bn == k % plan.launch.bk == 0:
-        edge = "whole"
-    kernel = mma_kernel(mma, plan.launch, width, edge, (a.ld, b.ld), more)
-    program.launch(kernel, _tiles(plan), a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
+    if is_single and plan.choice("unit", UNITS) == "wgmma":
+        add_split_product(program, plan, a, b, out, _single_defines(plan, Form.FAST), found)
+    else:
+        if edge == "padded":
+            a, b = add_padding(program, Extent(a, m, k), Extent(b, k, n), dtype)
+        width = 16 // dtype.itemsize if is_aligned(a, dtype.itemsize) and is_aligned(b, dtype.itemsize) else 1
+        depth = int(plan.choice("depth", DEPTHS[dtype.name]))
+        mma, more = F64, as_defines({"ACCUMULATE": problem.accumulate, "IS_LONG": 0, "K_STEP": depth})
+        if is_single:
+            mma, more = F32, _single_defines(plan, Form.FAST) + as_defines({"FLUSH": depth})
+        more += as_defines({"PAIRS": is_aligned(out, dtype.itemsize)})
+        if m % launch.bm == n % launch.bn == k % launch.bk == 0:
+            edge = "whole"
+        kernel = mma_kernel(mma._replace(depth=depth), launch, width, edge, (a.ld, b.ld), more)
+        program.launch(kernel, _tiles(problem, launch), a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
     if is_single:
         a, b = plain
-        careful = _single_defines(plan, Form.CAREFUL) + as_defines({"BM": NAIVE.bm, "BN": NAIVE.bn, "COALESCED": 1})
-        blocks = ceil_div(m, NAIVE.bm) * ceil_div(n, NAIVE.bn)
-        naive = Kernel("naive", careful, (NAIVE.bm * NAIVE.bn,))
+        careful = _single_defines(plan, Form.CAREFUL) + as_defines({"BM": CAREFUL.bm, "BN": CAREFUL.bn, "COALESCED": 1})
+        blocks = ceil_div(m, CAREFUL.bm) * ceil_div(n, CAREFUL.bn)
+        naive = Kernel("naive", careful, (CAREFUL.threads,))
         program.launch(naive, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
 
 
 def add_bit_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: Matrix) -> None:
     """Add ``out := [out (+)] a (x) b`` over or-and or xor-and of bools: both packed along k, and counted."""
-    problem = plan.problem
+    problem, launch = plan.problem, plan.launch
+    assert launch is not None
     m, n, k = problem.m, problem.n, problem.k
     words = ceil_div(k, _WORD_BITS * _VECTOR_WORDS) * _VECTOR_WORDS
     columns = ceil_div(n, _VECTOR_WORDS) * _VECTOR_WORDS
     bits_a = program.reserve("bits_a", m * words, _WORD)
     bits_b = program.reserve("bits_b", words * columns, _WORD)
-    aligned = as_defines({"IS_ALIGNED": is_aligned(a, 1)})
-    rows, down = (Kernel("pack_bits", aligned, (_PASS_BLOCK,), function=name) for name in ("pack_rows", "pack_columns"))
-    program.launch(rows, _PASS_BLOCKS, a.place, a.ld, m, k, bits_a, words)
-    program.launch(down, _PASS_BLOCKS, b.place, b.ld, k, n, bits_b, words, columns)
-    more = as_defines({"IS_XOR": problem.semiring.name == "lxor_land", "ACCUMULATE": problem.accumulate, "IS_LONG": 0})
-    kernel = mma_kernel(B1, plan.launch, _VECTOR_WORDS, "redirected", (words, columns), more)
-    program.launch(kernel, _tiles(plan), bits_a, bits_b, out.place, m, n, words, words, columns, out.ld, bits_a)
+    aligned = as_defines({"IS_ALIGNED": is_aligned(a, 1) and is_aligned(b, 1)})
+    pack = Kernel("pack_bits", aligned, (_PASS_BLOCK,), function="pack_operands")
+    packed = bits_a, bits_b, words, columns
+    program.launch(pack, (_PASS_BLOCKS, 2), a.place, a.ld, m, b.place, b.ld, n, k, *packed)
+    width = next(width for width in (16, 4, 1) if out.ld % width == 0 and out.alignment % width == 0)
+    is_xor = problem.semiring.name == "lxor_land"
+    more = as_defines({"IS_XOR": is_xor, "ACCUMULATE": problem.accumulate, "IS_LONG": 0, "AT_ONCE": width})
+    kernel = mma_kernel(B1, launch, _VECTOR_WORDS, "redirected", (words, columns), more)
+    program.launch(
+        kernel, _tiles(problem, launch), bits_a, bits_b, out.place, m, n, words, words, columns, out.ld, bits_a
+    )
 
 
-def _tiles(plan: Plan) -> int:
-    return ceil_div(plan.problem.m, plan.launch.bm) * ceil_div(plan.problem.n, plan.launch.bn)
+def _tiles(problem: Problem, launch: Launch) -> int:
+    return ceil_div(problem.m, launch.bm) * ceil_div(problem.n, launch.bn)
 
 
 def _single_defines(plan: Plan, form: Form) -> Defines:

@@ -1,28 +1,41 @@
 // Tensor-core instructions of one warp, and the copy that reads less than it writes. Tests that run kernels on a CPU have
 // their own such file.
 //
-// Fragments, lane = 4 g + t, DEPTH the steps of k in one instruction (4, 8 or 8 words of bits):
+// Fragments, lane = 4 g + t, DEPTH the steps of k in one instruction (words of 32 bits count as one):
 //
 //   A  16 x DEPTH  register v holds row g + 8 (v % 2),  column t + 4 (v / 2)
 //   B  DEPTH x 8                    row t + 4 v,        column g
 //   C  16 x 8                       row g + 8 (v / 2),  column 2 t + v % 2
 //
-// Source: PTX ISA, mma.m16n8k4 .f64, mma.m16n8k8 .tf32, mma.m16n8k256 .b1.
+// Source: PTX ISA, mma.m16n8k4, k8, k16 .f64, mma.m16n8k8 .tf32, mma.m16n8k256 .b1.
 #pragma once
 
-// c += a b in float64. sm_80 and sm_89 know m8n8k4 alone; two of them are one m16n8k4, since 16 rows are 8 and 8 more. On
-// sm_90 those would run at half the rate.
-__device__ __forceinline__ void mma_f64(double* c, const double* a, const double* b)
+// c += a b in float64, DEPTH steps of k. sm_80 and sm_89 know m8n8k4 alone; two of them are one m16n8k4, since 16 rows are
+// 8 and 8 more. On sm_90 those would run at half the rate.
+template <int DEPTH> __device__ __forceinline__ void mma_f64(double* c, const double* a, const double* b)
 {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-                 : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-                 : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+    if constexpr (DEPTH == 4)
+        asm volatile("mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+                     : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+                     : "d"(a[0]), "d"(a[1]), "d"(b[0]));
+    else if constexpr (DEPTH == 8)
+        asm volatile(
+            "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+            : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+            : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+    else
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, "
+                     "{%4,%5,%6,%7,%8,%9,%10,%11}, {%12,%13,%14,%15}, {%0,%1,%2,%3};"
+                     : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+                     : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]),
+                       "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
 #else
-    for (int half = 0; half < 2; ++half)
-        asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
-                     : "+d"(c[2 * half]), "+d"(c[2 * half + 1])
-                     : "d"(a[half]), "d"(b[0]));
+    for (int p = 0; p < DEPTH / 4; ++p)
+        for (int half = 0; half < 2; ++half)
+            asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+                         : "+d"(c[2 * half]), "+d"(c[2 * half + 1])
+                         : "d"(a[2 * p + half]), "d"(b[p]));
 #endif
 }
 

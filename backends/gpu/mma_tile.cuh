@@ -1,6 +1,6 @@
 // C := A (x) B by tensor cores, what the kernels have in common whatever their elements are:
 //
-//   grid    tiles of C, BM x BN a block, 8 rows of tiles at a time: neighbours share rows of A and columns of B in L2
+//   grid    tiles of C, BM x BN a block, GROUP rows of tiles at a time: neighbours share rows of A and columns of B in L2
 //   loop    p over k by BK: tiles of A and B in shared memory, STAGES of them, filled by cp.async while others are used
 //   warps   WM x WN of the tile: sums in registers, MI x NI fragments of 16 x 8
 //   loop    over BK by DEPTH: fragments of A and B from shared memory, one step ahead of the instruction
@@ -10,10 +10,12 @@
 //
 // At the end of k zeros are filled in, in A and in B; of a vector that straddles the end only what exists is read.
 //
-// Defined before this file: T (of an element), Sum, Result, DEPTH (steps of k in a fragment); `multiply`, `store`, `is_wanted`.
+// Defined before this file: T (of an element), Sum, Result, DEPTH (steps of k in a fragment); `multiply`, `is_wanted`;
+// `joined`, which makes an element of C of a sum, or STORE_TILE, another way to store the sums than by fragments.
 // Defined by the host: BM, BN, BK, WM, WN, STAGES, MIN_BLOCKS; EDGE; PAD_A, PAD_B: elements between rows of the tiles, so
 // that no two lanes meet in one bank; VA, VB: elements that one copy of A, of B moves, 1, or 16 bytes of them where
-// addresses and leading dimensions allow; OFFSET: an integer type that holds distances within a tile.
+// addresses and leading dimensions allow; PAIRS: whether two elements of C may be stored at once; OFFSET: an integer type
+// that holds distances within a tile; GROUP: rows of tiles that are walked through column by column.
 // Source: PTX ISA, mma.sync; CUTLASS 2, efficient GEMM in CUDA, for the pipeline of fragments.
 #undef K_TAIL
 #define K_TAIL FILL
@@ -42,6 +44,40 @@ template <int WIDTH> __device__ __forceinline__ int size_of(int left)
     return max(min(left, WIDTH), 0) * (int)sizeof(T);
 }
 
+#ifndef STORE_TILE
+#define STORE_TILE store_fragments
+
+struct alignas(2 * sizeof(Result)) Pair {
+    Result x, y;
+};
+
+// Store the sums of a warp that begin at its row and column of the tile at c, of which `rows` and `columns` exist.
+__device__ __forceinline__ void store_fragments(const Sum (*sums)[NI][4], void*, Result* c, int ldc, int rows, int columns,
+                                                int warp_row, int warp_column)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int i = 0; i < MI; ++i)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int row = warp_row + i * 16 + half * 8 + g;
+            if (row >= rows) continue;
+#pragma unroll
+            for (int j = 0; j < NI; ++j) {
+                const int column = warp_column + j * 8 + 2 * t;
+                Result* place = c + (long long)row * ldc + column;
+                const Sum *sum = sums[i][j] + 2 * half;
+                if (PAIRS && column + 1 < columns) {
+                    *(Pair*)place = Pair{joined(place, sum[0]), joined(place + 1, sum[1])};
+                } else {
+                    if (column < columns) place[0] = joined(place, sum[0]);
+                    if (column + 1 < columns) place[1] = joined(place + 1, sum[1]);
+                }
+            }
+        }
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     gemm(const T* __restrict__ a, const T* __restrict__ b, Result* __restrict__ c, int m, int n, int k,
          int lda, int ldb, int ldc, const float* __restrict__ found)
@@ -51,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     T* tiles_b = tiles_a + STAGES * TILE_A;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int warp_row = warp / (BN / WN) * WM, warp_column = warp % (BN / WN) * WN;
-    const Tile tile = tile_of_block<BM, BN, 8>(m, n);
+    const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
 
     // Places are computed once.
     const int column_a = threadIdx.x % ACROSS_A * VA, row_a = threadIdx.x / ACROSS_A;
@@ -150,18 +186,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         reading = next;
     }
 
-#pragma unroll
-    for (int i = 0; i < MI; ++i)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int row = tile.row + warp_row + i * 16 + half * 8 + g;
-            if (row >= m) continue;
-#pragma unroll
-            for (int j = 0; j < NI; ++j) {
-                const int column = tile.column + warp_column + j * 8 + 2 * t;
-                Result* place = c + (long long)row * ldc + column;
-                if (column < n) store(place, sums[i][j][2 * half]);
-                if (column + 1 < n) store(place + 1, sums[i][j][2 * half + 1]);
-            }
-        }
+    STORE_TILE(sums, tiles_a, c + (long long)tile.row * ldc + tile.column, ldc, m - tile.row, n - tile.column, warp_row,
+               warp_column);
 }

@@ -1,17 +1,46 @@
-// padded := x in a buffer of its own, zeros to the right of it and below: rows begin at multiples of 16 bytes, or the
-// matrix is made of whole tiles. A block copies a row at a time. O(n^2) beside O(n^3).
+// Copies of one matrix or two whose rows begin at multiples of 16 bytes, with zeros at their ends: what wide copies and the
+// copy engine ask for. O(n^2) beside O(n^3).
+//
+//   grid    ROWS rows a block at a time, 16 bytes of each a thread; blockIdx.y says which matrix
+//   thread  reads its elements one by one (rows of x begin anywhere), and writes them at once
 //
 //   T  any type of the size of an element
 #include "intrinsics.cuh"
 
-extern "C" __global__ void __launch_bounds__(256)
-    pad_rows(const T* __restrict__ x, int ld, int rows, int columns, T* __restrict__ padded, int all_rows,
-             int all_columns)
+constexpr int WIDTH = 16 / sizeof(T), THREADS = 128, ROWS = 4;
+
+struct alignas(16) Vector {
+    T x[WIDTH];
+};
+
+struct Copy {
+    const T* x;
+    T* padded;
+    int ld, rows, columns, all_columns;
+};
+
+__device__ __forceinline__ void copy_rows(const Copy& copy)
 {
-    for (int i = blockIdx.x; i < all_rows; i += gridDim.x) {
-        const T* from = x + (long long)min(i, rows - 1) * ld;
-        T* to = padded + (long long)i * all_columns;
-        for (int j = threadIdx.x; j < all_columns; j += blockDim.x)
-            to[j] = i < rows && j < columns ? from[j] : (T)0;
-    }
+    for (int first = blockIdx.x * ROWS; first < copy.rows; first += gridDim.x * ROWS)
+        for (int j = threadIdx.x * WIDTH; j < copy.all_columns; j += THREADS * WIDTH) {
+            Vector row[ROWS];
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+                const T* from = copy.x + (long long)min(first + r, copy.rows - 1) * copy.ld + j;
+#pragma unroll
+                for (int v = 0; v < WIDTH; ++v) row[r].x[v] = j + v < copy.columns ? from[v] : (T)0;
+            }
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r)
+                if (first + r < copy.rows)
+                    *(Vector*)(copy.padded + (long long)(first + r) * copy.all_columns + j) = row[r];
+        }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    pad_rows(const T* __restrict__ a, int lda, int rows_a, int columns_a, T* __restrict__ padded_a, int all_a,
+             const T* __restrict__ b, int ldb, int rows_b, int columns_b, T* __restrict__ padded_b, int all_b)
+{
+    if (blockIdx.y == 0) copy_rows(Copy{a, padded_a, lda, rows_a, columns_a, all_a});
+    else copy_rows(Copy{b, padded_b, ldb, rows_b, columns_b, all_b});
 }

@@ -1,8 +1,9 @@
 """Tensor cores for every product that they can compute: float64, float32, float16 and bfloat16, and bools.
 
-    float64             mma.sync m16n8k4, ordinary rounding                         tensor_core_f64.cu
-    float32             three TF32 products, sums flushed to float32                tensor_core_f32.cu
-    float16, bfloat16   TMA and wgmma, sums in float32; Hopper alone                tensor_core_half.cu
+    float64                 mma.sync m16n8k4 or k8, ordinary rounding               tensor_core_f64.cu
+    float32                 three TF32 products, sums flushed to float32            tensor_core_f32.cu
+        the same on Hopper  by wgmma, of parts that a pass has made                 tensor_core_tf32.cu
+    float16, bfloat16       TMA and wgmma, sums in float32; Hopper alone            tensor_core_half.cu
     bool, or-and, xor-and   32 bools a word; counts of common ones along k          tensor_core_b1.cu
 
     grid    tiles of C, bm x bn   a block each (16-bit: persistent blocks)
@@ -14,7 +15,7 @@ or read element by element (option ``edge``).
 
 3xTF32 is right for zeros and for values from 1e-30 to 1e18 in magnitude; the operands are looked at on the GPU, and
 others are computed by ordinary fused multiply-adds (`naive.cu`). Its error is that of a float32 product, and of
-each term at most 4 units of rounding more (`extra_error`).
+each term at most 8 units of rounding more (`extra_error`).
 
 Source: PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022) for the flush; Nath, Tomov and Dongarra (2010) for edges.
 """
@@ -34,10 +35,21 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning_tensor_cores import FLUSH, MULTIPROCESSORS, NUMBERS, pads_rows, tensor_core_launch
+from harness.tuning_tensor_cores import (
+    GROUPS,
+    MULTIPROCESSORS,
+    NUMBERS,
+    SPLIT_TILES,
+    cluster_of,
+    depth_of,
+    is_split,
+    pads_rows,
+    tensor_core_launch,
+)
 
-# What 3xTF32 leaves out of a term and rounds off its parts, beyond float32's own roundings, in units of rounding.
-_TF32_UNITS = 4
+# What 3xTF32 leaves out of a term (2^-11 of a times 2^-11 of b) and rounds off its low parts (2^-23 of each), beyond
+# float32's own roundings, in units of rounding.
+_TF32_UNITS = 8
 _UNIT, _TINY = 2.0**-24, float(np.finfo(np.float32).smallest_normal)
 
 
@@ -74,14 +86,22 @@ class TensorCore(Rung):
         options: dict[str, int | str] = {}
         if problem.input_dtype.name in ("float32", "float64"):
             options["edge"] = "padded" if pads_rows(problem) else "redirected"
-        if problem.input_dtype.name == "float32":
-            options["flush"] = FLUSH
-        if problem.is_mixed:
-            options["blocks"] = MULTIPROCESSORS if self.missing() else _device.device().multiprocessors
         launch, name = tensor_core_launch(problem), problem.input_dtype.name
-        if name in MMA and MMA[name].shared_bytes(launch) > _device.shared_limit():
+        if name in ("float32", "float64"):
+            options["depth"] = depth_of(problem, launch)
+        if problem.input_dtype.name == "float32":
+            options["unit"] = "wgmma" if self._has_wgmma() and is_split(problem) else "mma"
+            launch = SPLIT_TILES if options["unit"] == "wgmma" else launch
+        if problem.is_mixed or name == "float32":
+            options["blocks"] = MULTIPROCESSORS if self.missing() else _device.device().multiprocessors
+            options["cluster"] = cluster_of(problem)
+            options["group"] = GROUPS // int(options["cluster"])
+        if options.get("unit") != "wgmma" and name in MMA and MMA[name].shared_bytes(launch) > _device.shared_limit():
             launch = NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)
+
+    def _has_wgmma(self) -> bool:
+        return _device.missing(_device.HOPPER, "wgmma and TMA") is None
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return what three TF32 products lose beyond float32, or what alpha enlarges of sums that underflow."""

@@ -1,7 +1,7 @@
 // C := A B, or C + A B, in float32 by three TF32 products on tensor cores.
 //
 //   x = high + low      high: x rounded to the 11 significant bits of TF32; low: what is left, rounded likewise
-//   a b ~ high(a) high(b) + high(a) low(b) + low(a) high(b)      what is left out is below 2^-24 of |a b|
+//   a b ~ high(a) high(b) + high(a) low(b) + low(a) high(b)      what is left out is below 2^-22 of |a b|
 //
 // A tensor core truncates as it adds: if sums stayed there, the error would grow with k (3e-5 at k = 4096). So sums of
 // DEPTH terms are taken out and added by ordinary float32 additions: the flush.
@@ -20,15 +20,18 @@ constexpr int DEPTH = FLUSH;
 __device__ __forceinline__ void multiply(float (*sums)[WN / 8][4], const float (*a)[DEPTH / 2], const float (*b)[DEPTH / 4]);
 
 #include "semiring.cuh"
+
+__device__ __forceinline__ float joined(const float* place, float sum) { return ACCUMULATE ? ADD(*place, sum) : sum; }
+
 #include "mma_tile.cuh"
 
-// Half a unit of TF32's last place: with it added, dropping the 13 bits below rounds to nearest.
-constexpr unsigned HALF = 0x1000u, KEPT = 0xffffe000u;
+#include "tf32.cuh"
 
-__device__ __forceinline__ void split(float x, unsigned& high, unsigned& low)
+// Splits bits of floats; the instruction does not look at the 13 below.
+__device__ __forceinline__ void split_bits(float x, unsigned& high, unsigned& low)
 {
     high = (__float_as_uint(x) + HALF) & KEPT;
-    low = __float_as_uint(x - __uint_as_float(high)) + HALF;  // the instruction does not look at the bits below
+    low = __float_as_uint(x - __uint_as_float(high)) + HALF;
 }
 
 __device__ __forceinline__ void multiply(float (*sums)[NI][4], const float (*a)[OF_A], const float (*b)[OF_B])
@@ -38,12 +41,12 @@ __device__ __forceinline__ void multiply(float (*sums)[NI][4], const float (*a)[
 #pragma unroll
     for (int j = 0; j < NI; ++j)
 #pragma unroll
-        for (int v = 0; v < OF_B; ++v) split(b[j][v], high_b[j][v], low_b[j][v]);
+        for (int v = 0; v < OF_B; ++v) split_bits(b[j][v], high_b[j][v], low_b[j][v]);
 #pragma unroll
     for (int i = 0; i < MI; ++i) {
         unsigned high_a[OF_A], low_a[OF_A];
 #pragma unroll
-        for (int v = 0; v < OF_A; ++v) split(a[i][v], high_a[v], low_a[v]);
+        for (int v = 0; v < OF_A; ++v) split_bits(a[i][v], high_a[v], low_a[v]);
 #pragma unroll
         for (int step = 0; step < NI; ++step) {
             const int j = i % 2 ? NI - 1 - step : step;

@@ -1,8 +1,15 @@
-// wgmma.mma_async as a function: 64 x BN sums of 16 terms, from tiles of A and B that lie in shared memory.
+// wgmma.mma_async as a function: 64 x BN sums of DEPTH terms, from tiles of A and B that lie in shared memory.
 //
 // The instruction names each register of its sums: BN / 2 of them in each of 128 threads. A descriptor says where a tile
 // begins and how far apart its 8-row pieces are, all in 16-byte units; bit 62 says that rows of 128 bytes are swizzled, as
 // the tensor map wrote them. Source: PTX ISA, section on asynchronous warpgroup level matrix instructions.
+//
+//   BN 256 or 128    DEPTH, KIND: 16 and "bf16" or "f16", or 8 and "tf32"    FLAGS: which way A and B lie, if not along k
+#pragma once
+
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#define SHAPE "m64n" TEXT(BN) "k" TEXT(DEPTH)
 
 #define SUMS_8(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]), "+f"(sums[i + 4]), \
   "+f"(sums[i + 5]), "+f"(sums[i + 6]), "+f"(sums[i + 7])
@@ -10,9 +17,8 @@
   SUMS_8(i + 48), SUMS_8(i + 56)
 
 #if BN == 256
-#define SHAPE "m64n256k16"
-#define SUMS SUMS_64(0), SUMS_64(64)
-#define OPERANDS "%128, %129, p, 1, 1, 0, 1;"
+#define SUMS_ALL SUMS_64(0), SUMS_64(64)
+#define OPERANDS "%128, %129, p, 1, 1" FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %130, 0;"
 #define REGISTERS \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
@@ -25,9 +31,8 @@
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #else
 static_assert(BN == 128, "256 or 128 columns");
-#define SHAPE "m64n128k16"
-#define SUMS SUMS_64(0)
-#define OPERANDS "%64, %65, p, 1, 1, 0, 1;"
+#define SUMS_ALL SUMS_64(0)
+#define OPERANDS "%64, %65, p, 1, 1" FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %66, 0;"
 #define REGISTERS \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
@@ -37,15 +42,27 @@ static_assert(BN == 128, "256 or 128 columns");
 #endif
 
 // Tile at a shared address: `leading` and `stride` in bytes.
-__device__ __forceinline__ unsigned long long describe(unsigned address, unsigned leading, unsigned stride) {
-  return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16 |
-         (unsigned long long)(stride >> 4) << 32 | 1ULL << 62;
+__device__ __forceinline__ unsigned long long describe(unsigned address, unsigned leading, unsigned stride)
+{
+    return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16 |
+           (unsigned long long)(stride >> 4) << 32 | 1ULL << 62;
 }
 
-// sums := A B, or sums + A B if `adds`; A with rows along k, B with rows along n. Begins, does not wait.
-__device__ __forceinline__ void multiply(float* sums, unsigned long long a, unsigned long long b, int adds) {
-  asm volatile("{.reg .pred p; " PREDICATE " wgmma.mma_async.sync.aligned." SHAPE ".f32." KIND "." KIND " {" REGISTERS
-               "}, " OPERANDS "}"
-               : SUMS
-               : "l"(a), "l"(b), "r"(adds));
+// sums := A B, or sums + A B if `adds`. Begins, does not wait.
+__device__ __forceinline__ void multiply(float* sums, unsigned long long a, unsigned long long b, int adds)
+{
+    asm volatile("{.reg .pred p; " PREDICATE " wgmma.mma_async.sync.aligned." SHAPE ".f32." KIND "." KIND " {" REGISTERS
+                 "}, " OPERANDS "}"
+                 : SUMS_ALL
+                 : "l"(a), "l"(b), "r"(adds));
+}
+
+// Registers that were written by other instructions may be sums from here on.
+__device__ __forceinline__ void begin_group() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void end_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// Return when all but the last PENDING groups are complete.
+template <int PENDING> __device__ __forceinline__ void wait_groups()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from backends.gpu._program import Place, Program
+from backends.gpu._split_product import add_split_product
 from harness import SEMIRINGS, Operands
 from harness.errors import VerificationError
 from harness.machine import detect
 from harness.problem import Problem
 from harness.verify import verify
-from tests.gpu.host_kernels import COMPILER, KernelFault
+from tests.gpu.host_kernels import COMPILER, HostExecution, HostOperands, KernelFault
 from tests.gpu.simt_products import RUNGS, use_the_cpu
 
 pytestmark = [
@@ -54,7 +56,7 @@ def test_warps_and_stages_may_be_arranged_otherwise():
 
 
 def test_sums_of_16_terms_may_be_flushed():
-    compute("float32", (40, 19, 70), bk=32, flush=16)
+    compute("float32", (40, 19, 70), bk=32, depth=16)
 
 
 def test_alpha_is_folded_into_a():
@@ -94,7 +96,7 @@ PLANTED = {
     ),
     "rows past the end are read": ("redirect<BM>(tile.row + row_a", "(tile.row + row_a"),
     "the end of k is taken for a whole tile": ("if (EDGE == PADDED)", "if (true)"),
-    "last row is stored by all": ("if (row >= m) continue;", "if (row > m) continue;"),
+    "last row is stored by all": ("if (row >= rows) continue;", "if (row > rows) continue;"),
 }
 
 
@@ -112,6 +114,62 @@ def _is_found(size):
     return False
 
 
+@pytest.mark.parametrize("depth", (8, 16))
+def test_float64_instructions_may_take_more_steps_of_k(depth):
+    compute("float64", (33, 20, 40), bk=2 * depth, depth=depth)
+
+
+# The passes of 3xTF32 by wgmma, whose product the CPU cannot execute.
+SPLIT = {"unit": "wgmma", "bm": 128, "bn": 128, "bk": 32, "wm": 0, "wn": 0, "tm": 8, "tn": 8, "stages": 2}
+IGNORED_BITS, UNIT = 13, 2.0**-24
+
+
+def split(size, edits=()):
+    """Return A and B with the parts that the passes make of them: (2, m, k) and, transposed, (2, n, k)."""
+    problem = Problem(*size, SEMIRINGS["plus_times"], np.dtype(np.float32))
+    given = Operands.generate(problem, sum(size))
+    program = Program()
+    placed = HostOperands(given)
+    matrices = (placed.matrix(name) for name in ("a", "b", "out"))
+    plan = RUNGS[RUNG].plan(problem, detect()).override(SPLIT)
+    add_split_product(program, plan, *matrices, (), Place("a"))
+    program.steps = [step for step in program.steps if step.kernel.stem == "split"]
+    execution = HostExecution(program, placed)
+    execution.edits = edits
+    execution.run()
+    m, n, k = size
+    parts = (execution._buffers[name].reshape(2, rows, -1)[:, :, :k] for name, rows in (("parts_a", m), ("parts_b", n)))
+    return given.a, given.b, *parts
+
+
+def are_parts(x, parts):
+    high, low = parts
+    is_tf32 = (np.ascontiguousarray(parts).view(np.uint32) & ((1 << IGNORED_BITS) - 1) == 0).all()
+    error = np.abs(high.astype(np.float64) + low - x)
+    return bool(is_tf32 and (error <= 2 * UNIT * np.abs(x)).all())
+
+
+@pytest.mark.parametrize("size", ((1, 1, 1), (5, 7, 3), (33, 40, 24), (40, 35, 65)))
+def test_operands_are_split_into_what_tf32_holds(size):
+    a, b, parts_a, parts_b = split(size)
+    assert are_parts(a, parts_a)
+    assert are_parts(b.T, parts_b)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("& KEPT);\n    low", ");\n    low"),
+        ("(__float_as_uint(x) + HALF)", "__float_as_uint(x)"),
+        ("tile[along][down + turn]", "tile[down + turn][along]"),
+        ("(long long)columns * width", "(long long)rows * width"),
+    ],
+)
+def test_parts_that_are_none_are_found(edit):
+    a, b, parts_a, parts_b = split((33, 40, 24), (edit,))
+    assert not (are_parts(a, parts_a) and are_parts(b.T, parts_b))
+
+
 # Tiles of words, for products over bits and over pairs.
 WORDS = {"bm": 16, "bn": 32, "bk": 8, "wm": 16, "wn": 32, "tm": 4, "tn": 4, "stages": 2}
 
@@ -126,13 +184,52 @@ def compute_words(name, semiring, dtype, size, change=lambda operands: None, *, 
     verify(problem, operands, execution.result(), seed=1)
 
 
+BITS_TILE = {"bm": 32, "bn": 16, "bk": 16, "tm": 4, "tn": 4, "wm": 32, "wn": 16}
+
+
 @pytest.mark.parametrize("accumulate", (False, True))
 @pytest.mark.parametrize("semiring", ("lor_land", "lxor_land"))
 def test_bits_are_right_along_n_and_along_k(semiring, accumulate):
-    tensor = {"bm": 32, "bn": 16, "bk": 16, "tm": 4, "tn": 4, "wm": 32, "wn": 16}
-    for size in ((1, 1, 1), (33, 70, 80), (40, 64, 1030)):
+    for size in ((1, 1, 1), (33, 70, 80), (40, 64, 1030), (31, 84, 96)):
         compute_words("gpu-bits", semiring, "bool", size, accumulate=accumulate)
-        compute_words("gpu-tensor-core", semiring, "bool", size, accumulate=accumulate, **tensor)
+        compute_words(RUNG, semiring, "bool", size, accumulate=accumulate, **BITS_TILE)
+
+
+PLANTED_IN_BITS = {
+    "fours of bits in each other's place": ("<< u * 4;", "<< u;"),
+    "eight rows of four": ("<< 8 * eight;", "<< 4 * eight;"),
+    "a row of B too many": ("if (w * BITS + i < rows)", "if (true)"),
+    "bytes of C read before all are there": ("__syncthreads();\n    for (int index", "for (int index"),
+    "a row of C too many": ("if (row >= rows || left", "if (row > rows || left"),
+}
+
+
+@pytest.mark.parametrize("edit", PLANTED_IN_BITS.values(), ids=PLANTED_IN_BITS)
+def test_planted_mistake_with_bits_is_found(monkeypatch, edit):
+    def is_found(size):
+        try:
+            compute_words(RUNG, "lor_land", "bool", size, **BITS_TILE)
+        except (VerificationError, KernelFault):
+            return True
+        return False
+
+    use_the_cpu(monkeypatch, edits=(edit,))
+    assert any(is_found(size) for size in ((33, 80, 144), (40, 68, 1030), (31, 64, 64)))
+
+
+PLANTED_IN_PADDING = {
+    "rows past the end": ("min(first + r, copy.rows - 1)", "(first + r)"),
+    "rows of the copy as far apart as those of x": ("(first + r) * copy.all_columns + j", "(first + r) * copy.ld + j"),
+    "columns past the end": ("j + v < copy.columns ? from[v]", "true ? from[v]"),
+    "B as A": ("if (blockIdx.y == 0) copy_rows", "if (true) copy_rows"),
+}
+
+
+@pytest.mark.parametrize("edit", PLANTED_IN_PADDING.values(), ids=PLANTED_IN_PADDING)
+def test_planted_mistake_in_padding_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute("float64", (35, 41, 23), edge="padded")
 
 
 def _no_extremes(operands):

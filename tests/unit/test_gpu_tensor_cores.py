@@ -12,7 +12,7 @@ from harness import SEMIRINGS, Operands, registry
 from harness.errors import BackendUnavailable, PlanError
 from harness.machine import detect
 from harness.problem import Problem, mixed_dtypes
-from harness.tuning_tensor_cores import NUMBERS
+from harness.tuning_tensor_cores import NUMBERS, SPLIT_TILES, WHOLE_TILES
 
 BACKENDS = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
 TENSOR_CORE, PACKED, BITS, CUBLAS = (BACKENDS[f"gpu-{name}"] for name in ("tensor-core", "packed", "bits", "cublas"))
@@ -27,6 +27,7 @@ def _has_nvrtc():
     return True
 
 
+needs_ml_dtypes = pytest.mark.skipif(importlib.util.find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
 needs_nvrtc = pytest.mark.skipif(not _has_nvrtc(), reason="NVRTC is not installed")
 
 
@@ -79,10 +80,53 @@ def test_cublas_is_asked_for_the_transpose_and_leaves_beta_to_a_pass():
     assert (gemm.alpha, gemm.beta, gemm.uses_tf32) == (1.0, 1, False)
 
 
+def launch_of(size, dtype="float32", **options):
+    return TENSOR_CORE.plan(product(size, dtype=dtype, **options), detect()).launch
+
+
 def test_large_tiles_are_chosen_where_they_fill_the_gpu():
     for dtype in ("float32", "float64"):
-        assert TENSOR_CORE.plan(product((4096,) * 3, dtype=dtype), detect()).launch == NUMBERS[dtype].large
-        assert TENSOR_CORE.plan(product((1024,) * 3, dtype=dtype), detect()).launch == NUMBERS[dtype].small
+        assert launch_of((4097,) * 3, dtype) == NUMBERS[dtype].large
+        assert launch_of((1024,) * 3, dtype) == NUMBERS[dtype].small
+    assert launch_of((4096,) * 3, "float64") == WHOLE_TILES
+
+
+@needs_ml_dtypes
+def test_the_columns_of_a_tile_of_16_bits_are_those_that_are_done_sooner():
+    narrow, wide = mixed_dtypes()[1]
+    columns = [launch_of((n,) * 3, wide, operand_dtype=narrow).bn for n in (1024, 1500, 2048, 3072, 4096, 4097)]
+    assert columns == [128, 256, 256, 128, 256, 256]
+
+
+@needs_ml_dtypes
+@pytest.mark.parametrize(("n", "blocks"), [(4096, 1), (4097, 1), (4100, 1), (4104, 2), (64, 1), (100, 1)])
+def test_blocks_share_what_they_fetch_where_rows_lie_across_lines(n, blocks):
+    narrow, wide = mixed_dtypes()[1]
+    problem = product((n,) * 3, dtype=wide, operand_dtype=narrow)
+    assert TENSOR_CORE.plan(problem, detect()).options["cluster"] == blocks
+
+
+def test_float32_is_split_beforehand_on_hopper_from_64_tiles_on(monkeypatch):
+    def unit(n):
+        plan = TENSOR_CORE.plan(product((n,) * 3), detect())
+        return plan.options["unit"], plan.launch
+
+    assert unit(4096) == ("mma", NUMBERS["float32"].large)
+    monkeypatch.setattr(type(TENSOR_CORE), "_has_wgmma", lambda self: True)
+    assert [unit(n)[0] for n in (896, 1024)] == ["mma", "wgmma"]
+    assert unit(4096)[1] == SPLIT_TILES
+    steps = program(TENSOR_CORE, product((100, 101, 103))).steps
+    assert "split" not in [step.kernel.stem for step in steps]
+    steps = program(TENSOR_CORE, product((4096, 1001, 103))).steps
+    assert [step.kernel.function for step in steps if step.kernel.stem == "split"] == ["split_rows", "split_columns"]
+    a, b = next(step for step in steps if step.kernel.stem == "tensor_core_tf32").arguments[:2]
+    assert [(x.rows, x.columns, x.ld) for x in (a, b)] == [(2 * 4096, 103, 128), (2 * 1001, 103, 128)]
+
+
+@pytest.mark.parametrize("tile", [{"bn": 256, "tn": 16}, {"bk": 64}, {"stages": 1}, {"stages": 4}, {"cluster": 3}])
+def test_tiles_that_wgmma_does_not_know_or_hold_are_refused(tile):
+    with pytest.raises(PlanError):
+        program(TENSOR_CORE, product((4096,) * 3), **{**SPLIT, **tile})
 
 
 def test_small_tiles_are_chosen_where_large_ones_do_not_fit(monkeypatch):
@@ -105,7 +149,7 @@ def test_rows_are_padded_only_where_they_are_not_aligned():
             "pad_rows"
         )
 
-    assert [padded(n, "float32") for n in (4096, 4097, 65)] == [0, 2, 0]
+    assert [padded(n, "float32") for n in (4096, 4097, 65)] == [0, 1, 0], "both in one launch"
     assert [padded(n, "float64") for n in (4096, 4097, 65)] == [0, 0, 0], "element by element is faster there"
 
 
@@ -117,16 +161,24 @@ def test_error_of_three_tf32_products_is_stated_and_float64_has_none():
         assert bound < 1e-4
 
 
+# 3xTF32 by wgmma, which a machine without a GPU does not choose.
+SPLIT = {"unit": "wgmma", "bm": 128, "bn": 128, "bk": 32, "wm": 0, "wn": 0, "tm": 8, "tn": 8, "stages": 3}
+
+
 def _cases():
     """Yield products that need every kernel file, with tiles large and small, rows aligned and odd."""
     sizes = ((4096, 4096, 4096), (65, 67, 69))
     for size in sizes:
         yield "gpu-tensor-core", product(size, dtype="float64", accumulate=True), {}
         yield "gpu-tensor-core", product(size, dtype="float32"), {}
+        for cluster in (1, 2):
+            yield "gpu-tensor-core", product(size, dtype="float32"), {**SPLIT, "cluster": cluster}
         yield "gpu-tensor-core", product(size, "lxor_land", "bool"), {}
     for narrow, wide in mixed_dtypes():
         if narrow.kind != "i":
-            yield "gpu-tensor-core", product((4096, 4097, 4098), dtype=wide, operand_dtype=narrow), {}
+            for cluster in (1, 2):
+                mixed = product((4096, 4097, 4098), dtype=wide, operand_dtype=narrow, accumulate=cluster == 1)
+                yield "gpu-tensor-core", mixed, {"cluster": cluster}
     yield "gpu-packed", product((4096, 4096, 4096), "min_plus", "int16"), {}
     yield "gpu-bits", product((4096, 4096, 4096), "lor_land", "bool", accumulate=True), {}
 
@@ -148,13 +200,16 @@ def test_kernels_compile_and_do_not_spill(name, problem, parameters):
             assert found[kernel.function].spill_bytes <= MOST_SPILLS.get(kernel.stem, 0), (kernel.stem, arch)
 
 
-_OWN = "tensor_core_f64 tensor_core_f32 tensor_core_b1 tensor_core_half pad_rows pack_bits pack_pairs".split()
+_OWN = (
+    "tensor_core_f64 tensor_core_f32 tensor_core_tf32 tensor_core_b1 tensor_core_half "
+    "pad_rows split pack_bits pack_pairs"
+).split()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
-def test_the_copy_engine_is_told_of_rows_at_multiples_of_16_bytes():
+@needs_ml_dtypes
+def test_the_copy_engine_is_told_of_rows_of_whole_lines():
     narrow, wide = mixed_dtypes()[1]
     steps = program(TENSOR_CORE, product((100, 101, 103), dtype=wide, operand_dtype=narrow, alpha=2.0)).steps
     a, b = steps[-1].arguments[:2]
-    assert [(x.rows, x.columns, x.ld) for x in (a, b)] == [(100, 103, 104), (103, 101, 104)]
-    assert steps[-1].arguments[-1] == np.float32(2)
+    assert [(x.rows, x.columns, x.ld) for x in (a, b)] == [(100, 103, 128), (103, 101, 128)]
+    assert steps[-1].arguments[-2] == np.float32(2)

@@ -44,9 +44,9 @@ inline float tf32(double bits) { return __uint_as_float((unsigned)bits & 0xffffe
 
 }  // namespace shim
 
-inline void mma_f64(double* c, const double* a, const double* b)
+template <int DEPTH> inline void mma_f64(double* c, const double* a, const double* b)
 {
-    shim::mma<2, 1>(c, a, b, [](double& sum, double x, double y) { sum = fma(x, y, sum); });
+    shim::mma<DEPTH / 2, DEPTH / 4>(c, a, b, [](double& sum, double x, double y) { sum = fma(x, y, sum); });
 }
 
 inline void mma_tf32(float* c, const unsigned* a, const unsigned* b)

@@ -1,0 +1,50 @@
+// C := A B, or C + A B, in float32 by three TF32 products through wgmma, for sm_90a; the rule is that of tensor_core_f32.cu:
+//
+//   x = high + low      a b ~ high(a) high(b) + high(a) low(b) + low(a) high(b)
+//
+// wgmma reads its operands from shared memory, so a pass before this kernel (split.cu) makes the parts: of A, high parts
+// above low ones; of B the same, transposed, since the instruction takes TF32 along k alone. A stage is 32 steps of k of
+// all four. What a tensor core truncates as it adds stays small because `terms` begins anew with each stage, and is added
+// to the sums by ordinary float32 additions, while the other warpgroup computes.
+//
+//   FORM  IF_SAFE: return at once unless `found` says that high and low are finite, normal numbers (semiring.cuh)
+//
+// Loops, roles and edges: wgmma_tile.cuh. Source: Ootomo and Yokota (2022), section 3; PTX ISA, wgmma .tf32.
+#define DEPTH 8
+#define FLAGS ""  // both along k: the instruction knows nothing else
+#define KIND "tf32"
+
+constexpr int BK = 32, BYTES = 2 * (128 + BN) * 128;
+constexpr bool FLUSHES = true;
+
+#include "semiring.cuh"
+#include "wgmma_tile.cuh"
+
+constexpr int BYTES_A = BM * ROW_BYTES, BYTES_B = BN * ROW_BYTES;
+
+__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
+                                     int column, int p, int m, int n, int rank)
+{
+    constexpr int SHARE = BN / CLUSTER;  // rows of B's parts, that is, columns of B
+    const int first = rank * SHARE;
+    copy_box(to, a, barrier, p, row);
+    copy_box(to + BYTES_A, a, barrier, p, m + row);
+    copy_box_to_all(to + 2 * BYTES_A + first * ROW_BYTES, b, barrier, p, column + first);
+    copy_box_to_all(to + 2 * BYTES_A + BYTES_B + first * ROW_BYTES, b, barrier, p, n + column + first);
+}
+
+__device__ __forceinline__ void begin_step(float* terms, unsigned tile, int part, bool)
+{
+    const unsigned from_a = tile + part * (64 * ROW_BYTES), from_b = tile + 2 * BYTES_A;
+    const unsigned long long high_a = describe(from_a, 16, 8 * ROW_BYTES);
+    const unsigned long long low_a = describe(from_a + BYTES_A, 16, 8 * ROW_BYTES);
+    const unsigned long long high_b = describe(from_b, 16, 8 * ROW_BYTES);
+    const unsigned long long low_b = describe(from_b + BYTES_B, 16, 8 * ROW_BYTES);
+#pragma unroll
+    for (int p = 0; p < BK / DEPTH; ++p) {  // on by 32 bytes of a row; the small products first
+        multiply(terms, low_a + 2 * p, high_b + 2 * p, p > 0);
+        multiply(terms, high_a + 2 * p, low_b + 2 * p, 1);
+    }
+#pragma unroll
+    for (int p = 0; p < BK / DEPTH; ++p) multiply(terms, high_a + 2 * p, high_b + 2 * p, 1);
+}
