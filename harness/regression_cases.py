@@ -12,8 +12,8 @@ from harness.semiring import as_semiring
 # Several processes: where memory lies differs from one to the next, and makes more false alarms than anything else.
 BUDGETS = {
     "smoke": Budget(rounds=5, seconds=0.5, processes=2),
-    "quick": Budget(rounds=15, seconds=1.5, processes=4),
-    "full": Budget(rounds=30, seconds=6.0, processes=8),
+    "quick": Budget(rounds=10, seconds=3.0, processes=4, precision=0.01),
+    "full": Budget(rounds=30, seconds=6.0, processes=8, precision=0.005),
 }
 
 _SMOKE = ("plus_times float64 64", "min_plus float32 64")
