@@ -71,6 +71,9 @@ WHOLE_TILES, WHOLE_DEPTH = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=
 # Tiles of 3xTF32 by wgmma, and from how many of them it is faster than mma.sync: 1.05 to 1.05 at n = 1024 (64 tiles),
 # 1.74 to 1.02 at 1280, 2.35 to 1.05 at 4096.
 SPLIT_TILES, SPLIT_FROM = Launch(bm=128, bn=128, bk=32, tm=8, tn=8, stages=3), 64
+# How often an element must be used, half the harmonic mean of m and n. A pass moves 12 bytes an element, 3e-12 s; wgmma
+# saves 2.3e-14 s a pair of elements: even at 133 by arithmetic, not measured.
+SPLIT_USES = 256
 
 # What a tile with 128 columns takes of the time of one with 256: 0.52, and what it loses at the ends of rows.
 HALF_TILE = 0.57
@@ -110,7 +113,9 @@ def depth_of(problem: Problem, launch: Launch) -> int:
 
 def is_split(problem: Problem) -> bool:
     """Whether float32 is worth splitting beforehand, for wgmma."""
-    return -(-problem.m // SPLIT_TILES.bm) * -(-problem.n // SPLIT_TILES.bn) >= SPLIT_FROM
+    m, n = problem.m, problem.n
+    tiles = -(-m // SPLIT_TILES.bm) * -(-n // SPLIT_TILES.bn)
+    return tiles >= SPLIT_FROM and m * n >= SPLIT_USES * (m + n)
 
 
 def pads_rows(problem: Problem) -> bool:

@@ -84,5 +84,5 @@ def add_wgmma(
     shared = shared_bytes(launch, stage_bytes)
     kernel = Kernel(stem, as_defines(macros) + more, (_THREADS,), shared, suffix="a")
     clusters = ceil_div(problem.m, cluster * BM) * ceil_div(problem.n, launch.bn)
-    blocks = cluster * min(int(plan.options["blocks"]) // cluster, clusters)
+    blocks = cluster * min(max(int(plan.options["blocks"]) // cluster, 1), clusters)
     program.launch(kernel, blocks, *maps, out.place, problem.m, problem.n, problem.k, out.ld, alpha, found)

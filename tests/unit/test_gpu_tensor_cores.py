@@ -107,13 +107,14 @@ def test_blocks_share_what_they_fetch_where_rows_lie_across_lines(n, blocks):
 
 
 def test_float32_is_split_beforehand_on_hopper_from_64_tiles_on(monkeypatch):
-    def unit(n):
-        plan = TENSOR_CORE.plan(product((n,) * 3), detect())
+    def unit(n, columns=None):
+        plan = TENSOR_CORE.plan(product((n, columns or n, n)), detect())
         return plan.options["unit"], plan.launch
 
     assert unit(4096) == ("mma", NUMBERS["float32"].large)
     monkeypatch.setattr(type(TENSOR_CORE), "_has_wgmma", lambda self: True)
     assert [unit(n)[0] for n in (896, 1024)] == ["mma", "wgmma"]
+    assert unit(65536, 64)[0] == "mma", "a pass over A would cost more than it saves"
     assert unit(4096)[1] == SPLIT_TILES
     steps = program(TENSOR_CORE, product((100, 101, 103))).steps
     assert "split" not in [step.kernel.stem for step in steps]
