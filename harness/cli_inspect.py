@@ -77,25 +77,30 @@ def tune(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure and print, store nothing.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Remove what is stored for this machine.")] = False,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Tune gpu-tuned for this GPU, and not cpu-simd.")] = False,
 ) -> None:
     """Measure the block sizes of cpu-simd on this machine, and use what is better than the model's from then on.
 
-    It takes less than five minutes. What is found is stored at once, and kept if the command is interrupted.
+    It takes less than five minutes. What is found is stored at once, and kept if the command is interrupted. With --gpu
+    it is the tiles of gpu-tuned, stored for the architecture of this GPU.
     """
-    from harness import console, registry, tuned, tuner
+    from harness import console, registry, tuned, tuner, tuner_gpu
     from harness.machine import detect
     from harness.progress import Progress
 
+    backend = registry.find(tuner_gpu.BACKEND if gpu else tuner.BACKEND)
+    owner = tuned.Chip(backend.architecture()) if gpu else detect()
     if forget:
-        gone = tuned.forget(detect())
-        console.print_lines(f"removed  {gone}" if gone else "nothing is stored for this machine")
+        gone = tuned.forget(owner)
+        console.print_lines(f"removed  {gone}" if gone else f"nothing is stored for this {'GPU' if gpu else 'machine'}")
         return
-    place = None if dry_run else tuned.writable(detect())
+    place = None if dry_run else tuned.writable(owner)
     findings: list[tuner.Finding] = []
     is_interrupted = False
     try:
         with Progress() as progress:
-            work = tuner.Tuner(registry.find(tuner.BACKEND), observer=progress, is_stored=not dry_run)
+            kind = tuner_gpu.GpuTuner if gpu else tuner.Tuner
+            work = kind(backend, observer=progress, is_stored=not dry_run)
             findings.extend(work.tune())
     except KeyboardInterrupt:
         is_interrupted, findings = True, work.findings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -160,6 +160,14 @@ class Backend(ABC):
         steps : int
         """
         return None
+
+    def architecture(self) -> str:
+        """Return the architecture of the device that it computes on, as the compiler calls it; empty: the host's."""
+        return ""
+
+    def compile(self, plans: Iterable[Plan]) -> int:
+        """Compile what `plans` need, on all cores, and return how many kernels that was; `prepare` does without."""
+        return 0
 
     def prepare_argk(self, plan: Plan, operands: Operands, argk: np.ndarray) -> Execution | None:
         """Prepare a plain product that also says which k each element comes from, or return None.

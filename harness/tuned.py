@@ -1,7 +1,8 @@
 """Block sizes that `tune` found on this machine, in a file: found, validated, written, removed. Numbers it knows not.
 
 They lie where data lie, not in a cache: a cache may be emptied at any time, and these are minutes of measuring. A file
-belongs to one machine with its versions (`Machine.key`), so two that share a home directory do not disturb each other.
+belongs to one machine with its versions (`Machine.key`), so two that share a home directory do not disturb each other;
+or to one architecture of GPUs (`Chip`), whichever machine they are in.
 Whatever is wrong with a file, it is as if there were none, and `info` says so.
 """
 
@@ -36,7 +37,46 @@ LEGAL = {
     "pairs_per_thread": (1, 1 << 40),
 }
 
+# The same for a GPU; that they make tiles together is seen when a plan is made of them.
+LEGAL_TILES = {
+    **dict.fromkeys(("bm", "bn", "bk", "wm", "wn"), (8, 256)),
+    **dict.fromkeys(("tm", "tn"), (1, 16)),
+    "stages": (2, 6),
+    "blocks": (1, 8),
+    "order": (0, 4),
+}
+
+_CHIP = "gpu-"  # how keys of GPUs begin
+
 Values = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Chip:
+    """An architecture of GPUs.
+
+    Parameters
+    ----------
+    arch : str
+        ``"sm_90"``.
+    gpu : mapping of str to str
+        The one that was measured, as `Machine.gpu`; for the record.
+    """
+
+    arch: str
+    gpu: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The name of its file: ``"gpu-sm_90"``."""
+        return f"{_CHIP}{self.arch}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return both fields."""
+        return {"arch": self.arch, "gpu": dict(self.gpu)}
+
+
+Owner = Machine | Chip
 
 
 @dataclass(frozen=True)
@@ -48,7 +88,8 @@ class Stored:
     path : Path or None
         Where it is, or would be; None: the user wants none.
     values : mapping of str to mapping of str to int
-        By kind of product (`harness.tuning.simd_kind`): the value of each parameter that differs from the model's.
+        By kind of product (`harness.tuning.simd_kind`, `harness.tuned_gpu.kind`): the value of each parameter that
+        differs from the model's.
     date : str
         When it was measured; empty: there is nothing, or nothing that can be used.
     notice : str
@@ -66,7 +107,7 @@ class Stored:
 _known: dict[tuple[object, ...], Values] = {}
 
 
-def values(machine: Machine) -> Values:
+def values(machine: Owner) -> Values:
     """Return the values stored for `machine`, read once per process."""
     identity = _identity(machine)
     if identity not in _known:
@@ -75,7 +116,7 @@ def values(machine: Machine) -> Values:
 
 
 @contextlib.contextmanager
-def trial(machine: Machine, tried: Values) -> Iterator[None]:
+def trial(machine: Owner, tried: Values) -> Iterator[None]:
     """Let `values` return `tried` for `machine` inside the block, whatever is stored."""
     before = dict(_known)
     _known[_identity(machine)] = tried
@@ -86,7 +127,9 @@ def trial(machine: Machine, tried: Values) -> Iterator[None]:
         _known.update(before)
 
 
-def _identity(machine: Machine) -> tuple[object, ...]:
+def _identity(machine: Owner) -> tuple[object, ...]:
+    if isinstance(machine, Chip):
+        return (machine.arch,)
     return machine.cpu, machine.cores, machine.l1d, machine.l2, machine.l3, machine.simd
 
 
@@ -107,7 +150,7 @@ def folder() -> Path | None:
     return root / "gemm-harness" / "tuned"
 
 
-def read(machine: Machine) -> Stored:
+def read(machine: Owner) -> Stored:
     """Return what is stored for `machine`; what cannot be used is left out, with the reason in `notice`."""
     place = folder()
     if place is None:
@@ -117,14 +160,14 @@ def read(machine: Machine) -> Stored:
         record = json.loads(path.read_text(encoding="utf-8"))
         found = _validated(record, machine)
     except FileNotFoundError:
-        return Stored(path, notice=_others(place))
+        return Stored(path, notice=_others(place, machine))
     except (OSError, ValueError, RecursionError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         return Stored(path, notice=f"{path} is ignored: {reason}")
     return Stored(path, found, str(record["date"]))
 
 
-def write(machine: Machine, found: Values, evidence: Mapping[str, Any]) -> Path:
+def write(machine: Owner, found: Values, evidence: Mapping[str, Any]) -> Path:
     """Store `found` for `machine`, in place of what was stored; `evidence` goes beside it, for the reader.
 
     Raises
@@ -155,7 +198,7 @@ def write(machine: Machine, found: Values, evidence: Mapping[str, Any]) -> Path:
     return path
 
 
-def forget(machine: Machine) -> Path | None:
+def forget(machine: Owner) -> Path | None:
     """Remove what is stored for `machine`; return the file that is gone, or None if there was none.
 
     Raises
@@ -174,7 +217,7 @@ def forget(machine: Machine) -> Path | None:
     return path
 
 
-def writable(machine: Machine) -> Path:
+def writable(machine: Owner) -> Path:
     """Return where `write` would store for `machine`.
 
     Raises
@@ -201,7 +244,7 @@ def _replace(path: Path, text: str) -> None:
         raise
 
 
-def _validated(record: Any, machine: Machine) -> Values:
+def _validated(record: Any, machine: Owner) -> Values:
     """Return the values of a stored record; raise ValueError, with one line, if they are not to be used."""
     from harness import __version__
 
@@ -214,17 +257,20 @@ def _validated(record: Any, machine: Machine) -> Values:
     found = record.get("values")
     if not isinstance(found, dict) or not isinstance(record.get("date"), str):
         raise ValueError("no values, or no date")  # noqa: TRY004 one kind of error: a file that is not used
+    legal = LEGAL_TILES if isinstance(machine, Chip) else LEGAL
     for kind, changed in found.items():
         if not isinstance(changed, dict):
             raise ValueError(f"{kind}: no values")  # noqa: TRY004
         for name, value in changed.items():
-            least, greatest = LEGAL.get(name, (1, 0))
+            least, greatest = legal.get(name, (1, 0))
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= greatest:
                 raise ValueError(f"{kind}: {name}={value!r} is no legal value")
     return found
 
 
-def _others(place: Path) -> str:
-    """Return what to say of files that are not for this machine as it is now."""
-    count = len(list(place.glob("*.json")))
-    return f"{count} in {place} of other machines or versions: not used" if count else ""
+def _others(place: Path, machine: Owner) -> str:
+    """Return what to say of files that are not for this machine as it is now; those of GPUs and of machines apart."""
+    is_chip = isinstance(machine, Chip)
+    count = sum(path.name.startswith(_CHIP) == is_chip for path in place.glob("*.json"))
+    others = "architectures" if is_chip else "machines or versions"
+    return f"{count} in {place} of other {others}: not used" if count else ""

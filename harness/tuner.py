@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -104,8 +104,15 @@ class Tuner:
     seconds: float = SECONDS
     findings: list[Finding] = field(default_factory=list)
 
+    products: ClassVar[Sequence[tuple[str, str]]] = PRODUCTS
+
     def __post_init__(self) -> None:
         self._is_busy = os.getloadavg()[0] > BUSY * self.machine.cores
+
+    @property
+    def owner(self) -> tuned.Owner:
+        """Whose values they are."""
+        return self.machine
 
     def tune(self, products: Sequence[tuple[str, str]] | None = None) -> Iterator[Finding]:
         """Yield what becomes of each parameter, kind by kind; each is stored before it is yielded.
@@ -113,7 +120,7 @@ class Tuner:
         Parameters
         ----------
         products : sequence of (str, str)
-            Dtype and semiring of the representative of each kind; PRODUCTS by default.
+            Dtype and semiring of the representative of each kind; those of the class by default.
 
         Raises
         ------
@@ -122,10 +129,12 @@ class Tuner:
         KeyboardInterrupt
             As usual. What was stored is kept.
         """
-        able = [Problem(8, 8, 8, as_semiring(semiring), np.dtype(dtype)) for dtype, semiring in products or PRODUCTS]
+        able = [
+            Problem(8, 8, 8, as_semiring(semiring), np.dtype(dtype)) for dtype, semiring in products or self.products
+        ]
         plan = {problem: self._stages(problem) for problem in able if not self.backend.declines(problem)}
         cases, end = sum(len(found) for _, found in plan.values()), time.monotonic() + self.seconds
-        values = dict(tuned.read(self.machine).values)
+        values = dict(tuned.read(self.owner).values)
         self.observer.run_started("tune", is_resumed=False, cases=cases, seconds=self.seconds)
         if self._is_busy:
             self.observer.notice("this machine is busy: better tune an idle one; what threads are worth is left out")
@@ -144,7 +153,7 @@ class Tuner:
                 values[kind] = dict(changed)
                 if self.is_stored:
                     evidence = [dataclasses.asdict(one) for one in self.findings]
-                    tuned.write(self.machine, values, {"findings": evidence, "margin": MARGIN})
+                    tuned.write(self.owner, values, {"findings": evidence, "margin": MARGIN})
                 left -= 1
                 self.observer.case_done(kind, case, was_recorded=False, seconds=each)
                 yield finding
@@ -182,6 +191,7 @@ class Tuner:
         for m, n, k in stage.shapes:
             one = dataclasses.replace(problem, m=m, n=n, k=k)
             plans = {label: self._plan(one, kind, numbers, stage.threads) for label, numbers in heat.items()}
+            self.backend.compile(plans.values())
             samples, failures = self.race(Race(self.backend, one, plans, budget, stage.threads))
             for label, reason in failures.items():
                 self.observer.cell_failed(kind, _case(one, stage), label, "failed", reason)
@@ -193,7 +203,7 @@ class Tuner:
 
     def _plan(self, problem: Problem, kind: str, numbers: Mapping[str, int], count: int) -> Plan:
         """Return the plan that the backend would make if `numbers` were stored."""
-        with tuned.trial(self.machine, {kind: numbers}):
+        with tuned.trial(self.owner, {kind: numbers}):
             return self.backend.plan(problem, self.machine.with_threads(count))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from abc import abstractmethod
 from collections.abc import Callable
@@ -41,7 +42,7 @@ class Peer(Rung):
     def missing(self) -> str | None:
         """Say whether there is a GPU, and the package."""
         reason = super().missing()
-        if reason is None and importlib.util.find_spec(self.package) is None:
+        if reason is None and not _is_installed(self.package):
             return f"package {self.package} is not installed"
         return reason
 
@@ -64,6 +65,11 @@ class Peer(Rung):
     @abstractmethod
     def bind(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
         """Return what computes the product on the current stream, any number of times."""
+
+
+@functools.cache
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
 
 
 def chunks(problem: Problem) -> list[slice]:

@@ -92,13 +92,22 @@ def compile_kernel(stem: str, defines: Defines, arch: str, options: tuple[str, .
         If it is not correct.
     """
     source = assemble(stem, defines)
-    key = "\n".join([str(_nvrtc.version()), arch, *options, source])
-    digest = hashlib.sha256(key.encode()).hexdigest()
+    digest = _digest(source, arch, options)
     kept = _cubin_files.read(digest)
     if kept is None:
         kept = _nvrtc.compile_source(source, f"{stem}.cu", arch, options)
         _cubin_files.write(digest, kept)
     return kept
+
+
+def is_kept(stem: str, defines: Defines, arch: str, options: tuple[str, ...] = ()) -> bool:
+    """Whether the machine code of ``stem.cu`` for `arch` has been kept."""
+    return _cubin_files.read(_digest(assemble(stem, defines), arch, options)) is not None
+
+
+def _digest(source: str, arch: str, options: tuple[str, ...]) -> str:
+    key = "\n".join([str(_nvrtc.version()), arch, *options, source])
+    return hashlib.sha256(key.encode()).hexdigest()
 
 
 def resources(compiled: Compiled) -> dict[str, Resources]:

@@ -7,6 +7,7 @@ same for every rung, so that rungs differ by their idea alone.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +17,10 @@ from backends.gpu._argk import ArgkExecution, ArgkOperands
 from backends.gpu._execution import GpuExecution, GpuOperands
 from backends.gpu._log_sum_exp import add_log_sum_exp, is_log_sum_exp
 from backends.gpu._operators import Form, has_fast_form, has_two_steps, semiring_defines, unsupported
-from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._precompile import precompile
+from backends.gpu._program import Kernel, Matrix, Place, Program, Step, ceil_div
 from backends.gpu._raw_kernel import Defines, as_defines
+from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -49,6 +52,25 @@ class Rung(Backend):
     def missing(self) -> str | None:
         """Say whether there is a GPU that can run it."""
         return _device.missing(self.needs, f"{self.name}'s kernels")
+
+    def architecture(self) -> str:
+        """Return that of the current GPU; empty without one."""
+        return "" if _device.missing() else _device.device().arch
+
+    def compile(self, plans: Iterable[Plan]) -> int:
+        """Compile the kernels of all plans in worker processes."""
+        kernels = [kernel for plan in plans for kernel in self._kernels(plan)]
+        return precompile(kernels, self.architecture() or "sm_90")
+
+    def _kernels(self, plan: Plan) -> list[Kernel]:
+        """Return the kernels of a product of operands without gaps; none if the plan is not legal."""
+        problem, names = plan.problem, ["a", "b", *(["c"] if plan.problem.accumulate else []), "out"]
+        columns = {"a": problem.k}
+        try:
+            program = self.program(plan, *(Matrix(Place(name), columns.get(name, problem.n)) for name in names))
+        except PlanError:
+            return []
+        return [step.kernel for step in program.steps if isinstance(step, Step)]
 
     def declines(self, problem: Problem) -> str | None:
         """Decline operations without a form in CUDA C."""

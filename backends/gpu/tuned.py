@@ -10,6 +10,7 @@ from backends.gpu._pipelined_rung import PipelinedRung
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuned_gpu import with_stored
 from harness.tuning_gpu import tuned_tiles
 
 
@@ -23,6 +24,6 @@ class Tuned(PipelinedRung):
     takes_exponentials = True
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Choose what was measured best."""
+        """Choose what was measured best: here, by ``tune --gpu``, or on the chips of the table."""
         tiles, options = tuned_tiles(real_product(problem))
-        return Plan(problem, 1, options=options, launch=tiles)
+        return with_stored(Plan(problem, 1, options=options, launch=tiles), self.architecture())
