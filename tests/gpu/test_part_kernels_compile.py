@@ -1,4 +1,4 @@
-"""Kernels around and beside products, compiled for the chips they are for: they spill nothing, and blocks can be run."""
+"""Kernels around and beside products, compiled for the chips they are for: they spill nothing, and blocks can run."""
 
 import numpy as np
 import pytest
