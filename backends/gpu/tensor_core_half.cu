@@ -6,6 +6,7 @@
 //   KIND  "bf16" or "f16"
 //
 // Loops, roles and edges: wgmma_tile.cuh. Source: PTX ISA, wgmma; CUTLASS 3, warp-specialised persistent kernels.
+#define T float
 #define DEPTH 16
 #define FLAGS ", 0, 1"  // of the instruction: A along k, B along n
 

@@ -2,9 +2,16 @@
 //
 //   CLUSTER  blocks that share their shared memories: 1 or 2
 //
-// Source: PTX ISA, mbarrier, cp.async.bulk.tensor, barrier.cluster.
+// Tests that run kernels on a CPU have their own such file. Source: PTX ISA, mbarrier, cp.async.bulk.tensor, setmaxnreg,
+// barrier.cluster.
 #pragma once
 #include "intrinsics.cuh"
+
+#if CLUSTER > 1
+#define IN_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
+#else
+#define IN_CLUSTER(blocks)
+#endif
 
 struct alignas(64) TensorMap {
     char opaque[128];
@@ -86,12 +93,19 @@ __device__ __forceinline__ void meet_cluster()
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// Which stage of a ring of them, and the parity of the round through it.
-struct Ring {
-    int stage = 0, parity;
-    __device__ explicit Ring(int first) : parity(first) {}
-    __device__ void advance()
-    {
-        if (++stage == STAGES) stage = 0, parity ^= 1;
-    }
-};
+// The last that a thread does: no block leaves while others copy into its memory.
+__device__ __forceinline__ void leave_cluster()
+{
+    if (CLUSTER > 1) meet_cluster();
+}
+
+// Leave registers to the other warpgroups, or take them; COUNT a thread.
+template <int COUNT> __device__ __forceinline__ void leave_registers()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+template <int COUNT> __device__ __forceinline__ void take_registers()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}

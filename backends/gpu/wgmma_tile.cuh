@@ -38,6 +38,16 @@ __device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const Tens
 __device__ __forceinline__ void begin_step(float* sums, unsigned tile, int part, bool is_first);
 __device__ __forceinline__ bool is_wanted(const float* found);
 
+// Which stage of a ring of them, and the parity of the round through it.
+struct Ring {
+    int stage = 0, parity;
+    __device__ explicit Ring(int first) : parity(first) {}
+    __device__ void advance()
+    {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    }
+};
+
 struct alignas(8) Pair {
     float x, y;
 };
@@ -156,15 +166,12 @@ __device__ __forceinline__ void consume(unsigned tiles, float* rooms, unsigned f
     }
 }
 
-extern "C" __global__ void
-#if CLUSTER > 1
-    __cluster_dims__(CLUSTER, 1, 1)
-#endif
-        __launch_bounds__(THREADS, 1)
-            gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* c, int m, int n, int k,
-                 int ldc, float alpha, const float* found)
+extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTER(CLUSTER)
+    gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, float* c, int m, int n, int k, int ldc,
+         float alpha, const float* found)
 {
-    extern __shared__ unsigned char memory[];
+    DYNAMIC_SHARED(dynamic);
+    unsigned char* memory = (unsigned char*)dynamic;
     __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
     if (!is_wanted(found)) return;
     const unsigned skipped = -shared_address(memory) % SWIZZLED;  // swizzling goes by the address
@@ -181,12 +188,12 @@ extern "C" __global__ void
     const int steps = (k + BK - 1) / BK;
     const int count = ((m + CLUSTER * BM - 1) / (CLUSTER * BM)) * ((n + BN - 1) / BN);
     if (threadIdx.x < 128) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        leave_registers<40>();
         if (threadIdx.x == 0) produce(&a, &b, tiles, full, empty, m, n, steps, count);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        take_registers<232>();
         float* rooms = (float*)(memory + skipped + STAGES * BYTES);
         consume(tiles, rooms, full, empty, c, ldc, m, n, steps, count, alpha);
     }
-    if (CLUSTER > 1) meet_cluster();  // nobody leaves while others copy into its memory
+    leave_cluster();
 }

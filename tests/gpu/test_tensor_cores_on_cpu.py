@@ -1,4 +1,4 @@
-"""The kernels of gpu-tensor-core on mma.sync, executed: the same .cu files, the instruction emulated lane by lane."""
+"""The kernels of gpu-tensor-core, executed: the same .cu files, the instructions emulated lane by lane."""
 
 import numpy as np
 import pytest
@@ -119,7 +119,7 @@ def test_float64_instructions_may_take_more_steps_of_k(depth):
     compute("float64", (33, 20, 40), bk=2 * depth, depth=depth)
 
 
-# The passes of 3xTF32 by wgmma, whose product the CPU cannot execute.
+# 3xTF32 by wgmma, and the passes that make its operands.
 SPLIT = {"unit": "wgmma", "bm": 128, "bn": 128, "bk": 32, "wm": 0, "wn": 0, "tm": 8, "tn": 8, "stages": 2}
 IGNORED_BITS, UNIT = 13, 2.0**-24
 
@@ -168,6 +168,74 @@ def test_operands_are_split_into_what_tf32_holds(size):
 def test_parts_that_are_none_are_found(edit):
     a, b, parts_a, parts_b = split((33, 40, 24), (edit,))
     assert not (are_parts(a, parts_a) and are_parts(b.T, parts_b))
+
+
+# Products by wgmma, a block or two for several tiles, so that the ring of stages goes on from tile to tile.
+HALF = {"bm": 128, "bn": 128, "bk": 64, "tm": 8, "tn": 8, "stages": 2, "blocks": 2, "cluster": 1}
+LARGE_TILE = {**HALF, "bn": 256, "tn": 16, "stages": 3, "blocks": 1}
+WGMMA_SIZES = ((1, 1, 1), (20, 30, 40), (140, 150, 200), (300, 132, 64))
+
+
+def compute_by_wgmma(size, dtype="bfloat16", *, accumulate=False, alpha=None, **parameters):
+    narrow = None if dtype == "float32" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    problem = Problem(
+        *size, SEMIRINGS["plus_times"], np.dtype(np.float32), accumulate=accumulate, alpha=alpha, operand_dtype=narrow
+    )
+    operands = Operands.generate(problem, sum(size))
+    rung = RUNGS[RUNG]
+    tile = {**SPLIT, "blocks": 2} if narrow is None else HALF
+    plan = rung.plan(problem, detect()).override({**tile, **parameters})
+    execution = rung.prepare(plan, operands)
+    execution.run()
+    verify(problem, operands, execution.result(), seed=1, extra_error=rung.extra_error(plan, operands))
+
+
+@pytest.mark.parametrize("dtype", ("bfloat16", "float32"))
+def test_products_by_wgmma_are_right(dtype):
+    for number, size in enumerate(WGMMA_SIZES):
+        compute_by_wgmma(size, dtype, accumulate=number % 2 == 1, alpha=-1.5 if number > 1 else None)
+
+
+def test_products_by_wgmma_are_right_with_wide_tiles_and_more_stages():
+    compute_by_wgmma((140, 300, 130), alpha=2.0, **LARGE_TILE)
+    compute_by_wgmma((40, 257, 200), accumulate=True, **LARGE_TILE)
+
+
+PLANTED_IN_WGMMA = {
+    "nobody waits for the bytes": ("wait(full + 8 * ring.stage, ring.parity);", ""),
+    "nobody waits for an empty stage": ("wait(empty + 8 * ring.stage, ring.parity);", ""),
+    "fewer bytes are expected": ("expect(barrier, BYTES);", "expect(barrier, BYTES - 128);"),
+    "a round is taken for the one before": ("stage = 0, parity ^= 1;", "stage = 0;"),
+    "a stage is left before it is used": ("wait_groups<1>();", "wait_groups<2>();"),
+    "the last stage is never left": ("if (!FLUSHES) release(before);", ""),
+    "the last products are not waited for": ("wait_groups<0>();\n        if (!FLUSHES)", "if (!FLUSHES)"),
+    "rows of a fragment": ("(half * 8 + g) * PITCH", "(half + 2 * g) * PITCH"),
+    "a row too many": ("first + i >= rows", "first + i > rows"),
+    "the end of a row": ("n - column);", "n - column + 1);"),
+    "half of alpha": ("alpha * from[1]", "from[1]"),
+    "one box of B for all": ("column + box * 64", "column"),
+    "tiles of the same row": ("row = (first + place % height)", "row = (place % height)"),
+}
+PLANTED_IN_SPLIT = {
+    "high parts for low ones": ("barrier, p, m + row", "barrier, p, row"),
+    "low parts of other columns": ("n + column + first", "m + column + first"),
+    "terms of the stage before": ("high_b + 2 * p, p > 0);", "high_b + 2 * p, 1);"),
+    "a product left out": ("multiply(terms, high_a + 2 * p, low_b + 2 * p, 1);", ""),
+}
+
+
+@pytest.mark.parametrize("edit", PLANTED_IN_WGMMA.values(), ids=PLANTED_IN_WGMMA)
+def test_planted_mistake_with_wgmma_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute_by_wgmma((300, 131, 200), alpha=3.0, group=1)
+
+
+@pytest.mark.parametrize("edit", PLANTED_IN_SPLIT.values(), ids=PLANTED_IN_SPLIT)
+def test_planted_mistake_with_split_operands_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute_by_wgmma((140, 131, 70), "float32")
 
 
 # Tiles of words, for products over bits and over pairs.

@@ -1,0 +1,131 @@
+// The functions of backends/gpu/tma.cuh on a CPU, for a block alone. Threads that wait let the others have their turn; a copy
+// happens only when somebody waits at its barrier, so that who forgets to wait finds nothing.
+#pragma once
+#include "intrinsics.cuh"
+
+#define IN_CLUSTER(blocks)
+#define __grid_constant__
+#ifndef __align__
+#define __align__(bytes)
+#endif
+static_assert(CLUSTER == 1, "blocks run one after the other here");
+
+struct TensorMap {
+    const char* data;
+    long long ld;
+    unsigned rows, columns, box_rows, box_columns, itemsize;
+    char rest[128 - 16 - 20];
+};
+
+namespace shim {
+
+struct Box {
+    const TensorMap* from;
+    unsigned to;
+    int column, row;
+};
+struct Barrier {
+    int expected, pending, parity;
+    long long bytes;
+    Box boxes[8];
+    int box_count;
+};
+static Barrier barriers[64];
+static const void* first_barrier;
+static const unsigned BARRIERS = 1u << 30;  // where their addresses begin; those of dynamic shared memory begin at 0
+static unsigned left;
+static const int PATIENCE = 2000;
+
+inline Barrier& barrier_at(unsigned address) { return barriers[(address - BARRIERS) / 8]; }
+inline char* shared_at(unsigned address) { return shared_memory + address; }
+
+// Rows of 128 bytes, their pieces of 16 exchanged by the number of the row.
+inline unsigned swizzle(unsigned address) { return address ^ (address >> 7 & 7) << 4; }
+
+inline void conclude(Barrier& barrier)
+{
+    if (barrier.pending || barrier.bytes) return;
+    barrier.parity ^= 1, barrier.pending = barrier.expected;
+}
+
+inline void perform(const Box& box)
+{
+    const TensorMap& from = *box.from;
+    if (from.box_columns * from.itemsize != 128 || from.ld * from.itemsize % 16) fail("a box is not what is swizzled");
+    for (unsigned r = 0; r < from.box_rows; ++r)
+        for (unsigned c = 0; c < from.box_columns; ++c) {
+            const long long i = box.row + (long long)r, j = box.column + (long long)c;
+            char* to = shared_at(swizzle(box.to + r * 128 + c * from.itemsize));
+            if (i < from.rows && j < from.columns) memcpy(to, from.data + (i * from.ld + j) * from.itemsize, from.itemsize);
+            else memset(to, 0, from.itemsize);
+        }
+}
+
+}  // namespace shim
+
+inline unsigned shared_address(const void* p)
+{
+    if (p == shim::shared_memory) return 0;
+    if (!shim::first_barrier) shim::first_barrier = p;
+    return shim::BARRIERS + (unsigned)((const char*)p - (const char*)shim::first_barrier);
+}
+
+inline void make_barrier(unsigned barrier, int arrivals) { shim::barrier_at(barrier) = {arrivals, arrivals, 0, 0, {}, 0}; }
+inline void publish_barriers() { shim::left = 0; }
+
+inline void arrive(unsigned barrier)
+{
+    shim::Barrier& it = shim::barrier_at(barrier);
+    if (--it.pending < 0) shim::fail("more arrive than are expected");
+    shim::conclude(it);
+}
+inline void arrive_at(unsigned barrier, int) { arrive(barrier); }
+
+inline void expect(unsigned barrier, int bytes)
+{
+    shim::barrier_at(barrier).bytes += bytes;
+    arrive(barrier);
+}
+
+inline void wait(unsigned barrier, int parity)
+{
+    shim::Barrier& it = shim::barrier_at(barrier);
+    for (int turns = 0;; ++turns) {
+        for (int box = 0; box < it.box_count; ++box) {
+            shim::perform(it.boxes[box]);
+            it.bytes -= it.boxes[box].from->box_rows * 128;
+        }
+        if (it.box_count) it.box_count = 0, shim::conclude(it);
+        if (it.parity != parity) return;
+        if (turns == shim::PATIENCE) shim::fail("threads wait for each other");
+        shim::leave(shim::WAITING);
+    }
+}
+
+inline void copy_box(unsigned to, const TensorMap* from, unsigned barrier, int column, int row)
+{
+    shim::Barrier& it = shim::barrier_at(barrier);
+    if (it.box_count == 8) shim::fail("the shim has no room for more copies");
+    it.boxes[it.box_count++] = {from, to, column, row};
+}
+inline void copy_box_to_all(unsigned to, const TensorMap* from, unsigned barrier, int column, int row)
+{
+    copy_box(to, from, barrier, column, row);
+}
+
+inline int rank_in_cluster() { return 0; }
+inline void meet_cluster() { __syncthreads(); }
+
+// Threads end together here: the scheduler takes one that ends alone for one that misses a barrier.
+inline void leave_cluster()
+{
+    ++shim::left;
+    do shim::leave(shim::WAITING);
+    while (shim::left < blockDim.x);
+}
+
+template <int COUNT> inline void leave_registers() {}
+template <int COUNT> inline void take_registers() {}
+
+// Every thread has one turn between two barriers, so those of a warp stay together.
+inline void __syncwarp() { shim::leave(shim::WAITING); }

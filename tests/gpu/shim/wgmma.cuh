@@ -1,0 +1,80 @@
+// The functions of backends/gpu/wgmma.cuh on a CPU: each thread computes its own sums from the tiles, when it waits for them.
+#pragma once
+
+namespace shim {
+
+struct Product {
+    float* sums;
+    unsigned long long a, b;
+    int adds, group;
+};
+struct Queue {
+    Product products[64];
+    int first, count, open_group;
+};
+static Queue queues[1024];
+
+constexpr bool IS_ALONG_N = sizeof(FLAGS) > 1;
+constexpr int ITEMSIZE = KIND[0] == 't' ? 4 : 2;
+
+inline unsigned field(unsigned long long descriptor, int bit) { return (unsigned)(descriptor >> bit & 0x3fff) << 4; }
+
+inline float element(unsigned address)
+{
+    const char* place = shared_at(swizzle(address));
+    if (KIND[0] == 't') return __uint_as_float(*(const unsigned*)place & 0xffffe000u);
+    static_assert(KIND[0] != 'f', "no float16 here");
+    return __uint_as_float((unsigned)*(const unsigned short*)place << 16);
+}
+
+// Element (i, p) of rows along k, and (p, j) of rows along n; 8 rows are 1024 bytes, 64 columns a box.
+inline float along_k(unsigned long long x, int i, int p)
+{
+    return element(field(x, 0) + i / 8 * field(x, 32) + i % 8 * 128 + p * ITEMSIZE);
+}
+inline float along_n(unsigned long long x, int p, int j)
+{
+    return element(field(x, 0) + j / 64 * field(x, 16) + p / 8 * field(x, 32) + p % 8 * 128 + j % 64 * ITEMSIZE);
+}
+
+inline void perform(const Product& product)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32, g = lane / 4, t = lane % 4;
+    float of_a[2][DEPTH];
+    for (int half = 0; half < 2; ++half)
+        for (int p = 0; p < DEPTH; ++p) of_a[half][p] = along_k(product.a, warp * 16 + half * 8 + g, p);
+    for (int v = 0; v < BN / 2; ++v) {
+        const int j = v / 4 * 8 + 2 * t + v % 2;
+        float sum = product.adds ? product.sums[v] : 0;
+        for (int p = 0; p < DEPTH; ++p)
+            sum += of_a[v % 4 / 2][p] * (IS_ALONG_N ? along_n(product.b, p, j) : along_k(product.b, j, p));
+        product.sums[v] = sum;
+    }
+}
+
+}  // namespace shim
+
+inline unsigned long long describe(unsigned address, unsigned leading, unsigned stride)
+{
+    return (unsigned long long)((address & 0x3ffff) >> 4) | (unsigned long long)(leading >> 4) << 16 |
+           (unsigned long long)(stride >> 4) << 32 | 1ULL << 62;
+}
+
+inline void multiply(float* sums, unsigned long long a, unsigned long long b, int adds)
+{
+    shim::Queue& mine = shim::queues[threadIdx.x];
+    if (mine.count == 64) shim::fail("the shim has no room for more products");
+    mine.products[(mine.first + mine.count++) % 64] = {sums, a, b, adds, mine.open_group};
+}
+
+inline void begin_group() {}
+inline void end_group() { ++shim::queues[threadIdx.x].open_group; }
+
+template <int PENDING> inline void wait_groups()
+{
+    shim::Queue& mine = shim::queues[threadIdx.x];
+    for (; mine.count && mine.products[mine.first].group < mine.open_group - PENDING; --mine.count) {
+        shim::perform(mine.products[mine.first]);
+        mine.first = (mine.first + 1) % 64;
+    }
+}
