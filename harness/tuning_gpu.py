@@ -38,6 +38,11 @@ LANES_K = 8
 # quicker, though each element is loaded more often. Rows for which 128 were seen to do say so (2026-11-21).
 FEWEST_BLOCKS = 132
 
+# Steps of k that a share of them has at least, where k is shared among blocks: with large tiles, and with small ones.
+# Of cuBLAS over float32, shared to not: 256 x 256 x 65536 0.95 (66 shares), 1024^3 1.02 to 0.98 (4), 768^3 1.08 to 0.79
+# (6), 512^3 1.03 to 0.78 (4), 256^3 1.17 to 0.84 (4); 2048^3, of two waves of blocks, loses (H200, 2026-11-21).
+LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
+
 Options = dict[str, int | str]
 
 
@@ -67,11 +72,14 @@ _FEW_8 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
 
 # By kind of product (`_kind`). The study gave, of cuBLAS or of the ceiling at n = 4096: 0.97 for "4 fused", 0.83 for
 # "4 float", 0.41 (0.92 of what SIMT can) for "8 fused", 1.03 for "8". Blocks and orders were tried again with the
-# kernels themselves on an H200 on 2026-11-21, among 4 to 8 tiles a kind at 1024 and 4096.
+# kernels themselves on an H200 on 2026-11-21, among 4 to 8 tiles a kind at 1024 and 4096; then again, at 4096:
+#   4 fused  7 orders, groups of 4 to 32 (all alike), 2 to 8 blocks, 2 and 3 stages, 9 tiles: order 2 is 4 % ahead
+#   4 float  since sums settle, 0.956 of the ceiling; orders 0 to 4 within 2 %, 16 x 8 a thread 0.78
+#   4 int    0.922 with 3 blocks and order 2, with 4 and 0 0.907, 16 x 8 a thread 0.923; two a word 0.896 to 0.887
 _TUNED = {
     "4 fused": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 2, 128),
     "4 float": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 3, 1),
-    "4 int": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 0, 128),
+    "4 int": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 3, 2, 128),
     "8 fused": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=3), _FEW_8, 2, 2, 128),
     "8": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2), _FEW_8, 2, 4, 128),
     "small": _Tuned(Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 2, 0),
@@ -79,10 +87,14 @@ _TUNED = {
 
 
 def register_tiles(problem: Problem) -> Launch:
-    """Return the tiles of gpu-register-tiled: 8 x 8 a thread, and of 8-byte elements 4 x 8."""
+    """Return the tiles of gpu-register-tiled: 8 x 8 a thread, and of 8-byte elements 4 x 8.
+
+    Over float32, of cuBLAS at 4096: 0.65 with three blocks of 128 threads a multiprocessor, 0.58 with two of 256 (bm =
+    128, bk = 8), 0.44 with the one that 179 registers a thread left room for (H200, 2026-11-21).
+    """
     if problem.dtype.itemsize == 8:
         return Launch(bm=64, bn=128, bk=8, tm=4, tn=8)
-    return Launch(bm=128, bn=128, bk=8, tm=8, tn=8)
+    return Launch(bm=64, bn=128, bk=16, tm=8, tn=8)
 
 
 def warp_tiles(problem: Problem) -> tuple[Launch, Options]:
@@ -98,16 +110,27 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
         tiles = Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2)
     else:
         tiles = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2)
-    return tiles, {"order": 0, "group": 8, "blocks": 2}
+    return tiles, {"order": 0, "group": 8, "blocks": 2, "shares": 1}
 
 
 def tuned_tiles(problem: Problem) -> tuple[Launch, Options]:
     """Return the tiles and options of gpu-tuned."""
     row = _TUNED[_kind(problem)]
-    blocks = -(-problem.m // row.many.bm) * -(-problem.n // row.many.bn)
+    tiles, shares = _tiles_and_shares(problem, row)
     edge = "padded" if max(problem.m, problem.n, problem.k) >= PADDED_FROM else "redirected"
-    options: Options = {"edge": edge, "order": row.order, "group": 8, "blocks": row.blocks}
-    return row.many if blocks >= row.fewest else row.few, options
+    return tiles, {"edge": edge, "order": row.order, "group": 8, "blocks": row.blocks, "shares": shares}
+
+
+def _tiles_and_shares(problem: Problem, row: _Tuned) -> tuple[Launch, int]:
+    """Return tiles, and the shares of k that fill a GPU with blocks if the tiles alone are too few for that."""
+    for tiles, fewest, least in ((row.many, row.fewest, LEAST_SHARE), (row.few, 0, LEAST_SHARE_OF_FEW)):
+        blocks = -(-problem.m // tiles.bm) * -(-problem.n // tiles.bn)
+        if blocks >= max(fewest, FEWEST_BLOCKS):
+            return tiles, 1
+        shares = max(1, min(FEWEST_BLOCKS * row.blocks // max(blocks, 1), problem.k // least))
+        if blocks * shares >= fewest:
+            break
+    return tiles, shares
 
 
 def _kind(problem: Problem) -> str:

@@ -58,6 +58,14 @@ class _Expressions(NamedTuple):
         return self.single if dtype.itemsize == 4 else self.double
 
 
+class _TwoSteps(NamedTuple):
+    """Two steps of k at once: the instruction, when it is right, and what turns signs for the other form."""
+
+    combine: str
+    is_safe: str
+    turned: str
+
+
 # c (+) t, accumulator first
 _ADD = {
     "plus": _Expressions("(c) + (t)", "(c) + (t)", "wrap_add<T>(c, t)"),
@@ -97,9 +105,12 @@ _ZEROS_ADD_NOTHING = {
 # Two steps of k in one instruction over float32, of the terms s and t; and what the extremes of A and B must obey.
 # Non-negative floats are ordered as their bits are, as integers; non-positive ones the other way round. A NaN among
 # the extremes makes every comparison false.
+#
+# Where they do not, the careful form starts with one step after the other, and goes on with two once the sums have the
+# sign that (+) leads to (`min_of_negative` in semiring.cuh); `turned` makes that the negative one.
 _TWO_STEPS = {
-    ("min", "plus"): ("min_non_negative(c, s, t)", "(low_a) + (low_b) >= 0"),
-    ("max", "plus"): ("max_non_positive(c, s, t)", "(high_a) + (high_b) <= 0"),
+    ("min", "plus"): _TwoSteps("min_non_negative(c, s, t)", "(low_a) + (low_b) >= 0", "(x)"),
+    ("max", "plus"): _TwoSteps("max_non_positive(c, s, t)", "(high_a) + (high_b) <= 0", "(-(x))"),
 }
 
 
@@ -164,14 +175,17 @@ def semiring_defines(
         "COMBINE(c, a, b)": f"c = {fused.of(dtype)}" if fused else "c = ADD(c, MULTIPLY(a, b))",
     }
     two = _two_steps(semiring, dtype)
+    settles = two is not None and form is Form.CAREFUL
     if two is not None:
-        safe = two[1]
-        if form is Form.FAST:
-            steps, macros["COMBINE_TWO(c, s, t)"] = 2, f"c = {two[0]}"
+        safe = two.is_safe
+        if form is not Form.ANY:
+            steps, macros["TURNED(x)"] = 2, two.turned
+            macros["COMBINE_TWO(c, s, t)"] = f"c = {'ADD(ADD(c, s), t)' if settles else two.combine}"
     macros |= {
         "IS_SAFE(low_a, high_a, low_b, high_b)": f"({safe})",
         "FORM": form.value,
         "STEPS": steps,
+        "SETTLES": settles,
         "IS_LONG": is_long,
     }
     return as_defines({**macros, "ACCUMULATE": accumulate, "K_TAIL": k_tail(semiring).value})
@@ -190,6 +204,6 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
     return f"((T)({int(value) + 1}ll - 1))" if value < 0 else f"((T){int(value)}ll)"
 
 
-def _two_steps(semiring: Semiring, dtype: np.dtype[Any]) -> tuple[str, str] | None:
+def _two_steps(semiring: Semiring, dtype: np.dtype[Any]) -> _TwoSteps | None:
     is_single = dtype.kind == "f" and dtype.itemsize == 4
     return _TWO_STEPS.get((semiring.add.name, semiring.multiply.name)) if is_single else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from backends.gpu import _device
+from backends.gpu._operators import Form, semiring_defines
+from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
 from backends.gpu._raw_kernel import Defines, as_defines
 from backends.gpu._tiled_rung import Product, TiledRung, width_of_loads
 from backends.gpu._warp_tiles import check_warp_tiles, tile_bytes, warp_tile_defines
@@ -10,7 +12,8 @@ from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning_gpu import LANES_K
 
-_LARGEST_INT = (1 << 31) - 1
+# Threads of a block that adds up shares of k, and blocks enough for any GPU.
+_FOLD_BLOCK, _FOLD_BLOCKS = 256, 4096
 
 
 class PipelinedRung(TiledRung):
@@ -23,25 +26,42 @@ class PipelinedRung(TiledRung):
     def prepare_launch(self, plan: Plan) -> Launch:
         """Return the tiles; raise PlanError where there is no pipeline, or a copy has no whole passes."""
         launch = check_warp_tiles(self.name, super().prepare_launch(plan), plan.problem.dtype.itemsize)
-        rows, blocks = launch.threads // LANES_K, plan.options["blocks"]
+        rows = launch.threads // LANES_K
         is_whole = launch.bk % LANES_K == 0 and launch.bm % rows == 0 and _has_whole_passes(launch, launch.bn)
-        if not is_whole or launch.stages < 2 or not isinstance(blocks, int) or blocks < 1:
+        counts = [plan.options[name] for name in ("blocks", "shares")]
+        if not is_whole or launch.stages < 2 or not all(isinstance(x, int) and x >= 1 for x in counts):
             raise PlanError(
                 f"{self.name}: no whole passes over a tile",
-                expected=f"bk % {LANES_K} == 0, bm % {rows} == 0, rows of B for all threads, stages >= 2, blocks >= 1",
-                got=f"{launch}, blocks={blocks!r}",
+                expected=f"bk % {LANES_K} == 0, bm % {rows} == 0, rows of B for all threads, stages >= 2, "
+                "blocks and shares >= 1",
+                got=f"{launch}, blocks={counts[0]!r}, shares={counts[1]!r}",
             )
         return launch
-
-    def edge(self, plan: Plan, launch: Launch) -> str:
-        """Return the chosen way; where nothing sticks out, the one that asks nothing and then copies nothing."""
-        problem, chosen = plan.problem, super().edge(plan, launch)
-        is_whole = problem.m % launch.bm == problem.n % launch.bn == problem.k % launch.bk == 0
-        return "padded" if is_whole else chosen
 
     def shared_bytes(self, launch: Launch, itemsize: int) -> int:
         """Return the bytes of all stages."""
         return launch.stages * tile_bytes(launch, itemsize)
+
+    def add_product(self, program: Program, plan: Plan, form: Form, product: Product, found: Place) -> None:
+        """Add the kernel; where k is shared among blocks, with the sums of shares aside, and what adds those up."""
+        launch, wanted = plan.launch, plan.options["shares"]
+        assert launch is not None
+        assert isinstance(wanted, int)
+        tiles = ceil_div(product.k, launch.bk)
+        shares = ceil_div(tiles, ceil_div(tiles, wanted))
+        if shares == 1:
+            super().add_product(program, plan, form, product, found)
+            return
+        m, n, out = product.m, product.n, product.out
+        parts = Place("parts")
+        if "parts" not in program.scratch:  # the other form of a kernel has the same
+            program.reserve("parts", shares * m * n, plan.problem.dtype)
+        aside = product._replace(out=Matrix(parts, n), accumulate=False, shares=shares)
+        super().add_product(program, plan, form, aside, found)
+        defines = semiring_defines(plan.problem.semiring, plan.problem.dtype, form=form, accumulate=product.accumulate)
+        fold = Kernel("fold", defines, (_FOLD_BLOCK,), function="fold")
+        blocks = min(ceil_div(m * n, _FOLD_BLOCK), _FOLD_BLOCKS)
+        program.launch(fold, blocks, parts, shares, out.place, out.ld, m, n, found)
 
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles, the stages, and how wide copies may be."""
@@ -50,13 +70,12 @@ class PipelinedRung(TiledRung):
         width = width_of_loads(product.b, itemsize)
         while not _has_whole_passes(launch, launch.bn // width):
             width //= 2
-        farthest = max(launch.bm * product.a.ld, launch.bk * product.b.ld) + launch.bn
         own = {
             "STAGES": launch.stages,
             "WIDTH_B": width,
             "LANES_K": LANES_K,
             "BLOCKS": plan.options["blocks"],
-            "OFFSET": "int" if farthest <= _LARGEST_INT else "long long",
+            "IS_SPLIT": product.shares > 1,
         }
         return warp_tile_defines(plan, product) + as_defines(own)
 

@@ -28,6 +28,7 @@ from harness.tuning_gpu import SMALL_TILE
 EDGES = ("redirected", "conditional", "padded", "big-small")
 _EDGE_NUMBERS = {"conditional": 0, "redirected": 1, "padded": 2}  # those of edges.cuh
 WIDE = 16  # bytes of the widest load
+_LARGEST_INT = (1 << 31) - 1
 
 
 class Product(NamedTuple):
@@ -40,6 +41,8 @@ class Product(NamedTuple):
     edge : str
         ``"padded"`` also where everything is made of whole tiles.
     accumulate : bool
+    shares : int
+        Parts of k that blocks of their own compute, whose sums stand one after the other at `out`; none is empty.
     """
 
     a: Matrix
@@ -50,6 +53,7 @@ class Product(NamedTuple):
     k: int
     edge: str
     accumulate: bool
+    shares: int = 1
 
 
 class TiledRung(Rung):
@@ -75,8 +79,10 @@ class TiledRung(Rung):
         return plan.launch
 
     def edge(self, plan: Plan, launch: Launch) -> str:
-        """Return how tiles that stick out are dealt with."""
-        return str(plan.choice("edge", EDGES))
+        """Return the chosen way; where nothing sticks out, the one that asks nothing and then copies nothing."""
+        problem, chosen = plan.problem, str(plan.choice("edge", EDGES))
+        is_whole = problem.m % launch.bm == problem.n % launch.bn == problem.k % launch.bk == 0
+        return "padded" if is_whole else chosen
 
     @abstractmethod
     def shared_bytes(self, launch: Launch, itemsize: int) -> int:
@@ -109,9 +115,9 @@ class TiledRung(Rung):
                 a=_padded(program, problem, "padded_a", a, (m, k), (launch.bm, launch.bk)),
                 b=_padded(program, problem, "padded_b", b, (k, n), (launch.bk, launch.bn)),
             )
-        self._add(program, plan, form, whole, found)
+        self.add_product(program, plan, form, whole, found)
 
-    def _add(self, program: Program, plan: Plan, form: Form, product: Product, found: Place) -> None:
+    def add_product(self, program: Program, plan: Plan, form: Form, product: Product, found: Place) -> None:
         """Add one launch of the rung's own kernel."""
         launch = plan.launch
         assert launch is not None
@@ -127,7 +133,7 @@ class TiledRung(Rung):
         if not (big.m and big.n and big.k):
             _add_small(program, plan.problem, form, whole, found)
             return
-        self._add(program, plan, form, big, found)
+        self.add_product(program, plan, form, big, found)
         right = whole._replace(b=_moved(whole.b, big.n), out=_moved(whole.out, big.n), n=whole.n - big.n)
         below = whole._replace(
             a=_moved(whole.a, big.m * whole.a.ld),
@@ -149,6 +155,12 @@ def width_of_loads(matrix: Matrix, itemsize: int) -> int:
     return WIDE // itemsize if is_aligned else 1
 
 
+def offset_type(launch: Launch, product: Product) -> str:
+    """Return the type of C that holds every distance within a tile of A or of B."""
+    farthest = max(launch.bm * product.a.ld, launch.bk * product.b.ld) + launch.bn
+    return "int" if farthest <= _LARGEST_INT else "long long"
+
+
 def _add_small(program: Program, problem: Problem, form: Form, product: Product, found: Place) -> None:
     tile = as_defines({"TILE": SMALL_TILE})
     defines = product_defines(problem, form, accumulate=product.accumulate, EDGE=_EDGE_NUMBERS["conditional"]) + tile
@@ -160,7 +172,8 @@ def _launch(program: Program, kernel: Kernel, product: Product, tile: tuple[int,
     blocks = ceil_div(product.m, tile[0]) * ceil_div(product.n, tile[1])
     a, b, out = product.a, product.b, product.out
     sizes = product.m, product.n, product.k
-    program.launch(kernel, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
+    grid = (blocks, product.shares) if product.shares > 1 else blocks
+    program.launch(kernel, grid, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
 
 
 def _moved(matrix: Matrix, elements: int) -> Matrix:

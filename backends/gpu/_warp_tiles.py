@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from backends.gpu._raw_kernel import Defines, as_defines
-from backends.gpu._tiled_rung import WIDE, Product
+from backends.gpu._tiled_rung import WIDE, Product, offset_type
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 
-ORDERS = (0, 1, 2, 3, 4)
+ORDERS = (0, 1, 2, 3, 4, 5, 6)
 
 
 def group_size(itemsize: int) -> int:
@@ -39,4 +39,5 @@ def warp_tile_defines(plan: Plan, product: Product) -> Defines:
     sizes = {name.upper(): getattr(launch, name) for name in "bm bn bk wm wn tm tn".split()}
     vectors = (product.out.ld * itemsize) % (group_size(itemsize) * itemsize) == 0 and product.out.alignment >= WIDE
     order = plan.choice("order", ORDERS)
-    return as_defines({**sizes, "ORDER": order, "C_VECTORS": vectors, "GROUP": plan.options["group"]})
+    own = {"ORDER": order, "C_VECTORS": vectors, "GROUP": plan.options["group"], "OFFSET": offset_type(launch, product)}
+    return as_defines({**sizes, **own})

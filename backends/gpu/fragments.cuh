@@ -29,16 +29,16 @@ template <class E, int COUNT> struct alignas(sizeof(E) * COUNT) Vector {
     E x[COUNT];
 };
 
-template <int COUNT> __device__ __forceinline__ Vector<T, COUNT> read_vector(const T* place)
+template <int COUNT, class E> __device__ __forceinline__ Vector<E, COUNT> read_vector(const E* place)
 {
-    check_aligned<sizeof(T) * COUNT>(place);
-    return *(const Vector<T, COUNT>*)place;
+    check_aligned<sizeof(E) * COUNT>(place);
+    return *(const Vector<E, COUNT>*)place;
 }
 
-template <int COUNT> __device__ __forceinline__ void write_vector(T* place, const Vector<T, COUNT>& values)
+template <int COUNT, class E> __device__ __forceinline__ void write_vector(E* place, const Vector<E, COUNT>& values)
 {
-    check_aligned<sizeof(T) * COUNT>(place);
-    *(Vector<T, COUNT>*)place = values;
+    check_aligned<sizeof(E) * COUNT>(place);
+    *(Vector<E, COUNT>*)place = values;
 }
 
 // Row and column, in the block's tile, of the first element of this thread.
@@ -92,7 +92,8 @@ struct Element {
 // other bank conflicts between them, worth some percent.
 //
 //   ORDER 0  row by row, there and back      1  row by row           2  column by column, there and back
-//         3  in squares of 4 x 4             4  two rows at a time
+//         3  in squares of 4 x 4             4  two rows at a time     5  two columns at a time
+//         6  column by column
 __device__ __forceinline__ constexpr Element element_of(int t)
 {
 #if ORDER == 0
@@ -104,9 +105,14 @@ __device__ __forceinline__ constexpr Element element_of(int t)
 #elif ORDER == 3
     const int square = t / 16, i = t % 16 / 4, j = t % 4;
     return Element{square / (TN / 4) * 4 + i, square % (TN / 4) * 4 + (i % 2 ? 3 - j : j)};
-#else
+#elif ORDER == 4
     const int pair = t / (2 * TN), u = t % (2 * TN), j = u / 2;
     return Element{2 * pair + (u + 1) / 2 % 2, pair % 2 ? TN - 1 - j : j};
+#elif ORDER == 5
+    const int pair = t / (2 * TM), u = t % (2 * TM), i = u / 2;
+    return Element{pair % 2 ? TM - 1 - i : i, 2 * pair + (u + 1) / 2 % 2};
+#else
+    return Element{t % TM, t / TM};
 #endif
 }
 
@@ -136,8 +142,36 @@ struct Sums {
         }
     }
 
+#if SETTLES
+    __device__ __forceinline__ bool are_settled() const
+    {
+        bool all = true;
+#pragma unroll
+        for (int t = 0; t < TM * TN; ++t) all = all && TURNED(x[t / TN][t % TN]) < 0;
+        return all;
+    }
+
+    __device__ __forceinline__ void turn()
+    {
+#pragma unroll
+        for (int t = 0; t < TM * TN; ++t) x[t / TN][t % TN] = TURNED(x[t / TN][t % TN]);
+    }
+
+    // The same for sums that are settled, and turned.
+    __device__ __forceinline__ void combine_settled(const Fragment& f)
+    {
+#pragma unroll
+        for (int t = 0; t < TM * TN; ++t) {
+            const Element e = element_of(t);
+            const T first = sum_or_nan(TURNED(f.a[0][e.r]), TURNED(f.b[0][e.s]));
+            const T second = sum_or_nan(TURNED(f.a[1][e.r]), TURNED(f.b[1][e.s]));
+            x[e.r][e.s] = min_of_negative(x[e.r][e.s], first, second);
+        }
+    }
+#endif
+
     // Store what lies inside of C; whole groups at once where C_VECTORS says that they are aligned.
-    __device__ __forceinline__ void store_to(T* c, int m, int n, int ldc, int row, int column) const
+    __device__ __forceinline__ void store_to(RESULT* c, int m, int n, int ldc, int row, int column) const
     {
 #pragma unroll
         for (int r = 0; r < TM; ++r) {
@@ -146,22 +180,22 @@ struct Sums {
 #pragma unroll
             for (int s = 0; s < TN; s += GROUP_SIZE) {
                 const int j = column + column_of(s);
-                T* place = c + (long long)i * ldc + j;
+                RESULT* place = c + (long long)i * ldc + j;
                 if (C_VECTORS && j + GROUP_SIZE <= n) {
-                    Vector<T, GROUP_SIZE> group;
+                    Vector<RESULT, GROUP_SIZE> group;
 #if ACCUMULATE
                     group = read_vector<GROUP_SIZE>(place);
 #pragma unroll
-                    for (int v = 0; v < GROUP_SIZE; ++v) group.x[v] = ADD(group.x[v], x[r][s + v]);
+                    for (int v = 0; v < GROUP_SIZE; ++v) group.x[v] = ADD(group.x[v], FINISHED(x[r][s + v]));
 #else
 #pragma unroll
-                    for (int v = 0; v < GROUP_SIZE; ++v) group.x[v] = x[r][s + v];
+                    for (int v = 0; v < GROUP_SIZE; ++v) group.x[v] = FINISHED(x[r][s + v]);
 #endif
                     write_vector<GROUP_SIZE>(place, group);
                 } else {
 #pragma unroll
                     for (int v = 0; v < GROUP_SIZE; ++v)
-                        if (j + v < n) store(place + v, x[r][s + v]);
+                        if (j + v < n) store(place + v, FINISHED(x[r][s + v]));
                 }
             }
         }

@@ -85,9 +85,13 @@ __device__ __forceinline__ void wait_copies()
 #endif
 }
 
-// The smallest of three, as signed and as unsigned integers: one instruction from sm_90 on
+// The smallest, and the greatest, of three as integers: one instruction from sm_90 on
 __device__ __forceinline__ int min_of_3(int x, int y, int z) { return min(min(x, y), z); }
 __device__ __forceinline__ unsigned min_of_3(unsigned x, unsigned y, unsigned z) { return min(min(x, y), z); }
+__device__ __forceinline__ unsigned max_of_3(unsigned x, unsigned y, unsigned z) { return max(max(x, y), z); }
+
+// x + y, and of all NaNs the positive one, as every addition on a GPU gives
+__device__ __forceinline__ float sum_or_nan(float x, float y) { return x + y; }
 
 // What the compiler must take for a new value here: it would otherwise compute once what is to be computed again.
 __device__ __forceinline__ void forget(float& x) { asm volatile("" : "+f"(x)); }

@@ -9,6 +9,7 @@
 //   LANES_K      threads of a copy of A that stand along k
 //   BLOCKS       blocks that are to fit on a multiprocessor at once: bounds the registers of a thread
 //   OFFSET       an integer type that holds distances within a tile
+//   IS_SPLIT     1: gridDim.y shares of k, whose sums are matrices one after the other at C; none is empty
 //
 // Elements of A are copied one by one straight into their transposed place, which takes no registers and no alignment:
 // 8 threads along k by 4 rows meet every bank of shared memory once. There is one barrier a tile: what a stage held has
@@ -124,7 +125,7 @@ struct Copier {
     }
 };
 
-__device__ __forceinline__ void compute_tile(Sums& sums, const T* tile_a, const T* tile_b)
+template <bool SETTLED> __device__ __forceinline__ void compute_tile(Sums& sums, const T* tile_a, const T* tile_b)
 {
     Fragment fragments[2];
     fragments[0].read(tile_a, tile_b);
@@ -132,7 +133,11 @@ __device__ __forceinline__ void compute_tile(Sums& sums, const T* tile_a, const 
     for (int p = 0; p < BK; p += STEPS) {
         const int now = p / STEPS % 2, next = p + STEPS;
         if (next < BK) fragments[1 - now].read(tile_a + next * STRIDE_A, tile_b + next * STRIDE_B);
-        sums.combine(fragments[now]);
+#if SETTLES
+        if (SETTLED) sums.combine_settled(fragments[now]);
+        else
+#endif
+            sums.combine(fragments[now]);
     }
 }
 
@@ -147,9 +152,40 @@ __device__ __forceinline__ void compute_part(Sums& sums, const T* tile_a, const 
     }
 }
 
+// What goes on from tile to tile: which stage is read, and which is written.
+struct Ring {
+    T *tiles_a, *tiles_b;
+    int reading, writing;
+
+    __device__ __forceinline__ void advance()
+    {
+        reading = reading + 1 == STAGES ? 0 : reading + 1;
+        writing = writing + 1 == STAGES ? 0 : writing + 1;
+    }
+};
+
+// Wait for the oldest tile, start the copy of a further one if `goes_on`, and compute the `steps` of the first.
+template <bool SETTLED>
+__device__ __forceinline__ void step(Sums& sums, Copier& copier, Ring& ring, Corner corner, bool goes_on, int steps)
+{
+    wait_copies<STAGES - 2>();
+    __syncthreads();
+    if (goes_on) copier.start(ring.tiles_a + ring.writing * TILE_A, ring.tiles_b + ring.writing * TILE_B);
+    commit_copies();  // an empty one, too: waiting counts them
+    const T* tile_a = ring.tiles_a + ring.reading * TILE_A + corner.row;
+    const T* tile_b = ring.tiles_b + ring.reading * TILE_B + corner.column;
+    if (IS_LONG || (K_TAIL == LIMIT && steps < BK)) compute_part(sums, tile_a, tile_b, steps);
+    else compute_tile<SETTLED>(sums, tile_a, tile_b);
+    ring.advance();
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS)
 {
     if (!is_wanted(found)) return;
+#if IS_SPLIT
+    const int share = ((k + BK - 1) / BK + gridDim.y - 1) / gridDim.y * BK, begin = blockIdx.y * share;
+    a += begin, b += (long long)begin * ldb, c += (long long)blockIdx.y * m * ldc, k = min(k - begin, share);
+#endif
     DYNAMIC_SHARED(tiles_a);
     T* tiles_b = tiles_a + STAGES * TILE_A;
     const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
@@ -166,20 +202,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
         else if (s < tiles_k) copier.start(tiles_a + s * TILE_A, tiles_b + s * TILE_B);
         commit_copies();
     }
-    int reading = 0, writing = STAGES - 1;
-    for (int t = 0; t < tiles_k; ++t) {
-        wait_copies<STAGES - 2>();
-        __syncthreads();
-        const int ahead = t + STAGES - 1;
-        if (ahead < tiles_k) copier.start(tiles_a + writing * TILE_A, tiles_b + writing * TILE_B);
-        commit_copies();  // an empty one, too: waiting counts them
-        const T* tile_a = tiles_a + reading * TILE_A + corner.row;
-        const T* tile_b = tiles_b + reading * TILE_B + corner.column;
-        const int steps = steps_of_tile<BK>(EDGE == PADDED ? k - t * BK : t == 0 ? first : BK);
-        if (IS_LONG || (K_TAIL == LIMIT && steps < BK)) compute_part(sums, tile_a, tile_b, steps);
-        else compute_tile(sums, tile_a, tile_b);
-        reading = reading + 1 == STAGES ? 0 : reading + 1;
-        writing = writing + 1 == STAGES ? 0 : writing + 1;
+    Ring ring{tiles_a, tiles_b, 0, STAGES - 1};
+    int t = 0;
+#if SETTLES
+    // At the end of tiles 1, 2, 4, 8 ... all threads are asked: a question after every tile would cost more.
+    for (bool are_settled = false; t < tiles_k && !are_settled; ++t) {
+        step<false>(sums, copier, ring, corner, t + STAGES - 1 < tiles_k, BK);
+        are_settled = (t & (t + 1)) == 0 && __syncthreads_and(sums.are_settled());
     }
+    sums.turn();
+    for (; t < tiles_k; ++t) step<true>(sums, copier, ring, corner, t + STAGES - 1 < tiles_k, BK);
+    sums.turn();
+#else
+    for (; t < tiles_k; ++t) {
+        const int steps = steps_of_tile<BK>(EDGE == PADDED ? k - t * BK : t == 0 ? first : BK);
+        step<false>(sums, copier, ring, corner, t + STAGES - 1 < tiles_k, steps);
+    }
+#endif
     sums.store_to(c, m, n, ldc, tile.row + corner.row, tile.column + corner.column);
 }

@@ -4,8 +4,11 @@
 //     for p over BK by 1     TM values of A and TN of B in registers, every pair of them combined
 //
 //   BM, BN, BK   tile of a block           TM, TN   tile of a thread; TN = 1: one column, "1-D"
+//   OFFSET       an integer type that holds distances within a tile
 //
 // A thread's rows are BM / TM apart and its columns BN / TN, so that neighbouring threads read neighbouring columns.
+// Three blocks of 128 threads must fit on a multiprocessor, so that one computes while others wait for tiles: places in A and B
+// are offsets, not pointers, for the registers that this takes.
 //
 // Source: Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (2008).
 #include "semiring.cuh"
@@ -13,9 +16,10 @@
 #include "grid.cuh"
 
 constexpr int ROWS = BM / TM, COLUMNS = BN / TN, THREADS = ROWS * COLUMNS;
+constexpr int BLOCKS = THREADS < 384 ? 384 / THREADS : 1;  // that are to fit on a multiprocessor: 12 warps
 constexpr int LOADS_A = (BM * BK + THREADS - 1) / THREADS, LOADS_B = (BK * BN + THREADS - 1) / THREADS;
 
-extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS)
 {
     if (!is_wanted(found)) return;
     DYNAMIC_SHARED(tile_a);  // element (i, p) at [i * BK + p], (p, j) of B at [p * BN + j]
@@ -24,18 +28,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
     const int me = threadIdx.x, y = me / COLUMNS, x = me % COLUMNS;
 
     // What this thread loads of each tile: elements me, me + THREADS, ... row by row. The edges are dealt with here, once.
-    const T *from_a[LOADS_A], *from_b[LOADS_B];
+    OFFSET from_a[LOADS_A], from_b[LOADS_B];
     bool reads_a[LOADS_A], reads_b[LOADS_B];
 #pragma unroll
     for (int q = 0; q < LOADS_A; ++q) {
         const int i = tile.row + (me + q * THREADS) / BK;
-        from_a[q] = a + (long long)redirect<BM>(i, m) * lda, reads_a[q] = is_inside(i, m);
+        from_a[q] = (OFFSET)(redirect<BM>(i, m) - tile.row) * lda, reads_a[q] = is_inside(i, m);
     }
 #pragma unroll
     for (int q = 0; q < LOADS_B; ++q) {
         const int j = tile.column + (me + q * THREADS) % BN;
-        from_b[q] = b + redirect<BN>(j, n), reads_b[q] = is_inside(j, n);
+        from_b[q] = redirect<BN>(j, n) - tile.column, reads_b[q] = is_inside(j, n);
     }
+    a += (long long)tile.row * lda, b += tile.column;
 
     T sums[TM][TN];
 #pragma unroll
@@ -49,15 +54,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
         for (int q = 0; q < LOADS_A; ++q) {
             const int e = me + q * THREADS, p = e % BK;
             if (BM * BK % THREADS && e >= BM * BK) break;
-            tile_a[e] = load_if(from_a[q] + p0 + source_step(p, left), reads_a[q] && is_step(p, left));
+            tile_a[e] = load_if(a + (from_a[q] + source_step(p, left)), reads_a[q] && is_step(p, left));
         }
 #pragma unroll
         for (int q = 0; q < LOADS_B; ++q) {
             const int e = me + q * THREADS, p = e / BN;
             if (BK * BN % THREADS && e >= BK * BN) break;
-            const T* step = from_b[q] + (long long)(p0 + source_step(p, left)) * ldb;
-            tile_b[e] = load_if(step, reads_b[q] && is_step(p, left));
+            tile_b[e] = load_if(b + (from_b[q] + (OFFSET)source_step(p, left) * ldb), reads_b[q] && is_step(p, left));
         }
+        a += BK, b += (long long)BK * ldb;
         __syncthreads();
 #pragma unroll UNROLLED<BK>
         for (int p = 0; p < steps_of_tile<BK>(left); ++p) {

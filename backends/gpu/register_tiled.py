@@ -12,7 +12,7 @@ Source: Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (200
 from __future__ import annotations
 
 from backends.gpu._raw_kernel import Defines, as_defines
-from backends.gpu._tiled_rung import Product, TiledRung
+from backends.gpu._tiled_rung import Product, TiledRung, offset_type
 from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem
@@ -40,4 +40,5 @@ class RegisterTiled(TiledRung):
         """Return the tiles."""
         launch = plan.launch
         assert launch is not None
-        return as_defines({"BM": launch.bm, "BN": launch.bn, "BK": launch.bk, "TM": launch.tm, "TN": launch.tn})
+        sizes = {name.upper(): getattr(launch, name) for name in "bm bn bk tm tn".split()}
+        return as_defines({**sizes, "OFFSET": offset_type(launch, product)})

@@ -6,6 +6,7 @@
 //   BM, BN, BK   tile of a block       WM, WN   tile of a warp       TM, TN   tile of a thread
 //   WIDTH_A, WIDTH_B   elements that a load of A, along k, and of B, along n, takes: 16 bytes, or 1 where leading
 //                      dimension or address are not aligned
+//   OFFSET             an integer type that holds distances within a tile
 //
 // Source: CUTLASS, "Efficient GEMM in CUDA"; lecture notes on GPU programming: vectorised memory access.
 #include "semiring.cuh"
@@ -28,18 +29,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
     const int me = threadIdx.x;
 
     // What this thread loads of each tile: vectors me, me + THREADS, ... row by row. The edges are dealt with here, once.
-    const T *from_a[LOADS_A], *from_b[LOADS_B];
+    OFFSET from_a[LOADS_A], from_b[LOADS_B];
     bool reads_a[LOADS_A], reads_b[LOADS_B];
 #pragma unroll
     for (int q = 0; q < LOADS_A; ++q) {
         const int i = tile.row + (me + q * THREADS) / VECTORS_A;
-        from_a[q] = a + (long long)redirect<BM>(i, m) * lda, reads_a[q] = is_inside(i, m);
+        from_a[q] = (OFFSET)(redirect<BM>(i, m) - tile.row) * lda, reads_a[q] = is_inside(i, m);
     }
 #pragma unroll
     for (int q = 0; q < LOADS_B; ++q) {
         const int j = tile.column + (me + q * THREADS) % VECTORS_B * WIDTH_B;
-        from_b[q] = b + redirect_vector<BN, WIDTH_B>(j, n), reads_b[q] = is_inside(j, n);
+        from_b[q] = redirect_vector<BN, WIDTH_B>(j, n) - tile.column, reads_b[q] = is_inside(j, n);
     }
+    a += (long long)tile.row * lda, b += tile.column;
 
     Sums sums;
     sums.clear();
@@ -50,11 +52,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
         for (int q = 0; q < LOADS_A; ++q) {
             const int e = me + q * THREADS, row = e / VECTORS_A, p = e % VECTORS_A * WIDTH_A;
             Vector<T, WIDTH_A> vector;
-            if (is_whole && reads_a[q]) vector = read_vector<WIDTH_A>(from_a[q] + p0 + p);
+            if (is_whole && reads_a[q]) vector = read_vector<WIDTH_A>(a + (from_a[q] + p));
             else
 #pragma unroll
                 for (int v = 0; v < WIDTH_A; ++v)
-                    vector.x[v] = load_if(from_a[q] + p0 + source_step(p + v, left), reads_a[q] && is_step(p + v, left));
+                    vector.x[v] = load_if(a + (from_a[q] + source_step(p + v, left)), reads_a[q] && is_step(p + v, left));
 #pragma unroll
             for (int v = 0; v < WIDTH_A; ++v) tile_a[(p + v) * STRIDE_A + row] = vector.x[v];
         }
@@ -63,9 +65,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
             const int e = me + q * THREADS, p = e / VECTORS_B, column = e % VECTORS_B * WIDTH_B;
             Vector<T, WIDTH_B> vector = {};
             if (reads_b[q] && is_step(p, left))
-                vector = read_vector<WIDTH_B>(from_b[q] + (long long)(p0 + source_step(p, left)) * ldb);
+                vector = read_vector<WIDTH_B>(b + (from_b[q] + (OFFSET)source_step(p, left) * ldb));
             write_vector<WIDTH_B>(tile_b + p * STRIDE_B + column, vector);
         }
+        a += BK, b += (long long)BK * ldb;
         __syncthreads();
 #pragma unroll UNROLLED<BK>
         for (int p = 0; p < steps_of_tile<BK>(left); p += STEPS) {

@@ -41,13 +41,13 @@ needs_nvrtc = pytest.mark.skipif(not _has_nvrtc(), reason="NVRTC is not installe
 
 
 def kernels(name, semiring, dtype, n, **parameters):
-    """Return the product's kernels of one plan, those with the careful form of (x) left out."""
+    """Return the product's kernels of one plan, those with the careful form of (x) of integers left out."""
     m, k = min(n, 32) if name == "gpu-naive-block" else n, n
     problem = Problem(m, m, k, SEMIRINGS[semiring], np.dtype(dtype))
     plan = RUNGS[name].plan(problem, detect()).override(parameters)
     steps = RUNGS[name].program(plan, *(Matrix(Place(x), ld) for x, ld in (("a", k), ("b", m), ("out", m)))).steps
     found = [step.kernel for step in steps if step.kernel.function == "gemm"]
-    return [kernel for kernel in found if dict(kernel.defines)["FORM"] in FAST_OR_ONLY]
+    return [kernel for kernel in found if dict(kernel.defines)["FORM"] in FAST_OR_ONLY or dtype.startswith("float")]
 
 
 def check(kernel, arch, most_spilled=0):
@@ -82,6 +82,14 @@ def test_tuned_tiles_spill_nothing(semiring, dtype):
 def test_tuned_tiles_for_few_blocks_and_odd_sizes_spill_nothing(semiring, dtype):
     for kernel in kernels("gpu-tuned", semiring, dtype, 257):
         check(kernel, "sm_80")
+
+
+@needs_nvrtc
+def test_tuned_tiles_for_shares_of_k_spill_nothing():
+    for size in (256, 512, 768):
+        (kernel,) = kernels("gpu-tuned", "plus_times", "float32", size)
+        assert dict(kernel.defines)["IS_SPLIT"] == "1"
+        check(kernel, "sm_90")
 
 
 @needs_nvrtc

@@ -54,7 +54,7 @@ def test_nothing_before_the_operands_is_touched(monkeypatch):
     compute("gpu-pipelined", "plus_times", "float32", (33, 41, 21))
 
 
-@pytest.mark.parametrize("order", range(5))
+@pytest.mark.parametrize("order", range(7))
 def test_every_order_of_products_combines_each_pair_once(order):
     tile = {"wm": 32, "wn": 64, "bm": 32, "bn": 64, "tm": 8, "tn": 8, "order": order, "stages": 2}
     compute("gpu-tuned", "plus_times", "float32", (32, 64, 16), **tile)
@@ -79,6 +79,47 @@ def test_two_steps_at_once_are_taken_for_floats_of_one_sign_only(semiring, sign)
         operands.a[3, 4] = sign * np.inf
 
     check(with_small_tiles("gpu-pipelined"), problem, change)
+
+
+def _mostly_of_one_sign(sign):
+    """Return a change of operands: sums of all but a few elements settle, and there are terms of every kind."""
+
+    def change(operands):
+        a, b = operands.a, operands.b
+        for x in (a, b):
+            x[...] = sign * (1 - np.abs(x))
+            x[::5, ::3], x[1::5, 1::4], x[2::5, 2::4] = sign * np.inf, np.nan, -np.nan
+        b[30, ::4] = -sign * np.inf  # row 30 of B meets infinities of A with the other sign: such terms are absent
+        a[2:4] = b[:, 7] = sign * 2.0  # one row and one column of C do not settle
+
+    return change
+
+
+@pytest.mark.parametrize("semiring", ("min_plus", "max_plus"))
+@pytest.mark.parametrize("rows", (2, 33))
+def test_sums_settle_and_terms_of_every_kind_are_right(semiring, rows):
+    problem = Problem(rows, 41, 75, SEMIRINGS[semiring], np.dtype(np.float32))
+    check(with_small_tiles("gpu-pipelined"), problem, _mostly_of_one_sign(1 if semiring == "min_plus" else -1))
+
+
+@pytest.mark.parametrize("shares", (2, 3, 7))
+@pytest.mark.parametrize(("semiring", "dtype", "accumulate"), KINDS)
+def test_shares_of_k_are_right(semiring, dtype, accumulate, shares):
+    for size in ((33, 20, 61), (5, 7, 64), (9, 9, 3)):
+        compute("gpu-pipelined", semiring, dtype, size, accumulate=accumulate, shares=shares)
+
+
+def test_shares_of_k_are_right_for_both_forms_of_a_kernel():
+    for semiring, dtype in (("min_plus", "float32"), ("min_plus", "int32")):
+        compute("gpu-tuned", semiring, dtype, (17, 66, 75), shares=3, edge="padded")
+
+
+@pytest.mark.parametrize(("semiring", "dtype"), (("min_plus", "int16"), ("max_plus", "int16"), ("min_plus", "uint16")))
+@pytest.mark.parametrize("size", ((5, 9, 8), (67, 6, 33), (3, 130, 18)))
+def test_two_elements_a_word_are_right(semiring, dtype, size):
+    for accumulate in (False, True):
+        problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
+        check(RUNGS["gpu-packed"], problem, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,7 +162,7 @@ class TestPlantedBugs:
             ("gpu-warp-tiled", "warp / WARPS_N * WM", "warp % WARPS_N * WM"),
             ("gpu-warp-tiled", "left >= BK", "true"),
             ("gpu-pipelined", "wait_copies<STAGES - 2>", "wait_copies<STAGES - 1>"),
-            ("gpu-pipelined", "        __syncthreads();\n        const int ahead", "        const int ahead"),
+            ("gpu-pipelined", "    __syncthreads();\n    if (goes_on)", "    if (goes_on)"),
             ("gpu-pipelined", "k - (tiles_k - 1) * BK", "BK"),
             ("gpu-pipelined", "b += (long long)BK * ldb", "b += (long long)BK * ldb + 1"),
             ("gpu-pipelined", "column - SIDE", "column - SIDE + 1"),
@@ -134,6 +175,56 @@ class TestPlantedBugs:
         tile = SMALL[name]
         with pytest.raises((VerificationError, KernelFault)):
             compute(name, "plus_times", "float32", (tile["bm"] + 3, tile["bn"] + 8, 5 * tile["bk"] - 4))
+
+    @pytest.mark.parametrize(
+        ("semiring", "old", "new"),
+        (
+            ("min_plus", "__syncthreads_and(sums.are_settled())", "true"),
+            ("min_plus", "all = all && TURNED", "all = all || TURNED"),
+            ("max_plus", "    sums.turn();\n#else", "#else"),
+            ("max_plus", "sum_or_nan(TURNED(f.a[1][e.r])", "sum_or_nan((f.a[1][e.r])"),
+            ("min_plus", "x + y == x + y ? x + y : __int_as_float(0x7fffffff)", "-fabsf(x + y)"),
+        ),
+    )
+    def test_wrong_settling_is_seen(self, monkeypatch, semiring, old, new):
+        use_the_cpu(monkeypatch, edits=((old, new),))
+        for rows in (2, 33):
+            problem = Problem(rows, 41, 75, SEMIRINGS[semiring], np.dtype(np.float32))
+            try:
+                check(
+                    with_small_tiles("gpu-pipelined"), problem, _mostly_of_one_sign(1 if semiring == "min_plus" else -1)
+                )
+            except VerificationError:
+                return
+        pytest.fail("not seen")
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        (
+            ("begin = blockIdx.y * share;", "begin = blockIdx.y * share + 1;"),
+            ("c += (long long)blockIdx.y * m * ldc", "c += 0"),
+            ("k = min(k - begin, share)", "k = k - begin"),
+            ("share < shares", "share < shares - 1"),
+        ),
+    )
+    def test_wrong_share_of_k_is_seen(self, monkeypatch, old, new):
+        use_the_cpu(monkeypatch, edits=((old, new),))
+        with pytest.raises((VerificationError, KernelFault)):
+            compute("gpu-pipelined", "plus_times", "float32", (33, 20, 61), shares=3)
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        (
+            ("min(p + 1, k - 1)", "p"),
+            ("((x) >> 16)", "(x)"),
+            ("min((int)(index % width), n - 1)", "min((int)(index % width), 0)"),
+        ),
+    )
+    def test_wrong_word_is_seen(self, monkeypatch, old, new):
+        use_the_cpu(monkeypatch, edits=((old, new),))
+        problem = Problem(5, 9, 9, SEMIRINGS["min_plus"], np.dtype(np.int16))
+        with pytest.raises(VerificationError):
+            check(RUNGS["gpu-packed"], problem, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
 
     def test_barrier_that_some_threads_miss_is_seen(self, monkeypatch):
         edit = ("        const int left = k - p0;", "        const int left = k - p0; if (threadIdx.x == 3) break;")

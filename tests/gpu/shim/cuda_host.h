@@ -102,6 +102,8 @@ static void live()
 }
 
 static Fiber* fibers;
+static unsigned turn;  // of all fibers, from barrier to barrier
+static int votes[2];   // whether all who met at the barrier of an even, or odd, turn said yes
 static int fiber_count;
 
 // They live on from block to block and from launch to launch, since making them takes longer than most kernels.
@@ -132,6 +134,7 @@ static void run_block(int count)
     }
     for (int done = 0; done < count;) {
         int waiting = 0;
+        votes[++turn % 2] = 1;
         for (int t = 0; t < count; ++t) {
             resume(fibers[t]);
             (fibers[t].state == DONE ? done : waiting) += 1;
@@ -233,6 +236,13 @@ template <class... A> struct Caller<void (*)(A...)> {
     }
 
 inline void __syncthreads() { shim::leave(shim::WAITING); }
+inline int __syncthreads_and(int vote)
+{
+    int& all = shim::votes[shim::turn % 2];
+    all = all && vote;
+    __syncthreads();
+    return shim::votes[1 - shim::turn % 2];
+}
 
 inline int min(int x, int y) { return x < y ? x : y; }
 inline int max(int x, int y) { return x > y ? x : y; }
