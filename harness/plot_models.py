@@ -154,7 +154,8 @@ def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     roofs = [cell for cell in cells if cell.is_ok and cell.axes.get("role") == "bandwidth"]
     groups = derived.group(products, lambda cell: derived.words(cell, options.get("panels", "problem")))
     looks = Looks(products)
-    panels = sheet.panels(len(groups), 1, height=4.2 * max(len(groups), 1), sharex=True)
+    is_one_machine = len({derived.axis(cell, "device") for cell in products}) < 2  # else shapes and roofs lie apart
+    panels = sheet.panels(len(groups), 1, height=4.2 * max(len(groups), 1), sharex=is_one_machine)
     for panel, (title, own) in zip(panels, groups.items(), strict=True):
         done = [cell for cell in own if cell.is_ok and cell.facts.get("bytes_moved")]
         peak = next((found for cell in own if (found := derived.peak_of(cell, cells))), None)
@@ -184,9 +185,9 @@ def _roofs(sheet: Sheet, panel: Axes, done: list[Cell], roofs: list[Cell], peak:
     left = min([*intensities, *(top / slope for slope in slopes.values() if peak)]) / 8
     right = max([*intensities, *(top / slope for slope in slopes.values() if peak)]) * 3
     for index, (level, slope) in enumerate(slopes.items()):
-        end = min(top / slope, right)
-        panel.plot([left, end], [slope * left, slope * end], color=INK, linewidth=2 if index == 0 else 1.1)
-        sheet.write_along(panel, f"{level}: {short(slope)} GB/s", ((left, slope * left), (end, slope * end)))
+        begin, end = max(left, panel.get_ylim()[0] / slope), min(top / slope, right)  # what is below is not seen
+        panel.plot([begin, end], [slope * begin, slope * end], color=INK, linewidth=2 if index == 0 else 1.1)
+        sheet.write_along(panel, f"{level}: {short(slope)} GB/s", ((begin, slope * begin), (end, slope * end)))
     if peak:
         starts = [top / slope for slope in slopes.values()] or [left]
         panel.plot([min(starts), right], [top, top], color=INK, linewidth=2)

@@ -82,3 +82,20 @@ def test_the_page_has_a_row_for_the_gpu(tmp_path):
     pages = [report.write([], [], machine, tmp_path, tmp_path).read_text() for machine in (WITH_GPU, MACHINE)]
     assert "| GPU | NVIDIA H200, driver 580.1, 143771 MiB, at most 1980 MHz, power limit 700.00 W |" in pages[0]
     assert "| GPU |" not in pages[1]
+
+
+def test_roofs_are_named_where_they_are_seen(monkeypatch, tmp_path):
+    monkeypatch.setattr(plot_style, "PNG_DPI", 30)
+    kept = []
+    monkeypatch.setattr(Sheet, "save", lambda self, path, footer: kept.append(self) or [])
+    slower = [
+        dataclasses.replace(cell, samples_ns=[[cell.facts["bytes_moved"] / 4.0] * 6])
+        if cell.axes["role"] == "bandwidth"
+        else cell
+        for cell in measured("roofline")
+    ]
+    plots.draw(EXPERIMENTS["roofline"], slower, WITH_GPU, tmp_path)
+    for panel in kept[0].canvas.axes:
+        (low, high), words = panel.get_ylim(), [text for text in panel.texts if "memory" in text.get_text()]
+        assert words
+        assert all(low <= (text.xy if hasattr(text, "xy") else text.get_position())[1] <= high for text in words)
