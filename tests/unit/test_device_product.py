@@ -6,8 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from harness import BackendUnavailable, ProblemError, device_product, gemm, registry
+from harness import BackendUnavailable, Operands, ProblemError, device_product, gemm, gemm_argk, registry
 from tests.unit.fake_cupy import Array, Gpus, OnDevice
+from tests.unit.test_argk import by_definition
 
 
 class Better(OnDevice):
@@ -31,7 +32,8 @@ def gpus(monkeypatch):
     found = Gpus()
     monkeypatch.setitem(sys.modules, "cupy", found)
     monkeypatch.setattr(registry, "able", lambda problem: [b for b in BACKENDS if b.refuses(problem) is None])
-    monkeypatch.setattr(registry, "find", lambda name: {b.name: b for b in BACKENDS}[name])
+    find = registry.find
+    monkeypatch.setattr(registry, "find", lambda name: {b.name: b for b in BACKENDS}.get(name) or find(name))
     return found
 
 
@@ -74,6 +76,62 @@ def test_out_is_returned_and_may_be_any_operand(which):
 def test_columns_first_is_noted_in_the_problem_and_computed():
     a, b = Array(np.asfortranarray(numbers(3, 4).values)), numbers(5, 4).T
     assert np.array_equal(gemm(a, b).get(), a.values @ b.values)
+
+
+class KnowsWhich(OnDevice):
+    """Says which k it was, by the definition."""
+
+    def prepare_argk(self, plan, operands, argk):
+        execution = self.prepare(plan, operands)
+        compute = execution.run
+
+        def run():
+            compute()
+            product, which = by_definition(plan.problem.semiring, *(host(x) for x in (operands.a, operands.b)))
+            assert np.array_equal(product, host(operands.out))
+            argk[...] = which
+
+        execution.run = run
+        return execution
+
+
+def host(x):
+    return x.values if isinstance(x, Array) else x
+
+
+def test_which_k_it_was_comes_back_on_the_same_gpu(monkeypatch):
+    monkeypatch.setattr(registry, "able", lambda problem: [KnowsWhich()])
+    a, b = numbers(2, 5, 7, index=1), numbers(7, 3, index=1, dtype="int32")
+    product, argk = gemm_argk(a, b)
+    assert type(product) is type(argk) is Array
+    assert argk.device.id == 1
+    assert argk.dtype == np.int32
+    expected, where = gemm_argk(a.get(), b.get(), backend="cpu-simd")
+    assert np.array_equal(product.get(), expected)
+    assert np.array_equal(argk.get(), where)
+
+
+def test_a_backend_may_look_up_host_arrays_by_itself_too(monkeypatch):
+    class OnHostToo(KnowsWhich):
+        def prepare(self, plan, operands):
+            execution = super().prepare(plan, Operands(*map(Array, (operands.a, operands.b)), None, operands.out))
+            execution.wait = lambda: None
+            execution.result = lambda: operands.out
+            return execution
+
+    a, b = numbers(5, 7).get(), numbers(7, 3).get()
+    expected, where = gemm_argk(a, b, backend="cpu-simd")
+    monkeypatch.setattr(registry, "find", lambda name: OnHostToo())
+    product, argk = gemm_argk(a, b, backend="gpu-fake")
+    assert np.array_equal(product, expected)
+    assert np.array_equal(argk, where)
+
+
+def test_a_backend_that_does_not_say_which_k_is_named():
+    with pytest.raises(BackendUnavailable, match="'gpu-tuned' does not say which k"):
+        gemm_argk(numbers(2, 2), numbers(2, 2))
+    with pytest.raises(ProblemError, match="gemm_argk: a lies on a GPU, b does not"):
+        gemm_argk(numbers(2, 2), np.ones((2, 2)))
 
 
 class TestWhoComputes:
