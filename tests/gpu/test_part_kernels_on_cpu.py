@@ -1,5 +1,6 @@
 """`argk.cu` and `log_sum_exp.cu`, executed on the CPU: which k it was, and sums of exponentials that lose nothing."""
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -221,5 +222,6 @@ def test_a_change_of_order_puts_every_element_where_it_belongs(function, to, sma
 )
 def test_planted_bugs_of_a_change_are_seen(function, old, new, small_tiles, rng):
     x = rng.random((8, 12), np.float32)
-    got = run_layout(function, (x, np.empty(96, "f4")), (8, 12), (3, 2), ((old, new),), a="columns")
-    assert not np.array_equal(got, _layouts.stored(x, "columns"))
+    with contextlib.suppress(KernelFault):  # seen already
+        got = run_layout(function, (x, np.empty(96, "f4")), (8, 12), (3, 2), ((old, new),), a="columns")
+        assert not np.array_equal(got, _layouts.stored(x, "columns"))
