@@ -3,6 +3,8 @@
 // First every block reduces a share of one matrix, blockIdx.y saying which; then one block reduces what they found. Over
 // floats a NaN comes through, and no comparison with it is true.
 //
+// Rows are read by 16 bytes where they begin and end at multiples of that.
+//
 //   LOOKS_AT(x)  what is looked at of each element; x itself if it is not defined
 #include "semiring.cuh"
 
@@ -26,17 +28,38 @@ __device__ __forceinline__ void reduce_block(T low, T high, T* place)
     if (me == 0) place[0] = lows[0], place[1] = highs[0];
 }
 
+// Elements that are read at once, where rows allow it
+constexpr int WIDEST = 16 / sizeof(T);
+
+template <int COUNT> struct alignas(sizeof(T) * COUNT) Group {
+    T x[COUNT];
+};
+
+template <int WIDTH> __device__ __forceinline__ void look_at(const T* x, int ld, int rows, int columns, T& low, T& high)
+{
+    for (int i = blockIdx.x; i < rows; i += gridDim.x)
+#pragma unroll 4
+        for (int j = threadIdx.x * WIDTH; j < columns; j += THREADS * WIDTH) {
+            const T* place = x + (long long)i * ld + j;
+            check_aligned<sizeof(T) * WIDTH>(place);
+            const Group<WIDTH> group = *(const Group<WIDTH>*)place;
+#pragma unroll
+            for (int v = 0; v < WIDTH; ++v) {
+                const T value = LOOKS_AT(group.x[v]);
+                low = least(low, value), high = most(high, value);
+            }
+        }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     look(const T* a, int lda, int m, const T* b, int ldb, int n, int k, T* shares)
 {
     const T* x = blockIdx.y ? b : a;
     const int ld = blockIdx.y ? ldb : lda, rows = blockIdx.y ? k : m, columns = blockIdx.y ? n : k;
     T low = LOOKS_AT(x[0]), high = low;
-    for (int i = blockIdx.x; i < rows; i += gridDim.x)
-        for (int j = threadIdx.x; j < columns; j += THREADS) {
-            const T value = LOOKS_AT(x[(long long)i * ld + j]);
-            low = least(low, value), high = most(high, value);
-        }
+    const bool is_wide = (ld | columns) % WIDEST == 0 && (size_t)x % (WIDEST * sizeof(T)) == 0;
+    if (is_wide) look_at<WIDEST>(x, ld, rows, columns, low, high);
+    else look_at<1>(x, ld, rows, columns, low, high);
     reduce_block(low, high, shares + 2 * (blockIdx.y * gridDim.x + blockIdx.x));
 }
 

@@ -30,7 +30,7 @@ from harness.tuning_gpu import tuned_tiles
 
 _PER_WORD = 2
 _WORD = np.dtype(np.uint32)
-_PASS_BLOCK, _PASS_BLOCKS = 256, 4096
+_PASS_BLOCK, _PASS_ROWS = 256, 1024
 
 # Columns of words are filled up to vectors of so many.
 _VECTOR = 4
@@ -76,12 +76,12 @@ class Packed(PipelinedRung):
         if k % _PER_WORD or a.ld % _PER_WORD or a.alignment % _WORD.itemsize:
             joined = Matrix(program.reserve("joined", m * steps, _WORD), steps)
             join = Kernel("pack_pairs", defines, (_PASS_BLOCK,), function="join")
-            program.launch(join, _PASS_BLOCKS, a.place, a.ld, m, k, joined.place)
+            program.launch(join, _pass_grid(steps, m), a.place, a.ld, m, k, joined.place)
         else:
             joined = Matrix(a.place, a.ld // _PER_WORD, a.alignment)
         interleaved = Matrix(program.reserve("interleaved", steps * columns, _WORD), columns)
         interleave = Kernel("pack_pairs", defines, (_PASS_BLOCK,), function="interleave")
-        program.launch(interleave, _PASS_BLOCKS, b.place, b.ld, k, n, interleaved.place, columns)
+        program.launch(interleave, _pass_grid(columns, steps), b.place, b.ld, k, n, interleaved.place, columns)
         words = dataclasses.replace(plan, problem=_words(problem))
         self._add_words(
             program, words, problem, Product(joined, interleaved, out, m, n, steps, "redirected", False), found
@@ -98,6 +98,11 @@ class Packed(PipelinedRung):
         a, b, out = product.a, product.b, product.out
         sizes = product.m, product.n, product.k
         program.launch(kernel, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
+
+
+def _pass_grid(width: int, rows: int) -> tuple[int, int]:
+    """Return the blocks of a pass over `rows` of `width` words."""
+    return ceil_div(width, _PASS_BLOCK), min(rows, _PASS_ROWS)
 
 
 def _words(problem: Problem) -> Problem:
