@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -15,6 +16,10 @@ os.environ.setdefault("GEMM_HARNESS_CACHE", str(Path(__file__).resolve().parents
 
 # What a user has tuned must decide no test.
 os.environ["GEMM_HARNESS_TUNED"] = ""
+
+# What is started in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Kernels compile inside a test, so no deadline; derandomised, so that a failure is everybody's failure.
 hypothesis.settings.register_profile(

@@ -18,10 +18,12 @@ from harness.registry import Entry
 pytestmark = pytest.mark.no_cover
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "int16", "int32", "int64", "uint8", "bool")]
-# The classic rungs are the same scalar code whatever the width of an element: each semiring in one dtype of each kind,
-# a different one from semiring to semiring, so that each dtype meets (nearly) each rung. In vector code widths matter,
-# and all are tested.
+# The classic rungs are the same scalar code whatever the width of an element: each semiring in one float dtype and one
+# other, different ones from semiring to semiring and from rung to rung, so that each kind meets each semiring, and each
+# dtype (nearly) each rung. In vector code widths matter, and all are tested; of two semirings that mirror each other, one
+# in all, and one in a dtype of each kind.
 FIRST_STEP_OF_EVERY_WIDTH = 50
+MIRRORED = ("max_plus", "min_max", "min_times")
 ENTRIES = registry.discover()
 
 
@@ -38,9 +40,15 @@ def _kernels() -> list[object]:
         by_kind = [[dtype for dtype in legal if dtype.kind == kind] for kind in "fiub"]
         one_of_each = [of_kind[number % len(of_kind)] for of_kind in by_kind if of_kind]
         for dtype in legal:
-            for entry in able:
+            for rung, entry in enumerate(able):
                 assert entry.backend is not None
-                if entry.backend.step < FIRST_STEP_OF_EVERY_WIDTH and dtype not in one_of_each:
+                if entry.backend.step < FIRST_STEP_OF_EVERY_WIDTH:
+                    floats = [one for one in one_of_each if one.kind == "f"]
+                    others = [one for one in one_of_each if one.kind != "f"]
+                    wanted = floats + others[(number + rung) % max(1, len(others)) :][:1]
+                else:
+                    wanted = one_of_each if semiring.name in MIRRORED else legal
+                if dtype not in wanted:
                     continue
                 name = f"{entry.name}-{semiring.name}-{dtype.name}"
                 found.append(pytest.param(entry, semiring, dtype, id=name, marks=_marks(entry)))

@@ -90,7 +90,7 @@ def test_a_product_is_measured_and_recorded_with_all_that_explains_it(tmp_path):
     assert record["series"] == "hot"
     assert [len(own) for own in record["readings"]["preempted"]] == [4], "one for each sample"
     assert record["warm_up_calls"][0] >= 2 * record["loops"][0] >= 2
-    assert record["clock"] == {"name": "host"}
+    assert record["clock"] == {"name": "host", "core": record["clock"]["core"]}
     assert 0 <= record["stolen"] <= 1
     assert Budget(**record["budget"]) == BUDGET
     assert marks(record) is not None
@@ -177,10 +177,10 @@ def test_what_a_device_computes_is_timed_on_the_device(tmp_path):
     assert found["gpu"].all_samples_ns == [3000.0] * 4
     assert found["gpu (cold)"].all_samples_ns == [9000.0] * 4
     record = found["gpu"].record
-    assert record["clock"] == {"name": "fake events", "nominal_mhz": 1980.0, "timeouts": 0}
+    assert record["clock"].items() >= {"name": "fake events", "nominal_mhz": 1980.0, "timeouts": 0}.items()
     assert record["readings"] == {"is_queued": [[1] * 4], "mhz": [[1500.0] * 4]}
     assert "throttled in 4 of 4 samples" in marks(record)  # beside whatever the machine did meanwhile
-    assert found["good"].record["clock"] == {"name": "host"}
+    assert found["good"].record["clock"]["name"] == "host"
 
 
 def test_a_case_is_measured_until_its_ratios_are_precise_or_says_of_whom_they_are_not(tmp_path):
