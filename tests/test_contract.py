@@ -20,8 +20,8 @@ pytestmark = pytest.mark.no_cover
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "int16", "int32", "int64", "uint8", "bool")]
 # The classic rungs are the same scalar code whatever the width of an element: each semiring in one float dtype and one
 # other, different ones from semiring to semiring and from rung to rung, so that each kind meets each semiring, and each
-# dtype (nearly) each rung. In vector code widths matter, and all are tested; of two semirings that mirror each other, one
-# in all, and one in a dtype of each kind.
+# dtype (nearly) each rung. In vector code widths matter, and all are tested; of two semirings that mirror each other,
+# one in all, and one in a dtype of each kind.
 FIRST_STEP_OF_EVERY_WIDTH = 50
 MIRRORED = ("max_plus", "min_max", "min_times")
 ENTRIES = registry.discover()
