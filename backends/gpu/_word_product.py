@@ -31,8 +31,8 @@ def word_columns(n: int, per_word: int) -> int:
 def word_plan(problem: Problem, per_word: int) -> Plan:
     """Return the tiles and options for a product of words: those of 4-byte integers."""
     words = _word_problem(problem, word_columns(problem.n, per_word))
-    tiles, options = tuned_tiles(words)
-    return Plan(problem, 1, options={"edge": "redirected", **options, "shares": 1}, launch=tiles)
+    tiles, options = tuned_tiles(words, can_share=False)
+    return Plan(problem, 1, options={"edge": "redirected", **options}, launch=tiles)
 
 
 def add_word_product(

@@ -59,8 +59,8 @@ class Packed(PipelinedRung):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the tiles: those of 4-byte integers, bk in words."""
-        tiles, options = tuned_tiles(_words(problem))
-        return Plan(problem, 1, options={**options, "edge": "redirected", "shares": 1}, launch=tiles)
+        tiles, options = tuned_tiles(_words(problem), can_share=False)
+        return Plan(problem, 1, options={**options, "edge": "redirected"}, launch=tiles)
 
     def multiply(
         self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
