@@ -62,7 +62,12 @@ class Bits(PipelinedRung):
         )
         program.launch(spread, PASS_BLOCKS, a.place, a.ld, m, k, masks)
         program.launch(pack, PASS_BLOCKS, b.place, b.ld, k, n, bits, columns)
-        macros: dict[str, str | int] = {"ZERO": "0u", "COMBINE(c, a, b)": _COMBINE[semiring], "K_TAIL": _FILL}
+        macros: dict[str, str | int] = {
+            "ZERO": "0u",
+            "COMBINE(c, a, b)": _COMBINE[semiring],
+            "K_TAIL": _FILL,
+            "IS_LONG": 0,  # one instruction, unlike the careful sum that it stands for
+        }
         operands = Matrix(masks, k), Matrix(bits, columns), Matrix(words, columns)
         add_word_product(self, program, plan, macros, operands, columns, masks)
         how = _ADD[semiring] if problem.accumulate else _STORE
