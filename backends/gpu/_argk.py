@@ -14,15 +14,10 @@ from backends.gpu._operators import Form, semiring_defines
 from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
 from backends.gpu._raw_kernel import as_defines
 from harness.operands import Operands
-from harness.plan import Launch
 from harness.problem import Problem
+from harness.tuning_gpu import ARGK_TILES
 
 Look = Callable[[Program, Problem, Matrix, Matrix], Place]
-
-# Tiles by bytes of an element: 96 registers hold totals, sums of a tile and where it begins, for 32 elements of 4 bytes
-# and for 16 of 8. Within 1 % of the best of 6 shapes at n = 4096 over min_plus, H200, 2026-11-21: 12.0 ms in float32
-# and 23.7 ms in float64, where gpu-tuned takes 5.4 and 13.2 without saying which k.
-TILES = {4: Launch(bm=64, bn=64, bk=16, tm=8, tn=4), 8: Launch(bm=64, bn=64, bk=16, tm=4, tn=4)}
 
 
 class ArgkOperands(GpuOperands):
@@ -58,7 +53,7 @@ def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix, add_look: 
     add_look : callable
         ``add_look(program, problem, a, b)`` adds the look at values by which a form of (x) is chosen over integers.
     """
-    program, tiles, size = Program(), TILES[max(problem.dtype.itemsize, 4)], problem.dtype.itemsize
+    program, tiles, size = Program(), ARGK_TILES[max(problem.dtype.itemsize, 4)], problem.dtype.itemsize
     own = {"BM": tiles.bm, "BN": tiles.bn, "BK": tiles.bk, "TM": tiles.tm, "TN": tiles.tn}
     if not (problem.m and problem.n):
         return program

@@ -27,7 +27,7 @@ TILES = {size: Launch(bm=8, bn=8, bk=4, tm=2, tn=2) for size in (4, 8)}
 @pytest.fixture(autouse=True)
 def _on_the_cpu(monkeypatch):
     use_the_cpu(monkeypatch)
-    monkeypatch.setattr(_argk, "TILES", TILES)
+    monkeypatch.setattr(_argk, "ARGK_TILES", TILES)
     monkeypatch.setattr(_log_sum_exp, "_MOST_BLOCKS", 2)
 
 

@@ -194,10 +194,11 @@ def test_operands_that_do_not_fit_are_refused_as_by_gemm():
 
 def test_search_as_vectors_and_term_by_term_agree(rng, monkeypatch):
     part = importlib.import_module("backends.cpu._argk")
+    searching = importlib.import_module("backends.cpu._argk_search")
     semiring, dtype, steps = SEMIRINGS["max_min"], np.dtype(np.float64), 100
-    by_vectors = part.build_search(semiring, dtype, steps)
-    monkeypatch.setattr(part, "operations", lambda *_: None)
-    by_terms = part.build_search.__wrapped__(semiring, dtype, steps)
+    by_vectors = searching.build_search(semiring, dtype, steps)
+    monkeypatch.setattr(searching, "operations", lambda *_: None)
+    by_terms = searching.build_search.__wrapped__(semiring, dtype, steps)
     a, b = draw(rng, (4, 180), dtype), draw(rng, (6, 180), dtype)
     terms = np.minimum(a[:, None], b[None])  # a NaN is a term that no value equals
     c = np.fmax.reduce(terms, axis=-1)
