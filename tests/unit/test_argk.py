@@ -128,6 +128,12 @@ def test_layouts_batches_and_mixed_dtypes(rng):
     assert np.array_equal(argk, terms.argmin(axis=-2))
 
 
+def test_operands_that_need_no_copy_are_read_where_they_lie(rng):
+    a, b = (draw(rng, shape, np.dtype(np.float64)) for shape in ((9, 64), (64, 7)))  # whole blocks of 16 terms
+    assert_as_defined(SEMIRINGS["min_plus"], a, np.asfortranarray(b))
+    assert_as_defined(SEMIRINGS["min_plus"], np.asfortranarray(a), b)
+
+
 def test_sizes_of_zero():
     product, argk = gemm_argk(np.empty((2, 0)), np.empty((0, 3)))
     assert np.isinf(product).all()
