@@ -186,7 +186,7 @@ def shortfalls(processes: Sequence[Measurement], label: str, budget: Budget, ref
         wide = stopping.too_wide(paired, reference, budget.precision).get(label)
         if wide:
             found.append(
-                f"precision: interval of its ratio to {reference} is ±{100 * wide:.2g} %, "
+                f"precision: interval of its ratio to {reference} is ±{100 * wide:.3g} %, "
                 f"wanted ±{100 * budget.precision:.2g} %"
             )
     return found
