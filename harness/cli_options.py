@@ -47,7 +47,10 @@ def chosen_experiments(names: list[str] | None) -> list[Experiment]:
 
 
 def recorded(results: Path, preset: str | None) -> Iterator[tuple[str, list[Cell], Machine]]:
-    """Yield each machine's slug, the cells of `preset` or of the largest that it has, and its fingerprint."""
+    """Yield each machine's slug, its cells and its fingerprint.
+
+    Cells are of `preset`; without one, of the largest preset that has finished the experiment, or that has begun it.
+    """
     from harness import store
 
     slugs = [slug for slug in store.machines(results) if preset is None or (results / slug / preset).exists()]
@@ -55,10 +58,17 @@ def recorded(results: Path, preset: str | None) -> Iterator[tuple[str, list[Cell
         kind = f" of preset {preset}" if preset else ""
         raise StoreError(f"{results}: no results{kind}", fix="make experiments, or --results FOLDER")
     for slug in slugs:
-        records = store.Store(results / slug / (preset or store.richest_preset(results, slug)))
-        cells, machine = records.cells(), records.machine()
-        for notice in records.notices:
-            complain(notice)
+        stores = [store.Store(results / slug / name) for name in ([preset] if preset else store.presets(results, slug))]
+        of_experiment, finished = dict[str, store.Store](), set[str]()
+        for records in stores:
+            done = records.finished()
+            of_experiment |= {name: records for name in records.experiments() if name in done or name not in finished}
+            finished |= done
+        cells = [cell for name, records in sorted(of_experiment.items()) for cell in records.cells(name)]
+        machine = stores[-1].machine()
+        for records in stores:
+            for notice in records.notices:
+                complain(notice)
         yield slug, cells, machine
 
 

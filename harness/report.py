@@ -68,16 +68,16 @@ def write(
 
 
 def write_tables(page: Path, experiments: Iterable[Experiment], cells: Sequence[Cell]) -> None:
-    """Rewrite the tables in `page` that stand between the markers of an experiment.
+    """Rewrite the tables in `page` that stand between the markers of an experiment; what has no cells stays as it is.
 
     Raises
     ------
     HarnessError
         If a marker has no counterpart.
     """
-    text = page.read_text(encoding="utf-8")
+    text, measured = page.read_text(encoding="utf-8"), {cell.experiment for cell in cells}
     for experiment in experiments:
-        if f"<!-- {experiment.name}:" in text:
+        if experiment.name in measured and f"<!-- {experiment.name}:" in text:
             text = update_markers(text, experiment.name, table(experiment, cells))
     page.write_text(text, encoding="utf-8")
 

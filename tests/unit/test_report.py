@@ -224,6 +224,13 @@ def test_tables_of_a_page_are_rewritten_between_their_markers_only(tmp_path):
     assert "old" not in text
 
 
+def test_a_table_of_what_was_not_measured_stays_as_it_is(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("<!-- ladder:begin -->old<!-- ladder:end -->")
+    report.write_tables(page, EXPERIMENTS.values(), [])
+    assert page.read_text() == "<!-- ladder:begin -->old<!-- ladder:end -->"
+
+
 def test_a_roof_is_what_the_fastest_call_shows():
     peak = next(cell for cell in cells(LADDER) if cell.axes["role"] == "peak")
     slowed = dataclasses.replace(peak, samples_ns=[[100.0, 50.0, 400.0]], facts={"operations": 200})
