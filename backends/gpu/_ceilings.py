@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from backends.gpu import _device
+from backends.gpu._device_task import DeviceTask, require_gpu
 from backends.gpu._operators import Form, semiring_defines, unsupported
-from backends.gpu._queue import current_queue
 from backends.gpu._raw_kernel import Defines, as_defines, load_kernel
 from harness.errors import Declined, VerificationError
-from harness.interface import DeviceQueue
 from harness.semiring import SEMIRINGS, Semiring
 
 # Steps that are written out, and of a call; threads of a block; blocks of a multiprocessor at once.
@@ -37,26 +36,7 @@ def peak_defines(semiring: Semiring, dtype: np.dtype[Any]) -> Defines:
     return semiring_defines(semiring, dtype, form=form) + as_defines(own)
 
 
-class _OnDevice:
-    """What is launched on the current stream, and its clock."""
-
-    @property
-    def queue(self) -> DeviceQueue:
-        """Where `run` launches."""
-        return current_queue()
-
-    def wait(self) -> None:
-        """Return when it is done."""
-        _device.synchronize()
-
-    def clock(self) -> Any:
-        """Return the clock of the GPU."""
-        from harness.device_clock import CudaEventClock
-
-        return CudaEventClock(self.queue)
-
-
-class RegisterLoop(_OnDevice):
+class RegisterLoop(DeviceTask):
     """The loop of `peak.cu` on every multiprocessor."""
 
     def __init__(self, semiring: Semiring, dtype: np.dtype[Any]) -> None:
@@ -106,9 +86,7 @@ def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
     Declined
         If there is no GPU, or no such loop.
     """
-    reason = _device.missing()
-    if reason:
-        raise Declined("missing", reason)
+    require_gpu()
     kind, wanted = np.dtype(dtype), SEMIRINGS[semiring]
     is_known = wanted.add.name in _ADDED and wanted.multiply.name != "pair" and kind.itemsize >= 4
     if unsupported(wanted, kind) or wanted.unsupported(kind) or not is_known:
@@ -116,7 +94,7 @@ def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
     return RegisterLoop(wanted, kind)
 
 
-class Copy(_OnDevice):
+class Copy(DeviceTask):
     """A copy within the memory of the GPU, of `size_bytes`."""
 
     def __init__(self, size_bytes: int) -> None:
@@ -144,7 +122,5 @@ class Copy(_OnDevice):
 
 def bandwidth(*, size_bytes: int, threads: int) -> Copy:
     """Prepare the copy of a buffer; raise Declined without a GPU."""
-    reason = _device.missing()
-    if reason:
-        raise Declined("missing", reason)
+    require_gpu()
     return Copy(size_bytes)

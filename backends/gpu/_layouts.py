@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from backends.gpu import _device
-from backends.gpu._queue import current_queue
+from backends.gpu._device_task import DeviceTask, require_gpu
 from backends.gpu._raw_kernel import Defines, as_defines, load_kernel
-from harness.errors import Declined, VerificationError
-from harness.interface import DeviceQueue
+from harness.errors import VerificationError
 from harness.operands import Operands
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
@@ -42,26 +41,7 @@ def stored(x: np.ndarray, layout: str) -> np.ndarray:
     return np.ascontiguousarray(x).reshape(-1)
 
 
-class _OnDevice:
-    """What is launched on the current stream, and its clock."""
-
-    @property
-    def queue(self) -> DeviceQueue:
-        """Where `run` launches."""
-        return current_queue()
-
-    def wait(self) -> None:
-        """Return when it is done."""
-        _device.synchronize()
-
-    def clock(self) -> Any:
-        """Return the clock of the GPU."""
-        from harness.device_clock import CudaEventClock
-
-        return CudaEventClock(self.queue)
-
-
-class LayoutProduct(_OnDevice):
+class LayoutProduct(DeviceTask):
     """One product of matrices in given layouts.
 
     Parameters
@@ -109,7 +89,7 @@ class LayoutProduct(_OnDevice):
         return {**work, "problem": problem.to_json(), "plan": {**self._facts, "tile": TILE}}
 
 
-class LayoutChange(_OnDevice):
+class LayoutChange(DeviceTask):
     """A matrix from rows to another layout, or copied as it is.
 
     Parameters
@@ -153,17 +133,11 @@ def product(
     *, kernel: str, n: int, a: str, b: str, turned: bool = False, seed: int = 1, threads: int = 1
 ) -> LayoutProduct:
     """Prepare one product; raise Declined without a GPU."""
-    _require_gpu()
+    require_gpu()
     return LayoutProduct(kernel, n, a, b, turned=turned, seed=seed)
 
 
 def change(*, n: int, to: str, turned: bool = False, seed: int = 1, threads: int = 1) -> LayoutChange:
     """Prepare one change of layout; raise Declined without a GPU."""
-    _require_gpu()
+    require_gpu()
     return LayoutChange(n, to, turned=turned, seed=seed)
-
-
-def _require_gpu() -> None:
-    reason = _device.missing()
-    if reason:
-        raise Declined("missing", reason)
