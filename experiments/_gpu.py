@@ -11,6 +11,7 @@ from harness.problem import Problem
 SUBJECT, VENDOR = "gpu-tuned", "gpu-cublas"
 DEVICE = {"device": "gpu"}
 PEAK_TASK, BANDWIDTH_TASK = "backends.gpu._ceilings:peak", "backends.gpu._ceilings:bandwidth"
+TRANSFER_TASK = "backends.gpu._transfers:product"
 
 
 def gpu_case(n: int, semiring: str, dtype: str, contenders: Iterable[Contender], **axes: object) -> Case:

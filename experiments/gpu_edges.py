@@ -1,33 +1,52 @@
-"""Tiles that stick out, dealt with in four ways: ask at every load, redirect once, pad first, split in two."""
+"""Tiles that stick out, dealt with in four ways: ask at every load, redirect once, pad first, split in two.
+
+With A, B and C on the GPU, and in the memory of the host, from where they are copied in every call.
+"""
 
 from __future__ import annotations
 
-from experiments._gpu import SUBJECT, gpu_case, or_absent
-from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
+from experiments._gpu import SUBJECT, TRANSFER_TASK, gpu_case, or_absent
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender
 from harness.machine import Machine
 
-STRATEGIES = [
-    backend_contender(SUBJECT, label=edge, edge=edge) for edge in ("redirected", "conditional", "padded", "big-small")
-]
+EDGES = ("redirected", "conditional", "padded", "big-small")
+# By where A, B and C are.
+STRATEGIES = {
+    "on the GPU": [backend_contender(SUBJECT, label=edge, edge=edge) for edge in EDGES],
+    "on the host": [
+        Contender(edge, {"backend": SUBJECT, "copies": "always", "parameters": {"edge": edge}}, task=TRANSFER_TASK)
+        for edge in EDGES
+    ],
+}
 SIZES = {
     "smoke": (255,),
     "quick": (1000, 1023, 1024, 1025, 1100, 2047, 2048, 2049, 4090, 4095, 4096, 4097, 4100, 4110),
     "full": (*range(1000, 1101, 4), *range(2040, 2057), *range(4090, 4111), 8191, 8192, 8193),
 }
+# The copies take longer than the product: a few sizes say it.
+SIZES_ON_HOST = {"smoke": (255,), "quick": (1024, 1025, 4096, 4097), "full": SIZES["full"]}
 KINDS = (("plus_times", "float32"), ("min_plus", "float32"))
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a product for each size."""
-    found = [gpu_case(n, *kind, STRATEGIES) for kind in KINDS for n in SIZES[preset]]
-    return or_absent(found, machine)
+    """Return a product for each place and size."""
+    sizes = dict(zip(STRATEGIES, (SIZES[preset], SIZES_ON_HOST[preset]), strict=True))
+    found = [
+        gpu_case(n, *kind, STRATEGIES[place], data=place)
+        for kind in KINDS
+        for place in STRATEGIES
+        for n in sizes[place]
+    ]
+    return or_absent(found, machine, data="on the GPU")
 
 
 EXPERIMENT = Experiment(
     name="gpu_edges",
     question="How are tiles that stick out of a matrix best dealt with on a GPU?",
     cases=cases,
-    figures=(Figure("gpu_edges", "lines", f"{SUBJECT}: edges against size", {"x": "n", "panels": "problem"}),),
+    figures=(
+        Figure("gpu_edges", "lines", f"{SUBJECT}: edges against size", {"x": "n", "panels": ["problem", "data"]}),
+    ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=3, seconds=1, sample_ms=2),

@@ -9,7 +9,11 @@ from harness.experiment import Budget, Case, Experiment, Figure, backend_contend
 from harness.machine import Machine
 
 # How far around each size, with step 1.
-AROUND = {"smoke": {256: 1}, "quick": {1024: 4, 2048: 4, 4096: 4}, "full": {1024: 64, 2048: 64, 4096: 64, 8192: 4}}
+AROUND = {
+    "smoke": {256: 1},
+    "quick": {1024: 4, 2048: 4, 4096: 4, 8192: 1},
+    "full": {1024: 64, 2048: 64, 4096: 64, 8192: 4},
+}
 KINDS = {"smoke": ("float32",), "quick": ("float32", "float64"), "full": ("float32", "float64")}
 CONTENDERS = {"float32": (SUBJECT, "gpu-tensor-core", VENDOR), "float64": ("gpu-tensor-core", VENDOR)}
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from experiments._gpu import SUBJECT, gpu_case, or_absent
+from experiments._gpu import SUBJECT, TRANSFER_TASK, gpu_case, or_absent
 from experiments._peers import SUBJECT as ON_CPU
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender
 from harness.machine import Machine
 
-TASK = "backends.gpu._transfers:product"
 SIZES = {
     "smoke": (64,),
     "quick": (64, 128, 256, 512, 1024, 2048),
@@ -20,7 +19,7 @@ def contenders(semiring: str, threads: int) -> list[Contender]:
     """Return the CPU's best, then the GPU's with both kinds of copies."""
     cpu = ["cpu-numpy", ON_CPU] if semiring == "plus_times" else [ON_CPU]
     copied = [
-        Contender(f"{SUBJECT}, copies {copies}", {"backend": SUBJECT, "copies": copies}, task=TASK)
+        Contender(f"{SUBJECT}, copies {copies}", {"backend": SUBJECT, "copies": copies}, task=TRANSFER_TASK)
         for copies in ("always", "once")
     ]
     return [*(backend_contender(name, threads=threads) for name in cpu), *copied]

@@ -42,17 +42,16 @@ def problems(preset: str) -> list[Problem]:
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a case for each product and number of threads, and the peaks of the ordinary product."""
-    found = []
+    """Return a case for each product and number of threads; the ordinary product and its peaks come first."""
+    found, others = [], []
     for called, threads in thread_counts(machine).items():
-        found += [
-            product_case(problem, against_peers(threads), threads=threads, shared_by=called)
-            for problem in problems(preset)
-            if called == ONE or problem.n in SHARED[preset]
-        ]
+        for problem in problems(preset):
+            if called == ONE or problem.n in SHARED[preset]:
+                case = product_case(problem, against_peers(threads), threads=threads, shared_by=called)
+                (found if problem.semiring.is_ordinary else others).append(case)
         if called == ONE or SHARED[preset]:
             found += [peak_case("plus_times", dtype, threads) for dtype in ORDINARY[preset][0]]
-    return found
+    return found + others
 
 
 def _figures() -> tuple[Figure, ...]:

@@ -4,7 +4,9 @@ CBLAS takes any matrix whose rows or whose columns are contiguous, with any gap 
 where they lie; the others are copied, and the copy is timed. Pointers and sizes are converted once, when the routine is
 bound. The wheel holds shared libraries and no Python module.
 
-Source: Intel oneMKL developer reference, cblas_?gemm and mkl_set_num_threads_local.
+bfloat16 and float16 are multiplied with sums in float32; int8 is not: MKL wants one operand without signs.
+
+Source: Intel oneMKL developer reference, cblas_?gemm, cblas_gemm_bf16bf16f32 and mkl_set_num_threads_local.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,13 +39,16 @@ class Mkl(Backend):
     step = 95
     idea = "Intel oneMKL: the vendor's kernels for each processor, chosen at run time"
     source = "Intel oneMKL developer reference, cblas_?gemm; wheel mkl"
+    takes_mixed: ClassVar[bool] = True
 
     def missing(self) -> str | None:
         """Return that the wheel is not installed, or None."""
         return not_installed("mkl") if _library_path() is None else None
 
     def declines(self, problem: Problem) -> str | None:
-        """Return why BLAS does not compute `problem`, or None."""
+        """Return why MKL does not compute `problem`, or None."""
+        if problem.is_mixed and problem.alpha is not None and (not np.isfinite(problem.alpha) or problem.alpha == 0):
+            return "no factor of A of so few bits: MKL multiplies sums by alpha, and 0 or infinity would lose NaN"
         return declines_but_float_sums(problem, "BLAS")
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
@@ -64,8 +69,10 @@ class Library:
         self._library = ctypes.CDLL(str(path))
         self._in_force = threading.local()
         self.routines = {
-            np.dtype(np.float64): self._declare("cblas_dgemm", ctypes.c_double),
-            np.dtype(np.float32): self._declare("cblas_sgemm", ctypes.c_float),
+            "float64": self._declare("cblas_dgemm", ctypes.c_double),
+            "float32": self._declare("cblas_sgemm", ctypes.c_float),
+            "bfloat16": self._declare("cblas_gemm_bf16bf16f32", ctypes.c_float),
+            "float16": self._declare("cblas_gemm_f16f16f32", ctypes.c_float),
         }
 
     def agreed_threads(self, threads: int) -> int:
@@ -106,7 +113,7 @@ def bind_to(
     (form_a, lda), (form_b, ldb), (_, ldc) = (_describe(x, order) for x in (a, b, out))
     (m, n), k = out.shape, a.shape[1]
     multiply = functools.partial(
-        library.routines[out.dtype],
+        library.routines[a.dtype.name],
         *(order, form_a, form_b, m, n, k),
         *(float(alpha), a.ctypes.data, lda, b.ctypes.data, ldb),
         *(float(beta), out.ctypes.data, ldc),

@@ -26,12 +26,14 @@ COPIES = ("always", "once")
 class OffloadedProduct:
     """One product by a backend of the gpu family, from arrays of the host."""
 
-    def __init__(self, backend: Backend, problem: Problem, copies: str, seed: int) -> None:
+    def __init__(
+        self, backend: Backend, problem: Problem, copies: str, seed: int, parameters: Mapping[str, Any]
+    ) -> None:
         self._problem, self._seed, self._copies_operands = problem, seed, copies == "always"
         self._host = Operands.generate(problem, seed)
         a, b = _device.upload(self._host.a), _device.upload(self._host.b)
         self._device = Operands(a, b, None, _device.empty((problem.m, problem.n), problem.dtype))
-        self._plan = backend.plan(problem, detect())
+        self._plan = backend.plan(problem, detect()).override(parameters)
         self._execution: Execution = backend.prepare(self._plan, self._device)
         self._extra_error = backend.extra_error(self._plan, self._host)
 
@@ -65,8 +67,16 @@ class OffloadedProduct:
         return {**facts, "problem": problem.to_json(), "plan": self._plan.to_json()}
 
 
-def product(*, problem: Mapping[str, Any], backend: str, copies: str, seed: int, threads: int) -> OffloadedProduct:
-    """Prepare one.
+def product(
+    *,
+    problem: Mapping[str, Any],
+    backend: str,
+    copies: str,
+    seed: int,
+    threads: int,
+    parameters: Mapping[str, Any] | None = None,
+) -> OffloadedProduct:
+    """Prepare one, its plan overridden by `parameters`.
 
     Raises
     ------
@@ -80,4 +90,4 @@ def product(*, problem: Mapping[str, Any], backend: str, copies: str, seed: int,
     missing, refused = found.missing(), found.refuses(wanted)
     if missing or refused:
         raise Declined("missing" if missing else "declined", str(missing or refused))
-    return OffloadedProduct(found, wanted, copies, seed)
+    return OffloadedProduct(found, wanted, copies, seed, parameters or {})

@@ -12,8 +12,8 @@ from harness import Operands, Problem, gemm, machine, registry
 from harness.operands import poison
 from harness.verify import verify
 
-PEERS = ("cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-tropical-gemm")
-BLAS = ("cpu-scipy", "cpu-blis", "cpu-mkl")
+BLAS = ("cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-torch")
+PEERS = (*BLAS, "cpu-tropical-gemm")
 SIZES = ((1, 1, 1), (1, 7, 3), (7, 1, 3), (5, 6, 1), (17, 19, 23), (0, 3, 2), (3, 0, 2), (2, 3, 0))
 SCALARS = ((False, None, None), (True, None, None), (True, 2.0, -3.0), (False, np.inf, None), (False, 0.0, None))
 SPECIAL = {"none": [], "nan": [np.nan], "one infinity": [np.inf], "all": [np.nan, np.inf, -np.inf]}
@@ -45,7 +45,8 @@ def test_every_peer_is_listed_with_a_reason_if_it_is_absent(name):
     assert entry.backend is not None
     assert 80 <= entry.backend.step <= 95
     reason = entry.unavailable()
-    assert reason is None or "pip install 'gemm-harness[peers]'" in reason
+    wanted = "torch" if name == "cpu-torch" else "'gemm-harness[peers]'"
+    assert reason is None or f"pip install {wanted}" in reason
 
 
 def test_absence_is_found_without_importing():

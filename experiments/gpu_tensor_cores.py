@@ -1,0 +1,54 @@
+"""Tensor cores against the vendor's library, and against the same products without them, at even and odd sizes."""
+
+from __future__ import annotations
+
+from experiments._gpu import DEVICE, SUBJECT, VENDOR, or_absent
+from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.machine import Machine
+from harness.problem import Problem, mixed_dtypes
+
+TENSOR, WORDS = "gpu-tensor-core", "gpu-bits"
+SIZES = {"smoke": (256,), "quick": (4096, 4097, 8192), "full": (1024, 2048, 4095, 4096, 4097, 8191, 8192, 8193, 16384)}
+# Semiring, dtype of the sums and of the operands, and who else computes it.
+KINDS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    ("plus_times", "float32", "float32", (SUBJECT, VENDOR)),
+    ("plus_times", "float64", "float64", (SUBJECT, VENDOR)),
+    ("plus_times", "float32", "bfloat16", (VENDOR,)),
+    ("plus_times", "float32", "float16", (VENDOR,)),
+    ("lor_land", "bool", "bool", (WORDS,)),
+)
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a product of each kind and size."""
+    narrow = {dtype.name: dtype for dtype, _ in mixed_dtypes()}
+    found = []
+    for semiring, dtype, operands, others in KINDS:
+        if operands != dtype and operands not in narrow:
+            continue
+        contenders = [backend_contender(name) for name in (TENSOR, *others)]
+        for n in SIZES[preset]:
+            problem = Problem(n, n, n, semiring, dtype, operand_dtype=narrow.get(operands))
+            found.append(product_case(problem, contenders, operands=operands, **DEVICE))
+    return or_absent(found, machine, operands="float32")
+
+
+EXPERIMENT = Experiment(
+    name="gpu_tensor_cores",
+    question="What do tensor cores add to a GPU, for every dtype that they take, and who uses them best?",
+    cases=cases,
+    figures=(
+        Figure(
+            "gpu_tensor_cores",
+            "strip",
+            f"{TENSOR} over the fastest other",
+            {"rows": ["semiring", "operands"], "markers": "n", "value": "over_fastest", "subject": TENSOR},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=3, seconds=2),
+        "full": Budget(rounds=15, seconds=20, processes=2, precision=0.01),
+    },
+    order=63,
+)

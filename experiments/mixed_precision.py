@@ -1,0 +1,63 @@
+"""Narrow operands and wide sums: bfloat16, float16 and int8, against what libraries make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from experiments._peers import ONE, thread_counts
+from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.machine import Machine
+from harness.problem import Problem, mixed_dtypes
+
+SUBJECT, PEERS = "cpu-mixed", ("cpu-mkl", "cpu-torch")
+SIZES = {"smoke": (64,), "quick": (1024, 2048), "full": (256, 257, 512, 1000, 1024, 1025, 2047, 2048, 4096)}
+ROWS = ["operands", "shared_by"]
+
+
+def problems(preset: str) -> Iterator[Problem]:
+    """Yield the products, by dtype of the operands and size."""
+    for narrow, wide in mixed_dtypes():
+        for n in SIZES[preset]:
+            yield Problem(n, n, n, dtype=wide, operand_dtype=narrow)
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a case for each product and number of threads."""
+    return [
+        product_case(
+            problem,
+            [backend_contender(name, threads=threads) for name in (SUBJECT, *PEERS)],
+            operands=problem.input_dtype.name,
+            threads=threads,
+            shared_by=called,
+        )
+        for called, threads in thread_counts(machine).items()
+        for problem in problems(preset)
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="mixed_precision",
+    question="What do narrow operands gain, and who multiplies them fastest?",
+    cases=cases,
+    figures=(
+        Figure(
+            "mixed_precision",
+            "lines",
+            "Narrow operands and wide sums, one thread",
+            {"x": "n", "panels": "operands", "where": {"shared_by": ONE}},
+        ),
+        Figure(
+            "mixed_precision_peers",
+            "strip",
+            f"{SUBJECT} over the fastest peer",
+            {"rows": ROWS, "markers": "n", "value": "over_fastest", "subject": SUBJECT},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=3, seconds=0.4),
+        "full": Budget(rounds=15, seconds=6, processes=2, precision=0.01),
+    },
+    order=22,
+)
