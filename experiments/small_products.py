@@ -1,0 +1,52 @@
+"""Small products: prepared once and run, where kernels show, and as whole calls, where what is around them does."""
+
+from __future__ import annotations
+
+from experiments._calls import CALLS
+from experiments._peers import SUBJECT, against_peers
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+SIZES = {"smoke": (16,), "quick": (16, 31, 64, 128), "full": (8, 16, 24, 31, 48, 64, 96, 127, 128, 192)}
+DTYPES = {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32")}
+PREPARED, WHOLE = "prepared once", "whole call"
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return, for each dtype and size, the product by every library and the call as a program writes it."""
+    calls = [Contender(f"{name}(a, b, out=c)", {"name": name}, task="experiments._calls:call") for name in CALLS]
+    found = []
+    for dtype in DTYPES[preset]:
+        for n in SIZES[preset]:
+            problem = Problem(n, n, n, dtype=dtype)
+            found.append(product_case(problem, against_peers(), role="product", form=PREPARED))
+            found.append(product_case(problem, calls, role="product", form=WHOLE))
+    return found
+
+
+EXPERIMENT = Experiment(
+    name="small_products",
+    question="How fast are small products, and what does a call cost around them?",
+    cases=cases,
+    figures=(
+        Figure(
+            "small_products",
+            "versus",
+            f"Prepared once: {SUBJECT} over the fastest peer",
+            {"x": "n", "panels": "problem", "subject": SUBJECT, "where": {"form": PREPARED}},
+        ),
+        Figure(
+            "small_products_calls",
+            "lines",
+            "Whole calls, checks and all",
+            {"x": "n", "panels": "problem", "value": "time", "y_scale": "log", "where": {"form": WHOLE}},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=5, seconds=0.3),
+        "full": Budget(rounds=15, seconds=1, processes=3, precision=0.01),
+    },
+    order=16,
+)
