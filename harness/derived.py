@@ -165,12 +165,21 @@ def over_fastest(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
 
 
 def worst_to_median(cells: Iterable[Cell]) -> tuple[Cell, float] | None:
-    """Return the cell with the lowest rate, and that rate over the median rate of `cells`; None without times."""
-    rates = [(cell.rate, cell) for cell in cells if cell.is_ok]
+    """Return the cell with the lowest rate, and that rate over the median rate of `cells`; None without times.
+
+    Cells of a sweep were timed one after the other, not in turns: what made a core slower for seconds would be a dip of
+    that size. So the rate is that of each cell's fastest tenth of samples.
+    """
+    rates = [(_undisturbed_rate(cell), cell) for cell in cells if cell.is_ok]
     if not rates:
         return None
     rate, worst = min(rates, key=lambda entry: entry[0])
     return worst, rate / statistics.median([rate for rate, _ in rates])
+
+
+def _undisturbed_rate(cell: Cell) -> float:
+    (time_ns,) = statistics.quantiles(cell.all_samples_ns, (0.1,))
+    return rate_of(Interval(time_ns, time_ns, time_ns), cell).estimate
 
 
 def steps_below(cells: list[Cell]) -> list[Cell | None]:

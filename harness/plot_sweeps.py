@@ -12,6 +12,8 @@ from harness.plot_kinds import rows_with_table, short
 from harness.plot_style import INK, Looks, Sheet, table
 from harness.store import Cell
 
+_HOW_WORST = "Worst over median is of the fastest tenth of each size's samples: sizes are not timed in turns."
+
 
 def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw rates against every size of a sweep, a panel each, with the worst rate over the median in words."""
@@ -47,6 +49,7 @@ def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     for panel in panels[len(groups) :]:
         panel.set_axis_off()
     sheet.notes.append("Rate axes do not start at 0, so that dips are seen.")
+    sheet.notes.append(_HOW_WORST)
 
 
 def dips(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -69,6 +72,7 @@ def dips(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     chart.axvline(100, color=INK, linewidth=1.2)
     chart.set_xlabel("lowest rate, % of the median")
     table(beside, names, entries)
+    sheet.notes.append(_HOW_WORST)
 
 
 def _worst(own: list[Cell], x_name: str) -> str:

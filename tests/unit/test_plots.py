@@ -207,6 +207,13 @@ def test_the_worst_size_is_held_against_the_median():
     assert derived.worst_to_median([]) is None
 
 
+def test_a_core_that_was_slower_for_a_while_is_no_dip():
+    some = [c for c in cells(EXPERIMENTS["dense_sweep"]) if c.axes["sweep"].startswith("only m")][:3]
+    disturbed = dataclasses.replace(some[0], samples_ns=[[100.0, 100.0, 150.0, 150.0, 150.0]])
+    calm = [dataclasses.replace(c, samples_ns=[[100.0] * 5], facts=disturbed.facts) for c in some[1:]]
+    assert derived.worst_to_median([disturbed, *calm])[1] == pytest.approx(1.0)
+
+
 def test_percent_of_peak_has_the_interval_of_the_rate():
     some = cells(EXPERIMENTS["percent_of_peak"])
     product = next(cell for cell in some if not derived.is_roof(cell))
