@@ -32,8 +32,9 @@ PACKED_MR, PACKED_NR = 4, 4
 # Longest k block: beyond it the cost of updating C (one load and store per kc pairs) no longer shows.
 LONGEST_KC = 1024
 
-# Vertices in a block of pivots (harness/paths.py). At n = 256, 512 and 1024: 64 took 1.1 to 1.3 times as long, 256 took
-# 1.7, 1.3 and 1.0 times. Measured 2026-11-20 with cpu-packed, float64, one thread, on the machine above.
+# Vertices in a block of pivots (harness/paths.py). With cpu-simd, one thread, float64 and float32: 64 took 1.1 to 1.5
+# times as long at n = 256 and 512, 0.89 to 0.95 times at 1024 and 2048; 256 took 0.9 to 1.2 and 1.16 to 1.28 times.
+# Measured 2026-11-21, in turns, on the machine above.
 PATHS_BLOCK = 128
 
 # Which backend gemm(..., backend="auto") tries first; then any other by falling step.
@@ -193,6 +194,9 @@ AMX_FEWEST_PAIRS = 1 << 24
 # A is packed if its rows are no whole cache lines, or near a multiple of so many bytes apart. On that machine 2 KiB
 # apart made no difference, 1 KiB apart packing costs 10 to 20 %, and 4 KiB apart not packing costs 6 %.
 AMX_BAD_STRIDE = 4 * KIB
+
+# Packed operands that parts of a product share take no more than this; each part of a larger one packs its own blocks.
+AMX_MOST_SHARED = 1 << 28
 
 
 def amx_blocking(problem: Problem, machine: Machine) -> Blocking:
