@@ -43,6 +43,9 @@ LANES_K = 8
 # quicker, though each element is loaded more often. Rows for which 128 were seen to do say so (2026-11-21).
 FEWEST_BLOCKS = 132
 
+# Tiles that an H100 or H200 computes in one turn, one a multiprocessor: those that whole turns leave over are shared.
+TURN = 132
+
 # Steps of k that a share of them has at least, where k is shared among blocks: with large tiles, and with small ones.
 # Of cuBLAS over float32, shared to not: 256 x 256 x 65536 0.95 (66 shares), 1024^3 1.02 to 0.98 (4), 768^3 1.08 to 0.79
 # (6), 512^3 1.03 to 0.78 (4), 256^3 1.17 to 0.84 (4); 2048^3, of two waves of blocks, loses (H200, 2026-11-21).
@@ -115,7 +118,7 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
         tiles = Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2)
     else:
         tiles = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2)
-    return tiles, {"order": 0, "group": 8, "blocks": 2, "shares": 1}
+    return tiles, {"order": 0, "group": 8, "blocks": 2, "shares": 1, "turn": TURN}
 
 
 def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Options]:
@@ -123,7 +126,8 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Op
     row = _TUNED[_kind(problem)]
     tiles, shares = _tiles_and_shares(problem, row, can_share)
     edge = "padded" if max(problem.m, problem.n, problem.k) >= PADDED_FROM else "redirected"
-    return tiles, {"edge": edge, "order": row.order, "group": 8, "blocks": row.blocks, "shares": shares}
+    own: Options = {"order": row.order, "blocks": row.blocks, "shares": shares}
+    return tiles, {"edge": edge, "group": 8, "turn": TURN, **own}
 
 
 def _tiles_and_shares(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch, int]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from backends.gpu import _device
 from backends.gpu._operators import Form, semiring_defines
-from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._program import Kernel, Place, Program, ceil_div
 from backends.gpu._raw_kernel import Defines, as_defines
-from backends.gpu._tiled_rung import Product, TiledRung, width_of_loads
+from backends.gpu._tiled_rung import Product, Tail, TiledRung, width_of_loads
 from backends.gpu._warp_tiles import check_warp_tiles, tile_bytes, warp_tile_defines
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
@@ -28,13 +28,13 @@ class PipelinedRung(TiledRung):
         launch = check_warp_tiles(self.name, super().prepare_launch(plan), plan.problem.dtype.itemsize)
         rows = launch.threads // LANES_K
         is_whole = launch.bk % LANES_K == 0 and launch.bm % rows == 0 and _has_whole_passes(launch, launch.bn)
-        counts = [plan.options[name] for name in ("blocks", "shares")]
-        if not is_whole or launch.stages < 2 or not all(isinstance(x, int) and x >= 1 for x in counts):
+        counts = {name: plan.options[name] for name in ("blocks", "shares", "turn")}
+        if not is_whole or launch.stages < 2 or not all(isinstance(x, int) and x >= 1 for x in counts.values()):
             raise PlanError(
                 f"{self.name}: no whole passes over a tile",
                 expected=f"bk % {LANES_K} == 0, bm % {rows} == 0, rows of B for all threads, stages >= 2, "
-                "blocks and shares >= 1",
-                got=f"{launch}, blocks={counts[0]!r}, shares={counts[1]!r}",
+                "blocks, shares and turn >= 1",
+                got=", ".join([str(launch), *(f"{name}={x!r}" for name, x in counts.items())]),
             )
         return launch
 
@@ -44,24 +44,10 @@ class PipelinedRung(TiledRung):
 
     def add_product(self, program: Program, plan: Plan, form: Form, product: Product, found: Place) -> None:
         """Add the kernel; where k is shared among blocks, with the sums of shares aside, and what adds those up."""
-        launch, wanted = plan.launch, plan.options["shares"]
-        assert launch is not None
-        assert isinstance(wanted, int)
-        tiles = ceil_div(product.k, launch.bk)
-        shares = ceil_div(tiles, ceil_div(tiles, wanted))
-        if shares == 1:
-            super().add_product(program, plan, form, product, found)
-            return
-        m, n, out = product.m, product.n, product.out
-        parts = Place("parts")
-        if "parts" not in program.scratch:  # the other form of a kernel has the same
-            program.reserve("parts", shares * m * n, plan.problem.dtype)
-        aside = product._replace(out=Matrix(parts, n), accumulate=False, shares=shares)
-        super().add_product(program, plan, form, aside, found)
-        defines = semiring_defines(plan.problem.semiring, plan.problem.dtype, form=form, accumulate=product.accumulate)
-        fold = Kernel("fold", defines, (_FOLD_BLOCK,), function="fold")
-        blocks = min(ceil_div(m * n, _FOLD_BLOCK), _FOLD_BLOCKS)
-        program.launch(fold, blocks, parts, shares, out.place, out.ld, m, n, found)
+        tail = _tail(program, plan, product)
+        super().add_product(program, plan, form, product._replace(tail=tail), found)
+        if tail is not None:
+            _add_fold(program, plan, form, product, tail, found)
 
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles, the stages, and how wide copies may be."""
@@ -75,7 +61,7 @@ class PipelinedRung(TiledRung):
             "WIDTH_B": width,
             "LANES_K": LANES_K,
             "BLOCKS": plan.options["blocks"],
-            "IS_SPLIT": product.shares > 1,
+            "IS_SPLIT": product.tail is not None,
         }
         return warp_tile_defines(plan, product) + as_defines(own)
 
@@ -84,3 +70,32 @@ def _has_whole_passes(launch: Launch, vectors: int) -> bool:
     """Whether the threads of a block go over the `vectors` of a row of B, and over its bk rows, in whole passes."""
     across = min(launch.threads, vectors)
     return launch.threads % across == vectors % across == 0 and launch.bk % (launch.threads // across) == 0
+
+
+def _tail(program: Program, plan: Plan, product: Product) -> Tail | None:
+    """Return which tiles are shared: those after whole turns, if the plan says that any are and k is long enough."""
+    launch, shares, turn = plan.launch, plan.options["shares"], plan.options["turn"]
+    assert launch is not None
+    assert isinstance(shares, int)
+    assert isinstance(turn, int)
+    tiles, steps = ceil_div(product.m, launch.bm) * ceil_div(product.n, launch.bn), ceil_div(product.k, launch.bk)
+    each = ceil_div(steps, shares)
+    shares, rest = ceil_div(steps, each), tiles % turn
+    if shares == 1 or rest == 0:
+        return None
+    if "parts" not in program.scratch:  # the other form of a kernel has the same
+        program.reserve("parts", shares * rest * launch.bm * launch.bn, plan.problem.dtype)
+    return Tail(Place("parts"), tiles - rest, rest, shares, each * launch.bk)
+
+
+def _add_fold(program: Program, plan: Plan, form: Form, product: Product, tail: Tail, found: Place) -> None:
+    """Add what adds up the sums of shares."""
+    launch, out = plan.launch, product.out
+    assert launch is not None
+    semiring = semiring_defines(plan.problem.semiring, plan.problem.dtype, form=form, accumulate=product.accumulate)
+    tiles = as_defines({"BM": launch.bm, "BN": launch.bn, "GROUP": plan.options["group"]})
+    fold = Kernel("fold", semiring + tiles, (_FOLD_BLOCK,), function="fold")
+    blocks = min(ceil_div(tail.rest * launch.bm * launch.bn, _FOLD_BLOCK), _FOLD_BLOCKS)
+    program.launch(
+        fold, blocks, tail.parts, tail.shares, tail.whole, tail.rest, out.place, out.ld, product.m, product.n, found
+    )

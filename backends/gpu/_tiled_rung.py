@@ -13,7 +13,7 @@ two: course work on matrix products on GPUs.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from backends.gpu import _device
 from backends.gpu._operators import Form
@@ -31,6 +31,26 @@ WIDE = 16  # bytes of the widest load
 _LARGEST_INT = (1 << 31) - 1
 
 
+class Tail(NamedTuple):
+    """The last tiles of a product, each of which several blocks compute together: every one a share of k.
+
+    Attributes
+    ----------
+    parts : Place
+        The sums of the shares: bm x bn each, share after share, and in each tile after tile.
+    whole, rest : int
+        How many tiles one block computes each, and how many come after them.
+    shares, depth : int
+        Blocks of each of these, and the steps of k that each of those has, the last one maybe fewer; none has none.
+    """
+
+    parts: Place
+    whole: int
+    rest: int
+    shares: int
+    depth: int
+
+
 class Product(NamedTuple):
     """One product that a kernel is to compute.
 
@@ -41,8 +61,8 @@ class Product(NamedTuple):
     edge : str
         ``"padded"`` also where everything is made of whole tiles.
     accumulate : bool
-    shares : int
-        Parts of k that blocks of their own compute, whose sums stand one after the other at `out`; none is empty.
+    tail : Tail, optional
+        None: one block computes each tile.
     """
 
     a: Matrix
@@ -53,7 +73,7 @@ class Product(NamedTuple):
     k: int
     edge: str
     accumulate: bool
-    shares: int = 1
+    tail: Tail | None = None
 
 
 class TiledRung(Rung):
@@ -172,8 +192,11 @@ def _launch(program: Program, kernel: Kernel, product: Product, tile: tuple[int,
     blocks = ceil_div(product.m, tile[0]) * ceil_div(product.n, tile[1])
     a, b, out = product.a, product.b, product.out
     sizes = product.m, product.n, product.k
-    grid = (blocks, product.shares) if product.shares > 1 else blocks
-    program.launch(kernel, grid, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
+    split: tuple[Any, ...] = ()
+    if product.tail is not None:
+        parts, whole, rest, shares, depth = product.tail
+        blocks, split = whole + rest * shares, (parts, whole, rest, depth)
+    program.launch(kernel, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found, *split)
 
 
 def _moved(matrix: Matrix, elements: int) -> Matrix:

@@ -170,6 +170,20 @@ struct Sums {
     }
 #endif
 
+    // Store all of it into a tile of its own, row by row, whatever C is like.
+    __device__ __forceinline__ void store_aside(RESULT* tile, Corner corner) const
+    {
+#pragma unroll
+        for (int r = 0; r < TM; ++r)
+#pragma unroll
+            for (int s = 0; s < TN; s += GROUP_SIZE) {
+                Vector<RESULT, GROUP_SIZE> group;
+#pragma unroll
+                for (int v = 0; v < GROUP_SIZE; ++v) group.x[v] = FINISHED(x[r][s + v]);
+                write_vector<GROUP_SIZE>(tile + (corner.row + row_of(r)) * BN + corner.column + column_of(s), group);
+            }
+    }
+
     // Store what lies inside of C; whole groups at once where C_VECTORS says that they are aligned.
     __device__ __forceinline__ void store_to(RESULT* c, int m, int n, int ldc, int row, int column) const
     {

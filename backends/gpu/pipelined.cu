@@ -9,7 +9,7 @@
 //   LANES_K      threads of a copy of A that stand along k
 //   BLOCKS       blocks that are to fit on a multiprocessor at once: bounds the registers of a thread
 //   OFFSET       an integer type that holds distances within a tile
-//   IS_SPLIT     1: gridDim.y shares of k, whose sums are matrices one after the other at C; none is empty
+//   IS_SPLIT     1: several blocks compute each of the last tiles together; see below
 //
 // Elements of A are copied one by one straight into their transposed place, which takes no registers and no alignment:
 // 8 threads along k by 4 rows meet every bank of shared memory once. There is one barrier a tile: what a stage held has
@@ -18,7 +18,13 @@
 // Where k is no multiple of BK it is the first tile that has fewer steps, before the loop, which so asks nothing about k:
 // with the question in it, one H200 was 8 % slower over float32, at sizes that need no answer too.
 //
-// Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; CUTLASS, multistage pipeline.
+// IS_SPLIT: one block computes each of the first `whole` tiles of C; of the `rest` after them each is computed by several,
+// a share of `depth` steps of k each, whose sums become tiles (BM x BN) of their own at `parts`: share after share, and in
+// each tile after tile, none empty. fold.cu adds them up. So the last tiles, too few to occupy every multiprocessor, take
+// no more than their part of the time; and with `whole` = 0 a few tiles and a long k occupy a GPU.
+//
+// Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; CUTLASS, multistage pipeline. Of IS_SPLIT: Osama,
+// Merrill, Cecka, Garland, Owens, "Stream-K" (2023), its hybrid of whole tiles and a shared rest, by fixed shares.
 #include "semiring.cuh"
 #include "edges.cuh"
 #include "grid.cuh"
@@ -179,16 +185,26 @@ __device__ __forceinline__ void step(Sums& sums, Copier& copier, Ring& ring, Cor
     ring.advance();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS)
+#if IS_SPLIT
+#define SPLIT_PARAMETERS , RESULT *__restrict__ parts, int whole, int rest, int depth
+#else
+#define SPLIT_PARAMETERS
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS SPLIT_PARAMETERS)
 {
     if (!is_wanted(found)) return;
+    int index = blockIdx.x;  // of the tile
 #if IS_SPLIT
-    const int share = ((k + BK - 1) / BK + gridDim.y - 1) / gridDim.y * BK, begin = blockIdx.y * share;
-    a += begin, b += (long long)begin * ldb, c += (long long)blockIdx.y * m * ldc, k = min(k - begin, share);
+    const int part = index - whole;
+    if (part >= 0) {
+        const int begin = part / rest * depth;
+        a += begin, b += (long long)begin * ldb, k = min(k - begin, depth), index = whole + part % rest;
+    }
 #endif
     DYNAMIC_SHARED(tiles_a);
     T* tiles_b = tiles_a + STAGES * TILE_A;
-    const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
+    Tile tile = tile_at<BM, BN, GROUP>(index, m, n);
     const Corner corner = corner_of_thread();
     const int tiles_k = (k + BK - 1) / BK;
     const int first = EDGE == PADDED ? BK : k - (tiles_k - 1) * BK;  // steps of the first tile
@@ -218,6 +234,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
         const int steps = steps_of_tile<BK>(EDGE == PADDED ? k - t * BK : t == 0 ? first : BK);
         step<false>(sums, copier, ring, corner, t + STAGES - 1 < tiles_k, steps);
     }
+#endif
+#if IS_SPLIT
+    int block = blockIdx.x;
+    if (sizeof(T) == 8) forget(block);  // the tile is computed anew: kept, it is the one register too many
+    if (block >= whole) return sums.store_aside(parts + (long long)(block - whole) * (BM * BN), corner);
+    tile = tile_at<BM, BN, GROUP>(block, m, n);
 #endif
     sums.store_to(c, m, n, ldc, tile.row + corner.row, tile.column + corner.column);
 }

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from backends.gpu._program import Matrix, Place
 from harness import SEMIRINGS
 from harness.check import check_kernel
 from harness.errors import VerificationError
@@ -109,9 +110,33 @@ def test_shares_of_k_are_right(semiring, dtype, accumulate, shares):
         compute("gpu-pipelined", semiring, dtype, size, accumulate=accumulate, shares=shares)
 
 
-def test_shares_of_k_are_right_for_both_forms_of_a_kernel():
+@pytest.mark.parametrize(("semiring", "dtype", "accumulate"), KINDS)
+@pytest.mark.parametrize("edge", ("redirected", "padded"))
+def test_tiles_after_whole_turns_are_shared(semiring, dtype, accumulate, edge):
+    for size, turn in (((100, 70, 61), 5), ((97, 96, 16), 8)):  # 12 tiles, of which 2, or 4, are left over
+        compute("gpu-pipelined", semiring, dtype, size, accumulate=accumulate, edge=edge, shares=3, turn=turn)
+
+
+def test_what_is_shared_is_right_for_both_forms_of_a_kernel():
     for semiring, dtype in (("min_plus", "float32"), ("min_plus", "int32")):
         compute("gpu-tuned", semiring, dtype, (17, 66, 75), shares=3, edge="padded")
+        compute("gpu-tuned", semiring, dtype, (50, 130, 75), shares=3, turn=5)
+
+
+def test_sums_settle_in_shares_of_k_too():
+    problem = Problem(70, 41, 75, SEMIRINGS["min_plus"], np.dtype(np.float32))
+    check(with_small_tiles("gpu-pipelined", shares=2, turn=4), problem, _mostly_of_one_sign(1))
+
+
+def test_no_tile_is_shared_where_none_is_left_over_or_k_is_one_tile():
+    for size, turn in (((64, 64, 61), 4), ((100, 70, 8), 5)):
+        problem = Problem(*size, SEMIRINGS["plus_times"], np.dtype(np.float32))
+        backend = with_small_tiles("gpu-pipelined", shares=3, turn=turn)
+        check(backend, problem)
+        columns = {"a": problem.k, "b": problem.n, "out": problem.n}
+        matrices = (Matrix(Place(name), ld) for name, ld in columns.items())
+        program = backend.program(backend.plan(problem, detect()), *matrices)
+        assert [step.kernel.function for step in program.steps if step.kernel.stem != "pad_rows"] == ["gemm"]
 
 
 @pytest.mark.parametrize(("semiring", "dtype"), (("min_plus", "int16"), ("max_plus", "int16"), ("min_plus", "uint16")))
@@ -201,16 +226,21 @@ class TestPlantedBugs:
     @pytest.mark.parametrize(
         ("old", "new"),
         (
-            ("begin = blockIdx.y * share;", "begin = blockIdx.y * share + 1;"),
-            ("c += (long long)blockIdx.y * m * ldc", "c += 0"),
-            ("k = min(k - begin, share)", "k = k - begin"),
+            ("begin = part / rest * depth", "begin = part / rest * depth + 1"),
+            ("k = min(k - begin, depth)", "k = k - begin"),
+            ("index = whole + part % rest", "index = part % rest"),
+            ("if (block >= whole) return sums", "if (block > whole) return sums"),
+            ("(block - whole) * (BM * BN)", "(block - whole) % rest * (BM * BN)"),
+            ("(corner.row + row_of(r)) * BN", "(corner.row + row_of(r)) * STRIDE_A"),
+            ("whole + (int)(index / (BM * BN))", "(int)(index / (BM * BN))"),
             ("share < shares", "share < shares - 1"),
+            ("if (i >= m || j >= n) continue;", ""),
         ),
     )
     def test_wrong_share_of_k_is_seen(self, monkeypatch, old, new):
         use_the_cpu(monkeypatch, edits=((old, new),))
         with pytest.raises((VerificationError, KernelFault)):
-            compute("gpu-pipelined", "plus_times", "float32", (33, 20, 61), shares=3)
+            compute("gpu-pipelined", "plus_times", "float32", (100, 70, 61), shares=3, turn=5)
 
     @pytest.mark.parametrize(
         ("old", "new"),
