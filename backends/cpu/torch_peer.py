@@ -68,7 +68,12 @@ class Torch(Backend):
         torch.set_num_threads(plan.threads)
         if plan.problem.is_mixed:
             return _MixedExecution(torch, operands)
-        return BlasExecution(plan, operands, is_contiguous, functools.partial(bind, torch))
+        return BlasExecution(plan, operands, takes, functools.partial(bind, torch))
+
+
+def takes(x: np.ndarray) -> bool:
+    """Whether PyTorch can take `x` where it lies. A stride that leads nowhere, of one row, may be one it refuses."""
+    return is_contiguous(x) and all(stride >= 0 and stride % x.itemsize == 0 for stride in x.strides)
 
 
 def bind(torch: Any, alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray) -> Callable[[], object]:
@@ -84,7 +89,7 @@ class _MixedExecution:
 
     def __init__(self, torch: Any, operands: Operands) -> None:
         self._out, self._torch = operands.out, torch
-        own = [(x, x if is_contiguous(x) else np.empty_like(x, order="C")) for x in (operands.a, operands.b)]
+        own = [(x, x if takes(x) else np.empty_like(x, order="C")) for x in (operands.a, operands.b)]
         self._copies = [(x, copy) for x, copy in own if copy is not x]
         a, b = (_tensor(torch, x) for _, x in own)
         # PyTorch has no other product of int8.
