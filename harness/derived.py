@@ -14,6 +14,8 @@ T = TypeVar("T")
 
 # Kinds of size in an axis "kind" that fit every register tile; sizes of any other kind are ragged.
 REGULAR_KINDS = ("power of two", "tile multiple")
+# The role of a case that measures a peak, and the name of a contender that does.
+PEAK = "peak"
 
 
 def axis(cell: Cell, name: str) -> Any:
@@ -53,9 +55,14 @@ def group(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Any, list[T]
     return groups
 
 
+def is_peak(cell: Cell) -> bool:
+    """Whether `cell` measures what registers alone can do: in a case of its own, or in turns with what it bounds."""
+    return PEAK in (cell.axes.get("role"), cell.contender)
+
+
 def is_roof(cell: Cell) -> bool:
     """Whether `cell` measures the machine (a peak, a bandwidth) and not a contender."""
-    return cell.axes.get("role") in ("peak", "bandwidth")
+    return is_peak(cell) or cell.axes.get("role") == "bandwidth"
 
 
 def contenders(cells: Iterable[Cell]) -> list[Cell]:
@@ -151,6 +158,7 @@ def fastest_peer(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
         other
         for other in cells
         if other.is_ok and (other.run, other.case) == (cell.run, cell.case) and other.contender != cell.contender
+        if not is_roof(other)
     ]
     return max(peers, key=lambda peer: peer.rate, default=None)
 
@@ -199,13 +207,22 @@ def kind(cell: Cell) -> Hashable:
 
 def peaks_by_kind(cells: Iterable[Cell]) -> dict[Hashable, list[Cell]]:
     """Return the measured peaks among `cells` by `kind`: to look for the peaks of many cells once."""
-    return group((cell for cell in cells if cell.is_ok and cell.axes.get("role") == "peak"), kind)
+    return group((cell for cell in cells if cell.is_ok and is_peak(cell)), kind)
 
 
 def peak_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
-    """Return the measured peak for the semiring, dtype and threads of `cell`: of its own experiment, else of any."""
+    """Return the measured peak for the semiring, dtype and threads of `cell`.
+
+    Of its own case, else of its own experiment, else of any.
+    """
     peaks = peaks_by_kind(cells).get(kind(cell), [])
-    return min(peaks, key=lambda other: other.experiment != cell.experiment, default=None)
+    return min(
+        peaks, key=lambda other: (not _is_of_case(other, cell), other.experiment != cell.experiment), default=None
+    )
+
+
+def _is_of_case(cell: Cell, other: Cell) -> bool:
+    return (cell.run, cell.case) == (other.run, other.case)
 
 
 def roof_rate(roof: Cell) -> float:
@@ -225,16 +242,25 @@ def name_of_peak(peak: Cell, *, short: bool = False) -> str:
 
 def percent_of_peak(cell: Cell, cells: Iterable[Cell]) -> float | None:
     """Return the rate of `cell` in percent of the measured peak, or None if no peak was measured for it."""
-    peak = peak_of(cell, cells)
-    return None if peak is None or is_roof(cell) or not cell.is_ok else 100 * cell.rate / roof_rate(peak)
+    share = interval_of_peak(cell, cells)
+    return None if share is None else share.estimate
 
 
 def interval_of_peak(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
-    """Return the rate of `cell` with its interval, in percent of the measured peak; None where there is no such."""
+    """Return the rate of `cell` with its interval, in percent of the measured peak; None where there is no such.
+
+    A peak that was measured in turns with `cell` is paired with it sample by sample: what slows a core down slows both.
+    Of any other it is the fastest call that counts.
+    """
     peak = peak_of(cell, cells)
-    if peak is None or not cell.is_ok:
+    if peak is None or is_roof(cell) or not cell.is_ok:
         return None
-    return Interval(*(100 * bound / roof_rate(peak) for bound in rate_interval(cell)))
+    share = (
+        speed_up(cell, peak)
+        if _is_of_case(cell, peak)
+        else Interval(*(bound / roof_rate(peak) for bound in rate_interval(cell)))
+    )
+    return Interval(*(100 * bound for bound in share))
 
 
 def ragged_losses(cells: Iterable[Cell]) -> dict[str, list[tuple[int, float]]]:

@@ -81,7 +81,7 @@ def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Pa
         If a figure is of an unknown kind.
     """
     own = [cell for cell in cells if cell.experiment == experiment.name]
-    peaks = [cell for cell in cells if cell.experiment != experiment.name and cell.axes.get("role") == "peak"]
+    peaks = [cell for cell in cells if cell.experiment != experiment.name and derived.is_peak(cell)]
     with styled():
         return [path for figure in experiment.figures for path in _draw_one(figure, own, peaks, machine, folder)]
 

@@ -80,8 +80,8 @@ def summary_rows(cells: Iterable[Cell], unsure: Mapping[remarks.Key, str] | None
     for own in derived.group(everything, lambda cell: (cell.experiment, cell.run, cell.case)).values():
         if derived.is_roof(own[0]):
             continue
-        where, unit = place(own), derived.unit(own)
-        for cell, below in zip(own, derived.steps_below(own), strict=True):
+        where, unit, shown = place(own), derived.unit(own), derived.contenders(own)
+        for cell, below in zip(shown, derived.steps_below(shown), strict=True):
             around = [*own, *peaks.get(derived.kind(cell), ())]
             said = "" if unsure is None else remarks.of_cell(cell, unsure)
             rows.append(_row(cell, below, around, where, unit, said))

@@ -130,6 +130,11 @@ def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
     return RegisterLoop(KernelKey(wanted, word.name, unit.name, unit.mr, unit.nv), bits, threads)
 
 
+def peak_of(*, problem: Mapping[str, Any], seed: int, threads: int) -> RegisterLoop:
+    """Prepare the register loop of a product's semiring and dtype, to be timed in turns with the product."""
+    return peak(dtype=str(problem["dtype"]), semiring=str(problem["semiring"]), threads=threads)
+
+
 def bandwidth(*, size_bytes: int, threads: int) -> ReadLoop:
     """Prepare the read loop over `size_bytes` in all."""
     return ReadLoop(size_bytes, threads)

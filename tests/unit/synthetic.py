@@ -64,7 +64,8 @@ def _cell(
 def _facts(arguments: dict, threads: int) -> tuple[dict, float]:
     if "size_bytes" in arguments:
         return {"bytes_moved": 10**6}, 10**6 / BANDWIDTH
-    if "problem" not in arguments:
+    computed_by = arguments.get("backend", arguments.get("name"))
+    if computed_by is None:
         return {"operations": 10**6}, 10**6 / PEAK
     problem = Problem.from_json(dict(arguments["problem"]))
     blocks = {**Blocking(64, 64, 64, 4, 4).__dict__, **arguments.get("parameters", {})}
@@ -74,4 +75,4 @@ def _facts(arguments: dict, threads: int) -> tuple[dict, float]:
         "plan": {"threads": threads, **blocks},
         "problem": problem.to_json(),
     }
-    return facts, problem.operations / (RATES.get(arguments["backend"], 5.0) * threads)
+    return facts, problem.operations / (RATES.get(computed_by, 5.0) * threads)

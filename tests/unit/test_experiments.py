@@ -159,18 +159,23 @@ def test_one_core_is_not_asked_twice(preset):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("name", ["vs_peers", "percent_of_peak"])
-def test_ordinary_products_have_a_peak_of_their_own(name, preset):
-    cases = EXPERIMENTS[name].cases(preset, MACHINE)
+def test_ordinary_products_have_a_peak_of_their_own(preset):
+    cases = EXPERIMENTS["vs_peers"].cases(preset, MACHINE)
 
     def place(case: Case) -> tuple:
         return case.axes["semiring"], case.axes["dtype"], case.contenders[0].threads
 
     peaks = {place(case) for case in cases if case.axes.get("role") == "peak"}
     asked = {place(case) for case in cases if case.axes.get("role") != "peak"}
-    if name == "vs_peers":  # over the other semirings the ratio to a peer is what counts
-        asked = {where for where in asked if where[0] == "plus_times" and where[1].startswith("float")}
+    # Over the other semirings the ratio to a peer is what counts.
+    asked = {where for where in asked if where[0] == "plus_times" and where[1].startswith("float")}
     assert asked == peaks
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_percent_of_peak_times_each_peak_in_turns_with_the_product(preset):
+    for case in EXPERIMENTS["percent_of_peak"].cases(preset, MACHINE):
+        assert [contender.label for contender in case.contenders] == ["cpu-simd", "peak"]
 
 
 def test_percent_of_peak_is_asked_of_every_semiring_and_a_common_size():

@@ -19,6 +19,7 @@ EXPERIMENTS = load_all()
 DRAWN = [
     *("ladder", "size_sweep", "block_size", "thread_scaling", "semiring_cost", "roofline", "workloads"),
     *("vs_peers", "percent_of_peak", "dense_sweep", "thin_shapes"),
+    *("small_products", "mixed_precision"),
 ]
 
 
@@ -153,6 +154,19 @@ def test_percent_of_peak_is_of_the_peak_of_the_same_semiring():
     assert derived.percent_of_peak(packed, [packed, *without]) is None
 
 
+def test_a_peak_of_the_same_case_is_paired_with_the_product():
+    product, peak = cells(EXPERIMENTS["percent_of_peak"])[:2]
+    assert (derived.is_roof(product), derived.is_roof(peak)) == (False, True)
+    peak = dataclasses.replace(peak, samples_ns=[[10.0, 20.0, 10.0, 20.0]], facts={**peak.facts, "operations": 100})
+    product = dataclasses.replace(
+        product, samples_ns=[[50.0, 100.0, 50.0, 100.0]], facts={**product.facts, "operations": 400}
+    )
+    assert derived.interval_of_peak(product, [product, peak]) == (80.0, 80.0, 80.0)
+    elsewhere = dataclasses.replace(peak, case="another", samples_ns=[[10.0]])
+    assert derived.peak_of(product, [elsewhere, product, peak]) is peak
+    assert derived.fastest_peer(product, [product, peak]) is None
+
+
 def test_ratios_are_paired_within_a_process():
     first, second = cells(EXPERIMENTS["ladder"])[:2]
     reference = dataclasses.replace(first, samples_ns=[[1.0, 2.0, 3.0], [10.0]])
@@ -215,7 +229,7 @@ def test_a_core_that_was_slower_for_a_while_is_no_dip():
 
 
 def test_percent_of_peak_has_the_interval_of_the_rate():
-    some = cells(EXPERIMENTS["percent_of_peak"])
+    some = cells(EXPERIMENTS["ladder"])
     product = next(cell for cell in some if not derived.is_roof(cell))
     rate, percent = derived.rate_interval(product), derived.interval_of_peak(product, some)
     scale = 100 / derived.roof_rate(derived.peak_of(product, some))
