@@ -8,7 +8,7 @@ from harness.experiment import Budget, Case, Contender, Experiment, Figure, prod
 from harness.machine import Machine
 from harness.problem import Problem
 
-SIZES = {"smoke": (16,), "quick": (16, 31, 64, 128), "full": (8, 16, 24, 31, 48, 64, 96, 127, 128, 192)}
+SIZES = {"smoke": (16,), "quick": (16, 31, 64, 128), "full": (8, 16, 24, 31, 48, 64, 96, 127, 128)}
 DTYPES = {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32")}
 PREPARED, WHOLE = "prepared once", "whole call"
 
@@ -46,7 +46,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=5, seconds=0.3),
-        "full": Budget(rounds=15, seconds=1, processes=3, precision=0.01),
+        "full": Budget(rounds=20, seconds=1, precision=0.01),
     },
     order=16,
 )
