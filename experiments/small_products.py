@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments._calls import CALLS
-from experiments._peers import SUBJECT, against_peers
+from experiments._peers import SUBJECT, against_peers, thread_counts
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
 from harness.machine import Machine
 from harness.problem import Problem
@@ -15,7 +15,9 @@ PREPARED, WHOLE = "prepared once", "whole call"
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return, for each dtype and size, the product by every library and the call as a program writes it."""
-    calls = [Contender(f"{name}(a, b, out=c)", {"name": name}, task="experiments._calls:call") for name in CALLS]
+    # A call as it stands may use every core; at these sizes neither of the two does.
+    threads = max(thread_counts(machine).values())
+    calls = [Contender(f"{name}(a, b, out=c)", {"name": name}, threads, "experiments._calls:call") for name in CALLS]
     found = []
     for dtype in DTYPES[preset]:
         for n in SIZES[preset]:
