@@ -12,7 +12,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.semiring import Semiring
+from harness.semiring import HALF, Semiring
 
 Shortcut = Callable[[np.ndarray, np.ndarray, np.ndarray], bool]
 
@@ -101,6 +101,8 @@ class Backend(ABC):
     takes_mixed : bool
         Whether it computes products whose A and B have a narrower dtype than the sums. Those that do not say so never
         see one.
+    takes_half : bool
+        Whether it computes products over float16, where (+) selects; likewise.
     takes_device_arrays : bool
         Whether operands may be arrays of CuPy, which it computes with where they lie, in the current stream: `prepare`
         copies what it must in that stream, and `Execution.result` returns `out`.
@@ -111,6 +113,7 @@ class Backend(ABC):
     idea: ClassVar[str]
     source: ClassVar[str]
     takes_mixed: ClassVar[bool] = False
+    takes_half: ClassVar[bool] = False
     takes_device_arrays: ClassVar[bool] = False
 
     def missing(self) -> str | None:
@@ -125,6 +128,8 @@ class Backend(ABC):
         """Return why `problem` is not to be handed to this backend, or None: what callers ask, and nobody overrides."""
         if problem.is_mixed and not self.takes_mixed:
             return "a and b are narrower than the sums: it takes one dtype for all"
+        if problem.dtype == HALF and not self.takes_half:
+            return "it has no arithmetic over float16"
         return self.declines(problem)
 
     def shortcut(self, semiring: Semiring, dtype: np.dtype[Any]) -> Shortcut | None:

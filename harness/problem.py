@@ -221,10 +221,12 @@ def _as_dtype(dtype: Any, semiring: Semiring) -> np.dtype[Any]:
     except TypeError:
         raise ProblemError("dtype is not a NumPy dtype", expected=_dtype_names(), got=repr(dtype)) from None
     if native not in DTYPES:
-        fix = "convert with astype"
-        if native.name in MIXED:
-            fix = f"dtype={MIXED[native.name]!r} in the call, the dtype of the sums and of the result; or {fix}"
-        raise ProblemError(f"dtype {native.name} is not supported", expected=_dtype_names(), got=native.name, fix=fix)
+        raise ProblemError(
+            f"dtype {native.name} is not supported",
+            expected=_dtype_names(),
+            got=native.name,
+            fix=_fix(native, semiring, "convert with astype"),
+        )
     reason = semiring.unsupported(native)
     if reason:
         legal = [d.name for d in DTYPES if semiring.unsupported(d) is None]
@@ -232,9 +234,16 @@ def _as_dtype(dtype: Any, semiring: Semiring) -> np.dtype[Any]:
             f"semiring {semiring.name} does not take {native.name}: {reason}",
             expected=", ".join(legal),
             got=native.name,
-            fix=f"convert with astype({legal[0]!r})" if legal else "",
+            fix=_fix(native, semiring, f"convert with astype({legal[0]!r})") if legal else "",
         )
     return native
+
+
+def _fix(dtype: np.dtype[Any], semiring: Semiring, otherwise: str) -> str:
+    """Return what to do instead of summing in `dtype`."""
+    if not semiring.is_ordinary or dtype.name not in MIXED:
+        return otherwise
+    return f"dtype={MIXED[dtype.name]!r} in the call, the dtype of the sums and of the result; or {otherwise}"
 
 
 def _dtype_names() -> str:

@@ -7,6 +7,7 @@ Numba can compile, so that any backend can inline it. The rules (also the produc
   a NaN term is absent; every other (+) follows IEEE.
 * Integers: where (x) is plus and (+) is min or max, the dtype's extreme is the zero and absorbs, and any other sum
   saturates at the extremes. Every other integer operation wraps, as NumPy's does.
+* float16: only where nothing is rounded twice, that is, (+) selects and (x) is exact or one operation.
 * k = 0 gives the zero.
 
 Names are spelled ``add_mul`` as python-graphblas does. Source: GraphBLAS C API 2.1, sections 3.5 to 3.9.
@@ -28,6 +29,7 @@ from harness.scalars import Scalar, ScalarFunction, highest, lowest
 __all__ = [
     "BINARY_OPS",
     "DTYPES",
+    "HALF",
     "MONOIDS",
     "SEMIRINGS",
     "BinaryOp",
@@ -43,8 +45,13 @@ __all__ = [
 Identity = Callable[[np.dtype[Any]], Scalar]
 
 DTYPES = tuple(
-    np.dtype(name) for name in "float64 float32 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split()
+    np.dtype(name) for name in "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split()
 )
+
+# The dtype that nothing is summed in, and the (x) of the table whose results over it are exact or rounded once. Such a
+# term can be computed in float32 and rounded then, since 24 bits are more than twice 11; so can a minimum of terms.
+HALF = np.dtype(np.float16)
+_ROUNDED_ONCE = frozenset("plus times min max pair first second absdiff".split())
 
 
 def _number(value: int) -> Identity:
@@ -222,9 +229,16 @@ class Semiring:
         for op in (self.add, self.multiply):
             if dtype.kind not in op.kinds:
                 return f"{op.name} is not defined for {dtype.name}"
+        if dtype == HALF and not self._is_rounded_once():
+            return "elements would be rounded more than once"
         if self.absorbs(dtype) and self.one(dtype) == self.zero(dtype):
             return f"{self.name} has no one in {dtype.name}: its zero, {self.zero(dtype)}, absorbs"
         return None
+
+    def _is_rounded_once(self) -> bool:
+        multiply = self.multiply
+        is_tabled = BINARY_OPS.get(multiply.name) is multiply and MONOIDS.get(self.add.name) is self.add
+        return is_tabled and self.add.is_selective and multiply.name in _ROUNDED_ONCE
 
 
 def _as_identity(value: Scalar) -> Identity:

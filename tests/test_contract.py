@@ -12,6 +12,7 @@ from harness import SEMIRINGS, Semiring, registry
 from harness.check import Finding, check_declaration, check_kernel
 from harness.problem import mixed_dtypes
 from harness.registry import Entry
+from harness.semiring import HALF
 
 # Compiling hundreds of kernels takes twice as long while coverage looks on, and shows nothing: their Python form is
 # covered by tests/unit/test_kernels.py.
@@ -96,6 +97,23 @@ def _mixed_kernels() -> list[object]:
 def test_mixed_kernel_computes_what_is_defined(entry: Entry, narrow: np.dtype, wide: np.dtype) -> None:
     assert entry.backend is not None, entry.error
     _assert_right(list(check_kernel(entry.backend, SEMIRINGS["plus_times"], wide, narrow)))
+
+
+def _half_kernels() -> list[object]:
+    """Return (entry, semiring) of all that take float16; those semirings that the others mirror are left out."""
+    return [
+        pytest.param(entry, semiring, id=f"{entry.name}-{semiring.name}-float16", marks=_marks(entry))
+        for entry in ENTRIES
+        if entry.backend and entry.backend.takes_half and entry.unavailable() is None
+        for semiring in SEMIRINGS.values()
+        if semiring.unsupported(HALF) is None and semiring.name not in MIRRORED
+    ]
+
+
+@pytest.mark.parametrize(("entry", "semiring"), _half_kernels())
+def test_half_kernel_computes_what_is_defined(entry: Entry, semiring: Semiring) -> None:
+    assert entry.backend is not None, entry.error
+    _assert_right(list(check_kernel(entry.backend, semiring, HALF)))
 
 
 @pytest.mark.parametrize(("entry", "semiring", "dtype"), _kernels())

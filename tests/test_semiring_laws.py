@@ -21,6 +21,7 @@ LEAST = {
     "uint16": 0,
     "uint32": 0,
     "uint64": 0,
+    "float16": -math.inf,
     "float32": -math.inf,
     "float64": -math.inf,
 }
@@ -33,6 +34,7 @@ GREATEST = {
     "uint16": 65535,
     "uint32": 4294967295,
     "uint64": 18446744073709551615,
+    "float16": math.inf,
     "float32": math.inf,
     "float64": math.inf,
 }

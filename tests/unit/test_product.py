@@ -190,7 +190,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "ragged list": ({"a": [[1], [1, 2]]}, "a is no array"),
     "nothing": ({"a": None}, "does not hold real numbers"),
     "masked": ({"a": np.ma.masked_equal(TWO, 3)}, "masked array"),
-    "float16": ({"a": TWO.astype(np.float16), "b": TWO.astype(np.float16)}, "float16 is not supported"),
+    "float16": ({"a": TWO.astype(np.float16), "b": TWO.astype(np.float16)}, "does not take float16"),
     "longdouble": ({"a": TWO.astype(np.longdouble)}, "not supported"),
     "bool in plus_times": ({"a": TWO > 0, "b": TWO > 0}, "does not take bool"),
     "floats in lor_land": ({"semiring": "lor_land"}, "lor_land does not take float64"),
