@@ -21,7 +21,7 @@ from harness.semiring import BINARY_OPS, MONOIDS, Semiring, highest, lowest
 
 # Element types, by NumPy's names.
 TYPES = {
-    "float32": "float", "float64": "double",
+    "float16": "Half", "float32": "float", "float64": "double",
     "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
     "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long",
     "bool": "unsigned char",
@@ -45,7 +45,7 @@ class KTail(enum.Enum):
 
 
 class _Expressions(NamedTuple):
-    """One operation over floats of 4 and of 8 bytes, and over integers and bools; None: not defined there."""
+    """One operation over floats of 4 bytes, over other floats, and over integers and bools; None: not defined there."""
 
     single: str | None
     double: str | None
@@ -170,8 +170,8 @@ def semiring_defines(
         "LOW": low,
         "HIGH": high,
         "ZERO": zero,
-        "ADD(c, t)": f"({add})",
-        "MULTIPLY(a, b)": f"({multiply})",
+        "ADD(c, t)": f"((T)({add}))",  # what is computed over Half is a float until it is one again
+        "MULTIPLY(a, b)": f"((T)({multiply}))",
         "COMBINE(c, a, b)": f"c = {fused.of(dtype)}" if fused else "c = ADD(c, MULTIPLY(a, b))",
     }
     two = _two_steps(semiring, dtype)

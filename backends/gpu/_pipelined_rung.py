@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from backends.gpu import _device
 from backends.gpu._operators import Form, semiring_defines
 from backends.gpu._program import Kernel, Place, Program, ceil_div
@@ -44,10 +48,10 @@ class PipelinedRung(TiledRung):
 
     def add_product(self, program: Program, plan: Plan, form: Form, product: Product, found: Place) -> None:
         """Add the kernel; where k is shared among blocks, with the sums of shares aside, and what adds those up."""
-        tail = _tail(program, plan, product)
+        tail = tail_of(program, plan, product, plan.problem.dtype)
         super().add_product(program, plan, form, product._replace(tail=tail), found)
         if tail is not None:
-            _add_fold(program, plan, form, product, tail, found)
+            add_fold(program, plan, form, product, tail, found)
 
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles, the stages, and how wide copies may be."""
@@ -72,8 +76,11 @@ def _has_whole_passes(launch: Launch, vectors: int) -> bool:
     return launch.threads % across == vectors % across == 0 and launch.bk % (launch.threads // across) == 0
 
 
-def _tail(program: Program, plan: Plan, product: Product) -> Tail | None:
-    """Return which tiles are shared: those after whole turns, if the plan says that any are and k is long enough."""
+def tail_of(program: Program, plan: Plan, product: Product, dtype: np.dtype[Any]) -> Tail | None:
+    """Return which tiles are shared: those after whole turns, if the plan says that any are and k is long enough.
+
+    The sums of shares are reserved, as elements of `dtype`, which C consists of.
+    """
     launch, shares, turn = plan.launch, plan.options["shares"], plan.options["turn"]
     assert launch is not None
     assert isinstance(shares, int)
@@ -83,12 +90,13 @@ def _tail(program: Program, plan: Plan, product: Product) -> Tail | None:
     shares, rest = ceil_div(steps, each), tiles % turn
     if shares == 1 or rest == 0:
         return None
-    if "parts" not in program.scratch:  # the other form of a kernel has the same
-        program.reserve("parts", shares * rest * launch.bm * launch.bn, plan.problem.dtype)
+    # the other form of a kernel has them too, and maybe fewer of them
+    most = max(shares * rest * launch.bm * launch.bn, program.scratch.get("parts", (0, dtype))[0])
+    program.scratch["parts"] = (most, dtype)
     return Tail(Place("parts"), tiles - rest, rest, shares, each * launch.bk)
 
 
-def _add_fold(program: Program, plan: Plan, form: Form, product: Product, tail: Tail, found: Place) -> None:
+def add_fold(program: Program, plan: Plan, form: Form, product: Product, tail: Tail, found: Place) -> None:
     """Add what adds up the sums of shares."""
     launch, out = plan.launch, product.out
     assert launch is not None

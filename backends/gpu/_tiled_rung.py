@@ -144,7 +144,7 @@ class TiledRung(Rung):
         defines = product_defines(plan.problem, form, accumulate=product.accumulate, EDGE=_EDGE_NUMBERS[product.edge])
         size = self.shared_bytes(launch, plan.problem.dtype.itemsize)
         kernel = Kernel(self.stem, defines + self.tile_defines(plan, product), (launch.threads,), size)
-        _launch(program, kernel, product, (launch.bm, launch.bn), found)
+        launch_product(program, kernel, product, (launch.bm, launch.bn), found)
 
     def _add_big_and_small(
         self, program: Program, plan: Plan, form: Form, whole: Product, big: Product, found: Place
@@ -185,10 +185,11 @@ def _add_small(program: Program, problem: Problem, form: Form, product: Product,
     tile = as_defines({"TILE": SMALL_TILE})
     defines = product_defines(problem, form, accumulate=product.accumulate, EDGE=_EDGE_NUMBERS["conditional"]) + tile
     kernel = Kernel("tiled", defines, (SMALL_TILE**2,), 2 * SMALL_TILE**2 * problem.dtype.itemsize)
-    _launch(program, kernel, product, (SMALL_TILE, SMALL_TILE), found)
+    launch_product(program, kernel, product, (SMALL_TILE, SMALL_TILE), found)
 
 
-def _launch(program: Program, kernel: Kernel, product: Product, tile: tuple[int, int], found: Place) -> None:
+def launch_product(program: Program, kernel: Kernel, product: Product, tile: tuple[int, int], found: Place) -> None:
+    """Add the launch of `kernel`, whose blocks have tiles of `tile` (rows, columns)."""
     blocks = ceil_div(product.m, tile[0]) * ceil_div(product.n, tile[1])
     a, b, out = product.a, product.b, product.out
     sizes = product.m, product.n, product.k

@@ -71,9 +71,13 @@ def compute(
 
 def with_small_tiles(name: str, **parameters: Any) -> Backend:
     """Return the rung `name` with tiles that small products have many of, and other options by name."""
+    return with_options(name, **{**SMALL[name], **parameters})
+
+
+def with_options(name: str, **parameters: Any) -> Backend:
+    """Return the rung `name` with other tiles and options than it would choose."""
     rung = copy.copy(RUNGS[name])
-    changes = {**SMALL[name], **parameters}
-    rung.plan = lambda problem, machine: RUNGS[name].plan(problem, machine).override(changes)  # type: ignore[method-assign]
+    rung.plan = lambda problem, machine: RUNGS[name].plan(problem, machine).override(parameters)  # type: ignore[method-assign]
     return rung
 
 

@@ -84,17 +84,24 @@ def test_tuned_tiles_for_few_blocks_and_odd_sizes_spill_nothing(semiring, dtype)
         check(kernel, "sm_80")
 
 
-@pytest.mark.parametrize("name", ("gpu-bits", "gpu-packed"))
-def test_who_cannot_share_k_has_tiles_enough(name):
-    semiring, dtype, n = ("lor_land", "bool", 4096) if name == "gpu-bits" else ("min_plus", "int16", 512)
-    problem = Problem(n, n, n, SEMIRINGS[semiring], np.dtype(dtype))
-    plan = RUNGS[name].plan(problem, detect())
+def test_who_cannot_share_k_has_tiles_enough():
+    problem = Problem(4096, 4096, 4096, SEMIRINGS["lor_land"], np.dtype(bool))
+    plan = RUNGS["gpu-bits"].plan(problem, detect())
     assert (plan.launch.bm, plan.launch.bn, plan.options["shares"]) == (64, 64, 1)
 
 
 def test_a_narrow_product_has_narrow_tiles():
     problem = Problem(65536, 64, 64, SEMIRINGS["plus_times"], np.dtype(np.float32))
     assert RUNGS["gpu-tuned"].plan(problem, detect()).launch.bn == 64
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ("sm_80", "sm_90"))
+@pytest.mark.parametrize(("semiring", "n"), (("min_plus", 4096), ("max_min", 257)))
+def test_two_halves_a_word_spill_nothing(semiring, n, arch):
+    (kernel,) = kernels("gpu-packed", semiring, "float16", n)
+    assert dict(kernel.defines)["STEPS"] == "2"
+    check(kernel, arch)
 
 
 @needs_nvrtc

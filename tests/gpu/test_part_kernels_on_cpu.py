@@ -20,7 +20,14 @@ from tests.unit.test_log_sum_exp import apart
 
 pytestmark = [pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"), pytest.mark.no_cover]
 
-DTYPES = {"min_plus": "float32", "max_plus": "int16", "max_min": "float64", "min_max": "uint8", "lor_land": "bool"}
+DTYPES = {
+    "min_plus": "float32",
+    "max_plus": "int16",
+    "max_min": "float64",
+    "min_max": "uint8",
+    "lor_land": "bool",
+    "max_times": "float16",
+}
 TILES = {size: Launch(bm=8, bn=8, bk=4, tm=2, tn=2) for size in (4, 8)}
 
 

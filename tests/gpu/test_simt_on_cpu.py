@@ -11,7 +11,16 @@ from harness.machine import detect
 from harness.problem import Problem
 from tests.gpu import simt_products
 from tests.gpu.host_kernels import COMPILER, KernelFault
-from tests.gpu.simt_products import RUNGS, SMALL, TILED, check, compute, use_the_cpu, with_small_tiles
+from tests.gpu.simt_products import (
+    RUNGS,
+    SMALL,
+    TILED,
+    check,
+    compute,
+    use_the_cpu,
+    with_options,
+    with_small_tiles,
+)
 
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"),
@@ -147,6 +156,37 @@ def test_two_elements_a_word_are_right(semiring, dtype, size):
         check(RUNGS["gpu-packed"], problem, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
 
 
+def _with_special_halves(operands):
+    """Put infinities of both signs, NaN, zeros of both signs, extremes and subnormal numbers among ordinary ones."""
+    rng = np.random.default_rng(1)
+    for x in (operands.a, operands.b):
+        values = np.array([np.inf, -np.inf, np.nan, 0, -0.0, 65504, -65504, 6e-8, -3e-5], x.dtype)
+        x[...] = np.where(rng.random(x.shape) < 0.3, rng.choice(values, x.shape), x)
+    operands.a[0] = np.nan  # of which nothing is left but the zero
+
+
+@pytest.mark.parametrize(("semiring", "dtype"), (("min_plus", "int16"), ("max_plus", "float16")))
+@pytest.mark.parametrize("has_zero", (False, True))
+def test_shares_of_k_are_right_for_two_elements_a_word(semiring, dtype, has_zero):
+    """Words and single elements, which integers take that absorb, have another number of shares."""
+    rung = with_options("gpu-packed", shares=4, bk=8)
+
+    def change(operands):
+        if has_zero:
+            operands.a[1, 2] = SEMIRINGS[semiring].zero(operands.a.dtype)
+
+    for size in ((17, 66, 75), (5, 70, 153)):
+        for accumulate in (False, True):
+            check(rung, Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate), change)
+
+
+@pytest.mark.parametrize("semiring", ("min_plus", "max_plus", "max_min", "min_max", "max_times", "min_times"))
+@pytest.mark.parametrize(("size", "accumulate"), (((5, 9, 8), True), ((67, 6, 33), False), ((1, 1, 1), False)))
+def test_two_halves_a_word_are_right_for_all_values(semiring, size, accumulate):
+    problem = Problem(*size, SEMIRINGS[semiring], np.dtype(np.float16), accumulate=accumulate)
+    check(RUNGS["gpu-packed"], problem, _with_special_halves)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_block_is_right(kind):
     problem = Problem(31, 32, 9, SEMIRINGS[kind[0]], np.dtype(kind[1]), accumulate=kind[2])
@@ -164,10 +204,12 @@ def test_one_block_is_right(kind):
         ("gpu-naive", "plus_min", "float64"),
         ("gpu-naive", "logaddexp_plus", "float32"),
         ("gpu-pipelined", "min_plus", "float32"),
+        ("gpu-packed", "max_plus", "float16"),
     ),
 )
 def test_contract_holds_on_the_cpu(name, semiring, dtype):
-    found = list(check_kernel(with_small_tiles(name), SEMIRINGS[semiring], np.dtype(dtype)))
+    rung = with_small_tiles(name) if name in SMALL else RUNGS[name]
+    found = list(check_kernel(rung, SEMIRINGS[semiring], np.dtype(dtype)))
     assert not [finding for finding in found if finding.status == "failed"]
     assert any(finding.status == "ok" for finding in found)
 
@@ -229,8 +271,8 @@ class TestPlantedBugs:
             ("begin = part / rest * depth", "begin = part / rest * depth + 1"),
             ("k = min(k - begin, depth)", "k = k - begin"),
             ("index = whole + part % rest", "index = part % rest"),
-            ("if (block >= whole) return sums", "if (block > whole) return sums"),
-            ("(block - whole) * (BM * BN)", "(block - whole) % rest * (BM * BN)"),
+            ("if (part >= 0) return sums", "if (part > 0) return sums"),
+            ("(long long)part * (BM * BN)", "part % rest * (BM * BN)"),
             ("(corner.row + row_of(r)) * BN", "(corner.row + row_of(r)) * STRIDE_A"),
             ("whole + (int)(index / (BM * BN))", "(int)(index / (BM * BN))"),
             ("share < shares", "share < shares - 1"),
@@ -255,6 +297,22 @@ class TestPlantedBugs:
         problem = Problem(5, 9, 9, SEMIRINGS["min_plus"], np.dtype(np.int16))
         with pytest.raises(VerificationError):
             check(RUNGS["gpu-packed"], problem, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
+
+    @pytest.mark.parametrize(
+        ("semiring", "old", "new"),
+        (
+            ("min_plus", "min_halves(min_halves(c, s), t)", "min_halves(c, s)"),
+            ("min_plus", "half_of(min_halves(x, (x) >> 16))", "half_of(x)"),
+            ("min_plus", "0x7c007c00u", "0x7bff7bffu"),
+            ("max_min", "IN_BOTH_HALVES(min_halves_or_nan, min_or_nan(x, y))", "#define min_halves_or_nan min_halves"),
+            ("max_times", "IN_BOTH_HALVES(max_halves, fmaxf(x, y))", "IN_BOTH_HALVES(max_halves, max_or_nan(x, y))"),
+        ),
+    )
+    def test_wrong_half_is_seen(self, monkeypatch, semiring, old, new):
+        use_the_cpu(monkeypatch, edits=((old, new),))
+        problem = Problem(33, 9, 6, SEMIRINGS[semiring], np.dtype(np.float16))
+        with pytest.raises(VerificationError):
+            check(RUNGS["gpu-packed"], problem, _with_special_halves)
 
     def test_barrier_that_some_threads_miss_is_seen(self, monkeypatch):
         edit = ("        const int left = k - p0;", "        const int left = k - p0; if (threadIdx.x == 3) break;")

@@ -35,6 +35,49 @@ inline unsigned __viaddmin_u16x2(unsigned a, unsigned b, unsigned c)
     return in_halves<uint16_t>(a, b, c, [](int x, int y) { return min(x, y); });
 }
 
+struct Half {
+    uint16_t bits;
+    Half() = default;
+    Half(float x)  // to nearest, ties to even: what rounds up to 2048 units carries into the exponent by itself
+    {
+        const float size = fabsf(x);
+        const int exponent = size < 0x1p-14f ? -14 : min(ilogbf(size), 15);
+        const int units = size < 0x1p16f ? (exponent + 14) * 1024 + (int)nearbyintf(ldexpf(size, 10 - exponent)) : 0x7c00;
+        bits = x != x ? 0x7fff : (signbit(x) ? 0x8000 : 0) | units;
+    }
+    operator float() const
+    {
+        const int units = bits & 0x7fff;
+        const float scaled = __int_as_float(units << 13), size = units < 0x7c00 ? scaled * 0x1p112f : scaled + INFINITY;
+        return units > 0x7c00 ? __int_as_float(0x7fffffff) : bits & 0x8000 ? -size : size;
+    }
+};
+
+inline Half half_of(unsigned bits)
+{
+    Half result;
+    result.bits = (uint16_t)bits;
+    return result;
+}
+
+// Two float16 a word
+template <class F> inline unsigned in_both_halves(unsigned x, unsigned y, F operation)
+{
+    const Half low = operation(half_of(x), half_of(y)), high = operation(half_of(x >> 16), half_of(y >> 16));
+    return low.bits | (unsigned)high.bits << 16;
+}
+#define IN_BOTH_HALVES(name, expression)                                                        \
+    inline unsigned name(unsigned x, unsigned y)                                                \
+    {                                                                                           \
+        return in_both_halves(x, y, [](float x, float y) -> Half { return expression; });       \
+    }
+IN_BOTH_HALVES(add_halves, x + y)
+IN_BOTH_HALVES(multiply_halves, x * y)
+IN_BOTH_HALVES(min_halves, fminf(x, y))
+IN_BOTH_HALVES(max_halves, fmaxf(x, y))
+IN_BOTH_HALVES(min_halves_or_nan, min_or_nan(x, y))
+IN_BOTH_HALVES(max_halves_or_nan, max_or_nan(x, y))
+
 #define DYNAMIC_SHARED(name) T* name = (T*)shim::shared_memory
 
 template <int BYTES> inline void check_aligned(const void* pointer) { shim::check_aligned(pointer, BYTES); }
