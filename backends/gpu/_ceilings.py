@@ -1,7 +1,8 @@
 """Measured ceilings of a GPU, as tasks: pairs per second out of registers (`peak.cu`), and bytes copied per second.
 
-The form of (x) is that of the fastest kernels: where a look at the values allows plain sums of integers, plain sums.
-Kernels may come close to a ceiling; tensor cores and packed elements, which are other instructions, may pass it.
+The form of (x) is that of the fastest kernels: where a look at the values allows plain sums of integers, plain sums;
+and of 16-bit elements two a word, where an instruction works on both. Kernels may come close to a ceiling; tensor
+cores, which are other instructions, may pass it.
 
 Source: Williams, Waterman and Patterson, "Roofline" (2009), section 3.
 """
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu import _device
+from backends.gpu import _device, _pairs
 from backends.gpu._device_task import DeviceTask, require_gpu
 from backends.gpu._operators import Form, semiring_defines, unsupported
 from backends.gpu._raw_kernel import Defines, as_defines, load_kernel
@@ -25,15 +26,21 @@ UNROLLED, STEPS, THREADS, BLOCKS = 8, 4096, 256, 4
 
 
 def sums_of(dtype: np.dtype[Any]) -> int:
-    """Return how many sums a thread has: what 64 registers hold, operands beside them."""
+    """Return how many sums, or words of sums, a thread has: what 64 registers hold, operands beside them."""
     return 8 if dtype.itemsize == 8 else 16
+
+
+def per_sum(dtype: np.dtype[Any]) -> int:
+    """Return how many elements such a sum holds."""
+    return _pairs.PER_WORD if dtype.itemsize == 2 else 1
 
 
 def peak_defines(semiring: Semiring, dtype: np.dtype[Any]) -> Defines:
     """Return the macros of `peak.cu`."""
-    form = Form.FAST if semiring.absorbs(dtype) else Form.ANY
-    own = {"SUMS": sums_of(dtype), "UNROLLED": UNROLLED, "THREADS": THREADS}
-    return semiring_defines(semiring, dtype, form=form) + as_defines(own)
+    own = as_defines({"SUMS": sums_of(dtype), "UNROLLED": UNROLLED, "THREADS": THREADS})
+    if per_sum(dtype) > 1:
+        return _pairs.pair_defines(semiring, dtype) + own
+    return semiring_defines(semiring, dtype, form=Form.FAST if semiring.absorbs(dtype) else Form.ANY) + own
 
 
 class RegisterLoop(DeviceTask):
@@ -44,7 +51,7 @@ class RegisterLoop(DeviceTask):
         self._kernel = load_kernel("peak", peak_defines(semiring, dtype), "peak")
         self._blocks = BLOCKS * _device.device().multiprocessors
         self._out = _device.empty((self._blocks * THREADS,), dtype)
-        self._ones = _device.upload(np.ones(sums_of(dtype) + UNROLLED, dtype))
+        self._ones = _device.upload(np.ones(per_sum(dtype) * (sums_of(dtype) + UNROLLED), dtype))
         self._arguments = *(np.uint64(x.data.ptr) for x in (self._ones, self._out)), np.int32(STEPS)
 
     def run(self) -> None:
@@ -68,7 +75,8 @@ class RegisterLoop(DeviceTask):
 
     def facts(self) -> Mapping[str, Any]:
         """Return the work of one call."""
-        return {"operations": 2 * STEPS * sums_of(self._dtype) * THREADS * self._blocks, "bytes_moved": 0}
+        pairs = STEPS * sums_of(self._dtype) * per_sum(self._dtype) * THREADS * self._blocks
+        return {"operations": 2 * pairs, "bytes_moved": 0}
 
 
 # (+) whose totals of equal terms are known exactly, whatever the dtype.
@@ -88,8 +96,9 @@ def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
     """
     require_gpu()
     kind, wanted = np.dtype(dtype), SEMIRINGS[semiring]
-    is_known = wanted.add.name in _ADDED and wanted.multiply.name != "pair" and kind.itemsize >= 4
-    if unsupported(wanted, kind) or wanted.unsupported(kind) or not is_known:
+    is_known = wanted.add.name in _ADDED and wanted.multiply.name != "pair" and kind.itemsize >= 2
+    without = _pairs.unsupported if per_sum(kind) > 1 else unsupported
+    if wanted.unsupported(kind) or without(wanted, kind) or not is_known:
         raise Declined("declined", f"no register loop for {semiring} over {dtype}")
     return RegisterLoop(wanted, kind)
 

@@ -8,7 +8,7 @@
 #include "semiring.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
-    peak(const T* __restrict__ x, T* __restrict__ out, int steps)
+    peak(const T* __restrict__ x, RESULT* __restrict__ out, int steps)
 {
     T sums[SUMS], a[SUMS], b[UNROLLED];
 #pragma unroll
@@ -17,14 +17,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
     for (int u = 0; u < UNROLLED; ++u) b[u] = x[SUMS + u];
     for (int step = 0; step < steps; step += UNROLLED) {
 #pragma unroll
-        for (int u = 0; u < UNROLLED; ++u) {
-            forget(b[u]);  // or terms would be computed once, before the loop
+        for (int u = 0; u < UNROLLED; u += STEPS) {
 #pragma unroll
-            for (int i = 0; i < SUMS; ++i) COMBINE(sums[i], a[i], b[u]);
+            for (int v = 0; v < STEPS; ++v) forget(b[u + v]);  // or terms would be computed once, before the loop
+#pragma unroll
+            for (int i = 0; i < SUMS; ++i) {
+#if STEPS == 2
+                const T first = MULTIPLY(a[i], b[u]), second = MULTIPLY(a[(i + 1) % SUMS], b[u + 1]);
+                COMBINE_TWO(sums[i], first, second);
+#else
+                COMBINE(sums[i], a[i], b[u]);
+#endif
+            }
         }
     }
-    T total = sums[0];
+    RESULT total = FINISHED(sums[0]);
 #pragma unroll
-    for (int i = 1; i < SUMS; ++i) total = ADD(total, sums[i]);
+    for (int i = 1; i < SUMS; ++i) total = ADD(total, FINISHED(sums[i]));
     out[blockIdx.x * THREADS + threadIdx.x] = total;
 }

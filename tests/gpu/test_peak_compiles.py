@@ -11,7 +11,14 @@ from harness import SEMIRINGS
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize(
     ("semiring", "dtype"),
-    [("plus_times", "float32"), ("min_plus", "float64"), ("min_plus", "int32"), ("max_min", "int64")],
+    [
+        ("plus_times", "float32"),
+        ("min_plus", "float64"),
+        ("min_plus", "int32"),
+        ("max_min", "int64"),
+        ("min_plus", "int16"),
+        ("max_min", "float16"),
+    ],
 )
 def test_loop_of_registers_spills_nothing_and_keeps_its_operands(semiring, dtype, arch):
     kind = np.dtype(dtype)
