@@ -21,14 +21,14 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem, mixed_dtypes
-from harness.semiring import DTYPES, SEMIRINGS, Semiring
+from harness.semiring import DTYPES, HALF, SEMIRINGS, Semiring
 from harness.verify import is_exact, verify
 
 Depth = Literal["quick", "full"]
 
 # Every kernel is compiled, so a quick check takes one floating-point dtype, or bool, for each semiring, and an integer
-# one where overflow wraps and where it saturates.
-QUICK_DTYPES = tuple(np.dtype(name) for name in ("float32", "bool"))
+# one where overflow wraps and where it saturates; and float16 of those who compute it.
+QUICK_DTYPES = tuple(np.dtype(name) for name in ("float32", "float16", "bool"))
 QUICK_INTEGERS = {("plus_times", np.dtype(np.int16)), ("min_plus", np.dtype(np.int16))}
 
 
@@ -74,7 +74,8 @@ def check_backend(
         As soon as it is known: one for the declaration, then one for each aspect of each kernel.
     """
     yield check_declaration(backend)
-    for semiring, dtype in itertools.product(SEMIRINGS.values() if semirings is None else semirings, DTYPES):
+    dtypes = [dtype for dtype in DTYPES if dtype != HALF or backend.takes_half]
+    for semiring, dtype in itertools.product(SEMIRINGS.values() if semirings is None else semirings, dtypes):
         is_quick = dtype in QUICK_DTYPES or (semiring.name, dtype) in QUICK_INTEGERS
         if semiring.unsupported(dtype) is None and (is_quick or depth == "full"):
             yield from check_kernel(backend, semiring, dtype)
