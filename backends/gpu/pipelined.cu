@@ -236,10 +236,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
     }
 #endif
 #if IS_SPLIT
-    int block = blockIdx.x;
-    if (sizeof(T) == 8) forget(block);  // the tile is computed anew: kept, it is the one register too many
-    if (block >= whole) return sums.store_aside(parts + (long long)(block - whole) * (BM * BN), corner);
-    tile = tile_at<BM, BN, GROUP>(block, m, n);
+    if (part >= 0) return sums.store_aside(parts + (long long)part * (BM * BN), corner);
+    if (sizeof(T) == 8) {  // the tile is computed anew, which spares registers, and costs floats 9 %
+        index = blockIdx.x;
+        forget(index);
+        tile = tile_at<BM, BN, GROUP>(index, m, n);
+    }
 #endif
     sums.store_to(c, m, n, ldc, tile.row + corner.row, tile.column + corner.column);
 }
