@@ -1,10 +1,13 @@
-"""How much of what the registers of a GPU can do gpu-tuned keeps on whole products, by semiring and dtype."""
+"""How much of what the registers of a GPU can do whole products keep, by semiring and dtype (float16: gpu-packed)."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from experiments._gpu import SUBJECT, gpu_case, or_absent, peak_case
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
 from harness.machine import Machine
+from harness.semiring import HALF, SEMIRINGS
 
 SIZE = {"smoke": 256, "quick": 4096, "full": 4096}
 NAMES = {
@@ -13,8 +16,8 @@ NAMES = {
 }
 DTYPES = {
     "smoke": ("float32",),
-    "quick": ("float32", "float64", "int32"),
-    "full": ("float32", "float64", "int32", "int64"),
+    "quick": ("float32", "float64", "float16", "int32"),
+    "full": ("float32", "float64", "float16", "int32", "int64"),
 }
 
 
@@ -23,8 +26,11 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     found = []
     for name in NAMES.get(preset, NAMES["quick"]):
         for dtype in DTYPES[preset]:
+            if SEMIRINGS[name].unsupported(np.dtype(dtype)):
+                continue
+            subject = "gpu-packed" if dtype == HALF.name else SUBJECT
             found.append(peak_case(name, dtype))
-            found.append(gpu_case(SIZE[preset], name, dtype, [backend_contender(SUBJECT)], role="product"))
+            found.append(gpu_case(SIZE[preset], name, dtype, [backend_contender(subject)], role="product"))
     return or_absent(found, machine, role="product")
 
 
@@ -36,7 +42,7 @@ EXPERIMENT = Experiment(
         Figure(
             "gpu_semirings",
             "heatmap",
-            f"{SUBJECT} in percent of the measured ceiling",
+            f"{SUBJECT}, over float16 gpu-packed, in percent of the measured ceiling",
             {"rows": "semiring", "columns": "dtype", "value": "of_peak", "x_label": "dtype"},
         ),
     ),
