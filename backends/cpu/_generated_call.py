@@ -101,9 +101,9 @@ class LoopTable:
         self._places = table[:, first : last + 1 : 3]
         self._offsets = self._places.copy()
         if len(table) == 1:
-            run = functools.partial(_entry_point(build_run_part()), table.ctypes.data)
+            run = functools.partial(entry_point(build_run_part()), table.ctypes.data)
         else:
-            run = functools.partial(_entry_point(build_run_parts()), table)
+            run = functools.partial(entry_point(build_run_parts()), table)
         run.refers_to = table, self._memory  # type: ignore[attr-defined] # it knows them by address alone
         self.run = run
 
@@ -115,8 +115,8 @@ class LoopTable:
         """Return a row of arguments for each part, with the offset of its operands in place of their addresses."""
         key, blocking, shape, loops = self._loops.key, self._loops.blocking, self._shape, self._loops
         product, itemsize = address_of(loops.compile()), np.dtype(key.dtype).itemsize
-        rows = _cuts(shape.m, loops.grid[0], key.mr)
-        columns = _cuts(shape.n, loops.grid[1], key.lanes * key.nv)
+        rows = cut_evenly(shape.m, loops.grid[0], key.mr)
+        columns = cut_evenly(shape.n, loops.grid[1], key.lanes * key.nv)
         mc, nc, kc = blocking.mc, blocking.nc, blocking.kc
         sizes = loops.scratch_bytes(shape.m, shape.n, shape.k)
         parts = (len(rows) - 1) * (len(columns) - 1)
@@ -158,14 +158,14 @@ def prepare_product(
     return table.run
 
 
-def _cuts(extent: int, parts: int, step: int) -> list[int]:
+def cut_evenly(extent: int, parts: int, step: int) -> list[int]:
     """Return where `extent` is cut into `parts` parts of about as many whole steps."""
     steps = -(-extent // step)
     parts = min(parts, steps)
     return [min(steps * part // parts * step, extent) for part in range(parts + 1)]
 
 
-def _entry_point(compiled: Any) -> Any:
+def entry_point(compiled: Any) -> Any:
     """Return what Python calls to run a function that has one signature; the dispatcher would look it up each time."""
     (result,) = compiled.overloads.values()
     return result.entry_point

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from backends.cpu import _subnormals
-from backends.cpu._amx_loops import AmxLoops
+from backends.cpu._amx_product import TileLoops, prepare_tiles
 from backends.cpu._generated_call import prepare_product
 from backends.cpu._generated_product import has_contiguous_rows
 from backends.cpu._mixed_loops import MixedLoops
@@ -71,7 +71,7 @@ class MixedProduct:
                 return prepare_product(loops, *wants)
             packs_a = not tuning.amx_reads_in_place(rows_of_a.ctypes.data, rows_of_a.strides[0], rows_of_a.shape[0])
             flag = lost.ctypes.data if looks_inside else 0
-            return prepare_product(AmxLoops(which, around, packs_a, flag, grid), *wants)  # type: ignore[arg-type]
+            return prepare_tiles(TileLoops(which, around, packs_a, grid, flag), *wants)
 
         self._compute = prepare(key)
         if careful is not None and looks_inside:

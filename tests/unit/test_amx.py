@@ -10,18 +10,21 @@ import struct
 from types import SimpleNamespace
 
 import llvmlite.binding as llvm
+import numba
 import numpy as np
 import pytest
 from llvmlite import ir
 
-from backends.cpu import _amx_code, _amx_kernel, _amx_loops, _generated_call, _mixed_methods, _mixed_product
+from backends.cpu import _amx_claims, _amx_code, _amx_kernel, _amx_loops, _amx_product, _mixed_methods, _mixed_product
 from backends.cpu import _vector_code as v
 from backends.cpu._amx_code import TileCode
 from backends.cpu._amx_loops import build_amx_product
+from backends.cpu._amx_product import ARGUMENTS, TileLoops, prepare_tiles
 from backends.cpu._mixed_methods import usable_methods
 from harness import Operands, PlanError, VerificationError, information, machine, registry, tuning
 from harness.check import check_kernel
 from harness.operands import poison
+from harness.plan import Blocking
 from harness.semiring import SEMIRINGS
 from harness.verify import verify
 from tests.unit import emulated_tiles
@@ -96,7 +99,8 @@ class TestEmulatedProducts:
             operands.out = np.asarray(operands.out, order=order)
             assert_right(problem, operands, compute(way, operands, problem, threads=threads))
 
-    def test_packed_operands_fit_into_what_was_asked_for(self, way, monkeypatch):
+    @pytest.mark.parametrize(("is_in_place", "is_shared"), ((False, True), (True, True), (False, False)))
+    def test_packed_operands_fit_into_what_was_asked_for(self, way, is_in_place, is_shared, monkeypatch):
         marks = []
 
         def marked(size_bytes):
@@ -105,11 +109,15 @@ class TestEmulatedProducts:
             marks.append(memory[begin + size_bytes :])
             return SimpleNamespace(address=memory.ctypes.data + begin, memory=memory)
 
-        monkeypatch.setattr(_generated_call, "scratch", marked)
-        in_place(monkeypatch, is_in_place=False)
-        for number, (m, n, k) in enumerate(itertools.product((1, 64, 65, 130), (1, 33, 127), (1, 36, 99))):
+        monkeypatch.setattr(_amx_product, "scratch", marked)
+        in_place(monkeypatch, is_in_place)
+        if not is_shared:
+            monkeypatch.setattr(tuning, "AMX_MOST_SHARED", 0)
+        for number, (m, n, k) in enumerate(itertools.product((1, 64, 65, 130), (1, 33, 127), (1, 64, 99))):
             problem = way.problem(m, n, k)
-            compute(way, Operands.generate(problem, 1), problem, threads=1 + number % 3)
+            operands = Operands.generate(problem, 1)
+            kc = (36, 64)[number % 2]
+            assert_right(problem, operands, compute(way, operands, problem, threads=1 + number % 5, kc=kc))
             assert all((mark == 0xA5).all() for mark in marks), (m, n, k)
 
     def test_a_register_tile_of_another_shape(self, tiles):
@@ -123,6 +131,110 @@ class TestEmulatedProducts:
             problem = INT8.problem(3, 17, k)
             result = compute(INT8, Operands(a, b, None, np.empty((3, 17), np.int32)), problem, kc=1 << 20)
             assert (result == (x * y * k + (1 << 31)) % (1 << 32) - (1 << 31)).all()
+
+
+def prepared(way, problem, threads, accumulate=False, kc=64):
+    """Return operands, and what computes their product over tiles in blocks of two tiles."""
+    operands = Operands.generate(problem, threads)
+    key = _mixed_methods.MixedKey(way.method, problem.dtype.name, "avx512", 32, 2)
+    blocking = Blocking(64, 64, kc, 32, 32)
+    grid = tuning.thread_grid(problem.m, problem.n, threads, 32, 32)
+    loops = TileLoops(key, blocking, packs_a=True, grid=grid, lost=0)
+    return operands, prepare_tiles(loops, operands.a, operands.b, operands.out, accumulate)
+
+
+def counting(real, place):
+    """Return what makes intrinsics that do what those of `real` do, and count it in the integer at an address."""
+
+    def emit(builder, values):
+        builder.atomic_rmw("add", builder.inttoptr(values[0], v.SIZE.as_pointer()), v.size(1), "monotonic")
+
+    bump = _amx_kernel.size_intrinsic(1, emit)
+
+    def make(key):
+        inner = real(key)
+
+        @numba.njit
+        def pack(values):
+            bump((place,))
+            inner(values)
+
+        return pack
+
+    return make
+
+
+class TestPiecesThatPartsShare:
+    @pytest.fixture
+    def packed(self, tiles, monkeypatch):
+        """How many strips of A, and panels of B, have been packed."""
+        counts = np.zeros(2, np.int64)
+        for place, name in enumerate(("pack_a_intrinsic", "pack_b_intrinsic")):
+            real = getattr(_amx_loops, name)
+            monkeypatch.setattr(_amx_loops, name, counting(real, counts.ctypes.data + 8 * place))
+        build_amx_product.cache_clear()
+        yield counts
+        build_amx_product.cache_clear()
+
+    @pytest.mark.parametrize(("threads", "sharers"), ((1, (1, 1)), (2, (2, 1)), (4, (2, 2)), (6, (2, 3))))
+    def test_each_is_packed_once(self, threads, sharers, packed, monkeypatch):
+        problem = INT8.problem(64 * sharers[1], 64 * sharers[0], 150)
+        once = [-(-problem.m // 32) * 3, -(-problem.n // 32) * 3]
+        for most, times in ((1 << 28, (1, 1)), (0, sharers)):
+            monkeypatch.setattr(tuning, "AMX_MOST_SHARED", most)
+            packed[:] = 0
+            operands, run = prepared(INT8, problem, threads)
+            run()
+            assert_right(problem, operands, operands.out)
+            assert packed.tolist() == [count * each for count, each in zip(once, times, strict=True)]
+
+    def test_parts_that_share_nothing_have_memory_of_their_own(self, tiles, monkeypatch):
+        monkeypatch.setattr(tuning, "AMX_MOST_SHARED", 0)
+        _, run = prepared(INT8, INT8.problem(128, 160, 200), threads=4)
+        table, claims = run.args
+        places = table[:, [ARGUMENTS.index(name) for name in ("packed_a", "packed_b", "tile_of_c")]]
+        assert claims.size == 0
+        assert np.diff(np.sort(places.ravel())).min() >= 2 * 32 * 64  # two pieces of 32 rows of a tile, or a tile of C
+
+    def test_parts_may_come_one_after_the_other_in_any_order(self, tiles):
+        problem = INT8.problem(128, 160, 200)
+        operands, run = prepared(INT8, problem, threads=4)
+        table, claims = run.args
+        for order in itertools.permutations(range(len(table))):
+            poison(operands.out)
+            claims[:] = 0
+            for part in order:
+                _amx_product.build_run_part()(table[part : part + 1], claims)
+            assert_right(problem, operands, operands.out)
+
+    def test_the_next_product_packs_anew(self, tiles):
+        problem = INT8.problem(128, 160, 200)
+        operands, run = prepared(INT8, problem, threads=4)
+        run()
+        operands.a[...] = operands.a[::-1].copy()
+        operands.b[...] = operands.b[:, ::-1].copy()
+        run()
+        assert_right(problem, operands, operands.out)
+
+    def test_of_many_that_ask_one_is_to_do_it(self):
+        words = np.zeros(50, np.int64)
+
+        @numba.njit(parallel=True)
+        def ask(words, askers):
+            won = np.zeros((askers, words.size), np.int64)
+            for asker in numba.prange(askers):
+                for i in range(words.size):
+                    word = words.ctypes.data + i * _amx_claims.WORD_BYTES
+                    if _amx_claims.claim(word):
+                        won[asker, i] = 1
+                        _amx_claims.publish(word)
+                    _amx_claims.await_done(word)
+                    won[asker, i] += 2 * _amx_claims.is_done(word)
+            return won
+
+        won = ask(words, 16)
+        assert (won >= 2).all()
+        assert ((won - 2).sum(axis=0) == 1).all()
 
 
 @pytest.mark.usefixtures("tiles")
@@ -146,7 +258,7 @@ class TestSubnormals:
                 for problem, operands in self.product(place, shape):
                     exact = operands.a.astype(np.float64) @ operands.b.astype(np.float64)
                     assert np.count_nonzero(exact) == 1
-                    for threads in (1, 2):
+                    for threads in (1, 2, 4):
                         np.testing.assert_array_equal(compute(BFLOAT16, operands, problem, threads), exact)
 
     def test_a_product_that_is_added_looks_before_it_begins(self):
@@ -196,7 +308,7 @@ class TestPlantedBugs:
         assert_right(*self.product(32, 32, 64))
 
     def test_rows_beyond_k_that_are_not_cleared(self, monkeypatch):
-        monkeypatch.setattr(_generated_call, "scratch", _full_of_nan)
+        monkeypatch.setattr(_amx_product, "scratch", _full_of_nan)
         with pytest.raises(AssertionError):
             assert_right(*self.product(32, 32, 40))
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from backends.cpu._generated_call import _cuts
+from backends.cpu._generated_call import cut_evenly
 from tests.unit.simd_products import KERNELS, PACKS, check
 
 ONE_EACH = [
@@ -36,7 +36,7 @@ def test_parts_smaller_than_a_tile(kernel):
 @pytest.mark.parametrize("parts", (1, 2, 3, 7))
 def test_cuts_cover_the_extent_at_whole_steps(parts, step):
     for extent in range(1, 200):
-        cuts = _cuts(extent, parts, step)
+        cuts = cut_evenly(extent, parts, step)
         assert (cuts[0], cuts[-1]) == (0, extent)
         lengths = [end - begin for begin, end in itertools.pairwise(cuts)]
         assert 1 <= len(lengths) <= parts
