@@ -70,7 +70,14 @@ WHOLE_TILES, WHOLE_DEPTH = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=
 
 # Tiles of 3xTF32 by wgmma, and from how many of them it is faster than mma.sync: 1.05 to 1.05 at n = 1024 (64 tiles),
 # 1.74 to 1.02 at 1280, 2.35 to 1.05 at 4096.
-SPLIT_TILES, SPLIT_FROM = Launch(bm=128, bn=128, bk=32, tm=8, tn=8, stages=3), 64
+HOPPER_TILES = {
+    "float64": Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=4),
+    "float32": Launch(bm=128, bn=128, bk=32, tm=8, tn=8, stages=3),
+    "bool": Launch(bm=128, bn=256, bk=32, tm=8, tn=16, stages=4),
+}
+HOPPER_FROM = {"float64": 132, "float32": 64, "bool": 64}
+# Steps of k of an instruction in float64 there.
+HOPPER_DEPTH = 16
 # How often an element must be used, half the harmonic mean of m and n. A pass moves 12 bytes an element, 3e-12 s; wgmma
 # saves 2.3e-14 s a pair of elements: even at 133 by arithmetic, not measured.
 SPLIT_USES = 256
@@ -111,11 +118,12 @@ def depth_of(problem: Problem, launch: Launch) -> int:
     return WHOLE_DEPTH if launch == WHOLE_TILES else DEPTH[problem.input_dtype.name]
 
 
-def is_split(problem: Problem) -> bool:
-    """Whether float32 is worth splitting beforehand, for wgmma."""
-    m, n = problem.m, problem.n
-    tiles = -(-m // SPLIT_TILES.bm) * -(-n // SPLIT_TILES.bn)
-    return tiles >= SPLIT_FROM and m * n >= SPLIT_USES * (m + n)
+def suits_hopper(problem: Problem) -> bool:
+    """Whether what Hopper alone can do is faster: wgmma, for which a pass makes operands, or the copy engine."""
+    m, n, name = problem.m, problem.n, problem.input_dtype.name
+    launch = HOPPER_TILES[name]
+    tiles = -(-m // launch.bm) * -(-n // launch.bn)
+    return tiles >= HOPPER_FROM[name] and (name != "float32" or m * n >= SPLIT_USES * (m + n))
 
 
 def pads_rows(problem: Problem) -> bool:

@@ -1,16 +1,15 @@
-"""Products by mma.sync: which kernel, with which tiles and copies; float64, float32 by three TF32 products, bits."""
+"""Products by mma.sync: which kernel, with which tiles and copies; float64, float32 by three TF32 products."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from backends.gpu import _device
+from backends.gpu._double_product import add_double_product
 from backends.gpu._operators import Form, semiring_defines
 from backends.gpu._padding import Extent, add_padding, is_aligned
 from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
 from backends.gpu._raw_kernel import Defines, as_defines
+from backends.gpu._shared_memory import fitting
 from backends.gpu._split_product import add_split_product
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
@@ -21,8 +20,6 @@ EDGES = ("padded", "redirected", "conditional")
 # Those of edges.cuh. Padded rows are aligned, and the tiles stick out all the same; "whole": they do not.
 _CODES = {"conditional": 0, "redirected": 1, "padded": 1, "whole": 2}
 
-_WORD_BITS, _VECTOR_WORDS = 32, 4
-_WORD = np.dtype(np.uint32)
 _PASS_BLOCK, _PASS_BLOCKS = 256, 4096
 
 # 3xTF32 is right for magnitudes between these, and zeros: high and low parts are finite and normal, products finite.
@@ -69,8 +66,9 @@ F64, F32, B1 = (
 
 # By the dtype of A and B. Steps of k of an instruction in float64; in float32, between two flushes.
 DEPTHS = {"float64": (4, 8, 16), "float32": (8, 16)}
-# What computes float32: mma.sync, whose operands are split in registers, or wgmma, of parts that a pass makes.
-UNITS = ("mma", "wgmma")
+# What computes: mma.sync alone; or on Hopper wgmma, of operands that a pass has split, or turned, or mma.sync of tiles
+# that the copy engine brings.
+UNITS = {"float64": ("mma", "tma"), "float32": ("mma", "wgmma"), "bool": ("mma", "wgmma")}
 MMA = {"float64": F64, "float32": F32, "bool": B1}
 
 
@@ -110,14 +108,7 @@ def mma_kernel(mma: Mma, launch: Launch, width: int, edge: str, lds: tuple[int, 
     tile = {"BM": bm, "BN": bn, "BK": bk, "WM": launch.wm, "WN": launch.wn, "STAGES": launch.stages}
     rest = {"MIN_BLOCKS": 2 if threads <= 128 else 1, "PAD_A": mma.pad_a, "PAD_B": mma.pad_b, "VA": width, "VB": width}
     rest["GROUP"] = GROUP
-    shared, limit = mma.shared_bytes(launch), _device.shared_limit()
-    if shared > limit:
-        raise PlanError(
-            "gpu-tensor-core: the tiles do not fit into shared memory",
-            expected=f"{limit} bytes",
-            got=f"{shared} bytes for {launch}",
-            fix="smaller tiles, or fewer stages",
-        )
+    shared = fitting(mma.shared_bytes(launch), launch)
     return Kernel(
         mma.stem, as_defines({**tile, **rest, "EDGE": _CODES[edge], "OFFSET": offset}) + more, (threads,), shared
     )
@@ -132,13 +123,15 @@ def add_float_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: M
     is_single = dtype.itemsize == 4
     found = _add_magnitudes(program, plan, a, b) if is_single else a.place
     plain = a, b
-    if is_single and plan.choice("unit", UNITS) == "wgmma":
+    unit, depth = plan.choice("unit", UNITS[dtype.name]), int(plan.choice("depth", DEPTHS[dtype.name]))
+    if unit == "tma":
+        add_double_product(program, plan, a, b, out, depth)
+    elif unit == "wgmma":
         add_split_product(program, plan, a, b, out, _single_defines(plan, Form.FAST), found)
     else:
         if edge == "padded":
             a, b = add_padding(program, Extent(a, m, k), Extent(b, k, n), dtype)
         width = 16 // dtype.itemsize if is_aligned(a, dtype.itemsize) and is_aligned(b, dtype.itemsize) else 1
-        depth = int(plan.choice("depth", DEPTHS[dtype.name]))
         mma, more = F64, as_defines({"ACCUMULATE": problem.accumulate, "IS_LONG": 0, "K_STEP": depth})
         if is_single:
             mma, more = F32, _single_defines(plan, Form.FAST) + as_defines({"FLUSH": depth})
@@ -146,7 +139,9 @@ def add_float_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: M
         if m % launch.bm == n % launch.bn == k % launch.bk == 0:
             edge = "whole"
         kernel = mma_kernel(mma._replace(depth=depth), launch, width, edge, (a.ld, b.ld), more)
-        program.launch(kernel, _tiles(problem, launch), a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
+        program.launch(
+            kernel, tiles_of(problem, launch), a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found
+        )
     if is_single:
         a, b = plain
         careful = _single_defines(plan, Form.CAREFUL) + as_defines({"BM": CAREFUL.bm, "BN": CAREFUL.bn, "COALESCED": 1})
@@ -155,29 +150,8 @@ def add_float_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: M
         program.launch(naive, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
 
 
-def add_bit_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: Matrix) -> None:
-    """Add ``out := [out (+)] a (x) b`` over or-and or xor-and of bools: both packed along k, and counted."""
-    problem, launch = plan.problem, plan.launch
-    assert launch is not None
-    m, n, k = problem.m, problem.n, problem.k
-    words = ceil_div(k, _WORD_BITS * _VECTOR_WORDS) * _VECTOR_WORDS
-    columns = ceil_div(n, _VECTOR_WORDS) * _VECTOR_WORDS
-    bits_a = program.reserve("bits_a", m * words, _WORD)
-    bits_b = program.reserve("bits_b", words * columns, _WORD)
-    aligned = as_defines({"IS_ALIGNED": is_aligned(a, 1) and is_aligned(b, 1)})
-    pack = Kernel("pack_bits", aligned, (_PASS_BLOCK,), function="pack_operands")
-    packed = bits_a, bits_b, words, columns
-    program.launch(pack, (_PASS_BLOCKS, 2), a.place, a.ld, m, b.place, b.ld, n, k, *packed)
-    width = next(width for width in (16, 4, 1) if out.ld % width == 0 and out.alignment % width == 0)
-    is_xor = problem.semiring.name == "lxor_land"
-    more = as_defines({"IS_XOR": is_xor, "ACCUMULATE": problem.accumulate, "IS_LONG": 0, "AT_ONCE": width})
-    kernel = mma_kernel(B1, launch, _VECTOR_WORDS, "redirected", (words, columns), more)
-    program.launch(
-        kernel, _tiles(problem, launch), bits_a, bits_b, out.place, m, n, words, words, columns, out.ld, bits_a
-    )
-
-
-def _tiles(problem: Problem, launch: Launch) -> int:
+def tiles_of(problem: Problem, launch: Launch) -> int:
+    """Return how many tiles cover C."""
     return ceil_div(problem.m, launch.bm) * ceil_div(problem.n, launch.bn)
 
 

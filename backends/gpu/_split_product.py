@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from backends.gpu import _device
 from backends.gpu._padding import LINE_BYTES, is_aligned
 from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
 from backends.gpu._raw_kernel import Defines, as_defines
 from backends.gpu._tensor_map import TensorMap
-from backends.gpu._wgmma import BM, ROW_BYTES, add_wgmma, check_tiles
+from backends.gpu._tma import BM, TmaKernel, add_tma
 from harness.plan import Plan
 
 _FLOAT = np.dtype(np.float32)
-_BK, _COLUMNS = 32, (128,)
-_PARTS, _VECTOR, _LINE = 2, 4, LINE_BYTES // _FLOAT.itemsize
+_PARTS = 2
+_KERNEL = TmaKernel("tensor_core_tf32", bk=32, columns=(128,), parts=_PARTS)
+_VECTOR, _LINE = 4, LINE_BYTES // _FLOAT.itemsize
 _THREADS, _BLOCKS, _SIDE = 256, 1 << 16, 32  # of split.cu
 
 
@@ -32,17 +32,10 @@ def add_split_product(
         Of the semiring, with the condition.
     found : Place
         The magnitudes of A and B.
-
-    Raises
-    ------
-    PlanError
-        If the kernel has no such tiles.
     """
     problem, launch = plan.problem, plan.launch
     assert launch is not None
     m, n, k = problem.m, problem.n, problem.k
-    stage_bytes = _PARTS * (BM + launch.bn) * ROW_BYTES
-    check_tiles(launch, _BK, _COLUMNS, _device.shared_limit(), stage_bytes)
     width = ceil_div(k, _LINE) * _LINE
     parts_a = program.reserve("parts_a", _PARTS * m * width, _FLOAT)
     parts_b = program.reserve("parts_b", _PARTS * n * width, _FLOAT)
@@ -50,6 +43,7 @@ def add_split_product(
     rows, columns = (Kernel("split", defines, (_THREADS,), function=name) for name in ("split_rows", "split_columns"))
     program.launch(rows, min(m, _BLOCKS), a.place, a.ld, m, k, parts_a, width)
     program.launch(columns, ceil_div(n, _SIDE) * ceil_div(k, _SIDE), b.place, b.ld, k, n, parts_b, width)
-    map_a = TensorMap(parts_a, _PARTS * m, k, width, BM, _BK, _FLOAT.name)
-    map_b = TensorMap(parts_b, _PARTS * n, k, width, launch.bn // int(plan.options["cluster"]), _BK, _FLOAT.name)
-    add_wgmma(program, plan, "tensor_core_tf32", stage_bytes, macros, (map_a, map_b), out, np.float32(1), found)
+    map_a = TensorMap(parts_a, _PARTS * m, k, width, BM, _KERNEL.bk, _FLOAT.name)
+    rows_of_b = launch.bn // int(plan.options["cluster"])
+    map_b = TensorMap(parts_b, _PARTS * n, k, width, rows_of_b, _KERNEL.bk, _FLOAT.name)
+    add_tma(program, plan, _KERNEL, macros, (map_a, map_b), out, np.float32(1), found)

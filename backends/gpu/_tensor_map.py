@@ -12,8 +12,8 @@ from backends.gpu._program import Place
 from harness.errors import BackendUnavailable, HarnessError
 
 # CUtensorMapDataType, and the other enumerations of cuda.h that are wanted here.
-_TYPES = {"float16": 6, "float32": 7, "bfloat16": 9}
-_ITEMSIZES = {"float16": 2, "float32": 4, "bfloat16": 2}
+_TYPES = {"uint32": 2, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}
+ITEMSIZES = {"uint32": 4, "float16": 2, "float32": 4, "float64": 8, "bfloat16": 2}
 _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSIDE = 0, 3, 2, 0
 _SIZE, _ALIGNMENT = 128, 64
 
@@ -22,7 +22,7 @@ ROW_ALIGNMENT = 16
 
 
 class TensorMap(NamedTuple):
-    """A row-major matrix of floats, and boxes of it; outside of it the copy engine writes zeros.
+    """A row-major matrix, and boxes of it; outside of it the copy engine writes zeros.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class TensorMap(NamedTuple):
     box_rows, box_columns : int
         What one copy brings; the columns are the 128 bytes that are swizzled.
     dtype : str
-        ``"float16"``, ``"bfloat16"`` or ``"float32"``.
+        One of `ITEMSIZES`.
     """
 
     place: Place
@@ -59,7 +59,7 @@ class TensorMap(NamedTuple):
             2,
             ctypes.c_void_p(address),
             (ctypes.c_uint64 * 2)(self.columns, self.rows),
-            (ctypes.c_uint64 * 1)(_ITEMSIZES[self.dtype] * self.ld),
+            (ctypes.c_uint64 * 1)(ITEMSIZES[self.dtype] * self.ld),
             (ctypes.c_uint32 * 2)(self.box_columns, self.box_rows),
             (ctypes.c_uint32 * 2)(1, 1),
             _NO_INTERLEAVE,

@@ -9,12 +9,20 @@ Source: bit-parallel Boolean matrix products; the pipeline is that of gpu-pipeli
 
 from __future__ import annotations
 
+from backends.gpu._bit_product import pack_defines
 from backends.gpu._operators import Form
 from backends.gpu._padding import is_aligned
 from backends.gpu._pipelined_rung import PipelinedRung
-from backends.gpu._program import Kernel, Matrix, Place, Program
-from backends.gpu._raw_kernel import as_defines
-from backends.gpu._word_product import PASS_BLOCK, PASS_BLOCKS, WORD, add_word_product, word_columns, word_plan
+from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._word_product import (
+    PASS_BLOCK,
+    PASS_BLOCKS,
+    VECTOR,
+    WORD,
+    add_word_product,
+    word_columns,
+    word_plan,
+)
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
@@ -51,24 +59,24 @@ class Bits(PipelinedRung):
         """Add the packing, the product of words, and the unpacking."""
         problem, semiring = plan.problem, plan.problem.semiring.name
         m, n, k = problem.m, problem.n, problem.k
-        columns = word_columns(n, _PER_WORD)
+        columns, steps = word_columns(n, _PER_WORD), ceil_div(k, VECTOR) * VECTOR
         masks, bits, words = (
             program.reserve(buffer, size, WORD)
-            for buffer, size in (("masks", m * k), ("bits", k * columns), ("words", m * columns))
+            for buffer, size in (("masks", m * steps), ("bits", k * columns), ("words", m * columns))
         )
-        aligned = as_defines({"IS_ALIGNED": is_aligned(b, 1)})
         spread, pack, unpack = (
-            Kernel("pack_bits", aligned, (PASS_BLOCK,), function=name) for name in ("spread", "pack_rows", "unpack")
+            Kernel("pack_bits", pack_defines(is_aligned=is_aligned(x, 1)), (PASS_BLOCK,), function=name)
+            for name, x in (("spread", a), ("pack_rows", b), ("unpack", out))
         )
-        program.launch(spread, PASS_BLOCKS, a.place, a.ld, m, k, masks)
-        program.launch(pack, PASS_BLOCKS, b.place, b.ld, k, n, bits, columns)
+        program.launch(spread, min(m, PASS_BLOCKS), a.place, a.ld, m, k, masks, steps)
+        program.launch(pack, min(k, PASS_BLOCKS), b.place, b.ld, k, n, bits, columns)
         macros: dict[str, str | int] = {
             "ZERO": "0u",
             "COMBINE(c, a, b)": _COMBINE[semiring],
             "K_TAIL": _FILL,
             "IS_LONG": 0,  # one instruction, unlike the careful sum that it stands for
         }
-        operands = Matrix(masks, k), Matrix(bits, columns), Matrix(words, columns)
+        operands = Matrix(masks, steps), Matrix(bits, columns), Matrix(words, columns)
         add_word_product(self, program, plan, macros, operands, columns, masks)
         how = _ADD[semiring] if problem.accumulate else _STORE
-        program.launch(unpack, PASS_BLOCKS, words, columns, out.place, out.ld, m, n, how)
+        program.launch(unpack, min(m, PASS_BLOCKS), words, columns, out.place, out.ld, m, n, how)

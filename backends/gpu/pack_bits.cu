@@ -5,92 +5,152 @@
 //   spread         a bool becomes a word of zeros or of ones: A for products of words along n
 //   unpack         out := [out (+)] the bits of each row
 //
-// Bools are bytes of 0 or 1. Beyond the matrix bits are zeros. Each pass reads and writes neighbours by neighbouring threads.
+// Bools are bytes of 0 or 1. Beyond the matrix bits are zeros, of A at least. Each pass reads and writes neighbours by neighbouring threads,
+// and a thread asks for all that it reads before it uses any of it: memory is what bounds a pass, and it is far away.
 //
-//   IS_ALIGNED  rows begin at multiples of 16 bytes
+//   IS_ALIGNED  rows of bools begin at multiples of 16 bytes
+//   IS_TURNED   1: B becomes a row of words a column, for wgmma; 0: rows of a word a column, for mma.sync
 #include "intrinsics.cuh"
 
-constexpr int BITS = 32;
+constexpr int BITS = 32, THREADS = 256;
+constexpr int ROWS = 4;                          // of A that a thread reads at once
+constexpr int COLUMNS = 128, WORDS = 8, PITCH = WORDS + 1;  // of B that a block packs: 4 columns, 1 word a thread
 
-struct alignas(16) Bytes {
-    unsigned x[4];  // that is, sixteen
+struct alignas(16) Words {
+    unsigned x[4];
 };
 
-// Four bools, bytes of 0 or 1, as four bits: each product of a byte and a power of two ends up alone in the last four.
+// Four bools, bytes of 0 or 1, as four bits: each product of a byte and a power of two ends up alone in the last four. And
+// four bits as four such bytes.
 __device__ __forceinline__ unsigned bits_of_four(unsigned bytes) { return bytes * 0x10204080u >> 28; }
+__device__ __forceinline__ unsigned four_of_bits(unsigned bits) { return (bits & 15u) * 0x00204081u & 0x01010101u; }
 
-// The half-word of 16 neighbours of a row, of which `left` exist; they are read at once if IS_ALIGNED.
-__device__ __forceinline__ unsigned bits_of_row(const unsigned char* from, int left)
+// Whether COUNT elements from `first` of a row on may be read as words: those around them, too, where they are not aligned.
+template <int COUNT> __device__ __forceinline__ bool has_words(int first, int columns)
+{
+    return IS_ALIGNED ? first + COUNT <= columns : first >= 4 && first + COUNT + 4 <= columns;
+}
+
+// COUNT bytes, 4 or 16, that begin anywhere unless IS_ALIGNED.
+template <int COUNT> struct Bytes {
+    unsigned x[COUNT / 4 + !IS_ALIGNED], shift;
+    __device__ __forceinline__ void read(const unsigned char* from)
+    {
+        if (IS_ALIGNED && COUNT == 16) {
+            *(Words*)x = *(const Words*)from;
+        } else {
+            shift = IS_ALIGNED ? 0 : (unsigned)(unsigned long long)from % 4;
+#pragma unroll
+            for (int u = 0; u < COUNT / 4 + !IS_ALIGNED; ++u) x[u] = ((const unsigned*)(from - shift))[u];
+        }
+    }
+    __device__ __forceinline__ unsigned four(int u) const
+    {
+        return IS_ALIGNED ? x[u] : __funnelshift_r(x[u], x[u + !IS_ALIGNED], 8 * shift);
+    }
+};
+
+// The half-word of 16 neighbours of a row, of which `left` exist, element by element.
+__device__ __forceinline__ unsigned short bits_one_by_one(const unsigned char* from, int left)
 {
     unsigned bits = 0;
-    if (IS_ALIGNED && left >= BITS / 2) {
-        const Bytes bytes = *(const Bytes*)from;
-#pragma unroll
-        for (int u = 0; u < 4; ++u) bits |= bits_of_four(bytes.x[u]) << u * 4;
-    } else {
-        for (int bit = 0; bit < BITS / 2; ++bit)
-            if (bit < left) bits |= (unsigned)from[bit] << bit;
-    }
+    for (int bit = 0; bit < BITS / 2 && bit < left; ++bit) bits |= (unsigned)from[bit] << bit;
     return bits;
 }
 
-// `all_words` words a row; a thread makes half of one, so that a warp reads 512 bytes side by side.
+// `all_words` words a row; a thread makes half of one in each of ROWS rows, so that a warp reads 512 bytes side by side.
 __device__ __forceinline__ void pack_along_rows(const unsigned char* __restrict__ x, int ld, int rows, int columns,
                                                 unsigned* __restrict__ words, int all_words)
 {
     const int halves = 2 * all_words;
-    for (int i = blockIdx.x; i < rows; i += gridDim.x)
-        for (int half = threadIdx.x; half < halves; half += blockDim.x) {
+    for (int i = blockIdx.x * ROWS; i < rows; i += gridDim.x * ROWS)
+        for (int half = threadIdx.x; half < halves; half += THREADS) {
             const int first = half * (BITS / 2);
-            reinterpret_cast<unsigned short*>(words)[(long long)i * halves + half] =
-                bits_of_row(x + (long long)i * ld + first, columns - first);
+            const unsigned char* from = x + (long long)i * ld + first;
+            unsigned short* to = reinterpret_cast<unsigned short*>(words) + (long long)i * halves + half;
+            if (i + ROWS <= rows && has_words<16>(first, columns)) {
+                Bytes<16> bytes[ROWS];
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r) bytes[r].read(from + (long long)r * ld);
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r) {
+                    unsigned bits = 0;
+#pragma unroll
+                    for (int u = 0; u < 4; ++u) bits |= bits_of_four(bytes[r].four(u)) << 4 * u;
+                    to[(long long)r * halves] = bits;
+                }
+            } else {
+                for (int r = 0; r < min(ROWS, rows - i); ++r)
+                    to[(long long)r * halves] = bits_one_by_one(from + (long long)r * ld, columns - first);
+            }
         }
 }
 
-// Four neighbours of a row, of which `left` exist, a byte each; they are read at once if IS_ALIGNED.
-__device__ __forceinline__ unsigned four_of_row(const unsigned char* from, int left)
+// Words of four columns side by side, of 32 rows, of which `rows` exist; they begin at column j. Eight rows are shifted
+// together, so that each byte of the result belongs to one column; four such are four words, transposed. Past the end the
+// last row is read again: A has no bits there.
+__device__ __forceinline__ Words words_of_columns(const unsigned char* from, int ld, int rows, int j, int columns)
 {
-    if (IS_ALIGNED && left >= 4) return *(const unsigned*)from;
-    unsigned bytes = 0;
+    Words words = {};
+    if (rows <= 0 || j >= columns) return words;
+    if (has_words<4>(j, columns)) {
+        Bytes<4> bytes[BITS];
 #pragma unroll
-    for (int u = 0; u < 4; ++u)
-        if (u < left) bytes |= (unsigned)from[u] << 8 * u;
-    return bytes;
-}
-
-// `all_words` rows of words, `all_columns` words each, a multiple of 4; a thread makes those of four columns. Eight rows
-// are shifted together, so that each byte of the result belongs to one column; four such are four words, transposed.
-__device__ __forceinline__ void pack_along_columns(const unsigned char* __restrict__ x, int ld, int rows, int columns,
-                                                   unsigned* __restrict__ words, int all_words, int all_columns)
-{
-    const int across = (all_columns / 4 + blockDim.x - 1) / blockDim.x;  // blocks
-    for (long long index = blockIdx.x; index < (long long)all_words * across; index += gridDim.x) {
-        const int w = index / across, j = ((int)(index % across) * blockDim.x + threadIdx.x) * 4;
-        if (j >= all_columns) continue;
-        const unsigned char* from = x + (long long)w * BITS * ld + j;
+        for (int i = 0; i < BITS; ++i) bytes[i].read(from + (long long)min(i, rows - 1) * ld);
         unsigned eights[4];
 #pragma unroll
         for (int eight = 0; eight < 4; ++eight) {
-            unsigned bytes = 0;
+            eights[eight] = 0;
 #pragma unroll
-            for (int bit = 0; bit < 8; ++bit) {
-                const int i = eight * 8 + bit;
-                if (w * BITS + i < rows) bytes |= four_of_row(from + (long long)i * ld, columns - j) << bit;
-            }
-            eights[eight] = bytes;
+            for (int bit = 0; bit < 8; ++bit)
+                eights[eight] |= bytes[eight * 8 + bit].four(0) << bit;
         }
-        Bytes packed;
 #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-            packed.x[u] = 0;
+        for (int u = 0; u < 4; ++u)
 #pragma unroll
-            for (int eight = 0; eight < 4; ++eight) packed.x[u] |= (eights[eight] >> 8 * u & 0xffu) << 8 * eight;
+            for (int eight = 0; eight < 4; ++eight) words.x[u] |= (eights[eight] >> 8 * u & 0xffu) << 8 * eight;
+    } else {
+        for (int i = 0; i < min(rows, BITS); ++i)
+#pragma unroll
+            for (int u = 0; u < 4; ++u)
+                if (j + u < columns) words.x[u] |= (unsigned)from[(long long)i * ld + u] << i;
+    }
+    return words;
+}
+
+// The row of words of column j, if IS_TURNED: of 64, so that 16 neighbours are those that a thread of wgmma holds counts of,
+// two in every eighth of the 64.
+__device__ __forceinline__ int neighbour(int j) { return j / 64 * 64 + j % 16 / 2 * 8 + j % 64 / 16 * 2 + j % 2; }
+
+// Words of `all_columns` columns, a multiple of 64, and of `all_words` words of each, a multiple of 4: COLUMNS and WORDS of
+// them a block, turned through shared memory.
+__device__ __forceinline__ void pack_along_columns(const unsigned char* __restrict__ x, int ld, int rows, int columns,
+                                                   unsigned* __restrict__ words, int all_words, int all_columns)
+{
+    __shared__ unsigned turned[COLUMNS * PITCH];
+    const int across = (all_columns + COLUMNS - 1) / COLUMNS, down = (all_words + WORDS - 1) / WORDS;
+    for (int index = blockIdx.x; index < down * across; index += gridDim.x) {
+        const int first_w = index / across * WORDS, first_j = index % across * COLUMNS;
+        const int along = threadIdx.x % 32 * 4, w = first_w + threadIdx.x / 32, j = first_j + along;
+        const Words packed = words_of_columns(x + (long long)w * BITS * ld + j, ld, rows - w * BITS, j, columns);
+        if (!IS_TURNED) {
+            if (j < all_columns && w < all_words) *(Words*)(words + (long long)w * all_columns + j) = packed;
+            continue;
         }
-        *(Bytes*)(words + (long long)w * all_columns + j) = packed;
+#pragma unroll
+        for (int u = 0; u < 4; ++u) turned[(along + u) * PITCH + threadIdx.x / 32] = packed.x[u];
+        __syncthreads();
+        const int column = threadIdx.x / 2, piece = threadIdx.x % 2 * 4;
+        if (first_j + column < all_columns && first_w + piece < all_words) {
+            const unsigned* from = turned + column * PITCH + piece;
+            *(Words*)(words + (long long)neighbour(first_j + column) * all_words + first_w + piece) =
+                Words{from[0], from[1], from[2], from[3]};
+        }
+        __syncthreads();
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(THREADS)
     pack_rows(const unsigned char* __restrict__ x, int ld, int rows, int columns, unsigned* __restrict__ words,
               int all_words)
 {
@@ -98,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 
 // A (m, k) and B (k, n) for a product that counts along k, `all_words` words of it: A if blockIdx.y is 0, B if it is 1.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(THREADS)
     pack_operands(const unsigned char* __restrict__ a, int lda, int m, const unsigned char* __restrict__ b, int ldb, int n,
                   int k, unsigned* __restrict__ bits_a, unsigned* __restrict__ bits_b, int all_words, int all_columns)
 {
@@ -106,26 +166,55 @@ extern "C" __global__ void __launch_bounds__(256)
     else pack_along_columns(b, ldb, k, n, bits_b, all_words, all_columns);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    spread(const unsigned char* __restrict__ x, int ld, int rows, int columns, unsigned* __restrict__ masks)
+// `all_columns` masks a row, a multiple of 4; a thread makes four.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    spread(const unsigned char* __restrict__ x, int ld, int rows, int columns, unsigned* __restrict__ masks,
+           int all_columns)
 {
-    const long long count = (long long)rows * columns;
-    for (long long index = (long long)blockIdx.x * blockDim.x + threadIdx.x; index < count;
-         index += (long long)gridDim.x * blockDim.x)
-        masks[index] = x[index / columns * ld + index % columns] ? ~0u : 0u;
+    for (int i = blockIdx.x; i < rows; i += gridDim.x)
+        for (int j = threadIdx.x * 4; j < all_columns; j += THREADS * 4) {
+            const unsigned char* from = x + (long long)i * ld + j;
+            Words spread_out;
+            if (IS_ALIGNED && j + 4 <= columns) {
+                const unsigned bytes = *(const unsigned*)from;
+#pragma unroll
+                for (int u = 0; u < 4; ++u) spread_out.x[u] = -(bytes >> 8 * u & 1u);
+            } else {
+#pragma unroll
+                for (int u = 0; u < 4; ++u) spread_out.x[u] = j + u < columns ? -(unsigned)from[u] : 0u;
+            }
+            *(Words*)(masks + (long long)i * all_columns + j) = spread_out;
+        }
 }
 
 // `how` is 0: store; 1: or; 2: and; 3: xor with what is there.
-extern "C" __global__ void __launch_bounds__(256)
+__device__ __forceinline__ unsigned joined(unsigned before, unsigned x, int how)
+{
+    return how == 1 ? before | x : how == 2 ? before & x : how == 3 ? before ^ x : x;
+}
+
+// A thread makes 16 bools.
+extern "C" __global__ void __launch_bounds__(THREADS)
     unpack(const unsigned* __restrict__ words, int all_words, unsigned char* __restrict__ out, int ld, int rows,
            int columns, int how)
 {
-    const long long count = (long long)rows * columns;
-    for (long long index = (long long)blockIdx.x * blockDim.x + threadIdx.x; index < count;
-         index += (long long)gridDim.x * blockDim.x) {
-        const int i = index / columns, j = index % columns;
-        const unsigned char bit = words[(long long)i * all_words + j / BITS] >> j % BITS & 1u;
-        unsigned char* place = out + (long long)i * ld + j;
-        *place = how == 1 ? *place | bit : how == 2 ? *place & bit : how == 3 ? *place ^ bit : bit;
-    }
+    for (int i = blockIdx.x; i < rows; i += gridDim.x)
+        for (int j = threadIdx.x * 16; j < columns; j += THREADS * 16) {
+            const unsigned bits = words[(long long)i * all_words + j / BITS] >> j % BITS;
+            unsigned char* place = out + (long long)i * ld + j;
+            if (IS_ALIGNED && j + 16 <= columns) {
+                Words bytes;
+#pragma unroll
+                for (int u = 0; u < 4; ++u) bytes.x[u] = four_of_bits(bits >> 4 * u);
+                if (how) {
+                    const Words before = *(const Words*)place;
+#pragma unroll
+                    for (int u = 0; u < 4; ++u) bytes.x[u] = joined(before.x[u], bytes.x[u], how);
+                }
+                *(Words*)place = bytes;
+            } else {
+                for (int bit = 0; bit < min(16, columns - j); ++bit)
+                    place[bit] = joined(place[bit], bits >> bit & 1u, how);
+            }
+        }
 }

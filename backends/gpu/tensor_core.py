@@ -5,6 +5,7 @@
         the same on Hopper  by wgmma, of parts that a pass has made                 tensor_core_tf32.cu
     float16, bfloat16       TMA and wgmma, sums in float32; Hopper alone            tensor_core_half.cu
     bool, or-and, xor-and   32 bools a word; counts of common ones along k          tensor_core_b1.cu
+        the same on Hopper  by wgmma, B turned as it is packed                      tensor_core_bits.cu
 
     grid    tiles of C, bm x bn   a block each (16-bit: persistent blocks)
     warp    wm x wn of it         sums in registers
@@ -25,8 +26,9 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu import _device
+from backends.gpu._bit_product import add_bit_product
 from backends.gpu._mixed_product import add_half_product
-from backends.gpu._mma_product import MMA, add_bit_product, add_float_product
+from backends.gpu._mma_product import MMA, UNITS, add_float_product
 from backends.gpu._norms import largest_dot
 from backends.gpu._operators import Form
 from backends.gpu._program import Matrix, Place, Program
@@ -37,13 +39,14 @@ from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning_tensor_cores import (
     GROUPS,
+    HOPPER_DEPTH,
+    HOPPER_TILES,
     MULTIPROCESSORS,
     NUMBERS,
-    SPLIT_TILES,
     cluster_of,
     depth_of,
-    is_split,
     pads_rows,
+    suits_hopper,
     tensor_core_launch,
 )
 
@@ -87,16 +90,17 @@ class TensorCore(Rung):
         if problem.input_dtype.name in ("float32", "float64"):
             options["edge"] = "padded" if pads_rows(problem) else "redirected"
         launch, name = tensor_core_launch(problem), problem.input_dtype.name
+        if name in HOPPER_TILES:
+            is_hopper = self._has_wgmma() and suits_hopper(problem)
+            options["unit"] = UNITS[name][is_hopper]
+            launch = HOPPER_TILES[name] if is_hopper else launch
         if name in ("float32", "float64"):
-            options["depth"] = depth_of(problem, launch)
-        if problem.input_dtype.name == "float32":
-            options["unit"] = "wgmma" if self._has_wgmma() and is_split(problem) else "mma"
-            launch = SPLIT_TILES if options["unit"] == "wgmma" else launch
-        if problem.is_mixed or name == "float32":
+            options["depth"] = HOPPER_DEPTH if options["unit"] == "tma" else depth_of(problem, launch)
+        if problem.is_mixed or "unit" in options:
             options["blocks"] = MULTIPROCESSORS if self.missing() else _device.device().multiprocessors
             options["cluster"] = cluster_of(problem)
             options["group"] = GROUPS // int(options["cluster"])
-        if options.get("unit") != "wgmma" and name in MMA and MMA[name].shared_bytes(launch) > _device.shared_limit():
+        if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > _device.shared_limit():
             launch = NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)
 

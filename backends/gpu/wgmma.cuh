@@ -4,21 +4,34 @@
 // begins and how far apart its 8-row pieces are, all in 16-byte units; bit 62 says that rows of 128 bytes are swizzled, as
 // the tensor map wrote them. Source: PTX ISA, section on asynchronous warpgroup level matrix instructions.
 //
-//   BN 256 or 128    DEPTH, KIND: 16 and "bf16" or "f16", or 8 and "tf32"    FLAGS: which way A and B lie, if not along k
+//   BN 256 or 128    DEPTH, KIND: 16 and "bf16" or "f16", 8 and "tf32", or 256 and "b1", bits whose sums are counts of
+//   common ones (COUNTS is defined)    FLAGS: which way A and B lie, if not along k
 #pragma once
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 #define SHAPE "m64n" TEXT(BN) "k" TEXT(DEPTH)
 
-#define SUMS_8(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]), "+f"(sums[i + 4]), \
-  "+f"(sums[i + 5]), "+f"(sums[i + 6]), "+f"(sums[i + 7])
+#ifdef COUNTS
+typedef int Sum;
+#define IN_REGISTER "+r"
+#define TYPES ".s32." KIND "." KIND ".and.popc"
+#define SIGNS ""
+#else
+typedef float Sum;
+#define IN_REGISTER "+f"
+#define TYPES ".f32." KIND "." KIND
+#define SIGNS ", 1, 1"
+#endif
+
+#define SUMS_4(i) IN_REGISTER(sums[i]), IN_REGISTER(sums[i + 1]), IN_REGISTER(sums[i + 2]), IN_REGISTER(sums[i + 3])
+#define SUMS_8(i) SUMS_4(i), SUMS_4(i + 4)
 #define SUMS_64(i) SUMS_8(i), SUMS_8(i + 8), SUMS_8(i + 16), SUMS_8(i + 24), SUMS_8(i + 32), SUMS_8(i + 40), \
   SUMS_8(i + 48), SUMS_8(i + 56)
 
 #if BN == 256
 #define SUMS_ALL SUMS_64(0), SUMS_64(64)
-#define OPERANDS "%128, %129, p, 1, 1" FLAGS ";"
+#define OPERANDS "%128, %129, p" SIGNS FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %130, 0;"
 #define REGISTERS \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
@@ -32,7 +45,7 @@
 #else
 static_assert(BN == 128, "256 or 128 columns");
 #define SUMS_ALL SUMS_64(0)
-#define OPERANDS "%64, %65, p, 1, 1" FLAGS ";"
+#define OPERANDS "%64, %65, p" SIGNS FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %66, 0;"
 #define REGISTERS \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
@@ -49,10 +62,9 @@ __device__ __forceinline__ unsigned long long describe(unsigned address, unsigne
 }
 
 // sums := A B, or sums + A B if `adds`. Begins, does not wait.
-__device__ __forceinline__ void multiply(float* sums, unsigned long long a, unsigned long long b, int adds)
+__device__ __forceinline__ void multiply(Sum* sums, unsigned long long a, unsigned long long b, int adds)
 {
-    asm volatile("{.reg .pred p; " PREDICATE " wgmma.mma_async.sync.aligned." SHAPE ".f32." KIND "." KIND " {" REGISTERS
-                 "}, " OPERANDS "}"
+    asm volatile("{.reg .pred p; " PREDICATE " wgmma.mma_async.sync.aligned." SHAPE TYPES " {" REGISTERS "}, " OPERANDS "}"
                  : SUMS_ALL
                  : "l"(a), "l"(b), "r"(adds));
 }
@@ -66,3 +78,12 @@ template <int PENDING> __device__ __forceinline__ void wait_groups()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
+
+// Two counts in halves of a word, those that do not fit as the greatest that does; the smaller ones of two such
+__device__ __forceinline__ unsigned saturated_halves(int low, int high)
+{
+    unsigned halves;
+    asm("cvt.pack.sat.u16.s32 %0, %1, %2;" : "=r"(halves) : "r"(high), "r"(low));
+    return halves;
+}
+__device__ __forceinline__ unsigned min_in_halves(unsigned x, unsigned y) { return __vminu2(x, y); }

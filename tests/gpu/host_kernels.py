@@ -22,7 +22,7 @@ import numpy as np
 
 from backends.gpu._program import Kernel, Matrix, Place, Program
 from backends.gpu._raw_kernel import FOLDER, Defines, assemble
-from backends.gpu._tensor_map import TensorMap
+from backends.gpu._tensor_map import ITEMSIZES, TensorMap
 from harness.operands import Operands
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
@@ -160,7 +160,7 @@ class HostExecution:
 
     def _argument(self, x: Any) -> np.ndarray:
         if isinstance(x, TensorMap):
-            address, size = int(self._argument(x.place)[0]), 4 if x.dtype == "float32" else 2
+            address, size = int(self._argument(x.place)[0]), ITEMSIZES[x.dtype]
             told = struct.pack("=QqIIIII", address, x.ld, x.rows, x.columns, x.box_rows, x.box_columns, size)
             return np.frombuffer(told.ljust(128, b"\0"), np.uint8)
         if isinstance(x, Place):

@@ -119,6 +119,40 @@ def test_float64_instructions_may_take_more_steps_of_k(depth):
     compute("float64", (33, 20, 40), bk=2 * depth, depth=depth)
 
 
+# float64 from tiles that the copy engine brings.
+WHOLE = {"bm": 128, "bn": 128, "bk": 16, "wm": 32, "wn": 64, "tm": 8, "tn": 8, "stages": 3}
+BROUGHT = {**WHOLE, "unit": "tma", "blocks": 2, "group": 1}
+
+
+@pytest.mark.parametrize("depth", (4, 8, 16))
+def test_float64_of_tiles_that_are_brought_is_right(depth):
+    for number, size in enumerate(((1, 1, 1), (140, 130, 40), (300, 131, 66))):
+        warps = {"wm": 64, "wn": 32} if number == 1 else {}
+        compute("float64", size, accumulate=number % 2 == 1, **{**BROUGHT, **warps, "depth": depth})
+
+
+PLANTED_IN_BROUGHT = {
+    "pieces where they were": ("(piece ^ row % 8)", "piece"),
+    "rows of A in order": ("g / 2 + g % 2 * 4", "g"),
+    "the second half of k": ("from_a[half]", "from_a[0]"),
+    "nobody waits for the bytes": ("wait(ring.full + 8 * ring.stage, ring.parity);", ""),
+    "a stage is left before it is read": (
+        "        double of_b[MI][8], of_a[NI][4];",
+        "        release(ring, ring.stage, lane); double of_b[MI][8], of_a[NI][4];",
+    ),
+    "rows of C": ("t + 4 * v, j_of_c", "2 * t + v, j_of_c"),
+    "a row too many": ("if (i_of_c >= m)", "if (i_of_c > m)"),
+    "a column too many": ("if (left > 1) to[1]", "to[1]"),
+}
+
+
+@pytest.mark.parametrize("edit", PLANTED_IN_BROUGHT.values(), ids=PLANTED_IN_BROUGHT)
+def test_planted_mistake_with_tiles_that_are_brought_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute("float64", (300, 131, 70), **BROUGHT)
+
+
 # 3xTF32 by wgmma, and the passes that make its operands.
 SPLIT = {"unit": "wgmma", "bm": 128, "bn": 128, "bk": 32, "wm": 0, "wn": 0, "tm": 8, "tn": 8, "stages": 2}
 IGNORED_BITS, UNIT = 13, 2.0**-24
@@ -202,13 +236,13 @@ def test_products_by_wgmma_are_right_with_wide_tiles_and_more_stages():
 
 
 PLANTED_IN_WGMMA = {
-    "nobody waits for the bytes": ("wait(full + 8 * ring.stage, ring.parity);", ""),
-    "nobody waits for an empty stage": ("wait(empty + 8 * ring.stage, ring.parity);", ""),
+    "nobody waits for the bytes": ("wait(ring.full + 8 * ring.stage, ring.parity);", ""),
+    "nobody waits for an empty stage": ("wait(ring.empty + 8 * ring.stage, ring.parity);", ""),
     "fewer bytes are expected": ("expect(barrier, BYTES);", "expect(barrier, BYTES - 128);"),
     "a round is taken for the one before": ("stage = 0, parity ^= 1;", "stage = 0;"),
     "a stage is left before it is used": ("wait_groups<1>();", "wait_groups<2>();"),
-    "the last stage is never left": ("if (!FLUSHES) release(before);", ""),
-    "the last products are not waited for": ("wait_groups<0>();\n        if (!FLUSHES)", "if (!FLUSHES)"),
+    "the last stage is never left": ("if (!FLUSHES) release(ring, before, thread);", ""),
+    "the last products are not waited for": ("wait_groups<0>();\n    if (!FLUSHES)", "if (!FLUSHES)"),
     "rows of a fragment": ("(half * 8 + g) * PITCH", "(half + 2 * g) * PITCH"),
     "a row too many": ("first + i >= rows", "first + i > rows"),
     "the end of a row": ("n - column);", "n - column + 1);"),
@@ -255,6 +289,19 @@ def compute_words(name, semiring, dtype, size, change=lambda operands: None, *, 
 BITS_TILE = {"bm": 32, "bn": 16, "bk": 16, "tm": 4, "tn": 4, "wm": 32, "wn": 16}
 
 
+BITS_BY_WGMMA = {**HALF, "bk": 32, "wm": 0, "wn": 0, "unit": "wgmma"}
+
+
+@pytest.mark.parametrize("accumulate", (False, True))
+@pytest.mark.parametrize("semiring", ("lor_land", "lxor_land"))
+def test_bits_by_wgmma_are_right(semiring, accumulate):
+    for size in ((1, 1, 1), (33, 70, 80), (140, 148, 1030), (129, 272, 2100)):
+        compute_words(RUNG, semiring, "bool", size, accumulate=accumulate, **BITS_BY_WGMMA)
+    compute_words(
+        RUNG, semiring, "bool", (128, 256, 300), accumulate=accumulate, **{**BITS_BY_WGMMA, "bn": 256, "tn": 16}
+    )
+
+
 @pytest.mark.parametrize("accumulate", (False, True))
 @pytest.mark.parametrize("semiring", ("lor_land", "lxor_land"))
 def test_bits_are_right_along_n_and_along_k(semiring, accumulate):
@@ -264,25 +311,46 @@ def test_bits_are_right_along_n_and_along_k(semiring, accumulate):
 
 
 PLANTED_IN_BITS = {
-    "fours of bits in each other's place": ("<< u * 4;", "<< u;"),
+    "fours of bits in each other's place": ("<< 4 * u;\n                    to[", "<< u;\n                    to["),
     "eight rows of four": ("<< 8 * eight;", "<< 4 * eight;"),
-    "a row of B too many": ("if (w * BITS + i < rows)", "if (true)"),
+    "a row of B too many": ("min(i, rows - 1) * ld", "i * ld"),
+    "a column of B too many": ("if (j + u < columns) words", "words"),
+    "words of the bytes before": ("first >= 4 && first + COUNT + 4 <= columns", "true"),
     "bytes of C read before all are there": ("__syncthreads();\n    for (int index", "for (int index"),
     "a row of C too many": ("if (row >= rows || left", "if (row > rows || left"),
 }
+PLANTED_IN_BITS_BY_WGMMA = {
+    "columns in another order": ("j % 16 / 2 * 8", "j % 16 / 4 * 8"),
+    "words read before all are there": ("__syncthreads();\n        const int column", "const int column"),
+    "words of another column": ("const int column = threadIdx.x / 2,", "const int column = threadIdx.x / 4,"),
+    "counts of another row": ("counts + run * 32 + 2 * half", "counts + run * 32 + half"),
+    "a run too far": ("* PITCH + run * 64 + 16 * t)", "* PITCH + 16 * t)"),
+    "rows past the end leave at once": ("rows >= 16 && columns >= BN", "columns >= BN"),
+    "rows of C past the end": ("i < min(rows, 16)", "i < 16"),
+    "columns of C past the end": ("min(columns - chunk * CHUNK, CHUNK)", "CHUNK"),
+}
+
+
+def _is_found_in_bits(sizes, tile):
+    for semiring in ("lor_land", "lxor_land"):
+        for size in sizes:
+            try:
+                compute_words(RUNG, semiring, "bool", size, **tile)
+            except (VerificationError, KernelFault):
+                return True
+    return False
 
 
 @pytest.mark.parametrize("edit", PLANTED_IN_BITS.values(), ids=PLANTED_IN_BITS)
 def test_planted_mistake_with_bits_is_found(monkeypatch, edit):
-    def is_found(size):
-        try:
-            compute_words(RUNG, "lor_land", "bool", size, **BITS_TILE)
-        except (VerificationError, KernelFault):
-            return True
-        return False
-
     use_the_cpu(monkeypatch, edits=(edit,))
-    assert any(is_found(size) for size in ((33, 80, 144), (40, 68, 1030), (31, 64, 64)))
+    assert _is_found_in_bits(((33, 80, 144), (40, 67, 1030), (31, 64, 64)), BITS_TILE)
+
+
+@pytest.mark.parametrize("edit", PLANTED_IN_BITS_BY_WGMMA.values(), ids=PLANTED_IN_BITS_BY_WGMMA)
+def test_planted_mistake_with_bits_by_wgmma_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    assert _is_found_in_bits(((130, 128, 144), (131, 147, 1100)), BITS_BY_WGMMA)
 
 
 PLANTED_IN_PADDING = {

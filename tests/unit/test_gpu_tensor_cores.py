@@ -12,7 +12,7 @@ from harness import SEMIRINGS, Operands, registry
 from harness.errors import BackendUnavailable, PlanError
 from harness.machine import detect
 from harness.problem import Problem, mixed_dtypes
-from harness.tuning_tensor_cores import NUMBERS, SPLIT_TILES, WHOLE_TILES
+from harness.tuning_tensor_cores import HOPPER_TILES, NUMBERS, WHOLE_TILES
 
 BACKENDS = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
 TENSOR_CORE, PACKED, BITS, CUBLAS = (BACKENDS[f"gpu-{name}"] for name in ("tensor-core", "packed", "bits", "cublas"))
@@ -115,7 +115,7 @@ def test_float32_is_split_beforehand_on_hopper_from_64_tiles_on(monkeypatch):
     monkeypatch.setattr(type(TENSOR_CORE), "_has_wgmma", lambda self: True)
     assert [unit(n)[0] for n in (896, 1024)] == ["mma", "wgmma"]
     assert unit(65536, 64)[0] == "mma", "a pass over A would cost more than it saves"
-    assert unit(4096)[1] == SPLIT_TILES
+    assert unit(4096)[1] == HOPPER_TILES["float32"]
     steps = program(TENSOR_CORE, product((100, 101, 103))).steps
     assert "split" not in [step.kernel.stem for step in steps]
     steps = program(TENSOR_CORE, product((4096, 1001, 103))).steps
@@ -165,6 +165,9 @@ def test_error_of_three_tf32_products_is_stated_and_float64_has_none():
 # 3xTF32 by wgmma, which a machine without a GPU does not choose.
 SPLIT = {"unit": "wgmma", "bm": 128, "bn": 128, "bk": 32, "wm": 0, "wn": 0, "tm": 8, "tn": 8, "stages": 3}
 
+BROUGHT = {"unit": "tma", "bm": 128, "bn": 128, "bk": 16, "wm": 32, "wn": 64, "tm": 8, "tn": 8, "stages": 4}
+BITS = {"unit": "wgmma", "bm": 128, "bn": 256, "bk": 32, "wm": 0, "wn": 0, "tm": 8, "tn": 16, "stages": 4}
+
 
 def _cases():
     """Yield products that need every kernel file, with tiles large and small, rows aligned and odd."""
@@ -175,6 +178,11 @@ def _cases():
         for cluster in (1, 2):
             yield "gpu-tensor-core", product(size, dtype="float32"), {**SPLIT, "cluster": cluster}
         yield "gpu-tensor-core", product(size, "lxor_land", "bool"), {}
+        for cluster in (1, 2):
+            orred = product(size, "lor_land", "bool", accumulate=cluster == 2)
+            yield "gpu-tensor-core", orred, {**BITS, "cluster": cluster}
+            doubled = product(size, dtype="float64", accumulate=cluster == 2)
+            yield "gpu-tensor-core", doubled, {**BROUGHT, "depth": 8 * cluster, "cluster": cluster}
     for narrow, wide in mixed_dtypes():
         if narrow.kind != "i":
             for cluster in (1, 2):
@@ -202,8 +210,8 @@ def test_kernels_compile_and_do_not_spill(name, problem, parameters):
 
 
 _OWN = (
-    "tensor_core_f64 tensor_core_f32 tensor_core_tf32 tensor_core_b1 tensor_core_half "
-    "pad_rows split pack_bits pack_pairs"
+    "tensor_core_f64 tensor_core_f64_tma tensor_core_f32 tensor_core_tf32 tensor_core_b1 tensor_core_bits "
+    "tensor_core_half pad_rows split pack_bits pack_pairs"
 ).split()
 
 

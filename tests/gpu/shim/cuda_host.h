@@ -67,6 +67,7 @@ struct Fiber {
     Index3 index;
     Copy* copies;
     int first_copy, copy_count, open_group;
+    int meetings;  // of its warp
 };
 
 static const size_t STACK = 64 << 10;
@@ -129,7 +130,7 @@ static void run_block(int count)
 {
     if (fiber_count != count) make_fibers(count);
     for (int t = 0; t < count; ++t) {
-        fibers[t].first_copy = fibers[t].copy_count = fibers[t].open_group = 0;
+        fibers[t].first_copy = fibers[t].copy_count = fibers[t].open_group = fibers[t].meetings = 0;
         fibers[t].index = Index3{t % blockDim.x, t / blockDim.x, 0};
     }
     for (int done = 0; done < count;) {
@@ -141,6 +142,17 @@ static void run_block(int count)
         }
         if (done && waiting) fail("a barrier is not reached by every thread");
     }
+}
+
+// Return when all 32 threads of the warp have come here as often as this one: in the next turn, if they come in the same, so
+// that they stay together. Blocks have one dimension.
+inline void meet_warp()
+{
+    const int mine = ++running->meetings;
+    const Fiber* warp = fibers + threadIdx.x / 32 * 32;
+    leave(WAITING);
+    for (int t = 0; t < 32; ++t)
+        while (warp[t].meetings < mine) leave(WAITING);
 }
 
 // ------------------------------------------------------------------------------------------------- asynchronous copies
@@ -257,3 +269,7 @@ inline float __int_as_float(int x) { return bits_as<float>(x); }
 inline int __float_as_int(float x) { return bits_as<int>(x); }
 inline float __uint_as_float(unsigned x) { return bits_as<float>(x); }
 inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift)
+{
+    return ((uint64_t)high << 32 | low) >> (shift & 31);
+}

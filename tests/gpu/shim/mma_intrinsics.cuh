@@ -1,6 +1,5 @@
-// The functions of backends/gpu/mma_intrinsics.cuh on a CPU. All threads of a block deposit their fragments, meet, and
-// compute their part of C from the matrices that all deposited; then they meet again. This asks of a kernel that every
-// warp of a block executes as many instructions as the others.
+// The functions of backends/gpu/mma_intrinsics.cuh on a CPU. All threads of a warp deposit their fragments, meet, and
+// compute their part of C from the matrices that all deposited; then they meet again.
 //
 // Fragments as the PTX ISA draws them, g = lane / 4, t = lane % 4.
 #pragma once
@@ -12,8 +11,6 @@ struct Registers {
     double a[8], b[4];
 };
 static Registers deposited[1024];
-
-inline void meet() { leave(WAITING); }
 
 inline void push_copy(void* to, const void* from, int bytes, bool is_read)
 {
@@ -28,7 +25,7 @@ template <int OF_A, int OF_B, class R, class C, class F> inline void mma(C* c, c
     const int me = threadIdx.x, warp = me / 32 * 32, g = me % 32 / 4, t = me % 4;
     for (int v = 0; v < OF_A; ++v) deposited[me].a[v] = a[v];
     for (int v = 0; v < OF_B; ++v) deposited[me].b[v] = b[v];
-    meet();
+    meet_warp();
     for (int v = 0; v < 4; ++v) {
         const int row = g + 8 * (v / 2), column = 2 * t + v % 2;
         for (int p = 0; p < 4 * OF_B; ++p) {
@@ -37,7 +34,7 @@ template <int OF_A, int OF_B, class R, class C, class F> inline void mma(C* c, c
             add(c[v], of_a, of_b);
         }
     }
-    meet();
+    meet_warp();
 }
 
 inline float tf32(double bits) { return __uint_as_float((unsigned)bits & 0xffffe000u); }

@@ -27,13 +27,13 @@ struct Box {
 struct Barrier {
     int expected, pending, parity;
     long long bytes;
-    Box boxes[8];
+    Box boxes[16];
     int box_count;
 };
 static Barrier barriers[64];
 static const void* first_barrier;
 static const unsigned BARRIERS = 1u << 30;  // where their addresses begin; those of dynamic shared memory begin at 0
-static unsigned left;
+static unsigned left, last_turn;
 static const int PATIENCE = 2000;
 
 inline Barrier& barrier_at(unsigned address) { return barriers[(address - BARRIERS) / 8]; }
@@ -105,7 +105,7 @@ inline void wait(unsigned barrier, int parity)
 inline void copy_box(unsigned to, const TensorMap* from, unsigned barrier, int column, int row)
 {
     shim::Barrier& it = shim::barrier_at(barrier);
-    if (it.box_count == 8) shim::fail("the shim has no room for more copies");
+    if (it.box_count == 16) shim::fail("the shim has no room for more copies");
     it.boxes[it.box_count++] = {from, to, column, row};
 }
 inline void copy_box_to_all(unsigned to, const TensorMap* from, unsigned barrier, int column, int row)
@@ -119,13 +119,12 @@ inline void meet_cluster() { __syncthreads(); }
 // Threads end together here: the scheduler takes one that ends alone for one that misses a barrier.
 inline void leave_cluster()
 {
-    ++shim::left;
+    if (++shim::left == blockDim.x) shim::last_turn = shim::turn;
     do shim::leave(shim::WAITING);
-    while (shim::left < blockDim.x);
+    while (shim::left < blockDim.x || shim::turn == shim::last_turn);
 }
 
 template <int COUNT> inline void leave_registers() {}
 template <int COUNT> inline void take_registers() {}
 
-// Every thread has one turn between two barriers, so those of a warp stay together.
-inline void __syncwarp() { shim::leave(shim::WAITING); }
+inline void __syncwarp() { shim::meet_warp(); }

@@ -1,10 +1,16 @@
 // The functions of backends/gpu/wgmma.cuh on a CPU: each thread computes its own sums from the tiles, when it waits for them.
 #pragma once
 
+#ifdef COUNTS
+typedef int Sum;
+#else
+typedef float Sum;
+#endif
+
 namespace shim {
 
 struct Product {
-    float* sums;
+    Sum* sums;
     unsigned long long a, b;
     int adds, group;
 };
@@ -15,24 +21,35 @@ struct Queue {
 static Queue queues[1024];
 
 constexpr bool IS_ALONG_N = sizeof(FLAGS) > 1;
-constexpr int ITEMSIZE = KIND[0] == 't' ? 4 : 2;
+constexpr bool IS_BITS = KIND[1] == '1';
+constexpr int ITEMSIZE = KIND[0] == 't' || IS_BITS ? 4 : 2;
+constexpr int ELEMENTS = IS_BITS ? DEPTH / 32 : DEPTH;  // of k; words of bits count as one
 
 inline unsigned field(unsigned long long descriptor, int bit) { return (unsigned)(descriptor >> bit & 0x3fff) << 4; }
 
-inline float element(unsigned address)
+#ifdef COUNTS
+typedef unsigned Element;
+inline int term(Element x, Element y) { return __builtin_popcount(x & y); }
+#else
+typedef float Element;
+inline float term(Element x, Element y) { return x * y; }
+#endif
+
+inline Element element(unsigned address)
 {
     const char* place = shared_at(swizzle(address));
+    if (IS_BITS) return *(const unsigned*)place;
     if (KIND[0] == 't') return __uint_as_float(*(const unsigned*)place & 0xffffe000u);
     static_assert(KIND[0] != 'f', "no float16 here");
     return __uint_as_float((unsigned)*(const unsigned short*)place << 16);
 }
 
 // Element (i, p) of rows along k, and (p, j) of rows along n; 8 rows are 1024 bytes, 64 columns a box.
-inline float along_k(unsigned long long x, int i, int p)
+inline Element along_k(unsigned long long x, int i, int p)
 {
     return element(field(x, 0) + i / 8 * field(x, 32) + i % 8 * 128 + p * ITEMSIZE);
 }
-inline float along_n(unsigned long long x, int p, int j)
+inline Element along_n(unsigned long long x, int p, int j)
 {
     return element(field(x, 0) + j / 64 * field(x, 16) + p / 8 * field(x, 32) + p % 8 * 128 + j % 64 * ITEMSIZE);
 }
@@ -40,14 +57,14 @@ inline float along_n(unsigned long long x, int p, int j)
 inline void perform(const Product& product)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32, g = lane / 4, t = lane % 4;
-    float of_a[2][DEPTH];
+    Element of_a[2][ELEMENTS];
     for (int half = 0; half < 2; ++half)
-        for (int p = 0; p < DEPTH; ++p) of_a[half][p] = along_k(product.a, warp * 16 + half * 8 + g, p);
+        for (int p = 0; p < ELEMENTS; ++p) of_a[half][p] = along_k(product.a, warp * 16 + half * 8 + g, p);
     for (int v = 0; v < BN / 2; ++v) {
         const int j = v / 4 * 8 + 2 * t + v % 2;
-        float sum = product.adds ? product.sums[v] : 0;
-        for (int p = 0; p < DEPTH; ++p)
-            sum += of_a[v % 4 / 2][p] * (IS_ALONG_N ? along_n(product.b, p, j) : along_k(product.b, j, p));
+        Sum sum = product.adds ? product.sums[v] : 0;
+        for (int p = 0; p < ELEMENTS; ++p)
+            sum += term(of_a[v % 4 / 2][p], IS_ALONG_N ? along_n(product.b, p, j) : along_k(product.b, j, p));
         product.sums[v] = sum;
     }
 }
@@ -60,7 +77,7 @@ inline unsigned long long describe(unsigned address, unsigned leading, unsigned 
            (unsigned long long)(stride >> 4) << 32 | 1ULL << 62;
 }
 
-inline void multiply(float* sums, unsigned long long a, unsigned long long b, int adds)
+inline void multiply(Sum* sums, unsigned long long a, unsigned long long b, int adds)
 {
     shim::Queue& mine = shim::queues[threadIdx.x];
     if (mine.count == 64) shim::fail("the shim has no room for more products");
@@ -77,4 +94,10 @@ template <int PENDING> inline void wait_groups()
         shim::perform(mine.products[mine.first]);
         mine.first = (mine.first + 1) % 64;
     }
+}
+
+inline unsigned saturated_halves(int low, int high) { return (unsigned)min(low, 0xffff) | (unsigned)min(high, 0xffff) << 16; }
+inline unsigned min_in_halves(unsigned x, unsigned y)
+{
+    return (unsigned)min(x & 0xffff, y & 0xffff) | (unsigned)min(x >> 16, y >> 16) << 16;
 }

@@ -1,0 +1,118 @@
+// C := A (x) B over bools by wgmma, for sm_90a; bits, counts and what they mean are those of tensor_core_b1.cu.
+//
+// The instruction takes bits along k alone, so pack_bits.cu turns B: a row of words a column. It also orders those rows, 64
+// at a time, so that the 16 counts that a thread has of a row of C and 64 columns are those of 16 neighbours (`neighbour`
+// there): a thread stores 16 bytes. A stage is 32 words, 1024 steps of k; k counts words.
+//
+//   IS_XOR      1: xor-and
+//
+// Loops, roles and edges: wgmma_tile.cuh. Source: PTX ISA, wgmma .b1 .and.popc.
+#define T unsigned
+#define DEPTH 256
+#define FLAGS ""  // both along k: the instruction knows nothing else
+#define KIND "b1"
+#define COUNTS
+
+constexpr int BK = 32, BYTES = (128 + BN) * 128;
+constexpr bool FLUSHES = false;
+
+typedef unsigned char Result;
+struct alignas(16) Words {
+    unsigned x[4];
+};
+
+#define STORE_ROWS store_bools
+__device__ __forceinline__ void store_bools(void* memory, const int* counts, float, unsigned char* c, int ldc, int rows,
+                                            int columns);
+
+#include "wgmma_tile.cuh"
+
+constexpr int BYTES_A = BM * ROW_BYTES;
+constexpr int STORED = WIDTH < 4 ? 1 : 4;  // bytes at once, of a tile that sticks out
+
+__device__ __forceinline__ bool is_wanted(const float*) { return true; }
+
+__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
+                                     int column, int p, int, int, int rank)
+{
+    constexpr int SHARE = BN / CLUSTER;  // rows of B's words, that is, columns of B
+    copy_box(to, a, barrier, p, row);
+    copy_box_to_all(to + BYTES_A + rank * SHARE * ROW_BYTES, b, barrier, p, column + rank * SHARE);
+}
+
+__device__ __forceinline__ void begin_step(int* counts, unsigned tile, int part, bool is_first)
+{
+    const unsigned long long a = describe(tile + part * (64 * ROW_BYTES), 16, 8 * ROW_BYTES);
+    const unsigned long long b = describe(tile + BYTES_A, 16, 8 * ROW_BYTES);
+#pragma unroll
+    for (int p = 0; p < BK * 32 / DEPTH; ++p)  // on by 32 bytes of a row
+        multiply(counts, a + 2 * p, b + 2 * p, !is_first || p > 0);
+}
+
+// What counts of 16 neighbours mean: those of a row and a run of 64 columns that a thread has. Two at a time, in halves of a
+// word, which is as far as counts are told apart from 0 or from even ones.
+__device__ __forceinline__ unsigned halves_of(int low, int high)
+{
+    return IS_XOR ? (low & 1) | (high & 1) << 16 : min_in_halves(saturated_halves(low, high), 0x10001u);
+}
+
+__device__ __forceinline__ Words bools_of(const int* counts)
+{
+    Words x;
+#pragma unroll
+    for (int u = 0; u < 4; ++u, counts += 8)
+        x.x[u] = halves_of(counts[0], counts[4]) | halves_of(counts[1], counts[5]) << 8;
+    return x;
+}
+
+template <class X> __device__ __forceinline__ X joined(X before, X x) { return IS_XOR ? before ^ x : before | x; }
+
+// Store what the counts of a warp mean: `rows` and `columns` exist from c on. Where all of them do, and vectors may be
+// stored, they leave from registers; else by way of `memory`, byte by byte if need be.
+__device__ __forceinline__ void store_bools(void* memory, const int* counts, float, unsigned char* c, int ldc, int rows,
+                                            int columns)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    if (WIDTH == 16 && rows >= 16 && columns >= BN) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+#pragma unroll
+            for (int run = 0; run < BN / 64; ++run) {
+                Words x = bools_of(counts + run * 32 + 2 * half);
+                Words* to = (Words*)(c + (long long)(half * 8 + g) * ldc + run * 64 + 16 * t);
+                if (ACCUMULATE) {
+                    const Words before = *to;
+                    for (int u = 0; u < 4; ++u) x.x[u] = joined(before.x[u], x.x[u]);
+                }
+                *to = x;
+            }
+        return;
+    }
+    constexpr int CHUNK = 128, PITCH = CHUNK + 16;  // columns that leave at once; bytes from row to row
+    static_assert(16 * PITCH <= ROOM_BYTES, "the rows have room");
+    unsigned char* room = (unsigned char*)memory;
+#pragma unroll
+    for (int chunk = 0; chunk < BN / CHUNK; ++chunk) {
+        __syncwarp();
+#pragma unroll
+        for (int run = 0; run < CHUNK / 64; ++run)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                *(Words*)(room + (half * 8 + g) * PITCH + run * 64 + 16 * t) =
+                    bools_of(counts + (chunk * (CHUNK / 64) + run) * 32 + 2 * half);
+        __syncwarp();
+        const int exist = min(columns - chunk * CHUNK, CHUNK);
+        for (int i = 0; i < min(rows, 16); ++i) {
+            const unsigned char* from = room + i * PITCH;
+            unsigned char* to = c + (long long)i * ldc + chunk * CHUNK;
+            for (int j = lane * STORED; j < exist; j += 32 * STORED) {
+                if (STORED == 4 && j + 4 <= exist) {
+                    const unsigned x = *(const unsigned*)(from + j);
+                    *(unsigned*)(to + j) = ACCUMULATE ? joined(*(const unsigned*)(to + j), x) : x;
+                } else {
+                    for (int v = j; v < min(j + STORED, exist); ++v) to[v] = ACCUMULATE ? joined(to[v], from[v]) : from[v];
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+// C := A B, or C + A B, in float64 by mma.sync, from tiles that the copy engine brings; for sm_90a. The rounding is that of
+// tensor_core_f64.cu.
+//
+// A tile of A is rows of BK = 16 elements, 128 bytes; one of B is boxes of BK rows of 16 columns. Fragments are multiplied
+// transposed, (A B)' = B' A': the instruction wants two of its rows side by side in registers, and two steps of k of its
+// columns, and so do pairs of columns of B, and pairs of steps of k of A, lie in memory. Every load is of 16 bytes, and none
+// is moved afterwards. With lane = 4 g + t, rows and columns are those of C:
+//
+//   of B   columns 2 g, 2 g + 1 of 16         steps 2 t, 2 t + 1 of 8    C   columns 2 g, 2 g + 1
+//   of A   row g / 2 + 4 (g % 2) of 8         steps 2 t, 2 t + 1 of 8        rows t, t + 4
+//
+// so that eight lanes read 128 bytes of different banks, since pieces of 16 bytes lie exchanged by the number of their row.
+//
+//   WM, WN      rows and columns of C of a warp, 32 x 64 or 64 x 32
+//   K_STEP      steps of k of an instruction: 4, 8 or 16
+//   WIDTH       elements of C that are stored at once, 2 where its rows allow
+//   ACCUMULATE  1: C := C + A B
+//
+// Loops, roles and edges: tma_tile.cuh. Source: PTX ISA, mma.m16n8k4, k8, k16 .f64.
+#define T double
+typedef double Result;
+
+constexpr int BK = 16, BOX_COLUMNS = 16, BOX = BK * 128, BOXES = BN / BOX_COLUMNS, BYTES = 128 * 128 + BOXES * BOX;
+constexpr int ARRIVALS = 8;  // of the warps
+
+#include "tma_tile.cuh"
+#include "mma_intrinsics.cuh"
+
+constexpr int MI = WN / 16, NI = WM / 8;  // the instruction's rows are columns of C
+constexpr int BYTES_A = BM * ROW_BYTES;
+static_assert(WM * WN * ARRIVALS == BM * BN && WM % 8 == 0 && WN % 16 == 0, "eight warps cut the tile evenly");
+
+struct alignas(16) Pair {
+    double x, y;
+};
+
+__device__ __forceinline__ bool is_wanted(const float*) { return true; }
+
+__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
+                                     int column, int p, int, int, int rank)
+{
+    copy_box(to, a, barrier, p, row);
+#pragma unroll
+    for (int turn = 0; turn < BOXES / CLUSTER; ++turn) {
+        const int box = rank * (BOXES / CLUSTER) + turn;
+        copy_box_to_all(to + BYTES_A + box * BOX, b, barrier, column + box * BOX_COLUMNS, p);
+    }
+}
+
+// Where 16 bytes of a row stand: pieces are exchanged by the number of the row.
+__device__ __forceinline__ int place(int row, int piece) { return row * ROW_BYTES + ((piece ^ row % 8) << 4); }
+
+__device__ __forceinline__ void store_pair(double* to, double x, double y, int left)
+{
+    if (WIDTH == 2 && left >= 2) {
+        *(Pair*)to = ACCUMULATE ? Pair{to[0] + x, to[1] + y} : Pair{x, y};
+    } else {
+        if (left > 0) to[0] = ACCUMULATE ? to[0] + x : x;
+        if (left > 1) to[1] = ACCUMULATE ? to[1] + y : y;
+    }
+}
+
+__device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, double* c, int ldc, int index, int m, int n,
+                                        int steps, float)
+{
+    const int warp = threadIdx.x / 32 - 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const int warp_row = warp / (BN / WN) * WM, warp_column = warp % (BN / WN) * WN;
+    const int row_of_a = g / 2 + g % 2 * 4;  // of eight: neighbours in g would meet in a bank
+    const unsigned char* tile_a = memory + warp_row * ROW_BYTES;
+    const unsigned char* tile_b = memory + BYTES_A + warp_column / BOX_COLUMNS * BOX;
+    const unsigned char* from_a[2] = {tile_a + place(row_of_a, t), tile_a + place(row_of_a, t + 4)};
+    const unsigned char* from_b[2] = {tile_b + place(2 * t, g), tile_b + place(2 * t + 1, g)};
+    double sums[MI][NI][4];
+#pragma unroll
+    for (int i = 0; i < MI; ++i)
+#pragma unroll
+        for (int j = 0; j < NI; ++j)
+#pragma unroll
+            for (int v = 0; v < 4; ++v) sums[i][j][v] = 0;
+    for (int step = 0; step < steps; ++step) {
+        wait(ring.full + 8 * ring.stage, ring.parity);
+        const int stage = ring.stage * BYTES;
+        double of_b[MI][8], of_a[NI][4];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {  // of the 16 steps of k
+#pragma unroll
+            for (int i = 0; i < MI; ++i)
+#pragma unroll
+                for (int v = 0; v < 2; ++v)
+                    *(Pair*)(of_b[i] + 4 * half + 2 * v) = *(const Pair*)(from_b[v] + stage + i * BOX + half * 8 * ROW_BYTES);
+#pragma unroll
+            for (int j = 0; j < NI; ++j)
+                *(Pair*)(of_a[j] + 2 * half) = *(const Pair*)(from_a[half] + stage + j * 8 * ROW_BYTES);
+        }
+        __syncwarp();
+        release(ring, ring.stage, lane);
+        ring.advance();
+#pragma unroll
+        for (int p = 0; p < BK; p += K_STEP)
+#pragma unroll
+            for (int i = 0; i < MI; ++i)
+#pragma unroll
+                for (int turn = 0; turn < NI; ++turn) {
+                    const int j = i % 2 ? NI - 1 - turn : turn;  // there and back: the last fragment is used twice in a row
+                    mma_f64<K_STEP>(sums[i][j], of_b[i] + p / 2, of_a[j] + p / 4);
+                }
+    }
+    int row, column;
+    locate(index, m, n, row, column);
+#pragma unroll
+    for (int j = 0; j < NI; ++j)
+#pragma unroll
+        for (int v = 0; v < 2; ++v) {
+            const int i_of_c = row + warp_row + j * 8 + t + 4 * v, j_of_c = column + warp_column + 2 * g;
+            if (i_of_c >= m) continue;
+            double* to = c + (long long)i_of_c * ldc + j_of_c;
+#pragma unroll
+            for (int i = 0; i < MI; ++i) store_pair(to + i * 16, sums[i][j][v], sums[i][j][v + 2], n - j_of_c - i * 16);
+        }
+}

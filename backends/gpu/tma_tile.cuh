@@ -1,0 +1,117 @@
+// Tiles of A and B by the copy engine of Hopper: what its kernels have in common, whatever computes with them. For sm_90a.
+//
+//   grid       persistent: clusters of CLUSTER blocks compute tiles of C, one above the other, until none is left. Each
+//              block fetches its share of B's tile for all of them, and A's for itself
+//   producer   one thread asks the copy engine (TMA) for tiles of A and B, STAGES ahead, across the ends of tiles of C
+//   consumers  two warpgroups compute tiles of C, BM x BN each
+//   barriers   full[stage]: the bytes are there; empty[stage]: the consumers of the cluster are done with them
+//
+// No element passes through registers on its way in: the copy engine writes rows of 128 bytes, their pieces of 16 bytes
+// exchanged (swizzled), while the consumers compute. Registers go to those who need them (setmaxnreg).
+//
+// Edges: the copy engine clips, and writes zeros for what lies outside. Rows must begin at multiples of 16 bytes, and should
+// at multiples of 128: a row of a box is 128 bytes, and where it lies across two lines everything takes a quarter longer.
+//
+// Defined before this file: T; Result (of an element of C); BK (steps of k of a stage), BYTES (of a stage), ARRIVALS (of
+// consumers at an empty stage); `fill`, `compute`, `is_wanted`.
+// Defined by the host: BN; STAGES; CLUSTER; GROUP: rows of clusters that are walked through column by column.
+//
+// Source: PTX ISA, cp.async.bulk.tensor; CUTLASS 3, warp-specialised persistent kernels.
+#pragma once
+#include "tma.cuh"
+
+constexpr int BM = 128, ROW_BYTES = 128;  // of a row of a tile in shared memory, the widest that is swizzled
+constexpr int THREADS = 3 * 128;
+constexpr int SWIZZLED = 1024;  // bytes that the swizzle repeats after
+
+// Which stage of a ring of them, and the parity of the round through it.
+struct Ring {
+    unsigned full, empty;  // barriers of stage 0
+    int parity, stage = 0;
+    __device__ Ring(unsigned barriers, int first) : full(barriers), empty(barriers + 8 * STAGES), parity(first) {}
+    __device__ void advance()
+    {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    }
+};
+
+// Ask for the tiles of A at `row`, of B at `column`, and of k at `p`: BYTES in all, counted at `barrier`.
+__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
+                                     int column, int p, int m, int n, int rank);
+// Compute tile number `index` of C from `steps` stages of the ring, each of which is waited for and released. The stages
+// begin at `memory`; behind them there is the room that the host has reserved.
+__device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Result* c, int ldc, int index, int m, int n,
+                                        int steps, float alpha);
+__device__ __forceinline__ bool is_wanted(const float* found);
+
+// Where the tile of this block begins in the cluster's work of this number: GROUP rows of clusters, column by column, then
+// the next GROUP. It is known when this returns: divisions are slow, and consumers have time while the last of a tile's
+// instructions are on their way, not after them, where the compiler would put it.
+__device__ __forceinline__ void locate(int index, int m, int n, int& row, int& column)
+{
+    constexpr int HEIGHT = CLUSTER * BM;
+    const int rows = (m + HEIGHT - 1) / HEIGHT, columns = (n + BN - 1) / BN;
+    const int first = index / (GROUP * columns) * GROUP, height = min(rows - first, GROUP);
+    const int place = index % (GROUP * columns);
+    row = (first + place % height) * HEIGHT + rank_in_cluster() * BM;
+    column = place / height * BN;
+    forget(row), forget(column);
+}
+
+// Tell the blocks of the cluster that one of their consumers is done with a stage; `thread` of it.
+__device__ __forceinline__ void release(const Ring& ring, int stage, int thread)
+{
+    if (thread >= CLUSTER) return;
+    if (CLUSTER == 1) arrive(ring.empty + 8 * stage);
+    else arrive_at(ring.empty + 8 * stage, thread);
+}
+
+__device__ __forceinline__ void produce(Ring& ring, unsigned tiles, const TensorMap* a, const TensorMap* b, int index,
+                                        int m, int n, int steps)
+{
+    const int rank = rank_in_cluster();
+    int row, column;
+    locate(index, m, n, row, column);
+    for (int step = 0; step < steps; ++step) {
+        const unsigned barrier = ring.full + 8 * ring.stage;
+        wait(ring.empty + 8 * ring.stage, ring.parity);
+        expect(barrier, BYTES);
+        fill(tiles + ring.stage * BYTES, a, b, barrier, row, column, step * BK, m, n, rank);
+        ring.advance();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTER(CLUSTER)
+    gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, Result* c, int m, int n, int k, int ldc,
+         float alpha, const float* found)
+{
+    DYNAMIC_SHARED(dynamic);
+    unsigned char* memory = (unsigned char*)dynamic;
+    __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
+    if (!is_wanted(found)) return;
+    memory += -shared_address(memory) % SWIZZLED;  // swizzling goes by the address
+    const unsigned tiles = shared_address(memory), full = shared_address(barriers);
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            make_barrier(full + 8 * stage, 1);
+            make_barrier(full + 8 * (STAGES + stage), ARRIVALS * CLUSTER);
+        }
+        publish_barriers();
+    }
+    meet_cluster();
+    const int steps = (k + BK - 1) / BK;
+    const int count = ((m + CLUSTER * BM - 1) / (CLUSTER * BM)) * ((n + BN - 1) / BN);
+    if (threadIdx.x < 128) {
+        leave_registers<24>();
+        Ring ring(full, 1);  // in the first round every stage is empty
+        if (threadIdx.x == 0)
+            for (int index = blockIdx.x / CLUSTER; index < count; index += gridDim.x / CLUSTER)
+                produce(ring, tiles, &a, &b, index, m, n, steps);
+    } else {
+        take_registers<240>();
+        Ring ring(full, 0);
+        for (int index = blockIdx.x / CLUSTER; index < count; index += gridDim.x / CLUSTER)
+            compute(ring, memory, c, ldc, index, m, n, steps, alpha);
+    }
+    leave_cluster();
+}
