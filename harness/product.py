@@ -123,14 +123,24 @@ def _take_shortcut(by_dtype: dict[int, Shortcut | None], a: Any, b: Any, out: np
     if a.__class__ is not np.ndarray or b.__class__ is not np.ndarray:
         return None
     dtype = a.dtype
-    compute = by_dtype.get(id(dtype))
-    if compute is None or b.dtype is not dtype or a.ndim != 2 or b.ndim != 2:
+    compute = by_dtype.get(id(dtype)) or by_dtype.get(_id_of_equal(dtype))
+    if compute is None or not _is_same(b.dtype, dtype) or a.ndim != 2 or b.ndim != 2:
         return None
     if out is None:
         out = np.empty((a.shape[0], b.shape[1]), dtype)
-    elif out.__class__ is not np.ndarray or out.dtype is not dtype or out.ndim != 2 or not out.flags.writeable:
+    elif out.__class__ is not np.ndarray or not _is_same(out.dtype, dtype) or out.ndim != 2 or not out.flags.writeable:
         return None
     return out if compute(a, b, out) else None
+
+
+def _is_same(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    return dtype is other or dtype == other
+
+
+def _id_of_equal(dtype: np.dtype[Any]) -> int:
+    """Return the identity of NumPy's own object for `dtype`: arrays that were pickled have another, equal one."""
+    own = np.dtype(dtype.type)
+    return id(own) if own == dtype else 0
 
 
 def _offer_shortcut(backend: Backend, semiring: Semiring, dtype: np.dtype[Any]) -> None:
