@@ -28,7 +28,6 @@ __device__ __forceinline__ void store_bools(void* memory, const int* counts, flo
 #include "wgmma_tile.cuh"
 
 constexpr int BYTES_A = BM * ROW_BYTES;
-constexpr int STORED = WIDTH < 4 ? 1 : 4;  // bytes at once, of a tile that sticks out
 
 __device__ __forceinline__ bool is_wanted(const float*) { return true; }
 
@@ -68,7 +67,7 @@ __device__ __forceinline__ Words bools_of(const int* counts)
 template <class X> __device__ __forceinline__ X joined(X before, X x) { return IS_XOR ? before ^ x : before | x; }
 
 // Store what the counts of a warp mean: `rows` and `columns` exist from c on. Where all of them do, and vectors may be
-// stored, they leave from registers; else by way of `memory`, byte by byte if need be.
+// stored, they leave from registers; else by way of `memory`, by words, wherever those begin in a row of C.
 __device__ __forceinline__ void store_bools(void* memory, const int* counts, float, unsigned char* c, int ldc, int rows,
                                             int columns)
 {
@@ -105,12 +104,14 @@ __device__ __forceinline__ void store_bools(void* memory, const int* counts, flo
         for (int i = 0; i < min(rows, 16); ++i) {
             const unsigned char* from = room + i * PITCH;
             unsigned char* to = c + (long long)i * ldc + chunk * CHUNK;
-            for (int j = lane * STORED; j < exist; j += 32 * STORED) {
-                if (STORED == 4 && j + 4 <= exist) {
-                    const unsigned x = *(const unsigned*)(from + j);
+            const int before = (int)((unsigned long long)to % 4);  // bytes of its first word that are not its own
+            for (int j = lane * 4 - before; j < exist; j += 32 * 4) {
+                if (j >= 0 && j + 4 <= exist) {
+                    const unsigned* words = (const unsigned*)(from + j / 4 * 4);
+                    const unsigned x = __funnelshift_r(words[0], words[1], j % 4 * 8);
                     *(unsigned*)(to + j) = ACCUMULATE ? joined(*(const unsigned*)(to + j), x) : x;
                 } else {
-                    for (int v = j; v < min(j + STORED, exist); ++v) to[v] = ACCUMULATE ? joined(to[v], from[v]) : from[v];
+                    for (int v = max(j, 0); v < min(j + 4, exist); ++v) to[v] = ACCUMULATE ? joined(to[v], from[v]) : from[v];
                 }
             }
         }

@@ -327,6 +327,7 @@ PLANTED_IN_BITS_BY_WGMMA = {
     "a run too far": ("* PITCH + run * 64 + 16 * t)", "* PITCH + 16 * t)"),
     "rows past the end leave at once": ("rows >= 16 && columns >= BN", "columns >= BN"),
     "rows of C past the end": ("i < min(rows, 16)", "i < 16"),
+    "words where rows begin": ("j % 4 * 8)", "0)"),
     "columns of C past the end": ("min(columns - chunk * CHUNK, CHUNK)", "CHUNK"),
 }
 
