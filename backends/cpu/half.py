@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from backends.cpu._half_conversion import prepare_convert
 from harness import machine
 from harness.composite import Composite
 from harness.interface import Execution
@@ -67,18 +68,26 @@ class _HalfExecution:
     def __init__(self, problem: Problem, operands: Operands, converted: Operands, product: Execution) -> None:
         self._operands, self._converted, self._product = operands, converted, product
         self._alpha, self._multiply = problem.alpha, problem.semiring.multiply.ufunc
+        self._a = operands.a if self._alpha is None else np.empty(operands.a.shape, HALF)
+        given = [(self._a, converted.a), (operands.b, converted.b)]
+        if converted.c is not None and operands.c is not None:
+            given.append((operands.c, converted.c))
+        self._widen = [prepare_convert(*pair) for pair in given]
+        self._round = prepare_convert(converted.out, operands.out)
 
     def run(self) -> None:
         """Compute once into `operands.out`."""
-        given, wide = self._operands, self._converted
         with np.errstate(all="ignore"):
-            wide.a[...] = given.a if self._alpha is None else self._multiply(self._alpha, given.a)
-            wide.b[...] = given.b
-            if wide.c is not None:
-                wide.c[...] = given.c
+            if self._multiply is not None and self._alpha is not None:
+                self._a[...] = self._multiply(self._alpha, self._operands.a)
+            for widen in self._widen:
+                widen()
             self._product.run()
             self._product.wait()
-            given.out[...] = self._product.result()
+            produced = self._product.result()
+            if produced is not self._converted.out:
+                self._converted.out[...] = produced
+            self._round()
 
     def wait(self) -> None:
         """Return: the result is complete."""

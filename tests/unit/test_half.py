@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from backends.cpu._half_conversion import prepare_convert
 from harness import (
     SEMIRINGS,
     Operands,
@@ -18,6 +19,7 @@ from harness import (
 from harness.errors import BackendUnavailable
 from harness.machine import detect
 from harness.paths import shortest_paths
+from harness.promotion import choose_dtypes
 from harness.semiring import DTYPES, HALF
 
 SELECTIVE = ("min_plus", "max_plus", "max_min", "min_max", "max_times", "min_times")
@@ -69,12 +71,12 @@ class TestRule:
         assert "dtype='float32' in the call" in caught.value.fix
 
     def test_dtype_says_float16_or_nothing(self):
-        a = np.ones((2, 3), HALF)
-        assert gemm(a, a.T, semiring="min_plus", dtype="float16").dtype == HALF
-        assert gemm(a, a.T.astype(np.int8), semiring="min_plus").dtype == HALF
-        assert gemm(a, a.T.astype(np.float32), semiring="min_plus").dtype == np.float32
+        half, byte, single = (np.ones((2, 2), dtype) for dtype in (HALF, np.int8, np.float32))
+        assert choose_dtypes({"a": half, "b": half}, "float16") == (HALF, None)
+        assert choose_dtypes({"a": half, "b": byte}, None) == (HALF, None)
+        assert choose_dtypes({"a": half, "b": single}, None) == (single.dtype, None)
         with pytest.raises(ProblemError, match="no mixed products"):
-            gemm(a, a.T, semiring="min_plus", dtype="float32")
+            gemm(half, half, semiring="min_plus", dtype="float32")
 
     def test_backends_see_it_only_if_they_say_so(self):
         able = {backend.name for backend in registry.able(Problem(4, 4, 4, "min_plus", HALF))}
@@ -107,6 +109,32 @@ class TestTerms:
         largest = np.full((1, 1), 65504, HALF)
         assert compute(Problem(1, 1, 1, "min_plus", HALF), largest, largest)[0, 0] == np.inf
         assert compute(Problem(1, 1, 1, "max_times", HALF), largest, -largest)[0, 0] == -np.inf
+
+
+class TestConversion:
+    """Between all float16, and float32 of every kind, against NumPy; in rows, in columns, and with gaps."""
+
+    def test_every_float16_is_widened_exactly(self):
+        for source in (ALL.reshape(256, 256), ALL.reshape(256, 256).T, ALL.reshape(64, 1024)[:, ::2]):
+            target = np.zeros_like(source, np.float32)
+            prepare_convert(source, target)()
+            assert np.array_equal(target, source.astype(np.float32), equal_nan=True)
+            assert np.array_equal(np.signbit(target), np.signbit(source))
+
+    def test_float32_are_rounded_to_nearest_and_ties_to_even(self, rng):
+        numbers = np.sort(ALL[ALL >= 0][:0x7C00].astype(np.float64))
+        ties = ((numbers[:-1] + numbers[1:]) / 2).astype(np.float32)
+        ends = np.array([65519.996, 65520, 65520.004, 3e38, np.inf, np.nan, 0, 1e-45, 2**-25], np.float32)
+        near = [f(ties, np.float32(to)) for f, to in ((np.nextafter, 0), (np.nextafter, np.inf))]
+        any_bits = rng.integers(0, 2**32, 1 << 16, np.uint32).view(np.float32)
+        given = np.concatenate([ties, *near, ends, any_bits])
+        for source in (given[None], -given[:, None], np.repeat(given, 2)[None, ::2]):
+            target = np.zeros_like(source, HALF)
+            with np.errstate(all="ignore"):
+                prepare_convert(source, target)()
+                expected = source.astype(HALF)
+            assert same(target, expected)
+            assert np.array_equal(np.signbit(target), np.signbit(expected))
 
 
 class TestBase:
