@@ -75,7 +75,7 @@ HOPPER_TILES = {
     "float32": Launch(bm=128, bn=128, bk=32, tm=8, tn=8, stages=3),
     "bool": Launch(bm=128, bn=256, bk=32, tm=8, tn=16, stages=4),
 }
-HOPPER_FROM = {"float64": 132, "float32": 64, "bool": 64}
+HOPPER_FROM = {"float64": NEVER, "float32": 64, "bool": 64}
 # Steps of k of an instruction in float64 there.
 HOPPER_DEPTH = 16
 # How often an element must be used, half the harmonic mean of m and n. A pass moves 12 bytes an element, 3e-12 s; wgmma

@@ -77,8 +77,16 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
         for (int j = 0; j < NI; ++j)
 #pragma unroll
             for (int v = 0; v < 4; ++v) sums[i][j][v] = 0;
+    auto leave = [&](int stage) {
+        end_reads();
+        __syncwarp();
+        release(ring, stage, lane);
+    };
+    int before = -1;
     for (int step = 0; step < steps; ++step) {
         wait(ring.full + 8 * ring.stage, ring.parity);
+        if (before >= 0) leave(before);  // not sooner: its last loads may have been on their way while others computed
+        before = ring.stage;
         const int stage = ring.stage * BYTES;
         double of_b[MI][8], of_a[NI][4];
 #pragma unroll
@@ -92,8 +100,6 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
             for (int j = 0; j < NI; ++j)
                 *(Pair*)(of_a[j] + 2 * half) = *(const Pair*)(from_a[half] + stage + j * 8 * ROW_BYTES);
         }
-        __syncwarp();
-        release(ring, ring.stage, lane);
         ring.advance();
 #pragma unroll
         for (int p = 0; p < BK; p += K_STEP)
@@ -105,6 +111,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
                     mma_f64<K_STEP>(sums[i][j], of_b[i] + p / 2, of_a[j] + p / 4);
                 }
     }
+    leave(before);
     int row, column;
     locate(index, m, n, row, column);
 #pragma unroll
