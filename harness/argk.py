@@ -24,13 +24,13 @@ import numpy as np
 
 from harness import device_product, machine, tuning
 from harness.arguments import as_array, convert, shapes
-from harness.errors import ProblemError, VerificationError
+from harness.errors import BackendUnavailable, ProblemError, VerificationError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
 from harness.problem import Problem
 from harness.product import check_threads, choose, limited_to
-from harness.semiring import SEMIRINGS, Semiring, as_semiring
+from harness.semiring import HALF, SEMIRINGS, Semiring, as_semiring
 
 NO_K = -1
 
@@ -143,6 +143,12 @@ class _Locator:
     def __call__(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, argk: np.ndarray) -> None:
         """Write ``a (x) b`` to `product`, and where it comes from to `argk`."""
         problem = self._problem
+        if problem.dtype == HALF:
+            raise BackendUnavailable(
+                f"gemm_argk: backend {self._backend.name!r} does not say which k it was; no float16 is searched",
+                got=str(problem),
+                fix="convert a and b with astype('float32'); or arrays on a GPU",
+            )
         missing = np.zeros(1, np.int64)
         block = self._part.blocks_of(problem.m, problem.n)
         with limited_to(self._threads):
