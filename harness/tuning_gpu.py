@@ -78,6 +78,11 @@ class _Tuned(NamedTuple):
 _FEW_4 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
 _FEW_8 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
 
+# Tiles of words of two elements that occupy a GPU nearly alone, and the words of k below which blocks share none then:
+# 1024^3 in float16 took 0.0542 ms shared and 0.0507 not, int16 0.0717 and 0.0599; 512^3, of 64 tiles, 0.0160 and 0.0292
+# against 0.0284 and 0.0367 in larger tiles (H200, 2026-11-21).
+NEARLY_ALL, LEAST_SHARED = 116, 1024
+
 # By kind of product (`_kind`). The study gave, of cuBLAS or of the ceiling at n = 4096: 0.97 for "4 fused", 0.83 for
 # "4 float", 0.41 (0.92 of what SIMT can) for "8 fused", 1.03 for "8". Blocks and orders were tried again with the
 # kernels themselves on an H200 on 2026-11-21, among 4 to 8 tiles a kind at 1024 and 4096; then again, at 4096:
@@ -128,6 +133,15 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Op
     edge = "padded" if max(problem.m, problem.n, problem.k) >= PADDED_FROM else "redirected"
     own: Options = {"order": row.order, "blocks": row.blocks, "shares": shares}
     return tiles, {"edge": edge, "group": 8, "turn": TURN, **own}
+
+
+def packed_tiles(words: Problem) -> tuple[Launch, Options]:
+    """Return the tiles and options of gpu-packed for a product of words."""
+    tiles, options = tuned_tiles(words)
+    count = -(-words.m // tiles.bm) * -(-words.n // tiles.bn)
+    if NEARLY_ALL <= count <= FEWEST_BLOCKS and words.k < LEAST_SHARED:
+        options["shares"] = 1
+    return tiles, options
 
 
 def _tiles_and_shares(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch, int]:
