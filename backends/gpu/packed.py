@@ -28,7 +28,7 @@ from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
-from harness.tuning_gpu import tuned_tiles
+from harness.tuning_gpu import packed_tiles
 
 _PASS_BLOCK, _PASS_ROWS = 256, 1024
 
@@ -51,7 +51,7 @@ class Packed(PipelinedRung):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the tiles: those of 4-byte elements, bk in words."""
-        tiles, options = tuned_tiles(_words(problem))
+        tiles, options = packed_tiles(_words(problem))
         return Plan(problem, 1, options={**options, "edge": "redirected"}, launch=tiles)
 
     def multiply(

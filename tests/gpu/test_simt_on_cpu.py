@@ -130,6 +130,7 @@ def test_what_is_shared_is_right_for_both_forms_of_a_kernel():
     for semiring, dtype in (("min_plus", "float32"), ("min_plus", "int32")):
         compute("gpu-tuned", semiring, dtype, (17, 66, 75), shares=3, edge="padded")
         compute("gpu-tuned", semiring, dtype, (50, 130, 75), shares=3, turn=5)
+        compute("gpu-tuned", semiring, dtype, (50, 130, 75), shares=3, turn=7, bn=32)
 
 
 def test_sums_settle_in_shares_of_k_too():
@@ -154,6 +155,19 @@ def test_two_elements_a_word_are_right(semiring, dtype, size):
     for accumulate in (False, True):
         problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
         check(RUNGS["gpu-packed"], problem, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
+
+
+@pytest.mark.parametrize("dtype", ("int16", "float16"))
+def test_words_share_k_where_tiles_leave_a_gpu_idle(dtype):
+    """Nearly a turn of tiles is not shared by products whose sums of shares take as long to add up as that saves."""
+
+    def shares(m, n, k):
+        plan = RUNGS["gpu-packed"].plan(Problem(m, n, k, SEMIRINGS["min_plus"], np.dtype(dtype)), detect())
+        return plan.options["shares"]
+
+    assert shares(512, 512, 512) > 1
+    assert shares(1024, 1024, 1024) == 1
+    assert shares(1024, 1024, 8192) > 1
 
 
 def _with_special_halves(operands):
@@ -274,9 +288,11 @@ class TestPlantedBugs:
             ("if (part >= 0) return sums", "if (part > 0) return sums"),
             ("(long long)part * (BM * BN)", "part % rest * (BM * BN)"),
             ("(corner.row + row_of(r)) * BN", "(corner.row + row_of(r)) * STRIDE_A"),
-            ("whole + (int)(index / (BM * BN))", "(int)(index / (BM * BN))"),
+            ("tile_at<BM, BN, GROUP>(whole + index, m, n)", "tile_at<BM, BN, GROUP>(index, m, n)"),
+            ("part += (long long)rest * TILE", "part += TILE"),
             ("share < shares", "share < shares - 1"),
-            ("if (i >= m || j >= n) continue;", ""),
+            ("element < TILE && i < m && j < n", "element < TILE"),
+            ("u * THREADS, i = tile", "u, i = tile"),
         ),
     )
     def test_wrong_share_of_k_is_seen(self, monkeypatch, old, new):
