@@ -66,6 +66,40 @@ __device__ __forceinline__ Words bools_of(const int* counts)
 
 template <class X> __device__ __forceinline__ X joined(X before, X x) { return IS_XOR ? before ^ x : before | x; }
 
+// Store four rows of at most 128 bytes, of which `rows` and `columns` exist: a word a lane, wherever those begin in a row of
+// C, and the bytes before the first and after the last of them. All is read before any is written.
+__device__ __forceinline__ void store_rows(unsigned char* c, int ldc, const unsigned char* from, int pitch, int rows,
+                                           int columns)
+{
+    const int lane = threadIdx.x % 32;
+    unsigned words[4], bytes[4];
+    int columns_of_words[4], columns_of_bytes[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const unsigned char* row = from + i * pitch;
+        const int head = min((int)(-(unsigned long long)(c + (long long)i * ldc) % 4), columns);
+        const int tail = (columns - head) / 4 * 4 + head;
+        const int j = columns_of_words[i] = head + 4 * lane;
+        columns_of_bytes[i] = lane < 4 ? (lane < head ? lane : columns) : tail + lane - 4;
+        const unsigned* around = (const unsigned*)(row + min(j, 124) / 4 * 4);
+        words[i] = __funnelshift_r(around[0], around[1], j % 4 * 8);
+        bytes[i] = row[min(columns_of_bytes[i], 127)];
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        unsigned char* to = c + (long long)i * ldc;
+        if (i >= rows) return;
+        if (columns_of_words[i] + 4 <= columns) {
+            unsigned* place = (unsigned*)(to + columns_of_words[i]);
+            *place = ACCUMULATE ? joined(*place, words[i]) : words[i];
+        }
+        if (lane < 8 && columns_of_bytes[i] < columns) {
+            unsigned char* place = to + columns_of_bytes[i];
+            *place = ACCUMULATE ? joined(*place, (unsigned char)bytes[i]) : bytes[i];
+        }
+    }
+}
+
 // Store what the counts of a warp mean: `rows` and `columns` exist from c on. Where all of them do, and vectors may be
 // stored, they leave from registers; else by way of `memory`, by words, wherever those begin in a row of C.
 __device__ __forceinline__ void store_bools(void* memory, const int* counts, float, unsigned char* c, int ldc, int rows,
@@ -101,19 +135,7 @@ __device__ __forceinline__ void store_bools(void* memory, const int* counts, flo
                     bools_of(counts + (chunk * (CHUNK / 64) + run) * 32 + 2 * half);
         __syncwarp();
         const int exist = min(columns - chunk * CHUNK, CHUNK);
-        for (int i = 0; i < min(rows, 16); ++i) {
-            const unsigned char* from = room + i * PITCH;
-            unsigned char* to = c + (long long)i * ldc + chunk * CHUNK;
-            const int before = (int)((unsigned long long)to % 4);  // bytes of its first word that are not its own
-            for (int j = lane * 4 - before; j < exist; j += 32 * 4) {
-                if (j >= 0 && j + 4 <= exist) {
-                    const unsigned* words = (const unsigned*)(from + j / 4 * 4);
-                    const unsigned x = __funnelshift_r(words[0], words[1], j % 4 * 8);
-                    *(unsigned*)(to + j) = ACCUMULATE ? joined(*(const unsigned*)(to + j), x) : x;
-                } else {
-                    for (int v = max(j, 0); v < min(j + 4, exist); ++v) to[v] = ACCUMULATE ? joined(to[v], from[v]) : from[v];
-                }
-            }
-        }
+        for (int first = 0; first < min(rows, 16); first += 4)
+            store_rows(c + (long long)first * ldc + chunk * CHUNK, ldc, room + first * PITCH, PITCH, min(rows - first, 4), exist);
     }
 }

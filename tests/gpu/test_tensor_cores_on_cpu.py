@@ -326,8 +326,10 @@ PLANTED_IN_BITS_BY_WGMMA = {
     "counts of another row": ("counts + run * 32 + 2 * half", "counts + run * 32 + half"),
     "a run too far": ("* PITCH + run * 64 + 16 * t)", "* PITCH + 16 * t)"),
     "rows past the end leave at once": ("rows >= 16 && columns >= BN", "columns >= BN"),
-    "rows of C past the end": ("i < min(rows, 16)", "i < 16"),
+    "rows of C past the end": ("min(rows - first, 4)", "4"),
     "words where rows begin": ("j % 4 * 8)", "0)"),
+    "bytes before the first word": ("lane < head ? lane : columns", "columns"),
+    "bytes after the last word": (": tail + lane - 4", ": columns"),
     "columns of C past the end": ("min(columns - chunk * CHUNK, CHUNK)", "CHUNK"),
 }
 
