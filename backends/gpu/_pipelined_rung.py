@@ -16,8 +16,8 @@ from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning_gpu import LANES_K
 
-# Threads of a block that adds up shares of k, and blocks enough for any GPU.
-_FOLD_BLOCK, _FOLD_BLOCKS = 256, 4096
+# Threads of a block that adds up shares of k, and elements of a thread.
+_FOLD_BLOCK, _FOLD_EACH = 256, 4
 
 
 class PipelinedRung(TiledRung):
@@ -101,9 +101,9 @@ def add_fold(program: Program, plan: Plan, form: Form, product: Product, tail: T
     launch, out = plan.launch, product.out
     assert launch is not None
     semiring = semiring_defines(plan.problem.semiring, plan.problem.dtype, form=form, accumulate=product.accumulate)
-    tiles = as_defines({"BM": launch.bm, "BN": launch.bn, "GROUP": plan.options["group"]})
-    fold = Kernel("fold", semiring + tiles, (_FOLD_BLOCK,), function="fold")
-    blocks = min(ceil_div(tail.rest * launch.bm * launch.bn, _FOLD_BLOCK), _FOLD_BLOCKS)
-    program.launch(
-        fold, blocks, tail.parts, tail.shares, tail.whole, tail.rest, out.place, out.ld, product.m, product.n, found
-    )
+    tile = {"BM": launch.bm, "BN": launch.bn, "GROUP": plan.options["group"]}
+    defines = semiring + as_defines({**tile, "THREADS": _FOLD_BLOCK, "EACH": _FOLD_EACH})
+    blocks = tail.rest * ceil_div(launch.bm * launch.bn, _FOLD_BLOCK * _FOLD_EACH)
+    shares = tail.shares, tail.whole, tail.rest
+    fold = Kernel("fold", defines, (_FOLD_BLOCK,), function="fold")
+    program.launch(fold, blocks, tail.parts, *shares, out.place, out.ld, product.m, product.n, found)

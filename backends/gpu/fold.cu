@@ -2,24 +2,35 @@
 //
 //   parts   tile after tile of BM x BN, of the `rest` tiles of C from tile `whole` on; then the same of the next share
 //   out     of each of those tiles parts[0] (+) parts[1] (+) ..., or out (+) all of that, where it lies inside
+//   grid    blocks of THREADS threads: PIECES after each other have one tile, each EACH elements a thread
 //
 // Source: CUTLASS, "Efficient GEMM in CUDA": parallel reductions over k, "split-K".
 #include "semiring.cuh"
 #include "grid.cuh"
 
-extern "C" __global__ void __launch_bounds__(256)
+// Elements of a thread: their loads, which do not depend on each other, are on their way at the same time.
+constexpr int TILE = BM * BN, PIECE = EACH * THREADS, PIECES = (TILE + PIECE - 1) / PIECE;
+
+extern "C" __global__ void __launch_bounds__(THREADS)
     fold(const T* __restrict__ parts, int shares, int whole, int rest, T* __restrict__ out, int ld, int m, int n,
          const T* __restrict__ found)
 {
     if (!is_wanted(found)) return;
-    const long long size = (long long)rest * (BM * BN), stride = (long long)gridDim.x * blockDim.x;
-    for (long long index = (long long)blockIdx.x * blockDim.x + threadIdx.x; index < size; index += stride) {
-        const Tile tile = tile_at<BM, BN, GROUP>(whole + (int)(index / (BM * BN)), m, n);
-        const int element = index % (BM * BN), i = tile.row + element / BN, j = tile.column + element % BN;
-        if (i >= m || j >= n) continue;
-        T total = parts[index];
-#pragma unroll 8
-        for (int share = 1; share < shares; ++share) total = ADD(total, parts[share * size + index]);
-        store(out + (long long)i * ld + j, total);
+    const int index = blockIdx.x / PIECES, first = blockIdx.x % PIECES * PIECE + threadIdx.x;
+    const Tile tile = tile_at<BM, BN, GROUP>(whole + index, m, n);
+    const T* part = parts + (long long)index * TILE;
+    T totals[EACH];
+#pragma unroll
+    for (int u = 0; u < EACH; ++u) totals[u] = part[min(first + u * THREADS, TILE - 1)];
+#pragma unroll 4
+    for (int share = 1; share < shares; ++share) {
+        part += (long long)rest * TILE;
+#pragma unroll
+        for (int u = 0; u < EACH; ++u) totals[u] = ADD(totals[u], part[min(first + u * THREADS, TILE - 1)]);
+    }
+#pragma unroll
+    for (int u = 0; u < EACH; ++u) {
+        const int element = first + u * THREADS, i = tile.row + element / BN, j = tile.column + element % BN;
+        if (element < TILE && i < m && j < n) store(out + (long long)i * ld + j, totals[u]);
     }
 }
