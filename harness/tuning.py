@@ -188,6 +188,10 @@ AMX_TILE = 32
 AMX_K_STEP_BYTES = 64
 AMX_ROWS, AMX_LARGEST_SHARE, AMX_A_SHARE, AMX_NC = 256, 1 / 2, 1 / 4, 4096
 
+# The largest share with several threads: kc of 2 KiB in place of 3.6 made 16 threads 1.32 times as fast at n = 1800, in
+# place of 4 KiB 1.06 times at 2048; one thread loses 5 % by it.
+AMX_LARGEST_SHARE_OF_THREADS = 1 / 4
+
 # Waking a thread takes as long as this many pairs; not measured over tiles.
 AMX_FEWEST_PAIRS = 1 << 24
 
@@ -195,17 +199,35 @@ AMX_FEWEST_PAIRS = 1 << 24
 # apart made no difference, 1 KiB apart packing costs 10 to 20 %, and 4 KiB apart not packing costs 6 %.
 AMX_BAD_STRIDE = 4 * KIB
 
-# Packed operands that parts of a product share take no more than this; each part of a larger one packs its own blocks.
-AMX_MOST_SHARED = 1 << 28
+# Parts of a product share what they pack of an operand if a thread's share of it is not in its L2 anyway, and the whole
+# takes no more memory than this. On that machine lines that another core has packed cost some 11 ns each: to share cost
+# 18 % at n = 512 and 10 % at 1000 on 16 threads, 22 % at 1000 on 8, and gained 6 to 7 % at 1800 and 2048 on 16.
+AMX_LEAST_SHARED, AMX_MOST_SHARED = 1 << 20, 1 << 28
+
+# A thread's columns are cut into up to so many parts, which others may take over, each of no less than so many columns.
+# With cores that other work slows down, 16 threads gained by it 5 to 40 % at n = 1024, up to 15 % at 1800 and 2048.
+AMX_PARTS_A_THREAD, AMX_LEAST_COLUMNS = 4, 128
 
 
 def amx_blocking(problem: Problem, machine: Machine) -> Blocking:
     """Choose the cache blocks around 2 x 2 tiles of C: a block of A in L2, a quarter of it unless rows are too few."""
     size, l2 = problem.input_dtype.itemsize, cache_sizes(machine)[1]
-    kc = split_evenly(problem.k, int(l2 * AMX_LARGEST_SHARE) // (AMX_ROWS * size), AMX_K_STEP_BYTES // size)
+    is_one = simd_threads(problem, machine.threads, AMX_FEWEST_PAIRS) == 1
+    largest = int(l2 * (AMX_LARGEST_SHARE if is_one else AMX_LARGEST_SHARE_OF_THREADS))
+    kc = split_evenly(problem.k, largest // (AMX_ROWS * size), AMX_K_STEP_BYTES // size)
     rows = max(int(l2 * AMX_A_SHARE) // (kc * size), AMX_ROWS)
     mc, nc = split_evenly(problem.m, rows, AMX_TILE), split_evenly(problem.n, AMX_NC, AMX_TILE)
     return Blocking(mc=mc, nc=nc, kc=kc, mr=AMX_TILE, nr=AMX_TILE)
+
+
+def amx_shares(size_bytes: int, parts: int) -> bool:
+    """Whether parts of a product share what they pack of an operand of that size, which is cut in so many parts."""
+    return AMX_LEAST_SHARED * parts <= size_bytes <= AMX_MOST_SHARED
+
+
+def amx_finer(n: int, parts: int) -> int:
+    """Return into how many parts each of `parts` parts of the columns is cut."""
+    return min(max(n // (parts * AMX_LEAST_COLUMNS), 1), AMX_PARTS_A_THREAD)
 
 
 def amx_reads_in_place(address: int, stride_bytes: int, rows: int) -> bool:

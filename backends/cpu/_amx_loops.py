@@ -66,7 +66,7 @@ def _row_at(typing_context: Any, address: Any) -> Any:
 
 
 @numba.njit
-def _turned(turn: int, first: int, count: int) -> int:
+def turned(turn: int, first: int, count: int) -> int:
     """Return the number of the piece that is next if one begins with `first`, which is below `count`."""
     number = turn + first
     return number - count if number >= count else number
@@ -177,8 +177,8 @@ def build_amx_product(key: MixedKey) -> Any:
                     strip_0 = pc // kc * each_k_a + (ic // mr if claims_a != 0 else 0)
                     begin_b, begin_a = first_b % panels, first_a % strips
                     for panel_turn in range(panels):
-                        jp = _turned(panel_turn, begin_b, panels)
-                        following_jp = _turned(panel_turn + 1, begin_b, panels)
+                        jp = turned(panel_turn, begin_b, panels)
+                        following_jp = turned(panel_turn + 1, begin_b, panels)
                         j = jp * nr
                         vectors = (min(nr, n_cur - j) + ROWS - 1) // ROWS
                         present = min(ROWS, n_cur - j - (vectors - 1) * ROWS)
@@ -197,7 +197,7 @@ def build_amx_product(key: MixedKey) -> Any:
                             )  # fmt: skip
                         top = c + ic * rs_c + jc * WORD_BYTES
                         for strip_turn in range(strips):
-                            ip = _turned(strip_turn, begin_a, strips)
+                            ip = turned(strip_turn, begin_a, strips)
                             i = ip * mr
                             rows = min(mr, m_cur - i)
                             number = strip_0 + ip
@@ -207,7 +207,7 @@ def build_amx_product(key: MixedKey) -> Any:
                                 claims_a + number * CLAIM_BYTES if claims_a != 0 else 0, lost if jc == 0 else 0,
                             )  # fmt: skip
                             tile = top + i * rs_c + j * WORD_BYTES
-                            following_i = _turned(strip_turn + 1, begin_a, strips) * mr
+                            following_i = turned(strip_turn + 1, begin_a, strips) * mr
                             following_j = j if strip_turn + 1 < strips else following_jp * nr
                             is_whole = rows % ROWS == 0 and present == ROWS
                             kernel((

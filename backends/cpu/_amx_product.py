@@ -19,8 +19,9 @@ from numba import prange, types
 
 from backends.cpu._address import address_of, call
 from backends.cpu._amx_claims import WORD_BYTES as CLAIM_BYTES
+from backends.cpu._amx_claims import claim
 from backends.cpu._amx_code import ROW_BYTES, ROWS
-from backends.cpu._amx_loops import ARGUMENTS, WORD_BYTES, build_amx_product
+from backends.cpu._amx_loops import ARGUMENTS, WORD_BYTES, build_amx_product, turned
 from backends.cpu._generated_call import cut_evenly, entry_point
 from backends.cpu._jit import jit
 from backends.cpu._mixed_methods import MixedKey
@@ -62,6 +63,8 @@ class Pieces:
         Rows or columns of C, and of a piece.
     parts, sharers : int
         Parts in that direction, each of other pieces; and in the other direction, of the same pieces.
+    is_shared : bool
+        Whether those share them, or each part has its own.
     kept : int
         Packed pieces that a part keeps if they are its own.
     blocks_of_k : int
@@ -76,12 +79,12 @@ class Pieces:
     """
 
     def __init__(
-        self, extent: int, step: int, parts: int, sharers: int, kept: int, blocks_of_k: int, size_bytes: int
-    ) -> None:
+        self, extent: int, step: int, parts: int, sharers: int, is_shared: bool, kept: int, blocks_of_k: int,
+        size_bytes: int,
+    ) -> None:  # fmt: skip
         self._begins = [-(-cut // step) for cut in cut_evenly(extent, parts, step)]
         self._size_bytes, self._sharers, self._kept = size_bytes, sharers, kept
         every = self._begins[-1] * blocks_of_k
-        is_shared = sharers > 1 and every * size_bytes <= tuning.AMX_MOST_SHARED
         self.claims = every if is_shared else 0
         self.bytes = (every if is_shared else parts * sharers * kept) * size_bytes
 
@@ -108,6 +111,39 @@ class Pieces:
         return row
 
 
+class Layout:
+    """Parts, strips and panels of a product of m x k by k x n.
+
+    Attributes
+    ----------
+    rows, columns : list of int
+        Where C is cut, and its end.
+    strips, panels : Pieces
+    """
+
+    def __init__(self, loops: TileLoops, m: int, n: int, k: int) -> None:
+        blocking, element, (height, width) = loops.blocking, element_bytes(loops.key), loops.grid
+        mr, nr, kc = blocking.mr, blocking.nr, min(blocking.kc, k)
+        row_bytes, blocks_of_k = -(-kc * element // ROW_BYTES) * ROW_BYTES, -(-k // blocking.kc)
+        has_edges = m % ROWS != 0 or (k | kc) * element % ROW_BYTES != 0  # in the last block, or in all
+        strip_bytes = row_bytes * mr if loops.packs_a or has_edges else 0
+
+        def share(extent: int, parts: int) -> bool:
+            return tuning.amx_shares(extent * k * element, parts)
+
+        shares_a = strip_bytes == 0 or share(m, height)
+        self.rows = cut_evenly(m, height, mr)
+        finer = tuning.amx_finer(n, width) if height * width > 1 and shares_a else 1
+        self.columns = cut_evenly(n, width * finer, nr)
+        height, across = len(self.rows) - 1, len(self.columns) - 1
+        kept_strips = -(-min(blocking.mc, m) // mr)
+        kept_panels = -(-min(blocking.nc, n) // nr) if m > blocking.mc else 1
+        self.strips = Pieces(m, mr, height, across, shares_a and across > 1, kept_strips, blocks_of_k, strip_bytes)
+        self.panels = Pieces(
+            n, nr, across, height, share(n, width) and height > 1, kept_panels, blocks_of_k, row_bytes * nr
+        )
+
+
 def prepare_tiles(
     loops: TileLoops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool
 ) -> Callable[[], Any]:
@@ -123,20 +159,20 @@ def prepare_tiles(
     accumulate : bool
     """
     key, blocking, element = loops.key, loops.blocking, element_bytes(loops.key)
-    (m, k), n, mr, nr = a.shape, b.shape[1], blocking.mr, blocking.nr
-    rows, columns = cut_evenly(m, loops.grid[0], mr), cut_evenly(n, loops.grid[1], nr)
-    height, width = len(rows) - 1, len(columns) - 1
-    strips, panels = _pieces(loops, m, n, k, (height, width))
-    memory = scratch(strips.bytes + panels.bytes + height * width * mr * nr * WORD_BYTES)
-    claims = np.zeros(strips.claims + panels.claims, np.int64)
+    layout = Layout(loops, a.shape[0], b.shape[1], a.shape[1])
+    rows, columns, strips, panels = layout.rows, layout.columns, layout.strips, layout.panels
+    width, tile_bytes = len(columns) - 1, blocking.mr * blocking.nr * WORD_BYTES
+    parts = (len(rows) - 1) * width
+    memory = scratch(strips.bytes + panels.bytes + parts * tile_bytes)
+    claims = np.zeros(strips.claims + panels.claims + parts, np.int64)
     begin_b, tiles_of_c = memory.address + strips.bytes, memory.address + strips.bytes + panels.bytes
     fixed = {
-        "product": address_of(build_amx_product(key)), "k": k, "rs_a": a.strides[0], "rs_b": b.strides[0],
+        "product": address_of(build_amx_product(key)), "k": a.shape[1], "rs_a": a.strides[0], "rs_b": b.strides[0],
         "rs_c": out.strides[0], "accumulate": accumulate, "mc": blocking.mc, "nc": blocking.nc, "kc": blocking.kc,
         "packs_a": loops.packs_a, "lost": loops.lost,
     }  # fmt: skip
-    table = np.empty((height * width, len(ARGUMENTS)), np.int64)
-    for part in range(len(table)):
+    table = np.empty((parts, len(ARGUMENTS)), np.int64)
+    for part in range(parts):
         i, j = divmod(part, width)
         row = fixed | {
             "m": rows[i + 1] - rows[i],
@@ -144,30 +180,18 @@ def prepare_tiles(
             "a": a.ctypes.data + rows[i] * a.strides[0],
             "b": b.ctypes.data + columns[j] * element,
             "c": out.ctypes.data + rows[i] * out.strides[0] + columns[j] * WORD_BYTES,
-            "tile_of_c": tiles_of_c + part * mr * nr * WORD_BYTES,
+            "tile_of_c": tiles_of_c + part * tile_bytes,
             **strips.row("a", memory.address, claims.ctypes.data, (i, j, part)),
             **panels.row("b", begin_b, claims.ctypes.data + strips.claims * CLAIM_BYTES, (j, i, part)),
         }
         table[part] = [row[name] for name in ARGUMENTS]
-    run = functools.partial(entry_point(build_run_part() if len(table) == 1 else build_run_parts()), table, claims)
-    run.refers_to = a, b, out, memory  # type: ignore[attr-defined] # it knows them by address alone
+    threads = min(loops.grid[0] * loops.grid[1], parts)
+    if parts == 1:
+        run = functools.partial(entry_point(build_run_part()), table)
+    else:
+        run = functools.partial(entry_point(build_run_parts()), table, claims, threads)
+    run.refers_to = a, b, out, memory, claims  # type: ignore[attr-defined] # it knows them by address alone
     return run
-
-
-def _pieces(loops: TileLoops, m: int, n: int, k: int, grid: tuple[int, int]) -> tuple[Pieces, Pieces]:
-    """Return the strips of A and the panels of B."""
-    blocking, element = loops.blocking, element_bytes(loops.key)
-    height, width = grid
-    row_bytes = -(-min(blocking.kc, k) * element // ROW_BYTES) * ROW_BYTES
-    has_edges = m % ROWS != 0 or (k | min(blocking.kc, k)) * element % ROW_BYTES != 0  # in the last block, or in all
-    packs_a = loops.packs_a or has_edges
-    kept_strips = -(-min(blocking.mc, m) // blocking.mr)
-    kept_panels = -(-min(blocking.nc, n) // blocking.nr) if m > blocking.mc else 1
-    blocks_of_k = -(-k // blocking.kc)
-    return (
-        Pieces(m, blocking.mr, height, width, kept_strips, blocks_of_k, row_bytes * blocking.mr if packs_a else 0),
-        Pieces(n, blocking.nr, width, height, kept_panels, blocks_of_k, row_bytes * blocking.nr),
-    )
 
 
 _TABLE, _CLAIMS = types.Array(types.int64, 2, "C"), types.Array(types.int64, 1, "C")
@@ -175,21 +199,31 @@ _TABLE, _CLAIMS = types.Array(types.int64, 2, "C"), types.Array(types.int64, 1, 
 
 @functools.cache
 def build_run_part() -> Any:
-    """Compile ``run_part(table, claims)``: compute the only part. The same for every kernel."""
+    """Compile ``run_part(table)``: compute the only part. The same for every kernel."""
 
-    def run_part(table: np.ndarray, claims: np.ndarray) -> None:
+    def run_part(table: np.ndarray) -> None:
         call(table[0, 0], (table.ctypes.data,))
 
-    return jit(None, _TABLE, _CLAIMS, parallel=False)(run_part)
+    return jit(None, _TABLE, parallel=False)(run_part)
 
 
 @functools.cache
 def build_run_parts() -> Any:
-    """Compile ``run_parts(table, claims)``: compute every part, each on a thread of its own."""
+    """Compile ``run_parts(table, claims, threads)``: compute every part.
 
-    def run_parts(table: np.ndarray, claims: np.ndarray) -> None:
-        claims[:] = 0
-        for part in prange(table.shape[0]):
-            call(table[part, 0], (table[np.intp(part)].ctypes.data,))
+    The last claims are those of the parts. Each thread begins with parts of its own, and goes on with what others have
+    not come to: cores are not equally fast where other work runs beside.
+    """
 
-    return jit(None, _TABLE, _CLAIMS)(run_parts)
+    def run_parts(table: np.ndarray, claims: np.ndarray, threads: int) -> None:
+        parts = table.shape[0]
+        for word in range(claims.size):  # as an expression of arrays it would be a parallel loop of its own
+            claims[word] = 0
+        for thread in prange(threads):
+            first = np.intp(thread) * parts // threads
+            for turn in range(parts):
+                part = turned(turn, first, parts)
+                if claim(claims.ctypes.data + (claims.size - parts + part) * CLAIM_BYTES):
+                    call(table[part, 0], (table[part].ctypes.data,))
+
+    return jit(None, _TABLE, _CLAIMS, types.intp)(run_parts)

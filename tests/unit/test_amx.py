@@ -54,6 +54,12 @@ def in_place(monkeypatch, is_in_place):
     monkeypatch.setattr(tuning, "amx_reads_in_place", lambda *_: is_in_place)
 
 
+def share(monkeypatch, is_shared):
+    """Let parts share pieces, of any size, and cut them as fine as can be; or let each have its own."""
+    monkeypatch.setattr(tuning, "AMX_LEAST_SHARED", 0 if is_shared else 1 << 40)
+    monkeypatch.setattr(tuning, "AMX_LEAST_COLUMNS", 32 if is_shared else 1 << 40)
+
+
 class TestEmulatedProducts:
     def test_keep_the_contract(self, way):
         findings = list(check_kernel(Forced(way), SEMIRINGS["plus_times"], way.wide, way.narrow))
@@ -92,7 +98,9 @@ class TestEmulatedProducts:
             out[...] = outside
             assert (base.tobytes(), a.tobytes(), b.tobytes()) == before
 
-    def test_threads_have_parts_and_scratch_of_their_own(self, way):
+    @pytest.mark.parametrize("is_shared", (True, False))
+    def test_threads_have_parts_that_share_what_is_packed_or_do_not(self, way, is_shared, monkeypatch):
+        share(monkeypatch, is_shared)
         problem = way.problem(150, 170, 77, accumulate=True)
         for threads, order in itertools.product((2, 3, 4), "CF"):
             operands = Operands.generate(problem, threads)
@@ -111,8 +119,7 @@ class TestEmulatedProducts:
 
         monkeypatch.setattr(_amx_product, "scratch", marked)
         in_place(monkeypatch, is_in_place)
-        if not is_shared:
-            monkeypatch.setattr(tuning, "AMX_MOST_SHARED", 0)
+        share(monkeypatch, is_shared)
         for number, (m, n, k) in enumerate(itertools.product((1, 64, 65, 130), (1, 33, 127), (1, 64, 99))):
             problem = way.problem(m, n, k)
             operands = Operands.generate(problem, 1)
@@ -180,8 +187,8 @@ class TestPiecesThatPartsShare:
     def test_each_is_packed_once(self, threads, sharers, packed, monkeypatch):
         problem = INT8.problem(64 * sharers[1], 64 * sharers[0], 150)
         once = [-(-problem.m // 32) * 3, -(-problem.n // 32) * 3]
-        for most, times in ((1 << 28, (1, 1)), (0, sharers)):
-            monkeypatch.setattr(tuning, "AMX_MOST_SHARED", most)
+        for is_shared, times in ((True, (1, 1)), (False, sharers)):
+            share(monkeypatch, is_shared)
             packed[:] = 0
             operands, run = prepared(INT8, problem, threads)
             run()
@@ -189,25 +196,41 @@ class TestPiecesThatPartsShare:
             assert packed.tolist() == [count * each for count, each in zip(once, times, strict=True)]
 
     def test_parts_that_share_nothing_have_memory_of_their_own(self, tiles, monkeypatch):
-        monkeypatch.setattr(tuning, "AMX_MOST_SHARED", 0)
+        share(monkeypatch, is_shared=False)
         _, run = prepared(INT8, INT8.problem(128, 160, 200), threads=4)
-        table, claims = run.args
+        table, claims, _ = run.args
         places = table[:, [ARGUMENTS.index(name) for name in ("packed_a", "packed_b", "tile_of_c")]]
-        assert claims.size == 0
+        assert claims.size == len(table) == 4
         assert np.diff(np.sort(places.ravel())).min() >= 2 * 32 * 64  # two pieces of 32 rows of a tile, or a tile of C
 
-    def test_parts_may_come_one_after_the_other_in_any_order(self, tiles):
+    def test_parts_may_come_one_after_the_other_in_any_order(self, tiles, monkeypatch, rng):
+        share(monkeypatch, is_shared=True)
         problem = INT8.problem(128, 160, 200)
         operands, run = prepared(INT8, problem, threads=4)
-        table, claims = run.args
-        for order in itertools.permutations(range(len(table))):
+        table, claims, threads = run.args
+        assert len(table) > threads
+        for _ in range(20):
             poison(operands.out)
             claims[:] = 0
-            for part in order:
-                _amx_product.build_run_part()(table[part : part + 1], claims)
+            for part in rng.permutation(len(table)):
+                _amx_product.build_run_part()(table[part : part + 1])
             assert_right(problem, operands, operands.out)
 
-    def test_the_next_product_packs_anew(self, tiles):
+    @pytest.mark.parametrize("threads", (1, 2, 3, 7))
+    def test_every_part_is_computed_once_by_however_many_threads(self, threads, packed, monkeypatch):
+        share(monkeypatch, is_shared=False)
+        problem = INT8.problem(128, 160, 200)
+        operands, run = prepared(INT8, problem, threads=6)
+        table, claims, _ = run.args
+        poison(operands.out)
+        _amx_product.build_run_parts()(table, claims, threads)
+        assert_right(problem, operands, operands.out)
+        once = packed.tolist()
+        run()
+        assert packed.tolist() == [2 * count for count in once]
+
+    def test_the_next_product_packs_anew(self, tiles, monkeypatch):
+        share(monkeypatch, is_shared=True)
         problem = INT8.problem(128, 160, 200)
         operands, run = prepared(INT8, problem, threads=4)
         run()
@@ -251,6 +274,7 @@ class TestSubnormals:
             yield problem, operands
 
     def test_one_of_them_anywhere_makes_the_product_a_careful_one(self, monkeypatch):
+        share(monkeypatch, is_shared=True)
         for is_in_place, shape in itertools.product((True, False), ((40, 50, 70), (64, 50, 128), (33, 130, 64))):
             in_place(monkeypatch, is_in_place)
             m, n, k = shape
