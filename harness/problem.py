@@ -236,7 +236,7 @@ def _as_dtype(dtype: Any, semiring: Semiring) -> np.dtype[Any]:
             got=native.name,
             fix=_fix(native, semiring, f"convert with astype({legal[0]!r})") if legal else "",
         )
-    return native
+    return DTYPES[DTYPES.index(native)]  # NumPy's own object, by which short ways know a dtype
 
 
 def _fix(dtype: np.dtype[Any], semiring: Semiring, otherwise: str) -> str:

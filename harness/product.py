@@ -97,6 +97,7 @@ def gemm(
     dtype, operand_dtype = choose_dtypes(arrays, dtype)
     batch, (m, n, k) = shapes(arrays)
     problem = Problem(m, n, k, semiring, dtype, alpha, beta, c is not None, operand_dtype=operand_dtype)
+    dtype = problem.dtype
     check_out(out, (*batch, m, n), dtype)
     layout = order(arrays["a"]) + order(arrays["b"]) + ("C" if out is None else order(out))
     problem = dataclasses.replace(problem, layout=layout)

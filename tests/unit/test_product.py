@@ -340,6 +340,7 @@ def test_a_dtype_that_only_equals_numpys_own_takes_the_short_way(monkeypatch: py
     gemm(a, a)
     pickled = pickle.loads(pickle.dumps(a))
     assert pickled.dtype is not a.dtype
+    assert gemm(pickled, pickled, backend="cpu-simd").dtype is a.dtype
 
     def long_way(*_: object) -> None:
         raise AssertionError("the long way")
