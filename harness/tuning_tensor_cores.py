@@ -33,7 +33,7 @@ NEVER = 1 << 31
 
 # Kind: the dtype of A and B. float64: 64 x 64 tiles 0.82 at 1024, where the large ones are 0.55.
 # Four stages instead of three: 0.95 to 0.93, 0.925 to 0.92 at 8192 (the kernel itself, 2026-11-21).
-# float32, by mma.sync: 1.05. bool: 6.1 times the LOP3 pipe.
+# float32, by mma.sync: 1.05. bool: 4.2 times `gpu-bits`.
 # 16-bit: 0.99 at 4096 and 1.00 at 8192; 128 columns 0.95 there, but 0.83 to 0.76 at 3072 (2026-11-21).
 # Padding against element-wise reading, of cuBLAS: float64 1.12 to 1.21 at 4097, 0.82 to 0.91 at 2049, 0.85 to 0.94 at
 # 1025, 1.21 to 1.30 at 8193; float32 1.14 to 0.91 at 4097 (the kernels themselves, 2026-11-21).
@@ -64,20 +64,29 @@ NUMBERS["bfloat16"] = NUMBERS["float16"]
 # Steps of k of an instruction in float64, and between two flushes of 3xTF32 by mma.sync.
 DEPTH = {"float64": 4, "float32": 8}
 
-# float64 where no tile sticks out: instructions of 8 steps; where one does they spill. 0.96 to 0.99 of cuBLAS at 4096,
-# 0.93 at 8192; with NUMBERS 0.95 to 0.98, and 0.925 (races with the chip cool and hot; 2026-11-21).
+# float64 by mma.sync alone, where no tile sticks out: instructions of 8 steps; where one does they spill. 0.96 to 0.99
+# of cuBLAS at 4096, 0.93 at 8192; with NUMBERS 0.95 to 0.98, and 0.925 (races with the chip cool and hot; 2026-11-21).
 WHOLE_TILES, WHOLE_DEPTH = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=4), 8
 
-# Tiles of 3xTF32 by wgmma, and from how many of them it is faster than mma.sync: 1.05 to 1.05 at n = 1024 (64 tiles),
-# 1.74 to 1.02 at 1280, 2.35 to 1.05 at 4096.
+# On Hopper (races of whole products, 2026-11-21). float64, tiles that the copy engine brings, of cuBLAS: 0.985 to 0.975
+# at 4096, 0.99 to 0.94 at 8192, 1.25 to 1.21 at 4097, 1.32 to 1.28 at 8193; 4 stages 0.98, instructions of 8 steps
+# 0.97, 64 x 32 a warp 0.96. float32, 3xTF32 by wgmma, and from how many tiles it is faster than mma.sync: 1.05 to 1.05
+# at n = 1024 (64 tiles), 1.74 to 1.02 at 1280, 2.35 to 1.05 at 4096. bool: 10.4 us to 12.2 at 1536 (72 tiles), 9.1 to
+# 8.6 at 1024; clusters of two, 128 columns and 6 stages are no faster.
 HOPPER_TILES = {
-    "float64": Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=4),
+    "float64": Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=6),
     "float32": Launch(bm=128, bn=128, bk=32, tm=8, tn=8, stages=3),
     "bool": Launch(bm=128, bn=256, bk=32, tm=8, tn=16, stages=4),
 }
-HOPPER_FROM = {"float64": NEVER, "float32": 64, "bool": 64}
+HOPPER_FROM = {"float32": 64, "bool": 64}
 # Steps of k of an instruction in float64 there.
 HOPPER_DEPTH = 16
+
+# Large tiles of float64 are taken where multiprocessors are busy for such a part of their turns: 1.04 to 0.92 of cuBLAS
+# at n = 1408 (121 tiles, 0.92 of a turn), 0.64 to 0.88 at 1536 (144, 0.55 of two), 0.69 to 0.81 at 1152 (81, 0.61 of
+# one).
+BUSY = 0.7
+
 # How often an element must be used, half the harmonic mean of m and n. A pass moves 12 bytes an element, 3e-12 s; wgmma
 # saves 2.3e-14 s a pair of elements: even at 133 by arithmetic, not measured.
 SPLIT_USES = 256
@@ -99,18 +108,19 @@ MULTIPROCESSORS = 132
 def tensor_core_launch(problem: Problem) -> Launch:
     """Choose the large tiles if there is one for each multiprocessor, else the small ones.
 
-    16-bit elements: whichever are done sooner. float64: those for whole tiles, where all are.
+    16-bit elements: whichever are done sooner. float64: as `is_busy` says; those for whole tiles, where all are.
     """
     numbers = NUMBERS[problem.input_dtype.name]
     large, small = (-(-problem.m // x.bm) * -(-problem.n // x.bn) for x in (numbers.large, numbers.small))
     if problem.is_mixed:
         rounds_large, rounds_small = (-(-tiles // MULTIPROCESSORS) for tiles in (large, small))
         return numbers.small if rounds_small * HALF_TILE < rounds_large else numbers.large
-    if large < MULTIPROCESSORS:
+    is_double = problem.input_dtype.name == "float64"
+    if not (is_busy(large) if is_double else large >= MULTIPROCESSORS):
         return numbers.small
     whole = WHOLE_TILES
     is_whole = problem.m % whole.bm == problem.n % whole.bn == problem.k % whole.bk == 0
-    return whole if problem.input_dtype.name == "float64" and is_whole else numbers.large
+    return whole if is_double and is_whole else numbers.large
 
 
 def depth_of(problem: Problem, launch: Launch) -> int:
@@ -118,12 +128,19 @@ def depth_of(problem: Problem, launch: Launch) -> int:
     return WHOLE_DEPTH if launch == WHOLE_TILES else DEPTH[problem.input_dtype.name]
 
 
+def is_busy(tiles: int) -> bool:
+    """Whether so many tiles, one a multiprocessor at a time, leave few of them idle in the last turn."""
+    return tiles >= BUSY * MULTIPROCESSORS * -(-tiles // MULTIPROCESSORS)
+
+
 def suits_hopper(problem: Problem) -> bool:
     """Whether what Hopper alone can do is faster: wgmma, for which a pass makes operands, or the copy engine."""
     m, n, name = problem.m, problem.n, problem.input_dtype.name
     launch = HOPPER_TILES[name]
     tiles = -(-m // launch.bm) * -(-n // launch.bn)
-    return tiles >= HOPPER_FROM[name] and (name != "float32" or m * n >= SPLIT_USES * (m + n))
+    if name == "float64":
+        return is_busy(tiles)
+    return tiles >= HOPPER_FROM[name] and (name == "bool" or m * n >= SPLIT_USES * (m + n))
 
 
 def pads_rows(problem: Problem) -> bool:

@@ -1,6 +1,7 @@
 """Tensor cores for every product that they can compute: float64, float32, float16 and bfloat16, and bools.
 
     float64                 mma.sync m16n8k4 or k8, ordinary rounding               tensor_core_f64.cu
+        the same on Hopper  m16n8k16, of tiles that the copy engine brings          tensor_core_f64_tma.cu
     float32                 three TF32 products, sums flushed to float32            tensor_core_f32.cu
         the same on Hopper  by wgmma, of parts that a pass has made                 tensor_core_tf32.cu
     float16, bfloat16       TMA and wgmma, sums in float32; Hopper alone            tensor_core_half.cu

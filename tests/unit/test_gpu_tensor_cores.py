@@ -91,6 +91,26 @@ def test_large_tiles_are_chosen_where_they_fill_the_gpu():
     assert launch_of((4096,) * 3, "float64") == WHOLE_TILES
 
 
+def test_float64_takes_large_tiles_where_they_keep_multiprocessors_busy():
+    sizes = (1152, 1408, 1536, 2048, 2049)
+    assert [launch_of((n,) * 3, "float64").bm for n in sizes] == [64, 128, 64, 128, 128]
+
+
+def test_float64_and_bools_take_what_hopper_has_where_it_is_faster(monkeypatch):
+    monkeypatch.setattr(type(TENSOR_CORE), "_has_wgmma", lambda self: True)
+
+    def units(semiring, dtype, sizes):
+        plans = (TENSOR_CORE.plan(product((n,) * 3, semiring, dtype), detect()) for n in sizes)
+        return [plan.options["unit"] for plan in plans]
+
+    assert units("plus_times", "float64", (1024, 1408, 1536, 4096, 4097)) == ["mma", "tma", "mma", "tma", "tma"]
+    assert units("lor_land", "bool", (1024, 1536, 4096)) == ["mma", "wgmma", "wgmma"]
+    plan = TENSOR_CORE.plan(product((4097,) * 3, dtype="float64"), detect())
+    assert (plan.launch, plan.options["depth"]) == (HOPPER_TILES["float64"], 16)
+    stems = [step.kernel.stem for step in TENSOR_CORE.program(plan, *(Matrix(Place(x), 4097) for x in "abo")).steps]
+    assert stems == ["pad_rows", "tensor_core_f64_tma"]
+
+
 @needs_ml_dtypes
 def test_the_columns_of_a_tile_of_16_bits_are_those_that_are_done_sooner():
     narrow, wide = mixed_dtypes()[1]
