@@ -6,6 +6,7 @@ from harness import tuned
 from harness.errors import PlanError
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuning_gpu import sharing
 
 # Elements of C from which on there are tiles enough for any GPU, so that those found for one large product are right
 # for another: 1536 x 1536. What is smaller keeps the table's, by how many blocks it has.
@@ -25,7 +26,8 @@ def kind(problem: Problem) -> str:
 def with_stored(plan: Plan, arch: str) -> Plan:
     """Return `plan` with the numbers stored for its kind and `arch`; itself if there are none, or no such architecture.
 
-    Numbers that make no legal plan together are left out, as a damaged file is.
+    Which tiles are left over, and how many blocks share them, follows from these. Numbers that make no legal plan
+    together are left out, as a damaged file is.
     """
     problem = plan.problem
     if not arch or problem.m * problem.n < LARGE:
@@ -34,6 +36,10 @@ def with_stored(plan: Plan, arch: str) -> Plan:
     if not changed:
         return plan
     try:
-        return plan.override(changed)
+        found = plan.override(changed)
+        launch, blocks = found.launch, found.options["blocks"]
+        assert launch is not None
+        assert isinstance(blocks, int)
+        return found.override(sharing(problem, launch, blocks))
     except PlanError:
         return plan

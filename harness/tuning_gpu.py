@@ -43,8 +43,22 @@ LANES_K = 8
 # quicker, though each element is loaded more often. Rows for which 128 were seen to do say so (2026-11-21).
 FEWEST_BLOCKS = 132
 
-# Tiles that an H100 or H200 computes in one turn, one a multiprocessor: those that whole turns leave over are shared.
+# Tiles that an H100 or H200 computes in one turn, one a multiprocessor. Those that whole turns leave over are shared
+# where `sharing` says so. Its costs are steps of k of a turn (42 ns over float32): what fold.cu takes at all, and for
+# each sum of a share (4.5 us, 11 ns), and in parts of a share how long the last blocks wait for each other. What is
+# gained is a quarter of a turn at least. H200, 2026-11-21, of cuBLAS over float32, shared (by how many) to not:
+#   4096, 68 of 132 left over   0.999 (11), 0.997 (5, 7), 0.996 (15) to 0.968
+#   8192, 8   1.016 (16), 1.012 (64) to 1.005     5120, 32   1.103 (33) to 1.074     3072, 96   1.121 (11) to 1.086
+# with no more tiles than have room at once, the rest of them shared, or all:
+#   1152, 30   0.98 (4), 0.65 (8) to 0.70     1536, 24   1.11 (4), 0.88 (8) to 0.94
+#   1280, all   1.07 (3) to 0.90     1792, all   1.06 (2) to 1.15     2048, all   0.89 (2) to 0.95
+# and at 4096 of the ceilings of min_plus: int32 0.952 (11) to 0.923, float32 0.986 (11) to 0.957, float64 1.035 (7) to
+# 1.008; int32 at 2048, 0.74 (4) to 0.86: most of a turn is left over, and nothing to gain.
 TURN = 132
+FOLD_STEPS, FOLD_STEPS_EACH, WAIT, LEAST_GAIN = 128, 0.25, 0.25, 0.25
+
+# Shares of a tile at most, of which 64 were no better at 8192; and of all tiles: 24 MiB of float32, which stay in L2.
+MOST_SHARES, MOST_PARTS = 16, 768
 
 # Steps of k that a share of them has at least, where k is shared among blocks: with large tiles, and with small ones.
 # Of cuBLAS over float32, shared to not: 256 x 256 x 65536 0.95 (66 shares), 1024^3 1.02 to 0.98 (4), 768^3 1.08 to 0.79
@@ -52,6 +66,9 @@ TURN = 132
 LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
 
 Options = dict[str, int | str]
+
+# No tile is shared.
+WHOLE = {"shares": 1, "turn": TURN}
 
 
 class _Tuned(NamedTuple):
@@ -129,10 +146,9 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
 def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Options]:
     """Return the tiles and options of gpu-tuned; without shares of k if the caller has none."""
     row = _TUNED[_kind(problem)]
-    tiles, shares = _tiles_and_shares(problem, row, can_share)
+    tiles, shared = _tiles_and_shares(problem, row, can_share)
     edge = "padded" if max(problem.m, problem.n, problem.k) >= PADDED_FROM else "redirected"
-    own: Options = {"order": row.order, "blocks": row.blocks, "shares": shares}
-    return tiles, {"edge": edge, "group": 8, "turn": TURN, **own}
+    return tiles, {"edge": edge, "order": row.order, "group": 8, "blocks": row.blocks, **shared}
 
 
 def packed_tiles(words: Problem) -> tuple[Launch, Options]:
@@ -144,8 +160,8 @@ def packed_tiles(words: Problem) -> tuple[Launch, Options]:
     return tiles, options
 
 
-def _tiles_and_shares(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch, int]:
-    """Return tiles, and the shares of k that fill a GPU with blocks if the tiles alone are too few for that.
+def _tiles_and_shares(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch, dict[str, int]]:
+    """Return tiles, and which of them are shared: all, to fill a GPU with blocks, if they alone are too few for that.
 
     Small tiles where a large one would be half empty, too: 65536 x 64 x 64 over float32 1.15 of cuBLAS, else 0.74.
     """
@@ -153,12 +169,41 @@ def _tiles_and_shares(problem: Problem, row: _Tuned, can_share: bool) -> tuple[L
     for tiles, fewest, least in choices[problem.n <= row.few.bn :]:
         blocks = -(-problem.m // tiles.bm) * -(-problem.n // tiles.bn)
         if blocks >= (max(fewest, FEWEST_BLOCKS) if can_share else fewest):
-            return tiles, 1
+            return tiles, sharing(problem, tiles, row.blocks) if can_share else WHOLE
         most = problem.k // least if can_share else 1
         shares = max(1, min(FEWEST_BLOCKS * row.blocks // max(blocks, 1), most))
         if blocks * shares >= fewest:
             break
-    return tiles, shares
+    return tiles, {"shares": shares, "turn": TURN}
+
+
+def sharing(problem: Problem, tiles: Launch, blocks: int) -> dict[str, int]:
+    """Return how many blocks share each of the tiles that whole turns leave over, and the tiles of a turn.
+
+    The time of a product is counted in turns: each share takes its part of one. Where no more tiles than have room at
+    once leave none over for a second share, all of them are shared instead: the turn is longer than they are many.
+
+    Parameters
+    ----------
+    problem : Problem
+    tiles : Launch
+    blocks : int
+        Blocks that are to fit on a multiprocessor at once.
+    """
+    count = -(-problem.m // tiles.bm) * -(-problem.n // tiles.bn)
+    room, most = TURN * blocks, min(problem.k // LEAST_SHARE, MOST_SHARES)
+
+    def turns(shares: int, shared: int) -> float:
+        fold = FOLD_STEPS + FOLD_STEPS_EACH * shares * shared if shares > 1 else 0
+        return (-(-count * shares // TURN) + WAIT) / shares + fold / problem.k
+
+    choices = [(turns(1, 0) - LEAST_GAIN, WHOLE)]
+    for turn in (TURN, room) if count < room else (TURN,):
+        rest = count % turn
+        parts = TURN if turn == TURN and count < room else MOST_PARTS
+        numbers = range(min(most, parts // rest if rest else 0), 1, -1)
+        choices += [(turns(shares, rest), {"shares": shares, "turn": turn}) for shares in numbers]
+    return min(choices, key=lambda choice: choice[0])[1]
 
 
 def _kind(problem: Problem) -> str:

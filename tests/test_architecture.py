@@ -42,7 +42,7 @@ LAYERS = {
     "tuned": {"errors", "machine", "provenance"},
     "tuning": {"machine", "plan", "problem", "tuned"},
     "tuning_gpu": {"plan", "problem"},
-    "tuned_gpu": {"errors", "plan", "problem", "tuned"},
+    "tuned_gpu": {"errors", "plan", "problem", "tuned", "tuning_gpu"},
     "tuning_tensor_cores": {"plan", "problem"},
     "interface": {"machine", "operands", "plan", "problem", "semiring"},
     "registry": {"errors", "interface", "problem"},

@@ -71,10 +71,20 @@ def test_rung_compiles_and_spills_nothing(name, arch):
 @needs_nvrtc
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS)
 def test_tuned_tiles_spill_nothing(semiring, dtype):
-    for kernel in kernels("gpu-tuned", semiring, dtype, 4096):
-        taken = check(kernel, "sm_90")
-        blocks = int(dict(kernel.defines)["BLOCKS"])
-        assert taken.registers * blocks * int(np.prod(kernel.block)) <= REGISTERS
+    for shares in (1, 5):
+        for kernel in kernels("gpu-tuned", semiring, dtype, 4096, shares=shares):
+            taken = check(kernel, "sm_90")
+            blocks = int(dict(kernel.defines)["BLOCKS"])
+            assert taken.registers * blocks * int(np.prod(kernel.block)) <= REGISTERS
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("semiring", "dtype"), KINDS[:3])
+def test_shared_tiles_cost_the_loop_no_other_registers(semiring, dtype):
+    whole, shared = (kernels("gpu-tuned", semiring, dtype, 4096, shares=shares) for shares in (1, 5))
+    for one, other in zip(whole, shared, strict=True):
+        assert dict(other.defines)["IS_SPLIT"] == "1"
+        assert check(one, "sm_90").registers == check(other, "sm_90").registers  # with others floats were 9 % slower
 
 
 @needs_nvrtc
@@ -88,6 +98,34 @@ def test_who_cannot_share_k_has_tiles_enough():
     problem = Problem(4096, 4096, 4096, SEMIRINGS["lor_land"], np.dtype(bool))
     plan = RUNGS["gpu-bits"].plan(problem, detect())
     assert (plan.launch.bm, plan.launch.bn, plan.options["shares"]) == (64, 64, 1)
+
+
+def _shared(m, n, k):
+    """Return the shares of a tile, how many tiles are shared, and how many there are."""
+    plan = RUNGS["gpu-tuned"].plan(Problem(m, n, k, SEMIRINGS["min_plus"], np.dtype(np.int32)), detect())
+    tiles = -(-m // plan.launch.bm) * -(-n // plan.launch.bn)
+    return plan.options["shares"], tiles % plan.options["turn"], tiles
+
+
+def test_tiles_that_whole_turns_leave_over_are_shared_where_that_pays():
+    shares, rest, _ = _shared(4096, 4096, 4096)
+    assert (shares > 1, rest) == (True, 68)
+    assert _shared(8192, 8192, 4096)[0] > shares  # fewer tiles are left over, by more blocks each
+    for m, n, k in (
+        (64 * 132, 128 * 16, 4096),  # none
+        (64 * 38, 128 * 59, 4096),  # most of a turn
+        (4096, 4096, 256),  # a turn is short
+    ):
+        assert _shared(m, n, k)[0] == 1
+
+
+def test_tiles_that_have_room_at_once_leave_a_share_for_each_multiprocessor_or_are_all_shared():
+    shares, rest, tiles = _shared(1536, 1536, 1536)
+    assert shares > 1
+    assert shares * rest <= 132
+    shares, rest, tiles = _shared(1280, 1280, 1280)
+    assert shares > 1
+    assert rest == tiles
 
 
 def test_a_narrow_product_has_narrow_tiles():

@@ -12,6 +12,7 @@ from backends.gpu.tuned import Tuned
 from harness import SEMIRINGS, Problem, cli, registry, tuned, tuned_gpu, tuner_gpu
 from harness.errors import BackendUnavailable
 from harness.machine import detect
+from harness.tuning_gpu import sharing
 from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS, needs_nvrtc
 from tests.unit.test_tuner import racing
 
@@ -85,6 +86,12 @@ def test_what_is_better_is_kept_for_the_architecture_and_used_by_large_products_
     assert record["version"]
     assert record["machine"]["arch"] == "sm_90"
     assert len(record["evidence"]["findings"]) == 3
+
+
+def test_shares_of_k_follow_from_the_tiles_that_are_stored():
+    tuned.write(tuned.Chip("sm_90"), {KIND: {"bm": 128, "bn": 128, "blocks": 2}}, {})
+    problem, before, after = large(), plan(arch=""), plan()
+    assert after.options["shares"] == sharing(problem, after.launch, 2)["shares"] != before.options["shares"]
 
 
 def test_all_plans_of_a_heat_are_compiled_before_it_is_raced():
