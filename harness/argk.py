@@ -17,6 +17,7 @@ has been seen to attain its value: a backend whose products do not round as (x) 
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from typing import Any
 
@@ -149,18 +150,35 @@ class _Locator:
                 got=str(problem),
                 fix="convert a and b with astype('float32'); or arrays on a GPU",
             )
-        missing = np.zeros(1, np.int64)
-        block = self._part.blocks_of(problem.m, problem.n)
+        if not problem.k:
+            product.fill(problem.semiring.zero(problem.dtype))
+            argk.fill(NO_K)
+            return
         with limited_to(self._threads):
+            if self._pack(a, b, product, argk):
+                return
+            block = self._part.blocks_of(problem.m, problem.n)
             steps = self._number_at_once(a, b, product, block) or self._number_tiles(a, b, product, block)
-            if problem.k:
-                passes = self._part.passes(problem.semiring, problem.dtype, steps)
-                slabs = passes.slabs(a, "a"), passes.slabs(b.T, "b")
-                passes.search(*slabs, product, block, argk, *tuning.ARGK_SEARCHED, missing)
-            else:
-                argk.fill(NO_K)
-        if missing[0]:
+            search = self._part.passes(problem.semiring, problem.dtype, steps).search
+            is_whole = search(a, b, product, block, argk, *tuning.argk_searched(problem, self.here))
+        if not is_whole:
             self._refuse()
+
+    def _pack(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, argk: np.ndarray) -> bool:
+        """Have the product carry k beside its values, in parts of k if need be; return whether there is room for it."""
+        packing = self._part.packing(self._problem.semiring, a, b, tuning.ARGK_PACKED_STEPS)
+        if packing is None:
+            return False
+        for begin in range(0, self._problem.k, packing.steps):
+            part = slice(begin, begin + packing.steps)
+            x, y = packing.operands(a[:, part], b[part])
+            plan = self._backend.plan(dataclasses.replace(self._problem, k=x.shape[1]), self.here)
+            terms = aligned_empty(product.shape, product.dtype) if begin else product
+            execution = self._backend.prepare(plan, Operands(x, y, None, terms))
+            execution.run()
+            execution.wait()
+            packing.unpack(execution.result(), product, argk, begin)
+        return True
 
     def _number_at_once(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
         """Have the backend write `product`, and to `block` the numbers of blocks; return their steps, or 0."""

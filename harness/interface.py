@@ -159,7 +159,7 @@ class Backend(ABC):
         plan : Plan
         operands : Operands
             Without a C.
-        block : (m, n) array of int32
+        block : (m, n) array of int8
             Rows contiguous; `run` writes to it the number, from 0, of the first block of `steps` terms that attains the
             element, and -1 where the element is the semiring's zero.
         steps : int

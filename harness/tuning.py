@@ -205,7 +205,7 @@ AMX_BAD_STRIDE = 4 * KIB
 AMX_LEAST_SHARED, AMX_MOST_SHARED = 1 << 20, 1 << 28
 
 # A thread's columns are cut into up to so many parts, which others may take over, each of no less than so many columns.
-# With cores that other work slows down, 16 threads gained by it 5 to 40 % at n = 1024, up to 15 % at 1800 and 2048.
+# With cores that other work slows down, 16 threads gained by it 5 to 40 % at n = 1024, 6 % at 1800 and 13 % at 2048.
 AMX_PARTS_A_THREAD, AMX_LEAST_COLUMNS = 4, 128
 
 
@@ -297,11 +297,16 @@ def split_evenly(extent: int, largest: int, step: int, parts_of: int = 1) -> int
 ARGK_BLOCK_BYTES = 128
 ARGK_TILE_STEPS = 256
 
-# Rows and columns of a tile of C whose elements are sorted by block and then looked up: what is sorted and two slabs of
-# B share L2, and every row of tiles reads all of B from L3. In ns an element over min_plus, float64 and float32, at
-# n = 1024: 96 rows 4.8, 3.7; 128 rows 4.5, 3.5; 512 rows 5.4, 3.5; 128 rows and 512 columns 6.9, 4.7. At n = 2048: 128
-# rows 10.2, 5.0; 192 rows 7.6, 7.1. Measured 2026-11-21, one thread, on the EPYC above.
-ARGK_SEARCHED = (128, 1024)
+# Blocks of k at most: the number of one is a byte, and -1 is none.
+ARGK_MOST_BLOCKS = 127
+
+# Fewest terms of k, unless there are fewer, that a product over integers is to carry beside its values: what a part of
+# k costs beside its product, some 2 ns an element, must be little to it.
+ARGK_PACKED_STEPS = 512
+
+# Shares of the caches for the search: of L2 for a panel of columns of B transposed, and of L3 for the rows of A that
+# stream past each panel.
+ARGK_PANEL_SHARE, ARGK_ROWS_SHARE, ARGK_LEAST_COLUMNS, ARGK_LEAST_ROWS = 1 / 2, 1 / 4, 16, 64
 
 # Columns of its tile of C, and the share of L2 that a tile has.
 ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
@@ -309,10 +314,20 @@ ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
 
 def argk_steps(problem: Problem) -> int:
     """Return the terms in a block of k for backends that number blocks themselves."""
-    return ARGK_BLOCK_BYTES // problem.dtype.itemsize
+    return max(ARGK_BLOCK_BYTES // problem.dtype.itemsize, -(-problem.k // ARGK_MOST_BLOCKS))
 
 
 def argk_blocks(problem: Problem, machine: Machine) -> tuple[int, int, int]:
     """Return rows and columns of a tile of C, and steps of a block of k, for `gemm_argk` by any backend."""
+    steps = max(ARGK_TILE_STEPS, -(-problem.k // ARGK_MOST_BLOCKS))
     rows = int(cache_sizes(machine)[1] * ARGK_SHARE) // (ARGK_COLUMNS * problem.dtype.itemsize)
-    return split_evenly(problem.m, rows, 1), split_evenly(problem.n, ARGK_COLUMNS, 1), ARGK_TILE_STEPS
+    return split_evenly(problem.m, rows, 1), split_evenly(problem.n, ARGK_COLUMNS, 1), steps
+
+
+def argk_searched(problem: Problem, machine: Machine) -> tuple[int, int]:
+    """Return the parts of rows of C that the search of `gemm_argk` goes through, and the columns of its panels of B."""
+    _, l2, l3 = cache_sizes(machine)
+    column = problem.k * problem.dtype.itemsize
+    largest = max(int(l3 * ARGK_ROWS_SHARE) // column, ARGK_LEAST_ROWS)
+    rows = split_evenly(problem.m, largest, 1, machine.threads)
+    return -(-problem.m // rows), max(int(l2 * ARGK_PANEL_SHARE) // column, ARGK_LEAST_COLUMNS)

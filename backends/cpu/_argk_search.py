@@ -1,13 +1,12 @@
 """The search for the smallest k that attains an element, in the block of k that it is known to come from.
 
-    sort     of each row of a tile of C: its columns by their block
-    search   for q: for each row i of the tile, for each column j of block q:
-             argk := the first p of the block with a[i, p] (x) b[p, j] == c[i, j]
+    panel    some columns of B, transposed                                  their rows share L2
+    search   for each row i, for each column j of the panel:
+             argk := the first p of block[i, j] with a[i, p] (x) b[p, j] == c[i, j]
 
 A (x) of one pair rounds the same each time, so equality finds the term exactly. A block is compared as a few vectors
-along k, without a branch that depends on values, so that several elements are looked up at the same time; sorted, they
-find what they read in L2, where by row and column they would wait for main memory (n = 2048: 30 ns each). Who looks up
-a block asks for the next slab of B, whose lines are wanted in no order that the processor could foresee.
+along k, without a branch that depends on values, so that several elements are looked up at the same time. Rows of A
+stream past the panel; while one is looked at, all that the next one needs is asked for.
 """
 
 from __future__ import annotations
@@ -18,195 +17,205 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import prange, types
-from numba.extending import intrinsic
+from numba import prange
 
 from backends.cpu import _vector_code as v
-from backends.cpu._block_tracker import BLOCK
-from backends.cpu._generated_kernel import INTO_L2
-from backends.cpu._jit import jit, output, scalar, scratch
+from backends.cpu._block_tracker import BLOCK, NO_BLOCK
+from backends.cpu._generated_kernel import INTO_L1, KernelKey, size_intrinsic
+from backends.cpu._generated_packing import build_gather
+from backends.cpu._jit import jit, scratch, strided
 from backends.cpu._operators import operators
-from backends.cpu._vector_operators import Guard, guard, operations
-from backends.cpu._vector_unit import VectorUnit
+from backends.cpu._vector_operators import Operations, operations
+from backends.cpu._vector_unit import VectorUnit, usable_units
 from harness.operands import CACHE_LINE
 from harness.semiring import Semiring
 
 WORD_BITS = 64  # terms compared at once, at most
-ORDER = np.dtype(np.uint16)  # of the numbers of columns in a tile
-PADDING = 32  # elements that rows of sorted ones are kept apart: a power of two would share sets of the caches
-
-
-@numba.njit
-def _sort(block: np.ndarray, c: np.ndarray, order: np.ndarray, values: np.ndarray, ends: np.ndarray) -> None:
-    """Write the columns of a row, and its values, by the number of their block, -1 first; ``ends[q + 1]``: q's end."""
-    ends[:] = 0
-    for j in range(block.size):
-        ends[np.uintp(block[j] + 1)] += 1  # unsigned: no look for a negative index
-    before = 0
-    for q in range(ends.size):
-        before, ends[q] = before + ends[q], before
-    for j in range(block.size):
-        q = np.uintp(block[j] + 1)
-        place = np.uintp(ends[q])
-        order[place], values[place] = j, c[j]
-        ends[q] = place + 1
+GROUP = 16  # columns between two requests for what the next row needs
+PLACE = np.dtype(np.int32)
 
 
 @functools.cache
-def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Any:
-    """Compile ``search``: from the number of its block, the smallest k of each element; -1 stays.
+def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool = False) -> Any:
+    """Compile ``search(a, b, c, block, argk, panels, missing)``: from the number of its block, the smallest k.
 
-    ``missing[0]`` becomes 1 if an element is attained by no term of its block.
+    a : (m, k) array
+        Rows contiguous, k >= steps.
+    b : (k', n) array
+        Of any strides, k' <= k: if it is less, what the columns of A beyond it hold is no term.
+    c, block, argk : (m, n) array
+        C-contiguous, `block` of int8, `argk` of int32. Where the number of a block is -1, so is argk.
+    panels : (parts, width, length) array
+        Rows of C are shared by the parts. Work memory for columns of B, length >= k.
+    missing : (parts,) array of int64
+        Becomes 1 where an element is attained by no term of its block.
     """
-    search_block = build_search_block(semiring, dtype, steps)
+    search_row, transpose = build_search_row(semiring, dtype, steps, is_careful), build_transpose(dtype)
 
     def search(
-        a: np.ndarray, b: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, height: int, width: int,
+        a: np.ndarray, b: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, panels: np.ndarray,
         missing: np.ndarray,
     ) -> None:  # fmt: skip
-        """Search tile by tile of `height` rows and `width` columns."""
-        rows, columns = c.shape
-        blocks = a.shape[0]
-        length = (width // PADDING | 1) * PADDING + PADDING
-        for part in prange((rows + height - 1) // height):
-            upper, lower = part * height, min((part + 1) * height, rows)
-            order, values = np.empty((height, length), ORDER), np.empty((height, length), c.dtype)
-            found, ends = np.empty((height, length), np.int32), np.empty((height, blocks + 1), np.int32)
-            last = 0
-            for left in range(0, columns, width):
-                right = min(left + width, columns)
+        """Search part by part and panel by panel."""
+        (m, n), (parts, width, _) = c.shape, panels.shape
+        for part in prange(parts):
+            upper, lower = m * part // parts, m * (part + 1) // parts
+            for left in range(0, n, width):
+                right = min(left + width, n)
+                panel = panels[part, : right - left]
+                transpose(b[:, left:right], panel)
                 for i in range(upper, lower):
-                    row = i - upper
-                    _sort(block[i, left:right], c[i, left:right], order[row], values[row], ends[row])
-                    found[row, : ends[row, 0]] = -1
-                for q in range(blocks):
-                    ahead = b[min(q + 1, blocks - 1), left:right]
-                    place = search_block(a[q, upper:lower], b[q, left:right], ahead, order, values, found, ends, q)
-                    last = max(last, place)
-                for i in range(upper, lower):
-                    row = argk[i, left:right]
-                    for place in range(row.size):
-                        row[np.uintp(order[i - upper, place])] = found[i - upper, place]
-            if last == steps:
-                missing[0] = 1
+                    row = (c[i, left:right], block[i, left:right], argk[i, left:right])
+                    following = min(i + 1, lower - 1)
+                    ahead = (a[following], c[following, left:right], argk[following, left:right])
+                    if search_row(a[i], panel, *row, *ahead):
+                        missing[part] = 1
 
-    slabs = types.Array(scalar(dtype), 3, "A", readonly=True)
-    numbers = output(BLOCK)
-    c, missing = output(dtype), scratch(np.dtype(np.int64), 1)
-    return jit(semiring, slabs, slabs, c, numbers, numbers, types.intp, types.intp, missing)(search)
+    return jit(
+        semiring, strided(dtype), strided(dtype), scratch(dtype, 2), scratch(BLOCK, 2), scratch(PLACE, 2),
+        scratch(dtype, 3), scratch(np.dtype(np.int64), 1),
+    )(search)  # fmt: skip
 
 
-def build_search_block(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Any:
-    """Return ``search_block(a, b, ahead, order, values, found, ends, q)``: some rows' elements of block q are found.
+@functools.cache
+def build_transpose(dtype: np.dtype[Any]) -> Any:
+    """Return ``transpose(b, panel)``: ``panel[j, p] := b[p, j]``."""
+    if numba.config.DISABLE_JIT:
+        return _transpose_in_python
+    unit = usable_units()[0]
+    gather = build_gather(KernelKey(Operations("min", "plus", 0), dtype.name, unit.name, unit.mr, unit.nv))
 
-    It returns the last place in a block at which one was found, or `steps` if one was found nowhere. On the way it asks
-    for the cache lines of `ahead`. As vector code where there is vector code of (x), else term by term.
+    def transpose(b: np.ndarray, panel: np.ndarray) -> None:
+        (k, n), (row_stride, stride) = b.shape, b.strides
+        gather(n, k, b.ctypes.data, stride, row_stride, panel.ctypes.data, panel.strides[0])
+
+    return jit(None, strided(dtype), scratch(dtype, 2), parallel=False)(transpose)
+
+
+def _transpose_in_python(b: np.ndarray, panel: np.ndarray) -> None:
+    panel[:, : len(b)] = b.T
+
+
+def build_search_row(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool) -> Any:
+    """Return ``search_row(a, panel, c, block, argk, *ahead)``, which writes `argk` of a row of C and a panel.
+
+    It returns whether an element is attained by no term of its block, and on the way asks for the rows of A, of C and
+    of argk that come next. As vector code where there is vector code of (x), in its careful form if need be, else term
+    by term.
     """
-    if not numba.config.DISABLE_JIT and operations(semiring, dtype) is not None:
-        return _search_block_by_vectors(semiring, dtype, steps)
+    if not searches_by_vectors(semiring, dtype):
+        return _search_row_by_terms(semiring, dtype, steps)
+    wanted = operations(semiring, dtype)
+    assert wanted is not None
+    find, itemsize = _find_by_vectors(wanted._replace(is_careful=is_careful), dtype, steps), dtype.itemsize
+    step, nowhere, nothing = np.int32(steps), np.int32(NO_BLOCK), np.int32(0)  # int64 would halve the width of vectors
+
+    @numba.njit
+    def search_row(
+        a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, next_a: np.ndarray,
+        next_c: np.ndarray, next_argk: np.ndarray,
+    ) -> bool:  # fmt: skip
+        count, latest = argk.size, np.int32(a.size - steps)
+        for j in range(count):
+            argk[j] = max(min(np.int32(block[j] * step), latest), nothing)
+        row = (count, a.ctypes.data, panel.ctypes.data, panel.strides[0], c.ctypes.data, argk.ctypes.data)
+        find((*row, next_a.ctypes.data, a.size * itemsize, next_c.ctypes.data, next_argk.ctypes.data))
+        lost = nothing
+        for j in range(count):
+            q, place = np.int32(block[j]), argk[j]
+            begin = max(min(np.int32(q * step), latest), nothing)
+            lost |= np.int32((place == step) & (q >= nothing))
+            argk[j] = np.int32(begin + place) if q >= nothing else nowhere
+        return lost != nothing
+
+    return search_row
+
+
+def searches_by_vectors(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
+    """Whether there is vector code of (x), and it can run."""
+    return not numba.config.DISABLE_JIT and operations(semiring, dtype) is not None
+
+
+def _search_row_by_terms(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Any:
     multiply = operators(semiring, dtype).multiply
 
     @numba.njit(error_model="numpy")
-    def search_block(
-        a: np.ndarray, b: np.ndarray, ahead: np.ndarray, order: np.ndarray, values: np.ndarray, found: np.ndarray,
-        ends: np.ndarray, q: int,
-    ) -> int:  # fmt: skip
-        last = 0
-        for i in range(len(a)):
-            for place in range(ends[i, q], ends[i, q + 1]):
-                k, j = steps, order[i, place]
-                for step in range(steps - 1, -1, -1):
-                    k = step if multiply(a[i, step], b[j, step]) == values[i, place] else k
-                last = max(last, k)
-                found[i, place] = q * steps + k
-        return last
+    def search_row(
+        a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, next_a: np.ndarray,
+        next_c: np.ndarray, next_argk: np.ndarray,
+    ) -> bool:  # fmt: skip
+        is_missing = False
+        for j in range(c.size):
+            k, begin = NO_BLOCK, min(np.intp(block[j]) * steps, a.size - steps)
+            if block[j] != NO_BLOCK:
+                for p in range(begin + steps - 1, begin - 1, -1):
+                    k = p if multiply(a[p], panel[j, p]) == c[j] else k
+                is_missing |= k == NO_BLOCK
+            argk[j] = k
+        return is_missing
 
-    return search_block
-
-
-def _data(b: v.Builder, array: Any) -> Any:
-    """Return the address of an array's first element."""
-    return b.bitcast(array.data, v.POINTER)
+    return search_row
 
 
-def _search_block_by_vectors(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Any:
-    """Return `search_block` as vector code: no branch but the loops."""
-    wanted = operations(semiring, dtype)
-    assert wanted is not None
-    wanted = wanted._replace(is_careful=guard(semiring, dtype) is not Guard.NONE)
+def _find_by_vectors(wanted: Operations, dtype: np.dtype[Any], steps: int) -> Any:
+    """Return the intrinsic ``find((count, a, panel, panel_stride, c, places, *ahead))``, of addresses.
+
+    ``places[j]``, where a block begins, becomes where in it ``c[j]`` is attained first, or `steps`; on the way the
+    next row of A, of so many bytes, of C and of places are asked for. No branch but the loops.
+    """
     chunk = min(steps, WORD_BITS)
     code = v.VectorCode(VectorUnit("chunk", (), chunk * dtype.itemsize, 1, 1), dtype)
     word, itemsize = ir.IntType(chunk), dtype.itemsize
-
     begins = sorted({min(begin, steps - chunk) for begin in range(0, steps, chunk)}, reverse=True)
 
-    def chunks(b: v.Builder, row: Any) -> list[Any]:
-        """Load a block, from its last chunk to its first."""
-        return [code.load(b, v.advance(b, row, begin * itemsize)) for begin in begins]
-
-    def first_match(b: v.Builder, of_a: list[Any], of_b: list[Any], value: Any) -> Any:
-        """Return which term is the first to equal `value`, or `steps`."""
-        found = v.size(steps)
-        for begin, x, y in zip(begins, of_a, of_b, strict=True):
+    def first_match(b: v.Builder, of_a: Any, of_b: Any, value: Any) -> Any:
+        """Return which of `steps` terms is the first to equal `value`, or `steps`."""
+        found = None
+        for begin in begins:
+            x, y = (code.load(b, v.advance(b, row, begin * itemsize)) for row in (of_a, of_b))
             compare = b.fcmp_ordered if dtype.kind == "f" else b.icmp_signed
             bits = b.bitcast(compare("==", wanted.term(code, b, x, y), code.splat(b, value)), word)
             count = v.declare(b, f"llvm.cttz.i{chunk}", word, [word, v.BIT])
-            position = b.call(count, [bits, ir.Constant(v.BIT, 1)])
-            position = b.zext(position, v.SIZE) if chunk < WORD_BITS else position
-            found = b.select(b.icmp_signed("!=", bits, ir.Constant(word, 0)), b.add(position, v.size(begin)), found)
+            position = b.call(count, [bits, ir.Constant(v.BIT, 0)])  # of no bit: chunk
+            position = b.add(b.zext(position, v.SIZE) if chunk < WORD_BITS else position, v.size(begin))
+            found = position if found is None else b.select(b.icmp_signed("!=", bits, word(0)), position, found)
         return found
 
-    def emit(b: v.Builder, arrays: list[Any], q: Any) -> Any:
-        slab_of_a, slab_of_b, ahead, *sorted_rows, ends = arrays
-        count, first = b.extract_value(slab_of_a.shape, 0), b.mul(q, v.size(steps))
-        lines = b.udiv(b.mul(b.extract_value(ahead.shape, 0), v.size(steps * itemsize)), v.size(CACHE_LINE))
-        lines_a_row = b.udiv(b.add(lines, b.sub(count, v.size(1))), count)
+    def emit(b: v.Builder, values: list[Any]) -> None:
+        count, a, panel, panel_stride, c, places, next_a, a_bytes, *ahead = values
+        a, panel, c, places, next_a, *ahead = (b.inttoptr(x, v.POINTER) for x in (a, panel, c, places, next_a, *ahead))
+        groups = b.udiv(b.add(count, v.size(GROUP - 1)), v.size(GROUP))
+        lines = b.udiv(b.add(a_bytes, v.size(CACHE_LINE - 1)), v.size(CACHE_LINE))
+        lines_a_group = b.udiv(b.add(lines, b.sub(groups, v.size(1))), groups)
 
         def ask(state: list[Any]) -> list[Any]:
-            v.prefetch(b, state[0], INTO_L2)
+            v.prefetch(b, state[0], INTO_L1)
             return [v.advance(b, state[0], CACHE_LINE)]
 
-        def row(state: list[Any]) -> list[Any]:
-            """Ask for a part of what comes next; look up the elements of one row."""
-            line, of_a, order, values, found, range_of, last = state
-            block_of_a = chunks(b, of_a)
-            (line,) = v.loop(b, lines_a_row, [line], ask)
-            begin, end = (
-                b.sext(b.load(v.advance(b, range_of, place * BLOCK.itemsize), typ=v.INDEX), v.SIZE) for place in (0, 1)
-            )
-            places = [
-                v.advance(b, x, b.mul(begin, v.size(step)))
-                for x, step in ((order, ORDER.itemsize), (values, itemsize), (found, BLOCK.itemsize))
+        def element(state: list[Any]) -> list[Any]:
+            value, place, of_b = state
+            begin = b.mul(b.sext(b.load(place, typ=v.INDEX), v.SIZE), v.size(itemsize))
+            k = first_match(b, v.advance(b, a, begin), v.advance(b, of_b, begin), b.load(value, typ=code.element))
+            b.store(b.trunc(k, v.INDEX), place)
+            return [
+                v.advance(b, value, itemsize),
+                v.advance(b, place, PLACE.itemsize),
+                v.advance(b, of_b, panel_stride),
             ]
 
-            def element(state: list[Any]) -> list[Any]:
-                column, value, place, last = state
-                j = b.zext(b.load(column, typ=ir.IntType(16)), v.SIZE)
-                of_b = v.advance(b, _data(b, slab_of_b), b.mul(j, b.extract_value(slab_of_b.strides, 0)))
-                k = first_match(b, block_of_a, chunks(b, of_b), b.load(value, typ=code.element))
-                b.store(b.trunc(b.add(first, k), v.INDEX), place)
-                following = [v.advance(b, x, step) for x, step in ((column, 2), (value, itemsize), (place, 4))]
-                return [*following, b.select(b.icmp_signed(">", k, last), k, last)]
+        widths = (GROUP * itemsize, GROUP * PLACE.itemsize)
 
-            *_, last = v.loop(b, b.sub(end, begin), [*places, last], element)
-            rows = zip((of_a, order, values, found, range_of), (slab_of_a, *sorted_rows, ends), strict=True)
-            return [line, *(v.advance(b, x, b.extract_value(array.strides, 0)) for x, array in rows), last]
+        def group(state: list[Any]) -> list[Any]:
+            line, left, *state = state
+            ahead, state = state[:2], state[2:]
+            (line,) = v.loop(b, lines_a_group, [line], ask)
+            for place, width in zip(ahead, widths, strict=True):
+                for offset in range(0, width, CACHE_LINE):
+                    v.prefetch(b, v.advance(b, place, offset), INTO_L1)
+            ahead = [v.advance(b, place, width) for place, width in zip(ahead, widths, strict=True)]
+            here = v.smaller(b, left, v.size(GROUP))
+            return [line, b.sub(left, here), *ahead, *v.loop(b, here, state, element)]
 
-        starts = [_data(b, x) for x in (ahead, slab_of_a, *sorted_rows)]
-        first_range = v.advance(b, _data(b, ends), b.mul(q, v.size(BLOCK.itemsize)))
-        *_, last = v.loop(b, count, [*starts, first_range, v.size(0)], row)
-        return last
+        v.loop(b, groups, [next_a, count, *ahead, c, places, panel], group)
 
-    @intrinsic
-    def search_block(
-        typing_context: Any, a: Any, b: Any, ahead: Any, order: Any, values: Any, found: Any, ends: Any, q: Any
-    ) -> Any:
-        kinds = (a, b, ahead, order, values, found, ends)
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            arrays = [context.make_array(t)(context, builder, x) for t, x in zip(kinds, arguments, strict=False)]
-            return emit(builder, arrays, arguments[-1])
-
-        return types.intp(*kinds, types.intp), generate
-
-    return search_block
+    return size_intrinsic(10, emit)

@@ -1,13 +1,17 @@
-"""Which block of k each element of a micro-tile last changed in, noted beside C while the micro-kernel runs.
+"""Which block of k each element of a micro-tile last changed in, noted while the micro-kernel runs.
 
 Where (+) selects, a running result only ever changes for the better. So after each block of k the tile in registers is
-compared with the tile in memory, which is as it was a block ago: where they differ, the block's number is stored, and
-then the tile. One compare and two stores for each element and block, in L1; the terms themselves are not looked at.
+compared with a copy of it, as it was a block ago; where they differ, the block's number is noted, and then the copy is
+brought up to date. Copy and numbers lie on the stack: 2 KiB that stay in L1, aligned, whatever C is. A number is one
+byte, so that one masked store notes those of several vectors.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
 
 from backends.cpu import _vector_code as v
 from backends.cpu._vector_code import Builder, Value, VectorCode
@@ -15,7 +19,7 @@ from backends.cpu._vector_operators import Operations
 from backends.cpu._vector_unit import VectorUnit
 
 NO_BLOCK = -1
-BLOCK = np.dtype(np.int32)
+BLOCK = np.dtype(np.int8)
 BLOCK_BYTES = BLOCK.itemsize
 
 
@@ -24,84 +28,108 @@ class BlockTracker:
 
     Parameters
     ----------
-    code : VectorCode
+    b : Builder
+        At the beginning of the micro-kernel.
+    unit : VectorUnit
+    dtype : numpy dtype
     operations : Operations
-    rows_of_c, rows_of_block : list of value
-        Where the rows of the tile, and of the numbers of blocks, begin.
-    edges : list
-        By vector: what `VectorCode.edge` returned, or None.
+    rows, vectors : int
+        Extent of the tile.
     """
 
     def __init__(
-        self,
-        code: VectorCode,
-        operations: Operations,
-        rows_of_c: list[Value],
-        rows_of_block: list[Value],
-        edges: list[Value | None],
+        self, b: Builder, unit: VectorUnit, dtype: np.dtype[Any], operations: Operations, rows: int, vectors: int
     ) -> None:
-        self._code, self._operations, self._edges = code, operations, edges
-        masked = (BLOCK_BYTES,) if code.masks else ()
-        self._block_code = VectorCode(VectorUnit("blocks", (), code.lanes * BLOCK_BYTES, 1, 1, masked), BLOCK)
-        self._places = [
-            (c, block, j) for c, block in zip(rows_of_c, rows_of_block, strict=True) for j in range(len(edges))
-        ]
-
-    def begin(self, b: Builder, totals: list[Value], number: Value, accumulate: Value) -> list[Value]:
-        """Store the first block's `totals`; if `accumulate` is not 0, combined with what is there. Return the tile."""
-        zero, nothing = self._code.constant(self._operations.zero), self._block_code.constant(NO_BLOCK)
-        wide = self._wide(b, number)
-        with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as (combining, storing):
-            with combining:
-                combined = self._merge(b, totals, wide)
-                end_of_combining = b.block
-            with storing:
-                for total, (c, block, j) in zip(totals, self._places, strict=True):
-                    numbers = b.select(self._differs(b, total, zero), wide, nothing)
-                    self._block_code.store(b, numbers, self._block(b, block, j), self._edges[j])
-                    self._code.store(b, total, self._c(b, c, j), self._edges[j])
-                end_of_storing = b.block
-        tile = []
-        for total, other in zip(totals, combined, strict=True):
-            tile.append(b.phi(self._code.vector))
-            tile[-1].add_incoming(total, end_of_storing)
-            tile[-1].add_incoming(other, end_of_combining)
-        return tile
+        self._operations, self._rows, self._vectors = operations, rows, vectors
+        self._code, self._numbers_code = VectorCode(unit, dtype), VectorCode(unit, BLOCK)
+        code, numbers = self._code, self._numbers_code
+        zero, nothing = code.constant(operations.zero), numbers.constant(NO_BLOCK)
+        self._tile = _on_stack(b, zero, rows * vectors, code)
+        self._numbers = _on_stack(b, nothing, -(-rows * vectors // dtype.itemsize), numbers)
 
     def note(self, b: Builder, totals: list[Value], number: Value) -> None:
-        """Store `totals`, which are no worse than the tile in memory, and `number` where they differ from it."""
-        wide = self._wide(b, number)
-        for total, (c, block, j) in zip(totals, self._places, strict=True):
-            before = self._code.load(b, self._c(b, c, j), self._edges[j])
-            self._store(b, total, before, wide, (c, block, j))
+        """Note `number` where `totals` differ from the tile's copy."""
+        code, together = self._code, self._code.dtype.itemsize
+        wide = self._numbers_code.splat(b, b.trunc(number, v.BYTE))
+        for first in range(0, len(totals), together):
+            masks = []
+            for i in range(first, min(first + together, len(totals))):
+                place = v.advance(b, self._tile, i * code.size_bytes)
+                masks.append(_differs(b, code, totals[i], code.load(b, place)))
+                code.store(b, totals[i], place)
+            masks += [ir.Constant(masks[0].type, None)] * (together - len(masks))
+            place = v.advance(b, self._numbers, first * code.lanes)
+            self._store_numbers(b, wide, place, _side_by_side(b, masks))
 
-    def _merge(self, b: Builder, totals: list[Value], wide: Value) -> list[Value]:
-        tile = []
-        for total, (c, block, j) in zip(totals, self._places, strict=True):
-            before = self._code.load(b, self._c(b, c, j), self._edges[j])
-            tile.append(self._operations.combine(self._code, b, before, total))
-            self._store(b, tile[-1], before, wide, (c, block, j))
-        return tile
-
-    def _store(self, b: Builder, total: Value, before: Value, wide: Value, at: tuple[Value, Value, int]) -> None:
-        c, block, j = at
-        edge, place = self._edges[j], self._block(b, block, j)
-        changed = self._differs(b, total, before)
-        if self._block_code.masks:
-            self._block_code.store(b, wide, place, changed if edge is None else b.and_(changed, edge))
+    def _store_numbers(self, b: Builder, wide: Value, place: Value, changed: Value) -> None:
+        code = self._numbers_code
+        if code.masks:
+            code.store(b, wide, place, changed)
         else:
-            numbers = self._block_code.load(b, place, edge)
-            self._block_code.store(b, b.select(changed, wide, numbers), place, edge)
-        self._code.store(b, total, self._c(b, c, j), edge)
+            code.store(b, b.select(changed, wide, code.load(b, place)), place)
 
-    def _differs(self, b: Builder, x: Value, y: Value) -> Value:
-        return (b.fcmp_unordered if self._code.dtype.kind == "f" else b.icmp_signed)("!=", x, y)
+    def store(self, b: Builder, given: dict[str, Value]) -> None:
+        """Store the copy to C, combined with what is there if the micro-kernel accumulates, and the blocks' numbers."""
+        names = ["c", "ldc", "block", "ld_block", "accumulate", "lanes"]
+        store = v.own_function(
+            b.module,
+            f"store_{self._rows}x{self._vectors}",
+            [v.POINTER, v.POINTER] + [v.SIZE] * len(names),
+            self._emit_store,
+        )
+        b.call(store, [self._tile, self._numbers, *(given[name] for name in names)])
 
-    def _wide(self, b: Builder, number: Value) -> Value:
-        return self._block_code.splat(b, b.trunc(number, v.INDEX))
+    def _emit_store(
+        self, b: Builder, tile: Value, numbers: Value, c: Value, ldc: Value, block: Value, ld_block: Value,
+        accumulate: Value, lanes: Value,
+    ) -> None:  # fmt: skip
+        code = self._code
+        masked = (BLOCK_BYTES,) if code.masks and self._numbers_code.masks else ()
+        number_code = VectorCode(VectorUnit("numbers", (), code.lanes, 1, 1, masked), BLOCK)
+        edges = [None] * (self._vectors - 1) + [code.edge(b, lanes)]
+        number_edges = edges if code.masks == number_code.masks else [*edges[:-1], lanes]
 
-    def _c(self, b: Builder, row: Value, j: int) -> Value:
-        return v.advance(b, row, j * self._code.size_bytes)
+        def row(state: list[Value], is_combining: bool) -> list[Value]:
+            tile, numbers, c, block = state
+            for j, (edge, number_edge) in enumerate(zip(edges, number_edges, strict=True)):
+                total = code.load(b, v.advance(b, tile, j * code.size_bytes))
+                number = number_code.load(b, v.advance(b, numbers, j * code.lanes))
+                to_c, to_block = v.advance(b, c, j * code.size_bytes), v.advance(b, block, j * code.lanes)
+                if is_combining:
+                    before, noted = code.load(b, to_c, edge), number_code.load(b, to_block, number_edge)
+                    total = self._operations.combine(code, b, before, total)
+                    number = b.select(_differs(b, code, total, before), number, noted)
+                code.store(b, total, to_c, edge)
+                number_code.store(b, number, to_block, number_edge)
+            steps = (v.size(self._vectors * code.size_bytes), v.size(self._vectors * code.lanes), ldc, ld_block)
+            return [v.advance(b, x, step) for x, step in zip(state, steps, strict=True)]
 
-    def _block(self, b: Builder, row: Value, j: int) -> Value:
-        return v.advance(b, row, j * self._block_code.size_bytes)
+        start = [tile, numbers, b.inttoptr(c, v.POINTER), b.inttoptr(block, v.POINTER)]
+        with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as (combining, storing):
+            for is_combining, branch in ((True, combining), (False, storing)):
+                with branch:
+                    v.loop(b, v.size(self._rows), start, lambda state, combines=is_combining: row(state, combines))
+
+
+def _differs(b: Builder, code: VectorCode, x: Value, y: Value) -> Value:
+    return (b.fcmp_unordered if code.dtype.kind == "f" else b.icmp_signed)("!=", x, y)
+
+
+def _side_by_side(b: Builder, masks: list[Value]) -> Value:
+    """Return masks, a power of two of them, as one."""
+    while len(masks) > 1:
+        lanes = ir.Constant(ir.VectorType(v.INDEX, 2 * masks[0].type.count), list(range(2 * masks[0].type.count)))
+        masks = [b.shuffle_vector(x, y, lanes) for x, y in zip(masks[::2], masks[1::2], strict=True)]
+    return masks[0]
+
+
+def _on_stack(b: Builder, value: Value, count: int, code: VectorCode) -> Value:
+    """Return the address of `count` vectors that are `value`."""
+    room = b.alloca(ir.ArrayType(code.vector, count))
+    room.align = code.size_bytes
+    # through empty assembly, or LLVM would hold the vectors in registers, which are all taken
+    hidden = b.asm(ir.FunctionType(v.SIZE, [v.SIZE]), "", "=r,0", [b.ptrtoint(room, v.SIZE)], side_effect=False)
+    address = b.inttoptr(hidden, v.POINTER)
+    for i in range(count):
+        code.store(b, value, v.advance(b, address, i * code.size_bytes))
+    return address

@@ -5,10 +5,11 @@
             for each vector j:       C[i, j] := C[i, j] (+) A[i, p] (x) B[p, j]
 
 A is read by rows (k contiguous, rows `lda` bytes apart), so that a block of A can be used where it lies. B is read by
-rows too (`ldb` bytes apart): a packed micro-panel, or B itself. Over floats four steps make a turn of the loop. Over
-integers one does: of several, LLVM would make trees of minima or sums, for which registers do not suffice. The whole
-tile asks in its first turns for what is used next (one cache line a turn, into L2), and 64 steps before its end for its
-tile of C. Edge tiles have fewer rows, fewer vectors, and a last vector of which only some lanes exist.
+rows too (`ldb` bytes apart): a packed micro-panel, or B itself. Over floats four steps make a turn of the loop, over
+integers, where it is faster, one. Row by row the tile is kept in this order: LLVM would move loads up, put arithmetic
+off, and make trees of minima, for which registers do not suffice. The whole tile asks in its first turns for what is
+used next (one cache line a turn, into L2), and 64 steps before its end for its tile of C. Edge tiles have fewer rows,
+fewer vectors, and a last vector of which only some lanes exist.
 
 A kernel that tracks notes besides, for each element, the block of k that it last changed in (`_block_tracker`).
 
@@ -152,6 +153,7 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
         given = dict(zip(ARGUMENTS, values, strict=True))
         k, lda, ldb, ldc = (given[name] for name in ("k", "lda", "ldb", "ldc"))
         a, panel, c, ahead, block = (b.inttoptr(given[name], v.POINTER) for name in _POINTERS)
+        tracker = BlockTracker(b, key.vector_unit, code.dtype, operations, rows, vectors) if key.block_steps else None
         edges = [None] * (vectors - 1) + [None if tile.is_whole else code.edge(b, given["lanes"])]
         rows_of_a, rows_of_c = ([_row(b, x, stride, i) for i in range(rows)] for x, stride in ((a, lda), (c, ldc)))
 
@@ -164,8 +166,8 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
             extended = []
             for i in range(rows):
                 x = code.broadcast(b, v.advance(b, rows_of_a[i], offset))
-                extended += [operations.extend(code, b, totals[i * vectors + j], x, of_b[j]) for j in range(vectors)]
-                v.keep_order(b)
+                row = [operations.extend(code, b, totals[i * vectors + j], x, of_b[j]) for j in range(vectors)]
+                extended += v.keep_order(b, row)
             return extended
 
         def turn(steps: int, current: list[Value]) -> list[Value]:
@@ -197,13 +199,12 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
         state = [v.size(0), panel, *[code.constant(operations.zero)] * (rows * vectors)]
         asked = _Touched(ahead, given["ahead_stride"], (0,), INTO_L2, given["ahead_steps"], turn_steps)
         tile_of_c = _Touched(c, ldc, _lines(width), INTO_L1, v.size(rows), turn_steps)
-        if key.block_steps:
-            rows_of_block = [_row(b, block, given["ld_block"], i) for i in range(rows)]
-            tracker = BlockTracker(code, operations, rows_of_c, rows_of_block, edges)
+        if tracker:
             lines = _lines(width * BLOCK_BYTES // itemsize)
             numbers = _Touched(block, given["ld_block"], lines, INTO_L1, v.size(rows), turn_steps)
-            wanted = tuple(x._replace(steps=1) for x in (tile_of_c, numbers, asked)) if tile.is_whole else ()
+            wanted = tuple(x._replace(steps=1) for x in (asked, tile_of_c, numbers)) if tile.is_whole else ()
             _track(b, key.block_steps, given, state, run, tracker, wanted)
+            tracker.store(b, given)
             return
         if tile.is_whole:
             tail = v.smaller(b, k, v.size(turn_steps * rows + STEPS_BEFORE_END))
@@ -228,41 +229,45 @@ def _track(
     tracker: BlockTracker,
     wanted: tuple[_Touched, ...],
 ) -> None:
-    """Extend and store the tile block of k by block, the last shorter, asking for what is `wanted` on the way.
+    """Extend the tile block of k by block, the last shorter, and note each block, asking for what is `wanted`.
 
-    The tile of C and of the numbers of blocks are asked for in the first block, at whose end they are used; what is
-    used after this tile, in the blocks that follow.
+    What is used after this tile is asked for in the first blocks; the tile of C and its numbers of blocks, which are
+    used at the end, in the last whole one.
     """
     k, number, block = given["k"], given["first_block"], v.size(block_steps)
-    first = v.smaller(b, k, block)
-    left = first
-    for touched in wanted[:2]:
-        steps = v.smaller(b, left, touched.turns)
-        state, left = run(steps, state, touched), b.sub(left, steps)
-    state = run(left, state)
-    state[2:] = tracker.begin(b, state[2:], number, given["accumulate"])
 
-    def blocks(count: Value, state: list[Value], touched: _Touched | None = None) -> list[Value]:
+    def blocks(count: Value, state: list[Value], within: Callable[[Value, list[Value]], list[Value]]) -> list[Value]:
         def one(current: list[Value]) -> list[Value]:
             number, *inside = current
-            if touched:
-                before = b.mul(b.sub(b.sub(number, given["first_block"]), v.size(1)), block)
-                line = v.advance(b, touched.pointer, b.mul(before, touched.stride))
-                inside = run(block, inside, touched._replace(pointer=line, turns=b.sub(touched.turns, before)))
-            else:
-                inside = run(block, inside)
+            inside = within(number, inside)
             tracker.note(b, inside[2:], number)
             return [b.add(number, v.size(1)), *inside]
 
         return v.loop(b, count, state, one)
 
-    left = b.sub(k, first)
-    count, state = b.udiv(left, block), [b.add(number, v.size(1)), *state]
-    for touched in wanted[2:]:
-        asking = v.smaller(b, count, b.udiv(b.add(touched.turns, v.size(block_steps - 1)), block))
-        state, count = blocks(asking, state, touched), b.sub(count, asking)
-    number, *inside = blocks(count, state)
-    inside = run(b.urem(left, block), inside)
+    def asking(number: Value, state: list[Value]) -> list[Value]:
+        before = b.mul(b.sub(number, given["first_block"]), block)
+        line = v.advance(b, wanted[0].pointer, b.mul(before, wanted[0].stride))
+        return run(block, state, wanted[0]._replace(pointer=line, turns=b.sub(wanted[0].turns, before)))
+
+    def last(_: Value, state: list[Value]) -> list[Value]:
+        left = block
+        for touched in wanted[1:]:
+            steps = v.smaller(b, left, touched.turns)
+            state, left = run(steps, state, touched), b.sub(left, steps)
+        return run(left, state)
+
+    count, state = b.udiv(k, block), [number, *state]
+    if wanted:
+        first = v.smaller(b, count, b.udiv(b.add(wanted[0].turns, v.size(block_steps - 1)), block))
+        state, count = blocks(first, state, asking), b.sub(count, first)
+        before_last = v.smaller(b, count, v.size(1))
+        state = blocks(b.sub(count, before_last), state, lambda _, inside: run(block, inside))
+        state = blocks(before_last, state, last)
+    else:
+        state = blocks(count, state, lambda _, inside: run(block, inside))
+    number, *inside = state
+    inside = run(b.urem(k, block), inside)
     tracker.note(b, inside[2:], number)
 
 

@@ -108,7 +108,7 @@ class GeneratedProduct:
     a, b, out : (m, k), (k, n) and (m, n) array
         Of one dtype, any strides.
     accumulate : bool
-    block : (m, n) array of int32, optional
+    block : (m, n) array of int8, optional
         Takes the numbers of blocks of k, if the settings track them; then rows of `out` are contiguous.
 
     Attributes

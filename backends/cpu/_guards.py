@@ -39,16 +39,27 @@ class Look:
         if self._what is Guard.NO_NAN_IN_A:
             self._run(a)
             return not self._found[0]
-        (low_a, high_a), (low_b, high_b) = self._run(a), self._run(b)
+        return self.allows(self.extremes(a), self.extremes(b))
+
+    def allows(self, range_a: tuple[int, int], range_b: tuple[int, int]) -> bool:
+        """Whether plain sums are right of integers from such ranges."""
+        (low_a, high_a), (low_b, high_b) = range_a, range_b
         low, high = (int(x) for x in self._range)
         absent = self._zero not in (low_a, high_a, low_b, high_b)
         return absent and low_a + low_b >= low and high_a + high_b <= high
+
+    def extremes(self, x: np.ndarray) -> tuple[int, int]:
+        """Return the least and the greatest integer of `x`."""
+        return self._run(x)
 
     def _run(self, x: np.ndarray) -> tuple[int, int]:
         """Return the two numbers found in `x`: its least and greatest, or 1 if it holds a NaN, and 0."""
         if abs(x.strides[0]) < abs(x.strides[1]):
             x = x.T
-        self._look(x.__array_interface__["data"][0], *x.shape, *x.strides, self._found)
+        (rows, columns), (row_stride, column_stride) = x.shape, x.strides
+        if row_stride == columns * column_stride:  # in one piece: nothing to be reduced at the end of each row
+            rows, columns = 1, rows * columns
+        self._look(x.__array_interface__["data"][0], rows, columns, row_stride, column_stride, self._found)
         return int(self._found[0]), int(self._found[1])
 
 

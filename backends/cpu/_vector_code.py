@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
@@ -123,10 +124,24 @@ def prefetch(builder: Builder, pointer: Value, locality: int) -> None:
     builder.call(function, [pointer, index(0), index(locality), index(1)])
 
 
-def keep_order(builder: Builder) -> None:
-    """Keep loads that come later from being moved up: they would hold registers that the tile needs."""
-    nothing = ir.FunctionType(VOID, [])
-    builder.call(ir.InlineAsm(nothing, "", "~{memory}", side_effect=True), [])
+def keep_order(builder: Builder, values: Sequence[Value] = ()) -> list[Value]:
+    """Return `values`, of one type, computed here: before any load that comes later.
+
+    Left to itself LLVM moves loads up and arithmetic down, until registers that the tile needs are spilled.
+    """
+    letter = _VECTOR_REGISTERS.get(llvm.get_process_triple().partition("-")[0])
+    tied = list(values) if letter else []
+    kinds, constraints = [value.type for value in tied], [f"={letter}"] * len(tied) + [str(i) for i in range(len(tied))]
+    result = VOID if not kinds else kinds[0] if len(kinds) == 1 else ir.LiteralStructType(kinds)
+    assembly = ir.InlineAsm(ir.FunctionType(result, kinds), "", ",".join([*constraints, "~{memory}"]), False)
+    done = builder.call(assembly, tied)
+    if len(tied) < 2:
+        return [done] if tied else list(values)
+    return [builder.extract_value(done, i) for i in range(len(tied))]
+
+
+# What a register of vectors is called in assembly.
+_VECTOR_REGISTERS = {"x86_64": "v", "aarch64": "w", "arm64": "w"}
 
 
 def smaller(builder: Builder, x: Value, y: Value) -> Value:

@@ -113,10 +113,41 @@ def test_every_vector_unit_notes_the_same_blocks(unit, rng):
         problem = kernel.problem(m, n, k)
         a, b = draw(rng, (m, k), problem.dtype), draw(rng, (k, n), problem.dtype)
         product, where = by_definition(problem.semiring, a, b)
-        block, out = np.empty((m, n), np.int32), np.full((m, n), np.nan, problem.dtype)
+        block, out = np.empty((m, n), np.int8), np.full((m, n), np.nan, problem.dtype)
         BACKEND.prepare_blocks(kernel.plan(problem), Operands(a, b, None, out), block, steps).run()
         assert np.array_equal(out, product)
         assert np.array_equal(block, where // steps)
+
+
+@pytest.mark.parametrize("name", ["min_plus", "max_plus", "max_min", "min_max"])
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"), [("int32", -30, 30), ("int32", 2**30 - 9, 2**30 - 1), ("int64", -(2**40), 2**40)]
+)
+def test_integers_that_leave_room_carry_their_k(name, dtype, low, high, rng, monkeypatch):
+    part = importlib.import_module("backends.cpu._argk")
+    # all of k at once, and in parts: 70 terms by 64, of which the last has fewer
+    for m, n, k, fewest in ((5, 19, 1, 1), (5, 19, 70, 512), (5, 19, 70, 64)):
+        monkeypatch.setattr(tuning, "ARGK_PACKED_STEPS", fewest)
+        monkeypatch.setattr(part, "blocks_of", None)  # no numbers of blocks are wanted
+        a, b = (rng.integers(low, high, shape, dtype) for shape in ((m, k), (k, n)))
+        if fewest == 64:
+            found = part.packing
+            monkeypatch.setattr(part, "packing", lambda *args, found=found: found(*args)._replace(shift=6))
+        assert_as_defined(SEMIRINGS[name], a, b, backend="cpu-transposed")
+
+
+def test_integers_that_leave_no_room_are_searched(rng):
+    part = importlib.import_module("backends.cpu._argk")
+    semiring, info = SEMIRINGS["min_plus"], np.iinfo(np.int32)
+    for extreme in (info.max, info.min, info.max // 2, 2**23):
+        a, b = (rng.integers(0, 9, shape, np.int32) for shape in ((5, 600), (600, 7)))
+        a[2, 3] = extreme
+        assert part.packing(semiring, a, b, 512) is None
+        assert_as_defined(semiring, a, b, backend="cpu-transposed")
+    a[2, 3] = 2**20
+    assert part.packing(semiring, a, b, 512).steps == 1024
+    assert part.packing(semiring, a.astype(np.int16), b.astype(np.int16), 512) is None
+    assert part.packing(SEMIRINGS["max_times"], a, b, 512) is None
 
 
 def test_layouts_batches_and_mixed_dtypes(rng):
@@ -199,21 +230,28 @@ def test_operands_that_do_not_fit_are_refused_as_by_gemm():
 
 
 def test_search_as_vectors_and_term_by_term_agree(rng, monkeypatch):
-    part = importlib.import_module("backends.cpu._argk")
     searching = importlib.import_module("backends.cpu._argk_search")
     semiring, dtype, steps = SEMIRINGS["max_min"], np.dtype(np.float64), 100
-    by_vectors = searching.build_search(semiring, dtype, steps)
+    by_vectors = searching.build_search(semiring, dtype, steps, is_careful=True)
     monkeypatch.setattr(searching, "operations", lambda *_: None)
     by_terms = searching.build_search.__wrapped__(semiring, dtype, steps)
-    a, b = draw(rng, (4, 180), dtype), draw(rng, (6, 180), dtype)
-    terms = np.minimum(a[:, None], b[None])  # a NaN is a term that no value equals
-    c = np.fmax.reduce(terms, axis=-1)
-    where = (terms == c[..., None]).argmax(axis=-1)
-    slabs = part._slabs(dtype, steps, a, "a"), part._slabs(dtype, steps, b, "b")
+    a, b = draw(rng, (4, 180), dtype), draw(rng, (180, 26), dtype)
+    terms = np.minimum(a[:, :, None], b[None])  # a NaN is a term that no value equals
+    c = np.fmax.reduce(terms, axis=1)
+    where = (terms == c[:, None]).argmax(axis=1)
+    block = (where // steps).astype(np.int8)
     for search in (by_vectors, by_terms):
-        argk, missing = np.empty((4, 6), np.int32), np.zeros(1, np.int64)
-        search(*slabs, c, (where // steps).astype(np.int32), argk, 3, 4, missing)
-        assert not missing[0]
-        assert np.array_equal(argk, where)
-        search(*slabs, c + 0.5, (where // steps).astype(np.int32), argk, 3, 4, missing)
-        assert missing[0]
+        for parts, width in ((1, 26), (3, 17)):
+            argk, missing, panels = (
+                np.empty(c.shape, np.int32),
+                np.zeros(parts, np.int64),
+                np.empty((parts, width, 184)),
+            )
+            search(a, b, c, block, argk, panels, missing)
+            assert not missing.any()
+            assert np.array_equal(argk, where)
+            search(a, b, c, np.full_like(block, -1), argk, panels, missing)
+            assert not missing.any()
+            assert (argk == -1).all()
+            search(a, b, c + 0.5, block, argk, panels, missing)
+            assert missing.all()

@@ -119,3 +119,19 @@ class TestReadsInPlace:
     def test_a_few_rows_never_fill_a_set(self):
         assert tuning.reads_in_place(16 * KIB, tuning.SIMD_FEW_ROWS - 1)
         assert not tuning.reads_in_place(16 * KIB, tuning.SIMD_FEW_ROWS)
+
+
+class TestArgk:
+    @pytest.mark.parametrize("k", (1, 100, 5000, 10**6))
+    def test_numbers_of_blocks_fit_a_byte_and_panels_are_small(self, k):
+        for dtype, threads in itertools.product(("float64", "int8"), (1, 8)):
+            problem, machine = Problem(1000, 900, k, "min_plus", dtype), machine_with(threads=threads)
+            for steps in (tuning.argk_steps(problem), tuning.argk_blocks(problem, machine)[2]):
+                assert -(-k // steps) <= tuning.ARGK_MOST_BLOCKS
+            parts, columns = tuning.argk_searched(problem, machine)
+            assert parts >= min(threads, problem.m)
+            assert columns >= tuning.ARGK_LEAST_COLUMNS
+            # what the parts have in work memory is less than A, or as little as rows and columns can be
+            assert (
+                parts * columns <= problem.m or parts * columns * k * problem.dtype.itemsize <= parts * machine.l2 // 2
+            )
