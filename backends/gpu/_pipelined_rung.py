@@ -16,8 +16,8 @@ from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning_gpu import LANES_K
 
-# Threads of a block that adds up shares of k, and elements of a thread.
-_FOLD_BLOCK, _FOLD_EACH = 256, 4
+# Threads of a block that adds up shares of k; elements of a thread, and the threads that a GPU has to have for that.
+_FOLD_BLOCK, _FOLD_EACH, _FOLD_THREADS = 256, 4, 1 << 16
 
 
 class PipelinedRung(TiledRung):
@@ -102,8 +102,10 @@ def add_fold(program: Program, plan: Plan, form: Form, product: Product, tail: T
     assert launch is not None
     semiring = semiring_defines(plan.problem.semiring, plan.problem.dtype, form=form, accumulate=product.accumulate)
     tile = {"BM": launch.bm, "BN": launch.bn, "GROUP": plan.options["group"]}
-    defines = semiring + as_defines({**tile, "THREADS": _FOLD_BLOCK, "EACH": _FOLD_EACH})
-    blocks = tail.rest * ceil_div(launch.bm * launch.bn, _FOLD_BLOCK * _FOLD_EACH)
+    size = launch.bm * launch.bn
+    each = _FOLD_EACH if tail.rest * size >= _FOLD_EACH * _FOLD_THREADS else 1
+    defines = semiring + as_defines({**tile, "THREADS": _FOLD_BLOCK, "EACH": each})
+    blocks = tail.rest * ceil_div(size, _FOLD_BLOCK * each)
     shares = tail.shares, tail.whole, tail.rest
     fold = Kernel("fold", defines, (_FOLD_BLOCK,), function="fold")
     program.launch(fold, blocks, tail.parts, *shares, out.place, out.ld, product.m, product.n, found)

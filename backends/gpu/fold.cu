@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     T totals[EACH];
 #pragma unroll
     for (int u = 0; u < EACH; ++u) totals[u] = part[min(first + u * THREADS, TILE - 1)];
-#pragma unroll 4
+#pragma unroll (16 / EACH)
     for (int share = 1; share < shares; ++share) {
         part += (long long)rest * TILE;
 #pragma unroll

@@ -4,6 +4,7 @@ Emulation proves all but what an instruction does; that it is what the emulation
 """
 
 import collections
+import dataclasses
 import itertools
 import re
 import struct
@@ -531,6 +532,17 @@ class TestSelection:
             assert plan.options["method"] == way.method.name
             assert (plan.blocking.mr, plan.blocking.nr) == (32, 32)
             assert plan.blocking.kc * way.narrow.itemsize % 64 == 0
+
+    def test_a_block_of_k_is_shorter_with_threads(self):
+        whole = dataclasses.replace(HERE, l2=2 << 20)
+        for way, n in ((BFLOAT16, 1800), (BFLOAT16, 4096), (INT8, 4096)):
+            problem, size = way.problem(n, n, n), way.narrow.itemsize
+            one, several = (tuning.amx_blocking(problem, dataclasses.replace(whole, threads=t)).kc for t in (1, 16))
+            assert several * size <= 2048 < one * size <= 4096
+
+    def test_operands_are_shared_if_they_are_large_and_columns_cut_if_they_are_many(self):
+        assert [tuning.amx_shares(size, 4) for size in (1, 1 << 21, 1 << 22, 1 << 28, 1 << 29)] == [0, 0, 1, 1, 0]
+        assert [tuning.amx_finer(n, 4) for n in (1, 512, 1023, 1024, 2048, 100000)] == [1, 1, 1, 2, 4, 4]
 
     @pytest.mark.parametrize("wrong", ((33, 32), (32, 40), (64, 32), (32, 48), (128, 16)))
     def test_a_register_block_that_no_tiles_make_is_refused(self, wrong, tiles):
