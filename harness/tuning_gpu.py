@@ -20,8 +20,11 @@ DEFAULT_EDGE = "redirected"
 
 # gpu-tuned copies A and B to whole tiles from this size on: O(n^2) that keeps 16-byte copies. Below it redirects.
 # Of the rate at 4096 over float32, padded to redirected: 0.93 to 0.91 at 4097, 0.92 to 0.85 at 4100; 0.72 to 0.72 at
-# 2049, 0.87 to 0.93 at 2047, 0.36 to 0.38 at 1025 (H200, 2026-11-21, experiments/gpu_edges.py).
-PADDED_FROM = 4000
+# 2049, 0.87 to 0.93 at 2047, 0.36 to 0.38 at 1025 (H200, 2026-11-21, experiments/gpu_edges.py). plus_times
+# over float32 from the second one on, if no size is less: since tiles that are left over are shared, of cuBLAS, padded
+# to redirected, 0.98 to 0.90 at 2501, 1.04 to 0.97 at 2750, 1.06 to 1.03 at 3001, 1.03 to 0.97 at 3500, 1.11 to 1.13 at
+# 2250. Redirected, the operands of 84 products in 1024 lie in one bank of registers; padded, of 15 (same day).
+PADDED_FROM, PADDED_FUSED_FROM = 4000, 2500
 
 # gpu-naive: a warp along a row, eight rows. gpu-tiled: as many threads as a block can have.
 NAIVE = Launch(bm=8, bn=32)
@@ -47,7 +50,7 @@ FEWEST_BLOCKS = 132
 # where `sharing` says so. Its costs are steps of k of a turn (42 ns over float32): what fold.cu takes at all, and for
 # each sum of a share (4.5 us, 11 ns), and in parts of a share how long the last blocks wait for each other. What is
 # gained is a quarter of a turn at least. H200, 2026-11-21, of cuBLAS over float32, shared (by how many) to not:
-#   4096, 68 of 132 left over   0.999 (11), 0.997 (5, 7), 0.996 (15) to 0.968
+#   4096, 68 of 132 left over   0.999 and 0.997 (11), 0.997 (5, 7), 0.996 (15) to 0.968
 #   8192, 8   1.016 (16), 1.012 (64) to 1.005     5120, 32   1.103 (33) to 1.074     3072, 96   1.121 (11) to 1.086
 # with no more tiles than have room at once, the rest of them shared, or all:
 #   1152, 30   0.98 (4), 0.65 (8) to 0.70     1536, 24   1.11 (4), 0.88 (8) to 0.94
@@ -147,7 +150,9 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Op
     """Return the tiles and options of gpu-tuned; without shares of k if the caller has none."""
     row = _TUNED[_kind(problem)]
     tiles, shared = _tiles_and_shares(problem, row, can_share)
-    edge = "padded" if max(problem.m, problem.n, problem.k) >= PADDED_FROM else "redirected"
+    sizes, is_fused = (problem.m, problem.n, problem.k), row is _TUNED["4 fused"]
+    is_padded = max(sizes) >= PADDED_FROM or (is_fused and min(sizes) >= PADDED_FUSED_FROM)
+    edge = "padded" if is_padded else "redirected"
     return tiles, {"edge": edge, "order": row.order, "group": 8, "blocks": row.blocks, **shared}
 
 

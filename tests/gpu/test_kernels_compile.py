@@ -128,6 +128,17 @@ def test_tiles_that_have_room_at_once_leave_a_share_for_each_multiprocessor_or_a
     assert rest == tiles
 
 
+def test_large_odd_products_are_padded_and_thin_ones_only_from_larger_sizes_on():
+    for semiring, (m, n, k), edge in (
+        ("plus_times", (2501, 2501, 2501), "padded"),
+        ("plus_times", (2499, 2501, 2501), "redirected"),
+        ("min_plus", (2501, 2501, 2501), "redirected"),
+        ("min_plus", (33, 4001, 4001), "padded"),
+    ):
+        problem = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(np.float32))
+        assert RUNGS["gpu-tuned"].plan(problem, detect()).options["edge"] == edge
+
+
 def test_a_narrow_product_has_narrow_tiles():
     problem = Problem(65536, 64, 64, SEMIRINGS["plus_times"], np.dtype(np.float32))
     assert RUNGS["gpu-tuned"].plan(problem, detect()).launch.bn == 64
