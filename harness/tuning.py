@@ -188,8 +188,8 @@ AMX_TILE = 32
 AMX_K_STEP_BYTES = 64
 AMX_ROWS, AMX_LARGEST_SHARE, AMX_A_SHARE, AMX_NC = 256, 1 / 2, 1 / 4, 4096
 
-# The largest share with several threads: kc of 2 KiB in place of 3.6 made 16 threads 1.32 times as fast at n = 1800, in
-# place of 4 KiB 1.06 times at 2048; one thread loses 5 % by it.
+# The largest share with several threads: with kc of 2 KiB in place of 3.6 or 4, 16 threads were 1.3 times as fast at
+# n = 1800 and 2048; one thread loses 5 % by it.
 AMX_LARGEST_SHARE_OF_THREADS = 1 / 4
 
 # Waking a thread takes as long as this many pairs; not measured over tiles.
@@ -200,13 +200,14 @@ AMX_FEWEST_PAIRS = 1 << 24
 AMX_BAD_STRIDE = 4 * KIB
 
 # Parts of a product share what they pack of an operand if a thread's share of it is not in its L2 anyway, and the whole
-# takes no more memory than this. On that machine lines that another core has packed cost some 11 ns each: to share cost
-# 18 % at n = 512 and 10 % at 1000 on 16 threads, 22 % at 1000 on 8, and gained 6 to 7 % at 1800 and 2048 on 16.
+# takes no more memory than this. Lines that another core has packed cost some 11 ns each: to share always cost 30 % at
+# n = 512, 8 to 11 % at 1000, and to share never 11 % at 1800, 12 to 16 % at 2048.
 AMX_LEAST_SHARED, AMX_MOST_SHARED = 1 << 20, 1 << 28
 
 # A thread's columns are cut into up to so many parts, which others may take over, each of no less than so many columns.
-# With cores that other work slows down, 16 threads gained by it 5 to 40 % at n = 1024, 6 % at 1800 and 13 % at 2048.
-AMX_PARTS_A_THREAD, AMX_LEAST_COLUMNS = 4, 128
+# Beside other work, over one part a thread: n = 512 1.37 (8 threads), 1024 1.19 (16) and 1.29 (8), 2048 1.02 and 1.14.
+# Parts of 128 columns or more: 0.97, 1.03, 1.19, 1.06, 1.06; of 256: 0.99, 1.00, 0.99, 1.00, 0.99.
+AMX_PARTS_A_THREAD, AMX_LEAST_COLUMNS = 4, 64
 
 
 def amx_blocking(problem: Problem, machine: Machine) -> Blocking:

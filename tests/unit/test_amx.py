@@ -542,7 +542,7 @@ class TestSelection:
 
     def test_operands_are_shared_if_they_are_large_and_columns_cut_if_they_are_many(self):
         assert [tuning.amx_shares(size, 4) for size in (1, 1 << 21, 1 << 22, 1 << 28, 1 << 29)] == [0, 0, 1, 1, 0]
-        assert [tuning.amx_finer(n, 4) for n in (1, 512, 1023, 1024, 2048, 100000)] == [1, 1, 1, 2, 4, 4]
+        assert [tuning.amx_finer(n, 4) for n in (1, 256, 511, 512, 1024, 100000)] == [1, 1, 1, 2, 4, 4]
 
     @pytest.mark.parametrize("wrong", ((33, 32), (32, 40), (64, 32), (32, 48), (128, 16)))
     def test_a_register_block_that_no_tiles_make_is_refused(self, wrong, tiles):
