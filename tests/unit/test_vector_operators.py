@@ -13,10 +13,10 @@ from backends.cpu import _vector_code as v
 from backends.cpu._vector_operators import Guard, guard, operations
 from backends.cpu._vector_unit import usable_units
 from harness import SEMIRINGS, Problem, Semiring, reference
-from harness.semiring import DTYPES, MONOIDS, BinaryOp
+from harness.semiring import DTYPES, HALF, MONOIDS, BinaryOp
 from tests.unit.vector_functions import Functions, pointer
 
-NUMBERS = [dtype for dtype in DTYPES if dtype.kind != "b"]
+NUMBERS = [dtype for dtype in DTYPES if dtype.kind != "b" and dtype != HALF]
 # Every (x) under plus, every (+) with what it is used with: the rest are the same instructions in other company.
 PRODUCTS = [
     Semiring.of(*name.split("_"))
