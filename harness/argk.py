@@ -5,6 +5,7 @@ smallest such k is wanted. Asking for it in the innermost loop triples its work.
 each element comes from, and one pass over the blocks named finds k::
 
     argk, c   :=  the backend itself, if it can (`Backend.prepare_argk`: on a GPU); else
+                  any backend, of integers that leave room for k beside them; else
     block, c  :=  the backend itself, if it can (`Backend.prepare_blocks`): one compare an element and block
               or  tile by tile of C, for q over the blocks of k:
                       terms := A[rows, q] (x) B[q, columns]                   by any backend
@@ -12,7 +13,8 @@ each element comes from, and one pass over the blocks named finds k::
     argk      :=  first p of the block with a[i, p] (x) b[p, j] == c[i, j]    rows of A, rows of B transposed
 
 A later block replaces an earlier one only if it is strictly better, so of equal terms the first wins. Every k returned
-has been seen to attain its value: a backend whose products do not round as (x) does would be found out, not believed.
+has been seen to attain its value, or came with it: a backend whose products do not round as (x) does would be found
+out, not believed.
 """
 
 from __future__ import annotations
