@@ -1,11 +1,10 @@
-"""A product over tiles on some threads, ready to run: a part of C for each, and packed operands that parts share.
+"""A product over tiles on some threads, ready to run: parts of C, and packed operands that parts share.
 
-    part          one row of the table that `_amx_loops` reads; parts make a grid, each runs on a thread of its own
-    strips of A   needed by all parts of a row of the grid, panels of B by all of a column: packed once in a product
-    claims        a word for each piece that is shared (`_amx_claims`); they are cleared before the parts begin
-
-A piece that only one part needs, and any piece of operands so large that their packed form would take too much memory,
-is that part's own: it is packed into a block that is used again and again.
+    part          one row of the table that `_amx_loops` reads; parts make a grid, a thread has one or some beside each
+                  other to begin with, and then takes over what others have not come to
+    strips of A   needed by all parts of a row of the grid, panels of B by all of a column: of a large operand packed
+                  once in a product (`tuning.amx_shares`), else by each part, into a block that is used again and again
+    claims        a word for each piece that is shared, and for each part (`_amx_claims`); cleared before parts begin
 """
 
 from __future__ import annotations
