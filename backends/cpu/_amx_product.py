@@ -5,6 +5,8 @@
     strips of A   needed by all parts of a row of the grid, panels of B by all of a column: of a large operand packed
                   once in a product (`tuning.amx_shares`), else by each part, into a block that is used again and again
     claims        a word for each piece that is shared, and for each part (`_amx_claims`); cleared before parts begin
+
+No part waits for another, but for a piece that another is packing.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class TileLoops(NamedTuple):
     packs_a : bool
         Whether strips of A are packed that could be read where they lie.
     grid : (int, int)
-        Parts of m and of n.
+        Into how many shares m and n are cut, one for each thread.
     lost : int
         Address of a byte that is set where a subnormal number is met that the method loses; 0: none is looked for.
     """
