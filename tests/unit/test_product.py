@@ -348,4 +348,4 @@ def test_a_dtype_that_only_equals_numpys_own_takes_the_short_way(monkeypatch: py
     monkeypatch.setattr("harness.product.choose", long_way)
     assert np.array_equal(gemm(pickled, a, out=pickle.loads(pickle.dumps(np.empty((4, 4))))), a @ a)
     with pytest.raises(AssertionError, match="the long way"):
-        gemm(a.astype(">f8"), a)
+        gemm(a.astype(">f8"), a.astype(">f8"))  # the same type, in another order of bytes
