@@ -31,8 +31,8 @@ SEMIRINGS = {
 def steps() -> list[Contender]:
     """Return the rungs from the lowest to the vendor's library, with any further CPU backend that is no library."""
     known = {contender.arguments["backend"] for contender in (*STEPS, VENDOR)}
-    # a backend of mixed products is no rung: all rungs compute the same product
-    rungs = [entry for entry in registry.discover() if entry.backend and not entry.backend.takes_mixed]
+    # all rungs compute the same product: a backend of narrow operands is none
+    rungs = [entry for entry in registry.discover() if entry.backend and not entry.backend.refuses(Problem(1, 1, 1))]
     found = {entry.name: entry.backend.step for entry in rungs if entry.backend}
     newer = sorted((step, name) for name, step in found.items() if name.startswith("cpu-") and name not in known)
     return [*STEPS, *(backend_contender(name) for step, name in newer if step < FIRST_LIBRARY_STEP), VENDOR]

@@ -88,6 +88,13 @@ def test_ladder_has_every_step_and_a_peak_for_each_semiring(preset):
     assert {"plus_times", "min_plus"} <= {case.axes["semiring"] for case in ladders}
 
 
+def test_a_backend_of_narrow_operands_is_no_rung():
+    case = EXPERIMENTS["ladder"].cases("quick", MACHINE)[0]
+    labels = {contender.label for contender in case.contenders}
+    assert "cpu-simd" in labels
+    assert not {"cpu-half", "cpu-mixed"} & labels
+
+
 def test_a_backend_that_is_no_library_joins_the_ladder(monkeypatch):
     entries = tuple(like("cpu-naive", *new) for new in (("cpu-new", 35), ("cpu-library", 85), ("gpu-new", 20)))
     monkeypatch.setattr(registry, "discover", lambda: entries)
