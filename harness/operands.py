@@ -15,6 +15,8 @@ from harness.problem import Problem
 
 CACHE_LINE = 64  # bytes, on every x86-64 and nearly every AArch64 processor
 
+ROWS_AT_A_TIME = 1024  # are drawn: bounds the memory that it takes
+
 DISTRIBUTION = "floats standard normal; integers uniform over a quarter of the range; bool: half of the result is true"
 
 
@@ -46,12 +48,11 @@ class Operands:
         rng = np.random.default_rng(seed)
         shapes = ((problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n))
         dtypes = problem.input_dtype, problem.input_dtype, problem.dtype
-        a, b, c = (_draw(rng, shape, problem, dtype) for shape, dtype in zip(shapes, dtypes, strict=True))
-        orders = problem.layout + problem.layout[2]
-        a, b, c, out = (_lay_out(x, order) for x, order in zip((a, b, c, c), orders, strict=True))
-        operands = cls(a, b, c if problem.accumulate else None, out)
-        poison(operands.out)
-        return operands
+        a, b, c = forms = tuple(zip(shapes, dtypes, problem.layout, strict=True))
+        drawn = [_draw(rng, problem, _room(*form)) for form in (forms if problem.accumulate else (a, b))]
+        out = _room(*c)
+        poison(out)
+        return cls(drawn[0], drawn[1], drawn[2] if problem.accumulate else None, out)
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
@@ -80,9 +81,27 @@ def poison(out: np.ndarray) -> None:
     out[...] = pattern % 2 == 0 if out.dtype.kind == "b" else (pattern % 97 + 17).astype(out.dtype)
 
 
-def _draw(rng: np.random.Generator, shape: tuple[int, int], problem: Problem, dtype: np.dtype[Any]) -> np.ndarray:
+def _room(shape: tuple[int, int], dtype: np.dtype[Any], order: str) -> np.ndarray:
+    """Return an uninitialised array whose order in memory is the letter's of `Problem.layout`."""
+    rows, columns = shape
+    if order == "A":
+        return aligned_empty((2 * rows, 2 * columns), dtype)[::2, ::-2]
+    if order == "F":
+        return aligned_empty((columns, rows), dtype).T
+    return aligned_empty(shape, dtype)
+
+
+def _draw(rng: np.random.Generator, problem: Problem, x: np.ndarray) -> np.ndarray:
+    """Fill x, an operand of `problem`, and return it."""
+    for begin in range(0, x.shape[0], ROWS_AT_A_TIME):
+        part = x[begin : begin + ROWS_AT_A_TIME]
+        part[...] = _values(rng, part.shape, problem, x.dtype)
+    return x
+
+
+def _values(rng: np.random.Generator, shape: tuple[int, ...], problem: Problem, dtype: np.dtype[Any]) -> np.ndarray:
     if problem.dtype.kind == "f":
-        return rng.standard_normal(shape).astype(dtype)
+        return rng.standard_normal(shape)
     if dtype.kind == "b":
         density = 0.5
         if problem.semiring.add.name == "lor":  # 1 - (1 - density^2)^k = 1/2
@@ -90,15 +109,3 @@ def _draw(rng: np.random.Generator, shape: tuple[int, int], problem: Problem, dt
         return np.asarray(rng.random(shape) < density)
     info = np.iinfo(dtype)
     return rng.integers(info.min // 4, info.max // 4, shape, dtype=dtype, endpoint=True)
-
-
-def _lay_out(x: np.ndarray, order: str) -> np.ndarray:
-    rows, columns = x.shape
-    if order == "A":
-        view = aligned_empty((2 * rows, 2 * columns), x.dtype)[::2, ::-2]
-    elif order == "F":
-        view = aligned_empty((columns, rows), x.dtype).T
-    else:
-        view = aligned_empty((rows, columns), x.dtype)
-    view[...] = x
-    return view

@@ -28,6 +28,8 @@ ArrayFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 # is allowed takes account of that.
 _WIDER = {"float32": np.dtype(np.float64), "float64": np.dtype(np.longdouble)}
 
+STEPS_AT_A_TIME = 64  # of k: bounds the memory that conversions take
+
 _ADDITIONS: dict[str, ArrayFunction] = {
     "plus": np.add,
     "min": np.fmin,
@@ -111,12 +113,14 @@ def product(
     a, b, c = _part(a, b, c, rows, columns)
     add, multiply, zero, work = _algebra(problem.semiring, problem.dtype)
     with np.errstate(all="ignore"):
-        a, b = a.astype(work, order="F"), b.astype(work, order="C")  # step p reads a column and a row
-        if problem.alpha is not None:
-            a = multiply(np.full_like(a, problem.alpha), a)
         total = np.full((a.shape[0], b.shape[1]), zero, work)
-        for p in range(problem.k):
-            total = add(total, multiply(a[:, p, None], b[None, p, :]))
+        for begin in range(0, problem.k, STEPS_AT_A_TIME):
+            steps = slice(begin, begin + STEPS_AT_A_TIME)
+            columns_of_a, rows_of_b = a[:, steps].T.astype(work, order="C"), b[steps].astype(work, order="C")
+            if problem.alpha is not None:
+                columns_of_a = multiply(np.full_like(columns_of_a, problem.alpha), columns_of_a)
+            for column, row in zip(columns_of_a, rows_of_b, strict=True):
+                total = add(total, multiply(column[:, None], row[None, :]))
         if problem.accumulate and c is not None:
             c = c.astype(work)
             total = add(total, c if problem.beta is None else multiply(np.full_like(c, problem.beta), c))
@@ -193,8 +197,10 @@ def _sum_of_terms(problem: Problem, a: np.ndarray, b: np.ndarray, c: np.ndarray 
 
 
 def _absolute(x: Any) -> np.ndarray:
-    x = np.abs(np.asarray(x).astype(np.float64))
-    return np.where(np.isfinite(x), x, 0.0)
+    absolute = np.array(x, np.float64)
+    np.abs(absolute, out=absolute)
+    absolute[~np.isfinite(absolute)] = 0.0
+    return absolute
 
 
 def _part(
