@@ -145,13 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             for (int v = 0; v < OF_B; ++v) of_b[j][v] = from_b[v * 4 * STRIDE_B + j * 8];
     };
 
-    Sum sums[MI][NI][4];
-#pragma unroll
-    for (int i = 0; i < MI; ++i)
-#pragma unroll
-        for (int j = 0; j < NI; ++j)
-#pragma unroll
-            for (int v = 0; v < 4; ++v) sums[i][j][v] = 0;
+    Sum sums[MI][NI][4] = {};
 
     const int tiles = (k + BK - 1) / BK;
 #pragma unroll

@@ -20,14 +20,14 @@
 #define T double
 typedef double Result;
 
-constexpr int BK = 16, BOX_COLUMNS = 16, BOX = BK * 128, BOXES = BN / BOX_COLUMNS, BYTES = 128 * 128 + BOXES * BOX;
+constexpr int BK = 16, BOX_COLUMNS = 16;
 constexpr int ARRIVALS = 8;  // of the warps
 
+#include "boxes.cuh"
 #include "tma_tile.cuh"
 #include "mma_intrinsics.cuh"
 
 constexpr int MI = WN / 16, NI = WM / 8;  // the instruction's rows are columns of C
-constexpr int BYTES_A = BM * ROW_BYTES;
 static_assert(WM * WN * ARRIVALS == BM * BN && WM % 8 == 0 && WN % 16 == 0, "eight warps cut the tile evenly");
 
 struct alignas(16) Pair {
@@ -35,17 +35,6 @@ struct alignas(16) Pair {
 };
 
 __device__ __forceinline__ bool is_wanted(const float*) { return true; }
-
-__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
-                                     int column, int p, int, int, int rank)
-{
-    copy_box(to, a, barrier, p, row);
-#pragma unroll
-    for (int turn = 0; turn < BOXES / CLUSTER; ++turn) {
-        const int box = rank * (BOXES / CLUSTER) + turn;
-        copy_box_to_all(to + BYTES_A + box * BOX, b, barrier, column + box * BOX_COLUMNS, p);
-    }
-}
 
 // Where 16 bytes of a row stand: pieces are exchanged by the number of the row.
 __device__ __forceinline__ int place(int row, int piece) { return row * ROW_BYTES + ((piece ^ row % 8) << 4); }
@@ -70,13 +59,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
     const unsigned char* tile_b = memory + BYTES_A + warp_column / BOX_COLUMNS * BOX;
     const unsigned char* from_a[2] = {tile_a + place(row_of_a, t), tile_a + place(row_of_a, t + 4)};
     const unsigned char* from_b[2] = {tile_b + place(2 * t, g), tile_b + place(2 * t + 1, g)};
-    double sums[MI][NI][4];
-#pragma unroll
-    for (int i = 0; i < MI; ++i)
-#pragma unroll
-        for (int j = 0; j < NI; ++j)
-#pragma unroll
-            for (int v = 0; v < 4; ++v) sums[i][j][v] = 0;
+    double sums[MI][NI][4] = {};
     auto leave = [&](int stage) {
         end_reads();
         __syncwarp();

@@ -10,25 +10,13 @@
 #define DEPTH 16
 #define FLAGS ", 0, 1"  // of the instruction: A along k, B along n
 
-constexpr int BK = 64, BOXES = BN / 64, BOX = BK * 128, BYTES = 128 * 128 + BOXES * BOX;
+constexpr int BK = 64, BOX_COLUMNS = 64;
 constexpr bool FLUSHES = false;
 
+#include "boxes.cuh"
 #include "wgmma_tile.cuh"
 
-constexpr int BYTES_A = BM * ROW_BYTES;
-
 __device__ __forceinline__ bool is_wanted(const float*) { return true; }
-
-__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
-                                     int column, int p, int, int, int rank)
-{
-    copy_box(to, a, barrier, p, row);
-#pragma unroll
-    for (int turn = 0; turn < BOXES / CLUSTER; ++turn) {
-        const int box = rank * (BOXES / CLUSTER) + turn;
-        copy_box_to_all(to + BYTES_A + box * BOX, b, barrier, column + box * 64, p);
-    }
-}
 
 __device__ __forceinline__ void begin_step(float* sums, unsigned tile, int part, bool is_first)
 {

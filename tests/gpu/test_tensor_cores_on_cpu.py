@@ -247,7 +247,7 @@ PLANTED_IN_WGMMA = {
     "a row too many": ("first + i >= rows", "first + i > rows"),
     "the end of a row": ("n - column);", "n - column + 1);"),
     "half of alpha": ("alpha * from[1]", "from[1]"),
-    "one box of B for all": ("column + box * 64", "column"),
+    "one box of B for all": ("column + box * BOX_COLUMNS", "column"),
     "tiles of the same row": ("row = (first + place % height)", "row = (place % height)"),
 }
 PLANTED_IN_SPLIT = {

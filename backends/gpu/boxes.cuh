@@ -1,0 +1,20 @@
+// A stage of tiles as they lie in memory: A's rows along k, a box; B's rows along n, boxes of BOX_COLUMNS columns side by
+// side, which the blocks of a cluster fetch in turn for all of them.
+//
+// Defined before this file: BK (rows of a box of B), BOX_COLUMNS (128 bytes of them).
+// Source: PTX ISA, cp.async.bulk.tensor.
+#pragma once
+#include "tma.cuh"
+
+constexpr int BOX = BK * 128, BOXES = BN / BOX_COLUMNS, BYTES_A = 128 * 128, BYTES = BYTES_A + BOXES * BOX;
+
+__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
+                                     int column, int p, int, int, int rank)
+{
+    copy_box(to, a, barrier, p, row);
+#pragma unroll
+    for (int turn = 0; turn < BOXES / CLUSTER; ++turn) {
+        const int box = rank * (BOXES / CLUSTER) + turn;
+        copy_box_to_all(to + BYTES_A + box * BOX, b, barrier, column + box * BOX_COLUMNS, p);
+    }
+}
