@@ -100,6 +100,15 @@ SIMD_BAD_STRIDE_B = 4 * KIB
 SIMD_FEW_ROWS = 32
 
 
+# Columns left over after whole vectors are computed as dot products along k if that is cheaper than one more vector of
+# a tile, which takes k steps: a dot product takes so many for each of its vectors of k, and for its end. Time with the
+# vector over that with 1 column of dot products, 256 rows, 11 vectors in place of 10, k = 16, 64, 257, 512: min_plus
+# float32 1.05, 1.08, 1.09, 1.09; float64 1.03, 1.04, 1.04, 1.05; int32 1.01, 1.03, 1.04, 1.06; int8 1.00, 1.04, 1.08,
+# 1.08; plus_times float32 1.07, 1.08 at 64, 257. As many columns as the rule allows: 0.99 to 1.06. From 9 rows on it is
+# the same. Measured 2026-11-21, one thread, in turns, on the EPYC above.
+SIMD_DOT_VECTOR, SIMD_DOT_END = 3, 12
+
+
 # Semirings whose pair is one instruction over floats; logaddexp_plus is computed as a real product.
 FUSED = ("plus_times", "logaddexp_plus")
 

@@ -6,6 +6,10 @@
     loop 2  jp over panels    micro-panel of B, packed just before its first use   in L1
     loop 1  ip over strips    micro-tile of C                      in registers
 
+Few columns that are left over after whole vectors of packed B are dot products along k (`_dot_products`), as the cost
+model of `tuning` has it: a tile of them takes as long as a tile of whole vectors. They follow the panels of each block
+of A, which is in L2 then.
+
 Rows are split evenly over the strips and vectors evenly over the panels, so that no tile is thin: 25 vectors are nine
 panels, seven of three and two of two. A and B are read in place where that is faster; the plan says.
 """
@@ -20,10 +24,14 @@ import numpy as np
 from numba import types
 
 from backends.cpu._block_tracker import BLOCK_BYTES
+from backends.cpu._dot_products import build_dots
 from backends.cpu._generated_kernel import KernelKey, micro_kernel_intrinsic
 from backends.cpu._generated_packing import build_gather, pack_b_rows_intrinsic
 from backends.cpu._jit import jit
+from harness import tuning
 from harness.operands import CACHE_LINE
+
+DOT_VECTOR, DOT_END = tuning.SIMD_DOT_VECTOR, tuning.SIMD_DOT_END
 
 # What `build_product` compiles takes, in this order; all integers of the width of an address.
 ARGUMENTS = """
@@ -35,7 +43,7 @@ ARGUMENTS = """
 def even_split(extent: int, largest: int) -> tuple[int, int, int]:
     """Return parts, size and longer: `extent` in parts of `size`, the first `longer` of them one more."""
     parts = (extent + largest - 1) // largest
-    size = extent // parts
+    size = extent // max(parts, 1)
     return parts, size, extent - parts * size
 
 
@@ -57,6 +65,37 @@ def packed_b_bytes(n_cur: int, k_cur: int, key: KernelKey) -> int:
     return -(-n_cur // key.lanes) * key.vector_unit.size_bytes * k_cur
 
 
+@numba.njit
+def lines_ahead(ic: int, ip: int, ahead: int, per_strip: int, rs_b: int, k: int, lines: int) -> tuple[int, int]:
+    """Return where strip `ip` begins to ask for the next panel, and for how many turns.
+
+    Of a packed panel it asks for the lines in order, of rows of B for a column of `lines` columns of lines at a time.
+    """
+    if ic > 0:
+        return ahead + ip * per_strip * CACHE_LINE, per_strip
+    group, place = ip // lines, ip % lines
+    first = group * per_strip
+    turns = max(min(per_strip, k - first), 0) if per_strip else 0
+    return ahead + first * rs_b + place * CACHE_LINE, turns
+
+
+def columns_left(n: int, k: int, lanes: int) -> int:
+    """Return how many of n columns are left over after whole vectors, if dot products are cheaper than a vector."""
+    left = n % lanes
+    return left if left * (DOT_VECTOR * ((k + lanes - 1) // lanes) + DOT_END) < k else 0
+
+
+compiled_columns_left = numba.njit(columns_left)
+
+
+def may_take_dots(key: KernelKey) -> bool:
+    """Whether columns that are left over may be dot products.
+
+    Numbers of blocks are noted by tiles alone; and a careful kernel, which hardly ever runs, need not be fast.
+    """
+    return not key.block_steps and not key.operations.is_careful
+
+
 @functools.cache
 def build_product(key: KernelKey) -> Any:
     """Compile ``product(*ARGUMENTS)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0.
@@ -64,7 +103,9 @@ def build_product(key: KernelKey) -> Any:
     A kernel that tracks writes the int32 numbers of blocks to `block`, whose rows are `rs_block` bytes apart; kc must
     then be a multiple of its `block_steps`. No other touches it.
     """
-    micro_kernel, pack_b_rows, gather = micro_kernel_intrinsic(key), pack_b_rows_intrinsic(key), build_gather(key)
+    micro_kernel, pack_b_rows = micro_kernel_intrinsic(key), pack_b_rows_intrinsic(key)
+    gather, dots = build_gather(key), build_dots(key)
+    takes_dots = may_take_dots(key)
     itemsize, lanes, mr, nv = np.dtype(key.dtype).itemsize, key.lanes, key.mr, key.nv
     vector, block_steps = lanes * itemsize, key.block_steps or 1
 
@@ -76,6 +117,8 @@ def build_product(key: KernelKey) -> Any:
         """Run the five loops."""
         for jc in range(0, n, nc):
             n_cur = min(nc, n - jc)
+            left = compiled_columns_left(n_cur, k, lanes) if packs_b and takes_dots else 0
+            n_cur -= left
             panels, width, wider = even_split((n_cur + lanes - 1) // lanes, nv)
             for pc in range(0, k, kc):
                 k_cur = min(kc, k - pc)
@@ -88,14 +131,13 @@ def build_product(key: KernelKey) -> Any:
                     if packs_a:
                         gather(m_cur, k_cur, rows_of_a, rs_a, cs_a, packed_a, lda)
                         rows_of_a = packed_a
-                    j = 0
                     for jp in range(panels):
-                        vectors = width + 1 if jp < wider else width
+                        j, vectors = (jp * width + min(jp, wider)) * lanes, width + 1 if jp < wider else width
                         step = vectors * lanes
                         present = min(lanes, n_cur - j - step + lanes)
                         source = b + pc * rs_b + (jc + j) * cs_b
                         panel, ldb = source, rs_b
-                        ahead, ahead_stride, per_strip = 0, 0, 0
+                        ahead, ahead_stride, per_strip = 0, CACHE_LINE, 0
                         if packs_b:
                             panel, ldb = packed_b + (j * itemsize * k_cur if m > mc else 0), vectors * vector
                             if ic == 0 and cs_b == itemsize:
@@ -105,30 +147,27 @@ def build_product(key: KernelKey) -> Any:
                             if jp + 1 < panels and (ic > 0 or cs_b == itemsize):
                                 # the next panel, in as many cache lines for each strip
                                 if ic > 0:
-                                    ahead, ahead_stride = panel + ldb * k_cur, CACHE_LINE
+                                    ahead = panel + ldb * k_cur
                                     per_strip = (ldb * k_cur // CACHE_LINE + strips - 1) // strips
                                 else:
                                     ahead, ahead_stride = source + step * itemsize, rs_b
                                     per_strip = (k_cur * (nv + 1) + strips - 1) // strips
-                        i = 0
                         for ip in range(strips):
-                            rows = height + 1 if ip < higher else height
-                            line = ahead
-                            turns = per_strip
-                            if ic > 0:
-                                line += ip * per_strip * CACHE_LINE
-                            else:
-                                # a column of lines at a time
-                                group, place = ip // (nv + 1), ip % (nv + 1)
-                                line += group * per_strip * rs_b + place * CACHE_LINE
-                                turns = max(min(per_strip, k_cur - group * per_strip), 0) if per_strip else 0
+                            i, rows = ip * height + min(ip, higher), height + 1 if ip < higher else height
+                            line, turns = lines_ahead(ic, ip, ahead, per_strip, rs_b, k_cur, nv + 1)
                             micro_kernel((
                                 rows, vectors, k_cur, rows_of_a + i * lda, lda, panel, ldb,
                                 c + (ic + i) * rs_c + (jc + j) * itemsize, rs_c, adds, present,
                                 line, ahead_stride, turns,
                                 block + (ic + i) * rs_block + (jc + j) * BLOCK_BYTES, rs_block, pc // block_steps,
                             ))  # fmt: skip
-                            i += rows
-                        j += step
+                    if left:
+                        columns, source = packed_b + n_cur * itemsize * k_cur, b + pc * rs_b + (jc + n_cur) * cs_b
+                        if ic == 0:
+                            gather(left, k_cur, source, cs_b, rs_b, columns, k_cur * itemsize)
+                        dots(
+                            m_cur, left, k_cur, rows_of_a, lda, columns, k_cur * itemsize,
+                            c + ic * rs_c + (jc + n_cur) * itemsize, rs_c, adds,
+                        )  # fmt: skip
 
     return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)

@@ -14,6 +14,7 @@ import numpy as np
 
 from backends.cpu._generated_call import Loops, Shape, prepare_product
 from backends.cpu._generated_kernel import KernelKey
+from backends.cpu._generated_loops import columns_left, may_take_dots
 from backends.cpu._guards import Look
 from backends.cpu._matrix_vector import VectorLoops
 from backends.cpu._vector_operators import Guard, Operations, guard, operations
@@ -78,7 +79,10 @@ class Settings:
             if is_streamed:
                 packs_x = n == 1 and strides_b[0] != dtype.itemsize
                 return VectorLoops(key, blocking, packs_a=False, packs_b=packs_x, grid=grid)
-        return Loops(key, blocking, self.packs_a or not a_in_place, self.packs_b or not b_in_place, grid)
+        packs_a, packs_b = self.packs_a or not a_in_place, self.packs_b or not b_in_place
+        if packs_b and not packs_a and may_take_dots(key) and columns_left(n, k, key.lanes) == n:
+            blocking = Blocking(blocking.mc, blocking.nc, k, blocking.mr, blocking.nr)  # dot products stream A once
+        return Loops(key, blocking, packs_a, packs_b, grid)
 
     def tracking(self, steps: int) -> Settings:
         """Return the settings of a product that notes blocks of `steps` terms: kc is made of whole ones."""
@@ -140,7 +144,7 @@ class GeneratedProduct:
         if what is not Guard.NONE:
             loops = settings.loops(wanted._replace(is_careful=True), dtype, Shape.of(a, b, target))
             careful = prepare_product(loops, a, b, target, accumulate, block)
-            self.run = _guarded(Look(what, semiring, dtype), a, b, fast, careful)
+            self.run = _guarded(Look(what, semiring, dtype).on(a, b), fast, careful)
         if target is not out:
             self.run = _through(target, out, accumulate, self.run)
 
@@ -158,9 +162,9 @@ def _is_better_turned(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
     return not has_contiguous_rows(out) and has_contiguous_rows(out.T)
 
 
-def _guarded(look: Look, a: np.ndarray, b: np.ndarray, fast: Any, careful: Any) -> Callable[[], None]:
+def _guarded(holds: Callable[[], bool], fast: Any, careful: Any) -> Callable[[], None]:
     def run() -> None:
-        (fast if look.holds(a, b) else careful)()
+        (fast if holds() else careful)()
 
     return run
 
