@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
 from numba import carray, types
 
+from backends.cpu._generated_call import entry_point
 from backends.cpu._jit import jit, scalar
 from backends.cpu._pointers import as_pointer
 from backends.cpu._vector_operators import Guard
@@ -29,10 +31,9 @@ class Look:
         self._what = what
         self._found = np.empty(2, dtype)
         self._look = (build_extremes if what is Guard.NO_EXTREME else build_has_nan)(dtype)
-        self._zero, self._range = (
-            int(semiring.zero(dtype)) if dtype.kind in "iu" else 0,
-            (lowest(dtype), highest(dtype)),
-        )
+        is_integer = dtype.kind in "iu"
+        self._zero = int(semiring.zero(dtype)) if is_integer else 0
+        self._range = (int(lowest(dtype)), int(highest(dtype))) if is_integer else (0, 0)
 
     def holds(self, a: np.ndarray, b: np.ndarray) -> bool:
         """Whether the fast form is right for ``a (x) b``."""
@@ -44,7 +45,7 @@ class Look:
     def allows(self, range_a: tuple[int, int], range_b: tuple[int, int]) -> bool:
         """Whether plain sums are right of integers from such ranges."""
         (low_a, high_a), (low_b, high_b) = range_a, range_b
-        low, high = (int(x) for x in self._range)
+        low, high = self._range
         absent = self._zero not in (low_a, high_a, low_b, high_b)
         return absent and low_a + low_b >= low and high_a + high_b <= high
 
@@ -52,15 +53,39 @@ class Look:
         """Return the least and the greatest integer of `x`."""
         return self._run(x)
 
+    def on(self, a: np.ndarray, b: np.ndarray) -> Callable[[], bool]:
+        """Return ``holds()`` for these two, which must outlive it: each call looks at what they hold then.
+
+        What can be known of them before is; at n = 257 the rest of `holds` takes as long as the look itself.
+        """
+        found, look = np.empty((2, 2), self._found.dtype), entry_point(self._look)
+        over_a, over_b = (functools.partial(look, *_pieces(x), found[i]) for i, x in enumerate((a, b)))
+
+        def has_no_nan() -> bool:
+            over_a()
+            return not found[0, 0]
+
+        def stays_in_range() -> bool:
+            over_a()
+            over_b()
+            return self.allows(*found.tolist())
+
+        return has_no_nan if self._what is Guard.NO_NAN_IN_A else stays_in_range
+
     def _run(self, x: np.ndarray) -> tuple[int, int]:
         """Return the two numbers found in `x`: its least and greatest, or 1 if it holds a NaN, and 0."""
-        if abs(x.strides[0]) < abs(x.strides[1]):
-            x = x.T
-        (rows, columns), (row_stride, column_stride) = x.shape, x.strides
-        if row_stride == columns * column_stride:  # in one piece: nothing to be reduced at the end of each row
-            rows, columns = 1, rows * columns
-        self._look(x.__array_interface__["data"][0], rows, columns, row_stride, column_stride, self._found)
+        self._look(*_pieces(x), self._found)
         return int(self._found[0]), int(self._found[1])
+
+
+def _pieces(x: np.ndarray) -> tuple[int, int, int, int, int]:
+    """Return address, rows, columns and strides in bytes, of rows that are as long as can be."""
+    if abs(x.strides[0]) < abs(x.strides[1]):
+        x = x.T
+    (rows, columns), (row_stride, column_stride) = x.shape, x.strides
+    if row_stride == columns * column_stride:  # in one piece: nothing to be reduced at the end of each row
+        rows, columns = 1, rows * columns
+    return x.__array_interface__["data"][0], rows, columns, row_stride, column_stride
 
 
 def _over_rows(visit: Any, dtype: np.dtype[Any]) -> Any:

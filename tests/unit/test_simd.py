@@ -151,6 +151,22 @@ class TestIntegerLimits:
             check(kernel, (6, 6, 6), (layout, layout, "rows"), values=plant)
 
 
+@pytest.mark.parametrize("kernel", (PLUS_MIN, BY_RANGE[0]), ids=str)
+def test_values_that_change_after_it_is_prepared_are_looked_at_at_every_run(kernel):
+    problem = kernel.problem(5, 9, 7)
+    is_float = problem.dtype.kind == "f"
+    planted = np.nan if is_float else problem.semiring.zero(problem.dtype)
+    operands = Operands.generate(problem, 2)
+    run = BACKEND.prepare(kernel.plan(problem), operands).run
+    places = [(operands.a, (4, 6))] if is_float else [(operands.a, (4, 6)), (operands.b, (6, 8))]
+    for x, place in places:
+        for value in (x[place], planted, x[place]):
+            x[place] = value
+            operands.out[...] = 77
+            run()
+            verify(problem, operands, operands.out, seed=1)
+
+
 class TestOptions:
     def test_a_tile_that_no_unit_has_is_refused(self):
         problem = Problem(40, 40, 40)
