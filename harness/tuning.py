@@ -66,10 +66,16 @@ def packed_blocking(problem: Problem, machine: Machine) -> Blocking:
 
 # Blocks of the generated kernels (cpu-simd), by bytes of an element. kc: long enough that the update of C, once per kc,
 # costs little; measured with 8 x 24 and 8 x 48 tiles on two machines with AVX-512 (L2 1 and 2 MiB): 384 and 512 are
-# within 1 % of the best for float64 and float32. nc: a row-panel of B of 4.5 MiB, whatever L3 is: half of it and two
-# thirds of it are as good; twice it, at m, n, k = 512, 6144, 384, gives 0.89 of the speed in float64, 0.98 in float32,
-# 0.94 for min_plus, and 0.94 to 1.00 at n = 2048 and 3072. Measured as SIMD_SMALL.
-SIMD_KC = {8: 384, 4: 512, 2: 768, 1: 1024}
+# within 1 % of the best for float64 and float32. 16 more, so that sizes just beyond them have no block more: speed over
+# that of the shorter blocks, float64 385 and 769 1.01, 1.01, float32 513 and 1025 1.00, 1.01, plus_times 1.02, 1.01.
+# Over integers, where two pairs are done in the time of one, C counts double: int32 520, 776 and 1032 steps at n = 513,
+# 1537 and 1025 1.02, 1.01, 1.03; int64 688 and 1032 steps at 1025 1.01, 1.02, but the longer ones read B from L3 at
+# 15 GB/s; int16 1.03, int8 1.01. Measured 2026-11-21 in turns on the EPYC above, min_plus unless said, one thread.
+# nc: a row-panel of B of 4.5 MiB, whatever L3 is: half of it and two thirds of it are as good; twice it, at
+# m, n, k = 512, 6144, 384, gives 0.89 of the speed in float64, 0.98 in float32, 0.94 for min_plus, and 0.94 to 1.00 at
+# n = 2048 and 3072. Measured as SIMD_SMALL.
+SIMD_KC_OF_FLOATS = {8: 400, 4: 528, 2: 784}
+SIMD_KC_OF_INTEGERS = {8: 704, 4: 1056, 2: 1056, 1: 1056}
 SIMD_NC_BYTES = 1536 * 8
 
 # Shares of L2: a block of A that is used by every panel of B, beside those; and a block of A that is all of m, so that
@@ -148,13 +154,13 @@ class SimdNumbers(NamedTuple):
 
 def simd_model(problem: Problem, machine: Machine) -> SimdNumbers:
     """Return what the sizes of the caches suggest."""
-    return _simd_model(problem.dtype.itemsize, cache_sizes(machine)[1])
+    return _simd_model(problem.dtype.kind == "f", problem.dtype.itemsize, cache_sizes(machine)[1])
 
 
 @functools.cache
-def _simd_model(size: int, l2: int) -> SimdNumbers:
+def _simd_model(is_float: bool, size: int, l2: int) -> SimdNumbers:
     return SimdNumbers(
-        kc=SIMD_KC[size],
+        kc=(SIMD_KC_OF_FLOATS if is_float else SIMD_KC_OF_INTEGERS)[size],
         a_bytes=int(l2 * SIMD_A_SHARE),
         all_of_m_bytes=int(l2 * SIMD_ALL_OF_M_SHARE),
         in_place_up_to=min(SIMD_SMALL, math.isqrt(int(l2 * SIMD_SMALL_SHARE) // size)),

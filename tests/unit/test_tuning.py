@@ -49,7 +49,8 @@ class TestSimdBlocking:
             mr, nr = 8, 192 // problem.dtype.itemsize
             blocking = tuning.simd_blocking(problem, machine, mr, nr)
             assert (blocking.mr, blocking.nr) == (mr, nr)
-            assert blocking.kc <= tuning.SIMD_KC[problem.dtype.itemsize]
+            longest = tuning.SIMD_KC_OF_FLOATS if problem.dtype.kind == "f" else tuning.SIMD_KC_OF_INTEGERS
+            assert blocking.kc <= longest[problem.dtype.itemsize]
             bytes_of_a = (blocking.mc - mr) * blocking.kc * problem.dtype.itemsize
             assert bytes_of_a <= tuning.cache_sizes(machine)[1] * tuning.SIMD_ALL_OF_M_SHARE
             assert blocking.nc * problem.dtype.itemsize <= max(tuning.SIMD_NC_BYTES, 192)
@@ -60,7 +61,7 @@ class TestSimdBlocking:
         assert tuning.simd_blocking(Problem(209, 1000, 384), machine, 8, 24).mc < 209
 
     def test_k_is_cut_into_equal_blocks(self):
-        for k, kc in ((384, 384), (385, 200), (1000, 336), (3, 8)):
+        for k, kc in ((384, 384), (385, 392), (401, 208), (1000, 336), (3, 8)):
             assert tuning.simd_blocking(Problem(1000, 1000, k), machine_with(), 8, 24).kc == kc
 
     def test_sizes_of_nothing_have_a_plan_too(self):
