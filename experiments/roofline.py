@@ -19,7 +19,7 @@ SEMIRINGS = {"smoke": ("plus_times",), "quick": ("plus_times",), "full": ("plus_
 # The same on a GPU, over float32, by its rungs.
 GPU_SHAPES = {
     "smoke": {"square": (256, 256, 256)},
-    "quick": {"matrix-vector": (16384, 1, 16384), "tall-skinny": (65536, 64, 256), "square": (4096, 4096, 4096)},
+    "quick": {"matrix-vector": (8192, 1, 8192), "tall-skinny": (65536, 64, 256), "square": (4096, 4096, 4096)},
 }
 GPU_RUNGS = tuple(f"gpu-{name}" for name in "naive tiled register-tiled warp-tiled pipelined tuned".split())
 # No roof for its L2: what fits there is copied in less time than launching a copy takes.

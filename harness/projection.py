@@ -18,7 +18,7 @@ from harness.problem import Problem
 
 VECTORS = 4
 MOST_ROWS = 2
-ROWS_AT_A_TIME = 1024  # bounds the memory that conversions take
+ROWS_AT_A_TIME = 128  # bounds the memory that conversions take
 
 
 def most_suspect_rows(problem: Problem, operands: Operands, result: np.ndarray, rng: np.random.Generator) -> np.ndarray:

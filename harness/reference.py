@@ -14,7 +14,7 @@ operation is taken from the semiring, since there its function is the definition
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,12 +114,9 @@ def product(
     add, multiply, zero, work = _algebra(problem.semiring, problem.dtype)
     with np.errstate(all="ignore"):
         total = np.full((a.shape[0], b.shape[1]), zero, work)
-        for begin in range(0, problem.k, STEPS_AT_A_TIME):
-            steps = slice(begin, begin + STEPS_AT_A_TIME)
-            columns_of_a, rows_of_b = a[:, steps].T.astype(work, order="C"), b[steps].astype(work, order="C")
-            if problem.alpha is not None:
-                columns_of_a = multiply(np.full_like(columns_of_a, problem.alpha), columns_of_a)
-            for column, row in zip(columns_of_a, rows_of_b, strict=True):
+        for x, y in _steps(a, b, lambda part: part.astype(work, order="C")):
+            scaled = x if problem.alpha is None else multiply(np.full_like(x, problem.alpha), x)
+            for column, row in zip(scaled, y, strict=True):
                 total = add(total, multiply(column[:, None], row[None, :]))
         if problem.accumulate and c is not None:
             c = c.astype(work)
@@ -149,25 +146,29 @@ def magnitude(
     times, add = problem.semiring.multiply.name, problem.semiring.add.name
     if add == "times" or not is_tabled(problem.semiring):
         return _sum_of_terms(problem, a, b, c)
-    x, y = _absolute(a), _absolute(b)
+    fold = np.maximum if add == "logaddexp" else np.add
+    total = np.zeros((a.shape[0], b.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):
-        if problem.alpha is not None:
-            x = _BOUNDS.get(times, np.add)(_absolute(problem.alpha), x)
-        if add == "logaddexp":
-            row, column = x.max(axis=1, initial=0), y.max(axis=0, initial=0)
-            total = _BOUNDS.get(times, np.add)(row[:, None], column[None, :])
-        elif times == "times":
-            total = x @ y
-        else:
-            total = x.sum(axis=1)[:, None] + y.sum(axis=0)[None, :]
-            if times == "sqdiff":
-                total = (x * x).sum(axis=1)[:, None] + 2 * (x @ y) + (y * y).sum(axis=0)[None, :]
-        if times == "pair":
-            total = total + problem.k
+        for x, y in _steps(a, b, _absolute):
+            scaled = x if problem.alpha is None else _BOUNDS.get(times, np.add)(_absolute(problem.alpha), x)
+            fold(total, _bound(add, times, scaled, y), out=total)
         if problem.accumulate and c is not None:
             z = _absolute(c)
             total = total + (z if problem.beta is None else _BOUNDS.get(times, np.add)(_absolute(problem.beta), z))
     return np.nan_to_num(total, nan=np.inf, posinf=np.inf)
+
+
+def _bound(add: str, times: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return what some steps of k, (steps, m) and (steps, n) absolute values, contribute to `magnitude`."""
+    if add == "logaddexp":
+        largest = _BOUNDS.get(times, np.add)(x.max(axis=0)[:, None], y.max(axis=0)[None, :])
+        return np.asarray(largest + 1 if times == "pair" else largest)
+    if times == "times":
+        return np.asarray(x.T @ y)
+    if times == "sqdiff":
+        return np.asarray((x * x).sum(axis=0)[:, None] + 2 * (x.T @ y) + (y * y).sum(axis=0)[None, :])
+    ones = x.shape[0] if times == "pair" else 0
+    return np.asarray(x.sum(axis=0)[:, None] + y.sum(axis=0)[None, :] + ones)
 
 
 # |x (x) y| is at most the first of these of |x| and |y|, and at most |x| + |y| for every operation that is not here.
@@ -207,11 +208,24 @@ def _part(
     a: np.ndarray, b: np.ndarray, c: np.ndarray | None, rows: np.ndarray | None, columns: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return the rows of A, the columns of B, and the part of C that the wanted part of D depends on."""
-    if rows is not None:
-        a, c = a[rows], c if c is None else c[rows]
-    if columns is not None:
-        b, c = b[:, columns], c if c is None else c[:, columns]
-    return a, b, c
+    a, b = _take(a, rows, 0), _take(b, columns, 1)
+    return a, b, None if c is None else _take(_take(c, rows, 0), columns, 1)
+
+
+def _take(x: np.ndarray, wanted: np.ndarray | None, axis: int) -> np.ndarray:
+    """Return the wanted rows (axis 0) or columns (axis 1) of x, or x itself, not copied, where those are all."""
+    if wanted is None or np.array_equal(wanted, np.arange(x.shape[axis])):
+        return x
+    return np.take(x, wanted, axis)
+
+
+def _steps(
+    a: np.ndarray, b: np.ndarray, convert: Callable[[np.ndarray], np.ndarray]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield some columns of A, as rows, and the rows of B that they meet, converted, until all of k is done."""
+    for begin in range(0, b.shape[0], STEPS_AT_A_TIME):
+        steps = slice(begin, begin + STEPS_AT_A_TIME)
+        yield convert(a[:, steps].T), convert(b[steps])
 
 
 # ------------------------------------------------------------------------------------------------- the operations

@@ -14,11 +14,13 @@ from typing import Any
 from harness.errors import Declined
 from harness.experiment import COLD, HOT, Budget, Case, Contender
 from harness.isolation import Call, Pool, RemoteSampler, WorkerFailed, WorkerProcess, call_all
+from harness.machine import Machine, detect
 from harness.measure import Measurement, measure
 from harness.placement import on_one_core
 
-# Two at a time: preparing is mostly compiling, in one thread, and each may need the memory of its operands twice over.
-AT_ONCE = 2
+# Processes that prepare and prove at once, at least; and the cores and memory [bytes] that each of more should have:
+# it compiles and compares, in one thread, and may need the memory of its operands twice over.
+FEWEST_AT_ONCE, CORES_OF_ONE, MEMORY_OF_ONE = 2, 2, 8 << 30
 
 
 @dataclass(frozen=True)
@@ -167,11 +169,16 @@ def _ask(
         for label, outcome in outcomes.items()
         if outcome.is_ok
     }
-    answers = call_all(calls, AT_ONCE)
+    answers = call_all(calls, _at_once(detect()))
     for label, answer in answers.items():
         if isinstance(answer, (WorkerFailed, Declined)):
             outcomes[label].fail(answer)
     return {label: answer for label, answer in answers.items() if outcomes[label].is_ok}
+
+
+def _at_once(machine: Machine) -> int:
+    """Return how many processes may prepare or prove at once. None is timed while they do."""
+    return max(FEWEST_AT_ONCE, min(machine.cores // CORES_OF_ONE, machine.memory // MEMORY_OF_ONE))
 
 
 def _slots(contenders: Sequence[Contender]) -> dict[str, tuple[str, int]]:
