@@ -14,7 +14,7 @@ from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import HALF, Semiring
 
-Shortcut = Callable[[np.ndarray, np.ndarray, np.ndarray], bool]
+Shortcut = Callable[[Any, Any, Any], bool]
 
 
 class DeviceQueue(Protocol):
@@ -132,12 +132,13 @@ class Backend(ABC):
             return "it has no arithmetic over float16"
         return self.declines(problem)
 
-    def shortcut(self, semiring: Semiring, dtype: np.dtype[Any]) -> Shortcut | None:
+    def shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
         """Return the fastest way to small plain products, for the public call, or None if there is none.
 
-        It may take whatever time it needs to compile. What it returns is called with matrices of `dtype`, `out`
-        writable: it computes ``out := a (x) b`` and returns True, or returns False and has done nothing, for whatever
-        sizes, strides or overlap it does not care for.
+        It may take whatever time it needs to compile. What it returns is called with any three objects: if they are
+        matrices of NumPy of `dtype`, and `out` is writable, it computes ``out := a (x) b``, on no more threads than
+        `machine.threads`, and returns True; or it returns False and has done nothing, for whatever else they are and
+        whatever sizes, strides or overlap it does not care for.
         """
         return None
 

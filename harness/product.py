@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
@@ -82,13 +83,40 @@ def gemm(
     array([[ 0.,  1.],
            [inf,  0.]])
     """
-    is_plain = c is None and alpha is None and beta is None and threads is None and backend == "auto" and dtype is None
-    if is_plain and semiring.__class__ is str and semiring in _shortcuts:
-        result = _take_shortcut(_shortcuts[semiring], a, b, out)
-        if result is not None:
-            return result
-    semiring = as_semiring(semiring)
-    check_threads(threads)
+    key: Any = None
+    if c is None and beta is None and a.__class__ is np.ndarray:
+        # 1, 1.0 and True are one key, and three arguments: so classes are part of it
+        key = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
+        try:
+            remembered = _remembered.get(key)
+        except TypeError:  # it cannot be hashed, so it is no name and no number, which the checks below will say
+            remembered = key = None
+        if remembered is not None:
+            shortcut, result_dtype = remembered
+            result = _new_result(a, b, result_dtype) if out is None else out
+            if shortcut(a, b, result):
+                return result
+    return _gemm(a, b, c, as_semiring(semiring), alpha, beta, out, backend, threads, dtype, key)
+
+
+def _gemm(
+    a: Any,
+    b: Any,
+    c: Any,
+    semiring: Semiring,
+    alpha: Scalar,
+    beta: Scalar,
+    out: Any,
+    backend: str,
+    count: int | None,
+    dtype: Any,
+    key: tuple[Any, ...] | None,
+) -> Any:
+    """Return `gemm` of anything, and remember under `key` how, if there is a short way for the next call.
+
+    A function of its own, since what comprehensions share with their function would cost every call 20 ns a name.
+    """
+    check_threads(count)
     given = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
     if any(map(device_product.is_device_array, (*given.values(), out))):
         request = device_product.Request("gemm", semiring, alpha, beta, backend, dtype)
@@ -102,56 +130,50 @@ def gemm(
     layout = order(arrays["a"]) + order(arrays["b"]) + ("C" if out is None else order(out))
     problem = dataclasses.replace(problem, layout=layout)
     chosen = choose(problem, backend)
-    if is_plain:
-        _offer_shortcut(chosen, semiring, dtype)
+    shortcut = _shortcut(chosen, problem, count)
+    if shortcut is not None and key is not None and all(x.dtype == dtype for x in arrays.values()):
+        _remembered[key] = shortcut, dtype
     operands = {name: convert(x, dtype if name == "c" else problem.input_dtype, batch) for name, x in arrays.items()}
     result = np.empty((*batch, m, n), dtype) if out is None else out
     overlaps = any(np.may_share_memory(result, x) for x in operands.values())
     target = np.empty((*batch, m, n), dtype) if overlaps else result
-    quick = _shortcuts.get(semiring.name, {}).get(id(np.dtype(dtype.type))) if is_plain and batch else None
-    _compute(problem, chosen, operands, target, batch, threads, quick)
+    _compute(problem, chosen, operands, target, batch, count, shortcut if batch else None)
     if target is not result:
         result[...] = target
     return result
 
 
-# By name of the semiring, and the identity of a dtype that NumPy made (which lives as long as the process).
-_shortcuts: dict[str, dict[int, Shortcut | None]] = {}
+# How calls are computed that differ in nothing but sizes, strides and values from one that has passed every check: by
+# what `gemm` was given, the shortcut and the dtype of the result.
+_remembered: dict[tuple[Any, ...], tuple[Shortcut, np.dtype[Any]]] = {}
 
 
-def _take_shortcut(by_dtype: dict[int, Shortcut | None], a: Any, b: Any, out: np.ndarray | None) -> np.ndarray | None:
-    """Return the product if a, b and out are plain matrices that a shortcut takes, else None and nothing is done."""
-    if a.__class__ is not np.ndarray or b.__class__ is not np.ndarray:
+def _new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
+    """Return an array for the product if both are matrices; whether sizes fit, the shortcut looks."""
+    if b.__class__ is not np.ndarray or a.ndim != 2 or b.ndim != 2:
         return None
-    dtype = a.dtype
-    compute = by_dtype.get(id(dtype)) or by_dtype.get(_id_of_equal(dtype))
-    if compute is None or not _is_same(b.dtype, dtype) or a.ndim != 2 or b.ndim != 2:
+    return np.empty((a.shape[0], b.shape[1]), dtype)
+
+
+def _shortcut(backend: Backend, problem: Problem, count: int | None) -> Shortcut | None:
+    """Return the short way of `backend` for products of that kind, if there is one."""
+    is_plain = not problem.accumulate and problem.alpha is None and not problem.is_mixed
+    if not is_plain or not problem.semiring.is_named:
         return None
-    if out is None:
-        out = np.empty((a.shape[0], b.shape[1]), dtype)
-    elif out.__class__ is not np.ndarray or not _is_same(out.dtype, dtype) or out.ndim != 2 or not out.flags.writeable:
-        return None
-    return out if compute(a, b, out) else None
+    return _make_shortcut(backend, problem.semiring, problem.dtype, count)
 
 
-def _is_same(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
-    return dtype is other or dtype == other
+@functools.cache
+def _make_shortcut(backend: Backend, semiring: Semiring, dtype: np.dtype[Any], count: int | None) -> Shortcut | None:
+    here = machine.detect()
+    shortcut = backend.shortcut(semiring, dtype, here if count is None else here.with_threads(count))
+    if shortcut is None or count is None or count == 1:
+        return shortcut
 
+    def where_threads_suffice(a: Any, b: Any, out: Any) -> bool:
+        return threads.available() >= count and shortcut(a, b, out)
 
-def _id_of_equal(dtype: np.dtype[Any]) -> int:
-    """Return the identity of NumPy's own object for `dtype`: arrays that were pickled have another, equal one."""
-    own = np.dtype(dtype.type)
-    return id(own) if own == dtype else 0
-
-
-def _offer_shortcut(backend: Backend, semiring: Semiring, dtype: np.dtype[Any]) -> None:
-    """Keep the shortcut of the backend that was chosen, if there is one, for the next call."""
-    if not semiring.is_named:
-        return
-    native = np.dtype(dtype.type)
-    by_dtype = _shortcuts.setdefault(semiring.name, {})
-    if id(native) not in by_dtype:
-        by_dtype[id(native)] = backend.shortcut(semiring, native)
+    return where_threads_suffice
 
 
 def check_threads(count: int | None) -> None:

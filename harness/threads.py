@@ -48,6 +48,12 @@ def check(threads: int) -> None:
         )
 
 
+def available() -> int:
+    """Return how many threads Numba may use now: 1 where it is not loaded."""
+    numba = sys.modules.get("numba")
+    return int(numba.get_num_threads()) if numba else 1
+
+
 def read_back() -> dict[str, Any]:
     """Return what is in force by library: ``{"numba": 1, "openblas": 1, "openblas kernels": "0.3.31 Haswell"}``.
 

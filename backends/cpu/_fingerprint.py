@@ -199,6 +199,8 @@ def _of_numba_type(value: types.Type, walk: _Walk, role: Role) -> Description:
         parts = tuple(value)
     elif isinstance(value, _PLAIN_TYPES):
         parts = ()
+    elif is_ours(type(value)):
+        parts = (type(value),)
     else:
         raise Uncertain(f"Numba's type {value}")
     return (str(value), tuple(walk(part, role) for part in parts))

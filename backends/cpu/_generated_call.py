@@ -1,7 +1,8 @@
 """A product by the generated loops, ready to run: its arguments lie in memory, so that a call passes one address.
 
 With threads, m and n are cut into as many parts as there are threads, each a product of its own with its own scratch:
-no part waits for another. A part is one row of the table of arguments.
+no part waits for another. A part is one row of the table of arguments. Where operands begin stands apart, four
+addresses for all rows, to which those of a part are relative: so other operands are four numbers, not a new table.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from backends.cpu._generated_loops import ARGUMENTS, build_product, packed_a_byt
 from backends.cpu._jit import jit
 from backends.cpu._scratch import scratch
 from harness.plan import Blocking
+
+OPERANDS = ("a", "b", "c", "block")  # the arguments that are addresses of operands
 
 
 class Loops(NamedTuple):
@@ -88,31 +91,27 @@ class LoopTable:
     Attributes
     ----------
     run : callable
-        ``run()`` computes ``out := [out (+)] a (x) b`` for the operands that were bound last.
+        ``run()`` computes ``out := [out (+)] a (x) b``.
+    addresses : (4,) array of int64
+        Of a, b, out and block (or 0), which must outlive the runs. Set before the first of them, and whenever the
+        operands are others.
     """
 
     run: Callable[[], Any]
 
     def __init__(self, loops: Loops, shape: Shape, accumulate: bool) -> None:
         self._loops, self._shape, self._accumulate = loops, shape, accumulate
+        self.addresses = np.zeros(len(OPERANDS), np.int64)
         table = self._fill()
-        # a, b, c and block stand at every third place of a row
-        first, last = (1 + ARGUMENTS.index(name) for name in ("a", "block"))
-        self._places = table[:, first : last + 1 : 3]
-        self._offsets = self._places.copy()
         if len(table) == 1:
             run = functools.partial(entry_point(build_run_part()), table.ctypes.data)
         else:
             run = functools.partial(entry_point(build_run_parts()), table)
-        run.refers_to = table, self._memory  # type: ignore[attr-defined] # it knows them by address alone
+        run.refers_to = table, self.addresses, self._memory  # type: ignore[attr-defined] # it knows them by address
         self.run = run
 
-    def bind(self, addresses: np.ndarray) -> None:
-        """Set the operands: the (4,) addresses of a, b, out and block (or 0), which must outlive the runs."""
-        np.add(self._offsets, addresses, out=self._places)
-
     def _fill(self) -> np.ndarray:
-        """Return a row of arguments for each part, with the offset of its operands in place of their addresses."""
+        """Return a row for each part: the loops, where operands begin, and arguments, with offsets for addresses."""
         key, blocking, shape, loops = self._loops.key, self._loops.blocking, self._shape, self._loops
         product, itemsize = address_of(loops.compile()), np.dtype(key.dtype).itemsize
         rows = cut_evenly(shape.m, loops.grid[0], key.mr)
@@ -121,12 +120,12 @@ class LoopTable:
         sizes = loops.scratch_bytes(shape.m, shape.n, shape.k)
         parts = (len(rows) - 1) * (len(columns) - 1)
         self._memory = scratch(parts * sum(sizes))
-        table = np.empty((parts, 1 + len(ARGUMENTS)), np.int64)
+        table, addresses = np.empty((parts, 2 + len(ARGUMENTS)), np.int64), self.addresses.ctypes.data
         for part in range(parts):
             i, j = divmod(part, len(columns) - 1)
             ic, jc, here = rows[i], columns[j], self._memory.address + part * sum(sizes)
             table[part] = (
-                product, rows[i + 1] - ic, columns[j + 1] - jc, shape.k,
+                product, addresses, rows[i + 1] - ic, columns[j + 1] - jc, shape.k,
                 ic * shape.strides_a[0], *shape.strides_a,
                 jc * shape.strides_b[1], *shape.strides_b,
                 ic * shape.row_stride_out + jc * itemsize, shape.row_stride_out,
@@ -153,7 +152,7 @@ def prepare_product(
         Rows contiguous. For loops whose kernel tracks blocks of k: takes their numbers.
     """
     table = LoopTable(loops, Shape.of(a, b, out, block), accumulate)
-    table.bind(np.array([0 if x is None else x.ctypes.data for x in (a, b, out, block)]))
+    table.addresses[:] = [0 if x is None else x.ctypes.data for x in (a, b, out, block)]
     table.run.operands = a, b, out, block  # type: ignore[attr-defined] # it knows them by address alone
     return table.run
 
@@ -173,20 +172,27 @@ def entry_point(compiled: Any) -> Any:
 
 @intrinsic
 def _row_at(typing_context: Any, address: Any) -> Any:
-    """Return the integers of one row of the table as a tuple."""
-    count = 1 + len(ARGUMENTS)
+    """Return one row of the table as a tuple: the loops, and their arguments with the addresses of operands."""
+    count = len(ARGUMENTS)
+    operands = {ARGUMENTS.index(name): number for number, name in enumerate(OPERANDS)}
 
     def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         row = builder.inttoptr(values[0], v.POINTER)
-        loaded = [builder.load(v.advance(builder, row, 8 * i), typ=v.SIZE) for i in range(count)]
-        return cgutils.pack_array(builder, loaded)
+        loops, addresses, *arguments = (
+            builder.load(v.advance(builder, row, 8 * i), typ=v.SIZE) for i in range(2 + count)
+        )
+        beginnings = builder.inttoptr(addresses, v.POINTER)
+        for argument, number in operands.items():
+            begin = builder.load(v.advance(builder, beginnings, 8 * number), typ=v.SIZE)
+            arguments[argument] = builder.add(arguments[argument], begin)
+        return cgutils.pack_array(builder, [loops, *arguments])
 
-    return types.UniTuple(types.intp, count)(types.intp), emit
+    return types.UniTuple(types.intp, 1 + count)(types.intp), emit
 
 
 @functools.cache
 def build_run_part() -> Any:
-    """Compile ``run_part(row)``: compute the part whose arguments begin at an address. The same for every kernel."""
+    """Compile ``run_part(row)``: compute the part whose row begins at an address. The same for every kernel."""
 
     def run_part(row: int) -> None:
         arguments = _row_at(row)

@@ -24,13 +24,14 @@ from typing import Any
 import numba
 import numpy as np
 
+from backends.cpu._array_object import has_known_layout
 from backends.cpu._bits import WORD, WORD_BITS, BitProduct
 from backends.cpu._execution import KernelExecution
 from backends.cpu._generated_call import Loops, Shape
 from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._generated_product import GeneratedProduct, Settings
 from backends.cpu._log_sum_exp import LogSumExp
-from backends.cpu._shortcut import PlainProducts
+from backends.cpu._shortcut import plain_products
 from backends.cpu._vector_operators import Guard, guard, operations
 from backends.cpu._vector_unit import check_tile, find_unit, usable_units
 from harness import tuning
@@ -85,22 +86,21 @@ class Simd(Backend):
         threads = tuning.simd_threads(problem, machine.threads, numbers.pairs_per_thread)
         return Plan(problem, threads, blocking, options)
 
-    def shortcut(self, semiring: Semiring, dtype: np.dtype[Any]) -> Shortcut | None:
+    def shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
         """Return one compiled call that reads A and B where they lie."""
         wanted, unit = operations(semiring, dtype), usable_units()[0]
         is_simple = wanted is not None and dtype.kind != "b" and guard(semiring, dtype) is Guard.NONE
-        if not is_simple or dtype.itemsize not in unit.masked_bytes:
+        if not is_simple or dtype.itemsize not in unit.masked_bytes or not has_known_layout():
             return None
         assert wanted is not None
-        here = detect()
 
         def loops_of(shape: Shape) -> Loops:
-            plan = self.plan(Problem(shape.m, shape.n, shape.k, semiring, dtype), here)
+            plan = self.plan(Problem(shape.m, shape.n, shape.k, semiring, dtype), machine)
             return _settings(plan).loops(wanted, dtype, shape)
 
-        numbers = tuning.simd_numbers(Problem(1, 1, 1, semiring, dtype), here, unit.name)
+        numbers = tuning.simd_numbers(Problem(1, 1, 1, semiring, dtype), machine, unit.name)
         key = KernelKey(wanted, dtype.name, unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)
-        return PlainProducts(key, min(numbers.in_place_up_to, tuning.SIMD_AT_ONCE), loops_of)
+        return plain_products(key, min(numbers.in_place_up_to, tuning.SIMD_AT_ONCE), loops_of)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import hypothesis
@@ -333,19 +332,3 @@ def test_drawn_products_equal_their_definition(
 def test_an_empty_out_of_any_strides_is_taken():
     for out in (np.empty((63, 0)).T, np.empty((0, 63)), np.empty((0, 126))[:, ::2]):
         assert gemm(np.empty((0, 3)), np.empty((3, 63)), out=out) is out
-
-
-def test_a_dtype_that_only_equals_numpys_own_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    a = np.arange(16.0).reshape(4, 4)
-    gemm(a, a)
-    pickled = pickle.loads(pickle.dumps(a))
-    assert pickled.dtype is not a.dtype
-    assert gemm(pickled, pickled, backend="cpu-simd").dtype is a.dtype
-
-    def long_way(*_: object) -> None:
-        raise AssertionError("the long way")
-
-    monkeypatch.setattr("harness.product.choose", long_way)
-    assert np.array_equal(gemm(pickled, a, out=pickle.loads(pickle.dumps(np.empty((4, 4))))), a @ a)
-    with pytest.raises(AssertionError, match="the long way"):
-        gemm(a.astype(">f8"), a.astype(">f8"))  # the same type, in another order of bytes
