@@ -1,15 +1,17 @@
-"""Narrow operands and wide sums: bfloat16, float16 and int8, against what libraries make of them."""
+"""Narrow operands and wide sums: bfloat16, float16 and int8, against wide operands, and what libraries make of them."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 from experiments._peers import ONE, thread_counts
-from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem, mixed_dtypes
 
 SUBJECT, PEERS = "cpu-mixed", ("cpu-mkl", "cpu-torch")
+WIDE = "cpu-simd"  # computes the same sizes with operands as wide as the sums: what there is without mixed products
 SIZES = {"smoke": (64,), "quick": (1024, 2048), "full": (257, 1000, 1024, 1025, 2048)}
 ROWS = ["operands", "shared_by"]
 
@@ -26,7 +28,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return [
         product_case(
             problem,
-            [backend_contender(name, threads=threads) for name in (SUBJECT, *PEERS)],
+            [*(backend_contender(name, threads=threads) for name in (SUBJECT, *PEERS)), _wide(problem, threads)],
             operands=problem.input_dtype.name,
             threads=threads,
             shared_by=called,
@@ -34,6 +36,13 @@ def cases(preset: str, machine: Machine) -> list[Case]:
         for called, threads in thread_counts(machine).items()
         for problem in problems(preset)
     ]
+
+
+def _wide(problem: Problem, threads: int) -> Contender:
+    """Return the contender that computes a product of the sizes of `problem` whose operands are wide to begin with."""
+    product = backend_contender(WIDE, label=f"{WIDE} over {problem.dtype.name}", threads=threads)
+    own = {"problem": dataclasses.replace(problem, operand_dtype=None).to_json()}
+    return dataclasses.replace(product, arguments={**product.arguments, **own})
 
 
 EXPERIMENT = Experiment(
@@ -50,7 +59,7 @@ EXPERIMENT = Experiment(
         Figure(
             "mixed_precision_peers",
             "strip",
-            f"{SUBJECT} over the fastest peer",
+            f"{SUBJECT} over the fastest: a library, or wide operands",
             {"rows": ROWS, "markers": "n", "value": "over_fastest", "subject": SUBJECT},
         ),
     ),

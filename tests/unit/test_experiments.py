@@ -195,6 +195,18 @@ def test_percent_of_peak_is_asked_of_every_semiring_and_a_common_size():
     assert {("lor_land", "bool"), ("min_plus", "int8"), ("plus_times", "float32")} <= pairs
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_narrow_operands_are_timed_beside_wide_ones_of_the_same_sizes(preset):
+    for case in EXPERIMENTS["mixed_precision"].cases(preset, MACHINE):
+        *mixed, (wide, product) = products(case)
+        assert all(problem.is_mixed and problem.input_dtype.name == case.axes["operands"] for _, problem in mixed)
+        assert product == dataclasses.replace(mixed[0][1], operand_dtype=None)
+        assert not product.is_mixed
+        assert wide.arguments["backend"] in wide.label
+        assert product.dtype.name in wide.label
+        assert {contender.threads for contender, _ in products(case)} == {case.axes["threads"]}
+
+
 def test_dense_sweep_leaves_no_size_out():
     cases = EXPERIMENTS["dense_sweep"].cases("full", MACHINE)
     square = {case.axes["n"] for case in cases if case.axes["m"] == case.axes["n"] == case.axes["k"]}
