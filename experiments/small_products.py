@@ -17,7 +17,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     """Return, for each dtype and size, the product by every library and the call as a program writes it."""
     # A call as it stands may use every core; at these sizes neither of the two does.
     threads = max(thread_counts(machine).values())
-    calls = [Contender(f"{name}(a, b, out=c)", {"name": name}, threads, "experiments._calls:call") for name in CALLS]
+    calls = [Contender(name, {"name": name}, threads, "experiments._calls:call") for name in CALLS]
     found = []
     for dtype in DTYPES[preset]:
         for n in SIZES[preset]:
