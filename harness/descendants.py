@@ -21,6 +21,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _ENDED = ("Z", "X")
 # A process that forks faster than it is killed is met again; one that cannot be killed is met every time.
 _PASSES, _BETWEEN_PASSES_S = 100, 0.005
+_BETWEEN_LOOKS_S = 0.001
 # Processes that have been without an environment for all passes, and so are not just starting.
 _bare: set[int] = set()
 
@@ -57,6 +58,16 @@ def running_threads() -> int:
     """Return how many threads of this process, beside the one that asks, are on a processor or want to be."""
     found = [_fields(folder) for folder in (_PROC / "self" / "task").glob("*")]
     return max(0, sum(fields is not None and fields[1] == "R" for fields in found) - 1)
+
+
+def wait_until_idle(most_s: float) -> bool:
+    """Wait until no other thread of this process runs, `most_s` seconds at most; return whether that is so."""
+    end = time.monotonic() + most_s
+    while running_threads():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_BETWEEN_LOOKS_S)
+    return True
 
 
 def kill_marked(mark: str) -> None:

@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from harness import descendants
 from harness.clock import CpuClock
 from harness.errors import Declined, HarnessError
 from harness.experiment import HOT
@@ -34,6 +35,8 @@ from harness.watch import Watch
 MEMORY_FRACTION = 0.5
 MOST_PRINTED = 1 << 28  # bytes of any one file, the one that takes what is printed too
 LONGEST_MESSAGE = 1000
+# A library's threads may spin for a while after a call, waiting for the next: MKL's for 0.2 s.
+SPINNING_S = 0.5
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _PR_SET_PDEATHSIG = 1
 
@@ -96,6 +99,8 @@ class Worker:
         assert sampler is not None
         self._threads_in_force()
         samples = sampler.sample(loops, count)
+        if self.threads > 1:  # the next contender's turn is not to begin while these threads spin for another call
+            descendants.wait_until_idle(SPINNING_S)
         return {
             "samples_ns": [sample.ns for sample in samples],
             "readings": [dict(sample.readings) for sample in samples],

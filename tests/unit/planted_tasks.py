@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import resource
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from harness import descendants
 from harness.errors import Declined, PlanError, VerificationError
 
 
@@ -139,3 +142,18 @@ class Inquiry(Planted):
 
 def inquire(threads: int, **arguments: object) -> Planted:
     return Inquiry()
+
+
+class Spinning(Planted):
+    """Leaves a thread that computes on for a while after each call, as those of a library do that wait for the next."""
+
+    def run(self) -> None:
+        super().run()
+        threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"", b"", 400_000), daemon=True).start()
+
+    def verify(self) -> str:
+        return f"{descendants.running_threads()} threads run"
+
+
+def spinning(threads: int, **arguments: object) -> Spinning:
+    return Spinning()

@@ -187,3 +187,10 @@ def test_workers_end_with_a_killed_parent():
         pid = int(parent.stdout.readline())
         parent.kill()
     assert eventually_gone(pid)
+
+
+@pytest.mark.skipif(detect().cores < 2, reason="several threads need several cores")
+def test_a_turn_of_several_threads_ends_when_none_of_them_spins_any_more(worker):
+    worker.call("prepare", PATIENCE, task=TASKS + "spinning", arguments={}, threads=2)
+    worker.call("sample", PATIENCE, loops=1, count=1)
+    assert worker.call("verify", PATIENCE) == "0 threads run"
