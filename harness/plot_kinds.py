@@ -19,6 +19,7 @@ from harness.store import Cell
 
 ROW_INCHES, LOW_ROW_INCHES, HEAD_INCHES = 0.36, 0.29, 0.95
 MOST_TICKS, LONG_TICKS = 7, 10_000  # numbers that are as long leave room for four
+MOST_LETTERS = 40  # of the names below a heat map that stand upright side by side
 ROWS_WIDTH = 6.3  # inches for chart and table together, names of contenders aside
 NAME_INCHES, USUAL_NAME = 0.085, 18  # of a letter of a name; letters that ROWS_WIDTH leaves room for
 NO_VALUE = Interval(math.nan, math.nan, math.nan)
@@ -88,7 +89,8 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         shade = abs(shades[row, column]) / most if np.isfinite(shades[row, column]) else 0.0
         is_dark = shade > 0.7 if is_ratio else shade < 0.5 and np.isfinite(shades[row, column])
         panel.text(column, row, word, ha="center", va="center", size=9.5, color="white" if is_dark else INK)
-    slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if len(columns) > 4 else {}
+    is_crowded = len(columns) > 4 or sum(len(str(column)) for column in columns) > MOST_LETTERS
+    slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if is_crowded else {}
     panel.set_xticks(range(len(columns)), [str(column) for column in columns], **slant)
     panel.set_yticks(range(len(rows)), [str(row) for row in rows])
     panel.set_xlabel(options.get("x_label", str(options.get("columns", "columns"))))
