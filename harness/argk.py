@@ -157,24 +157,26 @@ class _Locator:
             argk.fill(NO_K)
             return
         with limited_to(self._threads):
-            if self._pack(a, b, product, argk):
+            ranges = self._part.ranges_of(problem.semiring, a, b)
+            if self._pack(a, b, product, argk, ranges):
                 return
             block = self._part.blocks_of(problem.m, problem.n)
             steps = self._number_at_once(a, b, product, block) or self._number_tiles(a, b, product, block)
             search = self._part.passes(problem.semiring, problem.dtype, steps).search
-            is_whole = search(a, b, product, block, argk, *tuning.argk_searched(problem, self.here))
+            is_whole = search(a, b, product, block, argk, ranges, *tuning.argk_searched(problem, self.here))
         if not is_whole:
             self._refuse()
 
-    def _pack(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, argk: np.ndarray) -> bool:
+    def _pack(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, argk: np.ndarray, ranges: Any) -> bool:
         """Have the product carry k beside its values, in parts of k if need be; return whether there is room for it."""
-        packing = self._part.packing(self._problem.semiring, a, b, tuning.ARGK_PACKED_STEPS)
+        problem = self._problem
+        packing = self._part.packing(problem.semiring, problem.dtype, problem.k, ranges, tuning.ARGK_PACKED_STEPS)
         if packing is None:
             return False
-        for begin in range(0, self._problem.k, packing.steps):
+        for begin in range(0, problem.k, packing.steps):
             part = slice(begin, begin + packing.steps)
             x, y = packing.operands(a[:, part], b[part])
-            plan = self._backend.plan(dataclasses.replace(self._problem, k=x.shape[1]), self.here)
+            plan = self._backend.plan(dataclasses.replace(problem, k=x.shape[1]), self.here)
             terms = aligned_empty(product.shape, product.dtype) if begin else product
             execution = self._backend.prepare(plan, Operands(x, y, None, terms))
             execution.run()

@@ -307,10 +307,10 @@ def split_evenly(extent: int, largest: int, step: int, parts_of: int = 1) -> int
     return max(-(-extent // (blocks * step)), 1) * step
 
 
-# Bytes of a block of k that gemm_argk (harness/argk.py) looks through, by backends that number blocks themselves: fewer
-# make the product slower, which compares once a block, and more the search. And terms in it by any other backend, whose
-# products of so many must run at full speed.
-ARGK_BLOCK_BYTES = 128
+# Blocks, of whole cache lines, that k is cut into for gemm_argk (harness/argk.py) by backends that number blocks
+# themselves: more make the product slower, which compares once a block, and fewer the search, which reads one for each
+# element. And terms in a block by any other backend, whose products of so many must run at full speed.
+ARGK_BLOCKS, ARGK_BLOCK_BYTES = 64, 64
 ARGK_TILE_STEPS = 256
 
 # Blocks of k at most: the number of one is a byte, and -1 is none.
@@ -322,7 +322,7 @@ ARGK_PACKED_STEPS = 512
 
 # Shares of the caches for the search: of L2 for a panel of columns of B transposed, and of L3 for the rows of A that
 # stream past each panel.
-ARGK_PANEL_SHARE, ARGK_ROWS_SHARE, ARGK_LEAST_COLUMNS, ARGK_LEAST_ROWS = 1 / 2, 1 / 4, 16, 64
+ARGK_PANEL_SHARE, ARGK_ROWS_SHARE, ARGK_LEAST_COLUMNS, ARGK_LEAST_ROWS = 3 / 4, 1 / 4, 16, 64
 
 # Columns of its tile of C, and the share of L2 that a tile has.
 ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
@@ -330,7 +330,8 @@ ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
 
 def argk_steps(problem: Problem) -> int:
     """Return the terms in a block of k for backends that number blocks themselves."""
-    return max(ARGK_BLOCK_BYTES // problem.dtype.itemsize, -(-problem.k // ARGK_MOST_BLOCKS))
+    line = ARGK_BLOCK_BYTES // problem.dtype.itemsize
+    return max(-(-problem.k // (line * ARGK_BLOCKS)), 1) * line
 
 
 def argk_blocks(problem: Problem, machine: Machine) -> tuple[int, int, int]:

@@ -4,7 +4,7 @@
     merge    c := c (+) terms, and block := q where that changed c        for backends that do not number blocks of k
     search   in the block of each element                                 `_argk_search`
 
-Where (x) has a careful form, a look at A and B decides which one the search takes, as it does for the product.
+Over integers one look at A and B says whether there is room, and which form of (x) the search takes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu import _argk_packed
+from backends.cpu._argk_packed import Ranges
 from backends.cpu._argk_search import build_search, build_transpose, searches_by_vectors
 from backends.cpu._block_tracker import BLOCK
 from backends.cpu._generated_loops import row_bytes
@@ -38,8 +39,8 @@ class Passes(NamedTuple):
     merge : function
         ``merge(terms, c, block, q)``.
     search : function
-        ``search(a, b, c, block, argk, parts, width)``: by parts of rows, and panels of `width` columns. It returns
-        whether each element is attained by a term of its block.
+        ``search(a, b, c, block, argk, ranges, parts, width)``: given what `ranges_of` saw, by parts of rows, and panels
+        of `width` columns. It returns whether each element is attained by a term of its block.
     """
 
     merge: Callable[..., None]
@@ -50,6 +51,17 @@ class Passes(NamedTuple):
 def passes(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Passes:
     """Compile the passes for a semiring whose (+) is selective."""
     return Passes(build_merge(semiring, dtype), functools.partial(_search, semiring, dtype, steps))
+
+
+def ranges_of(semiring: Semiring, a: np.ndarray, b: np.ndarray) -> Ranges | None:
+    """Return the least and the greatest element of A, and those of B; None if nothing here depends on them."""
+    dtype = a.dtype
+    if not searches_by_vectors(semiring, dtype):
+        return None
+    if guard(semiring, dtype) is not Guard.NO_EXTREME and not _argk_packed.has_places(semiring, dtype):
+        return None
+    look = Look(Guard.NO_EXTREME, semiring, dtype)
+    return look.extremes(a), look.extremes(b)
 
 
 def blocks_of(rows: int, columns: int) -> np.ndarray:
@@ -77,12 +89,14 @@ def build_merge(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
 
 def _search(
     semiring: Semiring, dtype: np.dtype[Any], steps: int, a: np.ndarray, b: np.ndarray, c: np.ndarray,
-    block: np.ndarray, argk: np.ndarray, parts: int, width: int,
+    block: np.ndarray, argk: np.ndarray, ranges: Ranges | None, parts: int, width: int,
 ) -> bool:  # fmt: skip
     """Write `argk`; return whether each element was found."""
     (m, k), n = a.shape, b.shape[1]
-    what = guard(semiring, dtype) if searches_by_vectors(semiring, dtype) else Guard.NONE
-    is_careful = what is not Guard.NONE and not Look(what, semiring, dtype).holds(a, b)
+    what = guard(semiring, dtype)
+    is_careful = what is Guard.NO_NAN_IN_A  # no look: the search has it for nothing
+    if what is Guard.NO_EXTREME and ranges is not None:
+        is_careful = not Look(what, semiring, dtype).allows(*ranges)
     search = build_search(semiring, dtype, steps, is_careful)
     length = row_bytes(max(k, steps), dtype.itemsize) // dtype.itemsize
     width = min(width, n)

@@ -28,6 +28,9 @@ from harness.semiring import Semiring, highest, lowest
 SIZES = (4, 8)  # of elements, signed: narrower ones have no room
 
 
+Ranges = tuple[tuple[int, int], tuple[int, int]]
+
+
 class Packing(NamedTuple):
     """How k is packed.
 
@@ -72,17 +75,23 @@ class Packing(NamedTuple):
         build_unpack(self.semiring, self.dtype)(terms, self.shift, base, begin, product, argk)
 
 
-def packing(semiring: Semiring, a: np.ndarray, b: np.ndarray, fewest: int) -> Packing | None:
-    """Return how k is packed, parts of it no shorter than `fewest` or all of k, or None if there is no room."""
-    dtype, k = a.dtype, a.shape[1]
+def has_places(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
+    """Whether values of such a product could carry k beside them, if their range leaves room."""
     is_known = dtype.kind == "i" and dtype.itemsize in SIZES and searches_by_vectors(semiring, dtype)
-    if not is_known or semiring.add.name not in ("min", "max") or semiring.multiply.name not in ("plus", "min", "max"):
+    return is_known and semiring.add.name in ("min", "max") and semiring.multiply.name in ("plus", "min", "max")
+
+
+def packing(semiring: Semiring, dtype: np.dtype[Any], k: int, ranges: Ranges | None, fewest: int) -> Packing | None:
+    """Return how k is packed, parts of it no shorter than `fewest` or all of k, or None if there is no room.
+
+    `ranges` are the least and the greatest element of A, and those of B; None: not known, and of no use (`has_places`).
+    """
+    if ranges is None or not has_places(semiring, dtype):
         return None
-    look, adds = Look(Guard.NO_EXTREME, semiring, dtype), semiring.multiply.name == "plus"
-    ranges = look.extremes(a), look.extremes(b)
+    adds = semiring.multiply.name == "plus"
     if not adds:
         ranges = ((min(ranges[0][0], ranges[1][0]), max(ranges[0][1], ranges[1][1])),) * 2
-    elif not look.allows(*ranges):
+    elif not Look(Guard.NO_EXTREME, semiring, dtype).allows(*ranges):
         return None
     bases = base_a, base_b = [low + (high - low + 1) // 2 for low, high in ranges]  # so that A' and B' lie around 0
     around = [(low - base, high - base) for (low, high), base in zip(ranges, bases, strict=True)]

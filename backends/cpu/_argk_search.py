@@ -4,9 +4,10 @@
     search   for each row i, for each column j of the panel:
              argk := the first p of block[i, j] with a[i, p] (x) b[p, j] == c[i, j]
 
-A (x) of one pair rounds the same each time, so equality finds the term exactly. A block is compared as a few vectors
-along k, without a branch that depends on values, so that several elements are looked up at the same time. Rows of A
-stream past the panel; while one is looked at, all that the next one needs is asked for.
+A (x) of one pair rounds the same each time, so equality finds the term exactly. A row goes in three passes over arrays
+that stay in L1: where blocks begin, which terms are equal (a block at a time, as a few vectors along k), and where the
+first of them is. None has a branch that depends on values, so that several elements are looked up at the same time.
+Rows of A stream past the panel; while one is looked at, all that the next one needs is asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import prange
+from numba import carray, prange, types
+from numba.extending import intrinsic
 
 from backends.cpu import _vector_code as v
 from backends.cpu._block_tracker import BLOCK, NO_BLOCK
@@ -25,12 +27,13 @@ from backends.cpu._generated_kernel import INTO_L1, KernelKey, size_intrinsic
 from backends.cpu._generated_packing import build_gather
 from backends.cpu._jit import jit, scratch, strided
 from backends.cpu._operators import operators
+from backends.cpu._pointers import as_pointer
 from backends.cpu._vector_operators import Operations, operations
 from backends.cpu._vector_unit import VectorUnit, usable_units
 from harness.operands import CACHE_LINE
 from harness.semiring import Semiring
 
-WORD_BITS = 64  # terms compared at once, at most
+WORD_BITS = 64  # terms compared at once, at most: a chunk
 GROUP = 16  # columns between two requests for what the next row needs
 PLACE = np.dtype(np.int32)
 
@@ -50,7 +53,8 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
     missing : (parts,) array of int64
         Becomes 1 where an element is attained by no term of its block.
     """
-    search_row, transpose = build_search_row(semiring, dtype, steps, is_careful), build_transpose(dtype)
+    search_panel, transpose = build_search_panel(semiring, dtype, steps, is_careful), build_transpose(dtype)
+    chunks, word = len(chunk_begins(steps)), word_of(steps)
 
     def search(
         a: np.ndarray, b: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, panels: np.ndarray,
@@ -60,16 +64,14 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
         (m, n), (parts, width, _) = c.shape, panels.shape
         for part in prange(parts):
             upper, lower = m * part // parts, m * (part + 1) // parts
+            starts, masks = np.empty(width, PLACE), np.empty((chunks, width), word)
             for left in range(0, n, width):
                 right = min(left + width, n)
                 panel = panels[part, : right - left]
                 transpose(b[:, left:right], panel)
-                for i in range(upper, lower):
-                    row = (c[i, left:right], block[i, left:right], argk[i, left:right])
-                    following = min(i + 1, lower - 1)
-                    ahead = (a[following], c[following, left:right], argk[following, left:right])
-                    if search_row(a[i], panel, *row, *ahead):
-                        missing[part] = 1
+                tile = (c[upper:lower, left:right], block[upper:lower, left:right], argk[upper:lower, left:right])
+                if search_panel(a[upper:lower], panel, *tile, starts, masks):
+                    missing[part] = 1
 
     return jit(
         semiring, strided(dtype), strided(dtype), scratch(dtype, 2), scratch(BLOCK, 2), scratch(PLACE, 2),
@@ -96,39 +98,57 @@ def _transpose_in_python(b: np.ndarray, panel: np.ndarray) -> None:
     panel[:, : len(b)] = b.T
 
 
-def build_search_row(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool) -> Any:
-    """Return ``search_row(a, panel, c, block, argk, *ahead)``, which writes `argk` of a row of C and a panel.
+def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool) -> Any:
+    """Return ``search_panel(a, panel, c, block, argk, starts, masks)``, which writes `argk` of rows and a panel.
 
-    It returns whether an element is attained by no term of its block, and on the way asks for the rows of A, of C and
-    of argk that come next. As vector code where there is vector code of (x), in its careful form if need be, else term
-    by term.
+    It returns whether an element is attained by no term of its block. As vector code where there is vector code of (x),
+    in its careful form if need be, else term by term. Work memory: `starts`, (columns,) of int32, and `masks`,
+    (chunks of a block, columns) of words.
     """
     if not searches_by_vectors(semiring, dtype):
-        return _search_row_by_terms(semiring, dtype, steps)
+        return _search_panel_by_terms(semiring, dtype, steps)
     wanted = operations(semiring, dtype)
     assert wanted is not None
-    find, itemsize = _find_by_vectors(wanted._replace(is_careful=is_careful), dtype, steps), dtype.itemsize
-    step, nowhere, nothing = np.int32(steps), np.int32(NO_BLOCK), np.int32(0)  # int64 would halve the width of vectors
+    compare = _compare_intrinsic(wanted._replace(is_careful=is_careful), dtype, steps)
+    first_bit, begins, word = _first_bit_intrinsic(), tuple(chunk_begins(steps)), word_of(steps)
+    # as int64 they would halve the width of vectors
+    step, size, nowhere, nothing = np.int32(steps), np.int32(dtype.itemsize), np.int32(NO_BLOCK), np.int32(0)
 
     @numba.njit
-    def search_row(
-        a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, next_a: np.ndarray,
-        next_c: np.ndarray, next_argk: np.ndarray,
+    def search_panel(
+        a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, starts: np.ndarray,
+        masks: np.ndarray,
     ) -> bool:  # fmt: skip
-        count, latest = argk.size, np.int32(a.size - steps)
-        for j in range(count):
-            argk[j] = max(min(np.int32(block[j] * step), latest), nothing)
-        row = (count, a.ctypes.data, panel.ctypes.data, panel.strides[0], c.ctypes.data, argk.ctypes.data)
-        find((*row, next_a.ctypes.data, a.size * itemsize, next_c.ctypes.data, next_argk.ctypes.data))
-        lost = nothing
-        for j in range(count):
-            q, place = np.int32(block[j]), argk[j]
-            begin = max(min(np.int32(q * step), latest), nothing)
-            lost |= np.int32((place == step) & (q >= nothing))
-            argk[j] = np.int32(begin + place) if q >= nothing else nowhere
-        return lost != nothing
+        """Search row by row, by addresses: counting who refers to arrays would take as long as a quarter of a row."""
+        (rows, count), latest, furthest = c.shape, np.int32(a.shape[1] - steps), nothing
+        for i in range(rows):
+            after = min(i + 1, rows - 1)
+            which = carray(as_pointer(block.ctypes.data + i * block.strides[0]), (count,), BLOCK)
+            found = carray(as_pointer(argk.ctypes.data + i * argk.strides[0]), (count,), PLACE)
+            start = carray(as_pointer(starts.ctypes.data), (count,), PLACE)
+            for j in range(count):
+                start[j] = max(min(np.int32(which[j] * step), latest), nothing) * size
+            compare((
+                count, a.ctypes.data + i * a.strides[0], panel.ctypes.data, panel.strides[0],
+                c.ctypes.data + i * c.strides[0], starts.ctypes.data, masks.ctypes.data, masks.strides[0],
+                a.ctypes.data + after * a.strides[0], a.shape[1] * a.itemsize, c.ctypes.data + after * c.strides[0],
+                argk.ctypes.data + after * argk.strides[0], block.ctypes.data + after * block.strides[0],
+            ))  # fmt: skip
+            for chunk in range(len(begins)):
+                equal = carray(as_pointer(masks.ctypes.data + chunk * masks.strides[0]), (count,), word)
+                begin = np.int32(begins[chunk])
+                for j in range(count):
+                    before = found[j] if chunk > 0 else step
+                    found[j] = begin + first_bit(equal[j]) if equal[j] != 0 else before
+            for j in range(count):
+                q, place = np.int32(which[j]), found[j]
+                begin = max(min(np.int32(q * step), latest), nothing)
+                looked = place if q >= nothing else nothing
+                furthest = looked if looked > furthest else furthest  # noqa: FURB136 (LLVM takes this for a reduction)
+                found[j] = np.int32(begin + place) if q >= nothing else nowhere
+        return furthest == step
 
-    return search_row
+    return search_panel
 
 
 def searches_by_vectors(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
@@ -136,54 +156,83 @@ def searches_by_vectors(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
     return not numba.config.DISABLE_JIT and operations(semiring, dtype) is not None
 
 
-def _search_row_by_terms(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Any:
+def _search_panel_by_terms(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Any:
     multiply = operators(semiring, dtype).multiply
 
     @numba.njit(error_model="numpy")
-    def search_row(
-        a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, next_a: np.ndarray,
-        next_c: np.ndarray, next_argk: np.ndarray,
+    def search_panel(
+        a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, starts: np.ndarray,
+        masks: np.ndarray,
     ) -> bool:  # fmt: skip
-        is_missing = False
-        for j in range(c.size):
-            k, begin = NO_BLOCK, min(np.intp(block[j]) * steps, a.size - steps)
-            if block[j] != NO_BLOCK:
-                for p in range(begin + steps - 1, begin - 1, -1):
-                    k = p if multiply(a[p], panel[j, p]) == c[j] else k
-                is_missing |= k == NO_BLOCK
-            argk[j] = k
+        (rows, count), is_missing = c.shape, False
+        for i in range(rows):
+            for j in range(count):
+                k, begin = NO_BLOCK, min(np.intp(block[i, j]) * steps, a.shape[1] - steps)
+                if block[i, j] != NO_BLOCK:
+                    for p in range(begin + steps - 1, begin - 1, -1):
+                        k = p if multiply(a[i, p], panel[j, p]) == c[i, j] else k
+                    is_missing |= k == NO_BLOCK
+                argk[i, j] = k
         return is_missing
 
-    return search_row
+    return search_panel
 
 
-def _find_by_vectors(wanted: Operations, dtype: np.dtype[Any], steps: int) -> Any:
-    """Return the intrinsic ``find((count, a, panel, panel_stride, c, places, *ahead))``, of addresses.
-
-    ``places[j]``, where a block begins, becomes where in it ``c[j]`` is attained first, or `steps`; on the way the
-    next row of A, of so many bytes, of C and of places are asked for. No branch but the loops.
-    """
+def chunk_begins(steps: int) -> list[int]:
+    """Return where in a block the chunks begin that are compared at once, the last first."""
     chunk = min(steps, WORD_BITS)
-    code = v.VectorCode(VectorUnit("chunk", (), chunk * dtype.itemsize, 1, 1), dtype)
-    word, itemsize = ir.IntType(chunk), dtype.itemsize
-    begins = sorted({min(begin, steps - chunk) for begin in range(0, steps, chunk)}, reverse=True)
+    return sorted({min(begin, steps - chunk) for begin in range(0, steps, chunk)}, reverse=True)
 
-    def first_match(b: v.Builder, of_a: Any, of_b: Any, value: Any) -> Any:
-        """Return which of `steps` terms is the first to equal `value`, or `steps`."""
-        found = None
-        for begin in begins:
-            x, y = (code.load(b, v.advance(b, row, begin * itemsize)) for row in (of_a, of_b))
-            compare = b.fcmp_ordered if dtype.kind == "f" else b.icmp_signed
-            bits = b.bitcast(compare("==", wanted.term(code, b, x, y), code.splat(b, value)), word)
-            count = v.declare(b, f"llvm.cttz.i{chunk}", word, [word, v.BIT])
-            position = b.call(count, [bits, ir.Constant(v.BIT, 0)])  # of no bit: chunk
-            position = b.add(b.zext(position, v.SIZE) if chunk < WORD_BITS else position, v.size(begin))
-            found = position if found is None else b.select(b.icmp_signed("!=", bits, word(0)), position, found)
-        return found
+
+def word_of(steps: int) -> np.dtype[Any]:
+    """Return the unsigned integer that has a bit for each term of a chunk."""
+    return np.dtype(f"u{max(1 << (min(steps, WORD_BITS) - 1).bit_length(), 8) // 8}")
+
+
+def _first_bit_intrinsic() -> Any:
+    """Return the intrinsic ``first_bit(word)``, of int32: the place of the lowest bit that is set."""
+
+    @intrinsic
+    def first_bit(typing_context: Any, word: Any) -> Any:
+        def emit(context: Any, b: v.Builder, signature: Any, values: Any) -> Any:
+            kind = values[0].type
+            count = v.declare(b, f"llvm.cttz.i{kind.width}", kind, [kind, v.BIT])
+            place = b.call(count, [*values, ir.Constant(v.BIT, 0)])
+            if kind.width == v.INDEX.width:
+                return place
+            return (b.trunc if kind.width > v.INDEX.width else b.zext)(place, v.INDEX)
+
+        return types.int32(word), emit
+
+    return first_bit
+
+
+def _compare_intrinsic(wanted: Operations, dtype: np.dtype[Any], steps: int) -> Any:
+    """Return the intrinsic ``compare((count, a, panel, panel_stride, c, starts, masks, masks_stride, *ahead))``.
+
+    All are addresses, sizes and strides in bytes. ``masks[i, j]`` becomes which terms of a chunk are ``c[j]``: chunk i
+    of `chunk_begins` in the block that begins ``starts[j]`` bytes after the beginning of a row. On the way the next row
+    of A, of so many bytes, of C, of argk and of blocks are asked for. No branch but the loops.
+    """
+    chunk, word, itemsize, begins = min(steps, WORD_BITS), word_of(steps), dtype.itemsize, chunk_begins(steps)
+    code = v.VectorCode(VectorUnit("chunk", (), chunk * itemsize, 1, 1), dtype)
+    is_float = dtype.kind == "f"
+    # a NaN of A makes a term that nothing equals: easier seen in A than by the form of (x) that propagates it
+    term = wanted._replace(is_careful=wanted.is_careful and not is_float).term
+
+    def equal_terms(b: v.Builder, of_a: Any, of_b: Any, value: Any) -> Any:
+        x, y = code.load(b, of_a), code.load(b, of_b)
+        equal = (b.fcmp_ordered if is_float else b.icmp_signed)("==", term(code, b, x, y), value)
+        if wanted.is_careful and is_float:
+            equal = b.and_(equal, b.fcmp_ordered("ord", x, x))
+        bits, whole = b.bitcast(equal, ir.IntType(chunk)), v.element_type(word)
+        return b.zext(bits, whole) if chunk < whole.width else bits
 
     def emit(b: v.Builder, values: list[Any]) -> None:
-        count, a, panel, panel_stride, c, places, next_a, a_bytes, *ahead = values
-        a, panel, c, places, next_a, *ahead = (b.inttoptr(x, v.POINTER) for x in (a, panel, c, places, next_a, *ahead))
+        count, a, panel, panel_stride, c, starts, masks, masks_stride, next_a, a_bytes, *ahead = values
+        a, panel, c, starts, masks, next_a, *ahead = (
+            b.inttoptr(x, v.POINTER) for x in (a, panel, c, starts, masks, next_a, *ahead)
+        )
         groups = b.udiv(b.add(count, v.size(GROUP - 1)), v.size(GROUP))
         lines = b.udiv(b.add(a_bytes, v.size(CACHE_LINE - 1)), v.size(CACHE_LINE))
         lines_a_group = b.udiv(b.add(lines, b.sub(groups, v.size(1))), groups)
@@ -193,21 +242,22 @@ def _find_by_vectors(wanted: Operations, dtype: np.dtype[Any], steps: int) -> An
             return [v.advance(b, state[0], CACHE_LINE)]
 
         def element(state: list[Any]) -> list[Any]:
-            value, place, of_b = state
-            begin = b.mul(b.sext(b.load(place, typ=v.INDEX), v.SIZE), v.size(itemsize))
-            k = first_match(b, v.advance(b, a, begin), v.advance(b, of_b, begin), b.load(value, typ=code.element))
-            b.store(b.trunc(k, v.INDEX), place)
-            return [
-                v.advance(b, value, itemsize),
-                v.advance(b, place, PLACE.itemsize),
-                v.advance(b, of_b, panel_stride),
-            ]
+            j, of_b = state
+            value, start, mask = (
+                v.advance(b, row, b.mul(j, v.size(width)))
+                for row, width in ((c, itemsize), (starts, PLACE.itemsize), (masks, word.itemsize))
+            )
+            wide, begin = code.broadcast(b, value), b.sext(b.load(start, typ=v.INDEX), v.SIZE)
+            for i, offset in enumerate(begins):
+                places = (v.advance(b, v.advance(b, row, begin), offset * itemsize) for row in (a, of_b))
+                b.store(equal_terms(b, *places, wide), v.advance(b, mask, b.mul(masks_stride, v.size(i))))
+            return [b.add(j, v.size(1)), v.advance(b, of_b, panel_stride)]
 
-        widths = (GROUP * itemsize, GROUP * PLACE.itemsize)
+        widths = (GROUP * itemsize, GROUP * PLACE.itemsize, GROUP * BLOCK.itemsize)
 
         def group(state: list[Any]) -> list[Any]:
             line, left, *state = state
-            ahead, state = state[:2], state[2:]
+            ahead, state = state[: len(widths)], state[len(widths) :]
             (line,) = v.loop(b, lines_a_group, [line], ask)
             for place, width in zip(ahead, widths, strict=True):
                 for offset in range(0, width, CACHE_LINE):
@@ -216,6 +266,6 @@ def _find_by_vectors(wanted: Operations, dtype: np.dtype[Any], steps: int) -> An
             here = v.smaller(b, left, v.size(GROUP))
             return [line, b.sub(left, here), *ahead, *v.loop(b, here, state, element)]
 
-        v.loop(b, groups, [next_a, count, *ahead, c, places, panel], group)
+        v.loop(b, groups, [next_a, count, *ahead, v.size(0), panel], group)
 
-    return size_intrinsic(10, emit)
+    return size_intrinsic(13, emit)

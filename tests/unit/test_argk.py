@@ -139,15 +139,30 @@ def test_integers_that_leave_room_carry_their_k(name, dtype, low, high, rng, mon
 def test_integers_that_leave_no_room_are_searched(rng):
     part = importlib.import_module("backends.cpu._argk")
     semiring, info = SEMIRINGS["min_plus"], np.iinfo(np.int32)
+
+    def packing(semiring, a, b):
+        return part.packing(semiring, a.dtype, a.shape[1], part.ranges_of(semiring, a, b), 512)
+
     for extreme in (info.max, info.min, info.max // 2, 2**23):
         a, b = (rng.integers(0, 9, shape, np.int32) for shape in ((5, 600), (600, 7)))
         a[2, 3] = extreme
-        assert part.packing(semiring, a, b, 512) is None
+        assert packing(semiring, a, b) is None
         assert_as_defined(semiring, a, b, backend="cpu-transposed")
     a[2, 3] = 2**20
-    assert part.packing(semiring, a, b, 512).steps == 1024
-    assert part.packing(semiring, a.astype(np.int16), b.astype(np.int16), 512) is None
-    assert part.packing(SEMIRINGS["max_times"], a, b, 512) is None
+    assert packing(semiring, a, b).steps == 1024
+    assert packing(semiring, a.astype(np.int16), b.astype(np.int16)) is None
+    assert packing(SEMIRINGS["max_times"], a, b) is None
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64"])
+def test_blocks_are_whole_cache_lines_and_no_more_than_asked(dtype):
+    itemsize = np.dtype(dtype).itemsize
+    for k in (1, 63, 1024, 1025, 4096, 5000, 100_000):
+        steps = tuning.argk_steps(Problem(2, 2, k, "min_plus", dtype))
+        lines, rest = divmod(steps * itemsize, 64)
+        assert rest == 0
+        assert -(-k // steps) <= tuning.ARGK_BLOCKS
+        assert lines == 1 or -(-k // (steps - 64 // itemsize)) > tuning.ARGK_BLOCKS  # and no longer than need be
 
 
 def test_layouts_batches_and_mixed_dtypes(rng):

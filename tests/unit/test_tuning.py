@@ -132,7 +132,5 @@ class TestArgk:
             parts, columns = tuning.argk_searched(problem, machine)
             assert parts >= min(threads, problem.m)
             assert columns >= tuning.ARGK_LEAST_COLUMNS
-            # what the parts have in work memory is less than A, or as little as rows and columns can be
-            assert (
-                parts * columns <= problem.m or parts * columns * k * problem.dtype.itemsize <= parts * machine.l2 // 2
-            )
+            # what each part has in work memory is less than A, or fits its L2
+            assert parts * columns <= problem.m or parts * columns * k * problem.dtype.itemsize <= parts * machine.l2
