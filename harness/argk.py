@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import device_product, machine, tuning
+from harness import device_product, machine, tuning_argk
 from harness.arguments import as_array, convert, shapes
 from harness.errors import BackendUnavailable, ProblemError, VerificationError
 from harness.interface import Backend, Execution
@@ -163,14 +163,14 @@ class _Locator:
             block = self._part.blocks_of(problem.m, problem.n)
             steps = self._number_at_once(a, b, product, block) or self._number_tiles(a, b, product, block)
             search = self._part.passes(problem.semiring, problem.dtype, steps).search
-            is_whole = search(a, b, product, block, argk, ranges, *tuning.argk_searched(problem, self.here))
+            is_whole = search(a, b, product, block, argk, ranges, *tuning_argk.argk_searched(problem, self.here))
         if not is_whole:
             self._refuse()
 
     def _pack(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, argk: np.ndarray, ranges: Any) -> bool:
         """Have the product carry k beside its values, in parts of k if need be; return whether there is room for it."""
         problem = self._problem
-        packing = self._part.packing(problem.semiring, problem.dtype, problem.k, ranges, tuning.ARGK_PACKED_STEPS)
+        packing = self._part.packing(problem.semiring, problem.dtype, problem.k, ranges, tuning_argk.ARGK_PACKED_STEPS)
         if packing is None:
             return False
         for begin in range(0, problem.k, packing.steps):
@@ -186,7 +186,7 @@ class _Locator:
 
     def _number_at_once(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
         """Have the backend write `product`, and to `block` the numbers of blocks; return their steps, or 0."""
-        plan, steps = self._backend.plan(self._problem, self.here), tuning.argk_steps(self._problem)
+        plan, steps = self._backend.plan(self._problem, self.here), tuning_argk.argk_steps(self._problem)
         execution = self._backend.prepare_blocks(plan, Operands(a, b, None, product), block, steps)
         if execution is None:
             return 0
@@ -197,7 +197,7 @@ class _Locator:
     def _number_tiles(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
         """Do the same with any backend, tile by tile of C."""
         problem, dtype = self._problem, self._problem.dtype
-        height, width, steps = tuning.argk_blocks(problem, self.here)
+        height, width, steps = tuning_argk.argk_blocks(problem, self.here)
         merge = self._part.passes(problem.semiring, dtype, steps).merge
         product.fill(problem.semiring.zero(dtype))
         block.fill(NO_K)

@@ -88,7 +88,7 @@ class Stored:
     path : Path or None
         Where it is, or would be; None: the user wants none.
     values : mapping of str to mapping of str to int
-        By kind of product (`harness.tuning.simd_kind`, `harness.tuned_gpu.kind`): the value of each parameter that
+        By kind of product (`harness.tuning_simd.simd_kind`, `harness.tuned_gpu.kind`): the value of each parameter that
         differs from the model's.
     date : str
         When it was measured; empty: there is nothing, or nothing that can be used.

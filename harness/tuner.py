@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import statistics, tuned, tuning
+from harness import statistics, tuned, tuning_simd
 from harness.experiment import Budget, Case, Contender
 from harness.interface import Backend
 from harness.machine import Machine, detect
@@ -31,7 +31,7 @@ from harness.tuner_stages import Stage, stages
 
 BACKEND = "cpu-simd"
 
-# What is measured, as representatives of their kinds (`tuning.simd_kind`).
+# What is measured, as representatives of their kinds (`tuning_simd.simd_kind`).
 PRODUCTS = (("float64", "plus_times"), ("float32", "plus_times"), ("float64", "min_plus"), ("float32", "min_plus"))
 
 # For all of it [s]; what a stage does not need, the later ones may use.
@@ -162,8 +162,9 @@ class Tuner:
     def _stages(self, problem: Problem) -> tuple[str, list[Stage]]:
         """Return the kind that `problem` stands for, and its stages."""
         unit = str(self._plan(problem, "", {}, 1).options["unit"])
-        found = stages(tuning.simd_model(problem, self.machine), self.machine, unit, problem.dtype.itemsize)
-        return tuning.simd_kind(problem, unit), [stage for stage in found if stage.threads == 1 or not self._is_busy]
+        found = stages(tuning_simd.simd_model(problem, self.machine), self.machine, unit, problem.dtype.itemsize)
+        able = [stage for stage in found if stage.threads == 1 or not self._is_busy]
+        return tuning_simd.simd_kind(problem, unit), able
 
     def _stage(self, problem: Problem, kind: str, stage: Stage, changed: Mapping[str, int], seconds: float) -> Finding:
         """Race the candidates of one stage against what is in force: `changed`, and the model for the rest."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.machine import Machine
-from harness.tuning import KIB, SimdNumbers, cache_sizes
+from harness.tuning import KIB, cache_sizes
+from harness.tuning_simd import SimdNumbers
 
 Shape = tuple[int, int, int]
 

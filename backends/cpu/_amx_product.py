@@ -3,7 +3,7 @@
     part          one row of the table that `_amx_loops` reads; parts make a grid, a thread has one or some beside each
                   other to begin with, and then takes over what others have not come to
     strips of A   needed by all parts of a row of the grid, panels of B by all of a column: of a large operand packed
-                  once in a product (`tuning.amx_shares`), else by each part, into a block that is used again and again
+                  once in a product (`tuning_amx.amx_shares`), else by each part, into a block that is used again
     claims        a word for each piece that is shared, and for each part (`_amx_claims`); cleared before parts begin
 
 No part waits for another, but for a piece that another is packing.
@@ -28,7 +28,7 @@ from backends.cpu._jit import jit
 from backends.cpu._mixed_methods import MixedKey
 from backends.cpu._mixed_packing import element_bytes
 from backends.cpu._scratch import scratch
-from harness import tuning
+from harness import tuning_amx
 from harness.plan import Blocking
 
 
@@ -130,11 +130,11 @@ class Layout:
         strip_bytes = row_bytes * mr if loops.packs_a or has_edges else 0
 
         def share(extent: int, parts: int) -> bool:
-            return tuning.amx_shares(extent * k * element, parts)
+            return tuning_amx.amx_shares(extent * k * element, parts)
 
         shares_a = strip_bytes == 0 or share(m, height)
         self.rows = cut_evenly(m, height, mr)
-        finer = tuning.amx_finer(n, width) if height * width > 1 and shares_a else 1
+        finer = tuning_amx.amx_finer(n, width) if height * width > 1 and shares_a else 1
         self.columns = cut_evenly(n, width * finer, nr)
         height, across = len(self.rows) - 1, len(self.columns) - 1
         kept_strips = -(-min(blocking.mc, m) // mr)

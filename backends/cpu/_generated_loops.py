@@ -28,10 +28,10 @@ from backends.cpu._dot_products import build_dots
 from backends.cpu._generated_kernel import KernelKey, micro_kernel_intrinsic
 from backends.cpu._generated_packing import build_gather, pack_b_rows_intrinsic
 from backends.cpu._jit import jit
-from harness import tuning
+from harness import tuning_simd
 from harness.operands import CACHE_LINE
 
-DOT_VECTOR, DOT_END = tuning.SIMD_DOT_VECTOR, tuning.SIMD_DOT_END
+DOT_VECTOR, DOT_END = tuning_simd.SIMD_DOT_VECTOR, tuning_simd.SIMD_DOT_END
 
 # What `build_product` compiles takes, in this order; all integers of the width of an address.
 ARGUMENTS = """

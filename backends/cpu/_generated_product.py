@@ -19,7 +19,7 @@ from backends.cpu._guards import Look
 from backends.cpu._matrix_vector import VectorLoops
 from backends.cpu._vector_operators import Guard, Operations, guard, operations
 from backends.cpu._vector_unit import VectorUnit
-from harness import tuning
+from harness import tuning_simd
 from harness.plan import Blocking
 from harness.semiring import BINARY_OPS, Semiring
 
@@ -65,15 +65,15 @@ class Settings:
         key = KernelKey(wanted, dtype.name, self.unit.name, blocking.mr, nv, self.block_steps)
         is_small = max(m, n, k) <= self.in_place_up_to
         a_in_place = strides_a[1] == dtype.itemsize and (
-            is_small or tuning.reads_in_place(strides_a[0], m, self.bad_stride_a)
+            is_small or tuning_simd.reads_in_place(strides_a[0], m, self.bad_stride_a)
         )
-        is_small_b = is_small and tuning.reads_in_place(strides_b[0], k, self.bad_stride_b)
+        is_small_b = is_small and tuning_simd.reads_in_place(strides_b[0], k, self.bad_stride_b)
         b_in_place = (
             strides_b[1] == dtype.itemsize
             and (is_small_b or m <= blocking.mr)
             and dtype.itemsize in self.unit.masked_bytes
         )
-        grid = tuning.thread_grid(m, n, self.threads, blocking.mr, blocking.nr)
+        grid = tuning_simd.thread_grid(m, n, self.threads, blocking.mr, blocking.nr)
         if min(m, n) == 1 and not self.block_steps:
             is_streamed = (strides_a if n == 1 else strides_b)[1] == dtype.itemsize
             if is_streamed:

@@ -19,7 +19,7 @@ from backends.cpu._generated_product import has_contiguous_rows
 from backends.cpu._mixed_loops import MixedLoops
 from backends.cpu._mixed_methods import MixedKey
 from backends.cpu._turned_copy import prepare_copy_turned
-from harness import tuning
+from harness import tuning_amx, tuning_simd
 from harness.operands import aligned_empty
 from harness.plan import Blocking
 
@@ -60,7 +60,7 @@ class MixedProduct:
         rows_of_a, rows_of_b = (x if has_contiguous_rows(x) else aligned_empty(x.shape, x.dtype) for x in (a, b))
         self._operands = a, b, rows_of_a, rows_of_b  # copies know them by address alone
         self._copies = [_copy(rows, x) for rows, x in ((rows_of_a, a), (rows_of_b, b)) if rows is not x]
-        grid = tuning.thread_grid(a.shape[0], b.shape[1], threads, blocking.mr, blocking.nr)
+        grid = tuning_simd.thread_grid(a.shape[0], b.shape[1], threads, blocking.mr, blocking.nr)
         lost = np.zeros(1, np.uint8)  # set by loops that look for subnormal numbers themselves
         looks_inside = key.method.is_tiled and not accumulate  # a C that is added to could not be added to again
 
@@ -69,7 +69,7 @@ class MixedProduct:
             if not which.method.is_tiled:
                 loops: Any = MixedLoops(which, around, packs_a=True, packs_b=True, grid=grid)  # type: ignore[arg-type]
                 return prepare_product(loops, *wants)
-            packs_a = not tuning.amx_reads_in_place(rows_of_a.ctypes.data, rows_of_a.strides[0], rows_of_a.shape[0])
+            packs_a = not tuning_amx.amx_reads_in_place(rows_of_a.ctypes.data, rows_of_a.strides[0], rows_of_a.shape[0])
             flag = lost.ctypes.data if looks_inside else 0
             return prepare_tiles(TileLoops(which, around, packs_a, grid, flag), *wants)
 

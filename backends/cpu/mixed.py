@@ -29,7 +29,7 @@ from backends.cpu._jit import jit, output, scalar, strided
 from backends.cpu._mixed_methods import METHODS, MixedKey, refusal, usable_methods
 from backends.cpu._mixed_product import MixedProduct
 from backends.cpu._vector_unit import check_tile
-from harness import tuning
+from harness import tuning_amx, tuning_simd
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
@@ -64,13 +64,13 @@ class Mixed(Backend):
         method, unit = usable_methods(problem.input_dtype.name)[0]
         options: dict[str, int | str] = {"method": method.name, "unit": unit.name}
         if method.is_tiled:
-            blocking = tuning.amx_blocking(problem, machine)
-            threads = tuning.simd_threads(problem, machine.threads, tuning.AMX_FEWEST_PAIRS)
+            blocking = tuning_amx.amx_blocking(problem, machine)
+            threads = tuning_simd.simd_threads(problem, machine.threads, tuning_amx.AMX_FEWEST_PAIRS)
             return Plan(problem, threads, blocking, options)
         in_words = dataclasses.replace(problem, k=-(-problem.k // method.group), operand_dtype=None)
-        blocking = tuning.simd_blocking(in_words, machine, unit.mr, unit.nv * unit.lanes(problem.dtype))
+        blocking = tuning_simd.simd_blocking(in_words, machine, unit.mr, unit.nv * unit.lanes(problem.dtype))
         blocking = dataclasses.replace(blocking, kc=blocking.kc * method.group)
-        return Plan(problem, tuning.simd_threads(problem, machine.threads), blocking, options)
+        return Plan(problem, tuning_simd.simd_threads(problem, machine.threads), blocking, options)
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return what a small number that the sums lose is worth where alpha enlarges it."""

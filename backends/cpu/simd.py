@@ -34,7 +34,7 @@ from backends.cpu._log_sum_exp import LogSumExp
 from backends.cpu._shortcut import plain_products
 from backends.cpu._vector_operators import Guard, guard, operations
 from backends.cpu._vector_unit import check_tile, find_unit, usable_units
-from harness import tuning
+from harness import tuning_simd
 from harness.errors import PlanError
 from harness.interface import Backend, Execution, Shortcut
 from harness.machine import Machine, detect
@@ -72,9 +72,9 @@ class Simd(Backend):
         """Choose the widest unit, its register tile, and the blocks by the caches; in elements, also of bits."""
         unit = usable_units()[0]
         lanes = unit.lanes(_word(problem)) * _elements_per_word(problem)
-        numbers = tuning.simd_numbers(problem, machine, unit.name)
+        numbers = tuning_simd.simd_numbers(problem, machine, unit.name)
         mr, nr = numbers.mr or unit.mr, (numbers.nv or unit.nv) * lanes
-        blocking = tuning.simd_blocking(problem, machine, mr, nr, numbers)
+        blocking = tuning_simd.simd_blocking(problem, machine, mr, nr, numbers)
         options: dict[str, int | str] = {
             "unit": unit.name,
             "pack_a": "auto",
@@ -83,7 +83,7 @@ class Simd(Backend):
             "bad_stride_a": numbers.bad_stride_a,
             "bad_stride_b": numbers.bad_stride_b,
         }
-        threads = tuning.simd_threads(problem, machine.threads, numbers.pairs_per_thread)
+        threads = tuning_simd.simd_threads(problem, machine.threads, numbers.pairs_per_thread)
         return Plan(problem, threads, blocking, options)
 
     def shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
@@ -98,9 +98,9 @@ class Simd(Backend):
             plan = self.plan(Problem(shape.m, shape.n, shape.k, semiring, dtype), machine)
             return _settings(plan).loops(wanted, dtype, shape)
 
-        numbers = tuning.simd_numbers(Problem(1, 1, 1, semiring, dtype), machine, unit.name)
+        numbers = tuning_simd.simd_numbers(Problem(1, 1, 1, semiring, dtype), machine, unit.name)
         key = KernelKey(wanted, dtype.name, unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)
-        return plain_products(key, min(numbers.in_place_up_to, tuning.SIMD_AT_ONCE), loops_of)
+        return plain_products(key, min(numbers.in_place_up_to, tuning_simd.SIMD_AT_ONCE), loops_of)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""

@@ -18,7 +18,7 @@ from backends.cpu.mixed import Mixed
 from harness import Operands, Problem, machine
 from harness.plan import Plan
 from harness.problem import MIXED, mixed_dtypes
-from harness.tuning import AMX_TILE
+from harness.tuning_amx import AMX_TILE
 from tests.unit.fenced_products import fenced
 
 HERE = machine.detect()

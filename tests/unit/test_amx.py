@@ -22,7 +22,7 @@ from backends.cpu._amx_code import TileCode
 from backends.cpu._amx_loops import build_amx_product
 from backends.cpu._amx_product import ARGUMENTS, TileLoops, prepare_tiles
 from backends.cpu._mixed_methods import usable_methods
-from harness import Operands, PlanError, VerificationError, information, machine, registry, tuning
+from harness import Operands, PlanError, VerificationError, information, machine, registry, tuning_amx, tuning_simd
 from harness.check import check_kernel
 from harness.operands import poison
 from harness.plan import Blocking
@@ -52,13 +52,13 @@ def way(request, tiles):
 
 
 def in_place(monkeypatch, is_in_place):
-    monkeypatch.setattr(tuning, "amx_reads_in_place", lambda *_: is_in_place)
+    monkeypatch.setattr(tuning_amx, "amx_reads_in_place", lambda *_: is_in_place)
 
 
 def share(monkeypatch, is_shared):
     """Let parts share pieces, of any size, and cut them as fine as can be; or let each have its own."""
-    monkeypatch.setattr(tuning, "AMX_LEAST_SHARED", 0 if is_shared else 1 << 40)
-    monkeypatch.setattr(tuning, "AMX_LEAST_COLUMNS", 32 if is_shared else 1 << 40)
+    monkeypatch.setattr(tuning_amx, "AMX_LEAST_SHARED", 0 if is_shared else 1 << 40)
+    monkeypatch.setattr(tuning_amx, "AMX_LEAST_COLUMNS", 32 if is_shared else 1 << 40)
 
 
 class TestEmulatedProducts:
@@ -146,7 +146,7 @@ def prepared(way, problem, threads, accumulate=False, kc=64):
     operands = Operands.generate(problem, threads)
     key = _mixed_methods.MixedKey(way.method, problem.dtype.name, "avx512", 32, 2)
     blocking = Blocking(64, 64, kc, 32, 32)
-    grid = tuning.thread_grid(problem.m, problem.n, threads, 32, 32)
+    grid = tuning_simd.thread_grid(problem.m, problem.n, threads, 32, 32)
     loops = TileLoops(key, blocking, packs_a=True, grid=grid, lost=0)
     return operands, prepare_tiles(loops, operands.a, operands.b, operands.out, accumulate)
 
@@ -537,12 +537,12 @@ class TestSelection:
         whole = dataclasses.replace(HERE, l2=2 << 20)
         for way, n in ((BFLOAT16, 1800), (BFLOAT16, 4096), (INT8, 4096)):
             problem, size = way.problem(n, n, n), way.narrow.itemsize
-            one, several = (tuning.amx_blocking(problem, dataclasses.replace(whole, threads=t)).kc for t in (1, 16))
+            one, several = (tuning_amx.amx_blocking(problem, dataclasses.replace(whole, threads=t)).kc for t in (1, 16))
             assert several * size <= 2048 < one * size <= 4096
 
     def test_operands_are_shared_if_they_are_large_and_columns_cut_if_they_are_many(self):
-        assert [tuning.amx_shares(size, 4) for size in (1, 1 << 21, 1 << 22, 1 << 28, 1 << 29)] == [0, 0, 1, 1, 0]
-        assert [tuning.amx_finer(n, 4) for n in (1, 256, 511, 512, 1024, 100000)] == [1, 1, 1, 2, 4, 4]
+        assert [tuning_amx.amx_shares(size, 4) for size in (1, 1 << 21, 1 << 22, 1 << 28, 1 << 29)] == [0, 0, 1, 1, 0]
+        assert [tuning_amx.amx_finer(n, 4) for n in (1, 256, 511, 512, 1024, 100000)] == [1, 1, 1, 2, 4, 4]
 
     @pytest.mark.parametrize("wrong", ((33, 32), (32, 40), (64, 32), (32, 48), (128, 16)))
     def test_a_register_block_that_no_tiles_make_is_refused(self, wrong, tiles):

@@ -19,7 +19,7 @@ from harness import (
     gemm_argk,
     reference,
     registry,
-    tuning,
+    tuning_argk,
 )
 from tests.unit.simd_products import BACKEND, Kernel
 
@@ -99,8 +99,8 @@ def test_argk_of_random_products(m, n, k, seed, data):
 
 @pytest.mark.parametrize(("rows", "columns", "steps"), [(3, 5, 7), (1000, 1000, 100)])
 def test_blocks_of_any_size_give_the_same(rows, columns, steps, rng, monkeypatch):
-    monkeypatch.setattr(tuning, "argk_blocks", lambda *_: (rows, columns, steps))
-    monkeypatch.setattr(tuning, "argk_steps", lambda _: steps)
+    monkeypatch.setattr(tuning_argk, "argk_blocks", lambda *_: (rows, columns, steps))
+    monkeypatch.setattr(tuning_argk, "argk_steps", lambda _: steps)
     a, b = draw(rng, (11, 75), np.dtype(np.float64)), draw(rng, (75, 13), np.dtype(np.float64))
     for backend in ("cpu-transposed", "cpu-simd"):  # tile by tile, and in the micro-kernel
         assert_as_defined(SEMIRINGS["min_plus"], a, b, backend=backend)
@@ -127,7 +127,7 @@ def test_integers_that_leave_room_carry_their_k(name, dtype, low, high, rng, mon
     part = importlib.import_module("backends.cpu._argk")
     # all of k at once, and in parts: 70 terms by 64, of which the last has fewer
     for m, n, k, fewest in ((5, 19, 1, 1), (5, 19, 70, 512), (5, 19, 70, 64)):
-        monkeypatch.setattr(tuning, "ARGK_PACKED_STEPS", fewest)
+        monkeypatch.setattr(tuning_argk, "ARGK_PACKED_STEPS", fewest)
         monkeypatch.setattr(part, "blocks_of", None)  # no numbers of blocks are wanted
         a, b = (rng.integers(low, high, shape, dtype) for shape in ((m, k), (k, n)))
         if fewest == 64:
@@ -158,11 +158,11 @@ def test_integers_that_leave_no_room_are_searched(rng):
 def test_blocks_are_whole_cache_lines_and_no_more_than_asked(dtype):
     itemsize = np.dtype(dtype).itemsize
     for k in (1, 63, 1024, 1025, 4096, 5000, 100_000):
-        steps = tuning.argk_steps(Problem(2, 2, k, "min_plus", dtype))
+        steps = tuning_argk.argk_steps(Problem(2, 2, k, "min_plus", dtype))
         lines, rest = divmod(steps * itemsize, 64)
         assert rest == 0
-        assert -(-k // steps) <= tuning.ARGK_BLOCKS
-        assert lines == 1 or -(-k // (steps - 64 // itemsize)) > tuning.ARGK_BLOCKS  # and no longer than need be
+        assert -(-k // steps) <= tuning_argk.ARGK_BLOCKS
+        assert lines == 1 or -(-k // (steps - 64 // itemsize)) > tuning_argk.ARGK_BLOCKS  # and no longer than need be
 
 
 def test_layouts_batches_and_mixed_dtypes(rng):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from harness import Problem, cli, gemm, information, registry, tuned, tuner, tuning
+from harness import Problem, cli, gemm, information, registry, tuned, tuner, tuning_simd
 from harness.cli_options import INTERRUPTED
 from harness.errors import StoreError, VerificationError
 from harness.experiment import Budget
@@ -393,10 +393,10 @@ def test_whatever_is_legal_gives_right_products(numbers, rng):
 
 
 def test_every_number_can_be_stored_and_every_candidate_is_legal():
-    assert set(tuned.LEGAL) == set(tuning.SimdNumbers._fields)
+    assert set(tuned.LEGAL) == set(tuning_simd.SimdNumbers._fields)
     for dtype, semiring in tuner.PRODUCTS:
         problem = Problem(8, 8, 8, SEMIRINGS[semiring], np.dtype(dtype))
-        model = tuning.simd_model(problem, detect())
+        model = tuning_simd.simd_model(problem, detect())
         for stage in tuner.stages(model, detect(), UNIT, problem.dtype.itemsize):
             for changes in stage.candidates.values():
                 for name, value in changes.items():
@@ -406,7 +406,7 @@ def test_every_number_can_be_stored_and_every_candidate_is_legal():
 
 def test_kinds_tell_apart_what_is_measured_apart():
     def kind(semiring, dtype, unit="avx2"):
-        return tuning.simd_kind(Problem(8, 8, 8, SEMIRINGS[semiring], np.dtype(dtype)), unit)
+        return tuning_simd.simd_kind(Problem(8, 8, 8, SEMIRINGS[semiring], np.dtype(dtype)), unit)
 
     assert len({kind(semiring, dtype) for dtype, semiring in tuner.PRODUCTS}) == len(tuner.PRODUCTS)
     assert kind("logaddexp_plus", "float32") == kind("plus_times", "float32")
@@ -418,10 +418,10 @@ def test_kinds_tell_apart_what_is_measured_apart():
 def test_a_small_product_is_one_whose_b_stays_in_half_of_the_second_cache():
     def largest(l2, dtype="float64"):
         machine = Machine("cpu", 8, 8, 32 << 10, l2, 8 << 20)
-        return tuning.simd_model(Problem(8, 8, 8, dtype=np.dtype(dtype)), machine).in_place_up_to
+        return tuning_simd.simd_model(Problem(8, 8, 8, dtype=np.dtype(dtype)), machine).in_place_up_to
 
     assert largest(128 << 10) ** 2 * 8 <= 64 << 10 < (largest(128 << 10) + 1) ** 2 * 8
-    assert largest(1 << 20) == largest(1 << 30) == tuning.SIMD_SMALL
+    assert largest(1 << 20) == largest(1 << 30) == tuning_simd.SIMD_SMALL
     assert largest(256 << 10, "float32") > largest(256 << 10)
 
 

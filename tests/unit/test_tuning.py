@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from harness import Problem, tuning
+from harness import Problem, tuning, tuning_argk, tuning_simd
 from harness.machine import Machine
 
 KIB = 1 << 10
@@ -47,46 +47,46 @@ class TestSimdBlocking:
         for m, n, k in itertools.product(SIZES, SIZES, SIZES):
             problem = Problem(m, n, k, dtype=dtype)
             mr, nr = 8, 192 // problem.dtype.itemsize
-            blocking = tuning.simd_blocking(problem, machine, mr, nr)
+            blocking = tuning_simd.simd_blocking(problem, machine, mr, nr)
             assert (blocking.mr, blocking.nr) == (mr, nr)
-            longest = tuning.SIMD_KC_OF_FLOATS if problem.dtype.kind == "f" else tuning.SIMD_KC_OF_INTEGERS
+            longest = tuning_simd.SIMD_KC_OF_FLOATS if problem.dtype.kind == "f" else tuning_simd.SIMD_KC_OF_INTEGERS
             assert blocking.kc <= longest[problem.dtype.itemsize]
             bytes_of_a = (blocking.mc - mr) * blocking.kc * problem.dtype.itemsize
-            assert bytes_of_a <= tuning.cache_sizes(machine)[1] * tuning.SIMD_ALL_OF_M_SHARE
-            assert blocking.nc * problem.dtype.itemsize <= max(tuning.SIMD_NC_BYTES, 192)
+            assert bytes_of_a <= tuning.cache_sizes(machine)[1] * tuning_simd.SIMD_ALL_OF_M_SHARE
+            assert blocking.nc * problem.dtype.itemsize <= max(tuning_simd.SIMD_NC_BYTES, 192)
 
     def test_m_is_one_block_as_long_as_a_fits(self):
         machine = machine_with(l2=1024)  # 60 % hold 204 rows of 384 float64
-        assert tuning.simd_blocking(Problem(200, 1000, 384), machine, 8, 24).mc >= 200
-        assert tuning.simd_blocking(Problem(209, 1000, 384), machine, 8, 24).mc < 209
+        assert tuning_simd.simd_blocking(Problem(200, 1000, 384), machine, 8, 24).mc >= 200
+        assert tuning_simd.simd_blocking(Problem(209, 1000, 384), machine, 8, 24).mc < 209
 
     def test_k_is_cut_into_equal_blocks(self):
         for k, kc in ((384, 384), (385, 392), (401, 208), (1000, 336), (3, 8)):
-            assert tuning.simd_blocking(Problem(1000, 1000, k), machine_with(), 8, 24).kc == kc
+            assert tuning_simd.simd_blocking(Problem(1000, 1000, k), machine_with(), 8, 24).kc == kc
 
     def test_sizes_of_nothing_have_a_plan_too(self):
         for sizes in ((0, 0, 0), (0, 5, 5), (5, 0, 5), (5, 5, 0)):
-            assert tuning.simd_blocking(Problem(*sizes), machine_with(), 8, 24)
+            assert tuning_simd.simd_blocking(Problem(*sizes), machine_with(), 8, 24)
 
     def test_the_number_of_threads_does_not_change_the_blocks(self):
         problem = Problem(999, 1001, 777)
-        one, many = (tuning.simd_blocking(problem, machine_with(threads=t), 8, 24) for t in (1, 8))
+        one, many = (tuning_simd.simd_blocking(problem, machine_with(threads=t), 8, 24) for t in (1, 8))
         assert dataclasses.asdict(one) == dataclasses.asdict(many)
 
 
 class TestThreads:
     def test_a_thread_is_worth_a_number_of_pairs(self):
-        fewest = tuning.SIMD_FEWEST_PAIRS_PER_THREAD
-        assert tuning.simd_threads(Problem(0, 0, 0), 8) == 1
-        assert tuning.simd_threads(Problem(1, 1, 2 * fewest - 1), 8) == 1
-        assert tuning.simd_threads(Problem(1, 1, 2 * fewest), 8) == 2
-        assert tuning.simd_threads(Problem(1, 1, 100 * fewest), 8) == 8
-        assert tuning.simd_threads(Problem(4096, 4096, 4096), 1) == 1
+        fewest = tuning_simd.SIMD_FEWEST_PAIRS_PER_THREAD
+        assert tuning_simd.simd_threads(Problem(0, 0, 0), 8) == 1
+        assert tuning_simd.simd_threads(Problem(1, 1, 2 * fewest - 1), 8) == 1
+        assert tuning_simd.simd_threads(Problem(1, 1, 2 * fewest), 8) == 2
+        assert tuning_simd.simd_threads(Problem(1, 1, 100 * fewest), 8) == 8
+        assert tuning_simd.simd_threads(Problem(4096, 4096, 4096), 1) == 1
 
     @pytest.mark.parametrize("threads", (1, 2, 3, 4, 5, 7, 8, 12, 16, 64))
     def test_a_grid_uses_no_more_threads_than_there_are_and_never_none(self, threads):
         for m, n in itertools.product(SIZES, SIZES):
-            rows, columns = tuning.thread_grid(m, n, threads, 8, 24)
+            rows, columns = tuning_simd.thread_grid(m, n, threads, 8, 24)
             assert rows >= 1
             assert columns >= 1
             assert rows * columns <= threads
@@ -96,30 +96,30 @@ class TestThreads:
             return math.ceil(m / 8 / rows) * 8 * math.ceil(n / 24 / columns) * 24
 
         for m, n, threads in itertools.product((8, 100, 1000), (24, 500, 3000), (1, 2, 3, 6, 8)):
-            chosen = largest(m, n, *tuning.thread_grid(m, n, threads, 8, 24))
+            chosen = largest(m, n, *tuning_simd.thread_grid(m, n, threads, 8, 24))
             others = [(r, c) for r in range(1, threads + 1) for c in range(1, threads // r + 1)]
             assert chosen == min(largest(m, n, *grid) for grid in others)
 
     def test_long_matrices_are_cut_across(self):
-        assert tuning.thread_grid(10_000, 24, 8, 8, 24) == (8, 1)
-        assert tuning.thread_grid(8, 24_000, 8, 8, 24) == (1, 8)
-        assert tuning.thread_grid(1000, 1000, 1, 8, 24) == (1, 1)
-        rows, columns = tuning.thread_grid(4800, 4800, 16, 8, 24)
+        assert tuning_simd.thread_grid(10_000, 24, 8, 8, 24) == (8, 1)
+        assert tuning_simd.thread_grid(8, 24_000, 8, 8, 24) == (1, 8)
+        assert tuning_simd.thread_grid(1000, 1000, 1, 8, 24) == (1, 1)
+        rows, columns = tuning_simd.thread_grid(4800, 4800, 16, 8, 24)
         assert (rows, columns) == (4, 4)
 
 
 class TestReadsInPlace:
     def test_rows_that_share_cache_sets_are_packed(self):
         for stride in (16 * KIB, 32 * KIB, 16 * KIB + 64, 16 * KIB - 64, -16 * KIB):
-            assert not tuning.reads_in_place(stride, 1000), stride
+            assert not tuning_simd.reads_in_place(stride, 1000), stride
 
     def test_others_are_read_where_they_lie(self):
         for stride in (0, 8, 64, 65, 8 * KIB, 16 * KIB + 65, 16 * KIB - 65, -1000, 8000):
-            assert tuning.reads_in_place(stride, 1000), stride
+            assert tuning_simd.reads_in_place(stride, 1000), stride
 
     def test_a_few_rows_never_fill_a_set(self):
-        assert tuning.reads_in_place(16 * KIB, tuning.SIMD_FEW_ROWS - 1)
-        assert not tuning.reads_in_place(16 * KIB, tuning.SIMD_FEW_ROWS)
+        assert tuning_simd.reads_in_place(16 * KIB, tuning_simd.SIMD_FEW_ROWS - 1)
+        assert not tuning_simd.reads_in_place(16 * KIB, tuning_simd.SIMD_FEW_ROWS)
 
 
 class TestArgk:
@@ -127,10 +127,10 @@ class TestArgk:
     def test_numbers_of_blocks_fit_a_byte_and_panels_are_small(self, k):
         for dtype, threads in itertools.product(("float64", "int8"), (1, 8)):
             problem, machine = Problem(1000, 900, k, "min_plus", dtype), machine_with(threads=threads)
-            for steps in (tuning.argk_steps(problem), tuning.argk_blocks(problem, machine)[2]):
-                assert -(-k // steps) <= tuning.ARGK_MOST_BLOCKS
-            parts, columns = tuning.argk_searched(problem, machine)
+            for steps in (tuning_argk.argk_steps(problem), tuning_argk.argk_blocks(problem, machine)[2]):
+                assert -(-k // steps) <= tuning_argk.ARGK_MOST_BLOCKS
+            parts, columns = tuning_argk.argk_searched(problem, machine)
             assert parts >= min(threads, problem.m)
-            assert columns >= tuning.ARGK_LEAST_COLUMNS
+            assert columns >= tuning_argk.ARGK_LEAST_COLUMNS
             # what each part has in work memory is less than A, or fits its L2
             assert parts * columns <= problem.m or parts * columns * k * problem.dtype.itemsize <= parts * machine.l2

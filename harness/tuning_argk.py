@@ -1,0 +1,49 @@
+"""Numbers of `gemm_argk`: blocks of k, tiles, and panels of the search."""
+
+from __future__ import annotations
+
+from harness.machine import Machine
+from harness.problem import Problem
+from harness.tuning import cache_sizes, split_evenly
+
+# Blocks, of whole cache lines, that k is cut into for gemm_argk (harness/argk.py) by backends that number blocks
+# themselves: more make the product slower, which compares once a block, and fewer the search, which reads one for each
+# element. And terms in a block by any other backend, whose products of so many must run at full speed.
+ARGK_BLOCKS, ARGK_BLOCK_BYTES = 64, 64
+ARGK_TILE_STEPS = 256
+
+# Blocks of k at most: the number of one is a byte, and -1 is none.
+ARGK_MOST_BLOCKS = 127
+
+# Fewest terms of k, unless there are fewer, that a product over integers is to carry beside its values: what a part of
+# k costs beside its product, some 2 ns an element, must be little to it.
+ARGK_PACKED_STEPS = 512
+
+# Shares of the caches for the search: of L2 for a panel of columns of B transposed, and of L3 for the rows of A that
+# stream past each panel.
+ARGK_PANEL_SHARE, ARGK_ROWS_SHARE, ARGK_LEAST_COLUMNS, ARGK_LEAST_ROWS = 3 / 4, 1 / 4, 16, 64
+
+# Columns of its tile of C, and the share of L2 that a tile has.
+ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
+
+
+def argk_steps(problem: Problem) -> int:
+    """Return the terms in a block of k for backends that number blocks themselves."""
+    line = ARGK_BLOCK_BYTES // problem.dtype.itemsize
+    return max(-(-problem.k // (line * ARGK_BLOCKS)), 1) * line
+
+
+def argk_blocks(problem: Problem, machine: Machine) -> tuple[int, int, int]:
+    """Return rows and columns of a tile of C, and steps of a block of k, for `gemm_argk` by any backend."""
+    steps = max(ARGK_TILE_STEPS, -(-problem.k // ARGK_MOST_BLOCKS))
+    rows = int(cache_sizes(machine)[1] * ARGK_SHARE) // (ARGK_COLUMNS * problem.dtype.itemsize)
+    return split_evenly(problem.m, rows, 1), split_evenly(problem.n, ARGK_COLUMNS, 1), steps
+
+
+def argk_searched(problem: Problem, machine: Machine) -> tuple[int, int]:
+    """Return the parts of rows of C that the search of `gemm_argk` goes through, and the columns of its panels of B."""
+    _, l2, l3 = cache_sizes(machine)
+    column = problem.k * problem.dtype.itemsize
+    largest = max(int(l3 * ARGK_ROWS_SHARE) // column, ARGK_LEAST_ROWS)
+    rows = split_evenly(problem.m, largest, 1, machine.threads)
+    return -(-problem.m // rows), max(int(l2 * ARGK_PANEL_SHARE) // column, ARGK_LEAST_COLUMNS)
