@@ -22,6 +22,7 @@ MOST_TICKS, LONG_TICKS = 7, 10_000  # numbers that are as long leave room for fo
 MOST_LETTERS = 40  # of the names below a heat map that stand upright side by side
 ROWS_WIDTH = 6.3  # inches for chart and table together, names of contenders aside
 NAME_INCHES, USUAL_NAME = 0.085, 18  # of a letter of a name; letters that ROWS_WIDTH leaves room for
+FEWEST_ROWS = 3  # that a chart has the height of: below it, ticks and label leave no room
 NO_VALUE = Interval(math.nan, math.nan, math.nan)
 
 
@@ -178,7 +179,7 @@ def rows_with_table(sheet: Sheet, names: list[str], heads: list[str], rows: list
     """Return a panel with a named row of marks each, and one for the table beside them; row 0 is on top in both."""
     width = table_width(heads, rows)
     left = ROWS_WIDTH + NAME_INCHES * (USUAL_NAME - max(map(len, names), default=0)) - width
-    height = LOW_ROW_INCHES * len(rows) + HEAD_INCHES
+    height = LOW_ROW_INCHES * max(len(rows), FEWEST_ROWS) + HEAD_INCHES
     chart, beside = sheet.panels(1, 2, height=height, width_ratios=[max(left, width / 3), width])
     for panel in (chart, beside):
         panel.set_ylim(len(rows) - 0.4, -0.6)

@@ -295,6 +295,16 @@ def test_a_row_without_a_dot_says_why(tmp_path, sheets):
     assert "no peak was measured" in texts(sheets["percent_of_peak"])
 
 
+def test_a_single_row_has_room_between_legend_and_footer(tmp_path, sheets):
+    plots.draw(EXPERIMENTS["vs_peers"], list(a_case(simd=30.0, numpy=20.0).values()), MACHINE, tmp_path)
+    canvas = sheets["vs_peers_semirings"].canvas
+    chart, footer = canvas.axes[0], canvas.texts[1]
+    canvas.draw_without_rendering()
+    assert "Test CPU" in footer.get_text()
+    assert chart.get_window_extent().height > 0.5 * canvas.dpi
+    assert chart.xaxis.label.get_window_extent().y0 >= footer.get_window_extent().y1
+
+
 def test_the_worst_size_of_a_sweep_is_said_in_figures(tmp_path, sheets):
     some = [
         timed(c, 2 * c.median_ns) if (c.contender, c.axes["size"]) == ("cpu-simd", 549) else c
