@@ -19,11 +19,12 @@ from harness.semiring import HALF
 pytestmark = pytest.mark.no_cover
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "int16", "int32", "int64", "uint8", "bool")]
-# The classic rungs are the same scalar code whatever the width of an element: each semiring in one float dtype and one
-# other, different ones from semiring to semiring and from rung to rung, so that each kind meets each semiring, and each
-# dtype (nearly) each rung. In vector code widths matter, and all are tested; of two semirings that mirror each other,
-# one in all, and one in a dtype of each kind.
+# In vector code the width of an element matters: the semirings that have every operation among them are tested in all
+# dtypes, the others in one of each kind. The classic rungs are the same scalar code whatever the width: those semirings
+# in one float dtype and one other, the others in a float on every other rung and in another dtype on the rest; different
+# ones from semiring to semiring and from rung to rung, so that each rung meets each semiring and (nearly) each dtype.
 FIRST_STEP_OF_EVERY_WIDTH = 50
+WITH_EVERY_OPERATION = ("plus_times", "min_plus", "max_min")
 MIRRORED = ("max_plus", "min_max", "min_times")
 ENTRIES = registry.discover()
 
@@ -46,9 +47,11 @@ def _kernels() -> list[object]:
                 if entry.backend.step < FIRST_STEP_OF_EVERY_WIDTH:
                     floats = [one for one in one_of_each if one.kind == "f"]
                     others = [one for one in one_of_each if one.kind != "f"]
-                    wanted = floats + others[(number + rung) % max(1, len(others)) :][:1]
+                    wanted = floats + others[(number + rung) // 2 % max(1, len(others)) :][:1]
+                    if semiring.name not in WITH_EVERY_OPERATION:
+                        wanted = wanted[(number + rung) % len(wanted) :][:1]
                 else:
-                    wanted = one_of_each if semiring.name in MIRRORED else legal
+                    wanted = legal if semiring.name in WITH_EVERY_OPERATION else one_of_each
                 if dtype not in wanted:
                     continue
                 name = f"{entry.name}-{semiring.name}-{dtype.name}"
