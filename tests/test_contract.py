@@ -19,10 +19,10 @@ from harness.semiring import HALF
 pytestmark = pytest.mark.no_cover
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "int16", "int32", "int64", "uint8", "bool")]
-# In vector code the width of an element matters: the semirings that have every operation among them are tested in all
-# dtypes, the others in one of each kind. The classic rungs are the same scalar code whatever the width: those semirings
-# in one float dtype and one other, the others in a float on every other rung and in another dtype on the rest; different
-# ones from semiring to semiring and from rung to rung, so that each rung meets each semiring and (nearly) each dtype.
+# In vector code the width of an element matters: semirings that have every operation among them are tested in all
+# dtypes, others in one of each kind. The classic rungs are the same scalar code whatever the width: those semirings in
+# one float dtype and one other, others in a float on every other rung and in another dtype on the rest; different ones
+# from semiring to semiring and from rung to rung, so that each rung meets each semiring and (nearly) each dtype.
 FIRST_STEP_OF_EVERY_WIDTH = 50
 WITH_EVERY_OPERATION = ("plus_times", "min_plus", "max_min")
 MIRRORED = ("max_plus", "min_max", "min_times")
