@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import signal
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness import derived, runner
+from harness import derived, runner, trial
 from harness.disturbance import marks
 from harness.errors import StoreError
 from harness.experiment import Budget, Case, Contender, Experiment
@@ -349,3 +350,11 @@ def test_a_run_that_was_killed_is_resumed(tmp_path, monkeypatch):
     assert summary.is_resumed
     assert summary.recorded == len(recorded)
     assert summary.counts == {"ok": 1}
+
+
+@pytest.mark.parametrize(
+    ("cores", "gib", "expected"), [(1, 1, 2), (2, 8, 2), (16, 128, 8), (64, 32, 4)], ids=lambda value: str(value)
+)
+def test_so_many_processes_prove_at_once_as_cores_and_memory_allow(cores, gib, expected):
+    machine = dataclasses.replace(detect(), cores=cores, memory=gib << 30)
+    assert trial._at_once(machine) == expected
