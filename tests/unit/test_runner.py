@@ -352,9 +352,7 @@ def test_a_run_that_was_killed_is_resumed(tmp_path, monkeypatch):
     assert summary.counts == {"ok": 1}
 
 
-@pytest.mark.parametrize(
-    ("cores", "gib", "expected"), [(1, 1, 2), (2, 8, 2), (16, 128, 8), (64, 32, 4)], ids=lambda value: str(value)
-)
+@pytest.mark.parametrize(("cores", "gib", "expected"), [(1, 1, 2), (2, 8, 2), (16, 128, 8), (64, 32, 4)])
 def test_so_many_processes_prove_at_once_as_cores_and_memory_allow(cores, gib, expected):
     machine = dataclasses.replace(detect(), cores=cores, memory=gib << 30)
     assert trial._at_once(machine) == expected
