@@ -1,4 +1,4 @@
-"""How much of what the registers of a GPU can do whole products keep, by semiring and dtype (float16: gpu-packed)."""
+"""How much of what the registers of a GPU can do whole products keep, by semiring and dtype (16 bits: gpu-packed)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from experiments._gpu import SUBJECT, gpu_case, or_absent, peak_case
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
 from harness.machine import Machine
-from harness.semiring import HALF, SEMIRINGS
+from harness.semiring import SEMIRINGS
 
 SIZE = {"smoke": 256, "quick": 4096, "full": 4096}
 NAMES = {
@@ -16,9 +16,11 @@ NAMES = {
 }
 DTYPES = {
     "smoke": ("float32",),
-    "quick": ("float32", "float64", "float16", "int32"),
-    "full": ("float32", "float64", "float16", "int32", "int64"),
+    "quick": ("float32", "float64", "float16", "int32", "int16"),
+    "full": ("float32", "float64", "float16", "int32", "int16", "int64"),
 }
+ADDED_AND_COMPARED = ("min_plus", "max_plus")  # those of which one instruction works on two int16
+PACKED = "gpu-packed"  # what computes 16-bit elements, where an instruction works on two
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
@@ -26,9 +28,9 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     found = []
     for name in NAMES.get(preset, NAMES["quick"]):
         for dtype in DTYPES[preset]:
-            if SEMIRINGS[name].unsupported(np.dtype(dtype)):
+            if SEMIRINGS[name].unsupported(np.dtype(dtype)) or (dtype == "int16" and name not in ADDED_AND_COMPARED):
                 continue
-            subject = "gpu-packed" if dtype == HALF.name else SUBJECT
+            subject = PACKED if np.dtype(dtype).itemsize == 2 else SUBJECT
             found.append(peak_case(name, dtype))
             found.append(gpu_case(SIZE[preset], name, dtype, [backend_contender(subject)], role="product"))
     return or_absent(found, machine, role="product")
@@ -42,7 +44,7 @@ EXPERIMENT = Experiment(
         Figure(
             "gpu_semirings",
             "heatmap",
-            f"{SUBJECT}, over float16 gpu-packed, in percent of the measured ceiling",
+            f"{SUBJECT}, over 16 bits {PACKED}, in percent of the measured ceiling",
             {"rows": "semiring", "columns": "dtype", "value": "of_peak", "x_label": "dtype"},
         ),
     ),

@@ -8,22 +8,29 @@ from experiments._gpu import SUBJECT, VENDOR, gpu_case, or_absent
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
 from harness.machine import Machine
 
-# How far around each size, with step 1.
-AROUND = {
-    "smoke": {256: 1},
-    "quick": {1024: 4, 2048: 4, 4096: 4, 8192: 1},
-    "full": {1024: 64, 2048: 64, 4096: 64, 8192: 4},
+# The first and the last size of each sweep, with step 1, by what it is called.
+FEW = {
+    "around 1024": (1020, 1028),
+    "around 2048": (2044, 2052),
+    "around 4096": (4092, 4100),
+    "around 8192": (8191, 8193),
 }
-KINDS = {"smoke": ("float32",), "quick": ("float32", "float64"), "full": ("float32", "float64")}
+DENSE = {"around 4096": (4000, 4128)}
+MANY = {"around 1024": (960, 1088), "around 2048": (1984, 2112), "around 8192": (8188, 8196), **DENSE}
+SWEEPS: dict[str, dict[str, dict[str, tuple[int, int]]]] = {
+    "smoke": {"float32": {"around 256": (255, 257)}},
+    "quick": {"float32": FEW | DENSE, "float64": FEW},
+    "full": {"float32": MANY, "float64": MANY},
+}
 CONTENDERS = {"float32": (SUBJECT, "gpu-tensor-core", VENDOR), "float64": ("gpu-tensor-core", VENDOR)}
 
 
 def sweeps(preset: str) -> Iterator[tuple[str, str, int]]:
     """Yield what each sweep is called, its dtype, and a size."""
-    for dtype in KINDS[preset]:
-        for center, reach in AROUND[preset].items():
-            for n in range(center - reach, center + reach + 1):
-                yield f"{dtype}, around {center}", dtype, n
+    for dtype, ranges in SWEEPS[preset].items():
+        for called, (first, last) in ranges.items():
+            for n in range(first, last + 1):
+                yield f"{dtype}, {called}", dtype, n
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:

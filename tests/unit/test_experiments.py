@@ -305,10 +305,19 @@ def test_without_a_gpu_one_contender_says_so_and_with_one_all_is_asked(name, pre
 
 def test_a_gpu_sweep_leaves_no_size_out_and_has_the_vendor_beside():
     cases = EXPERIMENTS["gpu_size_sweep"].cases("quick", WITH_GPU)
-    sizes = {case.axes["n"] for case in cases}
-    expected = {n + step for n in (1024, 2048, 4096) for step in range(-4, 5)} | {8191, 8192, 8193}
-    assert sizes == expected
+    sizes = {
+        dtype: {case.axes["n"] for case in cases if case.axes["dtype"] == dtype} for dtype in ("float32", "float64")
+    }
+    common = {n + step for n in (1024, 2048, 4096) for step in range(-4, 5)} | {8191, 8192, 8193}
+    assert sizes == {"float32": common | set(range(4000, 4129)), "float64": common}
     assert all("gpu-cublas" in {contender.label for contender in case.contenders} for case in cases)
+
+
+def test_redirected_stands_beside_conditional_at_every_size_near_1000_and_4096():
+    on_gpu = [case for case in EXPERIMENTS["gpu_edges"].cases("quick", WITH_GPU) if case.axes["data"] == "on the GPU"]
+    sizes = {case.axes["n"] for case in on_gpu if case.axes["semiring"] == "min_plus"}
+    assert sizes >= {*range(1000, 1101), *range(4090, 4111)}
+    assert all({"redirected", "conditional"} <= {c.label for c in case.contenders} for case in on_gpu)
 
 
 def test_a_roofline_has_a_gpu_where_there_is_one_with_roofs_of_its_own():
