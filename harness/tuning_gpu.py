@@ -68,10 +68,22 @@ MOST_SHARES, MOST_PARTS = 16, 768
 # (6), 512^3 1.03 to 0.78 (4), 256^3 1.17 to 0.84 (4); 2048^3, of two waves of blocks, loses (H200, 2026-11-21).
 LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
 
+# Fused products with so many large tiles, about one turn and two, share all of their tiles: whole tiles alone on their
+# multiprocessors hide no latency, and shares beside them wait. Where C is not made of small tiles it is small ones, by
+# MIDDLE_SHARES of blocks each (else the large ones, if they are more than a turn). H200, 2026-11-21, 25 sizes up to
+# 1450, of cuBLAS over float32, shared so to the rest alone shared, of large tiles:
+#   900  0.92 to 0.88   1025  0.94 to 0.84   1060  0.98 to 0.88   1100  0.98 to 0.89   1151  0.93 to 0.84
+#   1200  0.92 to 0.87  1300  0.96 to 0.87   1400  0.92 to 0.88   1450  0.93 to 0.70   1000  0.89 to 0.90
+#   large: 1152  1.06 to 0.98   1216  0.95 to 0.88   1408  0.98 to 0.94
+# Beyond, at 1500 to 1800, the rest alone is 2 to 5 % better. min_plus gains less than 5 %, at most sizes nothing.
+MIDDLE = range(116, 281)
+MIDDLE_SHARES, MIDDLE_SHARES_OF_LARGE, NOT_SHARED, EACH_SHARE = (1, 2, 4), (2, 3, 4, 5, 6), 0.03, 0.005
+
 Options = dict[str, int | str]
 
-# No tile is shared.
+# No tile is shared; and a turn of which all tiles are left over.
 WHOLE = {"shares": 1, "turn": TURN}
+ENDLESS = 1 << 30
 
 
 class _Tuned(NamedTuple):
@@ -86,6 +98,8 @@ class _Tuned(NamedTuple):
         Of the products of a step; see fragments.cuh.
     fewest : int
         Blocks from which on there are many.
+    middle : Launch, optional
+        Tiles for products in between that do not consist of whole ones, and `middle_blocks` of them a multiprocessor.
     """
 
     many: Launch
@@ -93,9 +107,12 @@ class _Tuned(NamedTuple):
     blocks: int
     order: int
     fewest: int = FEWEST_BLOCKS
+    middle: Launch | None = None
+    middle_blocks: int = 5
 
 
 _FEW_4 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
+_MIDDLE_4 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2)
 _FEW_8 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
 
 # Tiles of words of two elements that occupy a GPU nearly alone, and the words of k below which blocks share none then:
@@ -110,7 +127,7 @@ NEARLY_ALL, LEAST_SHARED = 116, 1024
 #   4 float  since sums settle, 0.956 of the ceiling; orders 0 to 4 within 2 %, 16 x 8 a thread 0.78
 #   4 int    0.922 with 3 blocks and order 2, with 4 and 0 0.907, 16 x 8 a thread 0.923; two a word 0.896 to 0.887
 _TUNED = {
-    "4 fused": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 2, 128),
+    "4 fused": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 4, 2, 128, _MIDDLE_4),
     "4 float": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 3, 1),
     "4 int": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 3, 2, 128),
     "8 fused": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=3), _FEW_8, 2, 2, 128),
@@ -159,7 +176,7 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Op
 def packed_tiles(words: Problem) -> tuple[Launch, Options]:
     """Return the tiles and options of gpu-packed for a product of words."""
     tiles, options = tuned_tiles(words)
-    count = -(-words.m // tiles.bm) * -(-words.n // tiles.bn)
+    count = _count(words, tiles)
     if NEARLY_ALL <= count <= FEWEST_BLOCKS and words.k < LEAST_SHARED:
         options["shares"] = 1
     return tiles, options
@@ -170,9 +187,14 @@ def _tiles_and_shares(problem: Problem, row: _Tuned, can_share: bool) -> tuple[L
 
     Small tiles where a large one would be half empty, too: 65536 x 64 x 64 over float32 1.15 of cuBLAS, else 0.74.
     """
+    if row.middle is not None and can_share and _count(problem, row.many) in MIDDLE:
+        middle = _all_shared(problem, row.many, row.middle)
+        if middle is not None:
+            tiles, shared = middle
+            return tiles, shared | ({"blocks": row.middle_blocks} if tiles is row.middle else {})
     choices = (row.many, row.fewest, LEAST_SHARE), (row.few, 0, LEAST_SHARE_OF_FEW)
     for tiles, fewest, least in choices[problem.n <= row.few.bn :]:
-        blocks = -(-problem.m // tiles.bm) * -(-problem.n // tiles.bn)
+        blocks = _count(problem, tiles)
         if blocks >= (max(fewest, FEWEST_BLOCKS) if can_share else fewest):
             return tiles, sharing(problem, tiles, row.blocks) if can_share else WHOLE
         most = problem.k // least if can_share else 1
@@ -180,6 +202,25 @@ def _tiles_and_shares(problem: Problem, row: _Tuned, can_share: bool) -> tuple[L
         if blocks * shares >= fewest:
             break
     return tiles, {"shares": shares, "turn": TURN}
+
+
+def _all_shared(problem: Problem, large: Launch, small: Launch) -> tuple[Launch, dict[str, int]] | None:
+    """Return the tiles of a product in between, and in how many shares each, all of them; None where all is as ever."""
+    is_ragged = bool(problem.m % small.bm or problem.n % small.bn)
+    tiles, numbers = (small, MIDDLE_SHARES) if is_ragged else (large, MIDDLE_SHARES_OF_LARGE)
+    count, most = _count(problem, tiles), max(1, problem.k // LEAST_SHARE)
+    if not is_ragged and count <= TURN:
+        return None
+
+    def turns(shares: int) -> float:
+        return -(-count * shares // TURN) / shares + (EACH_SHARE * shares if shares > 1 else NOT_SHARED)
+
+    return tiles, {"shares": min((x for x in numbers if x <= most), key=turns, default=1), "turn": ENDLESS}
+
+
+def _count(problem: Problem, tiles: Launch) -> int:
+    """Return how many tiles C consists of."""
+    return -(-problem.m // tiles.bm) * -(-problem.n // tiles.bn)
 
 
 def sharing(problem: Problem, tiles: Launch, blocks: int) -> dict[str, int]:
@@ -195,7 +236,7 @@ def sharing(problem: Problem, tiles: Launch, blocks: int) -> dict[str, int]:
     blocks : int
         Blocks that are to fit on a multiprocessor at once.
     """
-    count = -(-problem.m // tiles.bm) * -(-problem.n // tiles.bn)
+    count = _count(problem, tiles)
     room, most = TURN * blocks, min(problem.k // LEAST_SHARE, MOST_SHARES)
 
     def turns(shares: int, shared: int) -> float:

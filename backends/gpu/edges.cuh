@@ -1,9 +1,8 @@
 // Tiles that stick out of a matrix: the one place that says what a thread does there. Defined before this file:
 //
 //   EDGE    CONDITIONAL  every load is asked whether it lies inside; outside nothing is read
-//           REDIRECTED   rows of A and columns of B past the end become those of the tile before, once, before the loop
-//                        over k: whatever is computed from them is never stored, and the loop asks nothing. (Were they
-//                        all the last one, many threads would copy from one address, which takes turns.)
+//           REDIRECTED   rows of A and columns of B past the end become others, once, before the loop over k: whatever
+//                        is computed from them is never stored, and the loop asks nothing
 //           PADDED       the operands have been copied into whole tiles: nothing to ask
 //   K_TAIL  how the last tile along k is made up, which must not change the result:
 //           REPEAT       the last term again: harmless where t (+) t = t (min, max, or, and)
@@ -23,18 +22,20 @@
 #define FILL 1
 #define LIMIT 2
 
-// Before the loop: the row or column that is read in the place of `index`, in tiles of SIDE of them.
-template <int SIDE> __device__ __forceinline__ int redirect(int index, int extent)
-{
-    if (EDGE != REDIRECTED || index < extent) return index;
-    return index >= SIDE ? index - SIDE : extent - 1;
-}
+// Before the loop: the row of A that is read in the place of row `i`.
+__device__ __forceinline__ int redirect_row(int i, int m) { return EDGE == REDIRECTED ? min(i, m - 1) : i; }
 
-// The same for the first of WIDTH columns that are read at once; the leading dimension is a multiple of WIDTH.
-template <int SIDE, int WIDTH> __device__ __forceinline__ int redirect_vector(int column, int n)
+// The first of the WIDTH columns of B, a divisor of the leading dimension, that are read in the place of those from `j`,
+// in tiles of SIDE of them: single columns are those of the tile before, vectors are the last LAST_VECTORS of B. Were they
+// all the last one, the threads of a warp would copy from one address, which takes turns; the fewer they are, the less is
+// read.
+constexpr int LAST_VECTORS = 8;
+template <int SIDE, int WIDTH> __device__ __forceinline__ int redirect_columns(int j, int n)
 {
-    if (EDGE != REDIRECTED || column < n) return column;
-    return column >= SIDE ? column - SIDE : (n - 1) / WIDTH * WIDTH;
+    if (EDGE != REDIRECTED || j < n) return j;
+    const int last = (n - 1) / WIDTH;
+    if (WIDTH > 1) return (last - min(j / WIDTH % LAST_VECTORS, last)) * WIDTH;
+    return j >= SIDE ? j - SIDE : last;
 }
 
 // Whether row or column `index` is read at all.

@@ -95,8 +95,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     OFFSET offsets_a[PASSES_A];
 #pragma unroll
     for (int pass = 0; pass < PASSES_A; ++pass)
-        offsets_a[pass] = (OFFSET)(redirect<BM>(tile.row + row_a + pass * ROWS_A, m) - tile.row) * lda + column_a;
-    const int offset_b = redirect_vector<BN, VB>(tile.column + column_b, n) - tile.column;
+        offsets_a[pass] = (OFFSET)(redirect_row(tile.row + row_a + pass * ROWS_A, m) - tile.row) * lda + column_a;
+    const int offset_b = redirect_columns<BN, VB>(tile.column + column_b, n) - tile.column;
     const int exist_b = EDGE == CONDITIONAL ? size_of<VB>(n - tile.column - column_b) : SIZE_B;
     const T* next_a = a + (long long)tile.row * lda;
     const T* next_b = b + tile.column;

@@ -70,12 +70,12 @@ struct Copier {
 #pragma unroll
         for (int q = 0; q < PASSES_M; ++q) {
             const int i = tile.row + row + q * ROWS_A;
-            from_a[q] = (OFFSET)(redirect<BM>(i, m) - tile.row) * lda + p_a, reads_a[q] = is_inside(i, m);
+            from_a[q] = (OFFSET)(redirect_row(i, m) - tile.row) * lda + p_a, reads_a[q] = is_inside(i, m);
         }
 #pragma unroll
         for (int q = 0; q < PASSES_N; ++q) {
             const int j = tile.column + column + q * ACROSS * WIDTH_B;
-            from_b[q] = redirect_vector<BN, WIDTH_B>(j, n) - tile.column + (OFFSET)p_b * ldb, reads_b[q] = is_inside(j, n);
+            from_b[q] = redirect_columns<BN, WIDTH_B>(j, n) - tile.column + (OFFSET)p_b * ldb, reads_b[q] = is_inside(j, n);
         }
     }
 

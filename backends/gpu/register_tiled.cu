@@ -33,12 +33,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
 #pragma unroll
     for (int q = 0; q < LOADS_A; ++q) {
         const int i = tile.row + (me + q * THREADS) / BK;
-        from_a[q] = (OFFSET)(redirect<BM>(i, m) - tile.row) * lda, reads_a[q] = is_inside(i, m);
+        from_a[q] = (OFFSET)(redirect_row(i, m) - tile.row) * lda, reads_a[q] = is_inside(i, m);
     }
 #pragma unroll
     for (int q = 0; q < LOADS_B; ++q) {
         const int j = tile.column + (me + q * THREADS) % BN;
-        from_b[q] = redirect<BN>(j, n) - tile.column, reads_b[q] = is_inside(j, n);
+        from_b[q] = redirect_columns<BN, 1>(j, n) - tile.column, reads_b[q] = is_inside(j, n);
     }
     a += (long long)tile.row * lda, b += tile.column;
 

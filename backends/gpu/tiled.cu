@@ -18,8 +18,8 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE) gemm(GEMM_PARAMETERS)
     const Tile tile = tile_of_block<TILE, TILE, 1>(m, n);
     const int x = threadIdx.x % TILE, y = threadIdx.x / TILE, i = tile.row + y, j = tile.column + x;
     const bool reads_a = is_inside(i, m), reads_b = is_inside(j, n);
-    const T* row = a + (long long)redirect<TILE>(i, m) * lda;
-    const T* column = b + redirect<TILE>(j, n);
+    const T* row = a + (long long)redirect_row(i, m) * lda;
+    const T* column = b + redirect_columns<TILE, 1>(j, n);
 
     T total = ZERO;
     for (int p0 = 0; p0 < k; p0 += TILE) {

@@ -34,12 +34,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
 #pragma unroll
     for (int q = 0; q < LOADS_A; ++q) {
         const int i = tile.row + (me + q * THREADS) / VECTORS_A;
-        from_a[q] = (OFFSET)(redirect<BM>(i, m) - tile.row) * lda, reads_a[q] = is_inside(i, m);
+        from_a[q] = (OFFSET)(redirect_row(i, m) - tile.row) * lda, reads_a[q] = is_inside(i, m);
     }
 #pragma unroll
     for (int q = 0; q < LOADS_B; ++q) {
         const int j = tile.column + (me + q * THREADS) % VECTORS_B * WIDTH_B;
-        from_b[q] = redirect_vector<BN, WIDTH_B>(j, n) - tile.column, reads_b[q] = is_inside(j, n);
+        from_b[q] = redirect_columns<BN, WIDTH_B>(j, n) - tile.column, reads_b[q] = is_inside(j, n);
     }
     a += (long long)tile.row * lda, b += tile.column;
 

@@ -155,7 +155,7 @@ def test_two_halves_a_word_spill_nothing(semiring, n, arch):
 
 @needs_nvrtc
 def test_tuned_tiles_for_shares_of_k_spill_nothing():
-    for size in (256, 512, 768):
+    for size in (256, 512, 768, 1025, 1028, 1152):
         (kernel,) = kernels("gpu-tuned", "plus_times", "float32", size)
         assert dict(kernel.defines)["IS_SPLIT"] == "1"
         check(kernel, "sm_90")

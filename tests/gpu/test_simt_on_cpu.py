@@ -242,7 +242,7 @@ class TestPlantedBugs:
     @pytest.mark.parametrize(
         ("name", "old", "new"),
         (
-            ("gpu-tiled", "EDGE != REDIRECTED || index < extent", "true"),
+            ("gpu-tiled", "min(i, m - 1)", "i"),
             ("gpu-tiled", "K_TAIL != FILL || p < left", "true"),
             ("gpu-tiled", "        __syncthreads();\n    }", "    }"),
             ("gpu-tiled", "if (i < m && j < n)", "if (i <= m && j < n)"),
@@ -254,7 +254,8 @@ class TestPlantedBugs:
             ("gpu-pipelined", "    __syncthreads();\n    if (goes_on)", "    if (goes_on)"),
             ("gpu-pipelined", "k - (tiles_k - 1) * BK", "BK"),
             ("gpu-pipelined", "b += (long long)BK * ldb", "b += (long long)BK * ldb + 1"),
-            ("gpu-pipelined", "column - SIDE", "column - SIDE + 1"),
+            ("gpu-pipelined", "LAST_VECTORS, last)) * WIDTH", "LAST_VECTORS, last)) * WIDTH + 1"),
+            ("gpu-pipelined", "last - min(j / WIDTH", "last + min(j / WIDTH"),
             ("gpu-tuned", "STAGES ? 0 : writing + 1", "STAGES ? 1 : writing + 1"),
             ("gpu-tuned", "if (i >= m) continue;", ""),
         ),

@@ -94,7 +94,7 @@ PLANTED = {
         "wait_copies<STAGES - 2>();\n                __sync",
         "wait_copies<STAGES - 1>();\n                __sync",
     ),
-    "rows past the end are read": ("redirect<BM>(tile.row + row_a", "(tile.row + row_a"),
+    "rows past the end are read": ("redirect_row(tile.row + row_a", "(tile.row + row_a"),
     "the end of k is taken for a whole tile": ("if (EDGE == PADDED)", "if (true)"),
     "last row is stored by all": ("if (row >= rows) continue;", "if (row > rows) continue;"),
 }
