@@ -73,10 +73,11 @@ LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
 # MIDDLE_SHARES of blocks each (else the large ones, if they are more than a turn). H200, 2026-11-21, 25 sizes up to
 # 1450, of cuBLAS over float32, shared so to the rest alone shared, of large tiles:
 #   900  0.92 to 0.88   1025  0.94 to 0.84   1060  0.98 to 0.88   1100  0.98 to 0.89   1151  0.93 to 0.84
-#   1200  0.92 to 0.87  1300  0.96 to 0.87   1400  0.92 to 0.88   1450  0.93 to 0.70   1000  0.89 to 0.90
+#   1200  0.92 to 0.87  1300  0.96 to 0.87   1400  0.92 to 0.88   1450  0.93 to 0.70
 #   large: 1152  1.06 to 0.98   1216  0.95 to 0.88   1408  0.98 to 0.94
-# Beyond, at 1500 to 1800, the rest alone is 2 to 5 % better. min_plus gains less than 5 %, at most sizes nothing.
-MIDDLE = range(116, 281)
+# Where nearly a whole turn is full, at 1000 to 1023, the rest alone is 0 to 2 % better, and at 1500 to 1800 2 to 5 %.
+# min_plus gains less than 5 %, at most sizes nothing.
+MIDDLE = (*range(116, 124), *range(TURN + 1, 281))
 MIDDLE_SHARES, MIDDLE_SHARES_OF_LARGE, NOT_SHARED, EACH_SHARE = (1, 2, 4), (2, 3, 4, 5, 6), 0.03, 0.005
 
 Options = dict[str, int | str]
@@ -210,7 +211,7 @@ def _all_shared(problem: Problem, large: Launch, small: Launch) -> tuple[Launch,
     tiles, numbers = (small, MIDDLE_SHARES) if is_ragged else (large, MIDDLE_SHARES_OF_LARGE)
     count, most = _count(problem, tiles), max(1, problem.k // LEAST_SHARE)
     if not is_ragged and count <= TURN:
-        return None
+        return None  # it is 960 x 960 or so, and as good without
 
     def turns(shares: int) -> float:
         return -(-count * shares // TURN) / shares + (EACH_SHARE * shares if shares > 1 else NOT_SHARED)

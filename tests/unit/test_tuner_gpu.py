@@ -158,7 +158,7 @@ def test_fused_products_of_one_to_two_turns_share_all_tiles_small_ones_where_c_i
     whole, options = all_tiles(1152)
     assert whole == (64, 128)
     assert options["shares"] == 4
-    assert [all_tiles(n)[0] for n in (512, 1024, 1500, 4096)] == [None] * 4
+    assert [all_tiles(n)[0] for n in (512, 960, 1020, 1024, 1500, 4096)] == [None] * 6
     assert plan(large("min_plus", n=1025)).options["turn"] < 1025
 
 
