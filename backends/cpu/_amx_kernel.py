@@ -19,9 +19,10 @@ from typing import Any
 from backends.cpu import _amx_code
 from backends.cpu import _vector_code as v
 from backends.cpu._amx_code import ROW_BYTES, ROWS, TILES
-from backends.cpu._generated_kernel import INTO_L2, size_intrinsic
+from backends.cpu._generated_kernel import INTO_L2
 from backends.cpu._mixed_methods import MixedKey
 from backends.cpu._mixed_packing import element_bytes
+from backends.cpu._size_intrinsic import size_intrinsic
 from backends.cpu._vector_code import Builder, Value
 from harness.errors import PlanError
 from harness.operands import CACHE_LINE

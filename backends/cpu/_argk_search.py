@@ -23,11 +23,12 @@ from numba.extending import intrinsic
 
 from backends.cpu import _vector_code as v
 from backends.cpu._block_tracker import BLOCK, NO_BLOCK
-from backends.cpu._generated_kernel import INTO_L1, KernelKey, size_intrinsic
+from backends.cpu._generated_kernel import INTO_L1, KernelKey
 from backends.cpu._generated_packing import build_gather
 from backends.cpu._jit import jit, scratch, strided
 from backends.cpu._operators import operators
 from backends.cpu._pointers import as_pointer
+from backends.cpu._size_intrinsic import size_intrinsic
 from backends.cpu._vector_operators import Operations, operations
 from backends.cpu._vector_unit import VectorUnit, usable_units
 from harness.operands import CACHE_LINE

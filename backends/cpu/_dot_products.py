@@ -16,8 +16,9 @@ from llvmlite import ir
 from numba import types
 
 from backends.cpu import _vector_code as v
-from backends.cpu._generated_kernel import KernelKey, size_intrinsic
+from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._jit import jit
+from backends.cpu._size_intrinsic import switch_intrinsic
 from backends.cpu._vector_code import Builder, Value, VectorCode
 
 ROWS, SUMS = 4, 2  # dot products at once, and vectors of partial sums of each: enough to hide the latency of an FMA
@@ -26,13 +27,7 @@ ROWS, SUMS = 4, 2  # dot products at once, and vectors of partial sums of each: 
 def dots_intrinsic(key: KernelKey) -> Any:
     """Return the intrinsic ``dots((rows, k, a, lda, x, y, rs_y, accumulate))``, for 1 to ROWS rows."""
     code = key.code()
-
-    def emit(builder: Builder, values: list[Value]) -> None:
-        which, *arguments = values
-        functions = {rows: _dots(builder.module, key, code, rows) for rows in range(1, ROWS + 1)}
-        v.switch(builder, which, functions, arguments)
-
-    return size_intrinsic(8, emit)
+    return switch_intrinsic(8, lambda module: {n: _dots(module, key, code, n) for n in range(1, ROWS + 1)})
 
 
 def _dots(module: ir.Module, key: KernelKey, code: VectorCode, rows: int) -> Any:

@@ -24,11 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from backends.cpu import _vector_code as v
 from backends.cpu._block_tracker import BLOCK_BYTES, BlockTracker
+from backends.cpu._size_intrinsic import size_intrinsic
 from backends.cpu._vector_code import Builder, Value, VectorCode
 from backends.cpu._vector_operators import Operations
 from backends.cpu._vector_unit import UNITS, VectorUnit
@@ -127,21 +126,6 @@ def micro_kernel_intrinsic(key: KernelKey) -> Any:
         v.switch(builder, which, functions, arguments)
 
     return size_intrinsic(2 + len(ARGUMENTS), emit)
-
-
-def size_intrinsic(count: int, emit: Callable[[Builder, list[Value]], None]) -> Any:
-    """Return a Numba intrinsic of `count` sizes or addresses that returns nothing: ``emit(builder, values)``."""
-
-    @intrinsic
-    def generated(typing_context: Any, values: Any) -> Any:
-        def codegen(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-            (packed,) = arguments
-            emit(builder, [builder.extract_value(packed, i) for i in range(count)])
-            return context.get_dummy_value()
-
-        return types.void(types.UniTuple(types.intp, count)), codegen
-
-    return generated
 
 
 def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Tile) -> Any:

@@ -14,8 +14,9 @@ import numpy as np
 from numba import types
 
 from backends.cpu import _vector_code as v
-from backends.cpu._generated_kernel import KernelKey, size_intrinsic
+from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._jit import jit
+from backends.cpu._size_intrinsic import size_intrinsic
 from backends.cpu._vector_code import Builder, Value
 
 TRANSPOSED_BYTES = (4, 8)  # sizes of elements that are transposed in registers: 8 or 16 vectors of them

@@ -22,10 +22,11 @@ from numba import types
 from backends.cpu import _vector_code as v
 from backends.cpu._dot_products import build_dots
 from backends.cpu._generated_call import Loops
-from backends.cpu._generated_kernel import KernelKey, size_intrinsic
+from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._generated_loops import ARGUMENTS
 from backends.cpu._generated_packing import build_gather
 from backends.cpu._jit import jit
+from backends.cpu._size_intrinsic import switch_intrinsic
 from backends.cpu._vector_code import Builder, Value, VectorCode
 
 TERMS = 8  # rows of B at once: as many streams as the prefetchers follow
@@ -51,13 +52,7 @@ class VectorLoops(Loops):
 def combine_rows_intrinsic(key: KernelKey) -> Any:
     """Return the intrinsic ``combine_rows((rows, n, b, ldb, x, step_x, y, accumulate))``, for 1 to TERMS rows."""
     code = key.code()
-
-    def emit(builder: Builder, values: list[Value]) -> None:
-        which, *arguments = values
-        functions = {rows: _combine_rows(builder.module, key, code, rows) for rows in range(1, TERMS + 1)}
-        v.switch(builder, which, functions, arguments)
-
-    return size_intrinsic(8, emit)
+    return switch_intrinsic(8, lambda module: {n: _combine_rows(module, key, code, n) for n in range(1, TERMS + 1)})
 
 
 def _combine_rows(module: ir.Module, key: KernelKey, code: VectorCode, rows: int) -> Any:

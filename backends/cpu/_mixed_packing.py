@@ -15,8 +15,8 @@ import numpy as np
 from llvmlite import ir
 
 from backends.cpu import _vector_code as v
-from backends.cpu._generated_kernel import size_intrinsic
 from backends.cpu._mixed_methods import ONE_IN_BYTES, SIGN_OF_BYTES, WORD_BITS, Dot, MixedKey, widen
+from backends.cpu._size_intrinsic import size_intrinsic
 from backends.cpu._vector_code import Builder, Value, VectorCode
 from harness.operands import CACHE_LINE
 

@@ -15,9 +15,9 @@ from llvmlite import ir
 from numba import carray, types
 
 from backends.cpu import _vector_code as v
-from backends.cpu._generated_kernel import size_intrinsic
 from backends.cpu._jit import jit
 from backends.cpu._pointers import as_pointer
+from backends.cpu._size_intrinsic import size_intrinsic
 from backends.cpu._vector_code import Builder, Value
 
 MAGNITUDE = 0x7FFF

@@ -16,8 +16,8 @@ import numpy as np
 from numba import types
 
 from backends.cpu import _vector_code as v
-from backends.cpu._generated_kernel import size_intrinsic
 from backends.cpu._jit import jit
+from backends.cpu._size_intrinsic import size_intrinsic
 from backends.cpu._vector_code import Builder, Value, VectorCode
 from backends.cpu._vector_unit import UNITS
 

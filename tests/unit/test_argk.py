@@ -78,8 +78,8 @@ def test_argk_is_the_smallest_k_that_attains_the_value(name, dtype, rng):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_gives_the_same(backend, rng):
-    dtype = np.dtype(np.float64)
     for name in ("min_plus", "max_min") if backend == "cpu-simd" else ("min_plus",):
+        dtype = np.dtype(DTYPES[name])
         a, b = draw(rng, (9, 300), dtype), draw(rng, (300, 11), dtype)
         if registry.find(backend).declines(Problem(9, 11, 300, SEMIRINGS[name], dtype)):
             with pytest.raises(BackendUnavailable, match="declines"):

@@ -46,10 +46,10 @@ def processes_with(variable: str, value: str) -> list[str]:
     return found
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory) -> Path:
+@pytest.fixture
+def tree(tmp_path) -> Path:
     """Return a folder whose package of backends has one file, dropped there: quick to search."""
-    folder = tmp_path_factory.mktemp("dropped")
+    folder = tmp_path / "dropped"
     cpu = folder / "backends" / "cpu"
     cpu.mkdir(parents=True)
     for package in (cpu, cpu.parent):
@@ -58,10 +58,10 @@ def tree(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def found(tree, tmp_path_factory) -> dict[tuple[int, str], dict]:
+@pytest.fixture
+def found(tree, tmp_path) -> dict[tuple[int, str], dict]:
     """Return the record of every cell of one run with all of them, by n and contender."""
-    results, bomb, mark = tmp_path_factory.mktemp("results"), tree / "bomb", uuid.uuid4().hex
+    results, bomb, mark = tmp_path / "results", tree / "bomb", uuid.uuid4().hex
     environment = {**os.environ, "PYTHONPATH": f"{tree}{os.pathsep}{ROOT}", "BOMB": str(bomb), "A_TEST": mark}
     answer = subprocess.run(
         [sys.executable, "-P", "-c", RUN_ALL, str(results), "out-good", *CLUES],
@@ -79,30 +79,26 @@ def found(tree, tmp_path_factory) -> dict[tuple[int, str], dict]:
     return {(n, contender): record for n, contender, record in json.loads(line)}
 
 
-@pytest.mark.parametrize("name", CLUES)
-def test_who_misbehaves_has_no_time_and_the_reason(found, name):
-    record = found[20, name]
-    assert (record["status"], record["samples_ns"]) == ("failed", [])
-    assert CLUES[name] in record["reason"]
-    assert len(record["reason"]) < 3000
-
-
-@pytest.mark.parametrize("contender", GOOD)
-def test_the_others_are_timed_as_ever(found, contender):
-    record = found[20, contender]
-    assert (record["status"], record["reason"]) == ("ok", "")
-    assert [len(process) for process in record["samples_ns"]] == [4]
-    assert min(record["samples_ns"][0]) > 0
-    assert record["threads_read"]["openblas"] == 1
-    assert record["verified"]
-
-
-def test_the_run_goes_on_with_the_next_case(found):
-    assert found[6, "out-good"]["status"] == "ok"
-    assert found[6, "out-lazy"]["status"] == "failed"
-
-
-def test_every_change_is_named(found):
-    reason = found[20, "out-change-all-that-can-be-changed"]["reason"]
-    for what in ("directory", "umask", "handler (SIGTERM)", "handling of errors (", "locale"):
-        assert what in reason
+def test_who_misbehaves_has_no_time_and_the_reason_and_the_others_are_timed_as_ever(found, subtests):
+    # One test: in two workers the run that it looks at would take place twice.
+    for name, clue in CLUES.items():
+        with subtests.test(name):
+            record = found[20, name]
+            assert (record["status"], record["samples_ns"]) == ("failed", [])
+            assert clue in record["reason"]
+            assert len(record["reason"]) < 3000
+    for contender in GOOD:
+        with subtests.test(contender):
+            record = found[20, contender]
+            assert (record["status"], record["reason"]) == ("ok", "")
+            assert [len(process) for process in record["samples_ns"]] == [4]
+            assert min(record["samples_ns"][0]) > 0
+            assert record["threads_read"]["openblas"] == 1
+            assert record["verified"]
+    with subtests.test("the run goes on with the next case"):
+        assert found[6, "out-good"]["status"] == "ok"
+        assert found[6, "out-lazy"]["status"] == "failed"
+    with subtests.test("every change is named"):
+        reason = found[20, "out-change-all-that-can-be-changed"]["reason"]
+        for what in ("directory", "umask", "handler (SIGTERM)", "handling of errors (", "locale"):
+            assert what in reason
