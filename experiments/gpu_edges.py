@@ -20,7 +20,8 @@ STRATEGIES = {
 }
 FEW = (1000, 1023, 1024, 1025, 1100, 2047, 2048, 2049, 4090, 4095, 4096, 4097, 4100, 4110)
 # Every size of two ranges: a strategy that is slow at one size alone is found, and so is one that is never slower.
-EVERY = (*range(1000, 1101), *range(2040, 2057), *range(4090, 4111))
+NEAR = {"1024": range(1000, 1101), "2048": range(2040, 2057), "4096": range(4090, 4111)}
+EVERY = [n for sizes in NEAR.values() for n in sizes]
 SIZES = {
     "plus_times": {"smoke": (255,), "quick": FEW, "full": (*EVERY, 8191, 8192, 8193)},
     "min_plus": {"smoke": (255,), "quick": EVERY, "full": (*EVERY, 8191, 8192, 8193)},
@@ -45,7 +46,21 @@ EXPERIMENT = Experiment(
     question="How are tiles that stick out of a matrix best dealt with on a GPU?",
     cases=cases,
     figures=(
-        Figure("gpu_edges", "lines", f"{SUBJECT}: edges against size", {"x": "n", "panels": ["problem", "data"]}),
+        Figure(
+            "gpu_edges",
+            "lines",
+            f"{SUBJECT}: edges against size",
+            {"x": "n", "panels": ["problem", "data"], "where": {"n": [255, *FEW, *NEAR["2048"], 8191, 8192, 8193]}},
+        ),
+        *(
+            Figure(
+                f"gpu_edges_near_{size}",
+                "dense",
+                f"{SUBJECT}: edges at every size around {size}",
+                {"x": "n", "panels": "problem", "where": {"n": list(sizes), "data": "on the GPU"}},
+            )
+            for size, sizes in NEAR.items()
+        ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
