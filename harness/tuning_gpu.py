@@ -68,13 +68,13 @@ MOST_SHARES, MOST_PARTS = 16, 768
 # (6), 512^3 1.03 to 0.78 (4), 256^3 1.17 to 0.84 (4); 2048^3, of two waves of blocks, loses (H200, 2026-11-21).
 LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
 
-# Fused products with so many large tiles, about one turn and two, share all of their tiles: whole tiles alone on their
-# multiprocessors hide no latency, and shares beside them wait. Where C is not made of small tiles it is small ones, by
-# MIDDLE_SHARES of blocks each (else the large ones, if they are more than a turn). H200, 2026-11-21, 25 sizes up to
-# 1450, of cuBLAS over float32, shared so to the rest alone shared, of large tiles:
+# Fused products of so many large tiles, about one turn and two, share all of their tiles: a whole tile alone on its
+# multiprocessor hides no latency, and shares beside it wait for it. A ragged C is computed in small tiles, each by one
+# of MIDDLE_SHARES blocks; a C of whole small tiles in large ones, if they are more than a turn. H200, 2026-11-21, 25
+# sizes up to 1450, of cuBLAS over float32, so to large tiles of which the rest alone is shared:
 #   900  0.92 to 0.88   1025  0.94 to 0.84   1060  0.98 to 0.88   1100  0.98 to 0.89   1151  0.93 to 0.84
 #   1200  0.92 to 0.87  1300  0.96 to 0.87   1400  0.92 to 0.88   1450  0.93 to 0.70
-#   large: 1152  1.06 to 0.98   1216  0.95 to 0.88   1408  0.98 to 0.94
+#   whole: 1152  1.06 to 0.98   1216  0.95 to 0.88   1408  0.98 to 0.94
 # Where nearly a whole turn is full, at 1000 to 1023, the rest alone is 0 to 2 % better, and at 1500 to 1800 2 to 5 %.
 # min_plus gains less than 5 %, at most sizes nothing.
 MIDDLE = (*range(116, 124), *range(TURN + 1, 281))
