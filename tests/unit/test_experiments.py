@@ -329,6 +329,11 @@ def test_a_roofline_has_a_gpu_where_there_is_one_with_roofs_of_its_own():
     assert not [c for c in EXPERIMENTS["roofline"].cases("quick", MACHINE) if "device" in c.axes]
 
 
+def test_the_smallest_roofline_has_the_kernel_of_gemm_and_the_library():
+    labels = {c.label for case in EXPERIMENTS["roofline"].cases("smoke", MACHINE) for c in case.contenders}
+    assert labels >= {"cpu-simd", "cpu-numpy"}
+
+
 def test_a_gpu_has_ceilings_of_its_own():
     for name in ("gpu_ladder", "gpu_semirings"):
         cases = EXPERIMENTS[name].cases("quick", WITH_GPU)
