@@ -19,8 +19,14 @@ RUN    := $(VENV)/bin/python
 # --no-compile: bytecode is written for what is imported, not for all of it (60 MB less).
 PIP    := $(RUN) -m pip install --quiet --no-compile --no-input --disable-pip-version-check --constraint constraints.txt
 
+# The extra with the CuPy for the GPU that is here, by its driver: CUDA 13 since 580, 12 since 525. CUPY= leaves it out.
+ifeq ($(origin CUPY),undefined)
+CUPY := $(shell nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | \
+          awk -F. 'NR == 1 && $$1 + 0 >= 525 { print ($$1 >= 580 ? "cuda13" : "cuda12") }')
+endif
+
 # Stamps carry a checksum: what is installed counts as current until a requirement changes, or the folder moves.
-WANTED    := $(shell { pwd; cat pyproject.toml constraints.txt; } | cksum | cut -d' ' -f1)
+WANTED    := $(shell { pwd; echo "$(CUPY)"; cat pyproject.toml constraints.txt; } | cksum | cut -d' ' -f1)
 INSTALLED := $(VENV)/.default-$(WANTED)
 WITH_DEV  := $(VENV)/.dev-$(WANTED)
 
@@ -33,7 +39,7 @@ help: ## list the targets (this)
 	@awk 'BEGIN { FS = ":.*## " } \
 	     /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	     /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=cuda12,peers  ARGS="..."  PYTHON=python3.12\n'
+	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=mixed,peers  CUPY=cuda12|cuda13  ARGS="..."  PYTHON=python3.12\n'
 
 # A failed cell (status 1) stands in figures and report like any other; the status is handed on at the end.
 experiments: $(INSTALLED) ## measure this machine (PRESET=quick), draw, write the report
@@ -59,7 +65,7 @@ readme: $(INSTALLED) ## rewrite the tables of README.md from this machine's stor
 check: $(INSTALLED) ## prove backends right, all or BACKEND=name
 	@$(RUN) -m harness check $(BACKEND) $(ARGS)
 
-setup: $(INSTALLED) ## install only; EXTRAS=cuda12,cuda13,mixed,mpi,peers adds to it
+setup: $(INSTALLED) ## install only; EXTRAS=mixed,mpi,peers adds to it
 	@if [ -n "$(EXTRAS)" ]; then $(PIP) --editable '.[$(EXTRAS)]'; fi
 	@printf '%s: ' $(VENV) && $(RUN) --version
 
@@ -109,13 +115,13 @@ distclean: clean ## as clean, and the virtual environment and what `make bench` 
 $(INSTALLED): | $(RUN)
 	@$(MEND)
 	@echo "installing into $(VENV) (once) ..."
-	@$(PIP) --editable .
+	@$(PIP) --editable '.$(CUPY:%=[%])'
 	@rm -f $(VENV)/.default-* && touch $@
 
 $(WITH_DEV): | $(RUN)
 	@$(MEND)
 	@echo "installing into $(VENV), with the development tools (once) ..."
-	@$(PIP) --editable '.[dev]'
+	@$(PIP) --editable '.[dev$(CUPY:%=,%)]'
 	@rm -f $(VENV)/.default-* $(VENV)/.dev-* && touch $@ $(INSTALLED)
 
 $(RUN):

@@ -166,6 +166,28 @@ def test_a_python_that_will_not_do_is_said_in_one_message(checkout):
     assert not (checkout / ".venv").exists()
 
 
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    (
+        ("echo 580.159.04", "[cuda13]"),
+        ("echo 535.86.10; echo 535.86.10", "[cuda12]"),  # two GPUs
+        ("echo 470.256.02", ""),
+        ("echo No devices were found; exit 6", ""),
+    ),
+)
+def test_make_installs_the_cupy_that_the_driver_can_run(answer, expected, checkout, tmp_path, monkeypatch):
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{answer}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert f"--editable '.{expected}'" in shell(["make", "--dry-run", "experiments"], checkout).stdout
+    assert (
+        f"--editable '.[dev{expected.replace('[', ',') or ']'}'"
+        in shell(["make", "--dry-run", "test"], checkout).stdout
+    )
+    assert "--editable '.'" in shell(["make", "--dry-run", "experiments", "CUPY="], checkout).stdout
+
+
 def test_what_is_installed_is_pinned():
     """Every dependency of pyproject.toml, extras included, has its version in constraints.txt."""
     import tomllib
