@@ -79,10 +79,16 @@ def unit(cells: Iterable[Cell]) -> str:
 def describe(cells: Iterable[Cell]) -> str:
     """Return what all of `cells` have in common: semiring, dtype, sizes."""
     cells = list(cells)
-    sizes = [common(cells, name) for name in "mnk"]
-    size = f"n={sizes[0]}" if len(set(sizes)) == 1 else " x ".join(map(str, sizes))
-    words = [common(cells, "semiring"), common(cells, "dtype"), size if all(sizes) else None]
+    words = [common(cells, "semiring"), common(cells, "dtype"), size(*cells)]
     return ", ".join(str(word) for word in words if word)
+
+
+def size(*cells: Cell) -> str:
+    """Return the size that all of `cells` have, "n=512" or "512 x 512 x 64"; empty if they have none in common."""
+    sizes = [common(cells, name) for name in "mnk"]
+    if not all(sizes):
+        return ""
+    return f"n={sizes[0]}" if len(set(sizes)) == 1 else " x ".join(map(str, sizes))
 
 
 def common(cells: Iterable[Cell], name: str) -> Any:

@@ -7,10 +7,14 @@ the device goes through them without waiting for the host. (NVIDIA's nvbench tim
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from harness.clock import Action, Sample
 from harness.interface import DeviceQueue
+
+Readings = dict[str, float]
 
 # Calls behind the blocking kernel. A queue takes some thousand launches and then makes the host wait, here for ever.
 # Two calls keep a device busy while the host enqueues the others.
@@ -25,7 +29,7 @@ class CudaEventClock:
     """Times calls on a device by stamps in its queue.
 
     It reads ``is_queued``, 1 if the calls were queued before the device might start and 0 if the time of launching them
-    may be in the sample, and ``mhz``, the clock of the device.
+    may be in the sample; if they were, ``launch_ns``, what the host takes to enqueue a call; and what the device tells.
 
     The first sample is taken without the blocking kernel: a call that loads a module, allocates or compiles waits for
     the device, which waits for the flag. A workload that does so in every call cannot be blocked at all. The blocking
@@ -35,10 +39,12 @@ class CudaEventClock:
     ----------
     queue : DeviceQueue
         The one that `run` uses.
+    now_ns : callable
+        The clock of the host.
     """
 
-    def __init__(self, queue: DeviceQueue) -> None:
-        self._queue = queue
+    def __init__(self, queue: DeviceQueue, now_ns: Callable[[], float] = time.perf_counter_ns) -> None:
+        self._queue, self._now_ns = queue, now_ns
         self._is_first = True
         self._is_flushed = False
         self._timeouts = 0
@@ -46,18 +52,13 @@ class CudaEventClock:
     def sample(self, run: Action, wait: Action, loops: int) -> Sample:
         """Time `loops` calls from the start of the first to the end of the last; `wait` comes once, at the end."""
         is_cold, self._is_flushed = self._is_flushed, False
-        elapsed_ns = None
-        while elapsed_ns is None and not self._is_first and self._timeouts < MOST_TIMEOUTS:
-            elapsed_ns = self._blocked_ns(run, wait, loops)
-            if elapsed_ns is None and is_cold:
+        found = None
+        while found is None and not self._is_first and self._timeouts < MOST_TIMEOUTS:
+            found = self._blocked(run, wait, loops)
+            if found is None and is_cold:
                 self.flush()
-        readings: dict[str, float] = {"is_queued": int(elapsed_ns is not None)}
-        if elapsed_ns is None:
-            elapsed_ns = self._open_ns(run, wait, loops)
+        elapsed_ns, readings = found or self._open(run, wait, loops)
         self._is_first = self._is_flushed = False
-        mhz = self._queue.mhz()
-        if mhz:
-            readings["mhz"] = mhz
         return Sample(elapsed_ns / loops, readings)
 
     def flush(self) -> None:
@@ -70,15 +71,16 @@ class CudaEventClock:
         """Return ``name``, ``nominal_mhz``, and ``timeouts``: how often the blocking kernel gave up."""
         return {"name": self._queue.name, "nominal_mhz": self._queue.nominal_mhz, "timeouts": self._timeouts}
 
-    def _blocked_ns(self, run: Action, wait: Action, loops: int) -> float | None:
+    def _blocked(self, run: Action, wait: Action, loops: int) -> tuple[float, Readings] | None:
         """Return the time of `loops` calls of which the first are queued before any starts; None: it gave up."""
         ahead = min(loops, AHEAD)
         self._queue.synchronize()
         self._queue.block(MOST_BLOCKED_S)
         try:
-            start = self._queue.stamp()
+            start, began_ns = self._queue.stamp(), self._now_ns()
             for _ in range(ahead):
                 run()
+            launch_ns = (self._now_ns() - began_ns) / ahead
             stop = self._queue.stamp() if ahead == loops else None
         finally:
             self._queue.release()  # also when a call raised: nobody else would
@@ -86,20 +88,22 @@ class CudaEventClock:
             run()
         if stop is None:
             stop = self._queue.stamp()
+        told = self._queue.read()  # while the device still works: idle, it has other clocks within milliseconds
         wait()
         self._queue.synchronize()
         if self._queue.gave_up():
             self._timeouts += 1
             return None
-        return self._queue.between_ns(start, stop)
+        return self._queue.between_ns(start, stop), {"is_queued": 1, "launch_ns": round(launch_ns, 1), **told}
 
-    def _open_ns(self, run: Action, wait: Action, loops: int) -> float:
+    def _open(self, run: Action, wait: Action, loops: int) -> tuple[float, Readings]:
         """Return the time of `loops` calls that begin while the host still enqueues them."""
         self._queue.synchronize()
         start = self._queue.stamp()
         for _ in range(loops):
             run()
         stop = self._queue.stamp()
+        told = self._queue.read()
         wait()
         self._queue.synchronize()
-        return self._queue.between_ns(start, stop)
+        return self._queue.between_ns(start, stop), {"is_queued": 0, **told}

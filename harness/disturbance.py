@@ -36,6 +36,7 @@ def marks(record: Mapping[str, Any]) -> list[str]:
     found = {
         "descheduled": [descheduled(own, int(record.get("threads", 1))) for own in readings.get("cpu_share", [])],
         "throttled": [throttled(own, nominal) for own in readings.get("mhz", [])],
+        "at its power limit": [[value == 1 for value in own] for own in readings.get("power_capped", [])],
         "timed with the launch": [[value == 0 for value in own] for own in readings.get("is_queued", [])],
     }
     said = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -58,8 +58,11 @@ class DeviceQueue(Protocol):
     def synchronize(self) -> None:
         """Return when the queue is empty."""
 
-    def mhz(self) -> float:
-        """Return the clock of the device now [MHz]; 0: not known."""
+    def read(self) -> Mapping[str, float]:
+        """Return what the device tells of itself now, by name.
+
+        ``mhz``, its clock, ``watts``, and ``power_capped``, 1 if power lowers that clock; any of them may be missing.
+        """
         ...
 
 

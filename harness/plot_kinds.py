@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, ScalarFormatter
 
-from harness import derived
+from harness import derived, readings
 from harness.experiment import Json
 from harness.plot_roofs import mark_peak
 from harness.plot_style import GREY, INK, Looks, Sheet, table, table_width
@@ -54,6 +54,10 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             if points:
                 sheet.add_to_legend(name, **look)
                 _series(panel, points, look, is_marked="marker" in options)
+            launches = [(derived.axis(c, x_name), ns / 1e6) for c in done if (ns := readings.reading(c, "launch_ns"))]
+            if options.get("launches") and launches:
+                panel.plot(*zip(*launches, strict=True), color=look["color"], linestyle=":", linewidth=1.4)
+                sheet.add_to_legend("launching a call, on the host", color=INK, linestyle=":", linewidth=1.4)
         if value == "rate":
             mark_peak(panel, own, cells, across="y")
         panel.set_title(title)

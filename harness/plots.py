@@ -24,7 +24,7 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 (percent of the measured peak) or ``"over_fastest"`` (to the fastest other contender of the case, whoever that is).
 ``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
 ``peak``, true by default, says whether bars stand beside the measured peak. ``marker`` is the axis of kinds of size.
-``x_label`` renames the axis of ``lines`` and ``heatmap``.
+``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` what the host takes to launch.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _draw_one(figure: Figure, cells: list[Cell], peaks: list[Cell], machine: Mac
         sheet.say(
             "Nothing has been measured" if not derived.contenders(shown) else "No contender has a time: see below"
         )
-    sheet.notes += [*absences(shown), *filter(None, [remarks.in_figure(shown)])]
+    sheet.notes += [*absences(shown), *remarks.in_figure(shown)]
     footer = provenance(shown, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)
     return sheet.save(folder / figure.name, footer)
 

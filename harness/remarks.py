@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness import derived, disturbance, verdict
+from harness import derived, disturbance, readings, verdict
 from harness.store import Cell
 from harness.verdict import Verdict
 
@@ -16,6 +16,9 @@ NOT_REPLICATED = "what differs from process to process is not in their intervals
 # Of so many contenders each is named.
 MOST_NAMED = 6
 LONGEST_REASON = 300
+
+LAUNCH_BOUND = "launch-bound"
+_LAUNCH_BOUND_MEANING = "the host takes about as long to launch a call as the GPU to compute it, or longer"
 
 # Why a verdict on the ratio to the reference is UNSURE, as rows and lists say it.
 EVEN, FEW = "unsure", "few samples"
@@ -32,7 +35,8 @@ def of_cell(cell: Cell, unsure: Mapping[Key, str]) -> str:
     if not cell.is_ok:
         return ""
     unmet = ", ".join(name for name, _ in conditions(cell))
-    said = [unsure.get(key(cell), ""), unmet and f"not met: {unmet}", *disturbance.marks(cell.record)]
+    bound = LAUNCH_BOUND if readings.is_launch_bound(cell) else ""
+    said = [unsure.get(key(cell), ""), bound, unmet and f"not met: {unmet}", *disturbance.marks(cell.record)]
     return "; ".join(filter(None, said))
 
 
@@ -56,6 +60,10 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
         group = [cell for cell in timed if unsure.get(key(cell)) == doubt]
         if group:
             lines.append(f"**Unsure**, {_of(group, compared)}: {meaning}")
+    bound = [cell for cell in timed if readings.is_launch_bound(cell)]
+    if bound:
+        sizes = readings.launch_bound(bound)
+        lines.append(f"**{LAUNCH_BOUND.capitalize()}**, {_of(bound, timed)}: {_LAUNCH_BOUND_MEANING}; {sizes}")
     unmet = [(name, detail, cell) for cell in timed for name, detail in conditions(cell)]
     for name, entries in derived.group(unmet, lambda entry: entry[0]).items():
         group = [cell for _, _, cell in entries]
@@ -69,8 +77,8 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
     return lines
 
 
-def in_figure(cells: Iterable[Cell]) -> str:
-    """Return one sentence that counts what a figure made of `cells` cannot show, or nothing."""
+def in_figure(cells: Iterable[Cell]) -> list[str]:
+    """Return a sentence that names the launch-bound sizes of a figure, and one that counts what it cannot show."""
     timed = [cell for cell in derived.contenders(cells) if cell.is_ok]
     unsure = doubts(timed)
     counts = {
@@ -79,7 +87,11 @@ def in_figure(cells: Iterable[Cell]) -> str:
         "budgets not met": (sum(bool(conditions(cell)) for cell in timed), len(timed)),
     }
     said = [f"{count} of {of} {what}" for what, (count, of) in counts.items() if count]
-    return f"Told in the report: {', '.join(said)}" if said else ""
+    bound = readings.launch_bound(timed)
+    return [
+        *([f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}): {bound}"] if bound else []),
+        *([f"Told in the report: {', '.join(said)}"] if said else []),
+    ]
 
 
 def doubts(cells: Iterable[Cell]) -> dict[Key, str]:

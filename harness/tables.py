@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness import derived, remarks
+from harness import derived, readings, remarks
 from harness.experiment import Experiment
 from harness.statistics import Interval
 from harness.store import Cell
@@ -45,6 +45,10 @@ class Row:
     over_reference : Interval or None
         Speed relative to `reference`.
     reference : str
+    launch_us : float or None
+        What the host takes to launch a call; None where nothing is launched.
+    clock_and_power : str
+        Of what computed, as far as it tells.
     samples, processes : int
     remarks : str
         What else a reader has to know of the time (`harness.remarks`), or empty.
@@ -64,6 +68,8 @@ class Row:
     over_below: Interval | None
     over_reference: Interval | None
     reference: str
+    launch_us: float | None
+    clock_and_power: str
     samples: int
     processes: int
     remarks: str
@@ -113,10 +119,12 @@ def table(experiment: Experiment, cells: Iterable[Cell], unsure: Mapping[remarks
         "speed over step below": [number(row.over_below) for row in rows] if is_ladder else [],
         "speed over reference": [number(row.over_reference) for row in rows],
         "reference": [row.reference for row in rows],
+        "launch, us": ["" if row.launch_us is None else _digits(row.launch_us) for row in rows],
+        "clock and power": [row.clock_and_power for row in rows],
         "remarks": [row.remarks for row in rows],
     }
     shown = {head: entries for head, entries in columns.items() if any(entries)}
-    numbers = set(shown) - {"case", "contender", "reference", "remarks"}
+    numbers = set(shown) - {"case", "contender", "reference", "clock and power", "remarks"}
     return markdown_table(list(shown), list(zip(*shown.values(), strict=True)), right=numbers)
 
 
@@ -170,6 +178,7 @@ def _row(cell: Cell, below: Cell | None, around: Sequence[Cell], where: str, uni
     """Return the row of `cell`; `around` are the cells of its case, and the peaks of its kind."""
     reference = derived.reference_of(cell, around)
     time = derived.time_interval(cell) if cell.is_ok else None
+    launch_ns = readings.reading(cell, "launch_ns")
     return Row(
         experiment=cell.experiment,
         where=where,
@@ -185,6 +194,8 @@ def _row(cell: Cell, below: Cell | None, around: Sequence[Cell], where: str, uni
         over_below=derived.speed_up(cell, below) if cell.is_ok and below else None,
         over_reference=derived.speed_up(cell, reference) if cell.is_ok and reference else None,
         reference=cell.reference,
+        launch_us=None if launch_ns is None else launch_ns / 1e3,
+        clock_and_power=readings.clock_and_power(cell),
         samples=len(cell.all_samples_ns),
         processes=len(cell.samples_ns),
         remarks=said,

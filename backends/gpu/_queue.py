@@ -1,14 +1,15 @@
-"""CuPy's current stream as the harness times it: events for stamps, a kernel that waits for a flag, the SM clock."""
+"""CuPy's current stream as the harness times it: events for stamps, and a kernel that waits for a flag."""
 
 from __future__ import annotations
 
 import functools
-import importlib.util
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from backends.gpu import _device
+from backends.gpu._nvml import Telemetry
 from backends.gpu._raw_kernel import load_kernel
 
 # How much of L2 a flush writes: twice, so that nothing of it is left whatever the replacement.
@@ -27,7 +28,7 @@ class CudaQueue:
     ----------
     name : str
     nominal_mhz : float
-        Highest clock of the multiprocessors [MHz].
+        Highest clock of the multiprocessors [MHz]; 0 without NVML.
     """
 
     name = "CUDA events"
@@ -40,8 +41,8 @@ class CudaQueue:
         self._flags = np.frombuffer(self._memory, np.int32, 2)
         self._flags[:] = 0
         self._filler = cupy.empty(max(_FLUSHES * _device.device(index).l2, 1), np.uint8)
-        self._nvml, self._handle = _open_nvml(cupy.cuda.runtime.deviceGetPCIBusId(index))
-        self.nominal_mhz = float(self._clock("nvmlDeviceGetMaxClockInfo"))
+        self._telemetry = Telemetry(cupy.cuda.runtime.deviceGetPCIBusId(index))
+        self.nominal_mhz = self._telemetry.nominal_mhz
 
     def stamp(self) -> Any:
         """Record an event."""
@@ -74,17 +75,9 @@ class CudaQueue:
         """Wait for the stream."""
         _device.synchronize()
 
-    def mhz(self) -> float:
-        """Return the clock of the multiprocessors; 0 without NVML."""
-        return float(self._clock("nvmlDeviceGetClockInfo"))
-
-    def _clock(self, function: str) -> int:
-        if self._nvml is None:
-            return 0
-        try:
-            return int(getattr(self._nvml, function)(self._handle, self._nvml.NVML_CLOCK_SM))
-        except self._nvml.NVMLError:  # a GPU that does not tell
-            return 0
+    def read(self) -> Mapping[str, float]:
+        """Return what NVML tells of clock and power."""
+        return self._telemetry.read()
 
 
 def current_queue() -> CudaQueue:
@@ -95,16 +88,3 @@ def current_queue() -> CudaQueue:
 @functools.cache
 def _queue_of(index: int) -> CudaQueue:
     return CudaQueue(index)
-
-
-def _open_nvml(bus_id: str) -> tuple[Any, Any]:
-    """Return NVIDIA's management library and its handle of a GPU, or None twice if it is not installed."""
-    if importlib.util.find_spec("pynvml") is None:
-        return None, None
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        return pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(bus_id)
-    except pynvml.NVMLError:
-        return None, None

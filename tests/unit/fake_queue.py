@@ -16,6 +16,7 @@ from harness.device_clock import CudaEventClock
 from tests.unit.planted_tasks import Planted
 
 LAUNCH_NS, STAMP_NS = 8_000.0, 500.0
+TOLD = {"mhz": 1500.0, "watts": 700.0, "power_capped": 1.0}
 
 
 @dataclass
@@ -30,7 +31,7 @@ class FakeQueue:
     name: str = "fake events"
     nominal_mhz: float = 0.0
     depth: int = 1000
-    clock_mhz: Callable[[float], float] = lambda now: 0.0
+    told: Callable[[float], dict[str, float]] = lambda now: {}
     host_ns: float = 0.0
     device_ns: float = 0.0
     is_cold: bool = False
@@ -107,8 +108,9 @@ class FakeQueue:
         self._is_patient = True
         self.host_ns = max(self.host_ns, self.device_ns)
 
-    def mhz(self) -> float:
-        return self.clock_mhz(self.host_ns)
+    def read(self) -> dict[str, float]:
+        self.log.append("read")
+        return self.told(self.host_ns)
 
     def _queue(self, do: Callable[[], bool]) -> None:
         if len(self._queued) >= self.depth:
@@ -130,7 +132,7 @@ class OnDevice(Planted):
 
     def __init__(self, call_ns: float) -> None:
         super().__init__()
-        self.call_ns, self.queue = call_ns, FakeQueue(nominal_mhz=1980.0, clock_mhz=lambda now: 1500.0)
+        self.call_ns, self.queue = call_ns, FakeQueue(nominal_mhz=1980.0, told=lambda now: TOLD)
 
     def run(self) -> None:
         super().run()
@@ -140,7 +142,7 @@ class OnDevice(Planted):
         self.queue.synchronize()
 
     def clock(self) -> Clock:
-        return CudaEventClock(self.queue)
+        return CudaEventClock(self.queue, lambda: self.queue.host_ns)
 
     def facts(self) -> dict[str, object]:
         return {"operations": np.int64(8)}

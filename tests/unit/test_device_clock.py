@@ -13,14 +13,14 @@ from harness.plan import Plan
 from harness.problem import Problem
 from harness.sampler import ClockSampler
 from harness.task import GemmTask
-from tests.unit.fake_queue import LAUNCH_NS, STAMP_NS, FakeQueue
+from tests.unit.fake_queue import LAUNCH_NS, STAMP_NS, TOLD, FakeQueue
 
 CALL_NS = 3_000.0
 
 
 def clock_of(queue: FakeQueue) -> CudaEventClock:
     """Return a clock whose first sample, which is never blocked, is over."""
-    clock = CudaEventClock(queue)
+    clock = CudaEventClock(queue, lambda: queue.host_ns)
     clock.sample(lambda: None, lambda: None, 1)
     queue.log.clear()
     return clock
@@ -58,7 +58,7 @@ def test_the_time_of_launching_is_not_in_the_sample():
 def test_all_is_queued_before_the_flag_is_released():
     queue = FakeQueue()
     clock_of(queue).sample(launch(queue), lambda: queue.log.append("wait"), 1)
-    assert queue.log == ["block", "stamp", "launch", "stamp", "release", "wait"]
+    assert queue.log == ["block", "stamp", "launch", "stamp", "release", "read", "wait"]
 
 
 def test_of_many_calls_only_the_first_are_queued_ahead_so_that_a_full_queue_stops_nothing():
@@ -136,7 +136,7 @@ def test_each_cold_sample_is_flushed_before_the_queue_is_blocked():
     sampler = ClockSampler(lambda: queue.launch(CALL_NS, 5 * CALL_NS), queue.synchronize, clock, COLD)
     samples = sampler.sample(1, 3)
     assert [sample.ns for sample in samples] == [5 * CALL_NS] * 3
-    assert queue.log == ["flush", "block", "stamp", "launch", "stamp", "release"] * 3
+    assert queue.log == ["flush", "block", "stamp", "launch", "stamp", "release", "read"] * 3
 
 
 def test_a_cold_sample_that_is_taken_again_is_flushed_again():
@@ -159,8 +159,30 @@ def test_a_hot_sample_is_not_flushed_when_taken_again():
     assert "flush" not in queue.log
 
 
+@pytest.mark.parametrize("calls", [1, AHEAD, 1000])
+def test_the_time_of_launching_a_call_is_read_apart(calls):
+    queue = FakeQueue()
+    sample = clock_of(queue).sample(launch(queue), queue.synchronize, calls)
+    assert sample.readings["launch_ns"] == LAUNCH_NS
+
+
+def test_nothing_is_said_of_a_launch_that_was_not_queued():
+    queue = FakeQueue()
+    clock = clock_of(queue)
+    assert "launch_ns" not in clock.sample(launch_and_synchronize(queue), queue.synchronize, 1).readings
+
+
+def test_a_device_is_read_while_it_works():
+    queue = FakeQueue()
+    queue.told = lambda now: {**TOLD, "left_ns": queue.device_ns - now}
+    for run in (lambda: queue.launch(1e6), launch_and_synchronize(queue)):
+        sample = clock_of(queue).sample(run, queue.synchronize, 1)
+        assert sample.readings.items() >= TOLD.items()
+    assert clock_of(queue).sample(lambda: queue.launch(1e6), queue.synchronize, 1).readings["left_ns"] > 5e5
+
+
 def test_samples_of_a_throttled_device_are_kept_with_its_clock_and_marked():
-    queue = FakeQueue(nominal_mhz=1980.0, clock_mhz=lambda now: 1980.0 if now < 2e6 else 1200.0)
+    queue = FakeQueue(nominal_mhz=1980.0, told=lambda now: {"mhz": 1980.0 if now < 2e6 else 1200.0})
     sampler = ClockSampler(lambda: queue.launch(100_000.0), queue.synchronize, CudaEventClock(queue))
     found = measure({"gpu": sampler}, Budget(rounds=10, seconds=60.0, sample_ms=0.0), 1)
     assert len(found.samples_ns["gpu"]) == 20

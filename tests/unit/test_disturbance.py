@@ -25,6 +25,8 @@ def test_marks_say_what_happened_and_in_how_many_samples():
         "readings": {
             "cpu_share": [[1.0, 0.6], [0.9, 1.0]],
             "mhz": [[2000, 1500], [None, 2000]],
+            "power_capped": [[0, 1], [0, 1]],
+            "watts": [[500, 700], [480, 700]],
             "is_queued": [[1, 1], [0, 1]],
             "preempted": [[0, 9], [5, 0]],
         },
@@ -33,6 +35,7 @@ def test_marks_say_what_happened_and_in_how_many_samples():
     assert marks(record) == [
         "descheduled in 2 of 4 samples",
         "throttled in 1 of 4 samples",
+        "at its power limit in 2 of 4 samples",
         "timed with the launch in 1 of 4 samples",
         "the host took 7 % of the processors",
     ]

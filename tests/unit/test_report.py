@@ -133,10 +133,10 @@ def test_a_reason_cannot_break_the_page(tmp_path):
 
 def test_figures_count_what_they_cannot_show():
     own = cells(LADDER)
-    assert remarks.in_figure(own) == ""
+    assert remarks.in_figure(own) == []
     own = like_the_reference(own, 1, 20)
     own[2] = changed(own[2], unmet="rounds: 1 of 3 in 20 s", readings={"cpu_share": [[1.0, 0.5]]})
-    said = remarks.in_figure(own)
+    (said,) = remarks.in_figure(own)
     timed = len(derived.contenders(own))
     ratios = timed - len({cell.case for cell in derived.contenders(own)})
     assert said == (

@@ -21,6 +21,7 @@ from harness.machine import detect
 from harness.runner import Observer, Summary
 from harness.store import Cell, Store
 from harness.trial import Patience
+from tests.unit.fake_queue import LAUNCH_NS, TOLD
 
 TASKS = "tests.unit.planted_tasks:"
 ROOT = Path(__file__).parents[2]
@@ -179,7 +180,9 @@ def test_what_a_device_computes_is_timed_on_the_device(tmp_path):
     assert found["gpu (cold)"].all_samples_ns == [9000.0] * 4
     record = found["gpu"].record
     assert record["clock"].items() >= {"name": "fake events", "nominal_mhz": 1980.0, "timeouts": 0}.items()
-    assert record["readings"] == {"is_queued": [[1] * 4], "mhz": [[1500.0] * 4]}
+    told = {name: [[value] * 4] for name, value in TOLD.items()}
+    assert record["readings"] == {"is_queued": [[1] * 4], "launch_ns": [[LAUNCH_NS] * 4], **told}
+    assert "at its power limit in 4 of 4 samples" in marks(record)
     assert "throttled in 4 of 4 samples" in marks(record)  # beside whatever the machine did meanwhile
     assert found["good"].record["clock"]["name"] == "host"
 

@@ -1,0 +1,72 @@
+"""What NVIDIA's management library tells of a GPU while it works: clock and power, and whether power holds it back."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+
+class Telemetry:
+    """Reads one GPU. What the library or the GPU does not tell is left out; without the library that is everything.
+
+    Parameters
+    ----------
+    bus_id : str
+        Of the GPU on PCI, as CUDA and NVML both name it.
+
+    Attributes
+    ----------
+    nominal_mhz : float
+        Highest clock of the multiprocessors [MHz]; 0: not known.
+    """
+
+    def __init__(self, bus_id: str) -> None:
+        self._nvml, self._handle = _open(bus_id)
+        self.nominal_mhz = self._told(lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM)) or 0.0
+
+    def read(self) -> dict[str, float]:
+        """Return ``mhz``, the clock of the multiprocessors, ``watts``, and ``power_capped``: 1 if power lowers clocks.
+
+        The library refreshes what it tells every some 10 to 100 ms: of shorter samples it is that of several.
+        """
+        readings = {"mhz": self._told(_clock), "watts": self._told(_power), "power_capped": self._told(_is_capped)}
+        return {name: value for name, value in readings.items() if value is not None}
+
+    def _told(self, ask: Callable[[Any, Any], float]) -> float | None:
+        """Return what the library answers; None: it does not know it of this GPU, or is too old to be asked."""
+        if self._nvml is None:
+            return None
+        try:
+            return float(ask(self._nvml, self._handle))
+        except (self._nvml.NVMLError, AttributeError):
+            return None
+
+
+def _clock(nvml: Any, gpu: Any) -> float:
+    return float(nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM))
+
+
+def _power(nvml: Any, gpu: Any) -> float:
+    """Return what is drawn now [W]; a GPU that only knows its mean over a second says that."""
+    (field,) = nvml.nvmlDeviceGetFieldValues(gpu, [nvml.NVML_FI_DEV_POWER_INSTANT])
+    milliwatts = field.value.uiVal if field.nvmlReturn == nvml.NVML_SUCCESS else nvml.nvmlDeviceGetPowerUsage(gpu)
+    return round(milliwatts / 1e3, 1)
+
+
+def _is_capped(nvml: Any, gpu: Any) -> float:
+    power = nvml.nvmlClocksEventReasonSwPowerCap | nvml.nvmlClocksEventReasonHwPowerBrakeSlowdown
+    return float(bool(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu) & power))
+
+
+def _open(bus_id: str) -> tuple[Any, Any]:
+    """Return the library and its handle of a GPU, or None twice if it is not installed."""
+    if importlib.util.find_spec("pynvml") is None:
+        return None, None
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(bus_id)
+    except pynvml.NVMLError:
+        return None, None

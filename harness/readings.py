@@ -1,0 +1,46 @@
+"""What was read beside the times of a cell, over its samples: clock and power, and what a launch takes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness import derived, statistics
+from harness.store import Cell
+
+# A launch is timed in front of an idle device, the calls of a sample at full speed: level with each other up to this.
+LAUNCH_BOUND = 0.9
+# So many sizes are named one by one.
+MOST_SIZES = 6
+
+
+def reading(cell: Cell, name: str) -> float | None:
+    """Return the median of what was read by that name; None: nothing was."""
+    processes = (cell.record.get("readings") or {}).get(name) or []
+    known = [value for process in processes for value in process if value is not None]
+    return statistics.median(known) if known else None
+
+
+def clock_and_power(cell: Cell) -> str:
+    """Return the clock and the power of what computed, as far as they are known: "1755 MHz, 698 W"."""
+    values = ((reading(cell, name), unit) for name, unit in (("mhz", "MHz"), ("watts", "W")))
+    return ", ".join(f"{value:.0f} {unit}" for value, unit in values if value is not None)
+
+
+def is_launch_bound(cell: Cell) -> bool:
+    """Whether the host takes about as long to launch a call as the device to compute it, or longer.
+
+    Calls in a row then follow one another as fast as the host can enqueue them, and the device waits in between.
+    """
+    launch_ns = reading(cell, "launch_ns")
+    return launch_ns is not None and cell.is_ok and launch_ns >= LAUNCH_BOUND * cell.median_ns
+
+
+def launch_bound(cells: Iterable[Cell]) -> str:
+    """Return which contenders are launch-bound and at which sizes: "gpu-tuned at n=16, n=64"; empty: none."""
+    found = derived.group(filter(is_launch_bound, cells), lambda cell: cell.contender)
+    return "; ".join(f"{name} at {_sizes(own)}" for name, own in found.items())
+
+
+def _sizes(cells: Iterable[Cell]) -> str:
+    sizes = list(dict.fromkeys(derived.size(cell) for cell in cells))
+    return ", ".join(sizes) if len(sizes) <= MOST_SIZES else f"{sizes[0]} to {sizes[-1]} ({len(sizes)} sizes)"
