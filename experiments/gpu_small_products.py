@@ -24,7 +24,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return or_absent(found, machine)
 
 
-# One call a sample: of calls in a row, those of a launch-bound size would take the time of their launches.
+# Many calls a sample: only a host that has nothing else to do launches as fast as it can.
 EXPERIMENT = Experiment(
     name="gpu_small_products",
     question="Up to which size does a product on a GPU take less time than its launch?",
@@ -33,14 +33,14 @@ EXPERIMENT = Experiment(
         Figure(
             "gpu_small_products",
             "lines",
-            "Small products on the GPU, and what the host takes to launch them",
+            "Small products on the GPU, one after the other, and what the host takes to launch one",
             {"x": "n", "panels": "problem", "value": "time", "y_scale": "log", "launches": True},
         ),
     ),
     budget={
-        "smoke": Budget(rounds=2, seconds=0.1, sample_ms=0),
-        "quick": Budget(rounds=10, seconds=0.5, sample_ms=0),
-        "full": Budget(rounds=20, seconds=4, sample_ms=0, processes=2, precision=0.01),
+        "smoke": Budget(rounds=2, seconds=0.1, sample_ms=1),
+        "quick": Budget(rounds=10, seconds=1, sample_ms=1),
+        "full": Budget(rounds=20, seconds=4, sample_ms=1, processes=2, precision=0.01),
     },
     order=66,
 )

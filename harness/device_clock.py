@@ -29,7 +29,7 @@ class CudaEventClock:
     """Times calls on a device by stamps in its queue.
 
     It reads ``is_queued``, 1 if the calls were queued before the device might start and 0 if the time of launching them
-    may be in the sample; if they were, ``launch_ns``, what the host takes to enqueue a call; and what the device tells.
+    may be in the sample; if they were, ``launch_ns``, what the host took to enqueue one of them; and what the device tells.
 
     The first sample is taken without the blocking kernel: a call that loads a module, allocates or compiles waits for
     the device, which waits for the flag. A workload that does so in every call cannot be blocked at all. The blocking
@@ -77,15 +77,12 @@ class CudaEventClock:
         self._queue.synchronize()
         self._queue.block(MOST_BLOCKED_S)
         try:
-            start, began_ns = self._queue.stamp(), self._now_ns()
-            for _ in range(ahead):
-                run()
-            launch_ns = (self._now_ns() - began_ns) / ahead
+            start = self._queue.stamp()
+            launches_ns = self._enqueue(run, ahead)
             stop = self._queue.stamp() if ahead == loops else None
         finally:
             self._queue.release()  # also when a call raised: nobody else would
-        for _ in range(loops - ahead):
-            run()
+        launches_ns += self._enqueue(run, loops - ahead)
         if stop is None:
             stop = self._queue.stamp()
         told = self._queue.read()  # while the device still works: idle, it has other clocks within milliseconds
@@ -94,16 +91,22 @@ class CudaEventClock:
         if self._queue.gave_up():
             self._timeouts += 1
             return None
-        return self._queue.between_ns(start, stop), {"is_queued": 1, "launch_ns": round(launch_ns, 1), **told}
+        return self._queue.between_ns(start, stop), {"is_queued": 1, "launch_ns": round(launches_ns / loops, 1), **told}
 
     def _open(self, run: Action, wait: Action, loops: int) -> tuple[float, Readings]:
         """Return the time of `loops` calls that begin while the host still enqueues them."""
         self._queue.synchronize()
         start = self._queue.stamp()
-        for _ in range(loops):
-            run()
+        self._enqueue(run, loops)
         stop = self._queue.stamp()
         told = self._queue.read()
         wait()
         self._queue.synchronize()
         return self._queue.between_ns(start, stop), {"is_queued": 0, **told}
+
+    def _enqueue(self, run: Action, calls: int) -> float:
+        """Launch so many calls, and return what that took the host [ns]."""
+        began_ns = self._now_ns()
+        for _ in range(calls):
+            run()
+        return self._now_ns() - began_ns

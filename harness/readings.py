@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from harness import derived, statistics
 from harness.store import Cell
 
-# A launch is timed in front of an idle device, the calls of a sample at full speed: level with each other up to this.
+# The first launches of a sample are done before its time begins: a little less than all of it is launching.
 LAUNCH_BOUND = 0.9
 # So many sizes are named one by one.
 MOST_SIZES = 6
