@@ -33,7 +33,7 @@ EXPERIMENT = Experiment(
         Figure(
             "gpu_small_products",
             "lines",
-            "Small products on the GPU, one after the other, and what the host takes to launch one",
+            "Small products on the GPU, and what it takes to launch them",
             {"x": "n", "panels": "problem", "value": "time", "y_scale": "log", "launches": True},
         ),
     ),

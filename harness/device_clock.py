@@ -29,7 +29,8 @@ class CudaEventClock:
     """Times calls on a device by stamps in its queue.
 
     It reads ``is_queued``, 1 if the calls were queued before the device might start and 0 if the time of launching them
-    may be in the sample; if they were, ``launch_ns``, what the host took to enqueue one of them; and what the device tells.
+    may be in the sample; if they were, ``launch_ns``, what the host took to enqueue one of them; and what the device
+    tells.
 
     The first sample is taken without the blocking kernel: a call that loads a module, allocates or compiles waits for
     the device, which waits for the flag. A workload that does so in every call cannot be blocked at all. The blocking

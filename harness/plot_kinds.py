@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatter, MaxNLocator, NullLocator, ScalarFormatter
 
 from harness import derived, readings
 from harness.experiment import Json
@@ -57,7 +57,6 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             launches = [(derived.axis(c, x_name), ns / 1e6) for c in done if (ns := readings.reading(c, "launch_ns"))]
             if options.get("launches") and launches:
                 panel.plot(*zip(*launches, strict=True), color=look["color"], linestyle=":", linewidth=1.4)
-                sheet.add_to_legend("launching a call, on the host", color=INK, linestyle=":", linewidth=1.4)
         if value == "rate":
             mark_peak(panel, own, cells, across="y")
         panel.set_title(title)
@@ -66,8 +65,13 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.set_yscale(options.get("y_scale", "linear"))
         if options.get("y_scale", "linear") == "linear":
             panel.set_ylim(bottom=0)
+        else:
+            for axis_format in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
+                axis_format(PlainLogFormatter())
         plain_ticks(panel, sorted({derived.axis(cell, x_name) for cell in own}))
     panels[-1].set_xlabel(options.get("x_label", f"{x_name}, elements (logarithmic)"))
+    if options.get("launches"):
+        sheet.add_to_legend("launching a call, on the host", color=INK, linestyle=":", linewidth=1.4)
     if "marker" in options:
         sheet.add_to_legend("size fits no tile", color=INK, marker="o", markerfacecolor="white", linestyle="")
 
@@ -126,6 +130,14 @@ def plain_ticks(panel: Axes, values: Sequence[float]) -> None:
     panel.xaxis.set_major_locator(FixedLocator(kept))
     panel.xaxis.set_minor_locator(NullLocator())
     panel.xaxis.set_major_formatter(ScalarFormatter())
+
+
+class PlainLogFormatter(LogFormatter):
+    """Labels the ticks of a logarithmic axis that matplotlib would label, but in plain numbers."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """Return the label of the tick at `x`; empty for most of those between powers of ten."""
+        return f"{x:.6g}" if super().__call__(x, pos) else ""
 
 
 class Point(NamedTuple):
