@@ -59,7 +59,7 @@ report: $(INSTALLED) ## rewrite the report from stored results
 history: $(INSTALLED) ## write every machine's history: ratios of all stored runs, and where they changed
 	@$(RUN) -m harness history $(ARGS)
 
-readme: $(INSTALLED) ## rewrite the tables of README.md from this machine's stored results
+readme: $(INSTALLED) ## rewrite the tables of README.md from stored results
 	@$(RUN) -m harness report --readme README.md
 
 check: $(INSTALLED) ## prove backends right, all or BACKEND=name

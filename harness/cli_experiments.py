@@ -77,7 +77,9 @@ def report(
     figures: Figures = FIGURES,
     readme: Annotated[
         Path | None,
-        typer.Option(help="Rewrite the tables between markers in this file too, from this machine's results."),
+        typer.Option(
+            help="Rewrite the tables between markers in this file too: of this machine, or of the one they name."
+        ),
     ] = None,
 ) -> None:
     """Write a page per machine from stored results alone, and print what the ladder found.
@@ -95,6 +97,8 @@ def report(
             console.print_table(*tables.headline(cells), numeric=tables.HEADLINE_NUMBERS)
             if readme:
                 page.write_tables(readme, chosen, cells)
+        if readme:
+            page.write_tables(readme, chosen, cells, slug)
         console.print_lines(f"report   {written}")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness import derived, disturbance, readings, verdict
+from harness import derived, disturbance, offload, readings, verdict
 from harness.store import Cell
 from harness.verdict import Verdict
 
@@ -16,6 +16,9 @@ NOT_REPLICATED = "what differs from process to process is not in their intervals
 # Of so many contenders each is named.
 MOST_NAMED = 6
 LONGEST_REASON = 300
+
+OFFLOAD_THRESHOLD = "Offload threshold"
+_OFFLOAD_MEANING = "from where on it is surely faster than the best of the CPU"
 
 LAUNCH_BOUND = "launch-bound"
 _LAUNCH_BOUND_MEANING = "the host takes about as long to launch a call as the GPU to compute it, or longer"
@@ -60,6 +63,7 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
         group = [cell for cell in timed if unsure.get(key(cell)) == doubt]
         if group:
             lines.append(f"**Unsure**, {_of(group, compared)}: {meaning}")
+    lines += [f"**{OFFLOAD_THRESHOLD}**, {_OFFLOAD_MEANING}: {said}" for said in offload.sentences(timed)]
     bound = [cell for cell in timed if readings.is_launch_bound(cell)]
     if bound:
         sizes = readings.launch_bound(bound)
@@ -78,7 +82,7 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
 
 
 def in_figure(cells: Iterable[Cell]) -> list[str]:
-    """Return a sentence that names the launch-bound sizes of a figure, and one that counts what it cannot show."""
+    """Return sentences that name thresholds and launch-bound sizes, and one that counts what a figure cannot show."""
     timed = [cell for cell in derived.contenders(cells) if cell.is_ok]
     unsure = doubts(timed)
     counts = {
@@ -89,6 +93,7 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
     said = [f"{count} of {of} {what}" for what, (count, of) in counts.items() if count]
     bound = readings.launch_bound(timed)
     return [
+        *(f"{OFFLOAD_THRESHOLD} ({_OFFLOAD_MEANING}), {said}" for said in offload.sentences(timed)),
         *([f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}): {bound}"] if bound else []),
         *([f"Told in the report: {', '.join(said)}"] if said else []),
     ]

@@ -67,8 +67,17 @@ def write(
     return page
 
 
-def write_tables(page: Path, experiments: Iterable[Experiment], cells: Sequence[Cell]) -> None:
+def write_tables(page: Path, experiments: Iterable[Experiment], cells: Sequence[Cell], slug: str = "") -> None:
     """Rewrite the tables in `page` that stand between the markers of an experiment; what has no cells stays as it is.
+
+    Parameters
+    ----------
+    page : Path
+    experiments : iterable of Experiment
+    cells : sequence of Cell
+        Of one machine.
+    slug : str
+        Only markers that name this machine, ``<!-- ladder of SLUG:begin -->``; empty: those that name none.
 
     Raises
     ------
@@ -77,8 +86,9 @@ def write_tables(page: Path, experiments: Iterable[Experiment], cells: Sequence[
     """
     text, measured = page.read_text(encoding="utf-8"), {cell.experiment for cell in cells}
     for experiment in experiments:
-        if experiment.name in measured and f"<!-- {experiment.name}:" in text:
-            text = update_markers(text, experiment.name, table(experiment, cells))
+        marker = f"{experiment.name} of {slug}" if slug else experiment.name
+        if experiment.name in measured and f"<!-- {marker}:" in text:
+            text = update_markers(text, marker, table(experiment, cells))
     page.write_text(text, encoding="utf-8")
 
 

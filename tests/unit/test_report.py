@@ -224,6 +224,20 @@ def test_tables_of_a_page_are_rewritten_between_their_markers_only(tmp_path):
     assert "old" not in text
 
 
+def test_markers_that_name_a_machine_show_what_that_one_measured(tmp_path):
+    page = tmp_path / "README.md"
+    other = "ladder of far-away"
+    before = f"<!-- ladder:begin -->own<!-- ladder:end --> <!-- {other}:begin -->old<!-- {other}:end -->"
+    page.write_text(before)
+    report.write_tables(page, EXPERIMENTS.values(), cells(LADDER), "elsewhere")
+    assert page.read_text() == before
+    report.write_tables(page, EXPERIMENTS.values(), cells(LADDER), "far-away")
+    own, table = page.read_text().split("<!-- ladder of far-away:begin -->")
+    assert own == before.partition("<!-- ladder of")[0]
+    assert "cpu-packed" in table
+    assert "old" not in table
+
+
 def test_a_table_of_what_was_not_measured_stays_as_it_is(tmp_path):
     page = tmp_path / "README.md"
     page.write_text("<!-- ladder:begin -->old<!-- ladder:end -->")
