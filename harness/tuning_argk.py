@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import math
+
 from harness.machine import Machine
 from harness.problem import Problem
 from harness.tuning import cache_sizes, split_evenly
 
 # Blocks, of whole cache lines, that k is cut into for gemm_argk (harness/argk.py) by backends that number blocks
 # themselves: more make the product slower, which compares once a block, and fewer the search, which reads one for each
-# element. And terms in a block by any other backend, whose products of so many must run at full speed.
-ARGK_BLOCKS, ARGK_BLOCK_BYTES = 64, 64
+# element. Blocks of long k have this many terms rather than more of them. At most: the number of one is a byte, and -1
+# is none. And terms in a block by any other backend, whose products of so many must run at full speed.
+ARGK_BLOCKS, ARGK_MOST_BLOCKS, ARGK_BLOCK_STEPS, ARGK_BLOCK_BYTES = 64, 128, 32, 64
 ARGK_TILE_STEPS = 256
-
-# Blocks of k at most: the number of one is a byte, and -1 is none.
-ARGK_MOST_BLOCKS = 127
 
 # Fewest terms of k, unless there are fewer, that a product over integers is to carry beside its values: what a part of
 # k costs beside its product, some 2 ns an element, must be little to it.
 ARGK_PACKED_STEPS = 512
 
 # Shares of the caches for the search: of L2 for a panel of columns of B transposed, and of L3 for the rows of A that
-# stream past each panel.
-ARGK_PANEL_SHARE, ARGK_ROWS_SHARE, ARGK_LEAST_COLUMNS, ARGK_LEAST_ROWS = 3 / 4, 1 / 4, 16, 64
+# stream past each panel. But a panel is never narrow, nor are there few rows: all of A is read once a panel, and all of
+# B transposed once for these rows. At k = 4096 that is worth more than a panel in L2.
+ARGK_PANEL_SHARE, ARGK_ROWS_SHARE, ARGK_LEAST_COLUMNS, ARGK_LEAST_ROWS = 3 / 4, 1 / 4, 192, 2048
 
 # Columns of its tile of C, and the share of L2 that a tile has.
 ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
@@ -30,7 +31,8 @@ ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
 def argk_steps(problem: Problem) -> int:
     """Return the terms in a block of k for backends that number blocks themselves."""
     line = ARGK_BLOCK_BYTES // problem.dtype.itemsize
-    return max(-(-problem.k // (line * ARGK_BLOCKS)), 1) * line
+    wanted = max(min(problem.k / ARGK_BLOCKS, ARGK_BLOCK_STEPS), problem.k / ARGK_MOST_BLOCKS, 1)
+    return math.ceil(wanted / line) * line
 
 
 def argk_blocks(problem: Problem, machine: Machine) -> tuple[int, int, int]:

@@ -161,8 +161,11 @@ def test_blocks_are_whole_cache_lines_and_no_more_than_asked(dtype):
         steps = tuning_argk.argk_steps(Problem(2, 2, k, "min_plus", dtype))
         lines, rest = divmod(steps * itemsize, 64)
         assert rest == 0
-        assert -(-k // steps) <= tuning_argk.ARGK_BLOCKS
-        assert lines == 1 or -(-k // (steps - 64 // itemsize)) > tuning_argk.ARGK_BLOCKS  # and no longer than need be
+        assert -(-k // steps) <= tuning_argk.ARGK_MOST_BLOCKS
+        if lines > 1:  # no longer than need be
+            shorter = steps - 64 // itemsize
+            most = tuning_argk.ARGK_BLOCKS if shorter < tuning_argk.ARGK_BLOCK_STEPS else tuning_argk.ARGK_MOST_BLOCKS
+            assert -(-k // shorter) > most
 
 
 def test_layouts_batches_and_mixed_dtypes(rng):

@@ -132,5 +132,12 @@ class TestArgk:
             parts, columns = tuning_argk.argk_searched(problem, machine)
             assert parts >= min(threads, problem.m)
             assert columns >= tuning_argk.ARGK_LEAST_COLUMNS
-            # what each part has in work memory is less than A, or fits its L2
-            assert parts * columns <= problem.m or parts * columns * k * problem.dtype.itemsize <= parts * machine.l2
+            # what each part has in work memory fits its L2, or is as narrow as it may be
+            assert columns == tuning_argk.ARGK_LEAST_COLUMNS or columns * k * problem.dtype.itemsize <= machine.l2
+
+    def test_long_rows_are_cut_into_more_blocks_rather_than_longer_ones(self):
+        found = {
+            k: tuning_argk.argk_steps(Problem(9, 9, k, "min_plus", "float32")) for k in (64, 1024, 2048, 4096, 8192)
+        }
+        assert found == {64: 16, 1024: 16, 2048: 32, 4096: 32, 8192: 64}
+        assert tuning_argk.argk_steps(Problem(9, 9, 4096, "min_plus", "int8")) == 64  # a whole line
