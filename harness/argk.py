@@ -7,6 +7,7 @@ each element comes from, and one pass over the blocks named finds k::
     argk, c   :=  the backend itself, if it can (`Backend.prepare_argk`: on a GPU); else
                   any backend, of integers that leave room for k beside them; else
     block, c  :=  the backend itself, if it can (`Backend.prepare_blocks`): one compare an element and block
+              or  c by the backend, and block beside it by one that can
               or  tile by tile of C, for q over the blocks of k:
                       terms := A[rows, q] (x) B[q, columns]                   by any backend
                       c     := c (+) terms,  block := q where c changed
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import device_product, machine, tuning_argk
+from harness import device_product, machine, registry, tuning_argk
 from harness.arguments import as_array, convert, shapes
 from harness.errors import BackendUnavailable, ProblemError, VerificationError
 from harness.interface import Backend, Execution
@@ -37,8 +38,9 @@ from harness.semiring import HALF, SEMIRINGS, Semiring, as_semiring
 
 NO_K = -1
 
-# Compiled passes over host arrays, which serve every backend; a part of the CPU family, loaded when it is needed.
-_PASSES = "backends.cpu._argk"
+# Compiled passes over host arrays, which serve every backend; a part of the CPU family, loaded when it is needed. And
+# the backend whose kernels number the blocks of k for those that do not.
+_PASSES, _NUMBERS = "backends.cpu._argk", "cpu-simd"
 
 
 def gemm_argk(
@@ -161,7 +163,11 @@ class _Locator:
             if self._pack(a, b, product, argk, ranges):
                 return
             block = self._part.blocks_of(problem.m, problem.n)
-            steps = self._number_at_once(a, b, product, block) or self._number_tiles(a, b, product, block)
+            steps = (
+                self._number_at_once(self._backend, a, b, product, block)
+                or self._number_beside(a, b, product, block)
+                or self._number_tiles(a, b, product, block)
+            )
             search = self._part.passes(problem.semiring, problem.dtype, steps).search
             is_whole = search(a, b, product, block, argk, ranges, *tuning_argk.argk_searched(problem, self.here))
         if not is_whole:
@@ -184,14 +190,32 @@ class _Locator:
             packing.unpack(execution.result(), product, argk, begin)
         return True
 
-    def _number_at_once(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
-        """Have the backend write `product`, and to `block` the numbers of blocks; return their steps, or 0."""
-        plan, steps = self._backend.plan(self._problem, self.here), tuning_argk.argk_steps(self._problem)
-        execution = self._backend.prepare_blocks(plan, Operands(a, b, None, product), block, steps)
+    def _number_at_once(
+        self, backend: Backend, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray
+    ) -> int:
+        """Have a backend write `product`, and to `block` the numbers of blocks; return their steps, or 0."""
+        plan, steps = backend.plan(self._problem, self.here), tuning_argk.argk_steps(self._problem)
+        execution = backend.prepare_blocks(plan, Operands(a, b, None, product), block, steps)
         if execution is None:
             return 0
         execution.run()
         execution.wait()
+        return steps
+
+    def _number_beside(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
+        """Have a backend that can number blocks, and the one asked for write `product`: the search compares the two."""
+        problem = self._problem
+        able = (own for own in registry.able(problem) if own.name == _NUMBERS and own is not self._backend)
+        beside = next(able, None)
+        if beside is None:
+            return 0
+        steps = self._number_at_once(beside, a, b, aligned_empty(product.shape, product.dtype), block)
+        if steps:
+            execution = self._backend.prepare(self._backend.plan(problem, self.here), Operands(a, b, None, product))
+            execution.run()
+            execution.wait()
+            if (produced := execution.result()) is not product:
+                product[...] = produced
         return steps
 
     def _number_tiles(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:

@@ -16,6 +16,7 @@ from harness import (
     ProblemError,
     Semiring,
     VerificationError,
+    argk,
     gemm_argk,
     reference,
     registry,
@@ -102,8 +103,31 @@ def test_blocks_of_any_size_give_the_same(rows, columns, steps, rng, monkeypatch
     monkeypatch.setattr(tuning_argk, "argk_blocks", lambda *_: (rows, columns, steps))
     monkeypatch.setattr(tuning_argk, "argk_steps", lambda _: steps)
     a, b = draw(rng, (11, 75), np.dtype(np.float64)), draw(rng, (75, 13), np.dtype(np.float64))
-    for backend in ("cpu-transposed", "cpu-simd"):  # tile by tile, and in the micro-kernel
+    for backend in ("cpu-transposed", "cpu-simd"):  # beside the product, and in its micro-kernel
         assert_as_defined(SEMIRINGS["min_plus"], a, b, backend=backend)
+    monkeypatch.setattr(argk, "_NUMBERS", "nobody")
+    assert_as_defined(SEMIRINGS["min_plus"], a, b, backend="cpu-transposed")  # tile by tile
+
+
+def test_a_product_that_differs_from_the_one_its_blocks_are_numbered_by_is_found_out(rng, monkeypatch):
+    backend = registry.find("cpu-transposed")
+    whole = backend.prepare
+
+    def prepare(plan, operands):
+        execution = whole(plan, operands)
+        run = execution.run
+
+        def spoiled():
+            run()
+            operands.out[2, 3] -= 1
+
+        execution.run = spoiled
+        return execution
+
+    monkeypatch.setattr(type(backend), "prepare", lambda self, plan, operands: prepare(plan, operands))
+    a, b = rng.random((5, 40)), rng.random((40, 6))
+    with pytest.raises(VerificationError, match="by cpu-transposed is none of its terms"):
+        gemm_argk(a, b, backend="cpu-transposed")
 
 
 @pytest.mark.parametrize("unit", [unit.name for unit in usable_units()])
