@@ -23,6 +23,7 @@ MOST_LETTERS = 40  # of the names below a heat map that stand upright side by si
 ROWS_WIDTH = 6.3  # inches for chart and table together, names of contenders aside
 NAME_INCHES, USUAL_NAME = 0.085, 18  # of a letter of a name; letters that ROWS_WIDTH leaves room for
 FEWEST_ROWS = 3  # that a chart has the height of: below it, ticks and label leave no room
+LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the look of what the host takes to launch a call
 NO_VALUE = Interval(math.nan, math.nan, math.nan)
 
 
@@ -41,7 +42,7 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     x_name, value = options.get("x", "n"), options.get("value", "rate")
     shown = derived.contenders(cells)
     groups = derived.group(shown, lambda cell: derived.words(cell, options.get("panels", "problem")))
-    looks = Looks(shown)
+    looks, are_launched = Looks(shown), False
     panels = sheet.panels(len(groups), 1, height=0.4 + 2.9 * len(groups), sharex=True)
     for panel, (title, own) in zip(panels, groups.items(), strict=True):
         for name, series in derived.group(own, looks.name).items():
@@ -56,7 +57,8 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
                 _series(panel, points, look, is_marked="marker" in options)
             launches = [(derived.axis(c, x_name), ns / 1e6) for c in done if (ns := readings.reading(c, "launch_ns"))]
             if options.get("launches") and launches:
-                panel.plot(*zip(*launches, strict=True), color=look["color"], linestyle=":", linewidth=1.4)
+                panel.plot(*zip(*launches, strict=True), color=look["color"], **LAUNCHES)
+                are_launched = True
         if value == "rate":
             mark_peak(panel, own, cells, across="y")
         panel.set_title(title)
@@ -70,8 +72,8 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
                 axis_format(PlainLogFormatter())
         plain_ticks(panel, sorted({derived.axis(cell, x_name) for cell in own}))
     panels[-1].set_xlabel(options.get("x_label", f"{x_name}, elements (logarithmic)"))
-    if options.get("launches"):
-        sheet.add_to_legend("launching a call, on the host", color=INK, linestyle=":", linewidth=1.4)
+    if are_launched:  # last in the legend
+        sheet.add_to_legend("launching a call, on the host", color=INK, **LAUNCHES)
     if "marker" in options:
         sheet.add_to_legend("size fits no tile", color=INK, marker="o", markerfacecolor="white", linestyle="")
 

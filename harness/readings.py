@@ -35,10 +35,15 @@ def is_launch_bound(cell: Cell) -> bool:
     return launch_ns is not None and launch_ns >= LAUNCH_BOUND * cell.median_ns
 
 
-def launch_bound(cells: Iterable[Cell]) -> str:
-    """Return which contenders are launch-bound and at which sizes: "gpu-tuned at n=16, n=64"; empty: none."""
-    found = derived.group(filter(is_launch_bound, cells), lambda cell: cell.contender)
-    return "; ".join(f"{name} at {_sizes(own)}" for name, own in found.items())
+def launch_bound(cells: Iterable[Cell]) -> list[str]:
+    """Return a sentence for each problem with launch-bound cells: "min_plus float32: gpu-tuned at n=16, n=64"."""
+    by_problem = derived.group(filter(is_launch_bound, cells), lambda cell: derived.axis(cell, "problem"))
+    return [f"{problem}: {_contenders(own)}" for problem, own in by_problem.items()]
+
+
+def _contenders(cells: Iterable[Cell]) -> str:
+    by_name = derived.group(cells, lambda cell: cell.contender)
+    return "; ".join(f"{name} at {_sizes(own)}" for name, own in by_name.items())
 
 
 def _sizes(cells: Iterable[Cell]) -> str:

@@ -66,8 +66,8 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
     lines += [f"**{OFFLOAD_THRESHOLD}**, {_OFFLOAD_MEANING}: {said}" for said in offload.sentences(timed)]
     bound = [cell for cell in timed if readings.is_launch_bound(cell)]
     if bound:
-        sizes = readings.launch_bound(bound)
-        lines.append(f"**{LAUNCH_BOUND.capitalize()}**, {_of(bound, timed)}: {_LAUNCH_BOUND_MEANING}; {sizes}")
+        sizes = ". ".join(readings.launch_bound(bound))
+        lines.append(f"**{LAUNCH_BOUND.capitalize()}**, {_of(bound, timed)}: {_LAUNCH_BOUND_MEANING}. {sizes}")
     unmet = [(name, detail, cell) for cell in timed for name, detail in conditions(cell)]
     for name, entries in derived.group(unmet, lambda entry: entry[0]).items():
         group = [cell for _, _, cell in entries]
@@ -91,10 +91,9 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
         "budgets not met": (sum(bool(conditions(cell)) for cell in timed), len(timed)),
     }
     said = [f"{count} of {of} {what}" for what, (count, of) in counts.items() if count]
-    bound = readings.launch_bound(timed)
     return [
         *(f"{OFFLOAD_THRESHOLD} ({_OFFLOAD_MEANING}), {said}" for said in offload.sentences(timed)),
-        *([f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}): {bound}"] if bound else []),
+        *(f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}), {said}" for said in readings.launch_bound(timed)),
         *([f"Told in the report: {', '.join(said)}"] if said else []),
     ]
 

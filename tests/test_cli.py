@@ -132,10 +132,16 @@ def test_plot_and_report_work_from_stored_results_alone(results, tmp_path):
     assert drawn.returncode == 0, drawn.stderr
     assert list(tmp_path.glob("*/*.svg"))
     assert str(tmp_path) in drawn.stdout
-    written = harness("report", "--results", str(folder), "--figures", str(tmp_path))
+    (slug,) = (path.parent.name for path in folder.glob("*/smoke"))
+    readme, names = tmp_path / "README.md", ("ladder", f"ladder of {slug}", "ladder of another")
+    readme.write_text("\n".join(f"<!-- {name}:begin -->old<!-- {name}:end -->" for name in names))
+    written = harness("report", "--results", str(folder), "--figures", str(tmp_path), "--readme", str(readme))
     assert written.returncode == 0, written.stderr
     (page,) = re.findall(r"^report +(.+)$", written.stdout, re.MULTILINE)
     assert "cpu-naive" in Path(page).read_text()
+    shown = {name: readme.read_text().split(f"<!-- {name}:begin -->")[1].split("<!--")[0] for name in names}
+    assert ["cpu-naive" in table for table in shown.values()] == [True, True, False]
+    assert shown["ladder of another"] == "old"
 
 
 def test_a_failed_cell_makes_status_1(tmp_path):

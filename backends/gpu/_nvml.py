@@ -28,7 +28,7 @@ class Telemetry:
     def read(self) -> dict[str, float]:
         """Return ``mhz``, the clock of the multiprocessors, ``watts``, and ``power_capped``: 1 if power lowers clocks.
 
-        The library refreshes what it tells every some 10 to 100 ms: of shorter samples it is that of several.
+        The library refreshes what it tells some times a second: of shorter samples it is that of several.
         """
         readings = {"mhz": self._told(_clock), "watts": self._told(_power), "power_capped": self._told(_is_capped)}
         return {name: value for name, value in readings.items() if value is not None}

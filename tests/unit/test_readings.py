@@ -6,13 +6,15 @@ import dataclasses
 
 import pytest
 
-from harness import readings, remarks, tables
+from harness import plot_kinds, readings, remarks, tables
 from harness.experiment import load_all
+from harness.plot_style import Sheet
 from tests.unit.synthetic import MACHINE, cells
 
 GPU = dataclasses.replace(MACHINE, gpu={"name": "NVIDIA H200"})
 EXPERIMENT = load_all()["gpu_small_products"]
 US = 1e3
+BOUND = "gpu-tuned at n=16, n=32, n=64, n=128"
 
 
 def read(cell, took_us, **values):
@@ -51,19 +53,29 @@ def test_a_product_is_launch_bound_if_its_launch_takes_as_long(sweep):
 
 
 def test_launch_bound_sizes_are_named_by_contender(sweep):
-    assert readings.launch_bound(sweep) == "gpu-tuned at n=16, n=32, n=64, n=128"
-    assert readings.launch_bound(sweep[6:]) == "gpu-tuned at n=128"
-    assert readings.launch_bound([]) == ""
-    every = [read(cell, 1.0, launch_ns=2.0 * US) for cell in sweep]
-    assert readings.launch_bound(every).startswith("gpu-tuned at n=16 to n=1024 (9 sizes); gpu-cublas at n=16 to")
+    assert readings.launch_bound(sweep) == [f"plus_times float32: {BOUND}"]
+    assert readings.launch_bound(sweep[6:]) == ["plus_times float32: gpu-tuned at n=128"]
+    assert readings.launch_bound([]) == []
+    every = [read(cell, 1.0, launch_ns=2.0 * US) for cell in cells(EXPERIMENT, machine=GPU)]
+    assert readings.launch_bound(every) == [
+        "plus_times float32: gpu-tuned at n=16 to n=1024 (9 sizes); gpu-cublas at n=16 to n=1024 (9 sizes)",
+        "min_plus float32: gpu-tuned at n=16 to n=1024 (9 sizes)",
+    ]
+
+
+def test_sizes_of_one_problem_are_not_those_of_another(sweep):
+    other = [cell for cell in cells(EXPERIMENT, machine=GPU) if cell.facts["problem"]["semiring"] == "min_plus"]
+    bound = [read(cell, 1.0, launch_ns=2.0 * US) for cell in other]
+    assert readings.launch_bound([*sweep, bound[-1]])[1] == "min_plus float32: gpu-tuned at n=1024"
+    assert readings.launch_bound([*sweep, bound[-1]])[0].endswith(BOUND)
 
 
 def test_report_and_figures_name_them(sweep):
     (line,) = (line for line in remarks.of_section(sweep, {}) if "Launch-bound" in line)
     assert line.startswith("**Launch-bound**, 4 of 18: gpu-tuned (4): ")
-    assert line.endswith("gpu-tuned at n=16, n=32, n=64, n=128")
+    assert line.endswith(BOUND)
     (note,) = (note for note in remarks.in_figure(sweep) if "Launch-bound" in note)
-    assert note.endswith("gpu-tuned at n=16, n=32, n=64, n=128")
+    assert note.endswith(BOUND)
     assert remarks.of_cell(sweep[0], {}) == "launch-bound"
     assert remarks.of_cell(sweep[1], {}) == ""
 
@@ -78,3 +90,26 @@ def test_tables_have_columns_for_launch_clock_and_power_where_they_are_known(swe
     bare = tables.table(EXPERIMENT, [dataclasses.replace(cell, record={}) for cell in sweep], {})
     assert "launch" not in bare
     assert "clock" not in bare
+
+
+def test_a_figure_shows_launches_beside_the_times_they_bound(sweep):
+    (figure,) = EXPERIMENT.figures
+    sheet, bare = Sheet("with"), Sheet("without")
+    plot_kinds.lines(sheet, sweep, figure.options)
+    plot_kinds.lines(bare, [dataclasses.replace(cell, record={}) for cell in sweep], figure.options)
+    assert list(sheet.legend) == ["gpu-tuned", "gpu-cublas", "launching a call, on the host"]
+    assert list(bare.legend) == ["gpu-tuned", "gpu-cublas"]
+    (panel,) = sheet.canvas.axes
+    dotted = [line for line in panel.lines if line.get_linestyle() == ":"]
+    assert [set(line.get_ydata()) for line in dotted] == [{0.009}, {0.001}]  # ms, as the times
+    assert not [line for line in bare.canvas.axes[0].lines if line.get_linestyle() == ":"]
+
+
+def test_logarithmic_axes_have_plain_numbers(sweep):
+    sheet = Sheet("plain")
+    plot_kinds.lines(sheet, sweep, EXPERIMENT.figures[0].options)
+    sheet.canvas.draw_without_rendering()
+    said = [label.get_text() for label in sheet.canvas.axes[0].get_yticklabels() if label.get_text()]
+    assert {"0.01", "0.1"} <= set(said)
+    assert all(float(label) > 0 for label in said), "no powers, no exponents"
+    assert not [label for label in said if "e" in label]
