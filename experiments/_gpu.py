@@ -1,9 +1,10 @@
-"""What the experiments on GPUs share: their cases, or without a GPU one that says so."""
+"""What the experiments on GPUs share: their cases, or without a GPU one that says so; and who stands beside whom."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from experiments._peers import SUBJECT as ON_CPU
 from harness.experiment import Case, Contender, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
@@ -29,6 +30,17 @@ def bandwidth_case(level: str, size_bytes: int) -> Case:
     """Return the case that measures how fast the GPU copies a buffer of `size_bytes`, read and written."""
     copy = Contender("bandwidth", task=BANDWIDTH_TASK)
     return Case({"role": "bandwidth", "level": level, **DEVICE}, (copy,), {"size_bytes": size_bytes})
+
+
+def best_of_cpu(semiring: str, machine: Machine) -> list[Contender]:
+    """Return the contenders of the CPU that stand beside those of the GPU, on all cores."""
+    names = ["cpu-numpy", ON_CPU] if semiring == "plus_times" else [ON_CPU]
+    return [backend_contender(name, threads=machine.cores) for name in names]
+
+
+def best_of_gpu(machine: Machine) -> list[Contender]:
+    """Return the contender of the GPU that stands beside those of the CPU; none on a machine without."""
+    return [backend_contender(SUBJECT)] if machine.gpu else []
 
 
 def or_absent(found: list[Case], machine: Machine, **axes: object) -> list[Case]:

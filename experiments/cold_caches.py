@@ -1,18 +1,26 @@
-"""What a product loses whose operands are nowhere in the caches, as in a program that computes other things between."""
+"""What a product loses whose operands are nowhere in the caches, as in a program that computes other things between.
+
+On a GPU the cache is its L2, which both operands and the result fit up to about n = 1500 in float64 on an H200.
+"""
 
 from __future__ import annotations
 
+from experiments._gpu import SUBJECT, VENDOR, gpu_case
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
 CONTENDERS = [backend_contender(f"cpu-{name}") for name in ("numpy", "simd")]
 SIZES = {"smoke": (32,), "quick": (32, 128, 512), "full": (8, 16, 32, 64, 128, 256, 512, 1024)}
+ON_GPU = [backend_contender(name) for name in (SUBJECT, VENDOR)]
+GPU_SIZES = {"smoke": (256,), "quick": (512, 1024, 2048, 4096), "full": (256, 512, 1024, 2048, 4096, 8192)}
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a square product for each size in the hot series, then in the cold one."""
     hot = [product_case(Problem(n, n, n), CONTENDERS) for n in SIZES[preset]]
+    if machine.gpu:
+        hot += [gpu_case(n, "plus_times", "float64", ON_GPU) for n in GPU_SIZES[preset]]
     return [*hot, *(case.cold() for case in hot)]
 
 
@@ -20,7 +28,11 @@ EXPERIMENT = Experiment(
     name="cold_caches",
     question="What does a product lose if its operands are in main memory and not in the caches?",
     cases=cases,
-    figures=(Figure("cold_caches", "lines", "Rate with hot and with cold caches", {"x": "n"}),),
+    figures=(
+        Figure(
+            "cold_caches", "lines", "Rate with hot and with cold caches", {"x": "n", "panels": ["problem", "device"]}
+        ),
+    ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=3, seconds=1),

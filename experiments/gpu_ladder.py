@@ -1,8 +1,11 @@
-"""What each optimisation of a product buys on a GPU, from a thread an element to tensor cores and libraries."""
+"""What each optimisation of a product buys on a GPU, from a thread an element to tensor cores and libraries.
+
+The best of the CPU, on all its cores, stands on top: the step below the first.
+"""
 
 from __future__ import annotations
 
-from experiments._gpu import SUBJECT, VENDOR, gpu_case, or_absent, peak_case
+from experiments._gpu import SUBJECT, VENDOR, best_of_cpu, gpu_case, or_absent, peak_case
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
 from harness.machine import Machine
 
@@ -32,7 +35,8 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     kinds, found = KINDS.get(preset, KINDS["quick"]), []
     for semiring, dtype in kinds:
         rungs = [*RUNGS, TENSOR, *LIBRARIES] if semiring == "plus_times" else [*RUNGS, *LIBRARIES[:1]]
-        found += [gpu_case(n, semiring, dtype, rungs, role="product") for n in SIZES[preset]]
+        contenders = [*best_of_cpu(semiring, machine), *rungs]
+        found += [gpu_case(n, semiring, dtype, contenders, role="product") for n in SIZES[preset]]
         found.append(peak_case(semiring, dtype))
     return or_absent(found, machine, role="product")
 

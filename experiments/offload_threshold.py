@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from experiments._gpu import SUBJECT, TRANSFER_TASK, gpu_case, or_absent
-from experiments._peers import SUBJECT as ON_CPU
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender
+from experiments._gpu import SUBJECT, TRANSFER_TASK, best_of_cpu, gpu_case, or_absent
+from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 
 SIZES = {
@@ -15,20 +14,16 @@ SIZES = {
 KINDS = {"smoke": (("plus_times", "float32"),), "quick": (("plus_times", "float32"), ("min_plus", "float32"))}
 
 
-def contenders(semiring: str, threads: int) -> list[Contender]:
-    """Return the CPU's best, then the GPU's with both kinds of copies."""
-    cpu = ["cpu-numpy", ON_CPU] if semiring == "plus_times" else [ON_CPU]
-    copied = [
-        Contender(f"{SUBJECT}, copies {copies}", {"backend": SUBJECT, "copies": copies}, task=TRANSFER_TASK)
-        for copies in ("always", "once")
-    ]
-    return [*(backend_contender(name, threads=threads) for name in cpu), *copied]
+COPIED = [
+    Contender(f"{SUBJECT}, copies {copies}", {"backend": SUBJECT, "copies": copies}, task=TRANSFER_TASK)
+    for copies in ("always", "once")
+]
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a product for each kind and size."""
     found = [
-        gpu_case(n, semiring, dtype, contenders(semiring, machine.cores))
+        gpu_case(n, semiring, dtype, [*best_of_cpu(semiring, machine), *COPIED])
         for semiring, dtype in KINDS.get(preset, KINDS["quick"])
         for n in SIZES[preset]
     ]

@@ -51,7 +51,7 @@ EXPERIMENT = Experiment(
         Figure(
             "percent_of_peak_dtypes",
             "heatmap",
-            f"{SUBJECT} in percent of the measured peak, n = {COMMON}, one thread",
+            f"{SUBJECT} in percent of the measured peak, n = {COMMON}",
             {"where": {"n": COMMON}, "rows": "semiring", "columns": "dtype", "value": "of_peak", "x_label": "dtype"},
         ),
     ),

@@ -6,42 +6,47 @@ from typing import Any
 
 import numpy as np
 
+from experiments._gpu import SUBJECT as ON_GPU
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
 
-BACKEND = "cpu-packed"
+ON_CPU = "cpu-packed"
 # Each is compiled in a process of its own, 2 to 3 s; smoke takes one of each kind.
 NAMES = {"smoke": ("plus_times", "min_plus", "lor_land")}
-DTYPES = {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32", "int32")}
-SIZE = {"smoke": 96, "quick": 384, "full": 768}
+DTYPES = {
+    ON_CPU: {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32", "int32")},
+    ON_GPU: {"smoke": ("float32",), "quick": ("float32",), "full": ("float32", "float64", "int32")},
+}
+SIZE = {
+    ON_CPU: {"smoke": 96, "quick": 384, "full": 768},
+    ON_GPU: {"smoke": 256, "quick": 2048, "full": 4096},
+}
 
 
-def contender(name: str, dtype: str, n: int) -> Contender:
+def contender(backend: str, name: str, dtype: str, n: int) -> Contender:
     """Return the contender that multiplies over the semiring: in `dtype` where it is defined there, else in bool."""
     defined = SEMIRINGS[name].unsupported(np.dtype(dtype)) is None
     problem = Problem(n, n, n, name, dtype if defined else "bool")
-    arguments: dict[str, Any] = {"backend": BACKEND, "parameters": {}, "problem": problem.to_json()}
+    arguments: dict[str, Any] = {"backend": backend, "parameters": {}, "problem": problem.to_json()}
     return Contender(name if defined else f"{name} (bool)", arguments)
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return one case per dtype, its contenders every named semiring."""
-    n = SIZE[preset]
-    return [
-        Case(
-            {"dtype": dtype, "n": n, "backend": BACKEND},
-            tuple(
-                contender(name, dtype, n)
-                for name in NAMES.get(preset, tuple(SEMIRINGS))
-                if any(SEMIRINGS[name].unsupported(np.dtype(kind)) is None for kind in (dtype, "bool"))
-            ),
-            {"seed": 1},
-            reference="plus_times",
-        )
-        for dtype in DTYPES[preset]
-    ]
+    """Return one case per backend and dtype, its contenders every named semiring."""
+    backends = (ON_CPU, ON_GPU) if machine.gpu else (ON_CPU,)
+    return [_case(preset, backend, dtype) for backend in backends for dtype in DTYPES[backend][preset]]
+
+
+def _case(preset: str, backend: str, dtype: str) -> Case:
+    n = SIZE[backend][preset]
+    contenders = tuple(
+        contender(backend, name, dtype, n)
+        for name in NAMES.get(preset, tuple(SEMIRINGS))
+        if any(SEMIRINGS[name].unsupported(np.dtype(kind)) is None for kind in (dtype, "bool"))
+    )
+    return Case({"dtype": dtype, "n": n, "backend": backend}, contenders, {"seed": 1}, reference="plus_times")
 
 
 EXPERIMENT = Experiment(
@@ -52,8 +57,8 @@ EXPERIMENT = Experiment(
         Figure(
             "semiring_cost",
             "dots",
-            f"The price of a semiring, {BACKEND}",
-            {"panels": "dtype", "value": "time_ratio"},
+            "The price of a semiring",
+            {"panels": ["backend", "dtype"], "value": "time_ratio"},
         ),
     ),
     budget={

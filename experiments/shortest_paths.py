@@ -1,6 +1,7 @@
 """All pairs of shortest paths by products over min_plus, against the graph routines that SciPy users have today.
 
-One thread: SciPy's routines use one, and so does every contender.
+One thread: SciPy's routines use one, and so does every contender. Where there is a GPU it computes the products as
+well, each with its copies.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from experiments._gpu import SUBJECT as ON_GPU
 from experiments._graphs import REAL
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
@@ -22,6 +24,7 @@ BLOCKED_TROPICAL = Contender(
     "blocked, cpu-tropical-gemm", {"method": "blocked", "backend": "cpu-tropical-gemm"}, task=TASK
 )
 BLOCKED_NUMPY = Contender("blocked, cpu-numpy", {"method": "blocked", "backend": "cpu-numpy"}, task=TASK)
+BLOCKED_GPU = Contender(f"blocked, {ON_GPU}", {"method": "blocked", "backend": ON_GPU}, task=TASK)
 SQUARING = Contender("squaring, cpu-packed", {"method": "squaring", "backend": "cpu-packed"}, task=TASK)
 SCIPY_FLOYD_WARSHALL = Contender("scipy floyd_warshall", {"method": "floyd_warshall"}, task=TASK)
 SCIPY_DIJKSTRA = Contender("scipy dijkstra", {"method": "dijkstra"}, task=TASK)
@@ -33,19 +36,20 @@ CONTENDERS = {
 }
 
 
-def case(preset: str, family: str, name: str, n: int, graph: Mapping[str, Any]) -> Case:
+def case(contenders: tuple[Contender, ...], family: str, name: str, n: int, graph: Mapping[str, Any]) -> Case:
     """Return the case of one graph."""
     axes = {"family": family, "graph": name, "n": n, "semiring": "min_plus", "dtype": "float64"}
-    return Case(axes, CONTENDERS[preset], {"graph": graph})
+    return Case(axes, contenders, {"graph": graph})
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case per real graph and per size of random graph."""
     sizes = {"karate_club": 34, "les_miserables": 77}
-    real = [case(preset, "real", name, sizes[name], {"name": name}) for name in REAL_GRAPHS[preset]]
+    contenders = (*CONTENDERS[preset], *((BLOCKED_GPU,) if machine.gpu else ()))
+    real = [case(contenders, "real", name, sizes[name], {"name": name}) for name in REAL_GRAPHS[preset]]
     random = [
-        case(preset, "random", f"R-MAT, {2**scale} vertices", 2**scale, {"name": "r_mat", "scale": scale, "seed": 1})
-        for scale in SCALES[preset]
+        case(contenders, "random", f"R-MAT, {n} vertices", n, {"name": "r_mat", "scale": scale, "seed": 1})
+        for scale, n in ((scale, 2**scale) for scale in SCALES[preset])
     ]
     return [*real, *random]
 
@@ -58,7 +62,7 @@ EXPERIMENT = Experiment(
         Figure(
             "shortest_paths_random",
             "lines",
-            "All pairs of shortest paths in R-MAT graphs, one thread",
+            "All pairs of shortest paths in R-MAT graphs",
             {
                 "where": {"family": "random"},
                 "x": "n",
@@ -70,7 +74,7 @@ EXPERIMENT = Experiment(
         Figure(
             "shortest_paths_real",
             "heatmap",
-            "All pairs of shortest paths in small real graphs, one thread",
+            "All pairs of shortest paths in small real graphs",
             {"where": {"family": "real"}, "rows": "contender", "columns": "graph", "x_label": "graph"},
         ),
     ),

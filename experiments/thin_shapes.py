@@ -61,7 +61,7 @@ EXPERIMENT = Experiment(
         Figure(
             "thin_shapes_rates",
             "heatmap",
-            "Rates on thin shapes, plus_times float64, one thread",
+            "Rates on thin shapes, plus_times float64",
             {
                 "where": {"dtype": "float64"},
                 "rows": ROWS,

@@ -1,7 +1,8 @@
 """Products of the shapes that real programs multiply: layers of published networks, panels, Viterbi, shortest paths.
 
-One thread: what is asked is how well a kernel fits a shape. On more threads a shape that is narrow in m or n also shows
-how the work was divided, which `thread_scaling` asks. The shapes and their sources stand in ``data/workloads.csv``.
+One thread, and a GPU where there is one. What is asked is how well a kernel fits a shape. On more threads a shape that
+is narrow in m or n also shows how the work was divided, which `thread_scaling` asks. The shapes and their sources stand
+in ``data/workloads.csv``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments._gpu import best_of_gpu
 from harness.experiment import PRESETS, Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
@@ -68,7 +70,7 @@ def read() -> list[Workload]:
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case per workload of `preset`. A backend that does not know a semiring is listed as declining it."""
     legal = PRESETS[: PRESETS.index(preset) + 1]
-    contenders = [backend_contender(name) for name in CONTENDERS[preset]]
+    contenders = [*(backend_contender(name) for name in CONTENDERS[preset]), *best_of_gpu(machine)]
     return [
         product_case(workload.problem, contenders, workload=workload.name, group=workload.group)
         for workload in read()
@@ -84,7 +86,7 @@ EXPERIMENT = Experiment(
         Figure(
             "workloads",
             "heatmap",
-            "Speed at the shapes of real programs, one thread",
+            "Speed at the shapes of real programs",
             {"rows": "workload", "columns": "contender", "value": "speed_up", "x_label": "backend"},
         ),
     ),

@@ -21,8 +21,12 @@ PEAK = "peak"
 def axis(cell: Cell, name: str) -> Any:
     """Return where `cell` stands on an axis: its own axes, else its problem's, else None.
 
-    ``"problem"`` is semiring and dtype, ``"backend"`` what computed it, ``"threads"`` how many it had.
+    ``"problem"`` is semiring and dtype, ``"backend"`` what computed it, ``"threads"`` how many it had, ``"device"`` on
+    which device it did, None for the host: a case on a device may have contenders of the host, and the other way round.
     """
+    if name == "device":
+        kind = str(axis(cell, "backend")).partition("-")[0]
+        return {"cpu": None, "gpu": "gpu"}.get(kind, cell.axes.get("device"))
     if name in cell.axes:
         return cell.axes[name]
     if name == "problem":
@@ -36,9 +40,9 @@ def axis(cell: Cell, name: str) -> Any:
 
 
 def words(cell: Cell, names: str | Sequence[str]) -> str:
-    """Return where `cell` stands on an axis or on several: "plus_times float64, 2 threads"."""
-    said = [(name, axis(cell, name)) for name in ([names] if isinstance(names, str) else names)]
-    return ", ".join(plural(value, "thread") if name == "threads" else str(value) for name, value in said)
+    """Return where `cell` stands on an axis or on several: "plus_times float64, 2 threads", "min_plus, on the GPU"."""
+    form: dict[str, Callable[[Any], str]] = {"threads": lambda count: plural(count, "thread"), "device": _on_device}
+    return ", ".join(form.get(name, str)(axis(cell, name)) for name in ([names] if isinstance(names, str) else names))
 
 
 def select(cells: Iterable[Cell], where: Mapping[str, Any]) -> list[Cell]:
@@ -77,9 +81,11 @@ def unit(cells: Iterable[Cell]) -> str:
 
 
 def describe(cells: Iterable[Cell]) -> str:
-    """Return what all of `cells` have in common: semiring, dtype, sizes."""
+    """Return what all of `cells` have in common: semiring, dtype, sizes; before these a backend that their case has."""
     cells = list(cells)
-    words = [common(cells, "semiring"), common(cells, "dtype"), size(*cells)]
+    backends = {cell.axes.get("backend") for cell in cells}
+    words = [backends.pop() if len(backends) == 1 else "", common(cells, "semiring"), common(cells, "dtype")]
+    words.append(size(*cells))
     return ", ".join(str(word) for word in words if word)
 
 
@@ -98,18 +104,23 @@ def common(cells: Iterable[Cell], name: str) -> Any:
 
 
 def runs_on(cells: Iterable[Cell]) -> str:
-    """Return what all of `cells` ran on: "2 threads", or "on the GPU"; empty if they differ in that."""
-    cells = list(cells)
-    on_device = {is_on_device(cell) for cell in cells}
-    if on_device != {False}:
-        return f"on the {common(cells, 'device').upper()}" if on_device == {True} else ""
-    threads = common(cells, "threads")
-    return plural(threads, "thread") if threads else ""
+    """Return what `cells` ran on: "2 threads", "on the GPU", or "on the GPU or 2 threads".
+
+    Of different numbers of threads none is named.
+    """
+    by_device = group(cells, lambda cell: axis(cell, "device"))
+    threads = common(by_device.pop(None, []), "threads")
+    places = [_on_device(device) for device in by_device]
+    return " or ".join([*places, *([plural(threads, "thread")] if threads else [])])
 
 
 def is_on_device(cell: Cell) -> bool:
-    """Whether `cell` computes on the device that its axes name; a case may have contenders of the host as well."""
-    return bool(axis(cell, "device")) and not str(axis(cell, "backend")).startswith("cpu-")
+    """Whether `cell` computes on a device, not on the host."""
+    return axis(cell, "device") is not None
+
+
+def _on_device(device: str | None) -> str:
+    return f"on the {(device or 'cpu').upper()}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -49,11 +49,12 @@ class Threshold:
 def thresholds(cells: Iterable[Cell]) -> list[Threshold]:
     """Return the threshold of each contender on a device that was timed in turns with some of the host, by problem.
 
-    Of square products alone: their sizes are one row.
+    Of those alone whose copies between host and device are timed, and of square products: their sizes are one row.
     """
     own = [cell for cell in derived.contenders(cells) if cell.is_ok and derived.size(cell).startswith("n=")]
     hosts = [cell for cell in own if not derived.is_on_device(cell)]
-    devices = [cell for cell in own if derived.is_on_device(cell) and derived.fastest_peer(cell, hosts)]
+    copied = [cell for cell in own if derived.is_on_device(cell) and "copies" in cell.arguments]
+    devices = [cell for cell in copied if derived.fastest_peer(cell, hosts)]
     found = []
     for (problem, name), series in derived.group(devices, lambda c: (derived.axis(c, "problem"), c.contender)).items():
         above = max((derived.axis(cell, "n") for cell in series if not _is_faster(cell, hosts)), default=None)

@@ -70,8 +70,8 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         else:
             for axis_format in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
                 axis_format(PlainLogFormatter())
-        plain_ticks(panel, sorted({derived.axis(cell, x_name) for cell in own}))
-    panels[-1].set_xlabel(options.get("x_label", f"{x_name}, elements (logarithmic)"))
+        plain_ticks(panel, sorted({derived.axis(cell, x_name) for cell in shown}))  # they share their x axis
+    panels[-1].set_xlabel(_and_where(options.get("x_label", f"{x_name}, elements (logarithmic)"), shown))
     if are_launched:  # last in the legend
         sheet.add_to_legend("launching a call, on the host", color=INK, **LAUNCHES)
     if "marker" in options:
@@ -104,7 +104,7 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if is_crowded else {}
     panel.set_xticks(range(len(columns)), [str(column) for column in columns], **slant)
     panel.set_yticks(range(len(rows)), [str(row) for row in rows])
-    panel.set_xlabel(options.get("x_label", str(options.get("columns", "columns"))))
+    panel.set_xlabel(_and_where(options.get("x_label", str(options.get("columns", "columns"))), shown))
     panel.grid(visible=False)
     bar = sheet.canvas.colorbar(image, ax=panel, pad=0.02)
     bar.set_label(value_label(value, shown) + (", log scale" if is_ratio else ""), size=9.5)
@@ -166,7 +166,7 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
     """Draw a row per contender in a panel for each value of an axis, one below the other."""
     shown = derived.contenders(cells)
     value, looks = options["value"], Looks(shown)
-    groups = derived.group(shown, lambda cell: derived.axis(cell, options.get("panels", "problem")))
+    groups = derived.group(shown, lambda cell: derived.words(cell, options.get("panels", "problem")))
     if options.get("sort"):
         groups = {title: sorted(own, key=lambda cell: _rank(value, cell, shown)) for title, own in groups.items()}
     tables = [table_of_rows(own, cells, options) for own in groups.values()]
@@ -216,7 +216,7 @@ def _rank(value: str, cell: Cell, cells: list[Cell]) -> float:
 def _finish_rows(chart: Axes, value: str, own: list[Cell], cells: list[Cell]) -> None:
     """Set axes and titles of one panel of rows, with the measured peak if rates are shown."""
     chart.set_title(derived.describe(own))
-    chart.set_xlabel(", ".join(filter(None, [value_label(value, own), derived.runs_on(own)])))
+    chart.set_xlabel(_and_where(value_label(value, own), own))
     chart.grid(visible=False, axis="y")
     chart.tick_params(axis="y", length=0)
     if value in ("rate", "time"):
@@ -259,9 +259,9 @@ def table_of_rows(own: list[Cell], cells: list[Cell], options: Json) -> tuple[li
         columns = {"ms": [short(cell.median_ns / 1e6) for cell in own]}
     percents = [derived.percent_of_peak(cell, cells if options.get("peak", True) else own) for cell in own]
     if any(percent is not None for percent in percents):
-        peak = next(found for cell in own if (found := derived.peak_of(cell, cells)))
+        peaks = {derived.name_of_peak(peak, short=True) for cell in own if (peak := derived.peak_of(cell, cells))}
         shares = ["-" if percent is None else f"{short(percent, 2)} %" for percent in percents]
-        columns[f"of {derived.name_of_peak(peak, short=True)}"] = shares
+        columns[f"of {peaks.pop() if len(peaks) == 1 else 'own peak'}"] = shares
     if with_steps:
         columns["over step below"] = [
             _ratio(cell, step) for cell, step in zip(own, derived.steps_below(own), strict=True)
@@ -315,6 +315,11 @@ def value_label(value: str, cells: list[Cell]) -> str:
         "of_peak": "% of measured SIMT peak" if all(map(derived.is_on_device, cells)) else "% of measured peak",
         "over_fastest": "rate / rate of the fastest peer, log scale",
     }[value]
+
+
+def _and_where(label: str, cells: list[Cell]) -> str:
+    """Return the label of an axis, and what `cells` ran on if that can be said in a few words."""
+    return ", ".join(filter(None, [label, derived.runs_on(cells)]))
 
 
 def _labeller(name: str | Sequence[str]) -> Callable[[Cell], Any]:

@@ -14,8 +14,8 @@ from harness.store import Cell
 def mark_peak(panel: Axes, own: list[Cell], cells: list[Cell], *, across: Literal["x", "y"]) -> None:
     """Draw the peak that was measured for the cells of a panel, as a line across the axis of rates.
 
-    Cells with different numbers of threads have a line each. Nothing is drawn where no peak was measured, or where the
-    cells are of several semirings or dtypes: it would be the peak of only some of them.
+    Cells with different numbers of threads, or on a device, have a line each. Nothing is drawn where no peak was
+    measured, or where the cells are of several semirings or dtypes: it would be the peak of only some of them.
 
     Parameters
     ----------
@@ -28,12 +28,13 @@ def mark_peak(panel: Axes, own: list[Cell], cells: list[Cell], *, across: Litera
         The axis that shows rates.
     """
     found = [peak for cell in own if (peak := derived.peak_of(cell, cells))]
-    peaks = {peak.threads: peak for peak in found}
+    peaks = {(derived.is_on_device(peak), peak.threads): peak for peak in found}
     if derived.common(own, "problem") is None:
         return
-    for threads, peak in peaks.items():
+    for (is_on_device, threads), peak in peaks.items():
         rate = derived.roof_rate(peak)
-        name = derived.name_of_peak(peak) + (f", {derived.plural(threads, 'thread')}" if len(peaks) > 1 else "")
+        count = "" if is_on_device or len(peaks) < 2 else f", {derived.plural(threads, 'thread')}"
+        name = derived.name_of_peak(peak) + count
         place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "size": 9}
         look: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (4, 3))}
         if across == "x":

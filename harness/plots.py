@@ -123,7 +123,7 @@ def provenance(cells: list[Cell], machine: Machine, *, has_intervals: bool = Tru
     done = [cell for cell in cells if cell.is_ok]
     versions = ", ".join(f"{name} {machine.packages[name]}" for name in ("numpy", "numba") if name in machine.packages)
     parts = [f"{machine.cpu}, {derived.plural(machine.cores, 'core')}", versions]
-    if any(cell.axes.get("device") == "gpu" for cell in cells):
+    if any(map(derived.is_on_device, cells)):
         parts.insert(0, ", driver ".join(machine.gpu[name] for name in ("name", "driver") if name in machine.gpu))
     if done:
         counts = sorted({len(cell.all_samples_ns) for cell in done})

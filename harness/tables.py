@@ -16,7 +16,7 @@ HEADLINE = "ladder"
 HEADLINE_NUMBERS = ("of peak", "over step below", "over naive")
 
 # Axes that other columns of a table say already, or that say nothing to a reader.
-_HIDDEN_AXES = frozenset({"m", "n", "k", "semiring", "dtype", "role", "method"})
+_HIDDEN_AXES = frozenset({"m", "n", "k", "semiring", "dtype", "role", "method", "backend", "device"})
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tests.unit.test_plots import texts
 EXPERIMENTS = load_all()
 GPU = {"name": "NVIDIA H200", "driver": "580.1", "memory_mib": "143771", "max_mhz": "1980", "power_limit_w": "700.00"}
 WITH_GPU = dataclasses.replace(MACHINE, gpu=GPU)
+KIND = "plus_times float32"
 
 
 @pytest.fixture
@@ -40,10 +41,9 @@ def measured(name):
 
 def test_the_ladder_names_the_device_and_the_peak(draw):
     words = draw("gpu_ladder")["gpu_ladder"]
-    assert "GFLOP/s, on the GPU" in words
+    assert "GFLOP/s, on the GPU or 4 threads" in words
     assert "measured SIMT peak" in words
     assert "of SIMT peak" in words
-    assert "thread" not in words
 
 
 def test_percent_of_ceilings_says_which(draw):
@@ -66,16 +66,71 @@ def test_orders_in_memory_are_told_apart_by_kernel(draw):
     assert "ms a call, on the GPU" in words["gpu_layout_change"]
 
 
-def test_a_case_with_contenders_on_both_sides_names_neither():
+def test_a_case_with_contenders_on_both_sides_names_both():
     both = [cell for cell in measured("offload_threshold") if cell.axes["n"] == 64]
     assert {derived.is_on_device(cell) for cell in both} == {True, False}
-    assert derived.runs_on(both) == ""
-    assert derived.runs_on([cell for cell in both if not derived.is_on_device(cell)]).endswith("threads")
+    assert derived.runs_on(both) == "on the GPU or 4 threads"
+    assert derived.runs_on([cell for cell in both if not derived.is_on_device(cell)]) == "4 threads"
+    assert derived.runs_on([cell for cell in both if derived.is_on_device(cell)]) == "on the GPU"
+    different = [both[0], dataclasses.replace(both[1], threads=1)]
+    assert not any(map(derived.is_on_device, different))
+    assert derived.runs_on(different) == ""
+
+
+@pytest.mark.parametrize("name", ["gpu_ladder", "workloads"])
+def test_no_contender_is_held_against_the_peak_of_the_other_side(name):
+    products = [cell for cell in derived.contenders(measured(name)) if derived.axis(cell, "semiring") == "plus_times"]
+    everything = [*measured("gpu_ladder"), *measured("percent_of_peak"), *measured("ladder")]
+    sides = set()
+    for cell in products:
+        peak = derived.peak_of(cell, everything)
+        if peak is not None:
+            assert derived.is_on_device(peak) == derived.is_on_device(cell)
+            sides.add(derived.is_on_device(cell))
+    assert True in sides
+
+
+def test_both_peaks_of_a_panel_are_drawn_and_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(plot_style, "PNG_DPI", 30)
+    kept = []
+    monkeypatch.setattr(Sheet, "save", lambda self, path, footer: kept.append(texts(self)) or [])
+    own = measured("gpu_ladder")
+    (gpu_peak,) = [cell for cell in own if derived.is_peak(cell) and derived.words(cell, "problem") == KIND]
+    assert derived.is_on_device(gpu_peak)
+    on_host = dataclasses.replace(
+        gpu_peak, axes={name: place for name, place in gpu_peak.axes.items() if name != "device"}, threads=4, case="own"
+    )
+    plots.draw(EXPERIMENTS["gpu_ladder"], [*own, on_host], WITH_GPU, tmp_path)
+    assert "measured SIMT peak" in kept[0]
+    assert "measured peak, 4 threads" in kept[0]
+    assert "of own peak" in kept[0]
+
+
+def test_hot_and_cold_have_a_panel_for_each_side(draw):
+    words = draw("cold_caches")["cold_caches"]
+    assert "plus_times float64, on the CPU" in words
+    assert "plus_times float64, on the GPU" in words
+    assert "n, elements (logarithmic), on the GPU or 1 thread" in words
+
+
+def test_the_price_of_a_semiring_names_who_computed_it(draw):
+    words = draw("semiring_cost")["semiring_cost"]
+    assert "cpu-packed, float64, n=384" in words
+    assert "gpu-tuned, float32, n=2048" in words
+    assert "time relative to plus_times, log scale, on the GPU" in words
+
+
+def test_real_shapes_are_computed_by_both_sides(draw):
+    words = draw("workloads")["workloads"]
+    assert "backend, on the GPU or 1 thread" in words
+    assert "gpu-tuned" in words
 
 
 def test_tables_say_gpu_in_the_place_of_threads():
     lines = tables.table(EXPERIMENTS["gpu_ladder"], measured("gpu_ladder")).splitlines()
-    assert [cell.strip() for cell in lines[2].split("|")][3] == "GPU"
+    places = {line.split("|")[2].strip(): line.split("|")[3].strip() for line in lines[2:]}
+    assert places["gpu-tuned"] == "GPU"
+    assert places["cpu-simd"] == "4"
 
 
 def test_the_page_has_a_row_for_the_gpu(tmp_path):

@@ -1,5 +1,7 @@
 import dataclasses
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -301,6 +303,49 @@ def test_without_a_gpu_one_contender_says_so_and_with_one_all_is_asked(name, pre
     assert len({json.dumps(case.axes, sort_keys=True) for case in cases}) == len(cases)
     backends = {c.arguments["backend"] for case in cases for c in case.contenders if "backend" in c.arguments}
     assert backends <= {entry.name for entry in registry.discover()}
+
+
+def contenders_on_a_gpu(name):
+    """Return the labels of an experiment's contenders on a GPU, on a machine that has one."""
+    cases = [case for preset in PRESETS for case in EXPERIMENTS[name].cases(preset, WITH_GPU)]
+    return {c.label for case in cases for c in case.contenders if str(c.arguments.get("backend")).startswith("gpu-")}
+
+
+def test_every_experiment_has_a_gpu_beside_or_says_where_it_is():
+    page = (Path(__file__).parents[2] / "docs" / "gpu.md").read_text(encoding="utf-8")
+    section = page.partition("## Beside the CPU")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
+    told = {}
+    for names, place in rows:
+        for name in re.findall(r"`(\w+)`", names):
+            assert name not in told
+            told[name] = set(re.findall(r"`(\w+)`", place)), place.strip()
+    assert set(told) == {name for name in EXPERIMENTS if not name.startswith("gpu_")}
+    for name, (counterparts, place) in told.items():
+        assert bool(contenders_on_a_gpu(name)) == (place == "a contender there")
+        assert all(contenders_on_a_gpu(counterpart) for counterpart in counterparts)
+        assert counterparts or place == "a contender there" or place.startswith("none: ")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_machine_without_a_gpu_is_asked_the_same_of_its_cpu(preset):
+    for name in ("workloads", "semiring_cost", "shortest_paths", "cold_caches", "roofline"):
+        without, beside = (
+            {c.label for case in EXPERIMENTS[name].cases(preset, machine) for c in case.contenders}
+            for machine in (MACHINE, WITH_GPU)
+        )
+        assert without <= beside
+        assert not any("gpu-" in label for label in without)
+
+
+def test_the_best_of_the_cpu_stands_below_the_first_rung_of_the_gpu():
+    for case in EXPERIMENTS["gpu_ladder"].cases("quick", WITH_GPU):
+        if case.axes["role"] == "product":
+            names = [c.label for c in case.contenders]
+            on_cpu = ["cpu-numpy", "cpu-simd"] if case.axes["semiring"] == "plus_times" else ["cpu-simd"]
+            assert names[: len(on_cpu)] == on_cpu
+            assert all(name.startswith("gpu-") for name in names[len(on_cpu) :])
+            assert {c.threads for c in case.contenders[: len(on_cpu)]} == {WITH_GPU.cores}
 
 
 def test_a_gpu_sweep_leaves_no_size_out_and_has_the_vendor_beside():

@@ -52,6 +52,16 @@ def test_a_threshold_holds_for_all_larger_sizes(rates, above, up_to):
     assert len(found) == 2
 
 
+def test_without_copies_in_the_time_nothing_is_offloaded():
+    rates = {ONCE: [200] * 6, ALWAYS: [200] * 6}
+    bare = [
+        dataclasses.replace(cell, arguments={name: value for name, value in cell.arguments.items() if name != "copies"})
+        for cell in sweep(rates)
+    ]
+    assert offload.thresholds(sweep(rates))
+    assert not offload.thresholds(bare)
+
+
 def test_it_is_the_best_of_the_host_that_counts():
     between_the_two = [70] * 6
     assert {own.up_to for own in offload.thresholds(sweep({ONCE: between_the_two, ALWAYS: between_the_two}))} == {None}
