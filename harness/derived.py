@@ -208,11 +208,11 @@ def _undisturbed_rate(cell: Cell) -> float:
 
 
 def steps_below(cells: list[Cell]) -> list[Cell | None]:
-    """Return, for each rung of a ladder, the rung below that has a time."""
+    """Return, for each rung of a ladder, the rung below that has a time and was timed in turns with it."""
     below: list[Cell | None] = []
     last: Cell | None = None
     for cell in cells:
-        below.append(last)
+        below.append(last if last and _is_of_case(last, cell) else None)
         last = cell if cell.is_ok else last
     return below
 

@@ -19,7 +19,7 @@ from harness.store import Cell
 
 ROW_INCHES, LOW_ROW_INCHES, HEAD_INCHES = 0.36, 0.29, 0.95
 MOST_TICKS, LONG_TICKS = 7, 10_000  # numbers that are as long leave room for four
-MOST_LETTERS = 40  # of the names below a heat map that stand upright side by side
+MOST_LETTERS = 34  # of the names below a heat map that stand upright side by side
 ROWS_WIDTH = 6.3  # inches for chart and table together, names of contenders aside
 NAME_INCHES, USUAL_NAME = 0.085, 18  # of a letter of a name; letters that ROWS_WIDTH leaves room for
 FEWEST_ROWS = 3  # that a chart has the height of: below it, ticks and label leave no room
@@ -110,7 +110,7 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     bar.set_label(value_label(value, shown) + (", log scale" if is_ratio else ""), size=9.5)
     if is_ratio:
         bar.locator = MaxNLocator(integer=True, nbins=6)
-        bar.formatter = FuncFormatter(lambda power, _: f"{2.0**power:.3g}")
+        bar.formatter = FuncFormatter(lambda power, _: f"{2.0**power:.{6 if power > 0 else 3}g}")
         bar.update_ticks()
 
 

@@ -37,6 +37,9 @@ COLOURS = {
     "cpu-blis": "#5B4A9E",
     "cpu-mkl": "#CC79A7",
     "cpu-tropical-gemm": "#882255",
+    "gpu-tuned": "#CC79A7",
+    "gpu-tensor-core": "#5B4A9E",
+    "gpu-cublas": "#E69F00",
 }
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")

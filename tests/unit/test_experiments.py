@@ -299,7 +299,12 @@ def test_without_a_gpu_one_contender_says_so_and_with_one_all_is_asked(name, pre
     (absent,) = EXPERIMENTS[name].cases(preset, MACHINE)
     assert [contender.label for contender in absent.contenders] == ["gpu-tuned"]
     cases = EXPERIMENTS[name].cases(preset, WITH_GPU)
-    assert all(case.axes["device"] == "gpu" for case in cases)
+    assert all(
+        contender.label.startswith("cpu-")
+        for case in cases
+        if "device" not in case.axes
+        for contender in case.contenders
+    )
     assert len({json.dumps(case.axes, sort_keys=True) for case in cases}) == len(cases)
     backends = {c.arguments["backend"] for case in cases for c in case.contenders if "backend" in c.arguments}
     assert backends <= {entry.name for entry in registry.discover()}
@@ -338,14 +343,15 @@ def test_a_machine_without_a_gpu_is_asked_the_same_of_its_cpu(preset):
         assert not any("gpu-" in label for label in without)
 
 
-def test_the_best_of_the_cpu_stands_below_the_first_rung_of_the_gpu():
-    for case in EXPERIMENTS["gpu_ladder"].cases("quick", WITH_GPU):
-        if case.axes["role"] == "product":
-            names = [c.label for c in case.contenders]
-            on_cpu = ["cpu-numpy", "cpu-simd"] if case.axes["semiring"] == "plus_times" else ["cpu-simd"]
-            assert names[: len(on_cpu)] == on_cpu
-            assert all(name.startswith("gpu-") for name in names[len(on_cpu) :])
-            assert {c.threads for c in case.contenders[: len(on_cpu)]} == {WITH_GPU.cores}
+def test_the_best_of_the_cpu_stands_before_the_rungs_of_the_gpu():
+    cases = [case for case in EXPERIMENTS["gpu_ladder"].cases("quick", WITH_GPU) if case.axes["role"] == "product"]
+    assert [case.axes.get("device") for case in cases] == [None, "gpu"] * (len(cases) // 2)
+    for on_cpu, on_gpu in zip(cases[::2], cases[1::2], strict=True):
+        assert on_cpu.arguments == on_gpu.arguments
+        expected = ["cpu-numpy", "cpu-simd"] if on_cpu.axes["semiring"] == "plus_times" else ["cpu-simd"]
+        assert [c.label for c in on_cpu.contenders] == expected
+        assert {c.threads for c in on_cpu.contenders} == {WITH_GPU.cores}
+        assert all(c.label.startswith("gpu-") for c in on_gpu.contenders)
 
 
 def test_a_gpu_sweep_leaves_no_size_out_and_has_the_vendor_beside():
