@@ -1,4 +1,4 @@
-"""What figures and tables say beyond the samples: rates, ratios, percent of peak, ragged loss. Pure, from cells."""
+"""What figures and tables say beyond the samples: rates, ratios, ragged loss, scaling. Pure, from cells."""
 
 from __future__ import annotations
 
@@ -161,6 +161,11 @@ def speed_up(cell: Cell, reference: Cell) -> Interval:
     return Interval(work / estimate, work / high, work / low)
 
 
+def in_turns(cell: Cell, other: Cell) -> bool:
+    """Whether two cells are of one case and run: their samples are pairs."""
+    return (cell.run, cell.case) == (other.run, other.case)
+
+
 def reference_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
     """Return the contender that `cell` was measured interleaved with and is compared to, if it has a time."""
     for other in cells:
@@ -174,7 +179,7 @@ def fastest_peer(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
     peers = [
         other
         for other in cells
-        if other.is_ok and (other.run, other.case) == (cell.run, cell.case) and other.contender != cell.contender
+        if other.is_ok and in_turns(other, cell) and other.contender != cell.contender
         if not is_roof(other)
     ]
     return max(peers, key=lambda peer: peer.rate, default=None)
@@ -212,72 +217,9 @@ def steps_below(cells: list[Cell]) -> list[Cell | None]:
     below: list[Cell | None] = []
     last: Cell | None = None
     for cell in cells:
-        below.append(last if last and _is_of_case(last, cell) else None)
+        below.append(last if last and in_turns(last, cell) else None)
         last = cell if cell.is_ok else last
     return below
-
-
-def kind(cell: Cell) -> Hashable:
-    """Return what a peak and the cells it bounds have in common: semiring, dtype, threads, and device."""
-    return axis(cell, "semiring"), axis(cell, "dtype"), cell.threads, axis(cell, "device")
-
-
-def peaks_by_kind(cells: Iterable[Cell]) -> dict[Hashable, list[Cell]]:
-    """Return the measured peaks among `cells` by `kind`: to look for the peaks of many cells once."""
-    return group((cell for cell in cells if cell.is_ok and is_peak(cell)), kind)
-
-
-def peak_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
-    """Return the measured peak for the semiring, dtype and threads of `cell`.
-
-    Of its own case, else of its own experiment, else of any.
-    """
-    peaks = peaks_by_kind(cells).get(kind(cell), [])
-    return min(
-        peaks, key=lambda other: (not _is_of_case(other, cell), other.experiment != cell.experiment), default=None
-    )
-
-
-def _is_of_case(cell: Cell, other: Cell) -> bool:
-    return (cell.run, cell.case) == (other.run, other.case)
-
-
-def roof_rate(roof: Cell) -> float:
-    """Return what `roof` shows the machine can do, in G operations or GB per second: its fastest call, not the median.
-
-    A ceiling is not exceeded by chance, only missed when something else ran on the machine.
-    """
-    work = roof.facts["bytes_moved"] if roof.axes["role"] == "bandwidth" else roof.facts["operations"]
-    return float(work / min(roof.all_samples_ns))
-
-
-def name_of_peak(peak: Cell, *, short: bool = False) -> str:
-    """Return what a peak is called: on a GPU that of its SIMT units, which tensor cores may exceed."""
-    kind = "SIMT peak" if is_on_device(peak) else "peak"
-    return kind if short else f"measured {kind}"
-
-
-def percent_of_peak(cell: Cell, cells: Iterable[Cell]) -> float | None:
-    """Return the rate of `cell` in percent of the measured peak, or None if no peak was measured for it."""
-    share = interval_of_peak(cell, cells)
-    return None if share is None else share.estimate
-
-
-def interval_of_peak(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
-    """Return the rate of `cell` with its interval, in percent of the measured peak; None where there is no such.
-
-    A peak that was measured in turns with `cell` is paired with it sample by sample: what slows a core down slows both.
-    Of any other it is the fastest call that counts.
-    """
-    peak = peak_of(cell, cells)
-    if peak is None or is_roof(cell) or not cell.is_ok:
-        return None
-    share = (
-        speed_up(cell, peak)
-        if _is_of_case(cell, peak)
-        else Interval(*(bound / roof_rate(peak) for bound in rate_interval(cell)))
-    )
-    return Interval(*(100 * bound for bound in share))
 
 
 def ragged_losses(cells: Iterable[Cell]) -> dict[str, list[tuple[int, float]]]:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogFormatter, MaxNLocator, NullLocator, ScalarFormatter
 
-from harness import derived, readings
+from harness import derived, readings, roofs
 from harness.experiment import Json
 from harness.plot_roofs import mark_peak
 from harness.plot_style import GREY, INK, Looks, Sheet, table, table_width
@@ -257,9 +257,9 @@ def table_of_rows(own: list[Cell], cells: list[Cell], options: Json) -> tuple[li
     columns = {derived.unit(own): [short(cell.rate) for cell in own]}
     if all(entry == "-" for entries in columns.values() for entry in entries):
         columns = {"ms": [short(cell.median_ns / 1e6) for cell in own]}
-    percents = [derived.percent_of_peak(cell, cells if options.get("peak", True) else own) for cell in own]
+    percents = [roofs.percent_of_peak(cell, cells if options.get("peak", True) else own) for cell in own]
     if any(percent is not None for percent in percents):
-        peaks = {derived.name_of_peak(peak, short=True) for cell in own if (peak := derived.peak_of(cell, cells))}
+        peaks = {roofs.name_of_peak(peak, short=True) for cell in own if (peak := roofs.peak_of(cell, cells))}
         shares = ["-" if percent is None else f"{short(percent, 2)} %" for percent in percents]
         columns[f"of {peaks.pop() if len(peaks) == 1 else 'own peak'}"] = shares
     if with_steps:
@@ -296,7 +296,7 @@ def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
     if value == "time":
         return Interval(*(bound / 1e6 for bound in derived.time_interval(cell)))
     if value in ("of_peak", "over_fastest"):
-        found = (derived.interval_of_peak if value == "of_peak" else derived.over_fastest)(cell, cells)
+        found = (roofs.interval_of_peak if value == "of_peak" else derived.over_fastest)(cell, cells)
         return found or NO_VALUE
     reference = derived.reference_of(cell, cells)
     if reference is None:

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
 
-from harness import derived
+from harness import derived, roofs
 from harness.experiment import Json
 from harness.machine import Machine
 from harness.plot_kinds import error_bars, plain_ticks, short
@@ -151,14 +151,14 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw attained rates against operations per byte, under the measured bandwidth and the measured peak."""
     products = derived.contenders(cells)
-    roofs = [cell for cell in cells if cell.is_ok and cell.axes.get("role") == "bandwidth"]
+    bandwidths = [cell for cell in cells if cell.is_ok and cell.axes.get("role") == "bandwidth"]
     groups = derived.group(products, lambda cell: derived.words(cell, options.get("panels", "problem")))
     looks = Looks(products)
     is_one_machine = len({derived.axis(cell, "device") for cell in products}) < 2  # else shapes and roofs lie apart
     panels = sheet.panels(len(groups), 1, height=4.2 * max(len(groups), 1), sharex=is_one_machine)
     for panel, (title, own) in zip(panels, groups.items(), strict=True):
         done = [cell for cell in own if cell.is_ok and cell.facts.get("bytes_moved")]
-        peak = next((found for cell in own if (found := derived.peak_of(cell, cells))), None)
+        peak = next((found for cell in own if (found := roofs.peak_of(cell, cells))), None)
         panel.set_xscale("log", base=10)
         panel.set_yscale("log", base=10)
         for cell in done:
@@ -168,8 +168,8 @@ def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             sheet.add_to_legend(cell.contender, **look)
         _shapes(panel, done, options.get("point", "shape"))
         device = derived.common(own, "device")
-        own_roofs = [roof for roof in roofs if derived.axis(roof, "device") == device]
-        _roofs(sheet, panel, done, own_roofs, peak, derived.unit(own))
+        slanted = [cell for cell in bandwidths if derived.axis(cell, "device") == device]
+        _roofs(sheet, panel, done, slanted, peak, derived.unit(own))
         panel.set_title(", ".join(filter(None, [derived.describe(own) or str(title), derived.runs_on(own)])))
         panel.set_ylabel(f"{derived.unit(own)} (logarithmic)")
         for line in (panel.xaxis, panel.yaxis):
@@ -177,11 +177,11 @@ def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     panels[-1].set_xlabel("operations for each byte of least traffic: every operand once (logarithmic)")
 
 
-def _roofs(sheet: Sheet, panel: Axes, done: list[Cell], roofs: list[Cell], peak: Cell | None, unit: str) -> None:
+def _roofs(sheet: Sheet, panel: Axes, done: list[Cell], slanted: list[Cell], peak: Cell | None, unit: str) -> None:
     """Draw each bandwidth up to the peak, and name the balance of the machine where the memory's meets it."""
     intensities = [_intensity(cell) for cell in done] or [0.1, 100.0]
-    top = derived.roof_rate(peak) if peak else math.inf
-    slopes = {str(cell.axes.get("level", "memory")): derived.roof_rate(cell) for cell in roofs}
+    top = roofs.roof_rate(peak) if peak else math.inf
+    slopes = {str(cell.axes.get("level", "memory")): roofs.roof_rate(cell) for cell in slanted}
     left = min([*intensities, *(top / slope for slope in slopes.values() if peak)]) / 8
     right = max([*intensities, *(top / slope for slope in slopes.values() if peak)]) * 3
     for index, (level, slope) in enumerate(slopes.items()):
@@ -191,7 +191,7 @@ def _roofs(sheet: Sheet, panel: Axes, done: list[Cell], roofs: list[Cell], peak:
     if peak:
         starts = [top / slope for slope in slopes.values()] or [left]
         panel.plot([min(starts), right], [top, top], color=INK, linewidth=2)
-        panel.text(right, 1.15 * top, f"{derived.name_of_peak(peak)}: {short(top)} {unit}", ha="right", size=9.5)
+        panel.text(right, 1.15 * top, f"{roofs.name_of_peak(peak)}: {short(top)} {unit}", ha="right", size=9.5)
         panel.set_ylim(top=4 * top)
     if peak and slopes:
         balance = top / next(iter(slopes.values()))

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from matplotlib.axes import Axes
 
-from harness import derived
+from harness import derived, roofs
 from harness.plot_style import INK
 from harness.store import Cell
 
@@ -27,14 +27,14 @@ def mark_peak(panel: Axes, own: list[Cell], cells: list[Cell], *, across: Litera
     across : str
         The axis that shows rates.
     """
-    found = [peak for cell in own if (peak := derived.peak_of(cell, cells))]
+    found = [peak for cell in own if (peak := roofs.peak_of(cell, cells))]
     peaks = {(derived.is_on_device(peak), peak.threads): peak for peak in found}
     if derived.common(own, "problem") is None:
         return
     for (is_on_device, threads), peak in peaks.items():
-        rate = derived.roof_rate(peak)
+        rate = roofs.roof_rate(peak)
         count = "" if is_on_device or len(peaks) < 2 else f", {derived.plural(threads, 'thread')}"
-        name = derived.name_of_peak(peak) + count
+        name = roofs.name_of_peak(peak) + count
         place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "size": 9}
         look: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (4, 3))}
         if across == "x":

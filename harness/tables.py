@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness import derived, readings, remarks
+from harness import derived, readings, remarks, roofs
 from harness.experiment import Experiment
 from harness.statistics import Interval
 from harness.store import Cell
@@ -81,14 +81,14 @@ def summary_rows(cells: Iterable[Cell], unsure: Mapping[remarks.Key, str] | None
     There are remarks only if it is told whose ratios are `unsure` (`harness.remarks.doubts`).
     """
     everything = list(cells)
-    peaks = derived.peaks_by_kind(everything)
+    peaks = roofs.peaks_by_kind(everything)
     rows = []
     for own in derived.group(everything, lambda cell: (cell.experiment, cell.run, cell.case)).values():
         if derived.is_roof(own[0]):
             continue
         where, unit, shown = place(own), derived.unit(own), derived.contenders(own)
         for cell, below in zip(shown, derived.steps_below(shown), strict=True):
-            around = [*own, *peaks.get(derived.kind(cell), ())]
+            around = [*own, *peaks.get(roofs.kind(cell), ())]
             said = "" if unsure is None else remarks.of_cell(cell, unsure)
             rows.append(_row(cell, below, around, where, unit, said))
     return rows
@@ -190,7 +190,7 @@ def _row(cell: Cell, below: Cell | None, around: Sequence[Cell], where: str, uni
         unit=unit,
         rate=derived.rate_of(time, cell) if time and "operations" in cell.facts else None,
         time_ms=Interval(*(bound / 1e6 for bound in time)) if time else None,
-        percent_of_peak=derived.percent_of_peak(cell, around),
+        percent_of_peak=roofs.percent_of_peak(cell, around),
         over_below=derived.speed_up(cell, below) if cell.is_ok and below else None,
         over_reference=derived.speed_up(cell, reference) if cell.is_ok and reference else None,
         reference=cell.reference,

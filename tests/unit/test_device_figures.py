@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from harness import derived, plot_style, plots, report, tables
+from harness import derived, plot_style, plots, report, roofs, tables
 from harness.experiment import load_all
 from harness.plot_style import Sheet
 from tests.unit.synthetic import MACHINE, cells
@@ -83,7 +83,7 @@ def test_no_contender_is_held_against_the_peak_of_the_other_side(name):
     everything = [*measured("gpu_ladder"), *measured("percent_of_peak"), *measured("ladder")]
     sides = set()
     for cell in products:
-        peak = derived.peak_of(cell, everything)
+        peak = roofs.peak_of(cell, everything)
         if peak is not None:
             assert derived.is_on_device(peak) == derived.is_on_device(cell)
             sides.add(derived.is_on_device(cell))

@@ -7,7 +7,7 @@ import sys
 import matplotlib as mpl
 import pytest
 
-from harness import derived, plot_style, plots
+from harness import derived, plot_style, plots, roofs
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, load_all
 from harness.plot_kinds import short
@@ -149,9 +149,9 @@ def test_backends_keep_their_colour_and_new_ones_get_free_ones():
 def test_percent_of_peak_is_of_the_peak_of_the_same_semiring():
     ladder = cells(EXPERIMENTS["ladder"])
     packed = next(cell for cell in ladder if cell.contender == "cpu-packed")
-    assert derived.percent_of_peak(packed, ladder) == pytest.approx(20, rel=0.03)
+    assert roofs.percent_of_peak(packed, ladder) == pytest.approx(20, rel=0.03)
     without = [cell for cell in ladder if cell.axes.get("semiring") != packed.axes["semiring"]]
-    assert derived.percent_of_peak(packed, [packed, *without]) is None
+    assert roofs.percent_of_peak(packed, [packed, *without]) is None
 
 
 def test_a_peak_of_the_same_case_is_paired_with_the_product():
@@ -161,9 +161,9 @@ def test_a_peak_of_the_same_case_is_paired_with_the_product():
     product = dataclasses.replace(
         product, samples_ns=[[50.0, 100.0, 50.0, 100.0]], facts={**product.facts, "operations": 400}
     )
-    assert derived.interval_of_peak(product, [product, peak]) == (80.0, 80.0, 80.0)
+    assert roofs.interval_of_peak(product, [product, peak]) == (80.0, 80.0, 80.0)
     elsewhere = dataclasses.replace(peak, case="another", samples_ns=[[10.0]])
-    assert derived.peak_of(product, [elsewhere, product, peak]) is peak
+    assert roofs.peak_of(product, [elsewhere, product, peak]) is peak
     assert derived.fastest_peer(product, [product, peak]) is None
 
 
@@ -231,10 +231,10 @@ def test_a_core_that_was_slower_for_a_while_is_no_dip():
 def test_percent_of_peak_has_the_interval_of_the_rate():
     some = cells(EXPERIMENTS["ladder"])
     product = next(cell for cell in some if not derived.is_roof(cell))
-    rate, percent = derived.rate_interval(product), derived.interval_of_peak(product, some)
-    scale = 100 / derived.roof_rate(derived.peak_of(product, some))
+    rate, percent = derived.rate_interval(product), roofs.interval_of_peak(product, some)
+    scale = 100 / roofs.roof_rate(roofs.peak_of(product, some))
     assert percent == pytest.approx([scale * bound for bound in rate])
-    assert derived.interval_of_peak(product, derived.contenders(some)) is None
+    assert roofs.interval_of_peak(product, derived.contenders(some)) is None
 
 
 def test_cells_are_kept_at_one_of_several_places_and_named_by_several_axes():
@@ -255,7 +255,7 @@ def test_a_peak_of_another_experiment_is_drawn_across_rates(tmp_path, sheets):
     (panel,) = (panel for panel in sheet.canvas.axes if panel.get_ylabel())
     heights = [line.get_ydata()[0] for line in panel.get_lines() if len(set(line.get_ydata())) == 1]
     peak = next(cell for cell in ladder if derived.is_roof(cell) and cell.axes["semiring"] == "plus_times")
-    assert derived.roof_rate(peak) in heights
+    assert roofs.roof_rate(peak) in heights
     assert "10 samples" not in texts(sheet), "the footer is about the figure's own samples"
 
 

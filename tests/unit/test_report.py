@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from harness import derived, plots, remarks, report, tables
+from harness import derived, plots, remarks, report, roofs, tables
 from harness.calibrate import FILE
 from harness.errors import HarnessError
 from harness.experiment import load_all
@@ -248,7 +248,7 @@ def test_a_table_of_what_was_not_measured_stays_as_it_is(tmp_path):
 def test_a_roof_is_what_the_fastest_call_shows():
     peak = next(cell for cell in cells(LADDER) if cell.axes["role"] == "peak")
     slowed = dataclasses.replace(peak, samples_ns=[[100.0, 50.0, 400.0]], facts={"operations": 200})
-    assert derived.roof_rate(slowed) == 4.0
+    assert roofs.roof_rate(slowed) == 4.0
 
 
 @pytest.mark.parametrize(
