@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import main
+
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = (
     "list",
@@ -46,6 +48,20 @@ def harness(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
     return answer
 
 
+@pytest.fixture
+def in_process(monkeypatch, capsys):
+    """Return what runs the command line in this process: another takes a second to start, and most tests need none."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["gemm-harness", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return subprocess.CompletedProcess(arguments, ended.value.code or 0, *capsys.readouterr())
+
+    monkeypatch.chdir(ROOT)
+    return run
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """Return a folder with the results of one small experiment, and what its run printed."""
@@ -55,12 +71,12 @@ def results(tmp_path_factory):
     return folder, answer
 
 
-def test_help_names_every_command_and_the_exit_statuses():
+def test_help_names_every_command_and_the_exit_statuses(in_process):
     answer = harness("--help")
     assert answer.returncode == 0
     assert all(f"\n  {name} " in answer.stdout for name in COMMANDS)
     assert "130" in answer.stdout
-    assert all(harness(name, "--help").returncode == 0 for name in COMMANDS)
+    assert all(in_process(name, "--help").returncode == 0 for name in COMMANDS)
 
 
 def test_the_console_script_is_the_same_program():
@@ -186,15 +202,21 @@ def test_a_failed_cell_makes_status_1(tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "says",
 )
-def test_a_mistake_is_said_with_status_2(arguments, clue):
-    answer = harness(*arguments)
+def test_a_mistake_is_said_with_status_2(arguments, clue, in_process):
+    answer = in_process(*arguments)
     assert answer.returncode == 2
     assert clue in answer.stderr
     assert answer.stdout == ""
 
 
-def test_without_a_command_it_shows_the_help():
-    answer = harness()
+def test_a_mistake_ends_the_process_without_a_traceback():
+    answer = harness("run", "ladr")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "did you mean 'ladder'?" in answer.stderr
+
+
+def test_without_a_command_it_shows_the_help(in_process):
+    answer = in_process()
     assert answer.returncode == 2
     assert "Commands:" in answer.stdout + answer.stderr
 

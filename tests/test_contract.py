@@ -19,12 +19,14 @@ from harness.semiring import HALF
 pytestmark = pytest.mark.no_cover
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "int16", "int32", "int64", "uint8", "bool")]
-# In vector code the width of an element matters: semirings that have every operation among them are tested in all
-# dtypes, others in one of each kind. The classic rungs are the same scalar code whatever the width: those semirings in
-# one float dtype and one other, others in a float on every other rung and in another dtype on the rest; different ones
-# from semiring to semiring and from rung to rung, so that each rung meets each semiring and (nearly) each dtype.
+# In vector code the width of an element matters: semirings that have every operation but max among them are tested in
+# all dtypes, max_min in one of each kind, others in a float and one other, so that it meets each operation in each
+# dtype. The classic rungs are the same scalar code whatever the width: those semirings in one float dtype and one
+# other, others in a float on every other rung and in another dtype on the rest; different ones from semiring to
+# semiring and from rung to rung, so that each rung meets each semiring and (nearly) each dtype.
 FIRST_STEP_OF_EVERY_WIDTH = 50
-WITH_EVERY_OPERATION = ("plus_times", "min_plus", "max_min")
+IN_EVERY_DTYPE = ("plus_times", "min_plus")
+WITH_EVERY_OPERATION = (*IN_EVERY_DTYPE, "max_min")
 MIRRORED = ("max_plus", "min_max", "min_times")
 ENTRIES = registry.discover()
 
@@ -41,17 +43,18 @@ def _kernels() -> list[object]:
         legal = [dtype for dtype in DTYPES if semiring.unsupported(dtype) is None]
         by_kind = [[dtype for dtype in legal if dtype.kind == kind] for kind in "fiub"]
         one_of_each = [of_kind[number % len(of_kind)] for of_kind in by_kind if of_kind]
+        floats = [one for one in one_of_each if one.kind == "f"]
+        others = [one for one in one_of_each if one.kind != "f"]
         for dtype in legal:
             for rung, entry in enumerate(able):
                 assert entry.backend is not None
-                if entry.backend.step < FIRST_STEP_OF_EVERY_WIDTH:
-                    floats = [one for one in one_of_each if one.kind == "f"]
-                    others = [one for one in one_of_each if one.kind != "f"]
-                    wanted = floats + others[(number + rung) // 2 % max(1, len(others)) :][:1]
-                    if semiring.name not in WITH_EVERY_OPERATION:
-                        wanted = wanted[(number + rung) % len(wanted) :][:1]
-                else:
-                    wanted = legal if semiring.name in WITH_EVERY_OPERATION else one_of_each
+                is_vector_code = entry.backend.step >= FIRST_STEP_OF_EVERY_WIDTH
+                turn = number if is_vector_code else (number + rung) // 2
+                wanted = floats + others[turn % max(1, len(others)) :][:1]
+                if is_vector_code and semiring.name in WITH_EVERY_OPERATION:
+                    wanted = legal if semiring.name in IN_EVERY_DTYPE else one_of_each
+                elif not is_vector_code and semiring.name not in WITH_EVERY_OPERATION:
+                    wanted = wanted[(number + rung) % len(wanted) :][:1]
                 if dtype not in wanted:
                     continue
                 name = f"{entry.name}-{semiring.name}-{dtype.name}"

@@ -37,12 +37,15 @@ def blocks(*languages: str) -> list:
 
 
 def commands() -> list:
-    """Return each command of the shell blocks once; in a console block only what stands behind a prompt."""
+    """Return each command of the shell blocks once; in a console block only what stands behind a prompt.
+
+    `.venv/bin/python` is the `python` of others.
+    """
     found = {}
     for block in blocks("sh", "bash", "console"):
         prompts = block.id and any(line.startswith("$ ") for line in block.values[0].splitlines())
         for line in block.values[0].replace("\\\n", " ").splitlines():
-            command = line.removeprefix("$ ").split(" #")[0].strip()
+            command = line.removeprefix("$ ").split(" #")[0].strip().removeprefix(".venv/bin/")
             if command and not command.startswith("#") and (line.startswith("$ ") or not prompts):
                 found.setdefault(command, pytest.param(command, id=command))
     return list(found.values())
@@ -75,9 +78,8 @@ def test_command(command, checkout):
     words = shlex.split(command)
     while "=" in words[0]:  # VARIABLE=value in front
         words.pop(0)
-    if words[0] in ("gemm-harness", ".venv/bin/gemm-harness"):
+    if words[0] == "gemm-harness":
         words[:1] = ["python", "-m", "harness"]
-    words[0] = words[0].removeprefix(".venv/bin/")
     if words[0] == "make":
         answer = shell(["make", "--dry-run", *words[1:]], checkout)
         assert answer.returncode == 0, answer.stderr
