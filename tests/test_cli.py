@@ -243,10 +243,10 @@ def test_a_broken_pipe_is_quiet():
 
 
 def test_an_interrupted_run_keeps_what_is_finished_and_goes_on_from_there(tmp_path):
-    command = [sys.executable, "-m", "harness", "run", "size_sweep", "--preset", "smoke", "--results", str(tmp_path)]
+    command = [sys.executable, "-m", "harness", "run", "cold_caches", "--preset", "smoke", "--results", str(tmp_path)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("*/smoke/size_sweep.jsonl")):
+    while not list(tmp_path.glob("*/smoke/cold_caches.jsonl")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)
