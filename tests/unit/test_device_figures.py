@@ -102,6 +102,7 @@ def test_both_peaks_of_a_panel_are_drawn_and_named(monkeypatch, tmp_path):
     )
     plots.draw(EXPERIMENTS["gpu_ladder"], [*own, on_host], WITH_GPU, tmp_path)
     assert "measured SIMT peak" in kept[0]
+    assert "measured SIMT peak," not in kept[0], "a GPU has no threads of the host"
     assert "measured peak, 4 threads" in kept[0]
     assert "of own peak" in kept[0]
 
@@ -111,6 +112,53 @@ def test_hot_and_cold_have_a_panel_for_each_side(draw):
     assert "plus_times float64, on the CPU" in words
     assert "plus_times float64, on the GPU" in words
     assert "n, elements (logarithmic), on the GPU or 1 thread" in words
+
+
+def test_panels_of_different_sizes_share_their_ticks(monkeypatch, tmp_path):
+    kept = []
+    monkeypatch.setattr(Sheet, "save", lambda self, path, footer: kept.append(self) or [])
+    plots.draw(EXPERIMENTS["cold_caches"], measured("cold_caches"), WITH_GPU, tmp_path)
+    ticks = [set(panel.get_xticks()) for panel in kept[0].canvas.axes]
+    assert len(ticks) == 2
+    assert all(own >= {32, 128, 512, 4096} for own in ticks)
+
+
+def test_a_step_below_was_timed_in_turns():
+    by_case = [
+        derived.contenders(own) for own in derived.group(measured("gpu_ladder"), lambda cell: cell.case).values()
+    ]
+    on_cpu, on_gpu = by_case[:2]
+    below = derived.steps_below([*on_cpu, *on_gpu])
+    assert below == [None, *on_cpu[:-1], None, *on_gpu[:-1]]
+
+
+def test_a_footer_names_the_gpu_if_any_of_its_cells_ran_there():
+    both = [cell for cell in measured("workloads") if cell.is_ok]
+    on_cpu = [cell for cell in both if not derived.is_on_device(cell)]
+    assert plots.provenance(both, WITH_GPU).startswith("NVIDIA H200, driver 580.1")
+    assert "NVIDIA" not in plots.provenance(on_cpu, WITH_GPU)
+
+
+def test_the_place_of_a_case_says_nothing_twice():
+    places = {row.where for name in ("gpu_ladder", "semiring_cost") for row in tables.summary_rows(measured(name))}
+    assert "plus_times, float32, n=4096" in places
+    assert "gpu-tuned, float32, n=2048" in places
+
+
+def test_large_ratios_are_plain_numbers(monkeypatch, tmp_path):
+    kept = []
+    monkeypatch.setattr(Sheet, "save", lambda self, path, footer: kept.append(self) or [])
+    faster = [
+        dataclasses.replace(cell, samples_ns=[[time / 50_000 for time in cell.samples_ns[0]]])
+        if derived.is_on_device(cell)
+        else cell
+        for cell in measured("workloads")
+    ]
+    plots.draw(EXPERIMENTS["workloads"], faster, WITH_GPU, tmp_path)
+    kept[0].canvas.draw_without_rendering()
+    labels = [label.get_text() for label in kept[0].canvas.axes[-1].get_yticklabels()]
+    assert max(float(label) for label in labels) >= 1024
+    assert not any("e+" in label for label in labels)
 
 
 def test_the_price_of_a_semiring_names_who_computed_it(draw):
