@@ -21,6 +21,7 @@ out, not believed.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 from typing import Any
 
@@ -32,6 +33,7 @@ from harness.errors import BackendUnavailable, ProblemError, VerificationError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
+from harness.plan import Plan
 from harness.problem import Problem
 from harness.product import check_threads, choose, limited_to
 from harness.semiring import HALF, SEMIRINGS, Semiring, as_semiring
@@ -105,10 +107,9 @@ def gemm_argk(
     locate = _Locator(problem, chosen, here if threads is None else here.with_threads(threads), threads)
     product, argk = np.empty((*batch, m, n), dtype), np.empty((*batch, m, n), np.int32)
     if product.size:
-        plan = chosen.plan(problem, locate.here)
         for index in np.ndindex(batch):
             operands = Operands(x[index], y[index], None, product[index])
-            execution = chosen.prepare_argk(plan, operands, argk[index])
+            execution = chosen.prepare_argk(locate.plan, operands, argk[index])
             if execution is None:
                 locate(x[index], y[index], product[index], argk[index])
             else:
@@ -142,8 +143,13 @@ class _Locator:
     """
 
     def __init__(self, problem: Problem, backend: Backend, here: Machine, threads: int | None) -> None:
-        self._problem, self._backend, self.here, self._threads = problem, backend, here, threads
+        self._problem, self._backend, self._here, self._threads = problem, backend, here, threads
         self._part = importlib.import_module(_PASSES)
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """The backend's plan of one product."""
+        return self._backend.plan(self._problem, self._here)
 
     def __call__(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, argk: np.ndarray) -> None:
         """Write ``a (x) b`` to `product`, and where it comes from to `argk`."""
@@ -164,12 +170,12 @@ class _Locator:
                 return
             block = self._part.blocks_of(problem.m, problem.n)
             steps = (
-                self._number_at_once(self._backend, a, b, product, block)
+                self._number_at_once(self._backend, self.plan, a, b, product, block)
                 or self._number_beside(a, b, product, block)
                 or self._number_tiles(a, b, product, block)
             )
             search = self._part.passes(problem.semiring, problem.dtype, steps).search
-            is_whole = search(a, b, product, block, argk, ranges, *tuning_argk.argk_searched(problem, self.here))
+            is_whole = search(a, b, product, block, argk, ranges, *tuning_argk.argk_searched(problem, self._here))
         if not is_whole:
             self._refuse()
 
@@ -182,7 +188,7 @@ class _Locator:
         for begin in range(0, problem.k, packing.steps):
             part = slice(begin, begin + packing.steps)
             x, y = packing.operands(a[:, part], b[part])
-            plan = self._backend.plan(dataclasses.replace(problem, k=x.shape[1]), self.here)
+            plan = self._backend.plan(dataclasses.replace(problem, k=x.shape[1]), self._here)
             terms = aligned_empty(product.shape, product.dtype) if begin else product
             execution = self._backend.prepare(plan, Operands(x, y, None, terms))
             execution.run()
@@ -191,10 +197,10 @@ class _Locator:
         return True
 
     def _number_at_once(
-        self, backend: Backend, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray
+        self, backend: Backend, plan: Plan, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray
     ) -> int:
         """Have a backend write `product`, and to `block` the numbers of blocks; return their steps, or 0."""
-        plan, steps = backend.plan(self._problem, self.here), tuning_argk.argk_steps(self._problem)
+        steps = tuning_argk.argk_steps(self._problem)
         execution = backend.prepare_blocks(plan, Operands(a, b, None, product), block, steps)
         if execution is None:
             return 0
@@ -209,9 +215,10 @@ class _Locator:
         beside = next(able, None)
         if beside is None:
             return 0
-        steps = self._number_at_once(beside, a, b, aligned_empty(product.shape, product.dtype), block)
+        plan = beside.plan(problem, self._here)
+        steps = self._number_at_once(beside, plan, a, b, aligned_empty(product.shape, product.dtype), block)
         if steps:
-            execution = self._backend.prepare(self._backend.plan(problem, self.here), Operands(a, b, None, product))
+            execution = self._backend.prepare(self.plan, Operands(a, b, None, product))
             execution.run()
             execution.wait()
             if (produced := execution.result()) is not product:
@@ -221,7 +228,7 @@ class _Locator:
     def _number_tiles(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
         """Do the same with any backend, tile by tile of C."""
         problem, dtype = self._problem, self._problem.dtype
-        height, width, steps = tuning_argk.argk_blocks(problem, self.here)
+        height, width, steps = tuning_argk.argk_blocks(problem, self._here)
         merge = self._part.passes(problem.semiring, dtype, steps).merge
         product.fill(problem.semiring.zero(dtype))
         block.fill(NO_K)
@@ -246,7 +253,7 @@ class _Locator:
             operands = Operands(a[:, block], panel[block], None, terms)
             (m, n), problem = terms.shape, self._problem
             part = Problem(m, n, len(operands.b), problem.semiring, problem.dtype)
-            executions.append(self._backend.prepare(self._backend.plan(part, self.here), operands))
+            executions.append(self._backend.prepare(self._backend.plan(part, self._here), operands))
         return executions
 
     def _refuse(self) -> None:

@@ -239,10 +239,10 @@ def choose(problem: Problem, name: str) -> Backend:
 
 
 def _choose_automatically(problem: Problem) -> Backend:
-    candidates = list(registry.able(problem))
-    for backend in candidates:
-        if backend.name == tuning.AUTO_FIRST:
-            return backend
-    if not candidates:
-        raise BackendUnavailable(f"no backend here computes {problem}")
-    return candidates[0]
+    first = next((entry for entry in registry.discover() if entry.name == tuning.AUTO_FIRST), None)
+    # before the others are asked, which takes ten times as long
+    if first and first.backend and not first.unavailable() and first.backend.refuses(problem) is None:
+        return first.backend
+    for backend in registry.able(problem):
+        return backend
+    raise BackendUnavailable(f"no backend here computes {problem}")

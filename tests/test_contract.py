@@ -53,7 +53,7 @@ def _kernels() -> list[object]:
                 wanted = floats + others[turn % max(1, len(others)) :][:1]
                 if is_vector_code and semiring.name in WITH_EVERY_OPERATION:
                     wanted = legal if semiring.name in IN_EVERY_DTYPE else one_of_each
-                elif not is_vector_code and semiring.name not in WITH_EVERY_OPERATION:
+                elif not is_vector_code and semiring.name not in IN_EVERY_DTYPE:
                     wanted = wanted[(number + rung) % len(wanted) :][:1]
                 if dtype not in wanted:
                     continue

@@ -9,7 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemError, Semiring, gemm, machine, registry
+from harness import (
+    SEMIRINGS,
+    BackendUnavailable,
+    Operands,
+    Problem,
+    ProblemError,
+    Semiring,
+    gemm,
+    machine,
+    registry,
+    tuning,
+)
+from harness.product import choose
 from harness.reference import product
 from harness.verify import verify
 
@@ -332,3 +344,27 @@ def test_drawn_products_equal_their_definition(
 def test_an_empty_out_of_any_strides_is_taken():
     for out in (np.empty((63, 0)).T, np.empty((0, 63)), np.empty((0, 126))[:, ::2]):
         assert gemm(np.empty((0, 3)), np.empty((3, 63)), out=out) is out
+
+
+def test_the_first_choice_is_taken_before_any_other_backend_is_asked(monkeypatch):
+    problem = Problem(9, 9, 9)
+
+    def ask(problem):
+        raise AssertionError("the others are asked")
+
+    monkeypatch.setattr(registry, "able", ask)
+    assert choose(problem, "auto").name == tuning.AUTO_FIRST
+    for elsewhere in ("nobody", "cpu-mkl", "gpu-tuned"):  # unknown, or not here, or else it is taken
+        monkeypatch.setattr(tuning, "AUTO_FIRST", elsewhere)
+        monkeypatch.setattr(registry, "able", lambda problem: iter([registry.find("cpu-naive")]))
+        known = {entry.name for entry in registry.discover() if not entry.unavailable()}
+        assert choose(problem, "auto").name == (elsewhere if elsewhere in known else "cpu-naive")
+
+
+def test_what_the_first_choice_declines_others_compute(monkeypatch):
+    problem = Problem(9, 9, 9)
+    monkeypatch.setattr(type(registry.find(tuning.AUTO_FIRST)), "refuses", lambda self, problem: "not today")
+    assert choose(problem, "auto").name != tuning.AUTO_FIRST
+    monkeypatch.setattr(registry, "able", lambda problem: iter(()))
+    with pytest.raises(BackendUnavailable, match="no backend here"):
+        choose(problem, "auto")
