@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from harness.machine import Machine
 from harness.problem import Problem
@@ -42,10 +43,35 @@ def argk_blocks(problem: Problem, machine: Machine) -> tuple[int, int, int]:
     return split_evenly(problem.m, rows, 1), split_evenly(problem.n, ARGK_COLUMNS, 1), steps
 
 
-def argk_searched(problem: Problem, machine: Machine) -> tuple[int, int]:
-    """Return the parts of rows of C that the search of `gemm_argk` goes through, and the columns of its panels of B."""
-    _, l2, l3 = cache_sizes(machine)
+class Searched(NamedTuple):
+    """How the search of `gemm_argk` goes over C.
+
+    Attributes
+    ----------
+    across, down : int
+        Threads share the columns of C, ``across`` parts of them, and its rows, ``down`` parts.
+    rows : int
+        Of A that stream past a panel.
+    columns : int
+        Of B, transposed, in a panel.
+    """
+
+    across: int
+    down: int
+    rows: int
+    columns: int
+
+
+def argk_searched(problem: Problem, machine: Machine) -> Searched:
+    """Return how the search of `gemm_argk` goes over C: by columns as far as panels stay wide, else by rows.
+
+    A thread transposes the columns of B that it has: threads that share the rows of C would all transpose all of B.
+    """
+    (_, l2, l3), threads = cache_sizes(machine), machine.threads
     column = problem.k * problem.dtype.itemsize
-    largest = max(int(l3 * ARGK_ROWS_SHARE) // column, ARGK_LEAST_ROWS)
-    rows = split_evenly(problem.m, largest, 1, machine.threads)
-    return -(-problem.m // rows), max(int(l2 * ARGK_PANEL_SHARE) // column, ARGK_LEAST_COLUMNS)
+    across = max(
+        d for d in range(1, threads + 1) if threads % d == 0 and (d == 1 or problem.n >= d * ARGK_LEAST_COLUMNS)
+    )
+    rows = max(int(l3 * ARGK_ROWS_SHARE) // column, ARGK_LEAST_ROWS)
+    columns = max(int(l2 * ARGK_PANEL_SHARE) // column, ARGK_LEAST_COLUMNS)
+    return Searched(across, threads // across, rows, columns)

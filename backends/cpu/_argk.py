@@ -39,8 +39,8 @@ class Passes(NamedTuple):
     merge : function
         ``merge(terms, c, block, q)``.
     search : function
-        ``search(a, b, c, block, argk, ranges, parts, width)``: given what `ranges_of` saw, by parts of rows, and panels
-        of `width` columns. It returns whether each element is attained by a term of its block.
+        ``search(a, b, c, block, argk, ranges, across, down, height, columns)``: given what `ranges_of` saw, over C as
+        `harness.tuning_argk.Searched` says. It returns whether each element is attained by a term of its block.
     """
 
     merge: Callable[..., None]
@@ -89,7 +89,7 @@ def build_merge(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
 
 def _search(
     semiring: Semiring, dtype: np.dtype[Any], steps: int, a: np.ndarray, b: np.ndarray, c: np.ndarray,
-    block: np.ndarray, argk: np.ndarray, ranges: Ranges | None, parts: int, width: int,
+    block: np.ndarray, argk: np.ndarray, ranges: Ranges | None, across: int, down: int, height: int, columns: int,
 ) -> bool:  # fmt: skip
     """Write `argk`; return whether each element was found."""
     (m, k), n = a.shape, b.shape[1]
@@ -99,7 +99,7 @@ def _search(
         is_careful = not Look(what, semiring, dtype).allows(*ranges)
     search = build_search(semiring, dtype, steps, is_careful)
     length = row_bytes(max(k, steps), dtype.itemsize) // dtype.itemsize
-    width = min(width, n)
+    parts, width = across * down, min(columns, -(-n // across))
     panels = scratch_memory(parts * width * length * dtype.itemsize, "panels of B").array((parts, width, length), dtype)
     if k < steps or a.strides[1] != dtype.itemsize:
         rows = scratch_memory(m * length * dtype.itemsize, "rows of A").array((m, length), dtype)
@@ -107,5 +107,5 @@ def _search(
         rows[:, k:] = panels[:, :, k:] = 0  # a match there comes after the term that is looked for
         a = rows[:, : max(k, steps)]
     missing = np.zeros(parts, np.int64)
-    search(a, b, c, block, argk, panels, missing)
+    search(a, b, c, block, argk, across, height, panels, missing)
     return not missing.any()

@@ -41,7 +41,7 @@ PLACE = np.dtype(np.int32)
 
 @functools.cache
 def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool = False) -> Any:
-    """Compile ``search(a, b, c, block, argk, panels, missing)``: from the number of its block, the smallest k.
+    """Compile ``search(a, b, c, block, argk, across, height, panels, missing)``: from the number of its block, the k.
 
     a : (m, k) array
         Rows contiguous, k >= steps.
@@ -49,8 +49,10 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
         Of any strides, k' <= k: if it is less, what the columns of A beyond it hold is no term.
     c, block, argk : (m, n) array
         C-contiguous, `block` of int8, `argk` of int32. Where the number of a block is -1, so is argk.
+    across, height : int
+        Columns of C are shared by so many parts, and its rows by the parts / across; as many rows pass a panel.
     panels : (parts, width, length) array
-        Rows of C are shared by the parts. Work memory for columns of B, length >= k.
+        Work memory for columns of B, length >= k.
     missing : (parts,) array of int64
         Becomes 1 where an element is attained by no term of its block.
     """
@@ -58,25 +60,29 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
     chunks, word = len(chunk_begins(steps)), word_of(steps)
 
     def search(
-        a: np.ndarray, b: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, panels: np.ndarray,
-        missing: np.ndarray,
+        a: np.ndarray, b: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, across: int, height: int,
+        panels: np.ndarray, missing: np.ndarray,
     ) -> None:  # fmt: skip
         """Search part by part and panel by panel."""
         (m, n), (parts, width, _) = c.shape, panels.shape
+        down = parts // across
         for part in prange(parts):
-            upper, lower = m * part // parts, m * (part + 1) // parts
+            i, j = np.intp(part) // across, np.intp(part) % across
+            bottom, end = m * (i + 1) // down, n * (j + 1) // across
             starts, masks = np.empty(width, PLACE), np.empty((chunks, width), word)
-            for left in range(0, n, width):
-                right = min(left + width, n)
-                panel = panels[part, : right - left]
-                transpose(b[:, left:right], panel)
-                tile = (c[upper:lower, left:right], block[upper:lower, left:right], argk[upper:lower, left:right])
-                if search_panel(a[upper:lower], panel, *tile, starts, masks):
-                    missing[part] = 1
+            for upper in range(m * i // down, bottom, height):
+                lower = min(upper + height, bottom)
+                for left in range(n * j // across, end, width):
+                    right = min(left + width, end)
+                    panel = panels[part, : right - left]
+                    transpose(b[:, left:right], panel)
+                    tile = (c[upper:lower, left:right], block[upper:lower, left:right], argk[upper:lower, left:right])
+                    if search_panel(a[upper:lower], panel, *tile, starts, masks):
+                        missing[part] = 1
 
     return jit(
         semiring, strided(dtype), strided(dtype), scratch(dtype, 2), scratch(BLOCK, 2), scratch(PLACE, 2),
-        scratch(dtype, 3), scratch(np.dtype(np.int64), 1),
+        types.intp, types.intp, scratch(dtype, 3), scratch(np.dtype(np.int64), 1),
     )(search)  # fmt: skip
 
 

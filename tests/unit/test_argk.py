@@ -283,17 +283,17 @@ def test_search_as_vectors_and_term_by_term_agree(rng, monkeypatch):
     where = (terms == c[:, None]).argmax(axis=1)
     block = (where // steps).astype(np.int8)
     for search in (by_vectors, by_terms):
-        for parts, width in ((1, 26), (3, 17)):
+        for across, down, height, width in ((1, 1, 9, 26), (1, 3, 1, 17), (2, 1, 3, 13), (3, 2, 1, 5), (2, 5, 9, 30)):
             argk, missing, panels = (
-                np.empty(c.shape, np.int32),
-                np.zeros(parts, np.int64),
-                np.empty((parts, width, 184)),
+                np.full(c.shape, -7, np.int32),
+                np.zeros(across * down, np.int64),
+                np.empty((across * down, width, 184)),
             )
-            search(a, b, c, block, argk, panels, missing)
+            search(a, b, c, block, argk, across, height, panels, missing)
             assert not missing.any()
             assert np.array_equal(argk, where)
-            search(a, b, c, np.full_like(block, -1), argk, panels, missing)
+            search(a, b, c, np.full_like(block, -1), argk, across, height, panels, missing)
             assert not missing.any()
             assert (argk == -1).all()
-            search(a, b, c + 0.5, block, argk, panels, missing)
-            assert missing.all()
+            search(a, b, c + 0.5, block, argk, across, height, panels, missing)
+            assert missing.sum() == across * min(down, len(a))

@@ -129,8 +129,10 @@ class TestArgk:
             problem, machine = Problem(1000, 900, k, "min_plus", dtype), machine_with(threads=threads)
             for steps in (tuning_argk.argk_steps(problem), tuning_argk.argk_blocks(problem, machine)[2]):
                 assert -(-k // steps) <= tuning_argk.ARGK_MOST_BLOCKS
-            parts, columns = tuning_argk.argk_searched(problem, machine)
-            assert parts >= min(threads, problem.m)
+            across, down, rows, columns = tuning_argk.argk_searched(problem, machine)
+            assert across * down == threads
+            assert across == (4 if threads == 8 else 1), "of 900 columns, so that a panel stays wide"
+            assert rows >= tuning_argk.ARGK_LEAST_ROWS
             assert columns >= tuning_argk.ARGK_LEAST_COLUMNS
             # what each part has in work memory fits its L2, or is as narrow as it may be
             assert columns == tuning_argk.ARGK_LEAST_COLUMNS or columns * k * problem.dtype.itemsize <= machine.l2
