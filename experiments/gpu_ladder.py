@@ -37,8 +37,8 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     kinds, found = KINDS.get(preset, KINDS["quick"]), []
     for semiring, dtype in kinds:
         rungs = [*RUNGS, TENSOR, *LIBRARIES] if semiring == "plus_times" else [*RUNGS, *LIBRARIES[:1]]
+        cpu = best_of_cpu(semiring, machine)
         for n in SIZES[preset]:
-            cpu = best_of_cpu(semiring, machine)
             found.append(product_case(Problem(n, n, n, semiring, dtype), cpu, role="product"))
             found.append(gpu_case(n, semiring, dtype, rungs, role="product"))
         found.append(peak_case(semiring, dtype))

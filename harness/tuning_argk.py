@@ -69,9 +69,8 @@ def argk_searched(problem: Problem, machine: Machine) -> Searched:
     """
     (_, l2, l3), threads = cache_sizes(machine), machine.threads
     column = problem.k * problem.dtype.itemsize
-    across = max(
-        d for d in range(1, threads + 1) if threads % d == 0 and (d == 1 or problem.n >= d * ARGK_LEAST_COLUMNS)
-    )
+    most = min(max(problem.n // ARGK_LEAST_COLUMNS, 1), threads)
+    across = max(parts for parts in range(1, most + 1) if threads % parts == 0)
     rows = max(int(l3 * ARGK_ROWS_SHARE) // column, ARGK_LEAST_ROWS)
     columns = max(int(l2 * ARGK_PANEL_SHARE) // column, ARGK_LEAST_COLUMNS)
     return Searched(across, threads // across, rows, columns)

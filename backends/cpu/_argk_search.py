@@ -41,7 +41,7 @@ PLACE = np.dtype(np.int32)
 
 @functools.cache
 def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool = False) -> Any:
-    """Compile ``search(a, b, c, block, argk, across, height, panels, missing)``: from the number of its block, the k.
+    """Compile ``search(a, b, c, block, argk, across, height, panels, missing)``: the smallest k in each one's block.
 
     a : (m, k) array
         Rows contiguous, k >= steps.

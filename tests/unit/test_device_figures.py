@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from harness import derived, plot_style, plots, report, roofs, tables
+from harness import derived, plots, report, roofs, tables
 from harness.experiment import load_all
 from harness.plot_style import Sheet
 from tests.unit.synthetic import MACHINE, cells
@@ -17,22 +17,27 @@ KIND = "plus_times float32"
 
 
 @pytest.fixture
-def draw(monkeypatch, tmp_path):
-    """Return what draws an experiment on a machine with a GPU: the words of its figures, by their names."""
-    monkeypatch.setattr(plot_style, "PNG_DPI", 30)
-    words = {}
+def sheets(monkeypatch, tmp_path):
+    """Return what draws an experiment on a machine with a GPU, from given cells or its own: its sheets by figure."""
+    kept = {}
 
     def keep(self, path, footer):
-        words[path.name] = texts(self)
+        kept[path.name] = self
         return []
 
     monkeypatch.setattr(Sheet, "save", keep)
 
-    def draw_one(name):
-        plots.draw(EXPERIMENTS[name], measured(name), WITH_GPU, tmp_path)
-        return words
+    def draw_one(name, cells=None):
+        plots.draw(EXPERIMENTS[name], cells or measured(name), WITH_GPU, tmp_path)
+        return kept
 
     return draw_one
+
+
+@pytest.fixture
+def draw(sheets):
+    """Return what draws an experiment as `sheets` does: the words of its figures, by their names."""
+    return lambda name: {figure: texts(sheet) for figure, sheet in sheets(name).items()}
 
 
 def measured(name):
@@ -90,21 +95,18 @@ def test_no_contender_is_held_against_the_peak_of_the_other_side(name):
     assert True in sides
 
 
-def test_both_peaks_of_a_panel_are_drawn_and_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(plot_style, "PNG_DPI", 30)
-    kept = []
-    monkeypatch.setattr(Sheet, "save", lambda self, path, footer: kept.append(texts(self)) or [])
+def test_both_peaks_of_a_panel_are_drawn_and_named(sheets):
     own = measured("gpu_ladder")
     (gpu_peak,) = [cell for cell in own if derived.is_peak(cell) and derived.words(cell, "problem") == KIND]
     assert derived.is_on_device(gpu_peak)
     on_host = dataclasses.replace(
         gpu_peak, axes={name: place for name, place in gpu_peak.axes.items() if name != "device"}, threads=4, case="own"
     )
-    plots.draw(EXPERIMENTS["gpu_ladder"], [*own, on_host], WITH_GPU, tmp_path)
-    assert "measured SIMT peak" in kept[0]
-    assert "measured SIMT peak," not in kept[0], "a GPU has no threads of the host"
-    assert "measured peak, 4 threads" in kept[0]
-    assert "of own peak" in kept[0]
+    words = texts(sheets("gpu_ladder", [*own, on_host])["gpu_ladder"])
+    assert "measured SIMT peak" in words
+    assert "measured SIMT peak," not in words, "a GPU has no threads of the host"
+    assert "measured peak, 4 threads" in words
+    assert "of own peak" in words
 
 
 def test_hot_and_cold_have_a_panel_for_each_side(draw):
@@ -114,11 +116,8 @@ def test_hot_and_cold_have_a_panel_for_each_side(draw):
     assert "n, elements (logarithmic), on the GPU or 1 thread" in words
 
 
-def test_panels_of_different_sizes_share_their_ticks(monkeypatch, tmp_path):
-    kept = []
-    monkeypatch.setattr(Sheet, "save", lambda self, path, footer: kept.append(self) or [])
-    plots.draw(EXPERIMENTS["cold_caches"], measured("cold_caches"), WITH_GPU, tmp_path)
-    ticks = [set(panel.get_xticks()) for panel in kept[0].canvas.axes]
+def test_panels_of_different_sizes_share_their_ticks(sheets):
+    ticks = [set(panel.get_xticks()) for panel in sheets("cold_caches")["cold_caches"].canvas.axes]
     assert len(ticks) == 2
     assert all(own >= {32, 128, 512, 4096} for own in ticks)
 
@@ -145,18 +144,16 @@ def test_the_place_of_a_case_says_nothing_twice():
     assert "gpu-tuned, float32, n=2048" in places
 
 
-def test_large_ratios_are_plain_numbers(monkeypatch, tmp_path):
-    kept = []
-    monkeypatch.setattr(Sheet, "save", lambda self, path, footer: kept.append(self) or [])
+def test_large_ratios_are_plain_numbers(sheets):
     faster = [
         dataclasses.replace(cell, samples_ns=[[time / 50_000 for time in cell.samples_ns[0]]])
         if derived.is_on_device(cell)
         else cell
         for cell in measured("workloads")
     ]
-    plots.draw(EXPERIMENTS["workloads"], faster, WITH_GPU, tmp_path)
-    kept[0].canvas.draw_without_rendering()
-    labels = [label.get_text() for label in kept[0].canvas.axes[-1].get_yticklabels()]
+    canvas = sheets("workloads", faster)["workloads"].canvas
+    canvas.draw_without_rendering()
+    labels = [label.get_text() for label in canvas.axes[-1].get_yticklabels()]
     assert max(float(label) for label in labels) >= 1024
     assert not any("e+" in label for label in labels)
 
@@ -187,18 +184,14 @@ def test_the_page_has_a_row_for_the_gpu(tmp_path):
     assert "| GPU |" not in pages[1]
 
 
-def test_roofs_are_named_where_they_are_seen(monkeypatch, tmp_path):
-    monkeypatch.setattr(plot_style, "PNG_DPI", 30)
-    kept = []
-    monkeypatch.setattr(Sheet, "save", lambda self, path, footer: kept.append(self) or [])
+def test_roofs_are_named_where_they_are_seen(sheets):
     slower = [
         dataclasses.replace(cell, samples_ns=[[cell.facts["bytes_moved"] / 4.0] * 6])
         if cell.axes["role"] == "bandwidth"
         else cell
         for cell in measured("roofline")
     ]
-    plots.draw(EXPERIMENTS["roofline"], slower, WITH_GPU, tmp_path)
-    for panel in kept[0].canvas.axes:
+    for panel in sheets("roofline", slower)["roofline"].canvas.axes:
         (low, high), words = panel.get_ylim(), [text for text in panel.texts if "memory" in text.get_text()]
         assert words
         assert all(low <= (text.xy if hasattr(text, "xy") else text.get_position())[1] <= high for text in words)
