@@ -130,6 +130,20 @@ def test_a_product_that_differs_from_the_one_its_blocks_are_numbered_by_is_found
         gemm_argk(a, b, backend="cpu-transposed")
 
 
+def test_a_backend_may_return_an_array_of_its_own(rng, monkeypatch):
+    backend = registry.find("cpu-transposed")
+    whole = type(backend).prepare
+
+    def prepare(self, plan, operands):
+        own = np.empty_like(operands.out)
+        execution = whole(self, plan, Operands(operands.a, operands.b, None, own))
+        operands.out.fill(np.nan)
+        return execution
+
+    monkeypatch.setattr(type(backend), "prepare", prepare)
+    assert_as_defined(SEMIRINGS["min_plus"], rng.random((5, 40)), rng.random((40, 6)), backend="cpu-transposed")
+
+
 @pytest.mark.parametrize("unit", [unit.name for unit in usable_units()])
 def test_every_vector_unit_notes_the_same_blocks(unit, rng):
     kernel, steps = Kernel("min_plus", "float32", unit, 4, 2), 16
