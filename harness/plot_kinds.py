@@ -24,6 +24,7 @@ ROWS_WIDTH = 6.3  # inches for chart and table together, names of contenders asi
 NAME_INCHES, USUAL_NAME = 0.085, 18  # of a letter of a name; letters that ROWS_WIDTH leaves room for
 FEWEST_ROWS = 3  # that a chart has the height of: below it, ticks and label leave no room
 LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the look of what the host takes to launch a call
+LUMA = (0.299, 0.587, 0.114)  # how bright red, green and blue are seen (ITU-R BT.601)
 NO_VALUE = Interval(math.nan, math.nan, math.nan)
 
 
@@ -97,9 +98,8 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         shades, cmap="PuOr_r" if is_ratio else "cividis", vmin=-most if is_ratio else 0, vmax=most, aspect="auto"
     )
     for (row, column), word in np.ndenumerate(words):
-        shade = abs(shades[row, column]) / most if np.isfinite(shades[row, column]) else 0.0
-        is_dark = shade > 0.7 if is_ratio else shade < 0.5 and np.isfinite(shades[row, column])
-        panel.text(column, row, word, ha="center", va="center", size=9.5, color="white" if is_dark else INK)
+        luma = np.dot(image.to_rgba(shades[row, column])[:3], LUMA) if np.isfinite(shades[row, column]) else 1.0
+        panel.text(column, row, word, ha="center", va="center", size=9.5, color="white" if luma < 0.5 else INK)
     is_crowded = len(columns) > 4 or sum(len(str(column)) for column in columns) > MOST_LETTERS
     slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if is_crowded else {}
     panel.set_xticks(range(len(columns)), [str(column) for column in columns], **slant)

@@ -117,6 +117,26 @@ def test_an_unknown_kind_of_figure_is_refused(tmp_path):
         plots.draw(experiment, [], MACHINE, tmp_path)
 
 
+@pytest.mark.parametrize("value", ["speed_up", "rate"])
+def test_words_in_coloured_fields_stand_out(value, tmp_path, sheets):
+    def brightness(colour):
+        return sum(part * weight for part, weight in zip(mpl.colors.to_rgb(colour), (0.299, 0.587, 0.114), strict=True))
+
+    powers, step, found = (0, 0.5, 0.6, 0.69, 0.8, 1), {"cpu-numpy": 0, "cpu-tiled": 1, "cpu-packed": -1}, []
+    for row, own in enumerate(derived.group(cells(EXPERIMENTS["workloads"]), lambda cell: cell.case).values()):
+        for cell in own:  # from row to row slower by one backend, and faster by the other
+            time = 1e6 * 2 ** (powers[row] * step[cell.contender])
+            found.append(dataclasses.replace(cell, samples_ns=[[time] * 8], facts={**cell.facts, "operations": 10**6}))
+    figure = Figure("shades", "heatmap", "X", {"rows": "workload", "columns": "contender", "value": value})
+    plots.draw(dataclasses.replace(EXPERIMENTS["workloads"], figures=(figure,)), found, MACHINE, tmp_path)
+    panel = sheets["shades"].canvas.axes[0]
+    shades, words = panel.images[0].get_array(), {word.get_position(): word.get_color() for word in panel.texts}
+    assert len(words) == shades.size
+    for (column, row), colour in words.items():
+        field = panel.images[0].to_rgba(shades[row, column])
+        assert abs(brightness(field) - brightness(colour)) > 0.3, shades[row, column]
+
+
 @pytest.mark.parametrize("value", ["rate", "time", "time_ratio", "speed_up"])
 @pytest.mark.parametrize("kind", ["bars", "dots", "lines", "heatmap"])
 def test_generic_figures_show_every_value(kind, value, tmp_path):
