@@ -15,8 +15,9 @@ Names are spelled ``add_mul`` as python-graphblas does. Source: GraphBLAS C API 
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +55,14 @@ HALF = np.dtype(np.float16)
 _ROUNDED_ONCE = frozenset("plus times min max pair first second absdiff".split())
 
 
-def _number(value: int) -> Identity:
-    return lambda dtype: dtype.type(value)
+@dataclass(frozen=True)
+class Constant:
+    """The identity that is the same number in every dtype: a function of the dtype that can be pickled."""
+
+    value: Scalar
+
+    def __call__(self, dtype: np.dtype[Any]) -> Scalar:
+        return dtype.type(self.value)
 
 
 # ------------------------------------------------------------------------------------------------------- the nouns
@@ -88,6 +95,9 @@ class BinaryOp:
     absorbing: Callable[[Scalar, Scalar, Scalar], ScalarFunction] | None = None
     ufunc: Callable[..., Any] | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reduced(self, BINARY_OPS, "binary operation")
+
 
 @dataclass(frozen=True)
 class Monoid:
@@ -110,6 +120,9 @@ class Monoid:
     is_selective: bool = False
     ufunc: Any = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reduced(self, MONOIDS, "monoid")
+
 
 @dataclass(frozen=True)
 class Semiring:
@@ -121,6 +134,10 @@ class Semiring:
     multiply : BinaryOp
     name : str, optional
         Derived as ``"{add}_{multiply}"`` when not given.
+
+    Notes
+    -----
+    Pickled and copied, a semiring of the table stays that one, and another equals its original if its functions do.
 
     Examples
     --------
@@ -135,6 +152,9 @@ class Semiring:
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", f"{self.add.name}_{self.multiply.name}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reduced(self, SEMIRINGS, "semiring")
 
     @classmethod
     def of(cls, add: str, multiply: str) -> Semiring:
@@ -242,7 +262,19 @@ class Semiring:
 
 
 def _as_identity(value: Scalar) -> Identity:
-    return value if callable(value) else lambda dtype: dtype.type(value)
+    return value if callable(value) else Constant(value)
+
+
+def _reduced(x: Any, table: Mapping[str, Any], what: str) -> tuple[Any, ...]:
+    """Return how `x` is pickled and copied: by name if it is of the table, so that it stays that one; else by parts."""
+    if x.name in table and table[x.name] is x:
+        return _find, (what, x.name)
+    return type(x), tuple(getattr(x, field.name) for field in dataclasses.fields(x))
+
+
+def _find(what: str, name: str) -> Any:
+    tables: dict[str, dict[str, Any]] = {"monoid": MONOIDS, "binary operation": BINARY_OPS, "semiring": SEMIRINGS}
+    return _look_up(tables[what], name, what)
 
 
 def _look_up(table: dict[str, Any], name: str, what: str) -> Any:
@@ -261,10 +293,10 @@ def _look_up(table: dict[str, Any], name: str, what: str) -> Any:
 MONOIDS = {
     monoid.name: monoid
     for monoid in (
-        Monoid("plus", scalars.plus, _number(0), ufunc=np.add),
+        Monoid("plus", scalars.plus, Constant(0), ufunc=np.add),
         Monoid("min", scalars.keep_smaller, highest, is_selective=True, ufunc=np.fmin),
         Monoid("max", scalars.keep_greater, lowest, is_selective=True, ufunc=np.fmax),
-        Monoid("times", scalars.times, _number(1), ufunc=np.multiply),
+        Monoid("times", scalars.times, Constant(1), ufunc=np.multiply),
         Monoid("lor", scalars.lor, lowest, kinds="b", is_selective=True, ufunc=np.logical_or),
         Monoid("land", scalars.land, highest, kinds="b", is_selective=True, ufunc=np.logical_and),
         Monoid("lxor", scalars.lxor, lowest, kinds="b", ufunc=np.logical_xor),
@@ -275,8 +307,8 @@ MONOIDS = {
 BINARY_OPS = {
     op.name: op
     for op in (
-        BinaryOp("plus", scalars.plus, _number(0), absorbing=scalars.absorbing_plus, ufunc=np.add),
-        BinaryOp("times", scalars.times, _number(1), ufunc=np.multiply),
+        BinaryOp("plus", scalars.plus, Constant(0), absorbing=scalars.absorbing_plus, ufunc=np.add),
+        BinaryOp("times", scalars.times, Constant(1), ufunc=np.multiply),
         BinaryOp("min", scalars.minimum, highest, ufunc=np.minimum),
         BinaryOp("max", scalars.maximum, lowest, ufunc=np.maximum),
         BinaryOp("pair", scalars.pair, ufunc=lambda x, y: np.ones(np.broadcast_shapes(x.shape, y.shape), x.dtype)),

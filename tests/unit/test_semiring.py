@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
-from harness import BINARY_OPS, MONOIDS, SEMIRINGS, ProblemError, Semiring
+from backends.cpu import _kernel_cache
+from harness import BINARY_OPS, MONOIDS, SEMIRINGS, Blocking, Plan, Problem, ProblemError, Semiring, gemm
 from harness.semiring import as_semiring
 
 FLOAT, INT, UNSIGNED, BOOL = (np.dtype(name) for name in ("float64", "int16", "uint8", "bool"))
@@ -76,3 +79,57 @@ def test_only_selected_integer_sums_absorb() -> None:
     assert not SEMIRINGS["min_plus"].absorbs(FLOAT)
     assert not SEMIRINGS["max_times"].absorbs(INT)
     assert not Semiring.of("plus", "plus").absorbs(INT)
+
+
+def twice(x: Any, y: Any) -> Any:
+    return x + 2 * y
+
+
+OWN = Semiring.from_functions("own", max, twice, zero=-np.inf, one=0, is_selective=True)
+COPIES = {
+    "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_a_copy_of_what_stands_in_the_table_is_the_same(how: str) -> None:
+    for table in (SEMIRINGS, MONOIDS, BINARY_OPS):
+        for x in table.values():
+            assert COPIES[how](x) is x
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_a_copy_of_a_made_semiring_equals_it_and_has_its_kernels(how: str) -> None:
+    for semiring in (OWN, *(Semiring.of(add, multiply) for add in MONOIDS for multiply in BINARY_OPS)):
+        twin = COPIES[how](semiring)
+        assert twin == semiring
+        assert hash(twin) == hash(semiring)  # caches know kernels by it
+        assert twin.zero(FLOAT) == semiring.zero(FLOAT)
+        assert twin.one(FLOAT) == semiring.one(FLOAT)
+
+
+def test_a_twin_compiles_nothing_anew() -> None:
+    semiring = Semiring.of("max", "absdiff")
+    a = np.arange(12.0).reshape(3, 4)
+    expected = gemm(a, a.T, semiring=semiring, backend="cpu-naive")
+    before = dict(_kernel_cache.counts)
+    for how in COPIES.values():
+        assert np.array_equal(gemm(a, a.T, semiring=how(semiring), backend="cpu-naive"), expected)
+    assert dict(_kernel_cache.counts) == before
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_problems_and_plans_are_copied_too(how: str) -> None:
+    for semiring in ("min_plus", Semiring.of("max", "absdiff"), OWN):
+        problem = Problem(3, 4, 5, semiring, FLOAT, alpha=2.0, accumulate=True)
+        plan = Plan(problem, 2, Blocking(8, 8, 8, 4, 4), {"reuse": 2})
+        assert COPIES[how](problem) == problem
+        assert COPIES[how](plan) == plan
+
+
+def test_a_name_that_another_version_does_not_know_is_told() -> None:
+    data = pickle.dumps(SEMIRINGS["min_plus"]).replace(b"min_plus", b"min_plsu")
+    with pytest.raises(ProblemError, match="unknown semiring 'min_plsu'"):
+        pickle.loads(data)
