@@ -18,6 +18,7 @@ from harness.errors import (
 )
 from harness.interface import Backend, Execution
 from harness.machine import Machine
+from harness.memory import free_memory
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
@@ -47,6 +48,7 @@ __all__ = [
     "Semiring",
     "StoreError",
     "VerificationError",
+    "free_memory",
     "gemm",
     "gemm_argk",
 ]

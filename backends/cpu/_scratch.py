@@ -1,8 +1,8 @@
 """Work memory on huge pages, kept between products.
 
 Panels are read again and again in an order of their own; on 4 KiB pages that costs misses of the TLB. The system gives
-2 MiB pages where it can. One block serves all products that a thread of Python prepares, which it runs one after the
-other. Threads do not share one: a parallel kernel gives up the GIL, so that products of several run at once.
+2 MiB pages where it can. One block serves all products of a thread of Python, which it runs one after the other.
+Threads do not share one: kernels run without the GIL, so that products of several run at once.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ import contextlib
 import ctypes
 import mmap
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
 
+from harness.machine import detect
+from harness.memory import on_free
+
 HUGE_PAGE = 2 << 20
-MOST_KEPT = 64 << 20  # a product that needs more takes long enough for new pages not to matter
+# Largest block that a thread keeps: a product that needs more takes long enough for new pages not to matter.
+MOST_KEPT = max(64 << 20, detect().cores * (8 << 20))
 
 
 class Scratch:
@@ -45,14 +50,39 @@ class Scratch:
         return np.ndarray(shape, dtype, self._memory, offset)
 
 
-_latest = threading.local()
+class _Kept(threading.local):
+    """The blocks that a thread keeps, by purpose."""
+
+    def __init__(self) -> None:
+        self.blocks = _Blocks()
+        _of_all_threads.add(self.blocks)
+
+
+class _Blocks(dict[str, Scratch]):
+    """A dictionary that can be referred to weakly, and is itself and no other."""
+
+    __hash__ = object.__hash__
+
+
+_of_all_threads: weakref.WeakSet[_Blocks] = weakref.WeakSet()
+_kept = _Kept()
 
 
 def scratch(size_bytes: int, purpose: str = "panels") -> Scratch:
-    """Return a block of at least `size_bytes`: the one that this thread had for that purpose if it is large enough."""
-    block: Scratch | None = getattr(_latest, purpose, None)
+    """Return a block of at least `size_bytes`: the one that this thread had for that purpose if it is large enough.
+
+    It may hold anything. Two products that are computed one after the other share it; one at work must refer to it.
+    """
+    block = _kept.blocks.get(purpose)
     if block is None or block.size_bytes < size_bytes:
         block = Scratch(size_bytes)
         if size_bytes <= MOST_KEPT:
-            setattr(_latest, purpose, block)
+            _kept.blocks[purpose] = block
     return block
+
+
+@on_free
+def give_back() -> None:
+    """Forget the blocks of all threads; a product at work refers to its own."""
+    for blocks in tuple(_of_all_threads):
+        blocks.clear()

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import BackendUnavailable
+from harness.memory import on_free
 
 # What kernels are compiled for at least: older chips are not known to NVRTC 13, and cp.async needs the newer one.
 OLDEST, ASYNC_COPY, HOPPER = (7, 0), (8, 0), (9, 0)
@@ -72,7 +73,14 @@ def cupy() -> Any:
         import cupy as module
     except Exception as error:
         raise BackendUnavailable(f"CuPy cannot be imported: {error}") from error
+    on_free(lambda: _give_back(module))
     return module
+
+
+def _give_back(cupy: Any) -> None:
+    """Return the unused blocks of CuPy's pools to the GPU, and to the host."""
+    cupy.get_default_memory_pool().free_all_blocks()
+    cupy.get_default_pinned_memory_pool().free_all_blocks()
 
 
 def missing(least: tuple[int, int] = OLDEST, what: str = "CUDA kernels") -> str | None:
