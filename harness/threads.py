@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,9 +19,30 @@ from harness.machine import detect
 _POOL_OWNERS = ("numpy", "scipy", "numba", "mkl", "blis", "torch")
 
 
+# A library such as OpenBLAS has one setting for the process. Calls that change it take turns: if they overlapped, the
+# last to end would restore what another had set. A forked child makes the lock anew: another thread may have held it.
+_libraries = threading.RLock()
+
+
+def _unlock_in_child() -> None:
+    global _libraries  # noqa: PLW0603
+    _libraries = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_unlock_in_child)
+
+
 @contextlib.contextmanager
-def limit(threads: int) -> Iterator[dict[str, Any]]:
-    """Let BLAS and Numba use `threads` threads inside the block, and give back what `read_back` says there.
+def limit(threads: int, *, libraries: bool = True) -> Iterator[None]:
+    """Let Numba, and libraries such as BLAS, use `threads` threads inside the block.
+
+    Numba has a setting for each Python thread. A library has one for the process, so calls that set it take turns.
+
+    Parameters
+    ----------
+    threads : int
+    libraries : bool
+        False: Numba alone.
 
     Raises
     ------
@@ -28,12 +51,15 @@ def limit(threads: int) -> Iterator[dict[str, Any]]:
     """
     check(threads)
     numba = sys.modules.get("numba")
-    before = numba.get_num_threads() if numba else None
-    with _controller(_loaded()).limit(limits=threads):
+    before = _of_numba(numba) if numba else None
+    with contextlib.ExitStack() as stack:
+        if libraries:
+            stack.enter_context(_libraries)
+            stack.enter_context(_controller(_loaded()).limit(limits=threads))
         if numba:
             numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
         try:
-            yield read_back()
+            yield
         finally:
             if numba:
                 numba.set_num_threads(before)
@@ -51,14 +77,32 @@ def check(threads: int) -> None:
 def available() -> int:
     """Return how many threads Numba may use now: 1 where it is not loaded."""
     numba = sys.modules.get("numba")
-    return int(numba.get_num_threads()) if numba else 1
+    return _of_numba(numba) if numba else 1
+
+
+def _of_numba(numba: Any) -> int:
+    """Return how many threads Numba's loops have in this thread of Python."""
+    try:
+        return int(numba.get_num_threads())
+    except RuntimeError:  # Numba's workqueue loses the number in a forked child
+        return int(numba.config.NUMBA_NUM_THREADS)
+
+
+_own_loops = False
+
+
+def use_own_loops() -> None:
+    """Record that the kernels' parallel loops run on the project's pool, not on a threading layer of Numba."""
+    global _own_loops  # noqa: PLW0603
+    _own_loops = True
 
 
 def read_back() -> dict[str, Any]:
     """Return what is in force by library: ``{"numba": 1, "openblas": 1, "openblas kernels": "0.3.31 Haswell"}``.
 
     Numbers are threads. A BLAS names the processor whose kernels it chose, which decides its speed; Numba its threading
-    layer, once it runs. Of two copies of a library the second is named with its version.
+    layer, once it runs; ``"own"``: the kernels' own pool. Of two copies of a library the second is named with its
+    version.
     """
     numba = sys.modules.get("numba")
     found: dict[str, Any] = {}
@@ -69,9 +113,9 @@ def read_back() -> dict[str, Any]:
         if pool.get("architecture"):
             found[f"{name} kernels"] = f"{version} {pool['architecture']}"
     if numba:
-        found["numba"] = numba.get_num_threads()
+        found["numba"] = _of_numba(numba)
         with contextlib.suppress(ValueError):  # the layer is chosen at the first parallel call
-            found["numba_layer"] = numba.threading_layer()
+            found["numba_layer"] = "own" if _own_loops else numba.threading_layer()
     return found
 
 

@@ -32,6 +32,14 @@ LONGEST_KC = 1024
 # Measured 2026-11-21, in turns, on the machine above.
 PATHS_BLOCK = 128
 
+# How often a thread without work looks for some, with a pause between, before it sleeps: about 40 us on the machine
+# above. To wake it takes 10 to 50 us. OpenMP's threads look for 1 to 10 ms, which halved the speed of NumPy's products
+# of n = 500 in turns with ours; with 40 us these keep 0.95 to 1.0 of it.
+# Who waits for others to finish their part gives way so often before it sleeps, which takes about 5 ms. If it sleeps
+# after 40 us, a tenth of the products in turns with NumPy's take 2 to 5 times as long, and NumPy's next ones too.
+# Measured 2026-11-22 in turns with np.matmul on the machine above.
+POOL_LOOKS, POOL_YIELDS = 1000, 20_000
+
 # Which backend gemm(..., backend="auto") tries first; then any other by falling step.
 AUTO_FIRST = "cpu-simd"
 

@@ -42,9 +42,18 @@ SIMD_SMALL, SIMD_SMALL_SHARE = 256, 1 / 2
 # Up to this m, n and k a plain product is computed at once, without a plan, on one thread.
 SIMD_AT_ONCE = 128
 
+# Up to so many pairs, 10 us, a product on one thread keeps the GIL. Releasing it costs 0.05 to 0.1 us.
+SIMD_MOST_PAIRS_WITH_GIL = 1 << 19
+
 # Fewest pairs for each of several threads: waking one costs about 10 us. (Called again at once it still spins, which
 # costs about 3 us: then a quarter of this, or less, would be better.)
 SIMD_FEWEST_PAIRS_PER_THREAD = 1 << 20
+
+# Fewest pairs of a part where threads have several, and most parts for each: smaller ones pack more, and have more
+# edges. With two threads, n = 500, four parts took 1.04 times as long as two, eight 1.15 times. Where threads of
+# another library spin beside (docs/embedding.md), n = 1000 ran at 0.52 of its speed with two parts, 0.69 with four.
+# Measured 2026-11-22, float64, on the EPYC above.
+SIMD_FEWEST_PAIRS_PER_PART, SIMD_MOST_PARTS_PER_THREAD = 1 << 27, 4
 
 # Rows of A whose distance is near a multiple of this share cache sets: then A is packed. In place, n = 2048 ran at 0.74
 # of the speed on the Intel machine; on the EPYC, at distances from 1 to 64 KiB, at 0.99 to 1.04 of it.
@@ -148,6 +157,15 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
 def simd_threads(problem: Problem, threads: int, pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD) -> int:
     """Return how many of `threads` a product is worth."""
     return max(min(threads, problem.pairs // pairs_per_thread), 1)
+
+
+def simd_parts(pairs: int, threads: int) -> int:
+    """Return into how many parts a product is cut for so many threads: each as many, and of no fewer than they should.
+
+    More parts than threads, so that a thread which others use too computes fewer of them.
+    """
+    each = min(max(pairs // (threads * SIMD_FEWEST_PAIRS_PER_PART), 1), SIMD_MOST_PARTS_PER_THREAD)
+    return threads * each if threads > 1 else 1
 
 
 def thread_grid(m: int, n: int, threads: int, mr: int, nr: int) -> tuple[int, int]:

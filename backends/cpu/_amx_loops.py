@@ -27,10 +27,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from backends.cpu import _vector_code as v
-from backends.cpu._amx_claims import WORD_BYTES as CLAIM_BYTES
 from backends.cpu._amx_claims import await_done, claim, is_done, publish
 from backends.cpu._amx_code import ROW_BYTES, ROWS, TILE_BYTES
 from backends.cpu._amx_kernel import configure_intrinsic, merge_intrinsic, tile_kernel_intrinsic
+from backends.cpu._atomics import WORD_BYTES as CLAIM_BYTES
 from backends.cpu._jit import jit
 from backends.cpu._mixed_methods import WORD_BITS, MixedKey
 from backends.cpu._mixed_packing import clear_intrinsic, element_bytes, pack_a_intrinsic, pack_b_intrinsic

@@ -19,10 +19,10 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._address import address_of, call
-from backends.cpu._amx_claims import WORD_BYTES as CLAIM_BYTES
 from backends.cpu._amx_claims import claim
 from backends.cpu._amx_code import ROW_BYTES, ROWS
 from backends.cpu._amx_loops import ARGUMENTS, WORD_BYTES, build_amx_product, turned
+from backends.cpu._atomics import WORD_BYTES as CLAIM_BYTES
 from backends.cpu._generated_call import cut_evenly, entry_point
 from backends.cpu._jit import jit
 from backends.cpu._mixed_methods import MixedKey

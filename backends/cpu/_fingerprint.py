@@ -197,6 +197,8 @@ def _of_numba_type(value: types.Type, walk: _Walk, role: Role) -> Description:
         parts: tuple[Any, ...] = (value.dtype,)
     elif isinstance(value, types.BaseTuple):
         parts = tuple(value)
+    elif isinstance(value, types.ExternalFunction):  # known to the linker by its name
+        parts = (value.sig.return_type, *value.sig.args)
     elif isinstance(value, _PLAIN_TYPES):
         parts = ()
     elif is_ours(type(value)):

@@ -73,16 +73,17 @@ class Settings:
             and (is_small_b or m <= blocking.mr)
             and dtype.itemsize in self.unit.masked_bytes
         )
-        grid = tuning_simd.thread_grid(m, n, self.threads, blocking.mr, blocking.nr)
+        parts = tuning_simd.simd_parts(m * n * k, self.threads)
+        grid = tuning_simd.thread_grid(m, n, parts, blocking.mr, blocking.nr)
         if min(m, n) == 1 and not self.block_steps:
             is_streamed = (strides_a if n == 1 else strides_b)[1] == dtype.itemsize
             if is_streamed:
                 packs_x = n == 1 and strides_b[0] != dtype.itemsize
-                return VectorLoops(key, blocking, packs_a=False, packs_b=packs_x, grid=grid)
+                return VectorLoops(key, blocking, False, packs_x, grid, self.threads)
         packs_a, packs_b = self.packs_a or not a_in_place, self.packs_b or not b_in_place
         if packs_b and not packs_a and may_take_dots(key) and columns_left(n, k, key.lanes) == n:
             blocking = Blocking(blocking.mc, blocking.nc, k, blocking.mr, blocking.nr)  # dot products stream A once
-        return Loops(key, blocking, packs_a, packs_b, grid)
+        return Loops(key, blocking, packs_a, packs_b, grid, self.threads)
 
     def tracking(self, steps: int) -> Settings:
         """Return the settings of a product that notes blocks of `steps` terms: kc is made of whole ones."""

@@ -17,11 +17,12 @@ import numba
 import numpy as np
 from numba import carray, types
 
-from backends.cpu._address import address_of, call
+from backends.cpu._address import address_of
 from backends.cpu._array_object import OBJECT, data_of, dtype_code, fields_of, is_matrix, is_writeable, word_at
 from backends.cpu._generated_call import Loops, LoopTable, Shape, entry_point
 from backends.cpu._generated_kernel import KernelKey
 from backends.cpu._generated_loops import build_product
+from backends.cpu._gil import call_without_gil_if_long
 from backends.cpu._jit import jit
 from backends.cpu._pointers import as_pointer
 from harness.interface import Shortcut
@@ -126,13 +127,11 @@ def _build_compute() -> Any:
             return NOT_SIMPLE
         if max(m, n, k) > word_at(kind + 8) or min(m, n) == 1:  # products with a vector have loops of their own
             return LARGE
-        call(
-            word_at(kind),
-            (m, n, k, a_begin, lda, itemsize, b_begin, ldb, itemsize, begin, ldc, 0, 0, 0, m, n, k, 0, 0, 0, 0),
-        )
+        arguments = m, n, k, a_begin, lda, itemsize, b_begin, ldb, itemsize, begin, ldc, 0, 0, 0, m, n, k, 0, 0, 0, 0
+        call_without_gil_if_long(m * n * k, word_at(kind), arguments)
         return DONE
 
-    return jit(None, types.intp, OBJECT, OBJECT, OBJECT, parallel=False, returns=types.intp)(compute)
+    return jit(None, types.intp, *[OBJECT] * 3, parallel=False, releases_gil=False, returns=types.intp)(compute)
 
 
 @functools.cache
@@ -143,4 +142,4 @@ def _build_locate() -> Any:
         addresses = carray(as_pointer(place), (3,), np.int64)
         addresses[0], addresses[1], addresses[2] = data_of(a), data_of(b), data_of(out)
 
-    return jit(None, types.intp, OBJECT, OBJECT, OBJECT, parallel=False)(locate)
+    return jit(None, types.intp, *[OBJECT] * 3, parallel=False, releases_gil=False)(locate)

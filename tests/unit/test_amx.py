@@ -16,7 +16,16 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from backends.cpu import _amx_claims, _amx_code, _amx_kernel, _amx_loops, _amx_product, _mixed_methods, _mixed_product
+from backends.cpu import (
+    _amx_claims,
+    _amx_code,
+    _amx_kernel,
+    _amx_loops,
+    _amx_product,
+    _atomics,
+    _mixed_methods,
+    _mixed_product,
+)
 from backends.cpu import _vector_code as v
 from backends.cpu._amx_code import TileCode
 from backends.cpu._amx_loops import build_amx_product
@@ -248,7 +257,7 @@ class TestPiecesThatPartsShare:
             won = np.zeros((askers, words.size), np.int64)
             for asker in numba.prange(askers):
                 for i in range(words.size):
-                    word = words.ctypes.data + i * _amx_claims.WORD_BYTES
+                    word = words.ctypes.data + i * _atomics.WORD_BYTES
                     if _amx_claims.claim(word):
                         won[asker, i] = 1
                         _amx_claims.publish(word)

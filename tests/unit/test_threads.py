@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np  # noqa: F401 its pool is one of those that are set
 import pytest
@@ -14,8 +16,8 @@ CORES = len(os.sched_getaffinity(0))
 @pytest.mark.parametrize("number", sorted({1, CORES}))
 def test_all_libraries_use_what_they_are_told_and_go_back(number):
     before = threads.read_back()
-    with threads.limit(number) as found:
-        assert found == threads.read_back()
+    with threads.limit(number):
+        found = threads.read_back()
         assert threads.disagreement(found, number) is None
     assert threads.read_back() == before
 
@@ -25,6 +27,29 @@ def test_the_old_numbers_come_back_after_an_exception():
     with pytest.raises(ZeroDivisionError), threads.limit(1):
         raise ZeroDivisionError
     assert threads.read_back() == before
+
+
+def test_limits_of_several_threads_leave_what_was_there_before():
+    before, wrong = threads.read_back(), []
+
+    def limit_often(number):
+        for _ in range(30):
+            with threads.limit(number):
+                wrong.append(threads.disagreement(threads.read_back(), number))
+                time.sleep(0.0001)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(limit_often, [1, CORES] * 4))
+    assert set(wrong) == {None}
+    assert threads.read_back() == before
+
+
+def test_libraries_are_left_alone_if_they_are_not_called():
+    before = threads.read_back()
+    with threads.limit(1, libraries=False):
+        found = threads.read_back()
+    assert {name: found[name] for name in found if "blas" in name} == {n: before[n] for n in before if "blas" in n}
+    assert found.get("numba", 1) == 1
 
 
 @pytest.mark.parametrize("number", [0, -1, CORES + 1, 1.0, True, "2"])

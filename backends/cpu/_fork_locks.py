@@ -1,0 +1,47 @@
+"""Hold the compiler's locks across a fork: a child would inherit a lock of another thread, locked for ever.
+
+A fork therefore waits until a kernel is compiled, a few seconds at most.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from typing import Any
+
+from llvmlite.binding import ffi
+from numba.core.compiler_lock import global_compiler_lock
+from numba.np.ufunc import parallel
+
+_log = logging.getLogger("gemm_harness")
+
+# In the order in which Numba takes them: to compile, to start or count threads, to call LLVM.
+_LOCKS: tuple[Any, ...] = (global_compiler_lock, parallel._backend_init_thread_lock, ffi.lib._lock)  # noqa: SLF001
+
+
+def drop_lock_of_processes() -> None:
+    """Have Numba count its threads without the lock that it shares with other processes; call it when they are started.
+
+    The lock guards their start, so it is of no use then. If another thread holds it at a fork, the child copies a count
+    of 1: it takes the lock once more, does not give it back, and parent and child wait for ever.
+    """
+    parallel._backend_init_process_lock = contextlib.nullcontext()  # noqa: SLF001
+
+
+def _take() -> None:
+    for lock in _LOCKS:
+        lock.__enter__()
+
+
+def _give_back() -> None:
+    for lock in reversed(_LOCKS):
+        lock.__exit__(None, None, None)
+
+
+def _begin_child() -> None:
+    _give_back()
+    _log.info("forked: this process starts threads of its own at its first product on several threads")
+
+
+os.register_at_fork(before=_take, after_in_parent=_give_back, after_in_child=_begin_child)

@@ -1,0 +1,71 @@
+"""Life inside other people's programs: forks, threads, pools of processes, other loops, under each threading layer."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import gemm, gemm_argk
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAMS = """forks forks_while_others_compute many_threads pools_of_processes joblib_workers other_loops
+every_piece_once an_interrupt""".split()
+
+
+def _has_tbb() -> bool:
+    try:
+        ctypes.CDLL("libtbb.so.12")
+    except OSError:
+        return False
+    return True
+
+
+LAYERS = ["default", "workqueue", *(["tbb"] if _has_tbb() else [])]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_gemm_lives_in(program: str, layer: str) -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests.unit.inside_programs", program]
+    environment = {**os.environ, "NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "4"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    assert (done.returncode, done.stdout.split()[-1:]) == (0, ["right"]), done.stdout + done.stderr
+
+
+CALLS = {
+    "cpu-simd, one thread": lambda x: gemm(x, x, threads=1),
+    "cpu-simd": lambda x: gemm(x, x, semiring="max_times"),
+    "cpu-transposed": lambda x: gemm(x[:600, :600], x[:600, :600], backend="cpu-transposed", threads=1),
+    "beta": lambda x: gemm(x, x, x, beta=2.0, threads=1),
+    "argk": lambda x: gemm_argk(x[:1000, :1000], x[:1000, :1000], threads=1),
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_other_threads_of_python_go_on_meanwhile(what: str) -> None:
+    x = np.random.default_rng(1).random((1500, 1500))
+    CALLS[what](x)
+    ticks: list[float] = []
+    stop = threading.Event()
+
+    def tick() -> None:
+        while not stop.is_set():
+            time.sleep(0.0005)
+            ticks.append(time.perf_counter())
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    begin = time.perf_counter()
+    CALLS[what](x)
+    end = time.perf_counter()
+    stop.set()
+    ticking.join()
+    assert sum(begin < at < end for at in ticks) > 5  # none at all, or one, where the GIL is held
