@@ -21,7 +21,6 @@ out, not believed.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib
 from typing import Any
 
@@ -145,11 +144,14 @@ class _Locator:
     def __init__(self, problem: Problem, backend: Backend, here: Machine, threads: int | None) -> None:
         self._problem, self._backend, self._here, self._threads = problem, backend, here, threads
         self._part = importlib.import_module(_PASSES)
+        self._plan: Plan | None = None
 
-    @functools.cached_property
+    @property
     def plan(self) -> Plan:
-        """The backend's plan of one product."""
-        return self._backend.plan(self._problem, self._here)
+        """The backend's plan of one product; made once."""
+        if self._plan is None:
+            self._plan = self._backend.plan(self._problem, self._here)
+        return self._plan
 
     def __call__(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, argk: np.ndarray) -> None:
         """Write ``a (x) b`` to `product`, and where it comes from to `argk`."""
@@ -164,7 +166,7 @@ class _Locator:
             product.fill(problem.semiring.zero(problem.dtype))
             argk.fill(NO_K)
             return
-        with limited_to(self._threads):
+        with limited_to(self._threads, self._backend):
             ranges = self._part.ranges_of(problem.semiring, a, b)
             if self._pack(a, b, product, argk, ranges):
                 return
@@ -211,7 +213,9 @@ class _Locator:
     def _number_beside(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
         """Have a backend that can number blocks, and the one asked for write `product`: the search compares the two."""
         problem = self._problem
-        able = (own for own in registry.able(problem) if own.name == _NUMBERS and own is not self._backend)
+        able = (
+            own for own in registry.able(problem, on_device=False) if own.name == _NUMBERS and own is not self._backend
+        )
         beside = next(able, None)
         if beside is None:
             return 0

@@ -32,12 +32,14 @@ class Composite(Backend):
     def choose_base(self, problem: Problem, preferred: Iterable[str]) -> str:
         """Return the first of `preferred` that can compute `problem` here, else the highest step that can.
 
+        Only those that compute as accurately as ordinary sums; another one is a base for who names it.
+
         Raises
         ------
         BackendUnavailable
             If none can.
         """
-        able = self._able(problem)
+        able = {name: backend for name, backend in self._able(problem).items() if not backend.loosens(problem)}
         if not able:
             raise BackendUnavailable(f"{self.name}: no backend here computes the parts of {problem}")
         return next((name for name in preferred if name in able), next(iter(able)))
@@ -63,6 +65,6 @@ class Composite(Backend):
         """Return the possible bases by name, the highest step first."""
         return {
             backend.name: backend
-            for backend in registry.able(problem)
+            for backend in registry.able(problem, on_device=self.takes_device_arrays)
             if backend.name.startswith(self.base_family) and not isinstance(backend, Composite)
         }

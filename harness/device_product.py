@@ -161,7 +161,7 @@ def choose(problem: Problem, name: str) -> Backend:
         If there is none, it declines, or computes on the host.
     """
     if name == "auto":
-        able = [backend for backend in registry.able(problem) if backend.takes_device_arrays]
+        able = list(registry.automatic(problem, on_device=True))
         first = {name: place for place, name in enumerate(AUTO_FIRST)}
         able.sort(key=lambda backend: first.get(backend.name, len(first)))  # stable: the others by falling step
         if not able:

@@ -109,6 +109,9 @@ class Backend(ABC):
     takes_device_arrays : bool
         Whether operands may be arrays of CuPy, which it computes with where they lie, in the current stream: `prepare`
         copies what it must in that stream, and `Execution.result` returns `out`.
+    calls_libraries : bool
+        Whether it may call libraries with threads of their own, such as BLAS: they are told how many a product may use,
+        and the whole process with them. False: its loops are Numba's alone.
     """
 
     name: ClassVar[str]
@@ -118,6 +121,7 @@ class Backend(ABC):
     takes_mixed: ClassVar[bool] = False
     takes_half: ClassVar[bool] = False
     takes_device_arrays: ClassVar[bool] = False
+    calls_libraries: ClassVar[bool] = True
 
     def missing(self) -> str | None:
         """Return why this machine cannot run it ("no CUDA device"), or None."""
@@ -150,8 +154,17 @@ class Backend(ABC):
 
         0: the element-wise bound holds, as it does for sums of terms in any order. An algorithm whose error is bounded
         by norms of `operands` alone returns that bound, for the largest element, by `plan`.
+
+        Whoever overrides this computes for those who name it: ``backend="auto"`` leaves it out, see `loosens`.
         """
         return 0.0
+
+    def loosens(self, problem: Problem) -> bool:
+        """Return whether `extra_error` may be more than 0 for `problem`, so that ``backend="auto"`` must not choose it.
+
+        A backend whose own `extra_error` is 0 for some problems may say for which.
+        """
+        return type(self).extra_error is not Backend.extra_error
 
     def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
         """Prepare a plain product that also says which block of k each element comes from, or return None.

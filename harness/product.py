@@ -49,7 +49,7 @@ def gemm(
     out : (..., m, n) array, optional
         Where the result goes; may be c, or overlap any operand. Its dtype must be the result's.
     backend : str
-        A name from ``python -m harness list``, or ``"auto"``.
+        A name from ``python -m harness list``, or ``"auto"``: one whose results are as accurate as ordinary sums.
     threads : int, optional
         For this call; None leaves the settings of BLAS and Numba alone.
     dtype : numpy dtype, optional
@@ -182,9 +182,9 @@ def check_threads(count: int | None) -> None:
         threads.check(count)
 
 
-def limited_to(count: int | None) -> contextlib.AbstractContextManager[Any]:
-    """Return the context in which BLAS and Numba have `count` threads; with None nothing changes."""
-    return contextlib.nullcontext() if count is None else threads.limit(count)
+def limited_to(count: int | None, backend: Backend) -> contextlib.AbstractContextManager[Any]:
+    """Return the context in which `backend` has `count` threads; with None nothing changes."""
+    return contextlib.nullcontext() if count is None else threads.limit(count, libraries=backend.calls_libraries)
 
 
 def _compute(
@@ -208,7 +208,7 @@ def _compute(
             c = operands["c"][index] if problem.accumulate else None
             execution = backend.prepare(plan, Operands(a, b, c, out[index]))
             if limited is None:  # only now: preparing may have loaded the library whose threads are meant
-                limited = limited_to(count)
+                limited = limited_to(count, backend)
                 stack.enter_context(limited)
             execution.run()
             execution.wait()
@@ -239,10 +239,11 @@ def choose(problem: Problem, name: str) -> Backend:
 
 
 def _choose_automatically(problem: Problem) -> Backend:
-    first = next((entry for entry in registry.discover() if entry.name == tuning.AUTO_FIRST), None)
+    first = next((entry.backend for entry in registry.discover() if entry.name == tuning.AUTO_FIRST), None)
     # before the others are asked, which takes ten times as long
-    if first and first.backend and not first.unavailable() and first.backend.refuses(problem) is None:
-        return first.backend
-    for backend in registry.able(problem):
-        return backend
+    if first and not first.missing() and first.refuses(problem) is None and not first.loosens(problem):
+        return first
+    for on_device in (False, True):  # arrays are on the host: a device is for those who name it, or the last resort
+        for backend in registry.automatic(problem, on_device=on_device):
+            return backend
     raise BackendUnavailable(f"no backend here computes {problem}")

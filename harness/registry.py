@@ -90,12 +90,22 @@ def find(name: str) -> Backend:
     return entry.backend
 
 
-def able(problem: Problem) -> Iterator[Backend]:
-    """Yield the backends that this machine can run and that do not decline `problem`, the highest step first."""
-    available = [entry.backend for entry in discover() if entry.backend and not entry.unavailable()]
-    for backend in sorted(available, key=lambda backend: -backend.step):
-        if backend.refuses(problem) is None:
+def able(problem: Problem, *, on_device: bool | None = None) -> Iterator[Backend]:
+    """Yield the backends that this machine can run and that do not decline `problem`, the highest step first.
+
+    With `on_device` only those that compute on a device, or only the others, which then are not even asked whether
+    there is one: to ask loads libraries, and a forked child must not.
+    """
+    backends = [entry.backend for entry in discover() if entry.backend]
+    for backend in sorted(backends, key=lambda backend: -backend.step):
+        is_meant = on_device is None or backend.takes_device_arrays == on_device
+        if is_meant and not backend.missing() and backend.refuses(problem) is None:
             yield backend
+
+
+def automatic(problem: Problem, *, on_device: bool) -> Iterator[Backend]:
+    """Yield those of them that nobody needs to ask for by name: results keep the bound of ordinary sums."""
+    return (backend for backend in able(problem, on_device=on_device) if not backend.loosens(problem))
 
 
 def _ladder_order(entry: Entry) -> tuple[str, int]:

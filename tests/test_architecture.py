@@ -25,9 +25,11 @@ OPEN_TO_BACKENDS = {
     "tuning_gpu",
     "tuning_tensor_cores",
     "machine",
+    "memory",
     "operands",
     "interface",
     "composite",
+    "threads",
 }
 # Parts that are tasks of experiments: they prove what they time, and say by which clock.
 TASKS = {"gpu-_device_task", "gpu-_ceilings", "gpu-_layouts", "gpu-_transfers"}
@@ -35,6 +37,7 @@ OPEN_TO_TASKS = {"device_clock", "registry", "verify"}
 LAYERS = {
     "errors": set(),
     "machine": set(),
+    "memory": set(),
     "scalars": set(),
     "semiring": {"errors", "scalars"},
     "problem": {"errors", "semiring"},

@@ -45,6 +45,7 @@ class Mixed(Backend):
     step = 55
     idea = "operands of 1 or 2 bytes are packed in words, whose parts one instruction multiplies and adds to a wide sum"
     source = "Goto and van de Geijn (2008); Khudia et al., FBGEMM (2021), section 3"
+    calls_libraries = False
     takes_mixed: ClassVar[bool] = True
 
     def missing(self) -> str | None:
@@ -71,6 +72,10 @@ class Mixed(Backend):
         blocking = tuning_simd.simd_blocking(in_words, machine, unit.mr, unit.nv * unit.lanes(problem.dtype))
         blocking = dataclasses.replace(blocking, kc=blocking.kc * method.group)
         return Plan(problem, tuning_simd.simd_threads(problem, machine.threads), blocking, options)
+
+    def loosens(self, problem: Problem) -> bool:
+        """Return False: alpha enlarges what is lost of sums below the smallest normal number, whoever sums."""
+        return False
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return what a small number that the sums lose is worth where alpha enlarges it."""

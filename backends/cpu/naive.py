@@ -33,6 +33,7 @@ class Naive(Backend):
     step = 10
     idea = "the definition: three loops i, j, k over the arrays as they lie"
     source = "lecture notes on dense matrix algorithms: the triple loop"
+    calls_libraries = False
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan without blocks."""

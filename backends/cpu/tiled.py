@@ -46,6 +46,7 @@ class Tiled(Backend):
     step = 30
     idea = "tiles of A and B stay in cache while they are used again, and each loaded value serves two pairs"
     source = "lecture notes on dense matrix algorithms: tiling; course work on DGEMM by OpenMP: 2x2 reuse"
+    calls_libraries = False
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles that fit the caches, and 2x2 reuse."""

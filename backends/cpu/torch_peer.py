@@ -51,6 +51,10 @@ class Torch(Backend):
         """Return a plan without blocks: the library chooses its own."""
         return Plan(problem, machine.threads)
 
+    def loosens(self, problem: Problem) -> bool:
+        """Return whether PyTorch rounds the sums of `problem` to the dtype of A and B."""
+        return problem.is_mixed and problem.input_dtype.name in _ROUNDING
+
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return what rounding the result to the dtype of A and B is worth, for the largest element that can be."""
         rounding = _ROUNDING.get(plan.problem.input_dtype.name, 0.0) if plan.problem.is_mixed else 0.0

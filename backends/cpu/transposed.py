@@ -34,6 +34,7 @@ class Transposed(Backend):
     step = 20
     idea = "B is transposed once, so that the inner loop reads two contiguous rows and runs on vectors"
     source = "course work on DGEMM by OpenMP: transposition"
+    calls_libraries = False
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan without blocks."""

@@ -108,6 +108,10 @@ class TensorCore(Rung):
     def _has_wgmma(self) -> bool:
         return _device.missing(_device.HOPPER, "wgmma and TMA") is None
 
+    def loosens(self, problem: Problem) -> bool:
+        """Return whether `problem` is put together from TF32 products; as to alpha, see cpu-mixed."""
+        return problem.input_dtype.name == "float32"
+
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return what three TF32 products lose beyond float32, or what alpha enlarges of sums that underflow."""
         problem = plan.problem

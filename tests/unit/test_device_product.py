@@ -27,11 +27,20 @@ class OnHost(OnDevice):
 BACKENDS = [OnHost(), OnDevice(), Better(), Slower()]
 
 
+def plant(monkeypatch, *backends):
+    """Let these be all backends that are able to do anything."""
+
+    def able(problem, *, on_device=None):
+        return [b for b in backends if on_device in (None, b.takes_device_arrays) and b.refuses(problem) is None]
+
+    monkeypatch.setattr(registry, "able", able)
+
+
 @pytest.fixture(autouse=True)
 def gpus(monkeypatch):
     found = Gpus()
     monkeypatch.setitem(sys.modules, "cupy", found)
-    monkeypatch.setattr(registry, "able", lambda problem: [b for b in BACKENDS if b.refuses(problem) is None])
+    plant(monkeypatch, *BACKENDS)
     find = registry.find
     monkeypatch.setattr(registry, "find", lambda name: {b.name: b for b in BACKENDS}.get(name) or find(name))
     return found
@@ -100,7 +109,7 @@ def host(x):
 
 
 def test_which_k_it_was_comes_back_on_the_same_gpu(monkeypatch):
-    monkeypatch.setattr(registry, "able", lambda problem: [KnowsWhich()])
+    plant(monkeypatch, KnowsWhich())
     a, b = numbers(2, 5, 7, index=1), numbers(7, 3, index=1, dtype="int32")
     product, argk = gemm_argk(a, b)
     assert type(product) is type(argk) is Array
@@ -139,11 +148,24 @@ class TestWhoComputes:
         assert device_product.choose(_problem(), "auto").name == "gpu-tuned"
 
     def test_then_by_falling_step(self, monkeypatch):
-        monkeypatch.setattr(registry, "able", lambda problem: [OnHost(), OnDevice(), Slower()])
+        plant(monkeypatch, OnHost(), OnDevice(), Slower())
         assert device_product.choose(_problem(), "auto").name == "gpu-fake"
 
+    def test_none_that_loosens_the_bound_not_even_the_first_on_the_list(self, monkeypatch):
+        class Loose(OnDevice):
+            name, step = "gpu-cublas", 99
+
+            def extra_error(self, plan, operands):
+                return 1.0
+
+        loose = Loose()
+        plant(monkeypatch, loose, *BACKENDS)
+        monkeypatch.setattr(registry, "find", lambda name: loose)
+        assert device_product.choose(_problem(), "auto").name == "gpu-tuned"
+        assert device_product.choose(_problem(), "gpu-cublas") is loose
+
     def test_nobody(self, monkeypatch):
-        monkeypatch.setattr(registry, "able", lambda problem: [OnHost()])
+        plant(monkeypatch, OnHost())
         with pytest.raises(BackendUnavailable, match=r"no backend computes .* on this GPU\n.*x\.get\(\)"):
             gemm(numbers(2, 2), numbers(2, 2))
 

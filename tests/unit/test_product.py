@@ -349,14 +349,14 @@ def test_an_empty_out_of_any_strides_is_taken():
 def test_the_first_choice_is_taken_before_any_other_backend_is_asked(monkeypatch):
     problem = Problem(9, 9, 9)
 
-    def ask(problem):
+    def ask(problem, **_):
         raise AssertionError("the others are asked")
 
     monkeypatch.setattr(registry, "able", ask)
     assert choose(problem, "auto").name == tuning.AUTO_FIRST
     for elsewhere in ("nobody", "cpu-mkl", "gpu-tuned"):  # unknown, or not here, or else it is taken
         monkeypatch.setattr(tuning, "AUTO_FIRST", elsewhere)
-        monkeypatch.setattr(registry, "able", lambda problem: iter([registry.find("cpu-naive")]))
+        monkeypatch.setattr(registry, "able", lambda problem, **_: iter([registry.find("cpu-naive")]))
         known = {entry.name for entry in registry.discover() if not entry.unavailable()}
         assert choose(problem, "auto").name == (elsewhere if elsewhere in known else "cpu-naive")
 
@@ -365,6 +365,6 @@ def test_what_the_first_choice_declines_others_compute(monkeypatch):
     problem = Problem(9, 9, 9)
     monkeypatch.setattr(type(registry.find(tuning.AUTO_FIRST)), "refuses", lambda self, problem: "not today")
     assert choose(problem, "auto").name != tuning.AUTO_FIRST
-    monkeypatch.setattr(registry, "able", lambda problem: iter(()))
+    monkeypatch.setattr(registry, "able", lambda problem, **_: iter(()))
     with pytest.raises(BackendUnavailable, match="no backend here"):
         choose(problem, "auto")

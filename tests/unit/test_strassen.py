@@ -139,9 +139,9 @@ class TestBase:
         first = next(name for name in STRASSEN_CROSSOVER if name in names)
         assert BACKEND.plan(problem, HERE).options == {"base": first, "crossover": STRASSEN_CROSSOVER[first]}
         others = [registry.find(name) for name in ("cpu-strassen", "cpu-tiled", "cpu-naive")]
-        monkeypatch.setattr(registry, "able", lambda problem: iter(others))
+        monkeypatch.setattr(registry, "able", lambda problem, **_: iter(others))
         assert BACKEND.plan(problem, HERE).options["base"] == "cpu-tiled"
-        monkeypatch.setattr(registry, "able", lambda problem: iter(others[:1]))
+        monkeypatch.setattr(registry, "able", lambda problem, **_: iter(others[:1]))
         with pytest.raises(BackendUnavailable, match="no backend here computes the parts"):
             BACKEND.plan(problem, HERE)
 
