@@ -79,7 +79,7 @@ test: $(WITH_DEV) ## every test (ARGS="-k store" for some)
 # Compiling takes twice as long while coverage looks on, and kernels are seen in their Python form alone.
 coverage: $(WITH_DEV) ## every test again, and which lines and branches they reach
 	@$(PYTEST) --cov --cov-report=
-	@NUMBA_DISABLE_JIT=1 $(RUN) -m pytest --quiet --cov --cov-append --cov-report term tests/unit/test_kernels.py
+	@NUMBA_DISABLE_JIT=1 $(RUN) -m pytest --quiet --cov --cov-append --cov-report term tests/cpu/test_kernels.py
 
 # Stored below .benchmarks/ with every sample, for `make bench ARGS=--benchmark-compare`.
 bench: $(WITH_DEV) ## ladder and semirings through pytest-benchmark (ARGS="-k min_plus" for some)

@@ -5,7 +5,7 @@ On a GPU the cache is its L2, which both operands and the result fit up to about
 
 from __future__ import annotations
 
-from experiments._gpu import VENDOR, gpu_case
+from experiments._parts.gpu import VENDOR, gpu_case
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem

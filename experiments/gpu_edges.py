@@ -5,7 +5,7 @@ With A, B and C on the GPU, and in the memory of the host, from where they are c
 
 from __future__ import annotations
 
-from experiments._gpu import SUBJECT, TRANSFER_TASK, gpu_case, or_absent
+from experiments._parts.gpu import SUBJECT, TRANSFER_TASK, gpu_case, or_absent
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender
 from harness.machine import Machine
 

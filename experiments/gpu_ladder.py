@@ -6,7 +6,7 @@ for a quarter of a second the GPU would be idle, and its power could not be told
 
 from __future__ import annotations
 
-from experiments._gpu import SUBJECT, VENDOR, best_of_cpu, gpu_case, or_absent, peak_case
+from experiments._parts.gpu import SUBJECT, VENDOR, best_of_cpu, gpu_case, or_absent, peak_case
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem

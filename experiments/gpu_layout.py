@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from experiments._gpu import DEVICE, or_absent
+from experiments._parts.gpu import DEVICE, or_absent
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 
-PRODUCT, CHANGE = "backends.gpu._layouts:product", "backends.gpu._layouts:change"
+PRODUCT, CHANGE = "backends.gpu._tasks.layouts:product", "backends.gpu._tasks.layouts:change"
 SIZE = {"smoke": 256, "quick": 4096, "full": 4096}
 KIND = {"semiring": "plus_times", "dtype": "float32"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from experiments._gpu import SUBJECT, gpu_case, or_absent, peak_case
+from experiments._parts.gpu import SUBJECT, gpu_case, or_absent, peak_case
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
 from harness.machine import Machine
 from harness.semiring import SEMIRINGS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments._gpu import SUBJECT, VENDOR, gpu_case, or_absent
+from experiments._parts.gpu import SUBJECT, VENDOR, gpu_case, or_absent
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
 from harness.machine import Machine
 

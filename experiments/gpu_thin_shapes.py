@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments._gpu import DEVICE, SUBJECT, VENDOR, or_absent
+from experiments._parts.gpu import DEVICE, SUBJECT, VENDOR, or_absent
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem

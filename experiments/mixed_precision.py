@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from experiments._peers import ONE, thread_counts
+from experiments._parts.peers import ONE, thread_counts
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem, mixed_dtypes

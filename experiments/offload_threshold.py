@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments._gpu import SUBJECT, TRANSFER_TASK, best_of_cpu, gpu_case, or_absent
+from experiments._parts.gpu import SUBJECT, TRANSFER_TASK, best_of_cpu, gpu_case, or_absent
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 

@@ -5,7 +5,7 @@ The loop that measures the peak is timed in turns with the product: what else is
 
 from __future__ import annotations
 
-from experiments._peers import SUBJECT, defined
+from experiments._parts.peers import SUBJECT, defined
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments import _gpu
+from experiments._parts import gpu
 from experiments.ladder import peak_case, steps
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
@@ -55,13 +55,13 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 def _gpu_cases(preset: str) -> list[Case]:
     """Return the roofs of the GPU, then its rungs on each shape."""
-    found = [_gpu.bandwidth_case("memory", GPU_BUFFER)]
-    found += [_gpu.peak_case(name, "float32") for name in SEMIRINGS[preset]]
+    found = [gpu.bandwidth_case("memory", GPU_BUFFER)]
+    found += [gpu.peak_case(name, "float32") for name in SEMIRINGS[preset]]
     for name in SEMIRINGS[preset]:
-        rungs = [*GPU_RUNGS, _gpu.VENDOR] if name == "plus_times" else GPU_RUNGS
+        rungs = [*GPU_RUNGS, gpu.VENDOR] if name == "plus_times" else GPU_RUNGS
         for shape, sizes in GPU_SHAPES.get(preset, GPU_SHAPES["quick"]).items():
             problem, contenders = Problem(*sizes, name, "float32"), list(map(backend_contender, rungs))
-            found.append(product_case(problem, contenders, role="product", shape=shape, **_gpu.DEVICE))
+            found.append(product_case(problem, contenders, role="product", shape=shape, **gpu.DEVICE))
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments._gpu import SUBJECT as ON_GPU
+from experiments._parts.gpu import SUBJECT as ON_GPU
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 from harness.problem import Problem

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from experiments._gpu import SUBJECT as ON_GPU
-from experiments._graphs import REAL
+from experiments._parts.gpu import SUBJECT as ON_GPU
+from experiments._parts.graphs import REAL
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 
-TASK = "experiments._apsp_task:apsp"
+TASK = "experiments._parts.apsp_task:apsp"
 
 SCALES = {"smoke": (6,), "quick": (7, 8, 9, 10), "full": (6, 7, 8, 9, 10, 11)}
 REAL_GRAPHS = {"smoke": ("karate_club",), "quick": REAL, "full": REAL}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from experiments._calls import CALLS
-from experiments._peers import SUBJECT, against_peers, thread_counts
+from experiments._parts.calls import CALLS
+from experiments._parts.peers import SUBJECT, against_peers, thread_counts
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
 from harness.machine import Machine
 from harness.problem import Problem
@@ -17,7 +17,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     """Return, for each dtype and size, the product by every library and the call as a program writes it."""
     # A call as it stands may use every core; at these sizes neither of the two does.
     threads = max(thread_counts(machine).values())
-    calls = [Contender(name, {"name": name}, threads, "experiments._calls:call") for name in CALLS]
+    calls = [Contender(name, {"name": name}, threads, "experiments._parts.calls:call") for name in CALLS]
     found = []
     for dtype in DTYPES[preset]:
         for n in SIZES[preset]:

@@ -1,12 +1,12 @@
 """What Strassen's algorithm is worth: its time relative to its base alone, against size, for one, two and three levels.
 
-Where the curve of one level falls below 1, a half of that size is the crossover that belongs into `harness.tuning`.
+Where the curve of one level falls below 1, a half of that size is the crossover that belongs into `harness.tuning.cpu`.
 """
 
 from __future__ import annotations
 
 from harness import registry
-from harness.derived import plural
+from harness.analysis.rates import plural
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem

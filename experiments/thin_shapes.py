@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments._peers import SUBJECT, against_peers
+from experiments._parts.peers import SUBJECT, against_peers
 from harness.experiment import Budget, Case, Experiment, Figure, product_case
 from harness.machine import Machine
 from harness.problem import Problem

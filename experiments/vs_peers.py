@@ -5,7 +5,7 @@ Judged is the ratio to whichever peer is the fastest at that size: its samples w
 
 from __future__ import annotations
 
-from experiments._peers import ALL, ONE, SUBJECT, against_peers, defined, thread_counts
+from experiments._parts.peers import ALL, ONE, SUBJECT, against_peers, defined, thread_counts
 from experiments.ladder import peak_case
 from harness.experiment import Budget, Case, Experiment, Figure, product_case
 from harness.machine import Machine

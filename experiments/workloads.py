@@ -11,7 +11,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments._gpu import best_of_gpu
+from experiments._parts.gpu import best_of_gpu
 from harness.experiment import PRESETS, Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem

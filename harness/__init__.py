@@ -6,7 +6,8 @@
 array([[3.]])
 """
 
-from harness.argk import gemm_argk
+from harness.api.argk import gemm_argk
+from harness.api.gemm import gemm
 from harness.errors import (
     BackendUnavailable,
     ExperimentError,
@@ -22,7 +23,6 @@ from harness.memory import free_memory
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
-from harness.product import gemm
 from harness.semiring import BINARY_OPS, MONOIDS, SEMIRINGS, BinaryOp, Monoid, Semiring
 
 __version__ = "0.1.0"

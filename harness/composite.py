@@ -19,7 +19,7 @@ class Composite(Backend):
     """A backend whose plan names another, in the option ``base``.
 
     A base is never a composite itself: no two can choose each other, and every part obeys the element-wise bound of
-    `harness.verify`, on which a composite's own bound is built.
+    `harness.proof.verify`, on which a composite's own bound is built.
 
     Attributes
     ----------

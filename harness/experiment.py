@@ -1,7 +1,7 @@
 """What an experiment is, as data: a question, cases by preset, and figures. Runs nothing, draws nothing.
 
 A *case* is one thing to do and the contenders that do it, measured interleaved; a contender in a case is a *cell*. What
-a contender does is a *task*: by default one product, computed by a backend (`harness.task`). Everything here turns into
+a contender does is a *task*: by default one product, computed by a backend (`harness.run.task`). Everything here turns into
 JSON, since cases travel to worker processes and into the store.
 """
 
@@ -24,7 +24,7 @@ PRESETS = ("smoke", "quick", "full")
 # What the caches hold when a sample begins: what the call before left there, or nothing of use.
 SERIES = HOT, COLD = "hot", "cold"
 ORDERS = INTERLEAVED, GROUPED = "interleaved", "grouped"
-GEMM_TASK = "harness.task:gemm"
+GEMM_TASK = "harness.run.task:gemm"
 
 Json = Mapping[str, Any]
 
@@ -153,7 +153,7 @@ class Figure:
     name : str
         File name without extension.
     kind : str
-        A drawing function of `harness.plots`.
+        A drawing function of `harness.report.figures.drawing`.
     title : str
     options : mapping
         Passed to the drawing function.

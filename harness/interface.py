@@ -150,7 +150,7 @@ class Backend(ABC):
         return None
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
-        """Return how much further from the definition than the bound of `harness.verify` a float result may be.
+        """Return how much further from the definition than the bound of `harness.proof.verify` a float result may be.
 
         0: the element-wise bound holds, as it does for sums of terms in any order. An algorithm whose error is bounded
         by norms of `operands` alone returns that bound, for the largest element, by `plan`.

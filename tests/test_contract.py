@@ -1,6 +1,6 @@
 """The kernel contract: every backend that is found, over every semiring and dtype, against the definition.
 
-One test a kernel, since compiling is what costs; `harness.cases` says what each kernel must get right.
+One test a kernel, since compiling is what costs; `harness.proof.contract_cases` says what each kernel must get right.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from harness import SEMIRINGS, Semiring, registry
-from harness.check import Finding, check_declaration, check_kernel
 from harness.problem import mixed_dtypes
+from harness.proof.contract import Finding, check_declaration, check_kernel
 from harness.registry import Entry
 from harness.semiring import HALF
 
 # Compiling hundreds of kernels takes twice as long while coverage looks on, and shows nothing: their Python form is
-# covered by tests/unit/test_kernels.py.
+# covered by tests/cpu/test_kernels.py.
 pytestmark = pytest.mark.no_cover
 
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "int16", "int32", "int64", "uint8", "bool")]

@@ -34,7 +34,7 @@ LAYERS = ["default", "workqueue", *(["tbb"] if _has_tbb() else [])]
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_gemm_lives_in(program: str, layer: str) -> None:
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests.unit.inside_programs", program]
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests._support.inside_programs", program]
     environment = {**os.environ, "NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "4"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
     assert (done.returncode, done.stdout.split()[-1:]) == (0, ["right"]), done.stdout + done.stderr

@@ -1,8 +1,8 @@
 """Measured ceilings of this machine: pairs per second out of registers, bytes per second out of each level of memory.
 
-`peak` runs the generated micro-kernel without its loads (`_register_loop`): only the arithmetic units bound it.
+`peak` runs the generated micro-kernel without its loads (`_simd.register_loop`): only the arithmetic units bound it.
 `bandwidth` sums an array of a given size again and again: the size decides which cache it comes from. Both are tasks
-(`harness.task`), measured and stored like any product; figures take the machine's roofs from them, never from a
+(`harness.run.task`), measured and stored like any product; figures take the machine's roofs from them, never from a
 vendor's table.
 
 Source: Williams, Waterman and Patterson, "Roofline" (2009), section 3.
@@ -17,11 +17,11 @@ import numba
 import numpy as np
 from numba import prange, types
 
-from backends.cpu._bits import WORD, WORD_BITS
-from backends.cpu._generated_kernel import KernelKey
-from backends.cpu._register_loop import register_loop
-from backends.cpu._vector_operators import operations
-from backends.cpu._vector_unit import usable_units
+from backends.cpu._simd.bits import WORD, WORD_BITS
+from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.register_loop import register_loop
+from backends.cpu._vector.operators import operations
+from backends.cpu._vector.unit import usable_units
 from harness.errors import Declined, VerificationError
 from harness.operands import CACHE_LINE, aligned_empty
 from harness.semiring import SEMIRINGS

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from backends.cpu._half_conversion import prepare_convert
+from backends.cpu._mixed.half_conversion import prepare_convert
 from harness import machine
 from harness.composite import Composite
 from harness.interface import Execution
@@ -28,7 +28,7 @@ from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import HALF
-from harness.tuning import AUTO_FIRST
+from harness.tuning.cpu import AUTO_FIRST
 
 _WIDE = np.dtype(np.float32)
 

@@ -3,8 +3,8 @@
     D = alpha (A B) + beta C        A, B of 1 or 2 bytes an element; every sum, C and D of 4
 
 The micro-kernel of cpu-simd over words of 32 bits, of which each holds 1, 2 or 4 elements along k, with the
-instruction that multiplies those and adds them to a sum (`_mixed_methods`). Operands become words where they are
-packed (`_mixed_packing`), inside the five loops (`_mixed_loops`).
+instruction that multiplies those and adds them to a sum (`_mixed.methods`). Operands become words where they are
+packed (`_mixed.packing`), inside the five loops (`_mixed.loops`).
 
 Floats: products of two operands are exact in float32, and sums are rounded as those of any float32 product. A product
 by vdpbf16ps looks at its operands first, since the instruction takes a subnormal number for zero: one of them, and the
@@ -23,19 +23,20 @@ import numba
 import numpy as np
 from numba import types
 
-from backends.cpu._amx_kernel import check_tiles
-from backends.cpu._execution import KernelExecution
-from backends.cpu._jit import jit, output, scalar, strided
-from backends.cpu._mixed_methods import METHODS, MixedKey, refusal, usable_methods
-from backends.cpu._mixed_product import MixedProduct
-from backends.cpu._vector_unit import check_tile
-from harness import tuning_amx, tuning_simd
+from backends.cpu._ladder.execution import KernelExecution
+from backends.cpu._ladder.jit import jit, output, scalar, strided
+from backends.cpu._mixed.amx_kernel import check_tiles
+from backends.cpu._mixed.methods import METHODS, MixedKey, refusal, usable_methods
+from backends.cpu._mixed.product import MixedProduct
+from backends.cpu._vector.unit import check_tile
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
 from harness.problem import MIXED, Problem
+from harness.tuning import amx as tuning_amx
+from harness.tuning import simd as tuning_simd
 
 
 class Mixed(Backend):

@@ -19,7 +19,7 @@ from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import highest, lowest
-from harness.tuning import numpy_blocking
+from harness.tuning.cpu import numpy_blocking
 
 
 class NumpyBlas(Backend):

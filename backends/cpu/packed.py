@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numba import prange, types
 
-from backends.cpu._address import address_of, call
-from backends.cpu._execution import KernelExecution
-from backends.cpu._jit import jit, output, scalar, scratch, strided
-from backends.cpu._micro_kernel import build_micro_kernel, build_store
-from backends.cpu._packing import empty_panels, pack_a, pack_b_panel
+from backends.cpu._compile.call_by_address import address_of, call
+from backends.cpu._ladder.execution import KernelExecution
+from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
+from backends.cpu._ladder.micro_kernel import build_micro_kernel, build_store
+from backends.cpu._ladder.packing import empty_panels, pack_a, pack_b_panel
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
@@ -33,7 +33,7 @@ from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import Semiring
-from harness.tuning import PACKED_MR, PACKED_NR, packed_blocking
+from harness.tuning.cpu import PACKED_MR, PACKED_NR, packed_blocking
 
 PARALLEL_LOOPS = ("ic", "jr")
 

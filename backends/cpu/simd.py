@@ -7,9 +7,9 @@
     loop 1  over m_cur by mr     micro-tile of C: 8 x 3 vectors of 32 registers, 6 x 2 of 16
 
 Edges are masked vectors and lower tiles, split evenly. Threads get parts of C of their own. Where (x) is not one
-instruction for every value, a look at A and B decides between the fast and the careful form (`_vector_operators`).
-Two kinds of product become another that is fast: bool, words of bits (`_bits`); logaddexp_plus, a real product of
-exponentials (`_log_sum_exp`).
+instruction for every value, a look at A and B decides between the fast and the careful form (`_vector.operators`).
+Two kinds of product become another that is fast: bool, words of bits (`_simd.bits`); logaddexp_plus, a real product of
+exponentials (`_log_sum.product`).
 
 Source: Goto and van de Geijn (2008); Van Zee and van de Geijn, "BLIS" (2015); even split of edges and A in place: this
 project, measured in docs/simd.md.
@@ -24,17 +24,16 @@ from typing import Any
 import numba
 import numpy as np
 
-from backends.cpu._array_object import has_known_layout
-from backends.cpu._bits import WORD, WORD_BITS, BitProduct
-from backends.cpu._execution import KernelExecution
-from backends.cpu._generated_call import Loops, Shape
-from backends.cpu._generated_kernel import KernelKey
-from backends.cpu._generated_product import GeneratedProduct, Settings
-from backends.cpu._log_sum_exp import LogSumExp
-from backends.cpu._shortcut import plain_products
-from backends.cpu._vector_operators import Guard, guard, operations
-from backends.cpu._vector_unit import check_tile, find_unit, usable_units
-from harness import tuning_simd
+from backends.cpu._ladder.execution import KernelExecution
+from backends.cpu._log_sum.product import LogSumExp
+from backends.cpu._simd.argument_table import Loops, Shape
+from backends.cpu._simd.bits import WORD, WORD_BITS, BitProduct
+from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.numpy_object import has_known_layout
+from backends.cpu._simd.product import GeneratedProduct, Settings
+from backends.cpu._simd.small_products import plain_products
+from backends.cpu._vector.operators import Guard, guard, operations
+from backends.cpu._vector.unit import check_tile, find_unit, usable_units
 from harness.errors import PlanError
 from harness.interface import Backend, Execution, Shortcut
 from harness.machine import Machine, detect
@@ -42,6 +41,7 @@ from harness.operands import Operands
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS, Semiring
+from harness.tuning import simd as tuning_simd
 
 PACKING = ("auto", "always")
 _OF_BYTES = {"lor_land": "max_min"}  # what a product of bools is, one a byte
@@ -122,7 +122,7 @@ class Simd(Backend):
         return KernelExecution(plan, operands, kernel)
 
     def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
-        """Have the micro-kernel note the blocks as it goes (`_block_tracker`); bools are taken as bytes."""
+        """Have the micro-kernel note the blocks as it goes (`_simd.block_tracker`); bools are taken as bytes."""
         problem, arrays = plan.problem, (operands.a, operands.b, operands.out)
         if problem.dtype.kind == "b" and problem.semiring.name in _OF_BYTES:
             semiring = SEMIRINGS[_OF_BYTES[problem.semiring.name]]

@@ -1,7 +1,7 @@
 """Strassen's algorithm in Winograd's form: seven products of halves instead of eight, around any other backend.
 
     D = (alpha A B) + (beta C), over a ring: plus_times over floats and integers, lxor_land
-    level 1   A, B and C in quarters: 7 products, 15 additions of quarters (`_strassen_sums`)
+    level 1   A, B and C in quarters: 7 products, 15 additions of quarters (`_strassen.sums`)
     level 2   each of the 7 products likewise, while a half is not smaller than the crossover
     last      7^levels products of m0 x n0 x k0 by the base, m0 = m / 2^levels rounded up
 
@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from backends.cpu._strassen_sums import (
+from backends.cpu._strassen.sums import (
     PRODUCTS,
     RINGS,
     build_finish,
@@ -46,7 +46,7 @@ from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning import STRASSEN_CROSSOVER, strassen_crossover
+from harness.tuning.cpu import STRASSEN_CROSSOVER, strassen_crossover
 
 # How much larger than a term of the product an intermediate sum can be, by level: sums of four quarters of A times sums
 # of four quarters of B, over half of k, and four of those products.

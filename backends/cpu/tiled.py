@@ -21,18 +21,18 @@ import numba
 import numpy as np
 from numba import prange, types
 
-from backends.cpu._address import address_of, call
-from backends.cpu._execution import KernelExecution
-from backends.cpu._jit import jit, output, rows
-from backends.cpu._operators import operators
-from backends.cpu._rows import RowsKernel
+from backends.cpu._compile.call_by_address import address_of, call
+from backends.cpu._ladder.execution import KernelExecution
+from backends.cpu._ladder.jit import jit, output, rows
+from backends.cpu._ladder.operators import operators
+from backends.cpu._ladder.rows import RowsKernel
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import Semiring
-from harness.tuning import tile_blocking
+from harness.tuning.cpu import tile_blocking
 
 LEGAL_REUSE = (1, 2)
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numba import prange, types
 
-from backends.cpu._execution import KernelExecution
-from backends.cpu._jit import jit, output, rows
-from backends.cpu._operators import operators
-from backends.cpu._rows import RowsKernel
+from backends.cpu._ladder.execution import KernelExecution
+from backends.cpu._ladder.jit import jit, output, rows
+from backends.cpu._ladder.operators import operators
+from backends.cpu._ladder.rows import RowsKernel
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands

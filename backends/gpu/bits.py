@@ -9,12 +9,11 @@ Source: bit-parallel Boolean matrix products; the pipeline is that of gpu-pipeli
 
 from __future__ import annotations
 
-from backends.gpu._bit_product import pack_defines
-from backends.gpu._operators import Form
-from backends.gpu._padding import is_aligned
-from backends.gpu._pipelined_rung import PipelinedRung
-from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
-from backends.gpu._word_product import (
+from backends.gpu._simt.operators import Form
+from backends.gpu._simt.padding import is_aligned
+from backends.gpu._simt.pipelined_rung import PipelinedRung
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.word_product import (
     PASS_BLOCK,
     PASS_BLOCKS,
     VECTOR,
@@ -23,6 +22,7 @@ from backends.gpu._word_product import (
     word_columns,
     word_plan,
 )
+from backends.gpu._tensor.bit_product import pack_defines
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem

@@ -11,13 +11,13 @@ Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".
 
 from __future__ import annotations
 
-from backends.gpu._operators import Form
-from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
-from backends.gpu._rung import Rung, product_defines
+from backends.gpu._simt.operators import Form
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.rung import Rung, product_defines
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning_gpu import NAIVE
+from harness.tuning.gpu import NAIVE
 
 ACCESS = ("coalesced", "uncoalesced")
 

@@ -9,12 +9,12 @@ Source: lecture notes on GPU programming, the first matrix product.
 
 from __future__ import annotations
 
-from backends.gpu._operators import Form
-from backends.gpu._program import Kernel, Matrix, Place, Program
-from backends.gpu._rung import Rung, product_defines
+from backends.gpu._simt.operators import Form
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program
+from backends.gpu._simt.rung import Rung, product_defines
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning_gpu import LARGEST_BLOCK_SIDE
+from harness.tuning.gpu import LARGEST_BLOCK_SIDE
 
 
 class NaiveBlock(Rung):

@@ -1,6 +1,6 @@
 """Two 16-bit elements a word: one instruction works on both.
 
-    c := c (+) a (x) b in both halves of a word; the halves are the even and the odd steps of k      (`_pairs`)
+    c := c (+) a (x) b in both halves of a word; the halves are the even and the odd steps of k      (`pairs`)
 
 So A is made of such words as it lies, if its rows are even and aligned, B becomes so by interleaving two rows each, and
 an element of C is what (+) makes of the halves of a sum.
@@ -17,18 +17,18 @@ import dataclasses
 
 import numpy as np
 
-from backends.gpu import _pairs
-from backends.gpu._operators import Form
-from backends.gpu._pairs import PER_WORD, WORD
-from backends.gpu._pipelined_rung import PipelinedRung, add_fold, tail_of
-from backends.gpu._program import Kernel, Matrix, Place, Program, ceil_div
-from backends.gpu._raw_kernel import as_defines
-from backends.gpu._tiled_rung import Product, launch_product
+from backends.gpu._cuda.kernel_files import as_defines
+from backends.gpu._simt import pairs
+from backends.gpu._simt.operators import Form
+from backends.gpu._simt.pairs import PER_WORD, WORD
+from backends.gpu._simt.pipelined_rung import PipelinedRung, add_fold, tail_of
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.tiled_rung import Product, launch_product
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
-from harness.tuning_gpu import packed_tiles
+from harness.tuning.gpu import packed_tiles
 
 _PASS_BLOCK, _PASS_ROWS = 256, 1024
 
@@ -47,7 +47,7 @@ class Packed(PipelinedRung):
 
     def declines(self, problem: Problem) -> str | None:
         """Decline what no instruction does to two elements at once."""
-        return _pairs.unsupported(problem.semiring, problem.dtype)
+        return pairs.unsupported(problem.semiring, problem.dtype)
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the tiles: those of 4-byte elements, bk in words."""
@@ -58,7 +58,7 @@ class Packed(PipelinedRung):
         self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
     ) -> None:
         """Add the packed product, or that of single elements for values that it is wrong for."""
-        if form is not _pairs.form_of(plan.problem.dtype):
+        if form is not pairs.form_of(plan.problem.dtype):
             super().multiply(program, plan, form, a, b, out, found)
             return
         problem = plan.problem
@@ -82,7 +82,7 @@ class Packed(PipelinedRung):
         launch = self.prepare_launch(words)
         tail = tail_of(program, words, product, problem.dtype)
         shared = product._replace(tail=tail)
-        semiring = _pairs.pair_defines(problem.semiring, problem.dtype, accumulate=product.accumulate)
+        semiring = pairs.pair_defines(problem.semiring, problem.dtype, accumulate=product.accumulate)
         redirected = as_defines({"EDGE": 1})  # REDIRECTED of edges.cuh
         defines = semiring + redirected + self.tile_defines(words, shared)
         kernel = Kernel("pipelined", defines, (launch.threads,), self.shared_bytes(launch, WORD.itemsize))

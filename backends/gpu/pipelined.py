@@ -12,11 +12,11 @@ Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; CUTLASS, multist
 
 from __future__ import annotations
 
-from backends.gpu._pipelined_rung import PipelinedRung
+from backends.gpu._simt.pipelined_rung import PipelinedRung
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning_gpu import DEFAULT_EDGE, pipelined_tiles
+from harness.tuning.gpu import DEFAULT_EDGE, pipelined_tiles
 
 
 class Pipelined(PipelinedRung):

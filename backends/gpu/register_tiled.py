@@ -11,12 +11,12 @@ Source: Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (200
 
 from __future__ import annotations
 
-from backends.gpu._raw_kernel import Defines, as_defines
-from backends.gpu._tiled_rung import Product, TiledRung, offset_type
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.tiled_rung import Product, TiledRung, offset_type
 from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem
-from harness.tuning_gpu import DEFAULT_EDGE, register_tiles
+from harness.tuning.gpu import DEFAULT_EDGE, register_tiles
 
 
 class RegisterTiled(TiledRung):

@@ -26,19 +26,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from backends.gpu import _device
-from backends.gpu._bit_product import add_bit_product
-from backends.gpu._mixed_product import add_half_product
-from backends.gpu._mma_product import MMA, UNITS, add_float_product
-from backends.gpu._norms import largest_dot
-from backends.gpu._operators import Form
-from backends.gpu._program import Matrix, Place, Program
-from backends.gpu._rung import Rung
+from backends.gpu._cuda import device
+from backends.gpu._simt.operators import Form
+from backends.gpu._simt.program import Matrix, Place, Program
+from backends.gpu._simt.rung import Rung
+from backends.gpu._tensor.bit_product import add_bit_product
+from backends.gpu._tensor.mixed_product import add_half_product
+from backends.gpu._tensor.mma_product import MMA, UNITS, add_float_product
+from backends.gpu._tensor.norms import largest_dot
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning_tensor_cores import (
+from harness.tuning.tensor_cores import (
     GROUPS,
     HOPPER_DEPTH,
     HOPPER_TILES,
@@ -65,7 +65,7 @@ class TensorCore(Rung):
     idea = "tensor cores: one instruction multiplies small matrices; float32 is put together from three TF32 products"
     source = "PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022); Markidis et al. (2018)"
     takes_mixed = True
-    needs = _device.ASYNC_COPY
+    needs = device.ASYNC_COPY
 
     def declines(self, problem: Problem) -> str | None:
         """Decline what no tensor core computes."""
@@ -83,7 +83,7 @@ class TensorCore(Rung):
         return self._declines_half(problem) if problem.is_mixed else None
 
     def _declines_half(self, problem: Problem) -> str | None:
-        return _device.missing(_device.HOPPER, "wgmma and TMA") if self.missing() is None else None
+        return device.missing(device.HOPPER, "wgmma and TMA") if self.missing() is None else None
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles by how many there are, and whether unaligned rows are copied."""
@@ -98,15 +98,15 @@ class TensorCore(Rung):
         if name in ("float32", "float64"):
             options["depth"] = HOPPER_DEPTH if options["unit"] == "tma" else depth_of(problem, launch)
         if problem.is_mixed or "unit" in options:
-            options["blocks"] = MULTIPROCESSORS if self.missing() else _device.device().multiprocessors
+            options["blocks"] = MULTIPROCESSORS if self.missing() else device.device().multiprocessors
             options["cluster"] = cluster_of(problem)
             options["group"] = GROUPS // int(options["cluster"])
-        if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > _device.shared_limit():
+        if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > device.shared_limit():
             launch = NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)
 
     def _has_wgmma(self) -> bool:
-        return _device.missing(_device.HOPPER, "wgmma and TMA") is None
+        return device.missing(device.HOPPER, "wgmma and TMA") is None
 
     def loosens(self, problem: Problem) -> bool:
         """Return whether `problem` is put together from TF32 products; as to alpha, see cpu-mixed."""

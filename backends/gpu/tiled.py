@@ -9,13 +9,13 @@ Source: CUDA C++ Programming Guide, "Shared Memory"; lecture notes on GPU progra
 
 from __future__ import annotations
 
-from backends.gpu._raw_kernel import Defines, as_defines
-from backends.gpu._tiled_rung import Product, TiledRung
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.tiled_rung import Product, TiledRung
 from harness.errors import PlanError
 from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem
-from harness.tuning_gpu import DEFAULT_EDGE, TILED
+from harness.tuning.gpu import DEFAULT_EDGE, TILED
 
 
 class Tiled(TiledRung):

@@ -1,17 +1,17 @@
 """The pipelined kernel with the tiles, stages and order of products that were measured to be best for its kind.
 
-Source: measured, see `harness/tuning_gpu.py`; the method is that of gpu-pipelined.
+Source: measured, see `harness/tuning/gpu.py`; the method is that of gpu-pipelined.
 """
 
 from __future__ import annotations
 
-from backends.gpu._log_sum_exp import real_product
-from backends.gpu._pipelined_rung import PipelinedRung
+from backends.gpu._simt.log_sum_exp import real_product
+from backends.gpu._simt.pipelined_rung import PipelinedRung
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuned_gpu import with_stored
-from harness.tuning_gpu import tuned_tiles
+from harness.tuning.gpu import tuned_tiles
+from harness.tuning.stored_gpu import with_stored
 
 
 class Tuned(PipelinedRung):
@@ -20,7 +20,7 @@ class Tuned(PipelinedRung):
     name = "gpu-tuned"
     step = 70
     idea = "tiles, stages and the order of products are those measured to be best for semiring, dtype and size"
-    source = "measured on the chips of harness/tuning_gpu.py, with the kernel of gpu-pipelined"
+    source = "measured on the chips of harness/tuning/gpu.py, with the kernel of gpu-pipelined"
     takes_exponentials = True
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:

@@ -10,13 +10,13 @@ Source: CUTLASS, "Efficient GEMM in CUDA": threadblock, warp and thread tiles.
 
 from __future__ import annotations
 
-from backends.gpu._raw_kernel import Defines, as_defines
-from backends.gpu._tiled_rung import Product, TiledRung, width_of_loads
-from backends.gpu._warp_tiles import check_warp_tiles, tile_bytes, warp_tile_defines
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.tiled_rung import Product, TiledRung, width_of_loads
+from backends.gpu._simt.warp_tiles import check_warp_tiles, tile_bytes, warp_tile_defines
 from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem
-from harness.tuning_gpu import DEFAULT_EDGE, warp_tiles
+from harness.tuning.gpu import DEFAULT_EDGE, warp_tiles
 
 
 class WarpTiled(TiledRung):

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from harness.pytest_bench import *  # noqa: F403 fixtures and hooks
+from harness.compare.pytest_bench import *  # noqa: F403 fixtures and hooks

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness import machine
+from harness.compare.pytest_bench import cells, race
 from harness.experiment import Budget
 from harness.problem import Problem
-from harness.pytest_bench import cells, race
 
 THREADS = sorted({1, machine.detect().cores})
 CASES = [race(Problem(1024, 1024, 1024), reference="cpu-numpy", threads=threads) for threads in THREADS]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from harness.compare.pytest_bench import cells, race
 from harness.experiment import Budget
 from harness.problem import Problem
-from harness.pytest_bench import cells, race
 
 N = 512
 PRODUCTS = [

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu._program import Kernel, Matrix, Place, Program
-from backends.gpu._raw_kernel import FOLDER, Defines, assemble
-from backends.gpu._tensor_map import ITEMSIZES, TensorMap
+from backends.gpu._cuda.kernel_files import FOLDER, Defines, assemble
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program
+from backends.gpu._tensor.tensor_map import ITEMSIZES, TensorMap
 from harness.operands import Operands
 
 COMPILER = shutil.which("g++") or shutil.which("c++")

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu import _rung
+from backends.gpu._simt import rung as simt_rung
 from harness import SEMIRINGS, Operands, registry
 from harness.interface import Backend
 from harness.machine import detect
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.verify import verify
+from harness.proof.verify import verify
 from tests.gpu.host_kernels import HostExecution, HostOperands
 
 RUNGS: dict[str, Backend] = {
     entry.name: entry.backend
     for entry in registry.discover()
-    if entry.backend is not None and isinstance(entry.backend, _rung.Rung)
+    if entry.backend is not None and isinstance(entry.backend, simt_rung.Rung)
 }
 
 SMALL: dict[str, dict[str, int | str]] = {
@@ -36,11 +36,11 @@ TILED = tuple(name for name in SMALL if name != "gpu-naive")
 
 def use_the_cpu(patch: Any, *, at_end: bool = True, edits: tuple[tuple[str, str], ...] = ()) -> None:
     """Have rungs execute their programs on the CPU, by pytest's monkeypatch."""
-    patch.setattr(_rung, "GpuOperands", HostOperands)
-    patch.setattr(_rung, "GpuExecution", HostExecution)
+    patch.setattr(simt_rung, "GpuOperands", HostOperands)
+    patch.setattr(simt_rung, "GpuExecution", HostExecution)
     patch.setattr(HostOperands, "at_end", at_end)
     patch.setattr(HostExecution, "edits", edits)
-    patch.setattr(_rung, "_PASS_BLOCKS", 8)  # threads that take turns: a few are enough
+    patch.setattr(simt_rung, "_PASS_BLOCKS", 8)  # threads that take turns: a few are enough
 
 
 def sizes(plan: Plan) -> Iterator[tuple[int, int, int]]:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from backends.gpu import _nvrtc
-from backends.gpu._program import Matrix, Place
-from backends.gpu._raw_kernel import FOLDER, as_defines, compile_kernel, resources
+from backends.gpu._cuda import nvrtc
+from backends.gpu._cuda.kernel_files import FOLDER, as_defines, compile_kernel, resources
+from backends.gpu._simt.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import BackendUnavailable
 from harness.machine import detect
@@ -31,7 +31,7 @@ FAST_OR_ONLY = ("0", "1")
 
 def _has_nvrtc():
     try:
-        _nvrtc.library()
+        nvrtc.library()
     except BackendUnavailable:
         return False
     return True
@@ -181,7 +181,7 @@ def test_an_error_names_the_file_and_the_line():
     (kernel,) = kernels("gpu-tiled", "plus_times", "float32", 64)
     wrong = (*kernel.defines, *as_defines({"COMBINE(c, a, b)": "c = nonsense(a, b)"}))
     line = 1 + (FOLDER / "tiled.cu").read_text().split("COMBINE(total")[0].count("\n")
-    with pytest.raises(_nvrtc.CompileError, match=rf"tiled\.cu\({line}\).*nonsense"):
+    with pytest.raises(nvrtc.CompileError, match=rf"tiled\.cu\({line}\).*nonsense"):
         compile_kernel("tiled", wrong, "sm_90")
 
 

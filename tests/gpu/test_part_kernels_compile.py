@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from backends.gpu import _argk, _ceilings, _layouts, _log_sum_exp
-from backends.gpu._operators import semiring_defines
-from backends.gpu._program import Matrix, Place
-from backends.gpu._raw_kernel import compile_kernel, resources
+from backends.gpu._cuda.kernel_files import compile_kernel, resources
+from backends.gpu._simt import argk, log_sum_exp
+from backends.gpu._simt.operators import semiring_defines
+from backends.gpu._simt.program import Matrix, Place
+from backends.gpu._tasks import ceilings, layouts
 from harness import SEMIRINGS
 from harness.errors import Declined
 from harness.problem import Problem
@@ -32,7 +33,7 @@ def look(program, problem, a, b):
 def test_argk_compiles_and_spills_next_to_nothing(semiring, dtype, arch):
     problem = Problem(100, 100, 100, SEMIRINGS[semiring], np.dtype(dtype))
     a, b, out = (Matrix(Place(name), 100) for name in ("a", "b", "out"))
-    for step in _argk.argk_program(problem, a, b, out, look).steps:
+    for step in argk.argk_program(problem, a, b, out, look).steps:
         taken = resources(compile_kernel("argk", step.kernel.defines, arch))["argk"]
         assert taken.spill_bytes <= 16  # of float64 on sm_80, once a tile
         assert taken.registers <= MOST_REGISTERS
@@ -42,7 +43,7 @@ def test_argk_compiles_and_spills_next_to_nothing(semiring, dtype, arch):
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", (np.dtype(np.float32), np.dtype(np.float64)), ids=str)
 def test_sums_of_exponentials_compile(dtype):
-    defines = semiring_defines(SEMIRINGS["logaddexp_plus"], dtype) + _log_sum_exp.scale_defines(dtype, 4096)
+    defines = semiring_defines(SEMIRINGS["logaddexp_plus"], dtype) + log_sum_exp.scale_defines(dtype, 4096)
     found = resources(compile_kernel("log_sum_exp", defines, "sm_90"))
     assert set(found) == {"scale_rows", "scale_columns", "finish"}
     assert all(taken.spill_bytes == 0 and taken.registers <= 64 for taken in found.values())
@@ -51,7 +52,7 @@ def test_sums_of_exponentials_compile(dtype):
 @needs_nvrtc
 @pytest.mark.parametrize("turned", (False, True))
 def test_orders_in_memory_compile(turned):
-    found = resources(compile_kernel("layout", _layouts.layout_defines("columns", "tiles", turned=turned), "sm_80"))
+    found = resources(compile_kernel("layout", layouts.layout_defines("columns", "tiles", turned=turned), "sm_80"))
     assert set(found) == {"naive", "tiled", "change", "turn"}
     assert all(taken.spill_bytes == 0 for taken in found.values())
 
@@ -59,13 +60,13 @@ def test_orders_in_memory_compile(turned):
 @pytest.mark.parametrize(
     "prepare",
     (
-        lambda: _layouts.product(kernel="naive", n=64, a="rows", b="rows"),
-        lambda: _layouts.change(n=64, to="tiles"),
-        lambda: _ceilings.bandwidth(size_bytes=64, threads=1),
+        lambda: layouts.product(kernel="naive", n=64, a="rows", b="rows"),
+        lambda: layouts.change(n=64, to="tiles"),
+        lambda: ceilings.bandwidth(size_bytes=64, threads=1),
     ),
 )
 def test_without_a_gpu_tasks_say_what_is_missing(prepare, monkeypatch):
-    monkeypatch.setattr("backends.gpu._device.missing", lambda: "no CUDA device")
+    monkeypatch.setattr("backends.gpu._cuda.device.missing", lambda: "no CUDA device")
     with pytest.raises(Declined, match="no CUDA device") as raised:
         prepare()
     assert raised.value.status == "missing"

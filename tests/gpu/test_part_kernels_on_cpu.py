@@ -6,17 +6,20 @@ import itertools
 import numpy as np
 import pytest
 
-from backends.gpu import _argk, _layouts, _log_sum_exp, _rung
-from backends.gpu._program import Kernel, Place, Program
+from backends.gpu._simt import argk as simt_argk
+from backends.gpu._simt import log_sum_exp as simt_log_sum_exp
+from backends.gpu._simt import rung
+from backends.gpu._simt.program import Kernel, Place, Program
+from backends.gpu._tasks import layouts
 from harness import SEMIRINGS, Operands
-from harness.check import check_kernel
 from harness.errors import VerificationError
 from harness.plan import Launch
 from harness.problem import Problem
+from harness.proof.contract import check_kernel
+from tests.api.test_argk import SELECTIVE, by_definition, draw
+from tests.cpu.test_log_sum_exp import apart
 from tests.gpu.host_kernels import COMPILER, HostExecution, HostOperands, KernelFault, fenced
 from tests.gpu.simt_products import check, use_the_cpu, with_small_tiles
-from tests.unit.test_argk import SELECTIVE, by_definition, draw
-from tests.unit.test_log_sum_exp import apart
 
 pytestmark = [pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"), pytest.mark.no_cover]
 
@@ -34,8 +37,8 @@ TILES = {size: Launch(bm=8, bn=8, bk=4, tm=2, tn=2) for size in (4, 8)}
 @pytest.fixture(autouse=True)
 def _on_the_cpu(monkeypatch):
     use_the_cpu(monkeypatch)
-    monkeypatch.setattr(_argk, "ARGK_TILES", TILES)
-    monkeypatch.setattr(_log_sum_exp, "_MOST_BLOCKS", 2)
+    monkeypatch.setattr(simt_argk, "ARGK_TILES", TILES)
+    monkeypatch.setattr(simt_log_sum_exp, "_MOST_BLOCKS", 2)
 
 
 # ------------------------------------------------------------------------------------------------------ which k it was
@@ -46,7 +49,7 @@ def argk(semiring, a, b):
     operands = HostOperands(Operands(a, b, None, np.empty((problem.m, problem.n), a.dtype)))
     operands.buffers["which"] = fenced(problem.m * problem.n, np.dtype(np.int32), at_end=True)
     matrices = (operands.matrix(name) for name in ("a", "b", "out"))
-    execution = HostExecution(_argk.argk_program(problem, *matrices, _rung._add_look), operands)
+    execution = HostExecution(simt_argk.argk_program(problem, *matrices, rung._add_look), operands)
     execution.run()
     return execution.result(), operands.buffers["which"].reshape(problem.m, problem.n).copy()
 
@@ -173,7 +176,7 @@ def all_of_log_sum_exp(dtype, rng):
 
 
 def launch(function, defines, grid, *arguments):
-    kernel = Kernel("layout", defines, (_layouts.TILE**2,), function=function)
+    kernel = Kernel("layout", defines, (layouts.TILE**2,), function=function)
     program = Program()
     program.launch(kernel, grid, *arguments)
     return program
@@ -186,7 +189,7 @@ def run_layout(function, arrays, sizes, grid, edits=(), **how):
         operands.buffers[name] = fenced(x.size, x.dtype, at_end=True)
         operands.buffers[name][...] = x.reshape(-1)
     places = [Place(name) for name, _ in zip("xyz", arrays, strict=False)]
-    defines = _layouts.layout_defines(**how)
+    defines = layouts.layout_defines(**how)
     execution = HostExecution(launch(function, defines, grid, *places, *sizes), operands)
     execution.edits = edits
     execution.run()
@@ -195,7 +198,7 @@ def run_layout(function, arrays, sizes, grid, edits=(), **how):
 
 @pytest.fixture
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(_layouts, "TILE", 4)
+    monkeypatch.setattr(layouts, "TILE", 4)
 
 
 @pytest.mark.parametrize("turned", (False, True))
@@ -204,7 +207,7 @@ def small_tiles(monkeypatch):
 def test_a_product_is_the_same_in_every_order(kernel, of_a, of_b, turned, small_tiles, rng):
     m, n, k = 8, 12, 16
     a, b = rng.integers(-9, 9, (m, k)).astype("f4"), rng.integers(-9, 9, (k, n)).astype("f4")
-    arrays = _layouts.stored(a, of_a), _layouts.stored(b, of_b), np.empty(m * n, "f4")
+    arrays = layouts.stored(a, of_a), layouts.stored(b, of_b), np.empty(m * n, "f4")
     got = run_layout(kernel, arrays, (m, n, k), (n // 4, m // 4), a=of_a, b=of_b, turned=turned)
     assert np.array_equal(got.reshape(m, n), a @ b)
 
@@ -216,7 +219,7 @@ def test_a_change_of_order_puts_every_element_where_it_belongs(function, to, sma
     m, n = 8, 12
     x = rng.random((m, n), np.float32)
     got = run_layout(function, (x, np.empty(m * n, "f4")), (m, n), (n // 4, m // 4), a=to)
-    assert np.array_equal(got, _layouts.stored(x, to))
+    assert np.array_equal(got, layouts.stored(x, to))
 
 
 @pytest.mark.parametrize(
@@ -231,4 +234,4 @@ def test_planted_bugs_of_a_change_are_seen(function, old, new, small_tiles, rng)
     x = rng.random((8, 12), np.float32)
     with contextlib.suppress(KernelFault):  # seen already
         got = run_layout(function, (x, np.empty(96, "f4")), (8, 12), (3, 2), ((old, new),), a="columns")
-        assert not np.array_equal(got, _layouts.stored(x, "columns"))
+        assert not np.array_equal(got, layouts.stored(x, "columns"))

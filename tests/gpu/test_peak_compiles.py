@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from backends.gpu._ceilings import peak_defines, sums_of
-from backends.gpu._raw_kernel import compile_kernel, resources
+from backends.gpu._cuda.kernel_files import compile_kernel, resources
+from backends.gpu._tasks.ceilings import peak_defines, sums_of
 from harness import SEMIRINGS
 
 

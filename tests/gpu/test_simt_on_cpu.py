@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from backends.gpu import _pipelined_rung
-from backends.gpu._program import Matrix, Place
+from backends.gpu._simt import pipelined_rung
+from backends.gpu._simt.program import Matrix, Place
 from harness import SEMIRINGS
-from harness.check import check_kernel
 from harness.errors import VerificationError
 from harness.machine import detect
 from harness.problem import Problem
+from harness.proof.contract import check_kernel
 from tests.gpu import simt_products
 from tests.gpu.host_kernels import COMPILER, KernelFault
 from tests.gpu.simt_products import (
@@ -136,7 +136,7 @@ def test_what_is_shared_is_right_for_both_forms_of_a_kernel():
 
 @pytest.mark.parametrize("bn", (64, 32))
 def test_sums_of_shares_are_added_up_right_by_threads_of_several_elements(monkeypatch, bn):
-    monkeypatch.setattr(_pipelined_rung, "_FOLD_THREADS", 1)
+    monkeypatch.setattr(pipelined_rung, "_FOLD_THREADS", 1)
     compute("gpu-tuned", "min_plus", "int32", (50, 130, 75), shares=3, turn=7, bn=bn)
     compute("gpu-tuned", "plus_times", "float64", (50, 130, 75), accumulate=True, shares=3, turn=5, bn=bn)
 
@@ -305,7 +305,7 @@ class TestPlantedBugs:
         ),
     )
     def test_wrong_share_of_k_is_seen(self, monkeypatch, old, new):
-        monkeypatch.setattr(_pipelined_rung, "_FOLD_THREADS", 1)
+        monkeypatch.setattr(pipelined_rung, "_FOLD_THREADS", 1)
         use_the_cpu(monkeypatch, edits=((old, new),))
         with pytest.raises((VerificationError, KernelFault)):
             compute("gpu-pipelined", "plus_times", "float32", (100, 70, 61), shares=3, turn=5)

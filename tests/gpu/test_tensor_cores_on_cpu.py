@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from backends.gpu._program import Place, Program
-from backends.gpu._split_product import add_split_product
+from backends.gpu._simt.program import Place, Program
+from backends.gpu._tensor.split_product import add_split_product
 from harness import SEMIRINGS, Operands
 from harness.errors import VerificationError
 from harness.machine import detect
 from harness.problem import Problem
-from harness.verify import verify
+from harness.proof.verify import verify
 from tests.gpu.host_kernels import COMPILER, HostExecution, HostOperands, KernelFault
 from tests.gpu.simt_products import RUNGS, use_the_cpu
 

@@ -1,4 +1,4 @@
-// The functions of backends/gpu/mma_intrinsics.cuh on a CPU. All threads of a warp deposit their fragments, meet, and
+// The functions of backends/gpu/_tensor/mma_intrinsics.cuh on a CPU. All threads of a warp deposit their fragments, meet, and
 // compute their part of C from the matrices that all deposited; then they meet again.
 //
 // Fragments as the PTX ISA draws them, g = lane / 4, t = lane % 4.

@@ -1,4 +1,4 @@
-// The functions of backends/gpu/tma.cuh on a CPU, for a block alone. Threads that wait let the others have their turn; a copy
+// The functions of backends/gpu/_tensor/tma.cuh on a CPU, for a block alone. Threads that wait let the others have their turn; a copy
 // happens only when somebody waits at its barrier, so that who forgets to wait finds nothing.
 #pragma once
 #include "intrinsics.cuh"

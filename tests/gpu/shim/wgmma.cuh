@@ -1,4 +1,4 @@
-// The functions of backends/gpu/wgmma.cuh on a CPU: each thread computes its own sums from the tiles, when it waits for them.
+// The functions of backends/gpu/_tensor/wgmma.cuh on a CPU: each thread computes its own sums from the tiles, when it waits for them.
 #pragma once
 
 #ifdef COUNTS

@@ -1,0 +1,1 @@
+"""Products that also say which k attains each element."""

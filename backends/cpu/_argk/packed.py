@@ -1,0 +1,144 @@
+"""Integers that leave room for k beside them: then one plain product says which k it was, and nothing is searched.
+
+    A' := (A - base) * 2^s + place,    B' likewise        place: p where (+) is min, 2^s - 1 - p where it is max
+    C' := A' (x) B'                                       equal terms: the better place wins, the smallest p
+    c  := C' / 2^s + base,    argk := the place in C'
+
+(x) is plus, which takes the place from A' alone, or min or max, where both have it. It needs 2^s >= k, and a range of
+terms that 2^s times still fits the dtype; else k is cut into parts that fit, and each replaces what it is better than.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange, types
+
+from backends.cpu._argk.search import searches_by_vectors
+from backends.cpu._compile.scratch import scratch as scratch_memory
+from backends.cpu._ladder.jit import jit, rows, scratch
+from backends.cpu._ladder.operators import operators
+from backends.cpu._simd.block_tracker import NO_BLOCK
+from backends.cpu._simd.value_scan import Look
+from backends.cpu._vector.operators import Guard
+from harness.semiring import Semiring, highest, lowest
+
+SIZES = (4, 8)  # of elements, signed: narrower ones have no room
+
+
+Ranges = tuple[tuple[int, int], tuple[int, int]]
+
+
+class Packing(NamedTuple):
+    """How k is packed.
+
+    Attributes
+    ----------
+    semiring : Semiring
+    dtype : numpy dtype
+    shift : int
+        Bits of a place.
+    base_a, base_b : int
+        What is taken from A and from B.
+    """
+
+    semiring: Semiring
+    dtype: np.dtype[Any]
+    shift: int
+    base_a: int
+    base_b: int
+
+    @property
+    def steps(self) -> int:
+        """Terms of k that are told apart."""
+        return 1 << self.shift
+
+    def operands(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return A' and B', in work memory; `a` has at most `steps` columns."""
+        last, sign = (self.steps - 1, -1) if self.semiring.add.name == "max" else (0, 1)
+        pack, both = build_pack(self.dtype), self.semiring.multiply.name != "plus"
+        packed = []
+        for x, base, strides in ((a, self.base_a, (0, sign)), (b, self.base_b, (sign, 0))):
+            target = scratch_memory(x.nbytes, f"packed {len(packed)}").array(x.shape, self.dtype)
+            first, (down, right) = (last, strides) if both or x is a else (0, (0, 0))
+            pack(np.ascontiguousarray(x), self.shift, base, first, down, right, target)
+            packed.append(target)
+        return packed[0], packed[1]
+
+    def unpack(self, terms: np.ndarray, product: np.ndarray, argk: np.ndarray, begin: int) -> None:
+        """Write what `terms` hold to `product` and `argk`, where it is better if `begin`, their first k, is not 0."""
+        if begin == 0 and terms is not product:
+            product[...] = terms
+        base = self.base_a + self.base_b if self.semiring.multiply.name == "plus" else self.base_a
+        build_unpack(self.semiring, self.dtype)(terms, self.shift, base, begin, product, argk)
+
+
+def has_places(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
+    """Whether values of such a product could carry k beside them, if their range leaves room."""
+    is_known = dtype.kind == "i" and dtype.itemsize in SIZES and searches_by_vectors(semiring, dtype)
+    return is_known and semiring.add.name in ("min", "max") and semiring.multiply.name in ("plus", "min", "max")
+
+
+def packing(semiring: Semiring, dtype: np.dtype[Any], k: int, ranges: Ranges | None, fewest: int) -> Packing | None:
+    """Return how k is packed, parts of it no shorter than `fewest` or all of k, or None if there is no room.
+
+    `ranges` are the least and the greatest element of A, and those of B; None: not known, and of no use (`has_places`).
+    """
+    if ranges is None or not has_places(semiring, dtype):
+        return None
+    adds = semiring.multiply.name == "plus"
+    if not adds:
+        ranges = ((min(ranges[0][0], ranges[1][0]), max(ranges[0][1], ranges[1][1])),) * 2
+    elif not Look(Guard.NO_EXTREME, semiring, dtype).allows(*ranges):
+        return None
+    bases = base_a, base_b = [low + (high - low + 1) // 2 for low, high in ranges]  # so that A' and B' lie around 0
+    around = [(low - base, high - base) for (low, high), base in zip(ranges, bases, strict=True)]
+    low, high = map(sum, zip(*around, strict=True)) if adds else around[0]
+    shift = (k - 1).bit_length()
+    while shift >= 0 and not (lowest(dtype) < low << shift and (high + 1) << shift < highest(dtype)):
+        shift -= 1
+    return Packing(semiring, dtype, shift, base_a, base_b) if shift >= 0 and 1 << shift >= min(fewest, k) else None
+
+
+@functools.cache
+def build_pack(dtype: np.dtype[Any]) -> Any:
+    """Compile ``pack(x, shift, base, first, down, right, target)``: a place grows `down` a column, `right` a row."""
+
+    def pack(x: np.ndarray, shift: int, base: int, first: int, down: int, right: int, target: np.ndarray) -> None:
+        for i in prange(x.shape[0]):
+            row, to, place = x[i], target[i], first + i * down
+            for j in range(row.size):
+                to[j] = ((row[j] - base) << shift) + (place + j * right)
+
+    size = types.int64
+    return jit(None, rows(dtype), *[size] * 5, scratch(dtype, 2))(pack)
+
+
+@functools.cache
+def build_unpack(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+    """Compile ``unpack(terms, shift, base, begin, product, argk)``."""
+    add, element, zero = operators(semiring, dtype).add, dtype.type, semiring.zero(dtype)
+    is_max = semiring.add.name == "max"
+
+    def unpack(terms: np.ndarray, shift: int, base: int, begin: int, product: np.ndarray, argk: np.ndarray) -> None:
+        mask = (1 << shift) - 1
+        for i in prange(terms.shape[0]):
+            t, c, k = terms[i], product[i], argk[i]
+            if begin == 0:  # both read and written: were it read from `terms`, LLVM would not use vectors
+                for j in range(c.size):
+                    place = c[j] & mask
+                    value = element((c[j] >> shift) + base)
+                    c[j] = value
+                    k[j] = NO_BLOCK if value == zero else (mask - place if is_max else place)
+            else:
+                for j in range(t.size):
+                    place = t[j] & mask
+                    before = c[j]
+                    value = add(before, element((t[j] >> shift) + base))
+                    c[j] = value
+                    k[j] = k[j] if value == before else begin + (mask - place if is_max else place)
+
+    size, numbers = types.int64, scratch(np.dtype(np.int32), 2)
+    return jit(semiring, scratch(dtype, 2), size, size, size, scratch(dtype, 2), numbers)(unpack)

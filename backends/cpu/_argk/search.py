@@ -1,0 +1,278 @@
+"""The search for the smallest k that attains an element, in the block of k that it is known to come from.
+
+    panel    some columns of B, transposed                                  their rows share L2
+    search   for each row i, for each column j of the panel:
+             argk := the first p of block[i, j] with a[i, p] (x) b[p, j] == c[i, j]
+
+A (x) of one pair rounds the same each time, so equality finds the term exactly. A row goes in three passes over arrays
+that stay in L1: where blocks begin, which terms are equal (a block at a time, as a few vectors along k), and where the
+first of them is. None has a branch that depends on values, so that several elements are looked up at the same time.
+Rows of A stream past the panel; while one is looked at, all that the next one needs is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import carray, prange, types
+from numba.extending import intrinsic
+
+from backends.cpu._compile.pointers import as_pointer
+from backends.cpu._ladder.jit import jit, scratch, strided
+from backends.cpu._ladder.operators import operators
+from backends.cpu._simd.block_tracker import BLOCK, NO_BLOCK
+from backends.cpu._simd.kernel import INTO_L1, KernelKey
+from backends.cpu._simd.packing import build_gather
+from backends.cpu._vector import code as v
+from backends.cpu._vector.intrinsics import size_intrinsic
+from backends.cpu._vector.operators import Operations, operations
+from backends.cpu._vector.unit import VectorUnit, usable_units
+from harness.operands import CACHE_LINE
+from harness.semiring import Semiring
+
+WORD_BITS = 64  # terms compared at once, at most: a chunk
+GROUP = 16  # columns between two requests for what the next row needs
+PLACE = np.dtype(np.int32)
+
+
+@functools.cache
+def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool = False) -> Any:
+    """Compile ``search(a, b, c, block, argk, across, height, panels, missing)``: the smallest k in each one's block.
+
+    a : (m, k) array
+        Rows contiguous, k >= steps.
+    b : (k', n) array
+        Of any strides, k' <= k: if it is less, what the columns of A beyond it hold is no term.
+    c, block, argk : (m, n) array
+        C-contiguous, `block` of int8, `argk` of int32. Where the number of a block is -1, so is argk.
+    across, height : int
+        Columns of C are shared by so many parts, and its rows by the parts / across; as many rows pass a panel.
+    panels : (parts, width, length) array
+        Work memory for columns of B, length >= k.
+    missing : (parts,) array of int64
+        Becomes 1 where an element is attained by no term of its block.
+    """
+    search_panel, transpose = build_search_panel(semiring, dtype, steps, is_careful), build_transpose(dtype)
+    chunks, word = len(chunk_begins(steps)), word_of(steps)
+
+    def search(
+        a: np.ndarray, b: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, across: int, height: int,
+        panels: np.ndarray, missing: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Search part by part and panel by panel."""
+        (m, n), (parts, width, _) = c.shape, panels.shape
+        down = parts // across
+        for part in prange(parts):
+            i, j = np.intp(part) // across, np.intp(part) % across
+            bottom, end = m * (i + 1) // down, n * (j + 1) // across
+            starts, masks = np.empty(width, PLACE), np.empty((chunks, width), word)
+            for upper in range(m * i // down, bottom, height):
+                lower = min(upper + height, bottom)
+                for left in range(n * j // across, end, width):
+                    right = min(left + width, end)
+                    panel = panels[part, : right - left]
+                    transpose(b[:, left:right], panel)
+                    tile = (c[upper:lower, left:right], block[upper:lower, left:right], argk[upper:lower, left:right])
+                    if search_panel(a[upper:lower], panel, *tile, starts, masks):
+                        missing[part] = 1
+
+    return jit(
+        semiring, strided(dtype), strided(dtype), scratch(dtype, 2), scratch(BLOCK, 2), scratch(PLACE, 2),
+        types.intp, types.intp, scratch(dtype, 3), scratch(np.dtype(np.int64), 1),
+    )(search)  # fmt: skip
+
+
+@functools.cache
+def build_transpose(dtype: np.dtype[Any]) -> Any:
+    """Return ``transpose(b, panel)``: ``panel[j, p] := b[p, j]``."""
+    if numba.config.DISABLE_JIT:
+        return _transpose_in_python
+    unit = usable_units()[0]
+    gather = build_gather(KernelKey(Operations("min", "plus", 0), dtype.name, unit.name, unit.mr, unit.nv))
+
+    def transpose(b: np.ndarray, panel: np.ndarray) -> None:
+        (k, n), (row_stride, stride) = b.shape, b.strides
+        gather(n, k, b.ctypes.data, stride, row_stride, panel.ctypes.data, panel.strides[0])
+
+    return jit(None, strided(dtype), scratch(dtype, 2), parallel=False)(transpose)
+
+
+def _transpose_in_python(b: np.ndarray, panel: np.ndarray) -> None:
+    panel[:, : len(b)] = b.T
+
+
+def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool) -> Any:
+    """Return ``search_panel(a, panel, c, block, argk, starts, masks)``, which writes `argk` of rows and a panel.
+
+    It returns whether an element is attained by no term of its block. As vector code where there is vector code of (x),
+    in its careful form if need be, else term by term. Work memory: `starts`, (columns,) of int32, and `masks`,
+    (chunks of a block, columns) of words.
+    """
+    if not searches_by_vectors(semiring, dtype):
+        return _search_panel_by_terms(semiring, dtype, steps)
+    wanted = operations(semiring, dtype)
+    assert wanted is not None
+    compare = _compare_intrinsic(wanted._replace(is_careful=is_careful), dtype, steps)
+    first_bit, begins, word = _first_bit_intrinsic(), tuple(chunk_begins(steps)), word_of(steps)
+    # as int64 they would halve the width of vectors
+    step, size, nowhere, nothing = np.int32(steps), np.int32(dtype.itemsize), np.int32(NO_BLOCK), np.int32(0)
+
+    @numba.njit
+    def search_panel(
+        a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, starts: np.ndarray,
+        masks: np.ndarray,
+    ) -> bool:  # fmt: skip
+        """Search row by row, by addresses: counting who refers to arrays would take as long as a quarter of a row."""
+        (rows, count), latest, furthest = c.shape, np.int32(a.shape[1] - steps), nothing
+        for i in range(rows):
+            after = min(i + 1, rows - 1)
+            which = carray(as_pointer(block.ctypes.data + i * block.strides[0]), (count,), BLOCK)
+            found = carray(as_pointer(argk.ctypes.data + i * argk.strides[0]), (count,), PLACE)
+            start = carray(as_pointer(starts.ctypes.data), (count,), PLACE)
+            for j in range(count):
+                start[j] = max(min(np.int32(which[j] * step), latest), nothing) * size
+            compare((
+                count, a.ctypes.data + i * a.strides[0], panel.ctypes.data, panel.strides[0],
+                c.ctypes.data + i * c.strides[0], starts.ctypes.data, masks.ctypes.data, masks.strides[0],
+                a.ctypes.data + after * a.strides[0], a.shape[1] * a.itemsize, c.ctypes.data + after * c.strides[0],
+                argk.ctypes.data + after * argk.strides[0], block.ctypes.data + after * block.strides[0],
+            ))  # fmt: skip
+            for chunk in range(len(begins)):
+                equal = carray(as_pointer(masks.ctypes.data + chunk * masks.strides[0]), (count,), word)
+                begin = np.int32(begins[chunk])
+                for j in range(count):
+                    before = found[j] if chunk > 0 else step
+                    found[j] = begin + first_bit(equal[j]) if equal[j] != 0 else before
+            for j in range(count):
+                q, place = np.int32(which[j]), found[j]
+                begin = max(min(np.int32(q * step), latest), nothing)
+                looked = place if q >= nothing else nothing
+                furthest = looked if looked > furthest else furthest  # noqa: FURB136 (LLVM takes this for a reduction)
+                found[j] = np.int32(begin + place) if q >= nothing else nowhere
+        return furthest == step
+
+    return search_panel
+
+
+def searches_by_vectors(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
+    """Whether there is vector code of (x), and it can run."""
+    return not numba.config.DISABLE_JIT and operations(semiring, dtype) is not None
+
+
+def _search_panel_by_terms(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Any:
+    multiply = operators(semiring, dtype).multiply
+
+    @numba.njit(error_model="numpy")
+    def search_panel(
+        a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, starts: np.ndarray,
+        masks: np.ndarray,
+    ) -> bool:  # fmt: skip
+        (rows, count), is_missing = c.shape, False
+        for i in range(rows):
+            for j in range(count):
+                k, begin = NO_BLOCK, min(np.intp(block[i, j]) * steps, a.shape[1] - steps)
+                if block[i, j] != NO_BLOCK:
+                    for p in range(begin + steps - 1, begin - 1, -1):
+                        k = p if multiply(a[i, p], panel[j, p]) == c[i, j] else k
+                    is_missing |= k == NO_BLOCK
+                argk[i, j] = k
+        return is_missing
+
+    return search_panel
+
+
+def chunk_begins(steps: int) -> list[int]:
+    """Return where in a block the chunks begin that are compared at once, the last first."""
+    chunk = min(steps, WORD_BITS)
+    return sorted({min(begin, steps - chunk) for begin in range(0, steps, chunk)}, reverse=True)
+
+
+def word_of(steps: int) -> np.dtype[Any]:
+    """Return the unsigned integer that has a bit for each term of a chunk."""
+    return np.dtype(f"u{max(1 << (min(steps, WORD_BITS) - 1).bit_length(), 8) // 8}")
+
+
+def _first_bit_intrinsic() -> Any:
+    """Return the intrinsic ``first_bit(word)``, of int32: the place of the lowest bit that is set."""
+
+    @intrinsic
+    def first_bit(typing_context: Any, word: Any) -> Any:
+        def emit(context: Any, b: v.Builder, signature: Any, values: Any) -> Any:
+            kind = values[0].type
+            count = v.declare(b, f"llvm.cttz.i{kind.width}", kind, [kind, v.BIT])
+            place = b.call(count, [*values, ir.Constant(v.BIT, 0)])
+            if kind.width == v.INDEX.width:
+                return place
+            return (b.trunc if kind.width > v.INDEX.width else b.zext)(place, v.INDEX)
+
+        return types.int32(word), emit
+
+    return first_bit
+
+
+def _compare_intrinsic(wanted: Operations, dtype: np.dtype[Any], steps: int) -> Any:
+    """Return the intrinsic ``compare((count, a, panel, panel_stride, c, starts, masks, masks_stride, *ahead))``.
+
+    All are addresses, sizes and strides in bytes. ``masks[i, j]`` becomes which terms of a chunk are ``c[j]``: chunk i
+    of `chunk_begins` in the block that begins ``starts[j]`` bytes after the beginning of a row. On the way the next row
+    of A, of so many bytes, of C, of argk and of blocks are asked for. No branch but the loops.
+    """
+    chunk, word, itemsize, begins = min(steps, WORD_BITS), word_of(steps), dtype.itemsize, chunk_begins(steps)
+    code = v.VectorCode(VectorUnit("chunk", (), chunk * itemsize, 1, 1), dtype)
+    is_float = dtype.kind == "f"
+    # a NaN of A makes a term that nothing equals: easier seen in A than by the form of (x) that propagates it
+    term = wanted._replace(is_careful=wanted.is_careful and not is_float).term
+
+    def equal_terms(b: v.Builder, of_a: Any, of_b: Any, value: Any) -> Any:
+        x, y = code.load(b, of_a), code.load(b, of_b)
+        equal = (b.fcmp_ordered if is_float else b.icmp_signed)("==", term(code, b, x, y), value)
+        if wanted.is_careful and is_float:
+            equal = b.and_(equal, b.fcmp_ordered("ord", x, x))
+        bits, whole = b.bitcast(equal, ir.IntType(chunk)), v.element_type(word)
+        return b.zext(bits, whole) if chunk < whole.width else bits
+
+    def emit(b: v.Builder, values: list[Any]) -> None:
+        count, a, panel, panel_stride, c, starts, masks, masks_stride, next_a, a_bytes, *ahead = values
+        a, panel, c, starts, masks, next_a, *ahead = (
+            b.inttoptr(x, v.POINTER) for x in (a, panel, c, starts, masks, next_a, *ahead)
+        )
+        groups = b.udiv(b.add(count, v.size(GROUP - 1)), v.size(GROUP))
+        lines = b.udiv(b.add(a_bytes, v.size(CACHE_LINE - 1)), v.size(CACHE_LINE))
+        lines_a_group = b.udiv(b.add(lines, b.sub(groups, v.size(1))), groups)
+
+        def ask(state: list[Any]) -> list[Any]:
+            v.prefetch(b, state[0], INTO_L1)
+            return [v.advance(b, state[0], CACHE_LINE)]
+
+        def element(state: list[Any]) -> list[Any]:
+            j, of_b = state
+            value, start, mask = (
+                v.advance(b, row, b.mul(j, v.size(width)))
+                for row, width in ((c, itemsize), (starts, PLACE.itemsize), (masks, word.itemsize))
+            )
+            wide, begin = code.broadcast(b, value), b.sext(b.load(start, typ=v.INDEX), v.SIZE)
+            for i, offset in enumerate(begins):
+                places = (v.advance(b, v.advance(b, row, begin), offset * itemsize) for row in (a, of_b))
+                b.store(equal_terms(b, *places, wide), v.advance(b, mask, b.mul(masks_stride, v.size(i))))
+            return [b.add(j, v.size(1)), v.advance(b, of_b, panel_stride)]
+
+        widths = (GROUP * itemsize, GROUP * PLACE.itemsize, GROUP * BLOCK.itemsize)
+
+        def group(state: list[Any]) -> list[Any]:
+            line, left, *state = state
+            ahead, state = state[: len(widths)], state[len(widths) :]
+            (line,) = v.loop(b, lines_a_group, [line], ask)
+            for place, width in zip(ahead, widths, strict=True):
+                for offset in range(0, width, CACHE_LINE):
+                    v.prefetch(b, v.advance(b, place, offset), INTO_L1)
+            ahead = [v.advance(b, place, width) for place, width in zip(ahead, widths, strict=True)]
+            here = v.smaller(b, left, v.size(GROUP))
+            return [line, b.sub(left, here), *ahead, *v.loop(b, here, state, element)]
+
+        v.loop(b, groups, [next_a, count, *ahead, v.size(0), panel], group)
+
+    return size_intrinsic(13, emit)

@@ -1,0 +1,1 @@
+"""Compiled kernels: kept between processes, called by address, with their scratch memory."""

@@ -1,0 +1,246 @@
+"""Compiled kernels, kept from one process to the next.
+
+A kernel is kept under the digest of everything that its machine code depends on (`_key`), so that a match is right by
+construction, and nothing has to be invalidated: whatever changes makes another key. Numba's own ``cache=True`` keys by
+one source file and cannot tell kernels apart that close over operations.
+
+Kernels from several processes meet in one. Numba tells functions of equal name apart by a counter, which begins at 1 in
+every process, and the linker takes equal symbols for equal code: two kernels, each compiled in a process of its own,
+would call each other's parts. So the counter begins at a random number here, and code from before that is not kept.
+"""
+
+# ruff: noqa: SLF001 (Numba's own cache is the only user of the interface that this one implements)
+
+from __future__ import annotations
+
+import collections
+import functools
+import hashlib
+import itertools
+import os
+import pickle
+import platform
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from llvmlite import binding as llvm
+from numba.core import registry
+from numba.core.bytecode import FunctionIdentity
+from numba.core.compiler import CompileResult
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
+
+from backends.cpu._compile import files
+from backends.cpu._compile.fingerprint import Uncertain, digest
+from harness import semiring
+
+# What happened to kernels in this process, for tests and the curious: "loaded", "compiled", "kept"; and which kernels
+# could not be kept, with the reason.
+counts: collections.Counter[str] = collections.Counter()
+not_kept: dict[str, str] = {}
+
+_compiled: dict[str, Any] = {}  # by key: code is loaded once, since its symbols must not be defined twice
+
+# Where Numba writes a function's number in the names of its symbols.
+_NUMBER_IN_SYMBOL = re.compile(r"B\d+v(\d+)(?!\d)")
+_LEAST_NUMBER = 1 << 55
+
+
+def _number_functions_at_random() -> None:
+    start = _LEAST_NUMBER + int.from_bytes(os.urandom(6)) * 1024
+    FunctionIdentity._unique_ids = itertools.count(start)
+
+
+_number_functions_at_random()
+os.register_at_fork(after_in_child=_number_functions_at_random)
+
+
+def compile_kernel(function: Callable[..., Any], signature: Any, options: dict[str, Any]) -> Any:
+    """Return `function` compiled for one signature, from the cache if it is there.
+
+    Parameters
+    ----------
+    function : function
+    signature : Numba signature
+    options : dict
+        Of `numba.njit`.
+    """
+    dispatcher = numba.njit(**options)(function)
+    if numba.config.DISABLE_JIT:
+        return dispatcher
+    place = files.folder()
+    with global_compiler_lock:
+        key = None if place is None else _key(dispatcher, signature)
+        if key in _compiled:
+            return _compiled[key]
+        if key is not None:
+            dispatcher._cache = _Entry(place, key, function.__qualname__)
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+        counts["loaded" if dispatcher.stats.cache_hits else "compiled"] += 1
+        if key is not None:
+            _compiled[key] = dispatcher
+    return dispatcher
+
+
+class _Entry:
+    """One kernel's place in the cache, as `Dispatcher.compile` asks for it."""
+
+    cache_path = None
+
+    def __init__(self, place: Path, key: str, name: str) -> None:
+        self._place, self._key, self._name = place, key, name
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """Return the compiled kernel, or None: not there, not whole, or not to be loaded."""
+        payload = files.read(self._place, self._key)
+        if payload is None:
+            return None
+        try:
+            outside, starts, reduced = pickle.loads(payload)  # noqa: S301 (this user's own, see _kernel_files)
+            _provide(target, outside, starts)
+            return CompileResult._rebuild(target, *reduced)
+        except Exception as error:  # noqa: BLE001 (whatever it is, compiling anew puts it right)
+            counts["not loadable"] += 1
+            not_kept[self._name] = repr(error)
+            return None
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep a kernel that has just been compiled."""
+        reason = _why_bound_to_this_process(result)
+        if reason is None:
+            try:
+                payload = dumps((_outside(result), tuple(result.reload_init), result._reduce()))
+            except Exception as error:  # noqa: BLE001 (a cache must not be what a product fails by)
+                reason = repr(error)
+        if reason is not None:
+            not_kept[self._name] = reason
+        elif files.write(self._place, self._key, payload):
+            counts["kept"] += 1
+
+
+def _outside(result: Any) -> tuple[str, ...]:
+    """Return the symbols that the machine code takes from the process."""
+    module = result.library._final_module
+    symbols = itertools.chain(module.functions, module.global_variables)
+    return tuple(s.name for s in symbols if s.is_declaration and not s.name.startswith("llvm."))
+
+
+def _provide(target: Any, outside: tuple[str, ...], starts: tuple[Callable[[], None], ...]) -> None:
+    """Provide what loaded code needs of the process: Numba's runtime, its threads, its libraries.
+
+    ``target.refresh()`` provides all that a compiler may need, and takes longer than all the rest of loading. What it
+    provides beyond this, loaded code reaches by symbols alone; LLVM would abort the process if one were missing.
+    """
+    rtsys.initialize(target)
+    for start in starts:
+        start()
+    if not all(llvm.address_of_symbol(name) for name in outside):
+        target.refresh()
+        missing = [name for name in outside if not llvm.address_of_symbol(name)]
+        if missing:
+            raise LookupError(f"symbols that this process lacks: {missing}")
+
+
+def _why_bound_to_this_process(result: Any) -> str | None:
+    """Return what in the compiled code another process could not use, or None."""
+    if result.lifted or result.library.has_dynamic_globals:
+        return "it holds lifted code or addresses"
+    module = result.library._final_module
+    for symbol in itertools.chain(module.functions, module.global_variables):
+        numbers = [int(number) for number in _NUMBER_IN_SYMBOL.findall(symbol.name)]
+        if numbers and symbol.is_declaration:
+            return f"it calls code outside: {symbol.name}"
+        if any(number < _LEAST_NUMBER for number in numbers):
+            return f"it holds code that was compiled before functions were numbered at random: {symbol.name}"
+    if not _NUMBER_IN_SYMBOL.search(result.fndesc.llvm_func_name):
+        return "its symbols are not numbered"
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------- the key
+
+
+def _key(dispatcher: Any, signature: Any) -> str | None:
+    """Return the digest of all that the machine code depends on, or None if that cannot be told."""
+    name = dispatcher.py_func.__qualname__
+    if _newest_source_s() >= _started_s():
+        not_kept[name] = "the source has changed since this process began, which may run the old or the new"
+        return None
+    try:
+        what = digest(dispatcher, tuple(signature.args), signature.return_type)
+        parts = (files.MAGIC, _source_digest(), _versions(), _target(), _settings(), what)
+    except (Uncertain, RecursionError, OSError) as error:
+        not_kept[name] = str(error)
+        return None
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _sources() -> list[Path]:
+    """Return the files that say how kernels are made."""
+    here = Path(__file__)
+    kernels = sorted(path for path in here.parent.rglob("*.py") if not path.name.startswith("."))
+    operations = Path(str(semiring.__file__))
+    return [here, *kernels, operations, operations.with_name("scalars.py")]
+
+
+@functools.cache
+def _source_digest() -> str:
+    total = hashlib.sha256()
+    for path in _sources():
+        content = path.read_bytes()
+        total.update(f"{path.name} {len(content)}\n".encode() + content)
+    return total.hexdigest()
+
+
+def _newest_source_s() -> float:
+    """Return when a source file was last written, renamed or linked, in seconds since the epoch; inf if one is gone."""
+    try:
+        return max(path.stat().st_ctime for path in _sources())
+    except OSError:  # for instance if only the bytecode is installed
+        return float("inf")
+
+
+@functools.cache
+def _started_s() -> float:
+    """Return when this process began, in seconds since the epoch, or a time before."""
+    now = time.time()
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        after_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return now - time.clock_gettime(time.CLOCK_BOOTTIME) + after_boot - 0.1
+    except (OSError, AttributeError, ValueError, IndexError):
+        return now - 60.0  # no such file: what is a minute old was there before
+
+
+@functools.cache
+def _versions() -> tuple[str, ...]:
+    llvm_version = ".".join(map(str, llvm.llvm_version_info))
+    python = (platform.python_implementation(), platform.python_version())
+    return (*python, numba.__version__, llvmlite.__version__, llvm_version, np.__version__)
+
+
+def _target() -> tuple[str, ...]:
+    """Return triple, processor and features that Numba compiles for; NUMBA_CPU_NAME and NUMBA_CPU_FEATURES count."""
+    return tuple(map(str, registry.cpu_target.target_context.codegen().magic_tuple()))
+
+
+# Settings of Numba that say where to write, what to print and how many threads to start.
+_NO_MATTER = re.compile(
+    r"CACHE_|COLOR_SCHEME|CUDA_|DEBUG_CACHE|DISABLE_PERFORMANCE_WARNINGS|FULL_TRACEBACKS|GDB_BINARY"
+    r"|NUMBA_(DEFAULT_)?NUM_THREADS|SHOW_HELP|THREADING_LAYER"
+)
+
+
+def _settings() -> tuple[tuple[str, str], ...]:
+    """Return every other setting of Numba: optimisation, vectorisers, bounds checks, debug information and so on."""
+    settings = ((name, value) for name, value in vars(numba.config).items() if name.isupper())
+    plain = (int, float, str, type(None))
+    return tuple(sorted((n, str(v)) for n, v in settings if isinstance(v, plain) and not _NO_MATTER.match(n)))

@@ -1,0 +1,92 @@
+"""What the rungs of the CPU ladder share around their kernels: empty sizes, alpha, beta, and rows made contiguous.
+
+A kernel only knows ``C := A (x) B`` and ``C := C (+) A (x) B``. alpha is one pass over A and beta one over C: O(n^2)
+beside O(n^3), and the same for every rung, so that the rungs differ by their idea alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from backends.cpu._ladder.jit import jit, output, scalar, strided
+from backends.cpu._ladder.operators import operators
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.semiring import Semiring
+
+Kernel = Callable[[np.ndarray, np.ndarray, np.ndarray, bool], None]
+
+
+class KernelExecution:
+    """A product by a compiled kernel.
+
+    Parameters
+    ----------
+    plan : Plan
+    operands : Operands
+    kernel : callable
+        ``kernel(a, b, out, accumulate)``: out := out (+) a (x) b, or out := a (x) b, for m, n, k >= 1.
+    """
+
+    def __init__(self, plan: Plan, operands: Operands, kernel: Kernel) -> None:
+        problem = plan.problem
+        self._operands, self._kernel, self._problem = operands, kernel, problem
+        self._scaled_a = np.empty_like(operands.a, order="C") if problem.alpha is not None else None
+        self._scale = build_scale(problem.semiring, problem.dtype) if problem.alpha is not None else None
+        self._begin = build_begin(problem.semiring, problem.dtype) if problem.accumulate else None
+
+    def run(self) -> None:
+        """Compute once into `operands.out`."""
+        problem, a, out = self._problem, self._operands.a, self._operands.out
+        if out.size == 0:
+            return
+        if self._begin is not None:
+            self._begin(problem.beta is not None, problem.beta or problem.dtype.type(0), self._operands.c, out)
+        if problem.k == 0:
+            if not problem.accumulate:
+                out[...] = problem.semiring.zero(problem.dtype)
+            return
+        if self._scale is not None:
+            self._scale(problem.alpha, a, self._scaled_a)
+            a = self._scaled_a  # type: ignore[assignment]
+        self._kernel(a, self._operands.b, out, problem.accumulate)
+
+    def wait(self) -> None:
+        """Return: the kernel has returned, so the result is complete."""
+
+    def result(self) -> np.ndarray:
+        """Return D, the output array itself."""
+        return self._operands.out
+
+
+@functools.cache
+def build_scale(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+    """Compile ``scaled := alpha (x) a``."""
+    _, multiply, _ = operators(semiring, dtype)
+
+    @jit(semiring, scalar(dtype), strided(dtype), output(dtype), parallel=False)
+    def scale(alpha: Any, a: np.ndarray, scaled: np.ndarray) -> None:
+        for i in range(a.shape[0]):
+            for p in range(a.shape[1]):
+                scaled[i, p] = multiply(alpha, a[i, p])
+
+    return scale
+
+
+@functools.cache
+def build_begin(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+    """Compile ``out := zero (+) (beta (x) c)``, to which the product is added; a NaN of c goes where (+) says."""
+    add, multiply, zero = operators(semiring, dtype)
+
+    @jit(semiring, types.boolean, scalar(dtype), strided(dtype), output(dtype), parallel=False)
+    def begin(scales: bool, beta: Any, c: np.ndarray, out: np.ndarray) -> None:
+        for i in range(c.shape[0]):
+            for j in range(c.shape[1]):
+                out[i, j] = add(zero, multiply(beta, c[i, j]) if scales else c[i, j])
+
+    return begin

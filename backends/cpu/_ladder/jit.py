@@ -1,0 +1,72 @@
+"""How every rung of the CPU ladder is compiled: one signature for all strides, and the hints that let LLVM use SIMD.
+
+* ``parallel=True``: `prange` loops run on the threads of `_threads.pool`.
+* Every rung's inner loop runs over k into one or more sums, and reads contiguous memory where the rung's idea provides
+  it. LLVM's loop vectoriser turns that into vectors of partial sums, if it may reassociate: floating-point sums may be
+  reassociated and contracted to FMA, and nothing else is loosened, so NaN and infinities keep their meaning. For min
+  and max no leave is needed (see `_ladder.operators`).
+* ``error_model="numpy"``: no check for a division by zero.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from backends.cpu._compile.cache import compile_kernel
+from backends.cpu._threads.pool_symbols import pool_for_loops
+from harness.semiring import Semiring
+
+SUMS_IN_ANY_ORDER = ("contract", "reassoc", "nsz")
+
+
+def jit(
+    semiring: Semiring | None,
+    *signature: Any,
+    parallel: bool = True,
+    releases_gil: bool = True,
+    returns: Any = types.void,
+) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator that compiles a kernel, or loads it (`_compile.cache`), at once and for one signature.
+
+    The functions that the kernel calls are compiled with it and take over its floating-point flags, which `semiring`
+    decides; None: the kernel only moves values. It runs without the GIL, unless it reads objects of Python.
+    """
+    fastmath: Any = set(SUMS_IN_ANY_ORDER) if semiring and semiring.add.name == "plus" else False
+    options = {"parallel": parallel, "fastmath": fastmath, "error_model": "numpy", "nogil": releases_gil}
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        with pool_for_loops() if parallel and not numba.config.DISABLE_JIT else contextlib.nullcontext():
+            return compile_kernel(function, returns(*signature), options)
+
+    return compiled
+
+
+def scalar(dtype: np.dtype[Any]) -> Any:
+    """Return Numba's type of one element."""
+    return numba.from_dtype(dtype)
+
+
+def strided(dtype: np.dtype[Any]) -> types.Array:
+    """Return the type of a read-only matrix of any strides; every matrix of `dtype` converts to it."""
+    return types.Array(scalar(dtype), 2, "A", readonly=True)
+
+
+def rows(dtype: np.dtype[Any]) -> types.Array:
+    """Return the type of a read-only matrix with contiguous rows and no gap between them."""
+    return types.Array(scalar(dtype), 2, "C", readonly=True)
+
+
+def output(dtype: np.dtype[Any]) -> types.Array:
+    """Return the type of a writable matrix of any strides."""
+    return types.Array(scalar(dtype), 2, "A")
+
+
+def scratch(dtype: np.dtype[Any], ndim: int) -> types.Array:
+    """Return the type of a writable contiguous work array."""
+    return types.Array(scalar(dtype), ndim, "C")

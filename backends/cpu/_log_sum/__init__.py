@@ -1,0 +1,1 @@
+"""Products over logaddexp, by exponentials that lose no term."""

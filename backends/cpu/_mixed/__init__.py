@@ -1,0 +1,1 @@
+"""Products of narrow operands with wide sums: conversion, dot-product instructions, AMX tiles."""

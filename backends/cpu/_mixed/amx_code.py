@@ -1,0 +1,69 @@
+"""A processor's tiles (AMX): eight registers of 16 rows of 64 bytes, and what multiplies two of them into a third.
+
+    total[i, j] += sum over w of x[i, w] . y[w, j]        x, y of 16 x 16 words, total of 16 x 16 sums
+
+where x . y is the dot product of the parts of two words, as in `_mixed.methods`: a tile of A is 16 rows of words along
+k, a tile of B 16 rows of words side by side. Tiles are named by number, as in the instructions; a thread must configure
+them before their first use, and gives them back when it is done, so that nobody saves what nobody needs.
+
+Only `TileCode` knows the instructions. The process must have been permitted to use them (`harness.machine`).
+
+Source: Intel, "Architecture Instruction Set Extensions" (2020), chapter on AMX.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+
+TILES, ROWS, ROW_BYTES = 8, 16, 64
+TILE_BYTES = ROWS * ROW_BYTES
+PALETTE = 1  # the only one there is
+
+# What LDTILECFG loads: palette, 15 bytes of zeros, bytes of a row of each tile (16 bits each), rows of each (8 bits).
+CONFIGURATION = bytes([PALETTE, *[0] * 15, *[ROW_BYTES, 0] * TILES, *[0, 0] * TILES, *[ROWS] * TILES, *[0] * TILES])
+
+
+class TileCode:
+    """Emits the instructions, all tiles of full size."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+
+    def configure(self) -> None:
+        """Make every tile one of 16 rows of 64 bytes, for this thread."""
+        kind = ir.ArrayType(v.BYTE, len(CONFIGURATION))
+        place = ir.GlobalVariable(self._builder.module, kind, "tile_configuration")
+        place.linkage, place.global_constant, place.align = "internal", True, len(CONFIGURATION)
+        place.initializer = ir.Constant(kind, bytearray(CONFIGURATION))
+        self._call("ldtilecfg", place)
+
+    def release(self) -> None:
+        """Give the tiles back."""
+        self._call("tilerelease")
+
+    def zero(self, tile: int) -> None:
+        """Clear a tile."""
+        self._call("tilezero", _number(tile))
+
+    def load(self, tile: int, pointer: Value, stride: Value) -> None:
+        """Load 16 rows that are `stride` bytes apart."""
+        self._call("tileloadd64", _number(tile), pointer, stride)
+
+    def store(self, tile: int, pointer: Value, stride: Value) -> None:
+        """Store 16 rows `stride` bytes apart."""
+        self._call("tilestored64", _number(tile), pointer, stride)
+
+    def dot(self, name: str, total: int, x: int, y: int) -> None:
+        """Add the dot products of tiles `x` and `y` to tile `total`, by the instruction of that name."""
+        self._call(name, *map(_number, (total, x, y)))
+
+    def _call(self, name: str, *values: Value) -> None:
+        function = v.declare(self._builder, f"llvm.x86.{name}", v.VOID, [value.type for value in values])
+        self._builder.call(function, values)
+
+
+def _number(tile: int) -> ir.Constant:
+    return ir.Constant(v.BYTE, tile)

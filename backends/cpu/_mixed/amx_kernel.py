@@ -1,0 +1,179 @@
+"""The micro-kernel over a processor's tiles: up to 2 x 2 tiles of C, extended by steps of one tile of k.
+
+    for p in range(steps):                        C stays in R x S tiles
+        load R tiles of A, S tiles of B           16 rows of 64 bytes each
+        for each i, j:  C[i, j] += A[i] B[j]      one instruction, 16 x 16 x 16 words
+
+A is read by rows `lda` bytes apart and `a_step` from step to step: where it lies, or packed. B is a micro-panel of rows
+of words (`_mixed.packing`), S tiles side by side. A tile takes 16 cycles to multiply and 8 to load: with 2 x 2 both
+units keep up, if what is loaded is near. Between multiplications the kernel asks for cache lines of the next tile of C
+and of whatever is used next.
+
+Tiles that C does not fill are computed whole, in memory of their own, and `merge` stores what exists of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backends.cpu._mixed import amx_code
+from backends.cpu._mixed.amx_code import ROW_BYTES, ROWS, TILES
+from backends.cpu._mixed.methods import MixedKey
+from backends.cpu._mixed.packing import element_bytes
+from backends.cpu._simd.kernel import INTO_L2
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import size_intrinsic
+from harness.errors import PlanError
+from harness.operands import CACHE_LINE
+from harness.plan import Blocking
+
+ARGUMENTS = "steps a lda a_step b c ldc accumulate next_c ahead ahead_stride ahead_lines".split()
+_POINTERS = ("a", "b", "c", "next_c", "ahead")
+C_ROWS_A_STEP = 2  # of the next tile of C, asked for in each step
+
+
+def check_tiles(backend: str, blocking: Blocking) -> None:
+    """Raise unless the register block is made of whole tiles, of which there are enough.
+
+    Raises
+    ------
+    PlanError
+        If mr or nr is no multiple of 16, or the tiles of C with those of A and B beside them are more than eight.
+    """
+    r, s = blocking.mr // ROWS, blocking.nr // ROWS
+    if blocking.mr % ROWS or blocking.nr % ROWS or r * s + r + s > TILES:
+        raise PlanError(
+            f"{backend}: no such register tile",
+            expected=f"mr, nr multiples of {ROWS}; tiles of C, A and B together at most {TILES}",
+            got=str(blocking),
+            fix=f"mr={2 * ROWS}, nr={2 * ROWS}",
+        )
+
+
+def configure_intrinsic() -> Any:
+    """Return the intrinsic ``configure((which,))``: 1 configures this thread's tiles, 0 releases them."""
+
+    def emit(builder: Builder, values: list[Value]) -> None:
+        begin = v.own_function(builder.module, "configure_tiles", [], lambda b: amx_code.TileCode(b).configure())
+        end = v.own_function(builder.module, "release_tiles", [], lambda b: amx_code.TileCode(b).release())
+        v.switch(builder, values[0], {1: begin, 0: end}, [])
+
+    return size_intrinsic(1, emit)
+
+
+def tile_kernel_intrinsic(key: MixedKey) -> Any:
+    """Return the intrinsic ``kernel((tile_rows, tile_columns, *ARGUMENTS))``, addresses and strides in bytes.
+
+    ``accumulate``: 0 stores, anything else begins with what C holds. ``ahead_lines``: in each step so many places,
+    `ahead_stride` apart, are asked for.
+    """
+
+    def emit(builder: Builder, values: list[Value]) -> None:
+        rows, columns, *arguments = values
+        which = builder.add(builder.mul(rows, v.size(TILES)), columns)
+        shapes = [(r, s) for r in range(1, key.mr // ROWS + 1) for s in range(1, key.nv + 1)]
+        functions = {r * TILES + s: _kernel(builder.module, key, r, s) for r, s in shapes}
+        v.switch(builder, which, functions, arguments)
+
+    return size_intrinsic(2 + len(ARGUMENTS), emit)
+
+
+def _kernel(module: Any, key: MixedKey, rows: int, columns: int) -> Any:
+    """Return the function of `rows` x `columns` tiles of C."""
+
+    def emit(b: Builder, *values: Value) -> None:
+        tiles = amx_code.TileCode(b)
+        given = dict(zip(ARGUMENTS, values, strict=True))
+        steps, lda, ldc = given["steps"], given["lda"], given["ldc"]
+        a, panel, c, next_c, ahead = (b.inttoptr(given[name], v.POINTER) for name in _POINTERS)
+        width = columns * ROW_BYTES
+        of_a, of_b = rows * columns, rows * columns + rows  # the first of each
+
+        def step(a: Value, panel: Value) -> None:
+            for i in range(rows):
+                tiles.load(of_a + i, v.advance(b, a, b.mul(lda, v.size(i * ROWS))), lda)
+                for j in range(columns):
+                    if i == 0:
+                        tiles.load(of_b + j, v.advance(b, panel, j * ROW_BYTES), v.size(width))
+                    tiles.dot(key.method.dot, i * columns + j, of_a + i, of_b + j)
+
+        def run(turns: Value, state: list[Value], *, touches_c: bool) -> list[Value]:
+            def turn(current: list[Value]) -> list[Value]:
+                a, panel, line, row = current
+
+                def ask(state: list[Value]) -> list[Value]:
+                    _ask(b, state[0], ROWS * columns * element_bytes(key))
+                    return [v.advance(b, state[0], given["ahead_stride"])]
+
+                (line,) = v.loop(b, given["ahead_lines"], [line], ask)
+                for _ in range(C_ROWS_A_STEP if touches_c else 0):
+                    _ask(b, row, width)
+                    row = v.advance(b, row, ldc)
+                step(a, panel)
+                return [v.advance(b, a, given["a_step"]), v.advance(b, panel, ROWS * width), line, row]
+
+            return v.loop(b, turns, state, turn)
+
+        places = [
+            (i * columns + j, v.advance(b, v.advance(b, c, b.mul(ldc, v.size(i * ROWS))), j * ROW_BYTES))
+            for i in range(rows)
+            for j in range(columns)
+        ]
+        with b.if_else(b.icmp_signed("!=", given["accumulate"], v.size(0))) as (adding, storing):
+            with adding:
+                for tile, place in places:
+                    tiles.load(tile, place, ldc)
+            with storing:
+                for tile, _ in places:
+                    tiles.zero(tile)
+        touching = v.smaller(b, steps, v.size(rows * ROWS // C_ROWS_A_STEP))
+        state = run(touching, [a, panel, ahead, next_c], touches_c=True)
+        run(b.sub(steps, touching), state, touches_c=False)
+        for tile, place in places:
+            tiles.store(tile, place, ldc)
+
+    return v.own_function(module, f"tiles_{rows}x{columns}", [v.SIZE] * len(ARGUMENTS), emit)
+
+
+def _ask(b: Builder, pointer: Value, size_bytes: int) -> None:
+    """Ask for the lines that so many bytes touch, which may begin amid one."""
+    for offset in (*range(0, size_bytes, CACHE_LINE), size_bytes - 1):
+        v.prefetch(b, v.advance(b, pointer, offset), INTO_L2)
+
+
+def merge_intrinsic(key: MixedKey) -> Any:
+    """Return the intrinsic ``merge((vectors, rows, tile, c, ldc, accumulate, lanes))``.
+
+    Copies a part of a computed tile, whose rows are whole vectors side by side, to C, or adds it if `accumulate` is not
+    0; `lanes` exist of the last vector.
+    """
+    code, operations = key.kernel.code(), key.kernel.operations
+
+    def function(module: Any, vectors: int) -> Any:
+        def emit(b: Builder, rows: Value, tile: Value, c: Value, ldc: Value, accumulate: Value, lanes: Value) -> None:
+            edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
+
+            def row(state: list[Value], is_adding: bool) -> list[Value]:
+                source, target = state
+                for j, edge in enumerate(edges):
+                    value = code.load(b, v.advance(b, source, j * code.size_bytes))
+                    place = v.advance(b, target, j * code.size_bytes)
+                    if is_adding:
+                        value = operations.combine(code, b, code.load(b, place, edge), value)
+                    code.store(b, value, place, edge)
+                return [v.advance(b, source, vectors * code.size_bytes), v.advance(b, target, ldc)]
+
+            begin = [b.inttoptr(tile, v.POINTER), b.inttoptr(c, v.POINTER)]
+            with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as branches:
+                for branch, is_adding in zip(branches, (True, False), strict=True):
+                    with branch:
+                        v.loop(b, rows, begin, lambda state, adds=is_adding: row(state, adds))
+
+        return v.own_function(module, f"merge_{vectors}", [v.SIZE] * 6, emit)
+
+    def emit(builder: Builder, values: list[Value]) -> None:
+        which, *arguments = values
+        v.switch(builder, which, {n: function(builder.module, n) for n in range(1, key.nv + 1)}, arguments)
+
+    return size_intrinsic(7, emit)

@@ -1,0 +1,124 @@
+"""The five loops around a micro-kernel over words (`_mixed.methods`), for one thread; k and kc count elements.
+
+    loop 5  jc over n by nc   row-panel of B
+    loop 4  pc over k by kc   a block that fills no whole words has zeros in its last ones
+    loop 3  ic over m by mc   block of A, packed into words        in L2
+    loop 2  jp over panels    micro-panel of B, packed into words just before its first use   in L1
+    loop 1  ip over strips    micro-tile of C, of sums             in registers
+
+As `_simd.loops` otherwise, but that both operands are always packed: that is where they are widened.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from numba import types
+
+from backends.cpu._ladder.jit import jit
+from backends.cpu._mixed.methods import WORD_BITS, MixedKey
+from backends.cpu._mixed.packing import element_bytes, pack_a_intrinsic, pack_b_intrinsic, seed_intrinsic
+from backends.cpu._simd.argument_table import Loops
+from backends.cpu._simd.kernel import micro_kernel_intrinsic
+from backends.cpu._simd.loops import ARGUMENTS, even_split, packed_a_bytes, packed_row_bytes
+from harness.operands import CACHE_LINE
+
+WORD_BYTES = WORD_BITS // 8
+
+
+class MixedLoops(Loops):
+    """How the loops go about one mixed product; `key` is a `MixedKey`."""
+
+    __slots__ = ()
+
+    def compile(self) -> Any:
+        """Return the compiled loops."""
+        return build_mixed_product(self.key)
+
+    def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
+        """Return the sizes of a packed block of A, and of packed panels of B, in bytes."""
+        key: Any = self.key
+        words = -(-min(self.blocking.kc, k) // key.method.group)
+        vectors = -(-min(self.blocking.nc, n) // key.lanes)
+        size_of_row = vectors * key.kernel.vector_unit.size_bytes
+        return packed_a_bytes(min(self.blocking.mc, m), words, WORD_BYTES), size_of_row * (words + _rows_of_sums(key))
+
+
+def _rows_of_sums(key: MixedKey) -> int:
+    """Return how many rows a panel of B has before its words."""
+    return 1 if key.method.is_shifted else 0
+
+
+@functools.cache
+def build_mixed_product(key: MixedKey) -> Any:
+    """Compile ``product(*ARGUMENTS)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0.
+
+    Rows of A and B are contiguous; `packs_a`, `packs_b`, `block` and `rs_block` are not looked at.
+    """
+    pack_a, pack_b, micro_kernel = pack_a_intrinsic(key), pack_b_intrinsic(key), micro_kernel_intrinsic(key.kernel)
+    group, lanes, mr, nv, is_shifted = key.method.group, key.lanes, key.mr, key.nv, key.method.is_shifted
+    element, vector, rows_of_sums = element_bytes(key), lanes * WORD_BYTES, _rows_of_sums(key)
+    seed = seed_intrinsic(key) if is_shifted else None
+    lines = (nv * lanes * element - 1) // CACHE_LINE + 2  # that a row of a panel's source touches
+
+    def product(
+        m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
+        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
+        packed_a: int, packed_b: int,
+    ) -> None:  # fmt: skip
+        """Run the five loops."""
+        for jc in range(0, n, nc):
+            n_cur = min(nc, n - jc)
+            panels, width, wider = even_split((n_cur + lanes - 1) // lanes, nv)
+            for pc in range(0, k, kc):
+                k_cur = min(kc, k - pc)
+                words = (k_cur + group - 1) // group
+                adds = 1 if accumulate != 0 or pc > 0 else 0
+                lda = packed_row_bytes(words, WORD_BYTES)
+                for ic in range(0, m, mc):
+                    m_cur = min(mc, m - ic)
+                    strips, height, higher = even_split(m_cur, mr)
+                    pack_a((m_cur, k_cur, a + ic * rs_a + pc * element, rs_a, packed_a, lda, vector))
+                    j = 0
+                    for jp in range(panels):
+                        vectors = width + 1 if jp < wider else width
+                        step = vectors * lanes
+                        present = min(lanes, n_cur - j - step + lanes)
+                        source = b + pc * rs_b + (jc + j) * element
+                        ldb = vectors * vector
+                        sums = packed_b + (j * WORD_BYTES * (words + rows_of_sums) if m > mc else 0)
+                        panel = sums + rows_of_sums * ldb
+                        ahead, ahead_stride, per_strip = 0, 0, 0
+                        if ic == 0:
+                            pack_b((vectors, k_cur, source, rs_b, sums, present))
+                        if jp + 1 < panels:
+                            # the next panel, in as many cache lines for each strip
+                            if ic > 0:
+                                ahead, ahead_stride = panel + ldb * words, CACHE_LINE
+                                per_strip = (ldb * words // CACHE_LINE + strips - 1) // strips
+                            else:
+                                ahead, ahead_stride = source + step * element, rs_b
+                                per_strip = (k_cur * lines + strips - 1) // strips
+                        i = 0
+                        for ip in range(strips):
+                            rows = height + 1 if ip < higher else height
+                            line, turns = ahead, per_strip
+                            if ic > 0:
+                                line += ip * per_strip * CACHE_LINE
+                            else:
+                                # a column of lines at a time
+                                place, part = ip % lines, ip // lines
+                                line += part * per_strip * rs_b + place * CACHE_LINE
+                                turns = max(min(per_strip, k_cur - part * per_strip), 0)
+                            tile = c + (ic + i) * rs_c + (jc + j) * WORD_BYTES
+                            if is_shifted:
+                                seed((vectors, rows, sums, tile, rs_c, adds, present))
+                            micro_kernel((
+                                rows, vectors, words, packed_a + i * lda, lda, panel, ldb, tile, rs_c,
+                                1 if is_shifted else adds, present, line, ahead_stride, turns, 0, 0, 0,
+                            ))  # fmt: skip
+                            i += rows
+                        j += step
+
+    return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)

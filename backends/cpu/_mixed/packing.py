@@ -1,0 +1,185 @@
+"""Packing narrow operands into words, from contiguous rows; a last word that k does not fill has zeros in it.
+
+    A: a row of words for each row        elements along k are neighbours already: widened, and stored
+    B: a row of words for each `group` of rows of B, a micro-panel as `_simd.packing` makes it
+
+Where A is shifted to be unsigned, a panel of B begins with a row of sums, -128 times those of its columns: what the
+tiles of C begin with. `seed` puts it there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from backends.cpu._mixed.methods import ONE_IN_BYTES, SIGN_OF_BYTES, WORD_BITS, Dot, MixedKey, widen
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.intrinsics import size_intrinsic
+from harness.operands import CACHE_LINE
+
+SHIFT_BITS = 7  # of 128
+
+
+def pack_a_intrinsic(key: MixedKey) -> Any:
+    """Return the intrinsic ``pack_a((rows, k, a, lda, target, target_stride, vector_stride))``, strides in bytes.
+
+    Rows of `target` are written in whole vectors, `vector_stride` from one to the next.
+    """
+    method, code = key.method, key.kernel.code()
+    elements = _elements(key, code.lanes * method.group)
+
+    def convert(b: Builder, source: Value, target: Value, edge: Value | None) -> None:
+        words = b.bitcast(widen(method, b, elements.load(b, source, edge)), _words(code))
+        if method.is_shifted:
+            words = b.xor(words, ir.Constant(words.type, [SIGN_OF_BYTES] * code.lanes))
+        b.store(words, target, align=1)
+
+    def function(
+        b: Builder, rows: Value, k: Value, a: Value, lda: Value, target: Value, stride: Value, further: Value
+    ) -> None:
+        vectors, left = b.udiv(k, v.size(elements.lanes)), b.urem(k, v.size(elements.lanes))
+        has_edge = b.icmp_signed(">", left, v.size(0))
+
+        def row(state: list[Value]) -> list[Value]:
+            def vector(ends: list[Value]) -> list[Value]:
+                convert(b, *ends, None)
+                return [v.advance(b, ends[0], elements.size_bytes), v.advance(b, ends[1], further)]
+
+            ends = v.loop(b, vectors, state, vector)
+            with b.if_then(has_edge):
+                convert(b, *ends, elements.edge(b, left))
+            return [v.advance(b, state[0], lda), v.advance(b, state[1], stride)]
+
+        v.loop(b, rows, [b.inttoptr(a, v.POINTER), b.inttoptr(target, v.POINTER)], row)
+
+    def emit(builder: Builder, values: list[Value]) -> None:
+        builder.call(v.own_function(builder.module, "pack_a_words", [v.SIZE] * 7, function), values)
+
+    return size_intrinsic(7, emit)
+
+
+def pack_b_intrinsic(key: MixedKey) -> Any:
+    """Return the intrinsic ``pack_b((vectors, k, b, ldb, panel, lanes))``; `lanes` exist of the last vector."""
+    method, code = key.method, key.kernel.code()
+    elements = _elements(key, code.lanes)
+
+    def function(module: Any, vectors: int) -> Any:
+        def emit(b: Builder, k: Value, source: Value, ldb: Value, panel: Value, lanes: Value) -> None:
+            edges = [None] * (vectors - 1) + [elements.edge(b, lanes)]
+            left = b.urem(k, v.size(method.group))
+
+            def row(state: list[Value], is_last: bool = False) -> list[Value]:
+                from_, to, *sums = state
+                rows = [v.advance(b, from_, b.mul(ldb, v.size(t))) for t in range(method.group)]
+                exists = [b.icmp_signed("<", v.size(t), left) for t in range(method.group)]
+                if is_last:  # rows that are not there: another is read, and not used
+                    rows = [b.select(there, x, from_) for there, x in zip(exists, rows, strict=True)]
+                for j, edge in enumerate(edges):
+                    parts = [elements.load(b, v.advance(b, x, j * elements.size_bytes), edge) for x in rows]
+                    if is_last:
+                        nothing = ir.Constant(elements.vector, None)
+                        parts = [b.select(there, x, nothing) for there, x in zip(exists, parts, strict=True)]
+                    words = _join(b, [widen(method, b, x) for x in parts])
+                    b.store(words, v.advance(b, to, j * code.size_bytes), align=1)
+                    if method.is_shifted:
+                        sums[j] = Dot("plus", method.dot, 0).extend(
+                            code, b, sums[j], code.constant(ONE_IN_BYTES), words
+                        )
+                further = v.advance(b, from_, b.mul(ldb, v.size(method.group)))
+                return [further, v.advance(b, to, vectors * code.size_bytes), *sums]
+
+            sums = [code.constant(0)] * vectors if method.is_shifted else []
+            begin = v.advance(b, b.inttoptr(panel, v.POINTER), len(sums) * code.size_bytes)
+            state = v.loop(b, b.udiv(k, v.size(method.group)), [b.inttoptr(source, v.POINTER), begin, *sums], row)
+            is_partial = b.zext(b.icmp_signed(">", left, v.size(0)), v.SIZE)
+            _, _, *sums = v.loop(b, is_partial, state, lambda state: row(state, is_last=True))
+            for j, total in enumerate(sums):
+                correction = b.neg(b.shl(total, code.constant(SHIFT_BITS)))
+                b.store(correction, v.advance(b, b.inttoptr(panel, v.POINTER), j * code.size_bytes), align=1)
+
+        return v.own_function(module, f"pack_words_{vectors}", [v.SIZE] * 5, emit)
+
+    def emit(builder: Builder, values: list[Value]) -> None:
+        which, *arguments = values
+        v.switch(builder, which, {n: function(builder.module, n) for n in range(1, key.nv + 1)}, arguments)
+
+    return size_intrinsic(6, emit)
+
+
+def seed_intrinsic(key: MixedKey) -> Any:
+    """Return the intrinsic ``seed((vectors, rows, sums, c, ldc, accumulate, lanes))``.
+
+    Every row of a tile of C becomes `sums`, or has it added if `accumulate` is not 0.
+    """
+    code = key.kernel.code()
+
+    def function(module: Any, vectors: int) -> Any:
+        def emit(b: Builder, rows: Value, sums: Value, c: Value, ldc: Value, accumulate: Value, lanes: Value) -> None:
+            edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
+            source = b.inttoptr(sums, v.POINTER)
+            begin = [code.load(b, v.advance(b, source, j * code.size_bytes)) for j in range(vectors)]
+
+            def row(state: list[Value], is_adding: bool) -> list[Value]:
+                for j, edge in enumerate(edges):
+                    target = v.advance(b, state[0], j * code.size_bytes)
+                    value = b.add(begin[j], code.load(b, target, edge)) if is_adding else begin[j]
+                    code.store(b, value, target, edge)
+                return [v.advance(b, state[0], ldc)]
+
+            with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as branches:
+                for branch, is_adding in zip(branches, (True, False), strict=True):
+                    with branch:
+                        v.loop(b, rows, [b.inttoptr(c, v.POINTER)], lambda state, adds=is_adding: row(state, adds))
+
+        return v.own_function(module, f"seed_{vectors}", [v.SIZE] * 6, emit)
+
+    def emit(builder: Builder, values: list[Value]) -> None:
+        which, *arguments = values
+        v.switch(builder, which, {n: function(builder.module, n) for n in range(1, key.nv + 1)}, arguments)
+
+    return size_intrinsic(7, emit)
+
+
+def clear_intrinsic() -> Any:
+    """Return the intrinsic ``clear((address, lines))``: so many times 64 bytes become zeros."""
+    kind = ir.VectorType(v.INDEX, CACHE_LINE // 4)
+
+    def function(b: Builder, address: Value, lines: Value) -> None:
+        def line(state: list[Value]) -> list[Value]:
+            b.store(ir.Constant(kind, None), state[0], align=1)
+            return [v.advance(b, state[0], CACHE_LINE)]
+
+        v.loop(b, lines, [b.inttoptr(address, v.POINTER)], line)
+
+    def emit(builder: Builder, values: list[Value]) -> None:
+        builder.call(v.own_function(builder.module, "clear_lines", [v.SIZE] * 2, function), values)
+
+    return size_intrinsic(2, emit)
+
+
+def _elements(key: MixedKey, count: int) -> VectorCode:
+    """Return the emitter for vectors of `count` elements of A or B, as integers; they need not fill a register."""
+    dtype = np.dtype(f"u{element_bytes(key)}")
+    return VectorCode(key.kernel.vector_unit._replace(size_bytes=count * dtype.itemsize), dtype)
+
+
+def element_bytes(key: MixedKey) -> int:
+    """Return the size of an element of A or B."""
+    return 1 if key.method.operands == "int8" else 2
+
+
+def _words(code: VectorCode) -> Any:
+    return ir.VectorType(v.INDEX, code.lanes)
+
+
+def _join(b: Builder, parts: list[Value]) -> Value:
+    """Return words whose parts, the lowest bits first, are the given ones."""
+    kind = ir.VectorType(v.INDEX, parts[0].type.count)
+    words = b.zext(parts[0], kind) if len(parts) > 1 else parts[0]
+    for t, part in enumerate(parts[1:], 1):
+        place = ir.Constant(kind, [t * (WORD_BITS // len(parts))] * kind.count)
+        words = b.or_(words, b.shl(b.zext(part, kind), place))
+    return words

@@ -1,0 +1,88 @@
+"""Looking for subnormal numbers of 16 bits, which some instructions take for zero: before a product or in its loops.
+
+A number is subnormal if its magnitude, as an integer, is neither 0 nor above that of the largest one. Less one, and
+without a sign, that is one comparison: zero becomes the largest integer there is. So the least of all magnitudes less
+one tells.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, types
+
+from backends.cpu._compile.pointers import as_pointer
+from backends.cpu._ladder.jit import jit
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import size_intrinsic
+
+MAGNITUDE = 0x7FFF
+LARGEST_SUBNORMAL = {"bfloat16": 0x007F, "float16": 0x03FF}
+LINE_BYTES = 64
+
+
+@functools.cache
+def build_has_subnormal(operands: str) -> Any:
+    """Compile ``has_subnormal(address, rows, columns, row_stride)``, for contiguous rows; stride in bytes.
+
+    Parameters
+    ----------
+    operands : str
+        The dtype: a key of LARGEST_SUBNORMAL.
+    """
+    dtype, largest = np.dtype(np.uint16), LARGEST_SUBNORMAL[operands]
+
+    def has_subnormal(address: int, rows: int, columns: int, row_stride: int) -> bool:
+        for i in range(rows):
+            found = False
+            for value in carray(as_pointer(address + i * row_stride), (columns,), dtype):
+                magnitude = value & np.uint16(MAGNITUDE)
+                found |= (magnitude != 0) & (magnitude <= np.uint16(largest))
+            if found:
+                return True
+        return False
+
+    return jit(None, *[types.intp] * 4, parallel=False, returns=types.boolean)(has_subnormal)
+
+
+def look_intrinsic(operands: str) -> Any:
+    """Return the intrinsic ``look((rows, lines, address, stride, line_stride, flag))``.
+
+    Sets the byte at the address `flag` if a subnormal number of that dtype, a key of LARGEST_SUBNORMAL, is in the rows:
+    `stride` bytes apart, each of them `lines` times 64 bytes, `line_stride` bytes apart.
+    """
+    largest = LARGEST_SUBNORMAL[operands]
+    kind = ir.VectorType(ir.IntType(16), LINE_BYTES // 2)
+
+    def constant(value: int) -> Any:
+        return ir.Constant(kind, [value] * kind.count)
+
+    def function(
+        b: Builder, rows: Value, lines: Value, address: Value, stride: Value, further: Value, flag: Value
+    ) -> None:
+        def line(state: list[Value]) -> list[Value]:
+            place, least = state
+            magnitude = b.and_(b.load(place, typ=kind, align=1), constant(MAGNITUDE))
+            less_one = b.sub(magnitude, constant(1))
+            least = b.select(b.icmp_unsigned("<", less_one, least), less_one, least)
+            return [v.advance(b, place, further), least]
+
+        def row(state: list[Value]) -> list[Value]:
+            begin, least = state
+            _, least = v.loop(b, lines, [begin, least], line)
+            return [v.advance(b, begin, stride), least]
+
+        _, least = v.loop(b, rows, [b.inttoptr(address, v.POINTER), constant(0xFFFF)], row)
+        found = b.icmp_unsigned("<", least, constant(largest))
+        bits = ir.IntType(kind.count)
+        with b.if_then(b.icmp_unsigned("!=", b.bitcast(found, bits), ir.Constant(bits, 0))):
+            b.store(ir.Constant(v.BYTE, 1), b.inttoptr(flag, v.POINTER))
+
+    def emit(builder: Builder, values: list[Value]) -> None:
+        builder.call(v.own_function(builder.module, "look_for_subnormals", [v.SIZE] * 6, function), values)
+
+    return size_intrinsic(6, emit)

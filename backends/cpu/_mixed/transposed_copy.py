@@ -1,0 +1,77 @@
+"""A copy of a matrix with contiguous columns that has contiguous rows: square blocks, transposed in registers.
+
+    for blocks of 64 x 64 elements:          both their lines of A and of the copy stay in L1
+        for squares of one vector a side:    log2 rounds of interleaving (`VectorCode.transpose`)
+
+What is left over at two edges is copied element by element.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from backends.cpu._ladder.jit import jit
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.intrinsics import size_intrinsic
+from backends.cpu._vector.unit import UNITS
+
+BLOCK = 64
+
+
+def prepare_copy_turned(target: np.ndarray, source: np.ndarray) -> Callable[[], None]:
+    """Return what copies `source` to `target`; both (m, n), of 1 or 2 bytes an element.
+
+    Columns of `source` are contiguous, and rows of `target`; both must outlive the copies.
+    """
+    places = source.ctypes.data, source.strides[1], target.ctypes.data, target.strides[0]
+    return functools.partial(build_copy_turned(source.itemsize), *source.shape, *places)
+
+
+@functools.cache
+def build_copy_turned(size: int) -> Any:
+    """Compile ``copy(rows, columns, source, column_stride, target, row_stride)`` for elements of `size` bytes."""
+    code = VectorCode(UNITS[-1], np.dtype(f"u{size}"))
+    square, element, lanes = _square_intrinsic(code), _element_intrinsic(code), code.lanes
+
+    def copy(rows: int, columns: int, source: int, column_stride: int, target: int, row_stride: int) -> None:
+        whole_rows, whole_columns = rows - rows % lanes, columns - columns % lanes
+        for i_block in range(0, whole_rows, BLOCK):
+            for j_block in range(0, whole_columns, BLOCK):
+                for i in range(i_block, min(i_block + BLOCK, whole_rows), lanes):
+                    for j in range(j_block, min(j_block + BLOCK, whole_columns), lanes):
+                        begin, end = source + i * size + j * column_stride, target + i * row_stride + j * size
+                        square((begin, column_stride, end, row_stride))
+        for i in range(rows):
+            for j in range(0 if i >= whole_rows else whole_columns, columns):
+                element((source + i * size + j * column_stride, target + i * row_stride + j * size))
+
+    return jit(None, *[types.intp] * 6, parallel=False)(copy)
+
+
+def _square_intrinsic(code: VectorCode) -> Any:
+    """Return the intrinsic ``square((source, column_stride, target, row_stride))``."""
+
+    def emit(b: Builder, values: list[Value]) -> None:
+        source, column_stride, target, row_stride = values
+        begin, end = b.inttoptr(source, v.POINTER), b.inttoptr(target, v.POINTER)
+        columns = [code.load(b, v.advance(b, begin, b.mul(column_stride, v.size(t)))) for t in range(code.lanes)]
+        for t, row in enumerate(code.transpose(b, columns)):
+            code.store(b, row, v.advance(b, end, b.mul(row_stride, v.size(t))))
+
+    return size_intrinsic(4, emit)
+
+
+def _element_intrinsic(code: VectorCode) -> Any:
+    """Return the intrinsic ``element((source, target))``."""
+
+    def emit(b: Builder, values: list[Value]) -> None:
+        begin, end = (b.inttoptr(value, v.POINTER) for value in values)
+        b.store(b.load(begin, typ=code.element, align=1), end, align=1)
+
+    return size_intrinsic(2, emit)

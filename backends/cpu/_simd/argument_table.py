@@ -1,0 +1,263 @@
+"""A product by the generated loops, ready to run: its arguments lie in memory, so that a call passes one address.
+
+With threads, m and n are cut into parts, each a product of its own: no part waits for another. Each thread computes one
+part after the other with its own scratch, until all are taken, so that a thread that is late or slow computes fewer.
+
+A part is one row of the table of arguments. Where operands begin stands apart, four addresses for all rows, to which
+those of a part are relative: so other operands are four numbers, not a new table. So is where the scratch begins, which
+is there for a run and not kept by the table.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from backends.cpu._compile.call_by_address import address_of, call
+from backends.cpu._compile.scratch import scratch
+from backends.cpu._ladder.jit import jit
+from backends.cpu._simd.block_tracker import BLOCK_BYTES
+from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.loops import ARGUMENTS, build_product, packed_a_bytes, packed_b_bytes
+from backends.cpu._threads.atomics import add
+from backends.cpu._vector import code as v
+from harness.plan import Blocking
+from harness.tuning import simd as tuning_simd
+
+OPERANDS = ("a", "b", "c", "block")  # the arguments that are addresses of operands
+PACKED, SCRATCH = ("packed_a", "packed_b"), len(OPERANDS)  # addresses of scratch, and where it stands behind theirs
+
+
+class Loops(NamedTuple):
+    """How the loops go about one product.
+
+    Attributes
+    ----------
+    key : KernelKey
+    blocking : Blocking
+    packs_a, packs_b : bool
+        Whether blocks of A, and micro-panels of B, are copied first; else they are read where they lie, which takes
+        contiguous rows.
+    grid : (int, int)
+        Parts of m and of n.
+    threads : int
+        That compute them.
+    """
+
+    key: KernelKey
+    blocking: Blocking
+    packs_a: bool
+    packs_b: bool
+    grid: tuple[int, int]
+    threads: int = 1
+
+    def compile(self) -> Any:
+        """Return the compiled loops."""
+        return build_product(self.key)
+
+    def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
+        """Return the sizes of a packed block of A, and of packed panels of B, in bytes."""
+        mc, nc, kc = min(self.blocking.mc, m), min(self.blocking.nc, n), min(self.blocking.kc, k)
+        return (
+            packed_a_bytes(mc, kc, np.dtype(self.key.dtype).itemsize) if self.packs_a else 0,
+            packed_b_bytes(nc, kc, self.key) if self.packs_b else 0,
+        )
+
+
+class Shape(NamedTuple):
+    """Sizes in elements and strides in bytes: all that the loops must know of operands before they have addresses."""
+
+    m: int
+    n: int
+    k: int
+    strides_a: tuple[int, int]
+    strides_b: tuple[int, int]
+    row_stride_out: int
+    row_stride_block: int = 0
+
+    @classmethod
+    def of(cls, a: np.ndarray, b: np.ndarray, out: np.ndarray, block: np.ndarray | None = None) -> Shape:
+        """Return the shape of ``out := a (x) b``."""
+        strides: Any = a.strides, b.strides, out.strides[0], 0 if block is None else block.strides[0]
+        return cls(a.shape[0], b.shape[1], a.shape[1], *strides)
+
+
+class LoopTable:
+    """The arguments of every part of a product, ready but for the addresses of its operands.
+
+    Parameters
+    ----------
+    loops : Loops
+    shape : Shape
+    accumulate : bool
+
+    Attributes
+    ----------
+    run : callable
+        ``run()`` computes ``out := [out (+)] a (x) b``.
+    addresses : (5,) array of int64
+        Of a, b, out and block (or 0), which must outlive the runs. Set before the first of them, and whenever the
+        operands are others. Then of the scratch, which each run sets.
+    """
+
+    run: Callable[[], Any]
+
+    def __init__(self, loops: Loops, shape: Shape, accumulate: bool) -> None:
+        self._loops, self._shape, self._accumulate = loops, shape, accumulate
+        self.addresses = np.zeros(len(OPERANDS) + 1, np.int64)
+        self._scratch_bytes = loops.scratch_bytes(shape.m, shape.n, shape.k)
+        self._table = self._fill()
+        run = self._run_part() if len(self._table) == 1 else self._run_parts()
+        run.refers_to = self._table, self.addresses  # type: ignore[attr-defined] # it knows them by address
+        self.run = run
+
+    def _run_part(self) -> Callable[[], Any]:
+        m, n, k, *_ = self._shape
+        is_long = m * n * k > tuning_simd.SIMD_MOST_PAIRS_WITH_GIL
+        run_part, row, size = entry_point(build_run_part(is_long)), self._table.ctypes.data, sum(self._scratch_bytes)
+        if size == 0:
+            return functools.partial(run_part, row)
+        scratch(size)  # now, so that the first run need not wait for new pages
+        addresses = self.addresses
+
+        def run() -> None:
+            memory = scratch(size)
+            addresses[SCRATCH] = memory.address
+            run_part(row)
+
+        return run
+
+    def _run_parts(self) -> Callable[[], Any]:
+        table, size = self._table, sum(self._scratch_bytes)
+        threads, run_parts = min(self._loops.threads, len(table)), entry_point(build_run_parts())
+        taken, addresses = np.zeros(1, np.int64), self.addresses
+        scratch(threads * size)
+
+        def run() -> None:
+            memory = scratch(threads * size)
+            addresses[SCRATCH] = memory.address
+            run_parts(table, taken, threads, size)
+
+        return run
+
+    def _fill(self) -> np.ndarray:
+        """Return a row for each part: the loops, where operands begin, and arguments, with offsets for addresses."""
+        key, blocking, shape, loops = self._loops.key, self._loops.blocking, self._shape, self._loops
+        product, itemsize = address_of(loops.compile()), np.dtype(key.dtype).itemsize
+        rows = cut_evenly(shape.m, loops.grid[0], key.mr)
+        columns = cut_evenly(shape.n, loops.grid[1], key.lanes * key.nv)
+        mc, nc, kc = blocking.mc, blocking.nc, blocking.kc
+        parts = (len(rows) - 1) * (len(columns) - 1)
+        table, addresses = np.empty((parts, 2 + len(ARGUMENTS)), np.int64), self.addresses.ctypes.data
+        for part in range(parts):
+            i, j = divmod(part, len(columns) - 1)
+            ic, jc = rows[i], columns[j]
+            table[part] = (
+                product, addresses, rows[i + 1] - ic, columns[j + 1] - jc, shape.k,
+                ic * shape.strides_a[0], *shape.strides_a,
+                jc * shape.strides_b[1], *shape.strides_b,
+                ic * shape.row_stride_out + jc * itemsize, shape.row_stride_out,
+                self._accumulate, ic * shape.row_stride_block + jc * BLOCK_BYTES, shape.row_stride_block,
+                mc, nc, kc, loops.packs_a, loops.packs_b, 0, self._scratch_bytes[0],
+            )  # fmt: skip
+        return table
+
+
+def prepare_product(
+    loops: Loops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool, block: np.ndarray | None = None
+) -> Callable[[], Any]:
+    """Return ``run()``, which computes ``out := [out (+)] a (x) b``.
+
+    Parameters
+    ----------
+    loops : Loops
+    a, b : (m, k) and (k, n) array
+        m, n, k >= 1. With any strides where they are packed.
+    out : (m, n) array
+        Rows contiguous.
+    accumulate : bool
+    block : (m, n) array of int8, optional
+        Rows contiguous. For loops whose kernel tracks blocks of k: takes their numbers.
+    """
+    table = LoopTable(loops, Shape.of(a, b, out, block), accumulate)
+    table.addresses[:SCRATCH] = [0 if x is None else x.ctypes.data for x in (a, b, out, block)]
+    table.run.operands = a, b, out, block  # type: ignore[attr-defined] # it knows them by address alone
+    return table.run
+
+
+def cut_evenly(extent: int, parts: int, step: int) -> list[int]:
+    """Return where `extent` is cut into `parts` parts of about as many whole steps."""
+    steps = -(-extent // step)
+    parts = min(parts, steps)
+    return [min(steps * part // parts * step, extent) for part in range(parts + 1)]
+
+
+def entry_point(compiled: Any) -> Any:
+    """Return what Python calls to run a function that has one signature; the dispatcher would look it up each time."""
+    (result,) = compiled.overloads.values()
+    return result.entry_point
+
+
+@intrinsic
+def _row_at(typing_context: Any, address: Any, offset: Any) -> Any:
+    """Return one row of the table as a tuple: the loops, and their arguments with addresses for offsets.
+
+    Scratch begins `offset` bytes behind its address.
+    """
+    count = len(ARGUMENTS)
+    operands = {ARGUMENTS.index(name): number for number, name in enumerate(OPERANDS)}
+    packed = [ARGUMENTS.index(name) for name in PACKED]
+
+    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        row = builder.inttoptr(values[0], v.POINTER)
+        loops, addresses, *arguments = (
+            builder.load(v.advance(builder, row, 8 * i), typ=v.SIZE) for i in range(2 + count)
+        )
+        beginnings = builder.inttoptr(addresses, v.POINTER)
+        for argument, number in operands.items():
+            begin = builder.load(v.advance(builder, beginnings, 8 * number), typ=v.SIZE)
+            arguments[argument] = builder.add(arguments[argument], begin)
+        scratch = builder.add(builder.load(v.advance(builder, beginnings, 8 * SCRATCH), typ=v.SIZE), values[1])
+        for argument in packed:
+            arguments[argument] = builder.add(arguments[argument], scratch)
+        return cgutils.pack_array(builder, [loops, *arguments])
+
+    return types.UniTuple(types.intp, 1 + count)(types.intp, types.intp), emit
+
+
+@functools.cache
+def build_run_part(releases_gil: bool) -> Any:
+    """Compile ``run_part(row)``: compute the only part, whose row begins at an address. The same for every kernel."""
+
+    def run_part(row: int) -> None:
+        arguments = _row_at(row, 0)
+        call(arguments[0], arguments[1:])
+
+    return jit(None, types.intp, parallel=False, releases_gil=releases_gil)(run_part)
+
+
+@functools.cache
+def build_run_parts() -> Any:
+    """Compile ``run_parts(table, taken, threads, size)``: compute every part; `taken` is a word to count them.
+
+    Each thread has `size` bytes of the scratch, and computes the next part that nobody has taken.
+    """
+
+    def run_parts(table: np.ndarray, taken: np.ndarray, threads: int, size: int) -> None:
+        taken[0] = 0
+        for thread in prange(threads):
+            while True:
+                part = add(taken.ctypes.data, 1)
+                if part >= table.shape[0]:
+                    break
+                arguments = _row_at(table[part].ctypes.data, np.intp(thread) * size)
+                call(arguments[0], arguments[1:])
+
+    words = types.Array(types.int64, 1, "C")
+    return jit(None, types.Array(types.int64, 2, "C"), words, types.intp, types.intp)(run_parts)

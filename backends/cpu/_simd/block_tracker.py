@@ -1,0 +1,135 @@
+"""Which block of k each element of a micro-tile last changed in, noted while the micro-kernel runs.
+
+Where (+) selects, a running result only ever changes for the better. So after each block of k the tile in registers is
+compared with a copy of it, as it was a block ago; where they differ, the block's number is noted, and then the copy is
+brought up to date. Copy and numbers lie on the stack: 2 KiB that stay in L1, aligned, whatever C is. A number is one
+byte, so that one masked store notes those of several vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.operators import Operations
+from backends.cpu._vector.unit import VectorUnit
+
+NO_BLOCK = -1
+BLOCK = np.dtype(np.int8)
+BLOCK_BYTES = BLOCK.itemsize
+
+
+class BlockTracker:
+    """Emits the code of one micro-tile.
+
+    Parameters
+    ----------
+    b : Builder
+        At the beginning of the micro-kernel.
+    unit : VectorUnit
+    dtype : numpy dtype
+    operations : Operations
+    rows, vectors : int
+        Extent of the tile.
+    """
+
+    def __init__(
+        self, b: Builder, unit: VectorUnit, dtype: np.dtype[Any], operations: Operations, rows: int, vectors: int
+    ) -> None:
+        self._operations, self._rows, self._vectors = operations, rows, vectors
+        self._code, self._numbers_code = VectorCode(unit, dtype), VectorCode(unit, BLOCK)
+        code, numbers = self._code, self._numbers_code
+        zero, nothing = code.constant(operations.zero), numbers.constant(NO_BLOCK)
+        self._tile = _on_stack(b, zero, rows * vectors, code)
+        self._numbers = _on_stack(b, nothing, -(-rows * vectors // dtype.itemsize), numbers)
+
+    def note(self, b: Builder, totals: list[Value], number: Value) -> None:
+        """Note `number` where `totals` differ from the tile's copy."""
+        code, together = self._code, self._code.dtype.itemsize
+        wide = self._numbers_code.splat(b, b.trunc(number, v.BYTE))
+        for first in range(0, len(totals), together):
+            masks = []
+            for i in range(first, min(first + together, len(totals))):
+                place = v.advance(b, self._tile, i * code.size_bytes)
+                masks.append(_differs(b, code, totals[i], code.load(b, place)))
+                code.store(b, totals[i], place)
+            masks += [ir.Constant(masks[0].type, None)] * (together - len(masks))
+            place = v.advance(b, self._numbers, first * code.lanes)
+            self._store_numbers(b, wide, place, _side_by_side(b, masks))
+
+    def _store_numbers(self, b: Builder, wide: Value, place: Value, changed: Value) -> None:
+        code = self._numbers_code
+        if code.masks:
+            code.store(b, wide, place, changed)
+        else:
+            code.store(b, b.select(changed, wide, code.load(b, place)), place)
+
+    def store(self, b: Builder, given: dict[str, Value]) -> None:
+        """Store the copy to C, combined with what is there if the micro-kernel accumulates, and the blocks' numbers."""
+        names = ["c", "ldc", "block", "ld_block", "accumulate", "lanes"]
+        store = v.own_function(
+            b.module,
+            f"store_{self._rows}x{self._vectors}",
+            [v.POINTER, v.POINTER] + [v.SIZE] * len(names),
+            self._emit_store,
+        )
+        b.call(store, [self._tile, self._numbers, *(given[name] for name in names)])
+
+    def _emit_store(
+        self, b: Builder, tile: Value, numbers: Value, c: Value, ldc: Value, block: Value, ld_block: Value,
+        accumulate: Value, lanes: Value,
+    ) -> None:  # fmt: skip
+        code = self._code
+        masked = (BLOCK_BYTES,) if code.masks and self._numbers_code.masks else ()
+        number_code = VectorCode(VectorUnit("numbers", (), code.lanes, 1, 1, masked), BLOCK)
+        edges = [None] * (self._vectors - 1) + [code.edge(b, lanes)]
+        number_edges = edges if code.masks == number_code.masks else [*edges[:-1], lanes]
+
+        def row(state: list[Value], is_combining: bool) -> list[Value]:
+            tile, numbers, c, block = state
+            for j, (edge, number_edge) in enumerate(zip(edges, number_edges, strict=True)):
+                total = code.load(b, v.advance(b, tile, j * code.size_bytes))
+                number = number_code.load(b, v.advance(b, numbers, j * code.lanes))
+                to_c, to_block = v.advance(b, c, j * code.size_bytes), v.advance(b, block, j * code.lanes)
+                if is_combining:
+                    before, noted = code.load(b, to_c, edge), number_code.load(b, to_block, number_edge)
+                    total = self._operations.combine(code, b, before, total)
+                    number = b.select(_differs(b, code, total, before), number, noted)
+                code.store(b, total, to_c, edge)
+                number_code.store(b, number, to_block, number_edge)
+            steps = (v.size(self._vectors * code.size_bytes), v.size(self._vectors * code.lanes), ldc, ld_block)
+            return [v.advance(b, x, step) for x, step in zip(state, steps, strict=True)]
+
+        start = [tile, numbers, b.inttoptr(c, v.POINTER), b.inttoptr(block, v.POINTER)]
+        with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as (combining, storing):
+            for is_combining, branch in ((True, combining), (False, storing)):
+                with branch:
+                    v.loop(b, v.size(self._rows), start, lambda state, combines=is_combining: row(state, combines))
+
+
+def _differs(b: Builder, code: VectorCode, x: Value, y: Value) -> Value:
+    return (b.fcmp_unordered if code.dtype.kind == "f" else b.icmp_signed)("!=", x, y)
+
+
+def _side_by_side(b: Builder, masks: list[Value]) -> Value:
+    """Return masks, a power of two of them, as one."""
+    while len(masks) > 1:
+        lanes = ir.Constant(ir.VectorType(v.INDEX, 2 * masks[0].type.count), list(range(2 * masks[0].type.count)))
+        masks = [b.shuffle_vector(x, y, lanes) for x, y in zip(masks[::2], masks[1::2], strict=True)]
+    return masks[0]
+
+
+def _on_stack(b: Builder, value: Value, count: int, code: VectorCode) -> Value:
+    """Return the address of `count` vectors that are `value`."""
+    room = b.alloca(ir.ArrayType(code.vector, count))
+    room.align = code.size_bytes
+    # through empty assembly, or LLVM would hold the vectors in registers, which are all taken
+    hidden = b.asm(ir.FunctionType(v.SIZE, [v.SIZE]), "", "=r,0", [b.ptrtoint(room, v.SIZE)], side_effect=False)
+    address = b.inttoptr(hidden, v.POINTER)
+    for i in range(count):
+        code.store(b, value, v.advance(b, address, i * code.size_bytes))
+    return address

@@ -1,0 +1,285 @@
+"""The micro-kernel, generated: a register tile of C, extended by k steps, for any semiring, dtype and vector unit.
+
+    for p in range(k):                                C[mr, nr] stays in mr x nv vectors
+        for each row i of the tile:  broadcast A[i, p]
+            for each vector j:       C[i, j] := C[i, j] (+) A[i, p] (x) B[p, j]
+
+A is read by rows (k contiguous, rows `lda` bytes apart), so that a block of A can be used where it lies. B is read by
+rows too (`ldb` bytes apart): a packed micro-panel, or B itself. Over floats four steps make a turn of the loop, over
+integers, where it is faster, one. Row by row the tile is kept in this order: LLVM would move loads up, put arithmetic
+off, and make trees of minima, for which registers do not suffice. The whole tile asks in its first turns for what is
+used next (one cache line a turn, into L2), and 64 steps before its end for its tile of C. Edge tiles have fewer rows,
+fewer vectors, and a last vector of which only some lanes exist.
+
+A kernel that tracks notes besides, for each element, the block of k that it last changed in (`_simd.block_tracker`).
+
+Source: Van Zee and van de Geijn, "BLIS" (2015), section 4; prefetch of C as in BLIS's own kernels.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+
+from backends.cpu._simd.block_tracker import BLOCK_BYTES, BlockTracker
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.intrinsics import size_intrinsic
+from backends.cpu._vector.operators import Operations
+from backends.cpu._vector.unit import UNITS, VectorUnit
+from harness.operands import CACHE_LINE
+
+STEPS = 4  # of k in a turn of the loop, over floats
+STEPS_BEFORE_END = 64  # when the tile of C is asked for: its way from L3 takes that long
+INTO_L1, INTO_L2 = 3, 2
+
+
+class KernelKey(NamedTuple):
+    """All that a generated kernel depends on, by names and numbers alone.
+
+    Attributes
+    ----------
+    operations : Operations
+    dtype : str
+    unit : str
+        Name of a `VectorUnit`.
+    mr, nv : int
+        Rows and vectors of the whole register tile.
+    block_steps : int
+        Terms in a block of k that is tracked; 0: nothing is.
+    """
+
+    operations: Operations
+    dtype: str
+    unit: str
+    mr: int
+    nv: int
+    block_steps: int = 0
+
+    @property
+    def vector_unit(self) -> VectorUnit:
+        """The unit of that name."""
+        return next(unit for unit in UNITS if unit.name == self.unit)
+
+    @property
+    def lanes(self) -> int:
+        """Elements in a vector."""
+        return self.vector_unit.lanes(np.dtype(self.dtype))
+
+    def code(self) -> VectorCode:
+        """Return the emitter for this unit and dtype."""
+        return VectorCode(self.vector_unit, np.dtype(self.dtype))
+
+
+class _Touched(NamedTuple):
+    """Cache lines that a loop asks for: in each of its first `turns` those at `offsets` from a pointer that strides.
+
+    Such a turn has `steps` steps of k.
+    """
+
+    pointer: Value
+    stride: Value
+    offsets: tuple[int, ...]
+    locality: int
+    turns: Value
+    steps: int
+
+
+class _Tile(NamedTuple):
+    """One micro-kernel: its extent, and whether it has an edge or is whole and prefetches."""
+
+    rows: int
+    vectors: int
+    is_whole: bool
+
+
+# Arguments of a micro-kernel, addresses and strides in bytes, and counts: k, lanes, ahead_steps. The last three are for
+# kernels that track: where the tile's blocks go, and the number of its first.
+ARGUMENTS = "k a lda b ldb c ldc accumulate lanes ahead ahead_stride ahead_steps block ld_block first_block".split()
+_POINTERS = ("a", "b", "c", "ahead", "block")
+
+
+def micro_kernel_intrinsic(key: KernelKey) -> Any:
+    """Return the intrinsic ``micro_kernel(rows, vectors, *ARGUMENTS)``: all tiles of a key behind one switch.
+
+    ``rows`` in 1..mr, ``vectors`` in 1..nv, ``lanes`` of the last vector in 1..lanes. ``accumulate``: 0 stores,
+    anything else combines with C, which is not read otherwise.
+    """
+    code, mr, nv = key.code(), key.mr, key.nv
+
+    def emit(builder: Builder, values: list[Value]) -> None:
+        rows, vectors, *arguments = values
+        lanes = arguments[ARGUMENTS.index("lanes")]
+        is_whole = builder.and_(
+            builder.icmp_signed("==", lanes, v.size(code.lanes)), builder.icmp_signed("==", rows, v.size(mr))
+        )
+        which = builder.add(builder.mul(rows, v.size(nv + 1)), vectors)
+        tiles = {r * (nv + 1) + c: _Tile(r, c, False) for r in range(1, mr + 1) for c in range(1, nv + 1)}
+        if not key.operations.is_careful:  # or it would take twice as long to compile what hardly ever runs
+            which = builder.select(is_whole, builder.add(vectors, v.size((mr + 1) * (nv + 1))), which)
+            tiles |= {(mr + 1) * (nv + 1) + c: _Tile(mr, c, True) for c in range(1, nv + 1)}
+        functions = {n: _micro_kernel(builder.module, key, code, tile) for n, tile in tiles.items()}
+        v.switch(builder, which, functions, arguments)
+
+    return size_intrinsic(2 + len(ARGUMENTS), emit)
+
+
+def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Tile) -> Any:
+    """Return the function of one tile."""
+    operations, rows, vectors, itemsize = key.operations, tile.rows, tile.vectors, code.dtype.itemsize
+    turn_steps = 1 if operations.is_careful or code.dtype.kind != "f" else STEPS
+
+    def emit(b: Builder, *values: Value) -> None:
+        given = dict(zip(ARGUMENTS, values, strict=True))
+        k, lda, ldb, ldc = (given[name] for name in ("k", "lda", "ldb", "ldc"))
+        a, panel, c, ahead, block = (b.inttoptr(given[name], v.POINTER) for name in _POINTERS)
+        tracker = BlockTracker(b, key.vector_unit, code.dtype, operations, rows, vectors) if key.block_steps else None
+        edges = [None] * (vectors - 1) + [None if tile.is_whole else code.edge(b, given["lanes"])]
+        rows_of_a, rows_of_c = ([_row(b, x, stride, i) for i in range(rows)] for x, stride in ((a, lda), (c, ldc)))
+
+        def extend(offset: Value, row_of_b: Value, totals: list[Value]) -> list[Value]:
+            """Return the tile one step of k further."""
+            of_b = [
+                code.load(b, v.advance(b, row_of_b, j * code.size_bytes), edges[j] if code.masks else None)
+                for j in range(vectors)
+            ]
+            extended = []
+            for i in range(rows):
+                x = code.broadcast(b, v.advance(b, rows_of_a[i], offset))
+                row = [operations.extend(code, b, totals[i * vectors + j], x, of_b[j]) for j in range(vectors)]
+                extended += v.keep_order(b, row)
+            return extended
+
+        def turn(steps: int, current: list[Value]) -> list[Value]:
+            offset, row_of_b, *totals = current
+            for _ in range(steps):
+                totals = extend(offset, row_of_b, totals)
+                offset, row_of_b = b.add(offset, v.size(itemsize)), v.advance(b, row_of_b, ldb)
+            return [offset, row_of_b, *totals]
+
+        def run(steps: Value, state: list[Value], touched: _Touched | None = None) -> list[Value]:
+            """Extend the tile by `steps` steps of k, in its first turns asking for cache lines."""
+
+            def asking_turn(current: list[Value]) -> list[Value]:
+                *current, line = current
+                for place in touched.offsets:
+                    v.prefetch(b, v.advance(b, line, place), touched.locality)
+                return [*turn(touched.steps, current), v.advance(b, line, touched.stride)]
+
+            if touched:
+                asking = v.smaller(b, b.udiv(steps, v.size(touched.steps)), touched.turns)
+                *state, _ = v.loop(b, asking, [*state, touched.pointer], asking_turn)
+                steps = b.sub(steps, b.mul(asking, v.size(touched.steps)))
+            state = v.loop(b, b.udiv(steps, v.size(turn_steps)), state, functools.partial(turn, turn_steps))
+            if turn_steps == 1:
+                return state
+            return v.loop(b, b.urem(steps, v.size(turn_steps)), state, functools.partial(turn, 1))
+
+        width = vectors * code.size_bytes
+        state = [v.size(0), panel, *[code.constant(operations.zero)] * (rows * vectors)]
+        asked = _Touched(ahead, given["ahead_stride"], (0,), INTO_L2, given["ahead_steps"], turn_steps)
+        tile_of_c = _Touched(c, ldc, _lines(width), INTO_L1, v.size(rows), turn_steps)
+        if tracker:
+            lines = _lines(width * BLOCK_BYTES // itemsize)
+            numbers = _Touched(block, given["ld_block"], lines, INTO_L1, v.size(rows), turn_steps)
+            wanted = tuple(x._replace(steps=1) for x in (asked, tile_of_c, numbers)) if tile.is_whole else ()
+            _track(b, key.block_steps, given, state, run, tracker, wanted)
+            tracker.store(b, given)
+            return
+        if tile.is_whole:
+            tail = v.smaller(b, k, v.size(turn_steps * rows + STEPS_BEFORE_END))
+            state = run(tail, run(b.sub(k, tail), state, asked), tile_of_c)
+        else:
+            state = run(k, state)
+        _, _, *totals = state
+        _store(b, code, operations, totals, rows_of_c, edges, given["accumulate"])
+
+    name = (
+        f"tile_{rows}x{vectors}" + ("_whole" if tile.is_whole else "") + ("_careful" if operations.is_careful else "")
+    )
+    return v.own_function(module, name, [v.SIZE] * len(ARGUMENTS), emit)
+
+
+def _track(
+    b: Builder,
+    block_steps: int,
+    given: dict[str, Value],
+    state: list[Value],
+    run: Callable[..., list[Value]],
+    tracker: BlockTracker,
+    wanted: tuple[_Touched, ...],
+) -> None:
+    """Extend the tile block of k by block, the last shorter, and note each block, asking for what is `wanted`.
+
+    What is used after this tile is asked for in the first blocks; the tile of C and its numbers of blocks, which are
+    used at the end, in the last whole one.
+    """
+    k, number, block = given["k"], given["first_block"], v.size(block_steps)
+
+    def blocks(count: Value, state: list[Value], within: Callable[[Value, list[Value]], list[Value]]) -> list[Value]:
+        def one(current: list[Value]) -> list[Value]:
+            number, *inside = current
+            inside = within(number, inside)
+            tracker.note(b, inside[2:], number)
+            return [b.add(number, v.size(1)), *inside]
+
+        return v.loop(b, count, state, one)
+
+    def asking(number: Value, state: list[Value]) -> list[Value]:
+        before = b.mul(b.sub(number, given["first_block"]), block)
+        line = v.advance(b, wanted[0].pointer, b.mul(before, wanted[0].stride))
+        return run(block, state, wanted[0]._replace(pointer=line, turns=b.sub(wanted[0].turns, before)))
+
+    def last(_: Value, state: list[Value]) -> list[Value]:
+        left = block
+        for touched in wanted[1:]:
+            steps = v.smaller(b, left, touched.turns)
+            state, left = run(steps, state, touched), b.sub(left, steps)
+        return run(left, state)
+
+    count, state = b.udiv(k, block), [number, *state]
+    if wanted:
+        first = v.smaller(b, count, b.udiv(b.add(wanted[0].turns, v.size(block_steps - 1)), block))
+        state, count = blocks(first, state, asking), b.sub(count, first)
+        before_last = v.smaller(b, count, v.size(1))
+        state = blocks(b.sub(count, before_last), state, lambda _, inside: run(block, inside))
+        state = blocks(before_last, state, last)
+    else:
+        state = blocks(count, state, lambda _, inside: run(block, inside))
+    number, *inside = state
+    inside = run(b.urem(k, block), inside)
+    tracker.note(b, inside[2:], number)
+
+
+def _lines(width: int) -> tuple[int, ...]:
+    """Return the offsets that touch every cache line of `width` bytes, which may begin amid one."""
+    return (*range(0, width, CACHE_LINE), width - 1)
+
+
+def _row(builder: Builder, pointer: Value, stride: Value, i: int) -> Value:
+    return v.advance(builder, pointer, builder.mul(stride, v.size(i))) if i else pointer
+
+
+def _store(
+    b: Builder,
+    code: VectorCode,
+    operations: Operations,
+    totals: list[Value],
+    rows_of_c: list[Value],
+    edges: list[Value | None],
+    accumulate: Value,
+) -> None:
+    """Store the tile; if `accumulate` is not 0, combined with what is there."""
+    with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as (combining, storing):
+        for is_combining, branch in ((True, combining), (False, storing)):
+            with branch:
+                for number, total in enumerate(totals):
+                    i, j = divmod(number, len(edges))
+                    target = v.advance(b, rows_of_c[i], j * code.size_bytes)
+                    before = code.load(b, target, edges[j]) if is_combining else None
+                    value = operations.combine(code, b, before, total) if is_combining else total
+                    code.store(b, value, target, edges[j])

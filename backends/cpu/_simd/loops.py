@@ -1,0 +1,178 @@
+"""The five loops around the generated micro-kernel, by addresses and strides in bytes, for one thread.
+
+    loop 5  jc over n by nc   row-panel of B
+    loop 4  pc over k by kc   the first block of k stores C, later ones combine with it
+    loop 3  ic over m by mc   block of A, in place or gathered     in L2
+    loop 2  jp over panels    micro-panel of B, packed just before its first use   in L1
+    loop 1  ip over strips    micro-tile of C                      in registers
+
+Few columns that are left over after whole vectors of packed B are dot products along k (`_simd.dot_products`), as the cost
+model of `tuning` has it: a tile of them takes as long as a tile of whole vectors. They follow the panels of each block
+of A, which is in L2 then.
+
+Rows are split evenly over the strips and vectors evenly over the panels, so that no tile is thin: 25 vectors are nine
+panels, seven of three and two of two. A and B are read in place where that is faster; the plan says.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+
+from backends.cpu._ladder.jit import jit
+from backends.cpu._simd.block_tracker import BLOCK_BYTES
+from backends.cpu._simd.dot_products import build_dots
+from backends.cpu._simd.kernel import KernelKey, micro_kernel_intrinsic
+from backends.cpu._simd.packing import build_gather, pack_b_rows_intrinsic
+from harness.operands import CACHE_LINE
+from harness.tuning import simd as tuning_simd
+
+DOT_VECTOR, DOT_END = tuning_simd.SIMD_DOT_VECTOR, tuning_simd.SIMD_DOT_END
+
+# What `build_product` compiles takes, in this order; all integers of the width of an address.
+ARGUMENTS = """
+    m n k a rs_a cs_a b rs_b cs_b c rs_c accumulate block rs_block mc nc kc packs_a packs_b packed_a packed_b
+""".split()
+
+
+@numba.njit
+def even_split(extent: int, largest: int) -> tuple[int, int, int]:
+    """Return parts, size and longer: `extent` in parts of `size`, the first `longer` of them one more."""
+    parts = (extent + largest - 1) // largest
+    size = extent // max(parts, 1)
+    return parts, size, extent - parts * size
+
+
+def row_bytes(k_cur: int, itemsize: int) -> int:
+    """Return the distance of rows of a packed block of A: an odd number of cache lines, so that no two share a set."""
+    return (k_cur * itemsize + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE | CACHE_LINE
+
+
+packed_row_bytes = numba.njit(row_bytes)
+
+
+def packed_a_bytes(m_cur: int, k_cur: int, itemsize: int) -> int:
+    """Return the size of a packed block of A."""
+    return m_cur * row_bytes(k_cur, itemsize)
+
+
+def packed_b_bytes(n_cur: int, k_cur: int, key: KernelKey) -> int:
+    """Return the size of the packed panels of B: whole vectors, each row of a panel after the other."""
+    return -(-n_cur // key.lanes) * key.vector_unit.size_bytes * k_cur
+
+
+@numba.njit
+def lines_ahead(ic: int, ip: int, ahead: int, per_strip: int, rs_b: int, k: int, lines: int) -> tuple[int, int]:
+    """Return where strip `ip` begins to ask for the next panel, and for how many turns.
+
+    Of a packed panel it asks for the lines in order, of rows of B for a column of `lines` columns of lines at a time.
+    """
+    if ic > 0:
+        return ahead + ip * per_strip * CACHE_LINE, per_strip
+    group, place = ip // lines, ip % lines
+    first = group * per_strip
+    turns = max(min(per_strip, k - first), 0) if per_strip else 0
+    return ahead + first * rs_b + place * CACHE_LINE, turns
+
+
+def columns_left(n: int, k: int, lanes: int) -> int:
+    """Return how many of n columns are left over after whole vectors, if dot products are cheaper than a vector."""
+    left = n % lanes
+    return left if left * (DOT_VECTOR * ((k + lanes - 1) // lanes) + DOT_END) < k else 0
+
+
+compiled_columns_left = numba.njit(columns_left)
+
+
+def may_take_dots(key: KernelKey) -> bool:
+    """Whether columns that are left over may be dot products.
+
+    Numbers of blocks are noted by tiles alone; and a careful kernel, which hardly ever runs, need not be fast.
+    """
+    return not key.block_steps and not key.operations.is_careful
+
+
+@numba.njit
+def _no_dots(*arguments: Any) -> None:
+    """Stand where dot products are never taken: compiling those takes a tenth of the time of a kernel."""
+
+
+@functools.cache
+def build_product(key: KernelKey) -> Any:
+    """Compile ``product(*ARGUMENTS)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0.
+
+    A kernel that tracks writes the int32 numbers of blocks to `block`, whose rows are `rs_block` bytes apart; kc must
+    then be a multiple of its `block_steps`. No other touches it.
+    """
+    micro_kernel, pack_b_rows = micro_kernel_intrinsic(key), pack_b_rows_intrinsic(key)
+    takes_dots = may_take_dots(key)
+    gather, dots = build_gather(key), build_dots(key) if takes_dots else _no_dots
+    itemsize, lanes, mr, nv = np.dtype(key.dtype).itemsize, key.lanes, key.mr, key.nv
+    vector, block_steps = lanes * itemsize, key.block_steps or 1
+
+    def product(
+        m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
+        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
+        packed_a: int, packed_b: int,
+    ) -> None:  # fmt: skip
+        """Run the five loops."""
+        for jc in range(0, n, nc):
+            n_cur = min(nc, n - jc)
+            left = compiled_columns_left(n_cur, k, lanes) if packs_b and takes_dots else 0
+            n_cur -= left
+            panels, width, wider = even_split((n_cur + lanes - 1) // lanes, nv)
+            for pc in range(0, k, kc):
+                k_cur = min(kc, k - pc)
+                adds = 1 if accumulate != 0 or pc > 0 else 0
+                lda = packed_row_bytes(k_cur, itemsize) if packs_a else rs_a
+                for ic in range(0, m, mc):
+                    m_cur = min(mc, m - ic)
+                    strips, height, higher = even_split(m_cur, mr)
+                    rows_of_a = a + ic * rs_a + pc * cs_a
+                    if packs_a:
+                        gather(m_cur, k_cur, rows_of_a, rs_a, cs_a, packed_a, lda)
+                        rows_of_a = packed_a
+                    for jp in range(panels):
+                        j, vectors = (jp * width + min(jp, wider)) * lanes, width + 1 if jp < wider else width
+                        step = vectors * lanes
+                        present = min(lanes, n_cur - j - step + lanes)
+                        source = b + pc * rs_b + (jc + j) * cs_b
+                        panel, ldb = source, rs_b
+                        ahead, ahead_stride, per_strip = 0, CACHE_LINE, 0
+                        if packs_b:
+                            panel, ldb = packed_b + (j * itemsize * k_cur if m > mc else 0), vectors * vector
+                            if ic == 0 and cs_b == itemsize:
+                                pack_b_rows((vectors, k_cur, source, rs_b, panel, present))
+                            elif ic == 0:
+                                gather(k_cur, min(step, n_cur - j), source, rs_b, cs_b, panel, ldb)
+                            if jp + 1 < panels and (ic > 0 or cs_b == itemsize):
+                                # the next panel, in as many cache lines for each strip
+                                if ic > 0:
+                                    ahead = panel + ldb * k_cur
+                                    per_strip = (ldb * k_cur // CACHE_LINE + strips - 1) // strips
+                                else:
+                                    ahead, ahead_stride = source + step * itemsize, rs_b
+                                    per_strip = (k_cur * (nv + 1) + strips - 1) // strips
+                        for ip in range(strips):
+                            i, rows = ip * height + min(ip, higher), height + 1 if ip < higher else height
+                            line, turns = lines_ahead(ic, ip, ahead, per_strip, rs_b, k_cur, nv + 1)
+                            micro_kernel((
+                                rows, vectors, k_cur, rows_of_a + i * lda, lda, panel, ldb,
+                                c + (ic + i) * rs_c + (jc + j) * itemsize, rs_c, adds, present,
+                                line, ahead_stride, turns,
+                                block + (ic + i) * rs_block + (jc + j) * BLOCK_BYTES, rs_block, pc // block_steps,
+                            ))  # fmt: skip
+                    if left:
+                        columns, source = packed_b + n_cur * itemsize * k_cur, b + pc * rs_b + (jc + n_cur) * cs_b
+                        if ic == 0:
+                            gather(left, k_cur, source, cs_b, rs_b, columns, k_cur * itemsize)
+                        dots(
+                            m_cur, left, k_cur, rows_of_a, lda, columns, k_cur * itemsize,
+                            c + ic * rs_c + (jc + n_cur) * itemsize, rs_c, adds,
+                        )  # fmt: skip
+
+    return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)

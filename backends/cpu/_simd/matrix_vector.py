@@ -1,0 +1,117 @@
+"""A matrix by a vector, and a vector by a matrix: the matrix is streamed once, in the order in which it lies.
+
+    n = 1    i over m by ROWS      rows of A along k: dot products, in vectors of partial sums
+    m = 1    p over k by TERMS     rows of B along n: so many are combined with y at a time, which stays in L1
+
+The register tile of the other kernels would be nearly empty: of a vector of B one lane exists, or of a tile one row.
+The arithmetic hides behind the stream, so what these reach is a share of the bandwidth.
+
+Source: Goto and van de Geijn (2008), section 2; the matrix-vector variants of lectures on dense matrix algorithms.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from backends.cpu._ladder.jit import jit
+from backends.cpu._simd.argument_table import Loops
+from backends.cpu._simd.dot_products import build_dots
+from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.loops import ARGUMENTS
+from backends.cpu._simd.packing import build_gather
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.intrinsics import switch_intrinsic
+
+TERMS = 8  # rows of B at once: as many streams as the prefetchers follow
+
+
+class VectorLoops(Loops):
+    """The loops of a product with n = 1 or m = 1.
+
+    Rows of A for n = 1, rows of B for m = 1, are contiguous; ``packs_b``: the vector B is copied, its elements are not.
+    """
+
+    __slots__ = ()
+
+    def compile(self) -> Any:
+        """Return the compiled loops."""
+        return build_vector_product(self.key)
+
+    def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
+        """Return no bytes for A, and those of a copy of x."""
+        return 0, k * np.dtype(self.key.dtype).itemsize if self.packs_b else 0
+
+
+def combine_rows_intrinsic(key: KernelKey) -> Any:
+    """Return the intrinsic ``combine_rows((rows, n, b, ldb, x, step_x, y, accumulate))``, for 1 to TERMS rows."""
+    code = key.code()
+    return switch_intrinsic(8, lambda module: {n: _combine_rows(module, key, code, n) for n in range(1, TERMS + 1)})
+
+
+def _combine_rows(module: ir.Module, key: KernelKey, code: VectorCode, rows: int) -> Any:
+    """Return the function of `rows` rows: ``y := [y (+)] x[0] (x) b[0] (+) x[1] (x) b[1] ...``."""
+    operations, lanes, zero = key.operations, code.lanes, code.constant(key.operations.zero)
+
+    def emit(
+        b: Builder, n: Value, first: Value, ldb: Value, x: Value, step_x: Value, y: Value, accumulate: Value
+    ) -> None:
+        starts = [b.inttoptr(b.add(first, b.mul(ldb, v.size(r))), v.POINTER) for r in range(rows)]
+        factors = [code.broadcast(b, b.inttoptr(b.add(x, b.mul(step_x, v.size(r))), v.POINTER)) for r in range(rows)]
+        target = b.inttoptr(y, v.POINTER)
+
+        def one(offset: Value, total: Value, edge: Value | None = None) -> Value:
+            for factor, start in zip(factors, starts, strict=True):
+                of_b = code.load(b, v.advance(b, start, offset), edge)
+                total = operations.extend(code, b, total, factor, of_b)
+            code.store(b, total, v.advance(b, target, offset), edge)
+            return b.add(offset, v.size(code.size_bytes))
+
+        def all_of_them(before: Callable[[Value, Value | None], Value]) -> None:
+            whole, left = b.udiv(n, v.size(lanes)), b.urem(n, v.size(lanes))
+            (offset,) = v.loop(b, whole, [v.size(0)], lambda state: [one(state[0], before(state[0], None))])
+            with b.if_then(b.icmp_signed("!=", left, v.size(0))):
+                edge = code.edge(b, left)
+                one(offset, before(offset, edge), edge)
+
+        with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as (combining, storing):
+            with combining:
+                all_of_them(lambda offset, edge: code.load(b, v.advance(b, target, offset), edge))
+            with storing:
+                all_of_them(lambda offset, edge: zero)
+
+    name = f"combine_{rows}" + ("_careful" if operations.is_careful else "")
+    return v.own_function(module, name, [v.SIZE] * 7, emit)
+
+
+@functools.cache
+def build_vector_product(key: KernelKey) -> Any:
+    """Compile the loops; they take what `_generated_loops.build_product`'s take, m or n being 1."""
+    dots, combine_rows, gather = build_dots(key), combine_rows_intrinsic(key), build_gather(key)
+    terms, itemsize = TERMS, np.dtype(key.dtype).itemsize
+
+    def product(
+        m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
+        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
+        packed_a: int, packed_b: int,
+    ) -> None:  # fmt: skip
+        """Stream the matrix."""
+        is_dot = n == 1 and cs_a == itemsize and (packs_b != 0 or rs_b == itemsize)
+        if not is_dot:  # m = 1; of a part with n = 1 as well, B may have rows that are apart
+            for p in range(0, k, terms):
+                adds = 1 if accumulate != 0 or p > 0 else 0
+                combine_rows((min(terms, k - p), n, b + p * rs_b, rs_b, a + p * cs_a, cs_a, c, adds))
+            return
+        x = b
+        if packs_b:
+            gather(1, k, b, 0, rs_b, packed_b, 0)
+            x = packed_b
+        dots(m, 1, k, a, rs_a, x, 0, c, rs_c, accumulate)
+
+    return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)

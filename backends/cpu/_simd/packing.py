@@ -1,0 +1,122 @@
+"""Packing for the generated kernels: a block is copied to rows of its own, whatever its strides were.
+
+``gather`` serves A and B: rows that are contiguous are copied, contiguous columns are transposed in square blocks of
+registers, anything else goes element by element. ``pack_b_rows`` is the frequent case of B, contiguous rows: a
+micro-panel of whole vectors, lanes beyond the edge filled up with zero bits, which the micro-kernel never stores.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from backends.cpu._ladder.jit import jit
+from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import size_intrinsic
+
+TRANSPOSED_BYTES = (4, 8)  # sizes of elements that are transposed in registers: 8 or 16 vectors of them
+
+
+def pack_b_rows_intrinsic(key: KernelKey) -> Any:
+    """Return the intrinsic ``pack_b_rows((vectors, k, b, ldb, panel, lanes))``."""
+    code = key.code()
+
+    def function(module: Any, vectors: int) -> Any:
+        def emit(b: Builder, k: Value, source: Value, ldb: Value, panel: Value, lanes: Value) -> None:
+            edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
+
+            def row(state: list[Value]) -> list[Value]:
+                from_, to = state
+                for j in range(vectors):
+                    part = code.load(b, v.advance(b, from_, j * code.size_bytes), edges[j])
+                    code.store(b, part, v.advance(b, to, j * code.size_bytes))
+                return [v.advance(b, from_, ldb), v.advance(b, to, vectors * code.size_bytes)]
+
+            v.loop(b, k, [b.inttoptr(source, v.POINTER), b.inttoptr(panel, v.POINTER)], row)
+
+        return v.own_function(module, f"pack_{vectors}", [v.SIZE] * 5, emit)
+
+    def emit(builder: Builder, values: list[Value]) -> None:
+        which, *arguments = values
+        v.switch(builder, which, {n: function(builder.module, n) for n in range(1, key.nv + 1)}, arguments)
+
+    return size_intrinsic(6, emit)
+
+
+def _copy_row_intrinsic() -> Any:
+    """Return the intrinsic ``copy_row((target, source, size_bytes))``."""
+
+    def emit(b: Builder, values: list[Value]) -> None:
+        target, source, length = values
+        arguments = [v.POINTER, v.POINTER, v.SIZE, v.BIT]
+        function = v.declare(b, "llvm.memcpy.p0.p0.i64", v.VOID, arguments)
+        pointers = [b.inttoptr(x, v.POINTER) for x in (target, source)]
+        b.call(function, [*pointers, length, v.ir.Constant(v.BIT, 0)])
+
+    return size_intrinsic(3, emit)
+
+
+def _copy_element_intrinsic(dtype: np.dtype[Any]) -> Any:
+    """Return the intrinsic ``copy_element((target, source))``."""
+    element = v.element_type(dtype)
+
+    def emit(b: Builder, values: list[Value]) -> None:
+        target, source = (b.inttoptr(x, v.POINTER) for x in values)
+        b.store(b.load(source, typ=element), target)
+
+    return size_intrinsic(2, emit)
+
+
+def _transpose_intrinsic(key: KernelKey) -> Any:
+    """Return the intrinsic ``transpose((target, target_stride, source, source_stride))`` of a lanes x lanes block."""
+    code = key.code()
+
+    def function(b: Builder, target: Value, target_stride: Value, source: Value, source_stride: Value) -> None:
+        from_, to = b.inttoptr(source, v.POINTER), b.inttoptr(target, v.POINTER)
+        rows = [code.load(b, v.advance(b, from_, b.mul(source_stride, v.size(i)))) for i in range(code.lanes)]
+        for i, column in enumerate(code.transpose(b, rows)):
+            code.store(b, column, v.advance(b, to, b.mul(target_stride, v.size(i))))
+
+    def emit(b: Builder, values: list[Value]) -> None:
+        b.call(v.own_function(b.module, "transpose", [v.SIZE] * 4, function), values)
+
+    return size_intrinsic(4, emit)
+
+
+@functools.cache
+def build_gather(key: KernelKey) -> Any:
+    """Compile ``gather(rows, columns, source, row_stride, column_stride, target, target_stride)``, strides in bytes.
+
+    ``target[i, j] := source[i, j]`` with contiguous rows in `target`.
+    """
+    dtype = np.dtype(key.dtype)
+    itemsize, lanes, transposes = dtype.itemsize, key.lanes, dtype.itemsize in TRANSPOSED_BYTES
+    copy_row, copy_element = _copy_row_intrinsic(), _copy_element_intrinsic(dtype)
+    transpose = _transpose_intrinsic(key) if transposes else None
+
+    def gather(
+        rows: int, columns: int, source: int, row_stride: int, column_stride: int, target: int, target_stride: int
+    ) -> None:
+        """Copy a block."""
+        if column_stride == itemsize:
+            for i in range(rows):
+                copy_row((target + i * target_stride, source + i * row_stride, columns * itemsize))
+            return
+        whole_rows = whole_columns = 0
+        if transposes and row_stride == itemsize:
+            whole_rows, whole_columns = rows // lanes * lanes, columns // lanes * lanes
+            for j in range(0, whole_columns, lanes):
+                for i in range(0, whole_rows, lanes):
+                    to = target + i * target_stride + j * itemsize
+                    transpose((to, target_stride, source + i * itemsize + j * column_stride, column_stride))
+        for i in range(rows):
+            for j in range(whole_columns if i < whole_rows else 0, columns):
+                to = target + i * target_stride + j * itemsize
+                copy_element((to, source + i * row_stride + j * column_stride))
+
+    return jit(None, *[types.intp] * 7, parallel=False)(gather)

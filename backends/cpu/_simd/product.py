@@ -1,0 +1,187 @@
+"""A product by the generated kernels of operands of any strides, fast or careful as their values ask.
+
+The loops want an output with contiguous rows. Columns that are contiguous make it the output of the transposed product,
+``C^T = B^T (x)' A^T``; anything else is computed in an array of its own and copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from backends.cpu._simd.argument_table import Loops, Shape, prepare_product
+from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.loops import columns_left, may_take_dots
+from backends.cpu._simd.matrix_vector import VectorLoops
+from backends.cpu._simd.value_scan import Look
+from backends.cpu._vector.operators import Guard, Operations, guard, operations
+from backends.cpu._vector.unit import VectorUnit
+from harness.plan import Blocking
+from harness.semiring import BINARY_OPS, Semiring
+from harness.tuning import simd as tuning_simd
+
+# What a (x) that does not commute becomes where its operands change places.
+_TURNED = {"first": "second", "second": "first"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the plan says of the loops.
+
+    Attributes
+    ----------
+    unit : VectorUnit
+    blocking : Blocking
+        In elements of the dtype that is computed.
+    threads : int
+    packs_a, packs_b : bool
+        Whether A, and B, are packed where it is not needed.
+    in_place_up_to : int
+        Up to this m, n and k B need not be packed, and A need not whatever its stride.
+    bad_stride_a, bad_stride_b : int
+        Else it is, if its rows are near a multiple of so many bytes apart.
+    block_steps : int
+        Terms in a block of k that is tracked; 0: none is.
+    """
+
+    unit: VectorUnit
+    blocking: Blocking
+    threads: int
+    packs_a: bool
+    packs_b: bool
+    in_place_up_to: int
+    bad_stride_a: int
+    bad_stride_b: int
+    block_steps: int = 0
+
+    def loops(self, wanted: Operations, dtype: np.dtype[Any], shape: Shape) -> Loops:
+        """Return how the loops go about a product."""
+        m, n, k, strides_a, strides_b, *_ = shape
+        blocking = self.blocking
+        nv = blocking.nr // self.unit.lanes(dtype)
+        key = KernelKey(wanted, dtype.name, self.unit.name, blocking.mr, nv, self.block_steps)
+        is_small = max(m, n, k) <= self.in_place_up_to
+        a_in_place = strides_a[1] == dtype.itemsize and (
+            is_small or tuning_simd.reads_in_place(strides_a[0], m, self.bad_stride_a)
+        )
+        is_small_b = is_small and tuning_simd.reads_in_place(strides_b[0], k, self.bad_stride_b)
+        b_in_place = (
+            strides_b[1] == dtype.itemsize
+            and (is_small_b or m <= blocking.mr)
+            and dtype.itemsize in self.unit.masked_bytes
+        )
+        parts = tuning_simd.simd_parts(m * n * k, self.threads)
+        grid = tuning_simd.thread_grid(m, n, parts, blocking.mr, blocking.nr)
+        if min(m, n) == 1 and not self.block_steps:
+            is_streamed = (strides_a if n == 1 else strides_b)[1] == dtype.itemsize
+            if is_streamed:
+                packs_x = n == 1 and strides_b[0] != dtype.itemsize
+                return VectorLoops(key, blocking, False, packs_x, grid, self.threads)
+        packs_a, packs_b = self.packs_a or not a_in_place, self.packs_b or not b_in_place
+        if packs_b and not packs_a and may_take_dots(key) and columns_left(n, k, key.lanes) == n:
+            blocking = Blocking(blocking.mc, blocking.nc, k, blocking.mr, blocking.nr)  # dot products stream A once
+        return Loops(key, blocking, packs_a, packs_b, grid, self.threads)
+
+    def tracking(self, steps: int) -> Settings:
+        """Return the settings of a product that notes blocks of `steps` terms: kc is made of whole ones."""
+        x = self.blocking
+        kc = -(-x.kc // steps) * steps
+        return replace(self, blocking=Blocking(x.mc, x.nc, kc, x.mr, x.nr), block_steps=steps)
+
+    def turned(self) -> Settings:
+        """Return the settings of the transposed product.
+
+        Its blocks are as large, since the caches are; only nc is no narrower than the block of m, its own n, was.
+        """
+        x = self.blocking
+        nc = max(x.nc, -(-x.mc // x.nr) * x.nr)
+        turned = Blocking(x.mc, nc, x.kc, x.mr, x.nr)
+        return replace(self, blocking=turned, packs_a=self.packs_b, packs_b=self.packs_a)
+
+
+class GeneratedProduct:
+    """``out := [out (+)] a (x) b``, for m, n, k >= 1.
+
+    Parameters
+    ----------
+    semiring : Semiring
+        One that `operations` knows over the dtype.
+    settings : Settings
+    a, b, out : (m, k), (k, n) and (m, n) array
+        Of one dtype, any strides.
+    accumulate : bool
+    block : (m, n) array of int8, optional
+        Takes the numbers of blocks of k, if the settings track them; then rows of `out` are contiguous.
+
+    Attributes
+    ----------
+    run : callable
+        ``run()`` computes once.
+    """
+
+    run: Callable[[], Any]
+
+    def __init__(
+        self,
+        semiring: Semiring,
+        settings: Settings,
+        a: np.ndarray,
+        b: np.ndarray,
+        out: np.ndarray,
+        accumulate: bool,
+        block: np.ndarray | None = None,
+    ) -> None:
+        dtype = out.dtype
+        if _is_better_turned(a, b, out):
+            a, b, out, semiring, settings = b.T, a.T, out.T, _turned(semiring), settings.turned()
+        target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
+        wanted, what = operations(semiring, dtype), guard(semiring, dtype)
+        assert wanted is not None
+        fast = prepare_product(settings.loops(wanted, dtype, Shape.of(a, b, target)), a, b, target, accumulate, block)
+        self.run = fast
+        if what is not Guard.NONE:
+            loops = settings.loops(wanted._replace(is_careful=True), dtype, Shape.of(a, b, target))
+            careful = prepare_product(loops, a, b, target, accumulate, block)
+            self.run = _guarded(Look(what, semiring, dtype).on(a, b), fast, careful)
+        if target is not out:
+            self.run = _through(target, out, accumulate, self.run)
+
+
+def has_contiguous_rows(x: np.ndarray) -> bool:
+    """Whether the elements of a row lie side by side."""
+    return x.strides[1] == x.itemsize or x.shape[1] == 1
+
+
+def _is_better_turned(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+    """Whether the transposed product suits the loops: by the output, or if that is a vector, by the one matrix."""
+    if out.shape[0] == 1 or out.shape[1] == 1:
+        matrix = a if out.shape[1] == 1 else b
+        return not has_contiguous_rows(matrix) and has_contiguous_rows(matrix.T)
+    return not has_contiguous_rows(out) and has_contiguous_rows(out.T)
+
+
+def _guarded(holds: Callable[[], bool], fast: Any, careful: Any) -> Callable[[], None]:
+    def run() -> None:
+        (fast if holds() else careful)()
+
+    return run
+
+
+def _through(target: np.ndarray, out: np.ndarray, accumulate: bool, compute: Any) -> Callable[[], None]:
+    """Return `compute`, which works on `target`, followed by the copy to `out`."""
+
+    def run() -> None:
+        if accumulate:
+            target[...] = out
+        compute()
+        out[...] = target
+
+    return run
+
+
+def _turned(semiring: Semiring) -> Semiring:
+    multiply = semiring.multiply
+    return Semiring(semiring.add, BINARY_OPS[_TURNED.get(multiply.name, multiply.name)], semiring.name)

@@ -1,0 +1,95 @@
+"""What the arithmetic units alone can do: the generated micro-kernel with its loads left out.
+
+The same tile of accumulators, extended by the same instructions, but A and B are registers from beginning to end. What
+a kernel does per second out of this is its percentage of peak.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba import prange, types
+from numba.extending import intrinsic
+
+from backends.cpu._compile.call_by_address import address_of, call
+from backends.cpu._ladder.jit import jit, scalar
+from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+
+
+@functools.cache
+def build_register_loop(key: KernelKey) -> Any:
+    """Compile ``extend(steps, x, y, results, i)``: ``results[i]`` becomes the (+) of lane 0 of every accumulator.
+
+    Each of the key's mr x nv accumulators is extended `steps` times by ``x (x) y``.
+    """
+    tile, scalar_type = _tile_intrinsic(key), scalar(np.dtype(key.dtype))
+
+    def extend(steps: int, x: Any, y: Any, results: np.ndarray, i: int) -> None:
+        results[i] = tile(steps, x, y)
+
+    signature = (types.intp, scalar_type, scalar_type, types.Array(scalar_type, 1, "C"), types.intp)
+    return jit(None, *signature, parallel=False)(extend)
+
+
+@functools.cache
+def build_on_threads(dtype: np.dtype[Any]) -> Any:
+    """Compile ``loop(extend, steps, x, y, results)``: a thread for each result; `extend` is given by its address."""
+
+    def loop(extend: Any, steps: int, x: Any, y: Any, results: np.ndarray) -> None:
+        for thread in prange(results.size):
+            call(extend, (steps, x, y, results, np.intp(thread)))
+
+    element = scalar(dtype)
+    return jit(None, types.intp, types.intp, element, element, types.Array(element, 1, "C"))(loop)
+
+
+def register_loop(key: KernelKey, threads: int) -> Any:
+    """Return ``loop(steps, x, y, results)`` on that many threads; with one, none is started."""
+    extend = build_register_loop(key)
+    if threads == 1:
+        return lambda steps, x, y, results: extend(steps, x, y, results, 0)
+    return functools.partial(build_on_threads(np.dtype(key.dtype)), address_of(extend))
+
+
+def _tile_intrinsic(key: KernelKey) -> Any:
+    """Return the intrinsic ``tile(steps, x, y)``, typed to the dtype of x."""
+    llvm.initialize_native_asmparser()  # or LLVM aborts the process at the empty assembly below
+    code, operations = key.code(), key.operations
+
+    @intrinsic
+    def tile(typing_context: Any, steps: Any, x: Any, y: Any) -> Any:
+        def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
+            turns, x, y = arguments
+            of_a = code.splat(builder, x)
+            of_b = [_opaque(builder, code.vector, code.splat(builder, y)) for _ in range(key.nv)]
+
+            def step(totals: list[Value]) -> list[Value]:
+                if operations.multiply == "pair":  # constant terms: or LLVM would add them all at once
+                    totals = [_opaque(builder, code.vector, total) for total in totals]
+                extended = []
+                for i in range(key.mr):
+                    # through empty assembly, so that LLVM cannot compute a term once for all
+                    row = _opaque(builder, code.vector, of_a)
+                    extended += [
+                        operations.extend(code, builder, totals[i * key.nv + j], row, of_b[j]) for j in range(key.nv)
+                    ]
+                return extended
+
+            totals = v.loop(builder, turns, [code.constant(operations.zero)] * (key.mr * key.nv), step)
+            total = functools.reduce(lambda c, t: operations.combine(code, builder, c, t), totals)
+            return builder.extract_element(total, v.index(0))
+
+        return x(types.intp, x, x), emit
+
+    return tile
+
+
+def _opaque(builder: Builder, vector: Any, value: Value) -> Value:
+    constraint = "=w,0" if llvm.get_process_triple().startswith(("aarch64", "arm64")) else "=v,0"
+    return builder.asm(ir.FunctionType(vector, [vector]), "", constraint, [value], side_effect=False)

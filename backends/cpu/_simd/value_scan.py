@@ -1,0 +1,137 @@
+"""What the fast form of a (x) asks of A and B, looked up in the values: O(m k + k n) beside O(m n k)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from numba import carray, types
+
+from backends.cpu._compile.pointers import as_pointer
+from backends.cpu._ladder.jit import jit, scalar
+from backends.cpu._simd.argument_table import entry_point
+from backends.cpu._vector.operators import Guard
+from harness.semiring import Semiring, highest, lowest
+
+
+class Look:
+    """Looks at A and B.
+
+    Parameters
+    ----------
+    what : Guard
+    semiring : Semiring
+    dtype : numpy dtype
+    """
+
+    def __init__(self, what: Guard, semiring: Semiring, dtype: np.dtype[Any]) -> None:
+        self._what = what
+        self._found = np.empty(2, dtype)
+        self._look = (build_extremes if what is Guard.NO_EXTREME else build_has_nan)(dtype)
+        is_integer = dtype.kind in "iu"
+        self._zero = int(semiring.zero(dtype)) if is_integer else 0
+        self._range = (int(lowest(dtype)), int(highest(dtype))) if is_integer else (0, 0)
+
+    def holds(self, a: np.ndarray, b: np.ndarray) -> bool:
+        """Whether the fast form is right for ``a (x) b``."""
+        if self._what is Guard.NO_NAN_IN_A:
+            self._run(a)
+            return not self._found[0]
+        return self.allows(self.extremes(a), self.extremes(b))
+
+    def allows(self, range_a: tuple[int, int], range_b: tuple[int, int]) -> bool:
+        """Whether plain sums are right of integers from such ranges."""
+        (low_a, high_a), (low_b, high_b) = range_a, range_b
+        low, high = self._range
+        absent = self._zero not in (low_a, high_a, low_b, high_b)
+        return absent and low_a + low_b >= low and high_a + high_b <= high
+
+    def extremes(self, x: np.ndarray) -> tuple[int, int]:
+        """Return the least and the greatest integer of `x`."""
+        return self._run(x)
+
+    def on(self, a: np.ndarray, b: np.ndarray) -> Callable[[], bool]:
+        """Return ``holds()`` for these two, which must outlive it: each call looks at what they hold then.
+
+        What can be known of them before is; at n = 257 the rest of `holds` takes as long as the look itself.
+        """
+        found, look = np.empty((2, 2), self._found.dtype), entry_point(self._look)
+        over_a, over_b = (functools.partial(look, *_pieces(x), found[i]) for i, x in enumerate((a, b)))
+
+        def has_no_nan() -> bool:
+            over_a()
+            return not found[0, 0]
+
+        def stays_in_range() -> bool:
+            over_a()
+            over_b()
+            return self.allows(*found.tolist())
+
+        return has_no_nan if self._what is Guard.NO_NAN_IN_A else stays_in_range
+
+    def _run(self, x: np.ndarray) -> tuple[int, int]:
+        """Return the two numbers found in `x`: its least and greatest, or 1 if it holds a NaN, and 0."""
+        self._look(*_pieces(x), self._found)
+        return int(self._found[0]), int(self._found[1])
+
+
+def _pieces(x: np.ndarray) -> tuple[int, int, int, int, int]:
+    """Return address, rows, columns and strides in bytes, of rows that are as long as can be."""
+    if abs(x.strides[0]) < abs(x.strides[1]):
+        x = x.T
+    (rows, columns), (row_stride, column_stride) = x.shape, x.strides
+    if row_stride == columns * column_stride:  # in one piece: nothing to be reduced at the end of each row
+        rows, columns = 1, rows * columns
+    return x.__array_interface__["data"][0], rows, columns, row_stride, column_stride
+
+
+def _over_rows(visit: Any, dtype: np.dtype[Any]) -> Any:
+    """Compile ``look(address, rows, columns, row_stride, column_stride, found)``: `visit` on contiguous pieces."""
+    itemsize = dtype.itemsize
+    visit = numba.njit(visit)
+
+    def look(address: int, rows: int, columns: int, row_stride: int, column_stride: int, found: np.ndarray) -> None:
+        pieces, length = (1, columns) if column_stride == itemsize else (columns, 1)
+        is_first = True
+        for i in range(rows):
+            for j in range(pieces):
+                start = address + i * row_stride + j * column_stride
+                visit(carray(as_pointer(start), (length,), dtype), found, is_first)
+                is_first = False
+
+    return jit(None, *[types.intp] * 5, types.Array(scalar(dtype), 1, "C"), parallel=False)(look)
+
+
+@functools.cache
+def build_extremes(dtype: np.dtype[Any]) -> Any:
+    """Compile the look for the least and the greatest element."""
+
+    def visit(piece: np.ndarray, found: np.ndarray, is_first: bool) -> None:
+        low = piece[0] if is_first else found[0]
+        high = piece[0] if is_first else found[1]
+        for j in range(piece.size):
+            value = piece[j]
+            low = value if value < low else low  # noqa: FURB136 (LLVM takes this for a reduction)
+            high = value if value > high else high  # noqa: FURB136
+        found[0], found[1] = low, high
+
+    return _over_rows(visit, dtype)
+
+
+@functools.cache
+def build_has_nan(dtype: np.dtype[Any]) -> Any:
+    """Compile the look for a NaN."""
+    word = np.dtype(f"i{dtype.itemsize}").type  # as wide as an element, so that LLVM's vectors of both are
+
+    def visit(piece: np.ndarray, found: np.ndarray, is_first: bool) -> None:
+        seen = word(0)
+        for j in range(piece.size):
+            value = piece[j]
+            seen |= word(value != value)  # noqa: PLR0124 x != x: NaN
+        before = False if is_first else found[0] != 0
+        found[0], found[1] = 1 if seen != 0 or before else 0, 0
+
+    return _over_rows(visit, dtype)

@@ -1,0 +1,168 @@
+"""The sums around the seven products of Winograd's form of Strassen's algorithm, each in one pass at memory speed.
+
+    left operands     A11  A12  S4 = A12 - S2   A22              S1 = A21 + A22   S2 = S1 - A11   S3 = A11 - A21
+    right operands    B11  B21  B22             T4 = T2 - B21    T1 = B12 - B11   T2 = B22 - T1   T3 = B22 - B12
+    product P1 to P7, column by column
+    quarters of C     C11 = P1 + P2      U2 = P1 + P6      U3 = U2 + P7
+                      C12 = U2 + P5 + P3      C21 = U3 - P4      C22 = U3 + P5
+
+Four, four and seven: 15 additions. A pass reads every quarter once and writes all that is made of it. Halves are
+rounded up; what a quarter lacks at an odd edge is read as zero, and what it has beyond C is not stored, so edges are
+handled here and the products are all of one shape.
+
+Source: Winograd's form and dynamic padding as in Huss-Lederman et al., "Implementation of Strassen's Algorithm for
+Matrix Multiplication" (1996), which compares the ways to treat odd sizes.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numba
+import numpy as np
+from numba import prange, types
+
+from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
+from backends.cpu._ladder.operators import operators
+from harness.semiring import ScalarFunction, Semiring
+
+PRODUCTS = 7
+
+
+def _plus(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def _minus(x: Any, y: Any) -> Any:
+    return x - y
+
+
+def _differ(x: Any, y: Any) -> Any:
+    return x != y
+
+
+# (+) and its inverse operation, by the name of the semiring. A sum modulo 2 is its own inverse.
+RINGS: dict[str, tuple[ScalarFunction, ScalarFunction]] = {
+    "plus_times": (_plus, _minus),
+    "lxor_land": (_differ, _differ),
+}
+
+
+@functools.cache
+def build_spread_left(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+    """Compile ``spread(a, parts)``: the seven left operands, parts (7, m/2, k/2) rounded up, of any a (m, k)."""
+    plus, minus = map(numba.njit, RINGS[semiring.name])
+
+    def seven(a11: Any, a12: Any, a21: Any, a22: Any) -> tuple[Any, ...]:
+        s1 = plus(a21, a22)
+        s2 = minus(s1, a11)
+        return a11, a12, minus(a12, s2), a22, s1, s2, minus(a11, a21)
+
+    return _build_spread(numba.njit(seven), dtype)
+
+
+@functools.cache
+def build_spread_right(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+    """Compile ``spread(b, parts)``: the seven right operands, parts (7, k/2, n/2) rounded up, of any b (k, n)."""
+    _, minus = map(numba.njit, RINGS[semiring.name])
+
+    def seven(b11: Any, b12: Any, b21: Any, b22: Any) -> tuple[Any, ...]:
+        t1 = minus(b12, b11)
+        t2 = minus(b22, t1)
+        return b11, b21, b22, minus(t2, b21), t1, t2, minus(b22, b12)
+
+    return _build_spread(numba.njit(seven), dtype)
+
+
+def _build_spread(seven: Any, dtype: np.dtype[Any]) -> Any:
+    zero = dtype.type(0)
+
+    @numba.njit
+    def put(parts: np.ndarray, i: int, j: int, values: tuple[Any, ...]) -> None:
+        parts[0, i, j], parts[1, i, j], parts[2, i, j], parts[3, i, j] = values[0], values[1], values[2], values[3]
+        parts[4, i, j], parts[5, i, j], parts[6, i, j] = values[4], values[5], values[6]
+
+    @jit(None, strided(dtype), scratch(dtype, 3))
+    def spread(x: np.ndarray, parts: np.ndarray) -> None:
+        _, rows, columns = parts.shape
+        whole_rows, whole_columns = x.shape[0] - rows, x.shape[1] - columns
+        for i in prange(rows):
+            whole = whole_columns if i < whole_rows else 0
+            for j in range(whole):
+                put(parts, i, j, seven(x[i, j], x[i, j + columns], x[i + rows, j], x[i + rows, j + columns]))
+            for j in range(whole, columns):
+                right = x[i, j + columns] if j < whole_columns else zero
+                below = x[i + rows, j] if i < whole_rows else zero
+                put(parts, i, j, seven(x[i, j], right, below, zero))
+
+    return spread
+
+
+@functools.cache
+def build_gather(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+    """Compile ``gather(products, out)``: the quarters of out (m, n) from the products (7, m/2, n/2), rounded up."""
+    plus, minus = map(numba.njit, RINGS[semiring.name])
+
+    @numba.njit
+    def four(products: np.ndarray, i: int, j: int) -> tuple[Any, ...]:
+        p1, p5 = products[0, i, j], products[4, i, j]
+        u2 = plus(p1, products[5, i, j])
+        u3 = plus(u2, products[6, i, j])
+        c12 = plus(plus(u2, p5), products[2, i, j])
+        return plus(p1, products[1, i, j]), c12, minus(u3, products[3, i, j]), plus(u3, p5)
+
+    @jit(None, scratch(dtype, 3), output(dtype))
+    def gather(products: np.ndarray, out: np.ndarray) -> None:
+        _, rows, columns = products.shape
+        whole_rows, whole_columns = out.shape[0] - rows, out.shape[1] - columns
+        for i in prange(rows):
+            whole = whole_columns if i < whole_rows else 0
+            for j in range(whole):
+                c11, c12, c21, c22 = four(products, i, j)
+                out[i, j], out[i, j + columns] = c11, c12
+                out[i + rows, j], out[i + rows, j + columns] = c21, c22
+            for j in range(whole, columns):
+                c11, c12, c21, _ = four(products, i, j)
+                out[i, j] = c11
+                if j < whole_columns:
+                    out[i, j + columns] = c12
+                if i < whole_rows:
+                    out[i + rows, j] = c21
+
+    return gather
+
+
+@functools.cache
+def build_finish(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+    """Compile ``out := (alpha (x) out) (+) (beta (x) c)``, each of alpha, c and beta only where its flag is set."""
+    add, multiply, _ = operators(semiring, dtype)
+    flag, factor = types.boolean, scalar(dtype)
+
+    @jit(None, flag, factor, flag, flag, factor, strided(dtype), output(dtype), parallel=False)
+    def finish(
+        has_alpha: bool, alpha: Any, has_c: bool, has_beta: bool, beta: Any, c: np.ndarray, out: np.ndarray
+    ) -> None:
+        for i in range(out.shape[0]):
+            for j in range(out.shape[1]):
+                value = multiply(alpha, out[i, j]) if has_alpha else out[i, j]
+                if has_c:
+                    value = add(value, multiply(beta, c[i, j]) if has_beta else c[i, j])
+                out[i, j] = value
+
+    return finish
+
+
+@functools.cache
+def build_flag_rows(dtype: np.dtype[Any]) -> Any:
+    """Compile ``flag_rows(x, largest, flags)``: flags (rows of x,) where a row holds a NaN or ``|x| > largest``."""
+
+    @jit(None, strided(dtype), scalar(dtype), scratch(np.dtype(np.bool_), 1))
+    def flag_rows(x: np.ndarray, largest: Any, flags: np.ndarray) -> None:
+        for i in prange(x.shape[0]):
+            outside = 0
+            for j in range(x.shape[1]):
+                outside += not (abs(x[i, j]) <= largest)
+            flags[i] = outside > 0
+
+    return flag_rows

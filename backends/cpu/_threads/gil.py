@@ -1,0 +1,47 @@
+"""Call a compiled product from code that holds the GIL, without the GIL if the product takes long enough to matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+from numba import types
+from numba.extending import intrinsic
+
+from backends.cpu._compile.call_by_address import call
+from backends.cpu._vector import code as v
+from harness.tuning import simd as tuning_simd
+
+_MOST = tuning_simd.SIMD_MOST_PAIRS_WITH_GIL
+
+
+@intrinsic
+def _release_gil(typing_context: Any) -> Any:
+    """Let other Python threads run, and return what `_take_gil` needs. No Python object may be touched until then."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ptrtoint(context.get_python_api(builder).save_thread(), v.SIZE)
+
+    return types.intp(), emit
+
+
+@intrinsic
+def _take_gil(typing_context: Any, thread: Any) -> Any:
+    """Take the GIL back."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        context.get_python_api(builder).restore_thread(builder.inttoptr(arguments[0], v.POINTER))
+        return context.get_dummy_value()
+
+    return types.void(types.intp), emit
+
+
+@numba.njit
+def call_without_gil_if_long(pairs: int, address: int, arguments: Any) -> None:
+    """Call a function of so many pairs by its address (`_address.call`)."""
+    if pairs <= _MOST:
+        call(address, arguments)
+        return
+    thread = _release_gil()
+    call(address, arguments)
+    _take_gil(thread)

@@ -1,0 +1,289 @@
+"""A pool of worker threads for the `prange` loops of the kernels, in place of Numba's threading layers.
+
+The layers do not suit a library. OpenMP hangs or ends a forked child, and its threads spin for milliseconds after a
+loop, on processors that the next library needs. workqueue aborts the process if two Python threads call at once. Here::
+
+    parallel_for(loop)     called by any thread, without the GIL
+        invite             idle workers, no more than the loop has pieces for
+        work               claim one piece of the loop after the other, as the workers do
+        revoke             invitations that no worker has accepted yet
+        await              the workers that are still at a piece
+
+* A worker without work spins for some microseconds, then sleeps on a semaphore.
+* A worker that is woken may run on any processor but the caller's. Where threads of another library spin on all
+  others, the scheduler would queue it behind the caller.
+* Callers share the workers without a lock: a worker belongs to the caller that sets its state. A caller that finds no
+  idle worker works alone.
+* The pool records its process. A forked child has no workers, so its first loop starts new ones. Each loop checks the
+  process itself, since `os.register_at_fork` misses forks by other than Python.
+
+Workers are not Python threads, run compiled code only, and block all signals. `_threads.pool_symbols` makes the pool and
+connects kernels to it. Source: self-scheduled loops, Tang and Yew (1986); the rest is this project's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, replace, store
+from backends.cpu._vector import code as v
+
+# The state of a worker: one of these, or the address of the loop that it is invited to.
+_IDLE, _ASLEEP, _RUNNING, _LEAST_ADDRESS = 0, 1, 2, 4096
+
+# The pool in memory, in words of 8 bytes. Head: the process that owns it (negative while its workers are started),
+# number of workers, most workers, address of their function, how often they look before they sleep, how often a waiting
+# caller yields before it sleeps, and Numba's own `get_num_threads`. Then a seat for each worker, on cache lines of its
+# own: its state, its thread, the number of the processor that it avoids plus 1, and a semaphore (32 bytes in glibc).
+_OWNER, _COUNT, MOST, WORKER, LOOKS, YIELDS, NUMBA = (WORD_BYTES * i for i in range(7))
+HEAD_BYTES, SEAT_BYTES, _STATE, _THREAD, _AVOIDED, _SEMAPHORE = 128, 128, 0, 8, 16, 64
+_MASK_WORDS, _WORD_BITS = 16, 64  # of a set of processors, as the C library has it
+
+# A loop, on the caller's stack: the arguments of Numba's `parallel_for`, the next piece, twice the number of invited
+# workers (plus 1 if the caller sleeps until they are done), and the semaphore on which it sleeps.
+_FUNCTION, _ARGUMENTS, _SIZES, _STEPS, _DATA, _INNER, _ARRAYS, _NEXT, _INVITED = (WORD_BYTES * i for i in range(9))
+_DONE, _LOOP_WORDS = 128, 24
+
+_SIGNALS_WORDS, _SET_MASK = 16, 2  # sigset_t, and SIG_SETMASK of Linux
+
+_getpid = types.ExternalFunction("getpid", types.int32())
+_sem_init = types.ExternalFunction("sem_init", types.int32(types.intp, types.int32, types.uint32))
+_sem_post = types.ExternalFunction("sem_post", types.int32(types.intp))
+_sem_wait = types.ExternalFunction("sem_wait", types.int32(types.intp))
+_sigmask = types.ExternalFunction("pthread_sigmask", types.int32(types.int32, types.intp, types.intp))
+_create = types.ExternalFunction("pthread_create", types.int32(types.intp, types.intp, types.intp, types.intp))
+_here = types.ExternalFunction("sched_getcpu", types.int32())
+_affinity_of = types.ExternalFunction("sched_getaffinity", types.int32(types.int32, types.intp, types.intp))
+_set_affinity = types.ExternalFunction("pthread_setaffinity_np", types.int32(types.intp, types.intp, types.intp))
+_yield = types.ExternalFunction("sched_yield", types.int32())
+_detach = types.ExternalFunction("pthread_detach", types.int32(types.intp))
+
+
+SYMBOL = "gemm_harness_thread_pool"
+
+
+@intrinsic
+def _pool(typing_context: Any) -> Any:
+    """Return the address of the pool: a symbol, so that compiled code can be kept from one process to the next."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.module.globals.get(SYMBOL) or ir.GlobalVariable(builder.module, v.BYTE, SYMBOL)
+        return builder.ptrtoint(place, v.SIZE)
+
+    return types.intp(), emit
+
+
+@intrinsic
+def _number_from(typing_context: Any, function: Any) -> Any:
+    """Return what a function of C without arguments returns, an int."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function = builder.inttoptr(arguments[0], ir.FunctionType(v.INDEX, []).as_pointer())
+        return builder.sext(builder.call(function, []), v.SIZE)
+
+    return types.intp(types.intp), emit
+
+
+@intrinsic
+def _stack(typing_context: Any, words: Any) -> Any:
+    """Return the address of so many words on the stack of the function that calls."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ptrtoint(builder.alloca(v.SIZE, size=arguments[0]), v.SIZE)
+
+    return types.intp(types.intp), emit
+
+
+@intrinsic
+def _call_piece(typing_context: Any, function: Any, arguments: Any, sizes: Any, steps: Any, data: Any) -> Any:
+    """Call the code of a loop, a function of C: it computes `sizes[0]` of its pieces."""
+
+    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        code = builder.inttoptr(values[0], ir.FunctionType(v.VOID, [v.POINTER] * 4).as_pointer())
+        builder.call(code, [builder.inttoptr(value, v.POINTER) for value in values[1:]])
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 5), emit
+
+
+@numba.njit
+def _work(loop: int) -> None:
+    """Compute pieces of a loop until all are claimed."""
+    inner, arrays = load(loop + _INNER), load(loop + _ARRAYS)
+    arguments, sizes, steps = load(loop + _ARGUMENTS), load(loop + _SIZES), load(loop + _STEPS)
+    own_arguments, own_sizes = _stack(arrays), _stack(inner + 1)
+    while True:
+        piece = add(loop + _NEXT, 1)
+        if piece >= load(sizes):
+            return
+        store(own_sizes, 1)
+        for i in range(1, inner + 1):
+            store(own_sizes + WORD_BYTES * i, load(sizes + WORD_BYTES * i))
+        for i in range(arrays):
+            begin = load(arguments + WORD_BYTES * i)
+            offset = piece * load(steps + WORD_BYTES * i) if begin else 0
+            store(own_arguments + WORD_BYTES * i, begin + offset)
+        _call_piece(load(loop + _FUNCTION), own_arguments, own_sizes, steps, load(loop + _DATA))
+
+
+@numba.njit
+def _leave(loop: int) -> None:
+    """Sign off from a loop, and wake its caller if it sleeps. The loop may be gone as soon as the caller knows."""
+    if add(loop + _INVITED, -2) == 3:
+        _sem_post(loop + _DONE)
+
+
+@numba.njit
+def _await_invitation(state: int, looks: int) -> int:
+    """Return the loop whose invitation the worker has accepted, or 0 after it has slept."""
+    for _ in range(looks):
+        loop = load(state)
+        if loop >= _LEAST_ADDRESS and replace(state, loop, _RUNNING):
+            return loop
+        pause()
+    if replace(state, _IDLE, _ASLEEP):
+        _sem_wait(state + _SEMAPHORE)
+        replace(state, _ASLEEP, _IDLE)  # if no invitation woke it
+    return 0
+
+
+def run_worker(seat: int) -> int:
+    """Work on loops, for ever: the function of a worker's thread."""
+    looks = load(_pool() + LOOKS)
+    while True:
+        loop = _await_invitation(seat + _STATE, looks)
+        if loop:
+            _work(loop)
+            store(seat + _STATE, _IDLE)
+            _leave(loop)
+    return 0
+
+
+@numba.njit
+def _start_workers(pool: int) -> int:
+    """Start a thread for every seat of the pool, and return how many there are."""
+    mask, before, thread = _stack(_SIGNALS_WORDS), _stack(_SIGNALS_WORDS), _stack(1)
+    for i in range(_SIGNALS_WORDS):
+        store(mask + WORD_BYTES * i, -1)
+    _sigmask(_SET_MASK, mask, before)  # a thread inherits the mask
+    count = 0
+    for i in range(load(pool + MOST)):
+        seat = pool + HEAD_BYTES + i * SEAT_BYTES
+        store(seat + _STATE, _IDLE)
+        _sem_init(seat + _SEMAPHORE, 0, 0)
+        if _create(thread, 0, load(pool + WORKER), seat) != 0:
+            break  # the system gives no more threads
+        _detach(load(thread))
+        store(seat + _THREAD, load(thread))
+        store(seat + _AVOIDED, 0)
+        count += 1
+    _sigmask(_SET_MASK, before, 0)
+    return count
+
+
+@numba.njit
+def _count_workers(pool: int) -> int:
+    """Return how many workers this process has, and start them if it has none."""
+    process, owner = np.intp(_getpid()), load(pool + _OWNER)
+    if owner == process:
+        return load(pool + _COUNT)
+    if owner == -process or not replace(pool + _OWNER, owner, -process):
+        return 0  # another thread is starting them
+    count = _start_workers(pool)
+    store(pool + _COUNT, count)
+    store(pool + _OWNER, process)
+    return count
+
+
+@numba.njit
+def _avoid(seat: int, cpu: int) -> None:
+    """Keep a worker that is about to be woken off a processor."""
+    mask, size = _stack(_MASK_WORDS), _MASK_WORDS * WORD_BYTES
+    if load(seat + _AVOIDED) == cpu + 1 or not 0 <= cpu < _MASK_WORDS * _WORD_BITS:
+        return
+    for i in range(_MASK_WORDS):
+        store(mask + WORD_BYTES * i, 0)
+    if _affinity_of(0, size, mask) < 0:  # the caller's own
+        return
+    word = mask + cpu // _WORD_BITS * WORD_BYTES
+    store(word, load(word) & ~(1 << (cpu % _WORD_BITS)))
+    _set_affinity(load(seat + _THREAD), size, mask)  # fails if no processor is left: nothing changes then
+    store(seat + _AVOIDED, cpu + 1)
+
+
+@numba.njit
+def _invite(pool: int, loop: int, wanted: int) -> int:
+    """Invite up to `wanted` idle workers to a loop, and return the end of the range of their seats."""
+    end, cpu = 0, np.intp(_here())
+    for i in range(_count_workers(pool)):
+        if wanted == 0:
+            break
+        state = pool + HEAD_BYTES + i * SEAT_BYTES + _STATE
+        add(loop + _INVITED, 2)  # before it can accept, so that the count never falls to 0 early
+        if replace(state, _IDLE, loop):
+            end, wanted = i + 1, wanted - 1
+        elif replace(state, _ASLEEP, loop):
+            _avoid(state, cpu)
+            _sem_post(state + _SEMAPHORE)
+            end, wanted = i + 1, wanted - 1
+        else:
+            add(loop + _INVITED, -2)
+    return end
+
+
+@numba.njit
+def _await_workers(pool: int, loop: int) -> None:
+    """Return when nobody is at work on the loop.
+
+    The caller yields for some milliseconds before it sleeps. While it sleeps, the scheduler may move a spinning thread
+    of another library to its processor, and both would share that one for a while.
+    """
+    looks, yields = load(pool + LOOKS), load(pool + YIELDS)
+    for look in range(looks + yields):
+        if load(loop + _INVITED) == 0:
+            return
+        if look < looks:
+            pause()
+        else:
+            _yield()
+    _sem_init(loop + _DONE, 0, 0)
+    if add(loop + _INVITED, 1) != 0:
+        while _sem_wait(loop + _DONE) != 0:
+            pass  # interrupted by a signal, which Python handles after the loop
+
+
+def parallel_for(
+    function: int, arguments: int, sizes: int, steps: int, data: int, inner: int, arrays: int, threads: int
+) -> None:
+    """Compute a loop of `sizes[0]` pieces on up to `threads` threads. Numba's code calls this for a `prange`."""
+    pool, loop = _pool(), _stack(_LOOP_WORDS)
+    store(loop + _FUNCTION, function)
+    store(loop + _ARGUMENTS, arguments)
+    store(loop + _SIZES, sizes)
+    store(loop + _STEPS, steps)
+    store(loop + _DATA, data)
+    store(loop + _INNER, inner)
+    store(loop + _ARRAYS, arrays)
+    store(loop + _NEXT, 0)
+    store(loop + _INVITED, 0)
+    wanted = min(threads, load(sizes)) - 1
+    end = _invite(pool, loop, wanted) if wanted > 0 else 0
+    _work(loop)
+    for i in range(end):
+        if replace(pool + HEAD_BYTES + i * SEAT_BYTES + _STATE, loop, _IDLE):
+            add(loop + _INVITED, -2)
+    if end:
+        _await_workers(pool, loop)
+
+
+def get_num_threads() -> int:
+    """Return how many threads this Python thread may use. Numba's workqueue loses the number in a forked child."""
+    pool = _pool()
+    told, all_of_them = _number_from(load(pool + NUMBA)), load(pool + MOST) + 1
+    return told if 0 < told <= all_of_them else all_of_them

@@ -1,0 +1,88 @@
+"""Connect `prange` loops to the pool of `threads_pool`, by the symbols that Numba's code for a loop calls.
+
+While a kernel of the project is compiled or loaded, the symbols stand for functions of the pool. Before and after they
+stand for Numba's, so loops of other programs stay on Numba's threading layer. Linux only; elsewhere the project's loops
+run on Numba's layer too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from numba import types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.np.ufunc import parallel
+
+from backends.cpu._compile.cache import compile_kernel
+from backends.cpu._threads import fork_locks
+from backends.cpu._threads import pool as threads_pool
+from backends.cpu._threads.atomics import WORD_BYTES
+from harness import threads
+from harness.operands import aligned_empty
+from harness.tuning import cpu as tuning_cpu
+
+
+@contextlib.contextmanager
+def pool_for_loops() -> Iterator[None]:
+    """Connect the loops of kernels that are compiled or loaded inside the block, and no others."""
+    if not sys.platform.startswith("linux"):
+        yield
+        return
+    with global_compiler_lock:
+        ours = _symbols()
+        numbas = {name: llvm.address_of_symbol(name) for name in ours}
+        _define(ours)
+        try:
+            yield
+        finally:
+            _define(numbas)
+
+
+def _define(symbols: dict[str, int]) -> None:
+    for name, address in symbols.items():
+        llvm.add_symbol(name, address)
+
+
+@functools.cache
+def _symbols() -> dict[str, int]:
+    """Make the pool of this process, and return the addresses of its functions by Numba's names for them."""
+    parallel._launch_threads()  # noqa: SLF001 (it defines Numba's symbols, which must come first)
+    fork_locks.drop_lock_of_processes()
+    most = parallel.NUM_THREADS - 1
+    size = (threads_pool.HEAD_BYTES + most * threads_pool.SEAT_BYTES) // WORD_BYTES
+    pool = aligned_empty((size,), np.dtype(np.int64))
+    pool.fill(0)
+    _define({threads_pool.SYMBOL: pool.ctypes.data})
+    word = types.intp
+    head = {
+        threads_pool.MOST: most,
+        threads_pool.LOOKS: tuning_cpu.POOL_LOOKS,
+        threads_pool.YIELDS: tuning_cpu.POOL_YIELDS,
+        threads_pool.NUMBA: llvm.address_of_symbol("get_num_threads"),
+        threads_pool.WORKER: _address_in_c(threads_pool.run_worker, word(word)),
+    }
+    for place, value in head.items():
+        pool[place // WORD_BYTES] = value
+    _kept.append(pool)
+    threads.use_own_loops()
+    return {
+        "numba_parallel_for": _address_in_c(threads_pool.parallel_for, types.void(*[word] * 8)),
+        "get_num_threads": _address_in_c(threads_pool.get_num_threads, word()),
+    }
+
+
+_kept: list[np.ndarray] = []  # compiled code knows the pool by its address alone
+
+
+def _address_in_c(function: Any, signature: Any) -> int:
+    """Compile a function, and return the address at which C can call it."""
+    compiled = compile_kernel(function, signature, {"error_model": "numpy"})
+    (result,) = compiled.overloads.values()
+    address: int = result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name)
+    return address

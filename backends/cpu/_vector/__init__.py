@@ -1,0 +1,1 @@
+"""Vector units: their registers, the code emitted for them, and operations over them."""

@@ -1,0 +1,258 @@
+"""LLVM IR for vectors of one dtype: load, store, edges, broadcast, shuffle. Pointers are opaque, offsets in bytes.
+
+An edge is the last vector of a row, of which only the first lanes exist. A unit that masks loads and stores does so;
+for any other the lanes go through a small buffer, one by one, in a function of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+
+from backends.cpu._vector.unit import VectorUnit
+
+Builder = ir.IRBuilder
+Value = Any
+
+BIT, BYTE, INDEX, SIZE = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+POINTER, VOID = ir.PointerType(), ir.VoidType()
+
+
+def size(value: int) -> ir.Constant:
+    """Return an integer as a constant of the width of an address."""
+    return ir.Constant(SIZE, value)
+
+
+def index(value: int) -> ir.Constant:
+    """Return a small constant."""
+    return ir.Constant(INDEX, value)
+
+
+def element_type(dtype: np.dtype[Any]) -> Any:
+    """Return LLVM's type of one element."""
+    if dtype.kind == "f":
+        return ir.DoubleType() if dtype.itemsize == 8 else ir.FloatType()
+    return ir.IntType(8 * dtype.itemsize)
+
+
+def declare(builder: Builder, name: str, result: Any, arguments: Sequence[Any]) -> Any:
+    """Return the function `name` of LLVM."""
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, arguments), name)
+
+
+def own_function(
+    module: ir.Module, name: str, arguments: Sequence[Any], emit: Callable[..., Value | None], result: Any = VOID
+) -> Any:
+    """Return the function `name` of this module, made by ``emit(builder, *arguments)`` at first need.
+
+    Functions stay functions: LLVM, left to mix a kernel with the loops around it, spills its registers.
+    """
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(result, arguments), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    value = emit(builder, *function.args)
+    if result is VOID:
+        builder.ret_void()
+    else:
+        builder.ret(value)
+    return function
+
+
+def loop(
+    builder: Builder, turns: Value, state: Sequence[Value], body: Callable[[list[Value]], Sequence[Value]]
+) -> list[Value]:
+    """Emit a loop that replaces `state` by ``body(state)``, `turns` times, and return the last state."""
+    before = builder.block
+    inside, after = builder.append_basic_block("loop"), builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed(">", turns, size(0)), inside, after)
+    builder.position_at_end(inside)
+    left = builder.phi(SIZE)
+    current = [builder.phi(value.type) for value in state]
+    following = list(body(list(current)))
+    fewer = builder.sub(left, size(1))
+    last = builder.block
+    for phi, begin, end in zip([left, *current], [turns, *state], [fewer, *following], strict=True):
+        phi.add_incoming(begin, before)
+        phi.add_incoming(end, last)
+    builder.cbranch(builder.icmp_signed(">", fewer, size(0)), inside, after)
+    builder.position_at_end(after)
+    results = []
+    for begin, end in zip(state, following, strict=True):
+        phi = builder.phi(begin.type)
+        phi.add_incoming(begin, before)
+        phi.add_incoming(end, last)
+        results.append(phi)
+    return results
+
+
+def switch(builder: Builder, which: Value, functions: dict[int, Any], arguments: list[Value]) -> None:
+    """Call the function whose number is `which`."""
+    after, never = builder.append_basic_block("called"), builder.append_basic_block("never")
+    switch = builder.switch(which, never)
+    for number, function in functions.items():
+        block = builder.append_basic_block(f"case{number}")
+        switch.add_case(size(number), block)
+        builder.position_at_end(block)
+        builder.call(function, arguments)
+        builder.branch(after)
+    builder.position_at_end(never)
+    builder.unreachable()
+    builder.position_at_end(after)
+
+
+def advance(builder: Builder, pointer: Value, offset: Value | int) -> Value:
+    """Return `pointer` moved by `offset` bytes."""
+    if isinstance(offset, int):
+        if offset == 0:
+            return pointer
+        offset = size(offset)
+    return builder.gep(pointer, [offset], source_etype=BYTE)
+
+
+def prefetch(builder: Builder, pointer: Value, locality: int) -> None:
+    """Ask for a cache line: `locality` 3 into L1, 2 into L2."""
+    function = declare(builder, "llvm.prefetch.p0", VOID, [POINTER, INDEX, INDEX, INDEX])
+    builder.call(function, [pointer, index(0), index(locality), index(1)])
+
+
+def keep_order(builder: Builder, values: Sequence[Value] = ()) -> list[Value]:
+    """Return `values`, of one type, computed here: before any load that comes later.
+
+    Left to itself LLVM moves loads up and arithmetic down, until registers that the tile needs are spilled.
+    """
+    letter = _VECTOR_REGISTERS.get(llvm.get_process_triple().partition("-")[0])
+    tied = list(values) if letter else []
+    kinds, constraints = [value.type for value in tied], [f"={letter}"] * len(tied) + [str(i) for i in range(len(tied))]
+    result = VOID if not kinds else kinds[0] if len(kinds) == 1 else ir.LiteralStructType(kinds)
+    assembly = ir.InlineAsm(ir.FunctionType(result, kinds), "", ",".join([*constraints, "~{memory}"]), False)
+    done = builder.call(assembly, tied)
+    if len(tied) < 2:
+        return [done] if tied else list(values)
+    return [builder.extract_value(done, i) for i in range(len(tied))]
+
+
+# What a register of vectors is called in assembly.
+_VECTOR_REGISTERS = {"x86_64": "v", "aarch64": "w", "arm64": "w"}
+
+
+def smaller(builder: Builder, x: Value, y: Value) -> Value:
+    """Return the smaller of two signed sizes."""
+    return builder.select(builder.icmp_signed("<", x, y), x, y)
+
+
+class VectorCode:
+    """Emits code for vectors of one unit and dtype."""
+
+    def __init__(self, unit: VectorUnit, dtype: np.dtype[Any]) -> None:
+        self.dtype, self.lanes = dtype, unit.lanes(dtype)
+        self.size_bytes = unit.size_bytes
+        self.element = element_type(dtype)
+        self.vector = ir.VectorType(self.element, self.lanes)
+        self.masks = dtype.itemsize in unit.masked_bytes
+        letter = "f" if dtype.kind == "f" else "i"
+        self.suffix = f"v{self.lanes}{letter}{8 * dtype.itemsize}"
+
+    def constant(self, value: Any) -> ir.Constant:
+        """Return a scalar of the dtype in all lanes."""
+        number = float(value) if self.dtype.kind == "f" else int(value)
+        return ir.Constant(self.vector, [number] * self.lanes)
+
+    def edge(self, builder: Builder, count: Value) -> Value:
+        """Return what `load` and `store` need of a vector whose first `count` lanes exist: a mask, or `count`."""
+        if not self.masks:
+            return count
+        bits = ir.IntType(self.lanes)
+        missing = builder.sub(size(self.lanes), count)
+        narrow = builder.trunc(missing, bits) if self.lanes < 64 else missing
+        return builder.bitcast(builder.lshr(ir.Constant(bits, -1), narrow), ir.VectorType(BIT, self.lanes))
+
+    def first_lanes(self, builder: Builder, count: Value) -> Value:
+        """Return a vector of bits: which lanes are among the first `count`."""
+        numbers = ir.VectorType(INDEX, self.lanes)
+        first = builder.insert_element(ir.Constant(numbers, ir.Undefined), builder.trunc(count, INDEX), index(0))
+        wide = builder.shuffle_vector(first, first, ir.Constant(numbers, [0] * self.lanes))
+        return builder.icmp_unsigned("<", ir.Constant(numbers, list(range(self.lanes))), wide)
+
+    def load(self, builder: Builder, pointer: Value, edge: Value | None = None) -> Value:
+        """Load a vector; lanes beyond an edge are zero bits."""
+        if edge is None:
+            return builder.load(pointer, typ=self.vector, align=self.dtype.itemsize)
+        if not self.masks:
+            return builder.call(self._lane_by_lane(builder, "load"), [pointer, edge])
+        masked = [POINTER, INDEX, ir.VectorType(BIT, self.lanes), self.vector]
+        function = declare(builder, f"llvm.masked.load.{self.suffix}.p0", self.vector, masked)
+        return builder.call(function, [pointer, index(self.dtype.itemsize), edge, ir.Constant(self.vector, None)])
+
+    def store(self, builder: Builder, value: Value, pointer: Value, edge: Value | None = None) -> None:
+        """Store a vector, or the lanes before an edge."""
+        if edge is None:
+            builder.store(value, pointer, align=self.dtype.itemsize)
+        elif self.masks:
+            masked = [self.vector, POINTER, INDEX, ir.VectorType(BIT, self.lanes)]
+            function = declare(builder, f"llvm.masked.store.{self.suffix}.p0", VOID, masked)
+            builder.call(function, [value, pointer, index(self.dtype.itemsize), edge])
+        else:
+            builder.call(self._lane_by_lane(builder, "store"), [pointer, edge, value])
+
+    def broadcast(self, builder: Builder, pointer: Value) -> Value:
+        """Load one element into all lanes."""
+        return self.splat(builder, builder.load(pointer, typ=self.element, align=self.dtype.itemsize))
+
+    def splat(self, builder: Builder, scalar: Value) -> Value:
+        """Return `scalar` in all lanes."""
+        first = builder.insert_element(ir.Constant(self.vector, ir.Undefined), scalar, index(0))
+        return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(INDEX, self.lanes), [0] * self.lanes))
+
+    def intrinsic(self, builder: Builder, name: str, *values: Value) -> Value:
+        """Call LLVM's elementwise intrinsic `name`."""
+        function = declare(builder, f"llvm.{name}.{self.suffix}", self.vector, [self.vector] * len(values))
+        return builder.call(function, values)
+
+    def transpose(self, builder: Builder, rows: list[Value]) -> list[Value]:
+        """Return the columns of a square block of `lanes` rows, by log2(lanes) rounds of interleaving."""
+        half, lanes = self.lanes // 2, self.lanes
+        mask = ir.VectorType(INDEX, lanes)
+        low = ir.Constant(mask, [i // 2 + lanes * (i % 2) for i in range(lanes)])
+        high = ir.Constant(mask, [half + i // 2 + lanes * (i % 2) for i in range(lanes)])
+        rounds = lanes.bit_length() - 1
+        for _ in range(rounds):
+            pairs = [(rows[i], rows[i + half]) for i in range(half)]
+            rows = [builder.shuffle_vector(x, y, which) for x, y in pairs for which in (low, high)]
+        return rows
+
+    def _lane_by_lane(self, builder: Builder, what: str) -> Any:
+        """Return the function that loads or stores the first lanes of a vector one by one."""
+        name = f"{what}_lanes_{self.suffix}"
+        step = self.dtype.itemsize
+
+        def copy(b: Builder, source: Value, target: Value, count: Value) -> None:
+            def one(state: list[Value]) -> list[Value]:
+                (offset,) = state
+                b.store(b.load(advance(b, source, offset), typ=self.element), advance(b, target, offset))
+                return [b.add(offset, size(step))]
+
+            loop(b, count, [size(0)], one)
+
+        def load(b: Builder, pointer: Value, count: Value) -> Value:
+            buffer = b.inttoptr(b.ptrtoint(b.alloca(self.vector), SIZE), POINTER)
+            b.store(ir.Constant(self.vector, None), buffer, align=self.dtype.itemsize)
+            copy(b, pointer, buffer, count)
+            return b.load(buffer, typ=self.vector, align=self.dtype.itemsize)
+
+        def store(b: Builder, pointer: Value, count: Value, value: Value) -> None:
+            buffer = b.inttoptr(b.ptrtoint(b.alloca(self.vector), SIZE), POINTER)
+            b.store(value, buffer, align=self.dtype.itemsize)
+            copy(b, buffer, pointer, count)
+
+        if what == "load":
+            return own_function(builder.module, name, [POINTER, SIZE], load, self.vector)
+        return own_function(builder.module, name, [POINTER, SIZE, self.vector], store)

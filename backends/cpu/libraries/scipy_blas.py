@@ -1,0 +1,74 @@
+"""D = alpha A B + beta C by the BLAS that SciPy ships, through ``scipy.linalg.blas``.
+
+That interface takes Fortran-ordered matrices only, each as it is or transposed. A C-ordered matrix is its transpose in
+Fortran order, so nothing is copied for either order: where the output is C-ordered, the product computed is
+``out^T = B^T A^T``. Any other layout is copied, and the copy is timed.
+
+Source: scipy.linalg.blas reference; Dongarra et al., "A set of level 3 basic linear algebra subprograms" (1990).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from backends.cpu.libraries._blas import BlasExecution, absent, declines_but_float_sums, is_contiguous
+from harness.interface import Backend, Execution
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+
+
+class ScipyBlas(Backend):
+    """SciPy's own BLAS, usually another build of OpenBLAS than NumPy's."""
+
+    name = "cpu-scipy"
+    step = 85
+    idea = "the BLAS that SciPy ships, called without NumPy's dispatch"
+    source = "scipy.linalg.blas.dgemm and sgemm; Dongarra et al. 1990, level 3 BLAS"
+
+    def missing(self) -> str | None:
+        """Return that SciPy is not installed, or None."""
+        return absent("scipy")
+
+    def declines(self, problem: Problem) -> str | None:
+        """Return why BLAS does not compute `problem`, or None."""
+        return declines_but_float_sums(problem, "BLAS")
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Return a plan without blocks: the library chooses its own."""
+        return Plan(problem, machine.threads)
+
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        """Load SciPy and bind its routine to the operands."""
+        return BlasExecution(plan, operands, is_contiguous, bind)
+
+
+def bind(alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray) -> Callable[[], object]:
+    """Return ``out := alpha a b + beta out`` as a function without arguments; every matrix is contiguous."""
+    from scipy.linalg import blas
+
+    if not out.flags.f_contiguous:
+        a, b, out = b.T, a.T, out.T
+    (a_stored, a_is_turned), (b_stored, b_is_turned) = _in_fortran_order(a), _in_fortran_order(b)
+    routine = blas.dgemm if out.dtype == np.float64 else blas.sgemm
+    return functools.partial(
+        routine,
+        alpha,
+        a_stored,
+        b_stored,
+        beta=beta,
+        c=out,
+        trans_a=a_is_turned,
+        trans_b=b_is_turned,
+        overwrite_c=1,
+    )
+
+
+def _in_fortran_order(x: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return `x` or its transpose, the one that lies in Fortran order, and 1 if it is the transpose."""
+    return (x, 0) if x.flags.f_contiguous else (x.T, 1)

@@ -1,0 +1,127 @@
+"""D = alpha A B + beta C by PyTorch on the CPU: MKL for float64 and float32, oneDNN for narrow operands.
+
+A product of bfloat16 or float16 is rounded to that type by PyTorch, which has no wider result: it is timed as PyTorch
+computes it, and what the rounding is worth stands in `extra_error`. float16 sums beyond 65504 become infinite.
+
+Source: torch.addmm, torch.mm, torch._int_mm; oneDNN, matmul primitive.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from backends.cpu.libraries._blas import BlasExecution, absent, declines_but_float_sums, is_contiguous
+from harness.interface import Backend, Execution
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+
+# Half a unit of the last place of a result that is rounded to the dtype of its operands.
+_ROUNDING = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
+
+
+class Torch(Backend):
+    """PyTorch's own products."""
+
+    name = "cpu-torch"
+    step = 90
+    idea = "what PyTorch offers on a CPU: MKL, and oneDNN for bfloat16, float16 and int8"
+    source = "torch.addmm, torch.mm, torch._int_mm; oneDNN"
+    takes_mixed: ClassVar[bool] = True
+
+    def missing(self) -> str | None:
+        """Return that PyTorch is not installed, or None."""
+        return "package torch is not installed: pip install torch" if absent("torch") else None
+
+    def declines(self, problem: Problem) -> str | None:
+        """Return why PyTorch does not compute `problem`, or None."""
+        if not problem.is_mixed:
+            return declines_but_float_sums(problem, "PyTorch")
+        if problem.alpha is not None or problem.accumulate or min(problem.m, problem.n, problem.k) == 0:
+            return "PyTorch's mixed products are taken plain: no alpha, no C, no empty size"
+        return None
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Return a plan without blocks: the library chooses its own."""
+        return Plan(problem, machine.threads)
+
+    def loosens(self, problem: Problem) -> bool:
+        """Return whether PyTorch rounds the sums of `problem` to the dtype of A and B."""
+        return problem.is_mixed and problem.input_dtype.name in _ROUNDING
+
+    def extra_error(self, plan: Plan, operands: Operands) -> float:
+        """Return what rounding the result to the dtype of A and B is worth, for the largest element that can be."""
+        rounding = _ROUNDING.get(plan.problem.input_dtype.name, 0.0) if plan.problem.is_mixed else 0.0
+        if not rounding:
+            return 0.0
+        rows, columns = (
+            np.linalg.norm(x.astype(np.float32), axis=axis).max() for x, axis in ((operands.a, 1), (operands.b, 0))
+        )
+        return rounding * float(rows) * float(columns)
+
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        """Load PyTorch and bind its product to the operands."""
+        import torch
+
+        torch.set_num_threads(plan.threads)
+        if plan.problem.is_mixed:
+            return _MixedExecution(torch, operands)
+        return BlasExecution(plan, operands, takes, functools.partial(bind, torch))
+
+
+def takes(x: np.ndarray) -> bool:
+    """Whether PyTorch can take `x` where it lies. A stride that leads nowhere, of one row, may be one it refuses."""
+    return is_contiguous(x) and all(stride >= 0 and stride % x.itemsize == 0 for stride in x.strides)
+
+
+def bind(torch: Any, alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray) -> Callable[[], object]:
+    """Return ``out := alpha a b + beta out`` as a function without arguments; every matrix is contiguous."""
+    left, right, target = (_tensor(torch, x) for x in (a, b, out))
+    if alpha == 1 and beta == 0:
+        return functools.partial(torch.mm, left, right, out=target)
+    return functools.partial(torch.addmm, target, left, right, beta=float(beta), alpha=float(alpha), out=target)
+
+
+class _MixedExecution:
+    """``torch.mm`` of narrow operands, as it comes; widened only when the result is asked for."""
+
+    def __init__(self, torch: Any, operands: Operands) -> None:
+        self._out, self._torch = operands.out, torch
+        own = [(x, x if takes(x) else np.empty_like(x, order="C")) for x in (operands.a, operands.b)]
+        self._copies = [(x, copy) for x, copy in own if copy is not x]
+        a, b = (_tensor(torch, x) for _, x in own)
+        # PyTorch has no other product of int8.
+        multiply, kind = (torch._int_mm, torch.int32) if a.dtype == torch.int8 else (torch.mm, a.dtype)  # noqa: SLF001
+        self._narrow = torch.empty(operands.out.shape, dtype=kind)
+        self._multiply = functools.partial(multiply, a, b, out=self._narrow)
+
+    def run(self) -> None:
+        """Compute once."""
+        for x, copy in self._copies:
+            np.copyto(copy, x)
+        with self._torch.inference_mode():
+            self._multiply()
+
+    def wait(self) -> None:
+        """Return: the library has returned, so the result is complete."""
+
+    def result(self) -> np.ndarray:
+        """Return D, the output array itself."""
+        wide = self._narrow if self._narrow.dtype == self._torch.int32 else self._narrow.float()
+        self._out[...] = wide.numpy()
+        return self._out
+
+
+def _tensor(torch: Any, x: np.ndarray) -> Any:
+    """Return the tensor over the memory of `x`. NumPy's bfloat16 is none that PyTorch knows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of arrays that may not be written: nobody does
+        if x.dtype.name == "bfloat16":
+            return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(x)

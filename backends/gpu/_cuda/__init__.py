@@ -1,0 +1,1 @@
+"""The CUDA device: compiler, kernels on disk, streams, clock and power."""

@@ -1,0 +1,1 @@
+"""Parts of the rungs of the GPU ladder: kernels on CUDA cores."""

@@ -1,0 +1,69 @@
+"""A product that also says which k each element comes from, by `argk.cu`: the same kernel for every rung.
+
+The arrays stay where they are: host arrays are uploaded and both results come back; arrays of CuPy are filled in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from backends.gpu._cuda import device
+from backends.gpu._cuda.kernel_files import as_defines
+from backends.gpu._simt.execution import GpuExecution, GpuOperands, is_on_device
+from backends.gpu._simt.operators import Form, semiring_defines
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from harness.operands import Operands
+from harness.problem import Problem
+from harness.tuning.gpu import ARGK_TILES
+
+Look = Callable[[Program, Problem, Matrix, Matrix], Place]
+
+
+class ArgkOperands(GpuOperands):
+    """Operands, and `argk`: an (m, n) int32 array without gaps, on the host or on the GPU."""
+
+    def __init__(self, operands: Operands, argk: Any) -> None:
+        super().__init__(operands)
+        self._argk = argk
+        self.buffers["which"] = argk if is_on_device(argk) else device.empty(argk.shape, argk.dtype)
+
+    def result(self) -> Any:
+        """Return D, having written which k it was where that belongs."""
+        if self.buffers["which"] is not self._argk:
+            self._argk[...] = self.buffers["which"].get()
+        return super().result()
+
+
+class ArgkExecution(GpuExecution):
+    """A product by `argk.cu`."""
+
+    def __init__(self, problem: Problem, operands: ArgkOperands, add_look: Look) -> None:
+        a, b, out = (operands.matrix(name) for name in ("a", "b", "out"))
+        super().__init__(argk_program(problem, a, b, out, add_look), operands)
+
+
+def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix, add_look: Look) -> Program:
+    """Return the launches of ``out := a (x) b``, with the k of each element to the buffer ``which``.
+
+    Parameters
+    ----------
+    problem : Problem
+    a, b, out : Matrix
+    add_look : callable
+        ``add_look(program, problem, a, b)`` adds the look at values by which a form of (x) is chosen over integers.
+    """
+    program, tiles, size = Program(), ARGK_TILES[max(problem.dtype.itemsize, 4)], problem.dtype.itemsize
+    own = {"BM": tiles.bm, "BN": tiles.bn, "BK": tiles.bk, "TM": tiles.tm, "TN": tiles.tn}
+    if not (problem.m and problem.n):
+        return program
+    forms, found = [Form.ANY], a.place
+    if problem.semiring.absorbs(problem.dtype) and problem.k:
+        forms, found = [Form.FAST, Form.CAREFUL], add_look(program, problem, a, b)
+    blocks = ceil_div(problem.m, tiles.bm) * ceil_div(problem.n, tiles.bn)
+    sizes = problem.m, problem.n, problem.k
+    for form in forms:
+        defines = semiring_defines(problem.semiring, problem.dtype, form=form) + as_defines(own)
+        kernel = Kernel("argk", defines, (tiles.threads,), (tiles.bm + tiles.bn) * tiles.bk * size, function="argk")
+        program.launch(kernel, blocks, a.place, b.place, out.place, Place("which"), *sizes, a.ld, b.ld, out.ld, found)
+    return program

@@ -1,0 +1,88 @@
+"""logaddexp_plus as an ordinary product: the running maximum of rows and columns, and a real product of exponentials.
+
+The kernel of (plus, times) that the rung has does n^3 multiply-adds, where the definition takes an exponential and a
+logarithm for every pair; `log_sum_exp.cu` does what stands before and after it, and has the formula.
+
+What the real product loses. An exponential, or a product of two, below s, the smallest normal number, may be lost where
+the largest terms of a row and of a column do not meet. 2^h, as large as k terms leave room for, puts that off. Where no
+finite term of a row and of a column makes a factor smaller than sqrt(s), nothing is lost; elsewhere the k losses of at
+most ``4 s 2^h`` are below 4 roundings of elements that are at least ``k s 2^h / eps``. The others are computed pair by
+pair: always right, and slower.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.operators import Form, semiring_defines
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.semiring import SEMIRINGS
+
+# Lanes and groups of them in a block, as in the kernels; blocks enough for any GPU.
+_LANES, _GROUPS, _MOST_BLOCKS = 32, 8, 1 << 14
+_INDEX = np.dtype(np.int32)
+
+Multiply = Callable[[Program, Plan, Form, Matrix, Matrix, Matrix, Place], None]
+
+
+def is_log_sum_exp(problem: Problem) -> bool:
+    """Whether `problem` is a product over logaddexp_plus."""
+    return (problem.semiring.add.name, problem.semiring.multiply.name) == ("logaddexp", "plus")
+
+
+def real_product(problem: Problem) -> Problem:
+    """Return the product that does the work of `problem`: for logaddexp_plus, of exponentials; else itself."""
+    if not is_log_sum_exp(problem):
+        return problem
+    return Problem(problem.m, problem.n, problem.k, SEMIRINGS["plus_times"], problem.dtype)
+
+
+def scale_defines(dtype: np.dtype[Any], k: int) -> Defines:
+    """Return the scale, and what the tests compare with, as `log_sum_exp.cu` wants them."""
+    info = np.finfo(dtype)
+    h = (int(info.maxexp) - 2 - max(k - 1, 0).bit_length()) // 2
+    narrow = (int(info.minexp) // 2 + 1 - h) * math.log(2.0)
+    limit = k * math.ldexp(float(info.smallest_normal), h) / float(info.eps)
+    return as_defines({"EXPONENT": h, "NARROW": repr(narrow), "LIMIT": repr(limit)})
+
+
+def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, a: Matrix, b: Matrix, out: Matrix) -> None:
+    """Add the launches of ``out := [out (+)] a (x) b`` over logaddexp_plus, for m, n, k >= 1.
+
+    Parameters
+    ----------
+    program : Program
+    plan : Plan
+    multiply : callable
+        `Rung.multiply`, for the product of exponentials.
+    a, b, out : Matrix
+    """
+    problem = plan.problem
+    m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
+    defines = semiring_defines(problem.semiring, dtype, accumulate=problem.accumulate) + scale_defines(dtype, k)
+    x, y, sums, rows, columns = (
+        program.reserve(name, size, dtype)
+        for name, size in (("x", m * k), ("y", k * n), ("sums", m * n), ("row_tops", 2 * m), ("column_tops", 2 * n))
+    )
+    row_singles, column_singles = (program.reserve(f"{of}_singles", s, _INDEX) for of, s in (("row", m), ("column", n)))
+
+    def kernel(function: str) -> Kernel:
+        return Kernel("log_sum_exp", defines, (_LANES * _GROUPS,), function=function)
+
+    program.launch(kernel("scale_rows"), ceil_div(m, _GROUPS), a.place, a.ld, m, k, x, rows, row_singles)
+    program.launch(kernel("scale_columns"), ceil_div(n, _LANES), b.place, b.ld, n, k, y, columns, column_singles)
+    real = dataclasses.replace(plan, problem=real_product(problem))
+    multiply(program, real, Form.ANY, Matrix(x, k), Matrix(y, n), Matrix(sums, n), x)
+    blocks = min(ceil_div(m * n, _LANES * _GROUPS), _MOST_BLOCKS)
+    lines = rows, row_singles, columns, column_singles
+    program.launch(
+        kernel("finish"), blocks, a.place, a.ld, b.place, b.ld, sums, *lines, out.place, out.ld, m, n, k
+    )  # fmt: skip

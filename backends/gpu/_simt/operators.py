@@ -1,0 +1,209 @@
+"""A semiring as macros of CUDA C: one table of (+), one of (x), one of fused forms, and what the fast forms ask for.
+
+`semiring.cuh` holds the functions that these expressions call, and says which macros a kernel is given. The rules are
+those of docs/semirings.md:
+
+* a NaN term is absent under min and max: ``fminf`` drops it; so does a comparison that the NaN loses. Over float64 the
+  comparison is twice as fast as ``fmin``, over float32 ``fminf`` is one instruction;
+* in integers under min and max the zero absorbs and sums saturate. Where a look at A and B finds no zero, and that no
+  sum can reach an extreme, plain sums are right, and one instruction with the min (DPX on sm_90).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from harness.semiring import BINARY_OPS, MONOIDS, Semiring, highest, lowest
+
+# Element types, by NumPy's names.
+TYPES = {
+    "float16": "Half", "float32": "float", "float64": "double",
+    "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
+    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long",
+    "bool": "unsigned char",
+}  # fmt: skip
+
+
+class Form(enum.Enum):
+    """Which form of (x) a kernel has; the numbers are those of semiring.cuh."""
+
+    ANY = 0  # right for all values
+    FAST = 1  # right if the look finds what `IS_SAFE` asks for; returns at once otherwise
+    CAREFUL = 2  # right for all values; returns at once where the fast form does the work
+
+
+class KTail(enum.Enum):
+    """How the last tile along k is made up; the numbers are those of edges.cuh."""
+
+    REPEAT = 0
+    FILL = 1
+    LIMIT = 2
+
+
+class _Expressions(NamedTuple):
+    """One operation over floats of 4 bytes, over other floats, and over integers and bools; None: not defined there."""
+
+    single: str | None
+    double: str | None
+    integer: str | None
+
+    def of(self, dtype: np.dtype[Any]) -> str | None:
+        """Return the expression over `dtype`."""
+        if dtype.kind != "f":
+            return self.integer
+        return self.single if dtype.itemsize == 4 else self.double
+
+
+class _TwoSteps(NamedTuple):
+    """Two steps of k at once: the instruction, when it is right, and what turns signs for the other form."""
+
+    combine: str
+    is_safe: str
+    turned: str
+
+
+# c (+) t, accumulator first
+_ADD = {
+    "plus": _Expressions("(c) + (t)", "(c) + (t)", "wrap_add<T>(c, t)"),
+    "times": _Expressions("(c) * (t)", "(c) * (t)", "wrap_mul<T>(c, t)"),
+    "min": _Expressions("fminf(c, t)", "smaller<T>(c, t)", "smaller<T>(c, t)"),
+    "max": _Expressions("fmaxf(c, t)", "greater<T>(c, t)", "greater<T>(c, t)"),
+    "lor": _Expressions(None, None, "(T)((c) | (t))"),
+    "land": _Expressions(None, None, "(T)((c) & (t))"),
+    "lxor": _Expressions(None, None, "(T)((c) ^ (t))"),
+    "logaddexp": _Expressions("log_add_exp(c, t)", "log_add_exp(c, t)", None),
+}
+
+# a (x) b
+_MULTIPLY = {
+    "plus": _Expressions("(a) + (b)", "(a) + (b)", "wrap_add<T>(a, b)"),
+    "times": _Expressions("(a) * (b)", "(a) * (b)", "wrap_mul<T>(a, b)"),
+    "min": _Expressions("min_or_nan(a, b)", "min_or_nan(a, b)", "smaller<T>(a, b)"),
+    "max": _Expressions("max_or_nan(a, b)", "max_or_nan(a, b)", "greater<T>(a, b)"),
+    "pair": _Expressions("(T)1", "(T)1", "(T)1"),
+    "first": _Expressions("(a)", "(a)", "(a)"),
+    "second": _Expressions("(b)", "(b)", "(b)"),
+    "absdiff": _Expressions("fabsf((a) - (b))", "fabs((a) - (b))", "distance<T>(a, b)"),
+    "sqdiff": _Expressions("square<T>((a) - (b))", "square<T>((a) - (b))", "square<T>(wrap_sub<T>(a, b))"),
+    "land": _Expressions(None, None, "(T)((a) & (b))"),
+    "lor": _Expressions(None, None, "(T)((a) | (b))"),
+}
+
+# c (+) a (x) b where one instruction does both
+_COMBINE = {("plus", "times"): _Expressions("fmaf(a, b, c)", "fma(a, b, c)", None)}
+
+# (x) for which zeros in A and in B add nothing to a sum
+_ZEROS_ADD_NOTHING = {
+    "plus": frozenset("times plus min max absdiff sqdiff first second".split()),
+    "lxor": frozenset(("land", "lor")),
+}
+
+# Two steps of k in one instruction over float32, of the terms s and t; and what the extremes of A and B must obey.
+# Non-negative floats are ordered as their bits are, as integers; non-positive ones the other way round. A NaN among
+# the extremes makes every comparison false.
+#
+# Where they do not, the careful form starts with one step after the other, and goes on with two once the sums have the
+# sign that (+) leads to (`min_of_negative` in semiring.cuh); `turned` makes that the negative one.
+_TWO_STEPS = {
+    ("min", "plus"): _TwoSteps("min_non_negative(c, s, t)", "(low_a) + (low_b) >= 0", "(x)"),
+    ("max", "plus"): _TwoSteps("max_non_positive(c, s, t)", "(high_a) + (high_b) <= 0", "(-(x))"),
+}
+
+
+def unsupported(semiring: Semiring, dtype: np.dtype[Any]) -> str | None:
+    """Return why kernels cannot be made for `semiring` over `dtype`, or None."""
+    add, multiply = semiring.add, semiring.multiply
+    for op, known in ((add, MONOIDS), (multiply, BINARY_OPS)):
+        if known.get(op.name) is not op:
+            return f"{op.name} has no form in CUDA C: kernels for GPUs take named operations only"
+    return None if dtype.name in TYPES else f"no kernel for {dtype.name}"
+
+
+def has_fast_form(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
+    """Whether some values allow a faster (x), so that A and B are worth a look."""
+    return semiring.absorbs(dtype) or has_two_steps(semiring, dtype)
+
+
+def has_two_steps(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
+    """Whether the fast form combines two steps of k at once."""
+    return _two_steps(semiring, dtype) is not None
+
+
+def k_tail(semiring: Semiring) -> KTail:
+    """Return the cheapest right way to make up the last tile along k."""
+    if semiring.add.is_selective:
+        return KTail.REPEAT
+    return KTail.FILL if semiring.multiply.name in _ZEROS_ADD_NOTHING.get(semiring.add.name, ()) else KTail.LIMIT
+
+
+def semiring_defines(
+    semiring: Semiring, dtype: np.dtype[Any], *, form: Form = Form.ANY, accumulate: bool = False
+) -> Defines:
+    """Return the macros that semiring.cuh expects.
+
+    Parameters
+    ----------
+    semiring : Semiring
+    dtype : numpy dtype
+    form : Form
+        ANY stands for the careful form where there is a fast one.
+    accumulate : bool
+        Whether the kernel adds to C.
+    """
+    add, multiply = _ADD[semiring.add.name].of(dtype), _MULTIPLY[semiring.multiply.name].of(dtype)
+    assert add is not None
+    assert multiply is not None
+    fused, safe, steps, is_long = None, "1", 1, semiring.add.name == "logaddexp"
+    if dtype.kind == "f":
+        fused = _COMBINE.get((semiring.add.name, semiring.multiply.name))
+    low, high, zero = (literal(x, dtype) for x in (lowest(dtype), highest(dtype), semiring.zero(dtype)))
+    if semiring.absorbs(dtype):
+        safe = "sums_fit<T>(low_a, high_a, low_b, high_b, ZERO, LOW, HIGH)"
+        if form is not Form.FAST:
+            multiply, is_long = "absorbing_add<T>(a, b, ZERO, LOW, HIGH)", True
+    macros = {
+        "T": TYPES[dtype.name],
+        "LOW": low,
+        "HIGH": high,
+        "ZERO": zero,
+        "ADD(c, t)": f"((T)({add}))",  # what is computed over Half is a float until it is one again
+        "MULTIPLY(a, b)": f"((T)({multiply}))",
+        "COMBINE(c, a, b)": f"c = {fused.of(dtype)}" if fused else "c = ADD(c, MULTIPLY(a, b))",
+    }
+    two = _two_steps(semiring, dtype)
+    settles = two is not None and form is Form.CAREFUL
+    if two is not None:
+        safe = two.is_safe
+        if form is not Form.ANY:
+            steps, macros["TURNED(x)"] = 2, two.turned
+            macros["COMBINE_TWO(c, s, t)"] = f"c = {'ADD(ADD(c, s), t)' if settles else two.combine}"
+    macros |= {
+        "IS_SAFE(low_a, high_a, low_b, high_b)": f"({safe})",
+        "FORM": form.value,
+        "STEPS": steps,
+        "SETTLES": settles,
+        "IS_LONG": is_long,
+    }
+    return as_defines({**macros, "ACCUMULATE": accumulate, "K_TAIL": k_tail(semiring).value})
+
+
+def literal(value: Any, dtype: np.dtype[Any]) -> str:
+    """Return a scalar of `dtype` as C writes it."""
+    if dtype.kind == "b":
+        return str(int(value))
+    if dtype.kind == "f":
+        if np.isinf(value):
+            return "(-INFINITE)" if value < 0 else "INFINITE"
+        return f"((T){float(value)!r})"
+    if dtype.kind == "u":
+        return f"((T){int(value)}ull)"
+    return f"((T)({int(value) + 1}ll - 1))" if value < 0 else f"((T){int(value)}ll)"
+
+
+def _two_steps(semiring: Semiring, dtype: np.dtype[Any]) -> _TwoSteps | None:
+    is_single = dtype.kind == "f" and dtype.itemsize == 4
+    return _TWO_STEPS.get((semiring.add.name, semiring.multiply.name)) if is_single else None

@@ -1,0 +1,45 @@
+"""Many kernels compiled at once: by NVRTC in worker processes, which need no GPU, into the files that loading reads."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+
+from backends.gpu._cuda import cubin_files
+from backends.gpu._cuda.kernel_files import Defines, compile_kernel, is_kept
+from backends.gpu._cuda.nvrtc import CompileError
+from backends.gpu._simt.program import Kernel
+
+# To start workers takes as long as to compile so many.
+WORTH_WORKERS = 4
+
+Job = tuple[str, Defines, str, tuple[str, ...]]
+
+
+def precompile(kernels: Iterable[Kernel], arch: str) -> int:
+    """Compile `kernels` for `arch`, each once, where that has not been done; return how many there were to do.
+
+    Nothing is done where files are turned off: workers could not hand over what they make. What does not compile is
+    left for whoever loads it to report.
+    """
+    if cubin_files.folder() is None:
+        return 0
+    jobs = {(k.stem, k.defines, arch + k.suffix, k.options) for k in kernels}
+    wanted = sorted(job for job in jobs if not is_kept(*job))
+    if len(wanted) < WORTH_WORKERS:
+        for job in wanted:
+            _compile(job)
+        return len(wanted)
+    workers = min(os.cpu_count() or 1, len(wanted))
+    # spawned, not forked: CUDA may be at work in this process
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(_compile, wanted))
+    return len(wanted)
+
+
+def _compile(job: Job) -> None:
+    with contextlib.suppress(CompileError):
+        compile_kernel(*job)

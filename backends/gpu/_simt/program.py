@@ -1,0 +1,142 @@
+"""A product as a list of launches: what is computed, with which kernels, in which buffers; nothing here touches a GPU.
+
+A program is pure data, so that whoever can run its kernels can run it: CuPy on a GPU (`_execution.py`), or a test on a
+CPU from the same ``.cu`` files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from backends.gpu._cuda.kernel_files import Defines
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One function of one ``.cu`` file, made for one purpose.
+
+    Parameters
+    ----------
+    stem, function : str
+    defines : Defines
+    block : tuple of int
+        Threads, x first.
+    shared_bytes : int
+        Dynamic shared memory of a block.
+    options : tuple of str
+        Further options of NVRTC.
+    suffix : str
+        Appended to the architecture, as in `_raw_kernel.load_kernel`.
+    """
+
+    stem: str
+    defines: Defines
+    block: tuple[int, ...]
+    shared_bytes: int = 0
+    function: str = "gemm"
+    options: tuple[str, ...] = ()
+    suffix: str = ""
+
+
+class Place(NamedTuple):
+    """Somewhere in a buffer.
+
+    Attributes
+    ----------
+    buffer : str
+        ``"a"``, ``"b"``, ``"c"``, ``"out"``, or the name of a scratch buffer.
+    offset : int
+        In elements.
+    """
+
+    buffer: str
+    offset: int = 0
+
+
+class Matrix(NamedTuple):
+    """A row-major matrix in a buffer.
+
+    Attributes
+    ----------
+    place : Place
+        Its first element.
+    ld : int
+        Leading dimension, in elements.
+    alignment : int
+        Bytes that its address is known to be a multiple of.
+    """
+
+    place: Place
+    ld: int
+    alignment: int = 16
+
+
+class Step(NamedTuple):
+    """One launch.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    grid : tuple of int
+        Blocks, x first.
+    arguments : tuple
+        A Place stands for the address of its element; everything else is a NumPy scalar, passed by value.
+    """
+
+    kernel: Kernel
+    grid: tuple[int, ...]
+    arguments: tuple[Any, ...]
+
+
+class Call(NamedTuple):
+    """A step that is a library's routine.
+
+    Attributes
+    ----------
+    bind : callable
+        ``bind(*arguments)`` is called once, when buffers have addresses, and returns what is called to launch it.
+    arguments : tuple
+        As those of a Step.
+    """
+
+    bind: Callable[..., Callable[[], object]]
+    arguments: tuple[Any, ...]
+
+
+@dataclass
+class Program:
+    """The steps of a product, in order, and the scratch that they need.
+
+    Parameters
+    ----------
+    steps : list of Step or Call
+    scratch : dict
+        ``{name: (elements, dtype)}``, uninitialised.
+    """
+
+    steps: list[Step | Call] = field(default_factory=list)
+    scratch: dict[str, tuple[int, np.dtype[Any]]] = field(default_factory=dict)
+
+    def reserve(self, name: str, elements: int, dtype: np.dtype[Any]) -> Place:
+        """Add a scratch buffer and return its beginning."""
+        assert name not in self.scratch
+        self.scratch[name] = (elements, dtype)
+        return Place(name)
+
+    def launch(self, kernel: Kernel, grid: int | tuple[int, ...], *arguments: Any) -> None:
+        """Add a step; Python integers become 32-bit arguments."""
+        given = tuple(np.int32(x) if isinstance(x, int) else x for x in arguments)
+        self.steps.append(Step(kernel, (grid,) if isinstance(grid, int) else grid, given))
+
+    def call(self, bind: Callable[..., Callable[[], object]], *arguments: Any) -> None:
+        """Add a step that is a library's routine."""
+        self.steps.append(Call(bind, arguments))
+
+
+def ceil_div(x: int, y: int) -> int:
+    """Return how many pieces of `y` cover `x`."""
+    return -(-x // y)

@@ -1,0 +1,163 @@
+"""What the SIMT rungs share: empty sizes, alpha, beta, the look at values, padding; a rung adds its kernel alone.
+
+A kernel only knows ``C := A (x) B`` and ``C := C (+) A (x) B`` over row-major matrices. Everything around it is the
+same for every rung, so that rungs differ by their idea alone.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from backends.gpu._cuda import device
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.argk import ArgkExecution, ArgkOperands
+from backends.gpu._simt.execution import GpuExecution, GpuOperands
+from backends.gpu._simt.log_sum_exp import add_log_sum_exp, is_log_sum_exp
+from backends.gpu._simt.operators import Form, has_fast_form, has_two_steps, semiring_defines, unsupported
+from backends.gpu._simt.precompile import precompile
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program, Step, ceil_div
+from harness.errors import PlanError
+from harness.interface import Backend, Execution
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+
+# Threads of a block of the passes around a product, and blocks enough for any GPU.
+_PASS_BLOCK, _PASS_BLOCKS, _LOOK_BLOCK = 256, 4096, 256
+
+
+class Rung(Backend):
+    """A rung of the GPU ladder.
+
+    Attributes
+    ----------
+    needs : (int, int)
+        Least compute capability.
+    takes_two_steps : bool
+        Whether its kernel combines two steps of k at once where that is faster (STEPS in semiring.cuh).
+    takes_exponentials : bool
+        Whether it computes logaddexp_plus as a real product of exponentials (`_simt.log_sum_exp`), not pair by pair.
+    """
+
+    takes_device_arrays = True
+    needs: ClassVar[tuple[int, int]] = device.OLDEST
+    takes_two_steps: ClassVar[bool] = False
+    takes_exponentials: ClassVar[bool] = False
+
+    def missing(self) -> str | None:
+        """Say whether there is a GPU that can run it."""
+        return device.missing(self.needs, f"{self.name}'s kernels")
+
+    def architecture(self) -> str:
+        """Return that of the current GPU; empty without one."""
+        return "" if device.missing() else device.device().arch
+
+    def compile(self, plans: Iterable[Plan]) -> int:
+        """Compile the kernels of all plans in worker processes."""
+        kernels = [kernel for plan in plans for kernel in self._kernels(plan)]
+        return precompile(kernels, self.architecture() or "sm_90")
+
+    def _kernels(self, plan: Plan) -> list[Kernel]:
+        """Return the kernels of a product of operands without gaps; none if the plan is not legal."""
+        problem, names = plan.problem, ["a", "b", *(["c"] if plan.problem.accumulate else []), "out"]
+        columns = {"a": problem.k}
+        try:
+            program = self.program(plan, *(Matrix(Place(name), columns.get(name, problem.n)) for name in names))
+        except PlanError:
+            return []
+        return [step.kernel for step in program.steps if isinstance(step, Step)]
+
+    def declines(self, problem: Problem) -> str | None:
+        """Decline operations without a form in CUDA C."""
+        return unsupported(problem.semiring, problem.dtype)
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Choose nothing: one GPU, one thread of the host."""
+        return Plan(problem, 1)
+
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        """Upload the operands, compile and load the kernels, allocate."""
+        placed = GpuOperands(operands)
+        return GpuExecution(self.program(plan, *(placed.matrix(name) for name in placed.buffers)), placed)
+
+    def prepare_argk(self, plan: Plan, operands: Operands, argk: Any) -> Execution | None:
+        """Prepare `argk.cu`, whichever rung is asked."""
+        return ArgkExecution(plan.problem, ArgkOperands(operands, argk), _add_look)
+
+    @abstractmethod
+    def multiply(
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+    ) -> None:
+        """Add the launches of ``out := [out (+)] a (x) b`` to `program`, for m, n, k >= 1.
+
+        Parameters
+        ----------
+        program : Program
+        plan : Plan
+        form : Form
+            Which form of (x) the kernel is to have.
+        a, b, out : Matrix
+        found : Place
+            Where the look leaves the extremes; the last argument of the kernel.
+        """
+
+    def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:
+        """Return the launches of the whole product; c stands before out if there is one."""
+        problem, program, out = plan.problem, Program(), c_and_out[-1]
+        m, n, k = problem.m, problem.n, problem.k
+        if m == 0 or n == 0:
+            return program
+        if problem.accumulate:
+            beta = problem.dtype.type(0) if problem.beta is None else problem.beta
+            c = c_and_out[0]
+            arguments = problem.beta is not None, beta, c.place, c.ld, out.place, out.ld, m, n
+            add_pass(program, problem, "begin", m * n, *arguments)
+        if k == 0:
+            if not problem.accumulate:
+                add_pass(program, problem, "fill", m * n, out.place, out.ld, m, n)
+            return program
+        if problem.alpha is not None and not problem.is_mixed:  # a narrow A cannot hold it: the kernel scales sums
+            scaled = program.reserve("scaled_a", m * k, problem.dtype)
+            add_pass(program, problem, "scale", m * k, problem.alpha, a.place, a.ld, scaled, m, k)
+            a = Matrix(scaled, k)
+        if self.takes_exponentials and is_log_sum_exp(problem):
+            add_log_sum_exp(program, plan, self.multiply, a, b, out)
+            return program
+        is_two = has_two_steps(problem.semiring, problem.dtype)
+        if not has_fast_form(problem.semiring, problem.dtype) or (is_two and not self.takes_two_steps):
+            self.multiply(program, plan, Form.ANY, a, b, out, a.place)
+            return program
+        found = _add_look(program, problem, a, b)
+        for form in (Form.FAST, Form.CAREFUL):
+            self.multiply(program, plan, form, a, b, out, found)
+        return program
+
+
+def product_defines(problem: Problem, form: Form, *, accumulate: bool, **tile: int) -> Defines:
+    """Return the macros of a kernel that computes ``out := [out (+)] a (x) b``, with those of its own, `tile`."""
+    return semiring_defines(problem.semiring, problem.dtype, form=form, accumulate=accumulate) + as_defines(tile)
+
+
+def add_pass(program: Program, problem: Problem, function: str, elements: int, *arguments: object) -> None:
+    """Add a pass over `elements` elements; bools are bytes there."""
+    defines = semiring_defines(problem.semiring, problem.dtype)
+    given = [np.uint8(x) if isinstance(x, np.bool_) else x for x in arguments]
+    kernel = Kernel("passes", defines, (_PASS_BLOCK,), function=function)
+    program.launch(kernel, min(ceil_div(elements, _PASS_BLOCK), _PASS_BLOCKS), *given)
+
+
+def _add_look(program: Program, problem: Problem, a: Matrix, b: Matrix) -> Place:
+    """Add the look at the values of A and B, and return where it leaves what it finds."""
+    defines = semiring_defines(problem.semiring, problem.dtype)
+    blocks = min(max(problem.m, problem.k), _PASS_BLOCKS // 4)
+    shares = program.reserve("shares", 4 * blocks, problem.dtype)
+    found = program.reserve("found", 4, problem.dtype)
+    look, conclude = (Kernel("look", defines, (_LOOK_BLOCK,), function=name) for name in ("look", "conclude"))
+    program.launch(look, (blocks, 2), a.place, a.ld, problem.m, b.place, b.ld, problem.n, problem.k, shares)
+    program.launch(conclude, 2, shares, blocks, found)
+    return found

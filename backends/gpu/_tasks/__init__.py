@@ -1,0 +1,1 @@
+"""Tasks of experiments on a GPU: ceilings, copies, layouts."""

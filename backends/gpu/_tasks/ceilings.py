@@ -1,0 +1,136 @@
+"""Measured ceilings of a GPU, as tasks: pairs per second out of registers (`peak.cu`), and bytes copied per second.
+
+The form of (x) is that of the fastest kernels: where a look at the values allows plain sums of integers, plain sums;
+and of 16-bit elements two a word, where an instruction works on both. Kernels may come close to a ceiling; tensor
+cores, which are other instructions, may pass it.
+
+Source: Williams, Waterman and Patterson, "Roofline" (2009), section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from backends.gpu._cuda import device
+from backends.gpu._cuda.kernel_files import Defines, as_defines, load_kernel
+from backends.gpu._simt import pairs as simt_pairs
+from backends.gpu._simt.operators import Form, semiring_defines, unsupported
+from backends.gpu._tasks.device_task import DeviceTask, require_gpu
+from harness.errors import Declined, VerificationError
+from harness.semiring import SEMIRINGS, Semiring
+
+# Steps that are written out, and of a call; threads of a block; blocks of a multiprocessor at once.
+UNROLLED, STEPS, THREADS, BLOCKS = 8, 4096, 256, 4
+
+
+def sums_of(dtype: np.dtype[Any]) -> int:
+    """Return how many sums, or words of sums, a thread has: what 64 registers hold, operands beside them."""
+    return 8 if dtype.itemsize == 8 else 16
+
+
+def per_sum(dtype: np.dtype[Any]) -> int:
+    """Return how many elements such a sum holds."""
+    return simt_pairs.PER_WORD if dtype.itemsize == 2 else 1
+
+
+def peak_defines(semiring: Semiring, dtype: np.dtype[Any]) -> Defines:
+    """Return the macros of `peak.cu`."""
+    own = as_defines({"SUMS": sums_of(dtype), "UNROLLED": UNROLLED, "THREADS": THREADS})
+    if per_sum(dtype) > 1:
+        return simt_pairs.pair_defines(semiring, dtype) + own
+    return semiring_defines(semiring, dtype, form=Form.FAST if semiring.absorbs(dtype) else Form.ANY) + own
+
+
+class RegisterLoop(DeviceTask):
+    """The loop of `peak.cu` on every multiprocessor."""
+
+    def __init__(self, semiring: Semiring, dtype: np.dtype[Any]) -> None:
+        self._semiring, self._dtype = semiring, dtype
+        self._kernel = load_kernel("peak", peak_defines(semiring, dtype), "peak")
+        self._blocks = BLOCKS * device.device().multiprocessors
+        self._out = device.empty((self._blocks * THREADS,), dtype)
+        self._ones = device.upload(np.ones(per_sum(dtype) * (sums_of(dtype) + UNROLLED), dtype))
+        self._arguments = *(np.uint64(x.data.ptr) for x in (self._ones, self._out)), np.int32(STEPS)
+
+    def run(self) -> None:
+        """Launch the loop."""
+        self._kernel((self._blocks,), (THREADS,), self._arguments)
+
+    def spoil(self) -> None:
+        """Forget the results."""
+        self._out.fill(17)
+
+    def verify(self) -> str:
+        """Compare the total of every thread with that of ones."""
+        add, multiply = self._semiring.add, self._semiring.multiply
+        terms = STEPS * sums_of(self._dtype)
+        term = _TERMS.get(multiply.name, 1)
+        expected = np.asarray(term * terms if add.name == "plus" else term).astype(self._dtype)
+        got = self._out.get()
+        if not (got == expected).all():
+            raise VerificationError("peak: a total is wrong", expected=str(expected), got=str(got[:4]))
+        return "the total of every thread, exactly"
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the work of one call."""
+        pairs = STEPS * sums_of(self._dtype) * per_sum(self._dtype) * THREADS * self._blocks
+        return {"operations": 2 * pairs, "bytes_moved": 0}
+
+
+# (+) whose totals of equal terms are known exactly, whatever the dtype.
+_ADDED = frozenset(("plus", "min", "max"))
+
+# 1 (x) 1, where it is not 1.
+_TERMS = {"plus": 2, "absdiff": 0, "sqdiff": 0}
+
+
+def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
+    """Prepare the register loop of a named semiring.
+
+    Raises
+    ------
+    Declined
+        If there is no GPU, or no such loop.
+    """
+    require_gpu()
+    kind, wanted = np.dtype(dtype), SEMIRINGS[semiring]
+    is_known = wanted.add.name in _ADDED and wanted.multiply.name != "pair" and kind.itemsize >= 2
+    without = simt_pairs.unsupported if per_sum(kind) > 1 else unsupported
+    if wanted.unsupported(kind) or without(wanted, kind) or not is_known:
+        raise Declined("declined", f"no register loop for {semiring} over {dtype}")
+    return RegisterLoop(wanted, kind)
+
+
+class Copy(DeviceTask):
+    """A copy within the memory of the GPU, of `size_bytes`."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self._from = device.upload(np.random.default_rng(1).integers(0, 256, size_bytes, np.uint8))
+        self._to = device.empty((size_bytes,), np.dtype(np.uint8))
+
+    def run(self) -> None:
+        """Launch it."""
+        device.cupy().copyto(self._to, self._from)
+
+    def spoil(self) -> None:
+        """Overwrite what is there."""
+        self._to.fill(0)
+
+    def verify(self) -> str:
+        """Compare every byte."""
+        if not bool((self._to == self._from).all()):
+            raise VerificationError("bandwidth: a byte was not copied")
+        return f"all {self._from.size} bytes, exactly"
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the bytes that are read and written."""
+        return {"bytes_moved": 2 * self._from.size}
+
+
+def bandwidth(*, size_bytes: int, threads: int) -> Copy:
+    """Prepare the copy of a buffer; raise Declined without a GPU."""
+    require_gpu()
+    return Copy(size_bytes)

@@ -1,0 +1,93 @@
+"""A product with its copies between host and GPU in the time, as a task: what a GPU costs who has arrays on the host.
+
+    always   A and B to the GPU, the product, C back: every call
+    once     A and B are there already; C comes back
+
+Copies are of ordinary (pageable) arrays, as `gemm` is given them. The host's clock times them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from backends.gpu._cuda import device
+from harness.errors import Declined
+from harness.interface import Backend, Execution
+from harness.machine import detect
+from harness.operands import Operands
+from harness.problem import Problem
+
+COPIES = ("always", "once")
+
+
+class OffloadedProduct:
+    """One product by a backend of the gpu family, from arrays of the host."""
+
+    def __init__(
+        self, backend: Backend, problem: Problem, copies: str, seed: int, parameters: Mapping[str, Any]
+    ) -> None:
+        self._problem, self._seed, self._copies_operands = problem, seed, copies == "always"
+        self._host = Operands.generate(problem, seed)
+        a, b = device.upload(self._host.a), device.upload(self._host.b)
+        self._device = Operands(a, b, None, device.empty((problem.m, problem.n), problem.dtype))
+        self._plan = backend.plan(problem, detect()).override(parameters)
+        self._execution: Execution = backend.prepare(self._plan, self._device)
+        self._extra_error = backend.extra_error(self._plan, self._host)
+
+    def run(self) -> None:
+        """Copy, multiply, copy back."""
+        if self._copies_operands:
+            self._device.a.set(self._host.a)
+            self._device.b.set(self._host.b)
+        self._execution.run()
+        self._device.out.get(out=self._host.out)
+
+    def wait(self) -> None:
+        """Return: the copy has waited."""
+
+    def spoil(self) -> None:
+        """Overwrite the last result."""
+        self._host.out.view(np.uint8)[...] = 0x7B
+        self._device.out.view(np.uint8)[...] = 0x7B
+
+    def verify(self) -> str:
+        """Compare the last result with the definition."""
+        from harness.proof.verify import verify
+
+        return verify(self._problem, self._host, self._host.out, seed=self._seed, extra_error=self._extra_error)
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the work of one call."""
+        problem = self._problem
+        copied = self._host.out.nbytes + self._copies_operands * (self._host.a.nbytes + self._host.b.nbytes)
+        facts = {"operations": problem.operations, "bytes_moved": problem.bytes_moved, "bytes_copied": copied}
+        return {**facts, "problem": problem.to_json(), "plan": self._plan.to_json()}
+
+
+def product(
+    *,
+    problem: Mapping[str, Any],
+    backend: str,
+    copies: str,
+    seed: int,
+    threads: int,
+    parameters: Mapping[str, Any] | None = None,
+) -> OffloadedProduct:
+    """Prepare one, its plan overridden by `parameters`.
+
+    Raises
+    ------
+    Declined
+        If there is no GPU, or the backend declines the product.
+    """
+    from harness import registry
+
+    wanted = Problem.from_json(dict(problem))
+    found = next(e.backend for e in registry.discover() if e.name == backend and e.backend)
+    missing, refused = found.missing(), found.refuses(wanted)
+    if missing or refused:
+        raise Declined("missing" if missing else "declined", str(missing or refused))
+    return OffloadedProduct(found, wanted, copies, seed, parameters or {})

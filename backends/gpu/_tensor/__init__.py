@@ -1,0 +1,1 @@
+"""Parts of `gpu-tensor-core`: kernels on tensor cores."""

@@ -1,0 +1,175 @@
+"""Products by mma.sync: which kernel, with which tiles and copies; float64, float32 by three TF32 products."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.operators import Form, semiring_defines
+from backends.gpu._simt.padding import Extent, add_padding, is_aligned
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.shared_memory import fitting
+from backends.gpu._tensor.double_product import add_double_product
+from backends.gpu._tensor.split_product import add_split_product
+from harness.errors import PlanError
+from harness.plan import Launch, Plan
+from harness.problem import Problem
+from harness.tuning.tensor_cores import CAREFUL, GROUP
+
+EDGES = ("padded", "redirected", "conditional")
+# Those of edges.cuh. Padded rows are aligned, and the tiles stick out all the same; "whole": they do not.
+_CODES = {"conditional": 0, "redirected": 1, "padded": 1, "whole": 2}
+
+_PASS_BLOCK, _PASS_BLOCKS = 256, 4096
+
+# 3xTF32 is right for magnitudes between these, and zeros: high and low parts are finite and normal, products finite.
+TF32_LEAST, TF32_GREATEST = "1e-30f", "1e18f"
+_MAGNITUDE = "((x) == 0 ? (T)1 : fabsf(x))"
+_TF32_IS_SAFE = (
+    f"((low_a) >= {TF32_LEAST} && (low_b) >= {TF32_LEAST} "
+    f"&& (high_a) <= {TF32_GREATEST} && (high_b) <= {TF32_GREATEST})"
+)
+
+
+class Mma(NamedTuple):
+    """What a kernel file of mma_tile.cuh is made of.
+
+    Attributes
+    ----------
+    stem : str
+    itemsize : int
+        Of an element in shared memory, in bytes.
+    depth : int
+        Steps of k of a fragment.
+    pad_a, pad_b : int
+        Elements between the rows of tiles: lanes meet in no bank.
+    """
+
+    stem: str
+    itemsize: int
+    depth: int
+    pad_a: int
+    pad_b: int
+
+    def shared_bytes(self, launch: Launch) -> int:
+        """Return the shared memory of a block, in bytes."""
+        rows = launch.bm * (launch.bk + self.pad_a) + launch.bk * (launch.bn + self.pad_b)
+        return launch.stages * rows * self.itemsize
+
+
+F64, F32, B1 = (
+    Mma("tensor_core_f64", 8, 4, 4, 4),
+    Mma("tensor_core_f32", 4, 8, 4, 8),
+    Mma("tensor_core_b1", 4, 8, 4, 8),
+)
+
+
+# By the dtype of A and B. Steps of k of an instruction in float64; in float32, between two flushes.
+DEPTHS = {"float64": (4, 8, 16), "float32": (8, 16)}
+# What computes: mma.sync alone; or on Hopper wgmma, of operands that a pass has split, or turned, or mma.sync of tiles
+# that the copy engine brings.
+UNITS = {"float64": ("mma", "tma"), "float32": ("mma", "wgmma"), "bool": ("mma", "wgmma")}
+MMA = {"float64": F64, "float32": F32, "bool": B1}
+
+
+def mma_kernel(mma: Mma, launch: Launch, width: int, edge: str, lds: tuple[int, int], more: Defines) -> Kernel:
+    """Return the kernel of `mma` with these tiles.
+
+    Parameters
+    ----------
+    mma : Mma
+    launch : Launch
+    width : int
+        Elements that one copy moves.
+    edge : str
+        One of `EDGES`, or ``"whole"`` where nothing sticks out.
+    lds : (int, int)
+        Leading dimensions of A and B.
+    more : Defines
+        Of the kernel file itself.
+
+    Raises
+    ------
+    PlanError
+        If warps, fragments or copies do not cut the tiles evenly.
+    """
+    bm, bn, bk, threads = launch.bm, launch.bn, launch.bk, launch.threads
+    is_even = launch.wm % 16 == 0 and launch.wn % 8 == 0 and launch.wm > 0 and bk % (2 * mma.depth) == 0
+    for across, down in ((bk // width, bm), (bn // width, bk)):
+        is_even = is_even and across > 0 and threads % across == 0 and down % (threads // across) == 0
+    if not is_even or launch.stages < 2:
+        raise PlanError(
+            "gpu-tensor-core: fragments and copies do not cut the tiles evenly",
+            expected=f"wm % 16 == wn % 8 == bk % {2 * mma.depth} == 0, stages >= 2, {threads} threads on whole rows",
+            got=str(launch),
+        )
+    farthest = max(bm * lds[0], bk * lds[1]) + bn
+    offset = "int" if farthest < 1 << 31 else "long long"
+    tile = {"BM": bm, "BN": bn, "BK": bk, "WM": launch.wm, "WN": launch.wn, "STAGES": launch.stages}
+    rest = {"MIN_BLOCKS": 2 if threads <= 128 else 1, "PAD_A": mma.pad_a, "PAD_B": mma.pad_b, "VA": width, "VB": width}
+    rest["GROUP"] = GROUP
+    shared = fitting(mma.shared_bytes(launch), launch)
+    return Kernel(
+        mma.stem, as_defines({**tile, **rest, "EDGE": _CODES[edge], "OFFSET": offset}) + more, (threads,), shared
+    )
+
+
+def add_float_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: Matrix) -> None:
+    """Add ``out := [out +] a b`` in float64, or in float32 by three TF32 products where values allow."""
+    problem, launch, edge = plan.problem, plan.launch, str(plan.choice("edge", EDGES))
+    assert launch is not None
+    m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
+    sizes = m, n, k
+    is_single = dtype.itemsize == 4
+    found = _add_magnitudes(program, plan, a, b) if is_single else a.place
+    plain = a, b
+    unit, depth = plan.choice("unit", UNITS[dtype.name]), int(plan.choice("depth", DEPTHS[dtype.name]))
+    if unit == "tma":
+        add_double_product(program, plan, a, b, out, depth)
+    elif unit == "wgmma":
+        add_split_product(program, plan, a, b, out, _single_defines(plan, Form.FAST), found)
+    else:
+        if edge == "padded":
+            a, b = add_padding(program, Extent(a, m, k), Extent(b, k, n), dtype)
+        width = 16 // dtype.itemsize if is_aligned(a, dtype.itemsize) and is_aligned(b, dtype.itemsize) else 1
+        mma, more = F64, as_defines({"ACCUMULATE": problem.accumulate, "IS_LONG": 0, "K_STEP": depth})
+        if is_single:
+            mma, more = F32, _single_defines(plan, Form.FAST) + as_defines({"FLUSH": depth})
+        more += as_defines({"PAIRS": is_aligned(out, dtype.itemsize)})
+        if m % launch.bm == n % launch.bn == k % launch.bk == 0:
+            edge = "whole"
+        kernel = mma_kernel(mma._replace(depth=depth), launch, width, edge, (a.ld, b.ld), more)
+        program.launch(
+            kernel, tiles_of(problem, launch), a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found
+        )
+    if is_single:
+        a, b = plain
+        careful = _single_defines(plan, Form.CAREFUL) + as_defines({"BM": CAREFUL.bm, "BN": CAREFUL.bn, "COALESCED": 1})
+        blocks = ceil_div(m, CAREFUL.bm) * ceil_div(n, CAREFUL.bn)
+        naive = Kernel("naive", careful, (CAREFUL.threads,))
+        program.launch(naive, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
+
+
+def tiles_of(problem: Problem, launch: Launch) -> int:
+    """Return how many tiles cover C."""
+    return ceil_div(problem.m, launch.bm) * ceil_div(problem.n, launch.bn)
+
+
+def _single_defines(plan: Plan, form: Form) -> Defines:
+    """Return the semiring's macros, with the condition under which three TF32 products are right."""
+    problem = plan.problem
+    macros = dict(semiring_defines(problem.semiring, problem.dtype, form=form, accumulate=problem.accumulate))
+    return as_defines({**macros, "IS_SAFE(low_a, high_a, low_b, high_b)": _TF32_IS_SAFE})
+
+
+def _add_magnitudes(program: Program, plan: Plan, a: Matrix, b: Matrix) -> Place:
+    """Add the look at magnitudes, and return where it leaves the least but 0, and the greatest, of A and of B."""
+    problem = plan.problem
+    defines = (*_single_defines(plan, Form.ANY), ("LOOKS_AT(x)", _MAGNITUDE))
+    blocks = min(max(problem.m, problem.k), _PASS_BLOCKS // 4)
+    shares = program.reserve("shares", 4 * blocks, problem.dtype)
+    found = program.reserve("found", 4, problem.dtype)
+    look, conclude = (Kernel("look", defines, (_PASS_BLOCK,), function=name) for name in ("look", "conclude"))
+    program.launch(look, (blocks, 2), a.place, a.ld, problem.m, b.place, b.ld, problem.n, problem.k, shares)
+    program.launch(conclude, 2, shares, blocks, found)
+    return found

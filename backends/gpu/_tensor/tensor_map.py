@@ -1,0 +1,81 @@
+"""Tensor maps: how Hopper's copy engine (TMA) is told where a matrix lies and which boxes of it are asked for."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from backends.gpu._simt.program import Place
+from harness.errors import BackendUnavailable, HarnessError
+
+# CUtensorMapDataType, and the other enumerations of cuda.h that are wanted here.
+_TYPES = {"uint32": 2, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}
+ITEMSIZES = {"uint32": 4, "float16": 2, "float32": 4, "float64": 8, "bfloat16": 2}
+_NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSIDE = 0, 3, 2, 0
+_SIZE, _ALIGNMENT = 128, 64
+
+# Rows must begin at multiples of so many bytes.
+ROW_ALIGNMENT = 16
+
+
+class TensorMap(NamedTuple):
+    """A row-major matrix, and boxes of it; outside of it the copy engine writes zeros.
+
+    Attributes
+    ----------
+    place : Place
+    rows, columns, ld : int
+        In elements; `ld` of them are a multiple of 16 bytes.
+    box_rows, box_columns : int
+        What one copy brings; the columns are the 128 bytes that are swizzled.
+    dtype : str
+        One of `ITEMSIZES`.
+    """
+
+    place: Place
+    rows: int
+    columns: int
+    ld: int
+    box_rows: int
+    box_columns: int
+    dtype: str
+
+    def encode(self, address: int) -> np.void:
+        """Return the 128 bytes that a kernel takes by value, for a matrix that begins at `address`.
+
+        Raises
+        ------
+        HarnessError
+            If the driver refuses it.
+        """
+        raw = ctypes.create_string_buffer(_SIZE + _ALIGNMENT)
+        place = -(-ctypes.addressof(raw) // _ALIGNMENT) * _ALIGNMENT
+        status = _driver().cuTensorMapEncodeTiled(
+            ctypes.c_void_p(place),
+            _TYPES[self.dtype],
+            2,
+            ctypes.c_void_p(address),
+            (ctypes.c_uint64 * 2)(self.columns, self.rows),
+            (ctypes.c_uint64 * 1)(ITEMSIZES[self.dtype] * self.ld),
+            (ctypes.c_uint32 * 2)(self.box_columns, self.box_rows),
+            (ctypes.c_uint32 * 2)(1, 1),
+            _NO_INTERLEAVE,
+            _SWIZZLE_128_BYTES,
+            _PROMOTE_TO_128_BYTES,
+            _ZEROS_OUTSIDE,
+        )
+        if status:
+            raise HarnessError("the driver refuses a tensor map", got=f"CUDA error {status} for {self}")
+        encoded: np.void = np.frombuffer(ctypes.string_at(place, _SIZE), dtype=f"V{_SIZE}")[0]
+        return encoded
+
+
+@functools.cache
+def _driver() -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise BackendUnavailable("the NVIDIA driver's library cannot be loaded", got=str(error)) from None

@@ -1,0 +1,113 @@
+"""The launch of a kernel of tma_tile.cuh, to which the copy engine brings tiles: clusters, shared memory."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.shared_memory import fitting
+from backends.gpu._tensor.tensor_map import TensorMap
+from harness.errors import PlanError
+from harness.plan import Launch, Plan
+
+BM, ROW_BYTES = 128, 128  # of a tile in shared memory
+CLUSTERS = (1, 2)
+_THREADS = 3 * 128  # a warpgroup that copies and two that compute
+_SWIZZLE_ALIGNMENT = 1024
+_ROOM_BYTES = 8 * 16 * 40 * 4  # what the tile of C leaves through: 16 rows of 40 floats a warp
+
+
+class TmaKernel(NamedTuple):
+    """What a kernel file of tma_tile.cuh is made of.
+
+    Attributes
+    ----------
+    stem : str
+    bk : int
+        Steps of k of a stage.
+    columns : tuple of int
+        That a tile may have.
+    parts : int
+        Matrices that each operand consists of.
+    warps : tuple of (int, int)
+        Rows and columns that a warp may have, where that is a choice.
+    """
+
+    stem: str
+    bk: int
+    columns: tuple[int, ...]
+    parts: int = 1
+    warps: tuple[tuple[int, int], ...] = ()
+
+    def shared_bytes(self, launch: Launch) -> int:
+        """Return the shared memory of a block, in bytes.
+
+        Raises
+        ------
+        PlanError
+            If the kernel has no such tiles.
+        """
+        is_known = (launch.bm, launch.bk) == (BM, self.bk) and launch.bn in self.columns and launch.stages >= 2
+        if not is_known or (self.warps and (launch.wm, launch.wn) not in self.warps):
+            warps = f", (wm, wn) in {self.warps}" if self.warps else ""
+            raise PlanError(
+                f"gpu-tensor-core: {self.stem}.cu has no such tiles",
+                expected=f"bm={BM}, bk={self.bk}, bn in {self.columns}, stages >= 2{warps}",
+                got=str(launch),
+            )
+        return launch.stages * self.parts * (BM + launch.bn) * ROW_BYTES + _ROOM_BYTES + _SWIZZLE_ALIGNMENT
+
+
+def add_tma(
+    program: Program,
+    plan: Plan,
+    made_of: TmaKernel,
+    more: Defines,
+    maps: tuple[TensorMap, TensorMap],
+    out: Matrix,
+    alpha: Any,
+    found: Place,
+) -> None:
+    """Add ``out := [out (+)] alpha a b``, with as many steps of k as A's map has columns.
+
+    Parameters
+    ----------
+    program : Program
+    plan : Plan
+        With the options ``cluster``, ``group`` and ``blocks``.
+    made_of : TmaKernel
+    more : Defines
+        Of the kernel file itself.
+    maps : (TensorMap, TensorMap)
+    out : Matrix
+    alpha : float32
+    found : Place
+        What the form of the kernel goes by.
+
+    Raises
+    ------
+    PlanError
+        If the kernel has no such tiles, or they do not fit into shared memory.
+    """
+    problem, launch = plan.problem, plan.launch
+    assert launch is not None
+    cluster = int(plan.choice("cluster", CLUSTERS))
+    macros = {
+        "BN": launch.bn,
+        "STAGES": launch.stages,
+        "CLUSTER": cluster,
+        "GROUP": int(plan.options["group"]),
+        "WIDTH": bytes_at_once(out, problem.dtype.itemsize) // problem.dtype.itemsize,
+    }
+    shared = fitting(made_of.shared_bytes(launch), launch)
+    kernel = Kernel(made_of.stem, as_defines(macros) + more, (_THREADS,), shared, suffix="a")
+    clusters = ceil_div(problem.m, cluster * BM) * ceil_div(problem.n, launch.bn)
+    blocks = cluster * min(max(int(plan.options["blocks"]) // cluster, 1), clusters)
+    program.launch(kernel, blocks, *maps, out.place, problem.m, problem.n, maps[0].columns, out.ld, alpha, found)
+
+
+def bytes_at_once(out: Matrix, itemsize: int) -> int:
+    """Return how many bytes of a row of C may be stored at once: 16 or 4, or one element."""
+    wide = (x for x in (16, 4) if x > itemsize and out.ld * itemsize % x == 0 and out.alignment % x == 0)
+    return next(wide, itemsize)

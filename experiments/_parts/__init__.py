@@ -1,0 +1,1 @@
+"""Parts of experiments: contenders they share, graphs, and tasks of their own."""

@@ -1,0 +1,50 @@
+"""What the experiments on GPUs share: their cases, or without a GPU one that says so; and who stands beside whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from experiments._parts.peers import SUBJECT as ON_CPU
+from harness.experiment import Case, Contender, backend_contender, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+SUBJECT, VENDOR = "gpu-tuned", "gpu-cublas"
+DEVICE = {"device": "gpu"}
+PEAK_TASK, BANDWIDTH_TASK = "backends.gpu._tasks.ceilings:peak", "backends.gpu._tasks.ceilings:bandwidth"
+TRANSFER_TASK = "backends.gpu._tasks.transfers:product"
+
+
+def gpu_case(n: int, semiring: str, dtype: str, contenders: Iterable[Contender], **axes: object) -> Case:
+    """Return the case of a square product on the GPU."""
+    return product_case(Problem(n, n, n, semiring, dtype), list(contenders), **DEVICE, **axes)
+
+
+def peak_case(semiring: str, dtype: str) -> Case:
+    """Return the case that measures what the registers of the GPU alone can do."""
+    arguments = {"semiring": semiring, "dtype": dtype}
+    return Case({"role": "peak", **arguments, **DEVICE}, (Contender("peak", task=PEAK_TASK),), arguments)
+
+
+def bandwidth_case(level: str, size_bytes: int) -> Case:
+    """Return the case that measures how fast the GPU copies a buffer of `size_bytes`, read and written."""
+    copy = Contender("bandwidth", task=BANDWIDTH_TASK)
+    return Case({"role": "bandwidth", "level": level, **DEVICE}, (copy,), {"size_bytes": size_bytes})
+
+
+def best_of_cpu(semiring: str, machine: Machine) -> list[Contender]:
+    """Return the contenders of the CPU that stand beside those of the GPU, on all cores."""
+    names = ["cpu-numpy", ON_CPU] if semiring == "plus_times" else [ON_CPU]
+    return [backend_contender(name, threads=machine.cores) for name in names]
+
+
+def best_of_gpu(machine: Machine) -> list[Contender]:
+    """Return the contender of the GPU that stands beside those of the CPU; none on a machine without."""
+    return [backend_contender(SUBJECT)] if machine.gpu else []
+
+
+def or_absent(found: list[Case], machine: Machine, **axes: object) -> list[Case]:
+    """Return `found`; without a GPU one small case alone, whose contender then says what is missing."""
+    if machine.gpu:
+        return found
+    return [gpu_case(64, "plus_times", "float32", [backend_contender(SUBJECT)], **axes)]

@@ -1,0 +1,157 @@
+"""What a calibration found: the rate of false verdicts, how many planted ones were found, what change can be seen.
+
+Pure, from the trials of `harness.compare.calibration`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.compare.calibration import FILE, Trial
+from harness.stats import verdict
+from harness.stats.statistics import Interval, median, quantiles
+from harness.stats.verdict import Comparison, Verdict
+from harness.store.journal import Journal
+
+NUMBERS = ("count", *(v.value for v in Verdict), "interval +-")
+# Normal quantiles: what 95 % of all cells exceed; half of a 95 % interval.
+POWER, TWO_SIDED = 1.645, 1.96
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a calibration found.
+
+    Parameters
+    ----------
+    cells, false : int
+        A/A cells, and how many of them were called FASTER or SLOWER.
+    false_rate : Interval
+        `false` over `cells`, with its 95 % interval.
+    same : int
+        A/A cells that were called SAME.
+    planted, found, found_alone : int
+        Cells that really are slower; how many were called SLOWER, judged together; and how many would be if each were
+        the only change among the A/A cells.
+    slowdown : float
+    detectable : tuple of float
+        Smallest change that is found in 95 % of the cases: of the median cell, and of the cell that is worse than nine
+        in ten. Of a single cell, without correction for others.
+    scatter : float
+        Standard deviation of the ratio from process to process, of the median cell.
+    failed : int
+        Cells without a time.
+    """
+
+    cells: int
+    false: int
+    false_rate: Interval
+    same: int
+    planted: int
+    found: int
+    found_alone: int
+    slowdown: float
+    detectable: tuple[float, float]
+    scatter: float
+    failed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary that is recorded."""
+        return {"kind": "calibration", **self.__dict__, "false_rate": list(self.false_rate)}
+
+
+def findings(trials: Sequence[Trial]) -> Findings:
+    """Return what `trials` show; A/A cells are judged together, and planted ones."""
+    timed = [done for done in trials if not done.reason]
+    pairs = [done.comparison for done in timed]
+    null = [pair for pair, done in zip(pairs, timed, strict=True) if not done.slowdown]
+    planted = [pair for pair, done in zip(pairs, timed, strict=True) if done.slowdown]
+    said, of_planted = verdict.judge(null), verdict.judge(planted)
+    false = sum(v in (Verdict.FASTER, Verdict.SLOWER) for v in said)
+    alone = sum(verdict.judge([pair, *null])[0] is Verdict.SLOWER for pair in planted)
+    changes = [detectable_change(pair) for pair in verdict.settle(null or planted)]
+    return Findings(
+        cells=len(null),
+        false=false,
+        false_rate=proportion(false, len(null)),
+        same=said.count(Verdict.SAME),
+        planted=len(planted),
+        found=of_planted.count(Verdict.SLOWER),
+        found_alone=alone,
+        slowdown=max((done.slowdown for done in timed), default=0.0),
+        detectable=(median(changes), quantiles(changes, (0.9,))[0]) if changes else (math.nan, math.nan),
+        scatter=median([pair.scatter for pair in null or planted]),
+        failed=len(trials) - len(timed),
+    )
+
+
+def detectable_change(settled: Comparison, minimum_effect: float = verdict.MINIMUM_EFFECT) -> float:
+    """Return the change that a cell with this interval would be found to have in 95 % of the cases: 0.03 is 3 %.
+
+    The estimate must clear half the interval and the minimum effect, and lies below the truth by 1.645 standard errors
+    in 5 % of the cases.
+    """
+    half = math.log(settled.ratio.high / settled.ratio.estimate)
+    return math.expm1(max(half, math.log1p(minimum_effect)) + POWER / TWO_SIDED * half)
+
+
+def proportion(count: int, of: int) -> Interval:
+    """Return a proportion with its 95 % interval; NaN of nothing.
+
+    Source
+    ------
+    E. B. Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", Journal of the American
+    Statistical Association 22 (1927).
+    """
+    if not of:
+        return Interval(math.nan, math.nan, math.nan)
+    share, z = count / of, TWO_SIDED
+    centre = (share + z * z / (2 * of)) / (1 + z * z / of)
+    half = z / (1 + z * z / of) * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    return Interval(share, max(0.0, centre - half), min(1.0, centre + half))
+
+
+def sentences(found: Findings) -> list[str]:
+    """Return the findings in words, a line each."""
+    rate = [100 * share for share in found.false_rate]
+    false = f"{found.false} of {found.cells} cells called faster or slower: {rate[0]:.1f} %"
+    seen = f"{found.found} of {found.planted} cells that are {100 * found.slowdown:g} % slower found"
+    usual, most = (f"{100 * change:.1f} %" for change in found.detectable)
+    lines = [
+        ("A/A", f"{false} [{rate[1]:.1f}, {rate[2]:.1f}]; {found.same} called the same", found.cells),
+        ("planted", f"{seen}; {found.found_alone} if each were the only change among the A/A cells", found.planted),
+        ("detectable", f"{usual} in the median cell, {most} in nine cells of ten", found.cells + found.planted),
+        ("scatter", f"{100 * found.scatter:.2f} % from process to process, in the median cell", 1),
+    ]
+    return [f"{head:<12}{text}" for head, text, count in lines if count]
+
+
+def table(trials: Sequence[Trial]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return heads and rows for the terminal: verdicts and precision by backend and problem, A/A and planted apart."""
+    timed = [done for done in trials if not done.reason]
+    kinds = dict.fromkeys((done.slowdown, done.backend, done.problem) for done in timed)
+    rows = []
+    for slowdown in dict.fromkeys(slowdown for slowdown, _, _ in kinds):
+        own = [done for done in timed if done.slowdown == slowdown]
+        pairs = verdict.settle([done.comparison for done in own])
+        judged = list(zip(own, pairs, verdict.judge(pairs), strict=True))
+        for kind in (kind for kind in kinds if kind[0] == slowdown):
+            found = [(pair, v) for done, pair, v in judged if (done.slowdown, done.backend, done.problem) == kind]
+            half = median([(pair.ratio.high / pair.ratio.estimate - 1) for pair, _ in found])
+            counts = [sum(v is wanted for _, v in found) for wanted in Verdict]
+            planted = f"{100 * slowdown:g} % slower" if slowdown else "A/A"
+            rows.append((planted, *kind[1:], str(len(found)), *map(str, counts), f"{100 * half:.2f} %"))
+    return ("cells", "backend", "problem", *NUMBERS), rows
+
+
+def latest(folder: Path) -> dict[str, Any] | None:
+    """Return the last summary with A/A cells that was recorded in the results `folder` of a machine, or None."""
+    found = None
+    for line in Journal(folder / FILE).lines(containing=b'"kind":"calibration"'):
+        if line.record["cells"]:
+            found = line.record
+    return found

@@ -1,0 +1,150 @@
+"""What a reader has to know of measured cells beside their times: who has none and why, how far to trust the others.
+
+The same remarks stand in the rows of a table, in a list below the figures of an experiment, and in one line within each
+figure. Pure, from cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.analysis import conditions as analysis_conditions
+from harness.analysis import disturbance, offload, rates
+from harness.stats import verdict
+from harness.stats.verdict import Verdict
+from harness.store.store import Cell
+
+NOT_REPLICATED = "what differs from process to process is not in their intervals"
+# Of so many contenders each is named.
+MOST_NAMED = 6
+LONGEST_REASON = 300
+
+OFFLOAD_THRESHOLD = "Offload threshold"
+_OFFLOAD_MEANING = "from where on it is surely faster than the best of the CPU"
+
+LAUNCH_BOUND = "launch-bound"
+_LAUNCH_BOUND_MEANING = "the host takes about as long to launch a call as the GPU to compute it, or longer"
+
+# Why a verdict on the ratio to the reference is UNSURE, as rows and lists say it.
+EVEN, FEW = "unsure", "few samples"
+_MEANING = {
+    EVEN: "the interval of the ratio to the reference contains 1",
+    FEW: "too few samples to exclude that the ratio to the reference is chance",
+}
+
+Key = tuple[str, str, str]
+
+
+def of_cell(cell: Cell, unsure: Mapping[Key, str]) -> str:
+    """Return what is to be said of a time, whose ratio may be among those that are `unsure`; nothing of most."""
+    if not cell.is_ok:
+        return ""
+    unmet = ", ".join(name for name, _ in conditions(cell))
+    bound = LAUNCH_BOUND if analysis_conditions.is_launch_bound(cell) else ""
+    said = [unsure.get(key(cell), ""), bound, unmet and f"not met: {unmet}", *disturbance.marks(cell.record)]
+    return "; ".join(filter(None, said))
+
+
+def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
+    """Return a line for each thing that a reader of the figures and tables made of `cells` has to know, in Markdown.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        Of one experiment.
+    unsure : mapping
+        Their `doubts`.
+    """
+    timed = [cell for cell in cells if cell.is_ok]
+    lines = [
+        f"**{status.capitalize()}**, {_of(group, cells)}: {_text(reason)}"
+        for status, reason, group in rates.not_measured(cells)
+    ]
+    compared = [cell for cell, _ in _compared(timed)]
+    for doubt, meaning in _MEANING.items():
+        group = [cell for cell in timed if unsure.get(key(cell)) == doubt]
+        if group:
+            lines.append(f"**Unsure**, {_of(group, compared)}: {meaning}")
+    lines += [f"**{OFFLOAD_THRESHOLD}**, {_OFFLOAD_MEANING}: {said}" for said in offload.sentences(timed)]
+    bound = [cell for cell in timed if analysis_conditions.is_launch_bound(cell)]
+    if bound:
+        sizes = ". ".join(analysis_conditions.launch_bound(bound))
+        lines.append(f"**{LAUNCH_BOUND.capitalize()}**, {_of(bound, timed)}: {_LAUNCH_BOUND_MEANING}. {sizes}")
+    unmet = [(name, detail, cell) for cell in timed for name, detail in conditions(cell)]
+    for name, entries in rates.group(unmet, lambda entry: entry[0]).items():
+        group = [cell for _, _, cell in entries]
+        lines.append(f"**Budget not met**, {_of(group, timed)}: {name}, the last {entries[-1][1]}")
+    disturbed = [(cell, marks) for cell in timed if (marks := disturbance.marks(cell.record))]
+    if disturbed:
+        lines.append(f"**Disturbed**, {_of([cell for cell, _ in disturbed], timed)}: the last {disturbed[-1][1][0]}")
+    alone = rates.one_process(timed)
+    if alone:
+        lines.append(f"**One process**, {_of(alone, timed)}: {NOT_REPLICATED}")
+    return lines
+
+
+def in_figure(cells: Iterable[Cell]) -> list[str]:
+    """Return sentences that name thresholds and launch-bound sizes, and one that counts what a figure cannot show."""
+    timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    unsure = doubts(timed)
+    counts = {
+        "ratios unsure": (len(unsure), len(_compared(timed))),
+        "cells disturbed": (sum(bool(disturbance.marks(cell.record)) for cell in timed), len(timed)),
+        "budgets not met": (sum(bool(conditions(cell)) for cell in timed), len(timed)),
+    }
+    said = [f"{count} of {of} {what}" for what, (count, of) in counts.items() if count]
+    return [
+        *(f"{OFFLOAD_THRESHOLD} ({_OFFLOAD_MEANING}), {said}" for said in offload.sentences(timed)),
+        *(
+            f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}), {said}"
+            for said in analysis_conditions.launch_bound(timed)
+        ),
+        *([f"Told in the report: {', '.join(said)}"] if said else []),
+    ]
+
+
+def doubts(cells: Iterable[Cell]) -> dict[Key, str]:
+    """Return by `key` why the verdict on the ratio of a cell to its reference is UNSURE; an experiment is a sweep."""
+    found = {}
+    for own in rates.group(cells, lambda cell: cell.experiment).values():
+        pairs = _compared(own)
+        comparisons = verdict.compare_all((cell.samples_ns, reference.samples_ns) for cell, reference in pairs)
+        for (cell, reference), said in zip(pairs, verdict.judge(comparisons), strict=True):
+            if said is Verdict.UNSURE:
+                _, low, high = rates.time_ratio(cell, reference)
+                found[key(cell)] = EVEN if low <= 1 <= high else FEW
+    return found
+
+
+def conditions(cell: Cell) -> list[tuple[str, str]]:
+    """Return which conditions of its budget a cell did not meet: name and how far off, "rounds" and "2 of 3 in 4 s"."""
+    parts = [part.partition(": ") for part in str(cell.record.get("unmet", "")).split("; ") if part]
+    return [(name, detail) if detail else ("rounds", name) for name, _, detail in parts]  # older records name none
+
+
+def key(cell: Cell) -> Key:
+    """Return what tells `cell` from all others."""
+    return cell.run, cell.case, cell.contender
+
+
+def _of(group: Sequence[Cell], everything: Sequence[Cell]) -> str:
+    """Return how many of the cells these are, and of whom unless they are all."""
+    if len(group) == len(everything):
+        return f"all {len(group)}"
+    counts = {name: len(own) for name, own in rates.group(group, lambda cell: cell.contender).items()}
+    said = [name if count == 1 else f"{name} ({count})" for name, count in list(counts.items())[:MOST_NAMED]]
+    more = f"; {len(counts) - MOST_NAMED} others" if len(counts) > MOST_NAMED else ""
+    return f"{len(group)} of {len(everything)}: {'; '.join(said)}{more}"
+
+
+def _text(reason: str) -> str:
+    """Return a reason as Markdown shows it: short, and with nothing that could be a tag."""
+    short = reason if len(reason) <= LONGEST_REASON else f"{reason[:LONGEST_REASON]} ..."
+    return short.replace("<", "&lt;")
+
+
+def _compared(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
+    """Return each cell that is not the reference of its case, with that, if both have a time."""
+    by_key: Mapping[Key, Cell] = {key(cell): cell for cell in cells if cell.is_ok}
+    pairs = [(cell, by_key.get((cell.run, cell.case, cell.reference))) for cell in by_key.values()]
+    return [(cell, other) for cell, other in pairs if other is not None and other is not cell]

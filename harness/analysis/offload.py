@@ -1,0 +1,75 @@
+"""Offload thresholds: from which size on a device is faster than the best of the host. Pure, from cells.
+
+A threshold holds for all larger sizes that were measured as well, and only a ratio whose interval lies above 1 counts:
+so it is a claim that does not hang on one lucky sample. It lies between two sizes, since those between were not asked.
+
+Source
+------
+GPU-BLOB (University of Bristol), which walks sizes upwards until the GPU wins and goes on winning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.analysis import rates
+from harness.store.store import Cell
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Where a contender on a device overtakes the host.
+
+    Parameters
+    ----------
+    problem : str
+        Semiring and dtype.
+    contender : str
+    above : int or None
+        The largest size n that the device is not yet surely faster at; None: it is at all of them.
+    up_to : int or None
+        The smallest from which on it is; None: there is none.
+    """
+
+    problem: str
+    contender: str
+    above: int | None
+    up_to: int | None
+
+    def __str__(self) -> str:
+        """Return it for people: "copies once between n=256 and n=512"."""
+        if self.up_to is None:
+            return f"{self.contender} not up to n={self.above}"
+        if self.above is None:
+            return f"{self.contender} from n={self.up_to} on, or earlier"
+        return f"{self.contender} between n={self.above} and n={self.up_to}"
+
+
+def thresholds(cells: Iterable[Cell]) -> list[Threshold]:
+    """Return the threshold of each contender on a device that was timed in turns with some of the host, by problem.
+
+    Of those alone whose copies between host and device are timed, and of square products: their sizes are one row.
+    """
+    own = [cell for cell in rates.contenders(cells) if cell.is_ok and rates.size(cell).startswith("n=")]
+    hosts = [cell for cell in own if not rates.is_on_device(cell)]
+    copied = [cell for cell in own if rates.is_on_device(cell) and "copies" in cell.arguments]
+    devices = [cell for cell in copied if rates.fastest_peer(cell, hosts)]
+    found = []
+    for (problem, name), series in rates.group(devices, lambda c: (rates.axis(c, "problem"), c.contender)).items():
+        above = max((rates.axis(cell, "n") for cell in series if not _is_faster(cell, hosts)), default=None)
+        beyond = [n for n in (rates.axis(cell, "n") for cell in series) if above is None or n > above]
+        found.append(Threshold(problem, name, above, min(beyond, default=None)))
+    return found
+
+
+def sentences(cells: Iterable[Cell]) -> list[str]:
+    """Return a sentence for each problem that has thresholds: "min_plus float32: copies once between n=256 and ..."."""
+    by_problem = rates.group(thresholds(cells), lambda threshold: threshold.problem)
+    return [f"{problem}: {'; '.join(map(str, own))}" for problem, own in by_problem.items()]
+
+
+def _is_faster(cell: Cell, hosts: list[Cell]) -> bool:
+    """Whether `cell` is surely faster than the fastest of the host in its case."""
+    ratio = rates.over_fastest(cell, hosts)
+    return ratio is not None and ratio.low > 1

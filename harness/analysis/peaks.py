@@ -1,0 +1,68 @@
+"""Which measured peak bounds a cell, and how much of it the cell reaches. Pure, from cells."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from harness.analysis import rates
+from harness.stats.statistics import Interval
+from harness.store.store import Cell
+
+
+def kind(cell: Cell) -> Hashable:
+    """Return what a peak and the cells it bounds have in common: semiring, dtype, threads, and device."""
+    return rates.axis(cell, "semiring"), rates.axis(cell, "dtype"), cell.threads, rates.axis(cell, "device")
+
+
+def peaks_by_kind(cells: Iterable[Cell]) -> dict[Hashable, list[Cell]]:
+    """Return the measured peaks among `cells` by `kind`: to look for the peaks of many cells once."""
+    return rates.group((cell for cell in cells if cell.is_ok and rates.is_peak(cell)), kind)
+
+
+def peak_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
+    """Return the measured peak for the semiring, dtype and threads of `cell`.
+
+    Of its own case, else of its own experiment, else of any.
+    """
+    peaks = peaks_by_kind(cells).get(kind(cell), [])
+    return min(
+        peaks, key=lambda other: (not rates.in_turns(other, cell), other.experiment != cell.experiment), default=None
+    )
+
+
+def roof_rate(roof: Cell) -> float:
+    """Return what `roof` shows the machine can do, in G operations or GB per second: its fastest call, not the median.
+
+    A ceiling is not exceeded by chance, only missed when something else ran on the machine.
+    """
+    work = roof.facts["bytes_moved"] if roof.axes["role"] == "bandwidth" else roof.facts["operations"]
+    return float(work / min(roof.all_samples_ns))
+
+
+def name_of_peak(peak: Cell, *, short: bool = False) -> str:
+    """Return what a peak is called: on a GPU that of its SIMT units, which tensor cores may exceed."""
+    name = "SIMT peak" if rates.is_on_device(peak) else "peak"
+    return name if short else f"measured {name}"
+
+
+def percent_of_peak(cell: Cell, cells: Iterable[Cell]) -> float | None:
+    """Return the rate of `cell` in percent of the measured peak, or None if no peak was measured for it."""
+    share = interval_of_peak(cell, cells)
+    return None if share is None else share.estimate
+
+
+def interval_of_peak(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
+    """Return the rate of `cell` with its interval, in percent of the measured peak; None where there is no such.
+
+    A peak that was measured in turns with `cell` is paired with it sample by sample: what slows a core down slows both.
+    Of any other it is the fastest call that counts.
+    """
+    peak = peak_of(cell, cells)
+    if peak is None or rates.is_roof(cell) or not cell.is_ok:
+        return None
+    share = (
+        rates.speed_up(cell, peak)
+        if rates.in_turns(cell, peak)
+        else Interval(*(bound / roof_rate(peak) for bound in rates.rate_interval(cell)))
+    )
+    return Interval(*(100 * bound for bound in share))

@@ -1,0 +1,282 @@
+"""What figures and tables say beyond the samples: rates, ratios, ragged loss, scaling. Pure, from cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from harness.stats import statistics
+from harness.stats.statistics import Interval
+from harness.store.store import Cell
+
+T = TypeVar("T")
+
+# Kinds of size in an axis "kind" that fit every register tile; sizes of any other kind are ragged.
+REGULAR_KINDS = ("power of two", "tile multiple")
+# The role of a case that measures a peak, and the name of a contender that does.
+PEAK = "peak"
+
+
+def axis(cell: Cell, name: str) -> Any:
+    """Return where `cell` stands on an axis: its own axes, else its problem's, else None.
+
+    ``"problem"`` is semiring and dtype, ``"backend"`` what computed it, ``"threads"`` how many it had, ``"device"`` on
+    which device it did, None for the host: a case on a device may have contenders of the host, and the other way round.
+    """
+    if name == "device":
+        kind = str(axis(cell, "backend")).partition("-")[0]
+        return {"cpu": None, "gpu": "gpu"}.get(kind, cell.axes.get("device"))
+    if name in cell.axes:
+        return cell.axes[name]
+    if name == "problem":
+        return f"{axis(cell, 'semiring')} {axis(cell, 'dtype')}"
+    if name == "backend":
+        return cell.arguments.get("backend", cell.contender)
+    if name == "threads":
+        return cell.threads
+    problem = cell.facts.get("problem") or cell.arguments.get("problem") or {}
+    return problem.get(name)
+
+
+def words(cell: Cell, names: str | Sequence[str]) -> str:
+    """Return where `cell` stands on an axis or on several: "plus_times float64, 2 threads", "min_plus, on the GPU"."""
+    form: dict[str, Callable[[Any], str]] = {"threads": lambda count: plural(count, "thread"), "device": _on_device}
+    return ", ".join(form.get(name, str)(axis(cell, name)) for name in ([names] if isinstance(names, str) else names))
+
+
+def select(cells: Iterable[Cell], where: Mapping[str, Any]) -> list[Cell]:
+    """Return the cells that stand at `where`, as ``{"mode": "strong"}``; of a list of values, at any of them."""
+    legal = {name: value if isinstance(value, list | tuple) else (value,) for name, value in where.items()}
+    return [cell for cell in cells if all(axis(cell, name) in values for name, values in legal.items())]
+
+
+def group(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Any, list[T]]:
+    """Return the items by key, both in the order in which they came."""
+    groups: dict[Any, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def is_peak(cell: Cell) -> bool:
+    """Whether `cell` measures what registers alone can do: in a case of its own, or in turns with what it bounds."""
+    return PEAK in (cell.axes.get("role"), cell.contender)
+
+
+def is_roof(cell: Cell) -> bool:
+    """Whether `cell` measures the machine (a peak, a bandwidth) and not a contender."""
+    return is_peak(cell) or cell.axes.get("role") == "bandwidth"
+
+
+def contenders(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells that are no roofs."""
+    return [cell for cell in cells if not is_roof(cell)]
+
+
+def unit(cells: Iterable[Cell]) -> str:
+    """Return the unit of `Cell.rate`: operations are FLOP only for plus_times over floats."""
+    kinds = {(axis(cell, "semiring"), str(axis(cell, "dtype"))[:5]) for cell in cells}
+    return "GFLOP/s" if kinds == {("plus_times", "float")} else "Gop/s"
+
+
+def describe(cells: Iterable[Cell]) -> str:
+    """Return what all of `cells` have in common: semiring, dtype, sizes; before these a backend that their case has."""
+    cells = list(cells)
+    backends = {cell.axes.get("backend") for cell in cells}
+    words = [backends.pop() if len(backends) == 1 else "", common(cells, "semiring"), common(cells, "dtype")]
+    words.append(size(*cells))
+    return ", ".join(str(word) for word in words if word)
+
+
+def size(*cells: Cell) -> str:
+    """Return the size that all of `cells` have, "n=512" or "512 x 512 x 64"; empty if they have none in common."""
+    sizes = [common(cells, name) for name in "mnk"]
+    if not all(sizes):
+        return ""
+    return f"n={sizes[0]}" if len(set(sizes)) == 1 else " x ".join(map(str, sizes))
+
+
+def common(cells: Iterable[Cell], name: str) -> Any:
+    """Return where on an axis all of `cells` stand, or None if they do not stand together."""
+    values = {axis(cell, name) for cell in cells}
+    return values.pop() if len(values) == 1 else None
+
+
+def runs_on(cells: Iterable[Cell]) -> str:
+    """Return what `cells` ran on: "2 threads", "on the GPU", or "on the GPU or 2 threads".
+
+    Of different numbers of threads none is named.
+    """
+    by_device = group(cells, lambda cell: axis(cell, "device"))
+    threads = common(by_device.pop(None, []), "threads")
+    places = [_on_device(device) for device in by_device]
+    return " or ".join([*places, *([plural(threads, "thread")] if threads else [])])
+
+
+def is_on_device(cell: Cell) -> bool:
+    """Whether `cell` computes on a device, not on the host."""
+    return axis(cell, "device") is not None
+
+
+def _on_device(device: str | None) -> str:
+    return f"on the {(device or 'cpu').upper()}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return "1 thread", "2 threads", "2 processes"."""
+    return f"{count} {noun}" + ("" if count == 1 else "es" if noun.endswith("s") else "s")
+
+
+def time_interval(cell: Cell) -> Interval:
+    """Return the median time of a call with its interval [ns]."""
+    return statistics.median_interval(cell.all_samples_ns)
+
+
+def rate_interval(cell: Cell) -> Interval:
+    """Return the median rate with its interval [G operations/s]."""
+    return rate_of(time_interval(cell), cell)
+
+
+def rate_of(time_ns: Interval, cell: Cell) -> Interval:
+    """Return the rate at which `cell` works if a call takes that time [G operations/s]; NaN without operations."""
+    operations = float(cell.facts.get("operations", math.nan))
+    return Interval(operations / time_ns.estimate, operations / time_ns.high, operations / time_ns.low)
+
+
+def time_ratio(cell: Cell, reference: Cell) -> Interval:
+    """Return the time of `cell` over the time of `reference`, sample paired with sample within each process."""
+    pairs = [
+        pair
+        for own, other in zip(cell.samples_ns, reference.samples_ns, strict=False)
+        for pair in zip(own, other, strict=False)
+    ]
+    return statistics.paired_ratio([own for own, _ in pairs], [other for _, other in pairs])
+
+
+def speed_up(cell: Cell, reference: Cell) -> Interval:
+    """Return the rate of `cell` over the rate of `reference`: of their times, if both do the same work."""
+    work = cell.facts.get("operations", 0) / reference.facts.get("operations", math.inf) or 1.0
+    estimate, low, high = time_ratio(cell, reference)
+    return Interval(work / estimate, work / high, work / low)
+
+
+def in_turns(cell: Cell, other: Cell) -> bool:
+    """Whether two cells are of one case and run: their samples are pairs."""
+    return (cell.run, cell.case) == (other.run, other.case)
+
+
+def reference_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
+    """Return the contender that `cell` was measured interleaved with and is compared to, if it has a time."""
+    for other in cells:
+        if (other.run, other.case, other.contender) == (cell.run, cell.case, cell.reference) and other.is_ok:
+            return other
+    return None
+
+
+def fastest_peer(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
+    """Return whoever else has the highest median rate in the case of `cell`, measured interleaved with it, or None."""
+    peers = [
+        other
+        for other in cells
+        if other.is_ok and in_turns(other, cell) and other.contender != cell.contender
+        if not is_roof(other)
+    ]
+    return max(peers, key=lambda peer: peer.rate, default=None)
+
+
+def over_fastest(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
+    """Return the rate of `cell` over that of its fastest peer, or None if one of the two has no time.
+
+    Which peer is the fastest is decided by the same samples: what luck adds to the ratio is against `cell`.
+    """
+    peer = fastest_peer(cell, cells)
+    return speed_up(cell, peer) if peer is not None and cell.is_ok else None
+
+
+def worst_to_median(cells: Iterable[Cell]) -> tuple[Cell, float] | None:
+    """Return the cell with the lowest rate, and that rate over the median rate of `cells`; None without times.
+
+    Cells of a sweep were timed one after the other, not in turns: what made a core slower for seconds would be a dip of
+    that size. So the rate is that of each cell's fastest tenth of samples.
+    """
+    rates = [(_undisturbed_rate(cell), cell) for cell in cells if cell.is_ok]
+    if not rates:
+        return None
+    rate, worst = min(rates, key=lambda entry: entry[0])
+    return worst, rate / statistics.median([rate for rate, _ in rates])
+
+
+def _undisturbed_rate(cell: Cell) -> float:
+    (time_ns,) = statistics.quantiles(cell.all_samples_ns, (0.1,))
+    return rate_of(Interval(time_ns, time_ns, time_ns), cell).estimate
+
+
+def steps_below(cells: list[Cell]) -> list[Cell | None]:
+    """Return, for each rung of a ladder, the rung below that has a time and was timed in turns with it."""
+    below: list[Cell | None] = []
+    last: Cell | None = None
+    for cell in cells:
+        below.append(last if last and in_turns(last, cell) else None)
+        last = cell if cell.is_ok else last
+    return below
+
+
+def ragged_losses(cells: Iterable[Cell]) -> dict[str, list[tuple[int, float]]]:
+    """Return, by contender, each ragged size with the loss of rate there [percent of the rate at the sizes around it].
+
+    Sizes around: the nearest regular size below and above, interpolated by log n; with one of them only, that one.
+    """
+    losses = {}
+    for contender, own in group((cell for cell in cells if cell.is_ok), lambda cell: cell.contender).items():
+        regular = sorted((cell.axes["n"], cell.rate) for cell in own if cell.axes.get("kind") in REGULAR_KINDS)
+        ragged = sorted((cell.axes["n"], cell.rate) for cell in own if cell.axes.get("kind") not in REGULAR_KINDS)
+        expected = [(n, rate, _interpolate(n, regular)) for n, rate in ragged if regular]
+        losses[contender] = [(n, 100 * (1 - rate / around)) for n, rate, around in expected]
+    return losses
+
+
+def _interpolate(n: int, regular: list[tuple[int, float]]) -> float:
+    below = max((point for point in regular if point[0] <= n), default=None)
+    above = min((point for point in regular if point[0] >= n), default=None)
+    if below is None or above is None or below == above:
+        return (below or above or (n, math.nan))[1]
+    share = math.log(n / below[0]) / math.log(above[0] / below[0])
+    return below[1] * (1 - share) + above[1] * share
+
+
+def extra_work(m: int, n: int, tile_m: int, tile_n: int) -> float:
+    """Return the pairs that tiles of ``tile_m x tile_n`` compute beyond an m x n result [percent], edges padded.
+
+    Source
+    ------
+    R. Nath, S. Tomov, J. Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010): overhead of padding
+    against redirecting pointers.
+    """
+    padded = -(-m // tile_m) * tile_m * -(-n // tile_n) * tile_n
+    return 100 * (padded / (m * n) - 1)
+
+
+def scaling(cells: Iterable[Cell]) -> dict[str, list[tuple[int, Interval]]]:
+    """Return, by method, each number of threads with the speed-up over the fewest threads of the same case."""
+    curves: dict[str, list[tuple[int, Interval]]] = {}
+    for (method, _, _), own in group(cells, lambda c: (c.axes.get("method", c.contender), c.case, c.run)).items():
+        done = sorted((cell for cell in own if cell.is_ok), key=lambda cell: cell.threads)
+        if done and done[0].threads == 1:
+            curves[method] = [(cell.threads, speed_up(cell, done[0])) for cell in done]
+    return curves
+
+
+def not_measured(cells: Iterable[Cell]) -> list[tuple[str, str, list[Cell]]]:
+    """Return status, reason and cells of everything that has no time, those of one status and reason together."""
+    groups = group((cell for cell in cells if not cell.is_ok), lambda cell: (cell.status, _first_line(cell.reason)))
+    return [(status, reason, own) for (status, reason), own in groups.items()]
+
+
+def one_process(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells from a single process: what differs between processes is not in their interval."""
+    return [cell for cell in cells if cell.is_ok and len(cell.samples_ns) < 2]
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]

@@ -1,0 +1,5 @@
+"""The public calls: `gemm`, `gemm_argk` and paths, from arrays to the backend that computes them.
+
+May be imported by `harness` itself, the command line and tests. Imports the nouns and `tuning`. Never imports `run`,
+`timing`, `store` or anything that measures.
+"""

@@ -1,0 +1,251 @@
+"""The public call: validates once at the edge, chooses a backend, computes every product of a batch."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+
+from harness import machine, registry, threads
+from harness.api import device_product
+from harness.api.arguments import as_array, check_out, convert, order, shapes
+from harness.api.promotion import choose_dtypes
+from harness.errors import BackendUnavailable
+from harness.interface import Backend, Shortcut
+from harness.operands import Operands
+from harness.problem import Problem
+from harness.semiring import Scalar, Semiring, as_semiring
+from harness.tuning import cpu as tuning_cpu
+
+
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    semiring: str | Semiring = "plus_times",
+    alpha: Scalar = None,
+    beta: Scalar = None,
+    out: Any = None,
+    backend: str = "auto",
+    threads: int | None = None,
+    dtype: Any = None,
+) -> Any:
+    """Compute ``D = (alpha (x) A (x) B) (+) (beta (x) C)`` over a semiring.
+
+    Parameters
+    ----------
+    a : (..., m, k) array
+        Any strides: transposed, sliced, negative, Fortran order, read-only, zero-sized.
+    b : (..., k, n) array
+        Likewise. Leading dimensions of a, b and c broadcast as in `numpy.matmul`.
+    c : (..., m, n) array, optional
+        Without it the result is ``alpha (x) A (x) B``.
+    semiring : str or Semiring
+        ``"plus_times"``, ``"min_plus"``, ... or an object of your own.
+    alpha, beta : scalar, optional
+        None: the semiring's one. A beta that is the semiring's zero means that c is not read.
+    out : (..., m, n) array, optional
+        Where the result goes; may be c, or overlap any operand. Its dtype must be the result's.
+    backend : str
+        A name from ``python -m harness list``, or ``"auto"``: one whose results are as accurate as ordinary sums.
+    threads : int, optional
+        For this call; None leaves the settings of BLAS and Numba alone.
+    dtype : numpy dtype, optional
+        Of the sums and of the result. None: ``numpy.result_type`` of a, b and c. ``float32`` for a and b of float16 or
+        of bfloat16, and ``int32`` for a and b of int8, make a mixed product: they are multiplied as they are, and c
+        must be of `dtype`.
+
+    Returns
+    -------
+    (..., m, n) array of dtype
+        `out` if given, else a new C-ordered array. For arrays of CuPy one of CuPy, on the GPU that all of them lie on:
+        it is computed there, in the current stream, and the call does not wait for it.
+
+    Raises
+    ------
+    ProblemError
+        If shapes, dtypes, scalars or arrays do not fit, before any work. Arrays on the host and on a GPU, or on several
+        GPUs, do not.
+    BackendUnavailable
+        If the backend is unknown, misses something here, or declines the problem.
+
+    Notes
+    -----
+    The rules on NaN, infinities and integer overflow are in docs/semirings.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> distances = np.array([[0.0, 1.0], [np.inf, 0.0]])
+    >>> gemm(distances, distances, semiring="min_plus")
+    array([[ 0.,  1.],
+           [inf,  0.]])
+    """
+    key: Any = None
+    if c is None and beta is None and a.__class__ is np.ndarray:
+        # 1, 1.0 and True are one key, and three arguments: so classes are part of it
+        key = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
+        try:
+            remembered = _remembered.get(key)
+        except TypeError:  # it cannot be hashed, so it is no name and no number, which the checks below will say
+            remembered = key = None
+        if remembered is not None:
+            shortcut, result_dtype = remembered
+            result = _new_result(a, b, result_dtype) if out is None else out
+            if shortcut(a, b, result):
+                return result
+    return _gemm(a, b, c, as_semiring(semiring), alpha, beta, out, backend, threads, dtype, key)
+
+
+def _gemm(
+    a: Any,
+    b: Any,
+    c: Any,
+    semiring: Semiring,
+    alpha: Scalar,
+    beta: Scalar,
+    out: Any,
+    backend: str,
+    count: int | None,
+    dtype: Any,
+    key: tuple[Any, ...] | None,
+) -> Any:
+    """Return `gemm` of anything, and remember under `key` how, if there is a short way for the next call.
+
+    A function of its own, since what comprehensions share with their function would cost every call 20 ns a name.
+    """
+    check_threads(count)
+    given = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
+    if any(map(device_product.is_device_array, (*given.values(), out))):
+        request = device_product.Request("gemm", semiring, alpha, beta, backend, dtype)
+        return device_product.gemm(given, out, request)
+    arrays = {name: as_array(name, x) for name, x in given.items()}
+    dtype, operand_dtype = choose_dtypes(arrays, dtype)
+    batch, (m, n, k) = shapes(arrays)
+    problem = Problem(m, n, k, semiring, dtype, alpha, beta, c is not None, operand_dtype=operand_dtype)
+    dtype = problem.dtype
+    check_out(out, (*batch, m, n), dtype)
+    layout = order(arrays["a"]) + order(arrays["b"]) + ("C" if out is None else order(out))
+    problem = dataclasses.replace(problem, layout=layout)
+    chosen = choose(problem, backend)
+    shortcut = _shortcut(chosen, problem, count)
+    if shortcut is not None and key is not None and all(x.dtype == dtype for x in arrays.values()):
+        _remembered[key] = shortcut, dtype
+    operands = {name: convert(x, dtype if name == "c" else problem.input_dtype, batch) for name, x in arrays.items()}
+    result = np.empty((*batch, m, n), dtype) if out is None else out
+    overlaps = any(np.may_share_memory(result, x) for x in operands.values())
+    target = np.empty((*batch, m, n), dtype) if overlaps else result
+    _compute(problem, chosen, operands, target, batch, count, shortcut if batch else None)
+    if target is not result:
+        result[...] = target
+    return result
+
+
+# How calls are computed that differ in nothing but sizes, strides and values from one that has passed every check: by
+# what `gemm` was given, the shortcut and the dtype of the result.
+_remembered: dict[tuple[Any, ...], tuple[Shortcut, np.dtype[Any]]] = {}
+
+
+def _new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
+    """Return an array for the product if both are matrices; whether sizes fit, the shortcut looks."""
+    if b.__class__ is not np.ndarray or a.ndim != 2 or b.ndim != 2:
+        return None
+    return np.empty((a.shape[0], b.shape[1]), dtype)
+
+
+def _shortcut(backend: Backend, problem: Problem, count: int | None) -> Shortcut | None:
+    """Return the short way of `backend` for products of that kind, if there is one."""
+    is_plain = not problem.accumulate and problem.alpha is None and not problem.is_mixed
+    if not is_plain or not problem.semiring.is_named:
+        return None
+    return _make_shortcut(backend, problem.semiring, problem.dtype, count)
+
+
+@functools.cache
+def _make_shortcut(backend: Backend, semiring: Semiring, dtype: np.dtype[Any], count: int | None) -> Shortcut | None:
+    here = machine.detect()
+    shortcut = backend.shortcut(semiring, dtype, here if count is None else here.with_threads(count))
+    if shortcut is None or count is None or count == 1:
+        return shortcut
+
+    def where_threads_suffice(a: Any, b: Any, out: Any) -> bool:
+        return threads.available() >= count and shortcut(a, b, out)
+
+    return where_threads_suffice
+
+
+def check_threads(count: int | None) -> None:
+    """Raise unless `count` is None or a number of threads."""
+    if count is not None:
+        threads.check(count)
+
+
+def limited_to(count: int | None, backend: Backend) -> contextlib.AbstractContextManager[Any]:
+    """Return the context in which `backend` has `count` threads; with None nothing changes."""
+    return contextlib.nullcontext() if count is None else threads.limit(count, libraries=backend.calls_libraries)
+
+
+def _compute(
+    problem: Problem,
+    backend: Backend,
+    operands: dict[str, np.ndarray],
+    out: np.ndarray,
+    batch: tuple[int, ...],
+    count: int | None,
+    quick: Shortcut | None,
+) -> None:
+    """Run `backend` once for each product of the batch, with `count` threads, or `quick` for those that it takes."""
+    here = machine.detect()
+    plan = backend.plan(problem, here if count is None else here.with_threads(count))
+    limited: contextlib.AbstractContextManager[Any] | None = None
+    with contextlib.ExitStack() as stack:
+        for index in np.ndindex(batch):
+            a, b = operands["a"][index], operands["b"][index]
+            if quick is not None and quick(a, b, out[index]):
+                continue
+            c = operands["c"][index] if problem.accumulate else None
+            execution = backend.prepare(plan, Operands(a, b, c, out[index]))
+            if limited is None:  # only now: preparing may have loaded the library whose threads are meant
+                limited = limited_to(count, backend)
+                stack.enter_context(limited)
+            execution.run()
+            execution.wait()
+            produced = execution.result()
+            if not np.may_share_memory(produced, out[index]):
+                out[index] = produced
+
+
+def choose(problem: Problem, name: str) -> Backend:
+    """Return the backend of that name, or for ``"auto"`` the best that can compute `problem` here.
+
+    Raises
+    ------
+    BackendUnavailable
+        If there is none, or it declines.
+    """
+    if name == "auto":
+        return _choose_automatically(problem)
+    backend = registry.find(name)
+    reason = backend.refuses(problem)
+    if reason:
+        raise BackendUnavailable(
+            f"backend {name!r} declines this product",
+            got=f"{problem}: {reason}",
+            fix="backend='auto', or another from `python -m harness list`",
+        )
+    return backend
+
+
+def _choose_automatically(problem: Problem) -> Backend:
+    first = next((entry.backend for entry in registry.discover() if entry.name == tuning_cpu.AUTO_FIRST), None)
+    # before the others are asked, which takes ten times as long
+    if first and not first.missing() and first.refuses(problem) is None and not first.loosens(problem):
+        return first
+    for on_device in (False, True):  # arrays are on the host: a device is for those who name it, or the last resort
+        for backend in registry.automatic(problem, on_device=on_device):
+            return backend
+    raise BackendUnavailable(f"no backend here computes {problem}")

@@ -1,0 +1,90 @@
+"""Predecessors: for every two vertices the vertex before the last on a best path, so that paths can be walked back.
+
+Row i of the array is a tree with root i: from any j that i reaches, ``predecessors[i, j]`` leads, vertex by vertex,
+back to i. All paths are improved in steps of one form, for some rows i and pivots k (see harness/api/paths.py)::
+
+    best[i, j] := best[i, j] (+) best[i, k] (x) best[k, j]       for all j and pivots k at once
+
+If that is strictly better, the path goes to k and on as row k has it, so its predecessor is ``predecessors[k, j]``; of
+equally good pivots the smallest k. Why no path then runs in a circle, edges of length zero and ties included: let
+p = predecessors[k, j]. Since best[k, p] is no worse than best[k, j], p gains from the same k as much as j does. On a
+circle all values would be equal, so either none of its vertices changed in this step, and the circle was there before;
+or all did, each with a k not greater than that of the next, so all with the same, and row k had the circle before.
+
+That needs (x) never to better a value, as no edge does that is no better than the one, or sums that are exact. Sums of
+floats with negative edges are neither: around a cycle of length zero a path may seem to gain by rounding. So there the
+trees are looked through, and what hangs on a circle is hung on the tree again, where that fits its length best.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.semiring import Scalar
+
+NO_PREDECESSOR = -9999  # as scipy.sparse.csgraph has it, whose functions walk these arrays too
+
+
+def of_edges(weights: np.ndarray, zero: Scalar) -> np.ndarray:
+    """Return the predecessors where every path is an edge.
+
+    Parameters
+    ----------
+    weights : (n, n) array
+    zero : scalar
+        No edge.
+
+    Returns
+    -------
+    (n, n) array of int32
+    """
+    rows = np.arange(weights.shape[0], dtype=np.int32)[:, None]
+    predecessors = np.where(weights != zero, rows, np.int32(NO_PREDECESSOR))
+    np.fill_diagonal(predecessors, NO_PREDECESSOR)
+    return predecessors
+
+
+def follow(predecessors: np.ndarray, rows: slice, pivots: slice, better: np.ndarray, argk: np.ndarray) -> None:
+    """Let the paths from `rows` that are better by a pivot arrive as the pivot's own path does.
+
+    Parameters
+    ----------
+    predecessors : (n, n) array of int32, changed
+    better : (rows, n) bool array
+    argk : (rows, n) array of integers
+        Which of the pivots.
+    """
+    i, j = np.nonzero(better)
+    predecessors[rows][i, j] = predecessors[pivots][argk[i, j], j]
+
+
+def untangle(predecessors: np.ndarray, best: np.ndarray, weights: np.ndarray) -> None:
+    """Hang on the tree of its row again what hangs on a circle; for a (x) that is plus.
+
+    Parameters
+    ----------
+    predecessors : (n, n) array of int32, changed
+    best, weights : (n, n) arrays
+        Lengths of best paths and of edges.
+    """
+    adrift = _adrift(predecessors)
+    for i in np.flatnonzero(adrift.any(axis=1)):
+        row, is_adrift = predecessors[i], adrift[i]
+        while is_adrift.any():
+            reached = np.flatnonzero(((row != NO_PREDECESSOR) | (np.arange(row.size) == i)) & ~is_adrift)
+            lost = np.flatnonzero(is_adrift)
+            lengths = best[i, reached, None].astype(float) + weights[np.ix_(reached, lost)]
+            p, j = np.unravel_index(np.argmin(np.abs(lengths - best[i, lost])), lengths.shape)
+            row[lost[j]] = reached[p]
+            is_adrift = _adrift(row[None], first=int(i))[0]
+
+
+def _adrift(predecessors: np.ndarray, first: int = 0) -> np.ndarray:
+    """Return from where walking back does not end at the root; the rows are those of vertices from `first` on."""
+    count, n = predecessors.shape
+    roots = np.arange(first, first + count)[:, None]
+    ends = np.where(predecessors == NO_PREDECESSOR, np.arange(n), predecessors)
+    for _ in range(n.bit_length()):  # each time twice as far
+        ends = np.take_along_axis(ends, ends, axis=1)
+    is_adrift: np.ndarray = (predecessors != NO_PREDECESSOR) & (ends != roots)
+    return is_adrift

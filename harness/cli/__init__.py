@@ -1,0 +1,60 @@
+"""The command line, ``gemm-harness COMMAND``: which commands there are, and what becomes of mistakes.
+
+A command is a function of a ``cli_`` module; what it needs beyond NumPy it imports inside, so that ``--help`` and
+mistakes answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from harness.cli import backends, experiments, judge, results, track
+from harness.cli.options import USER_ERROR, complain
+from harness.errors import HarnessError
+
+EXIT_STATUS = """Exit status: 0 all is well; 1 something that was tried failed (a cell of a run, a check);
+2 the request cannot be carried out as it stands; 130 interrupted."""
+
+app = typer.Typer(
+    name="gemm-harness",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Compare ways to compute matrix products over semirings: prove them right, time them, draw and report.",
+    epilog=EXIT_STATUS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "list": backends.list_backends,
+    "info": backends.info,
+    "check": backends.check,
+    "run": experiments.run,
+    "plot": experiments.plot,
+    "report": experiments.report,
+    "results": results.results,
+    "tune": backends.tune,
+    "calibrate": judge.calibrate,
+    "compare": judge.compare,
+    "bench-compare": track.bench_compare,
+    "history": track.history,
+}
+for _name, _function in COMMANDS.items():
+    app.command(_name)(_function)
+
+
+def main() -> None:
+    """Run the command line. A mistake of the user is a message on stderr and status 2, never a traceback."""
+    try:
+        app()
+    except HarnessError as error:
+        complain(error)
+        sys.exit(USER_ERROR)
+    except OSError as error:  # a full disk, a folder that may not be written
+        complain(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+        sys.exit(USER_ERROR)

@@ -1,0 +1,118 @@
+"""Commands about backends and this machine: list, info, check, tune."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from harness.cli.options import FAILED, INTERRUPTED, AsJson, complain
+
+
+def list_backends(*, as_json: AsJson = False) -> None:
+    """List every backend, and why it cannot run here."""
+    from harness import registry
+    from harness.cli import console
+
+    entries = registry.discover()
+    if as_json:
+        console.print_json([console.describe(entry) for entry in entries])
+    else:
+        console.print_backends(entries)
+
+
+def info(
+    *,
+    as_json: AsJson = False,
+    peaks: Annotated[
+        bool, typer.Option("--peaks", help="Measure what registers alone can do, for each semiring and dtype.")
+    ] = False,
+) -> None:
+    """Describe this machine, as results record it."""
+    from harness.cli import console
+    from harness.run import machine_info
+    from harness.run.peaks import measure_peaks, table
+    from harness.semiring import DTYPES
+
+    facts = machine_info.collect()
+    found = list(measure_peaks()) if peaks else []
+    if as_json:
+        measured = [{"semiring": name, "dtype": dtype, "gpairs_per_s": rate} for name, dtype, rate in found]
+        console.print_json({**facts, "peaks": measured} if peaks else facts)
+        return
+    console.print_table(("what", "value"), machine_info.rows(facts))
+    if peaks:
+        console.print_table(("peak of one core, 1e9 pairs/s", *(dtype.name for dtype in DTYPES)), table(found))
+
+
+def check(
+    backends: Annotated[
+        list[str] | None, typer.Argument(metavar="[BACKEND]...", help="All that can run here by default.")
+    ] = None,
+    *,
+    depth: Annotated[Literal["quick", "full"], typer.Option(help="How many combinations to try.")] = "quick",
+    patience: Annotated[float, typer.Option(min=0.1, help="Seconds without a finding that count as a hang.")] = 120.0,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what is right as well.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line and finding.")] = False,
+    in_process: Annotated[bool, typer.Option("--in-process", help="In this process: for a debugger.")] = False,
+) -> None:
+    """Prove backends right against the definition of the product.
+
+    Each runs in a process of its own, so that a crash or a hang is reported like any other defect.
+    """
+    from harness import registry
+    from harness.cli import check_process, console
+    from harness.proof.contract import check_backend
+
+    names = backends or [entry.name for entry in registry.discover() if not entry.unavailable()]
+    failed = 0
+    for backend in [registry.find(name) for name in names]:  # a mistake in any name is said before work begins
+        if in_process:
+            findings = check_backend(backend, depth=depth)
+        else:
+            findings = check_process.findings(backend.name, depth, patience)
+        failed += console.print_findings(backend.name, findings, as_json=as_json, verbose=verbose)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def tune(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure and print, store nothing.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Remove what is stored for this machine.")] = False,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Tune gpu-tuned for this GPU, and not cpu-simd.")] = False,
+) -> None:
+    """Measure the block sizes of cpu-simd on this machine, and use what is better than the model's from then on.
+
+    It takes less than five minutes. What is found is stored at once, and kept if the command is interrupted. With --gpu
+    it is the tiles of gpu-tuned, stored for the architecture of this GPU.
+    """
+    from harness import registry
+    from harness.autotune import gpu as autotune_gpu
+    from harness.autotune import search
+    from harness.cli import console
+    from harness.cli.progress import Progress
+    from harness.machine import detect
+    from harness.tuning import stored as tuning_stored
+
+    backend = registry.find(autotune_gpu.BACKEND if gpu else search.BACKEND)
+    owner = tuning_stored.Chip(backend.architecture()) if gpu else detect()
+    if forget:
+        gone = tuning_stored.forget(owner)
+        console.print_lines(f"removed  {gone}" if gone else f"nothing is stored for this {'GPU' if gpu else 'machine'}")
+        return
+    place = None if dry_run else tuning_stored.writable(owner)
+    findings: list[search.Finding] = []
+    is_interrupted = False
+    try:
+        with Progress() as progress:
+            kind = autotune_gpu.GpuTuner if gpu else search.Tuner
+            work = kind(backend, observer=progress, is_stored=not dry_run)
+            findings.extend(work.tune())
+    except KeyboardInterrupt:
+        is_interrupted, findings = True, work.findings
+    console.print_table(*search.table(findings), numeric=("gain",))
+    console.print_lines("", f"stored   {place}" if place and findings else "nothing was stored")
+    if is_interrupted:
+        complain("interrupted: what is finished is kept")
+        raise typer.Exit(INTERRUPTED)

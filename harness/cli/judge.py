@@ -1,0 +1,140 @@
+"""Commands that judge: calibrate, compare."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.options import DONE, FAILED, INTERRUPTED, RESULTS, AsJson, Results, complain
+from harness.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from harness.compare.calibration import Trial
+
+ONLY = "Only of this; may be repeated."
+Effect = Annotated[float, typer.Option(min=0.0, help="A smaller change of the time is none: 0.02 is 2 %.")]
+
+
+def calibrate(
+    *,
+    cells: Annotated[int, typer.Option(min=0, help="A/A cells: the same backend under two names.")] = 40,
+    planted: Annotated[int, typer.Option(min=0, help="Cells in which one of the two really is slower.")] = 20,
+    slowdown: Annotated[float, typer.Option(min=0.0, help="By how much they are: 0.05 is 5 %.")] = 0.05,
+    minutes: Annotated[float, typer.Option(min=0.0, help="Begin no cell after this time.")] = 30.0,
+    processes: Annotated[int, typer.Option(min=1, help="Fresh processes of each contender and cell.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds in each process, at least.")] = 10,
+    precision: Annotated[
+        float, typer.Option(min=0.0, help="Go on until the ratio is known to this in each process, or 4 s; 0: do not.")
+    ] = 0.01,
+    backends: Annotated[
+        list[str] | None, typer.Option("--backend", help="Of this backend; may be repeated. [cpu-simd, cpu-numpy]")
+    ] = None,
+    as_json: AsJson = False,
+    results: Results = RESULTS,
+) -> None:
+    """Find out how far verdicts can be trusted on this machine: how many are false, and what change is found.
+
+    Each cell is kept as soon as it is done; Ctrl-C ends the calibration and shows what it has found so far.
+    """
+    from harness import registry
+    from harness.analysis import calibration as findings
+    from harness.cli import console
+    from harness.cli.progress import Progress
+    from harness.compare import calibration
+    from harness.machine import detect
+    from harness.store.journal import Journal
+
+    names = backends or calibration.BACKENDS
+    for name in names:
+        registry.find(name)
+    if not cells + planted:
+        raise ExperimentError("nothing to calibrate with", expected="--cells or --planted above 0")
+    wanted = calibration.interleaved(
+        calibration.cases(cells, 0.0, names), calibration.cases(planted, slowdown, names) if slowdown else []
+    )
+    budget = dataclasses.replace(calibration.BUDGET, processes=processes, rounds=rounds, precision=precision)
+    journal = Journal(results / detect().slug / calibration.FILE)
+    trials: list[Trial] = []
+    is_interrupted, end = False, time.monotonic() + 60 * minutes
+    with Progress() as progress:
+        try:
+            seconds = processes * (calibration.STARTING + 0.05 * rounds)
+            progress.run_started("", is_resumed=False, cases=len(wanted), seconds=seconds * len(wanted))
+            progress.experiment_started("calibrate", len(wanted))
+            done = calibration.run(
+                wanted,
+                journal,
+                budget,
+                observe=lambda case: progress.case_started("calibrate", case),
+                is_over=lambda: time.monotonic() > end,
+            )
+            for case, trial in zip(wanted, done, strict=False):
+                trials.append(trial)
+                progress.case_done("calibrate", case, was_recorded=False, seconds=seconds)
+        except KeyboardInterrupt:
+            is_interrupted = True
+    found = findings.findings(trials)
+    summary = {
+        **found.to_json(),
+        "processes": processes,
+        "rounds": rounds,
+        "precision": precision,
+        "machine": detect().key,
+    }
+    if trials:
+        journal.append([summary])
+    if as_json:
+        console.print_json(summary)
+    else:
+        console.print_table(*findings.table(trials), numeric=findings.NUMBERS)
+        console.print_lines("", *findings.sentences(found), "", f"stored   {journal.path}")
+    for trial in trials:
+        if trial.reason:
+            complain(f"no time: {trial.backend} {trial.problem}: {trial.reason}")
+    if is_interrupted:
+        complain("interrupted: what is finished is kept")
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(FAILED if found.failed else DONE)
+
+
+def compare(
+    old: Annotated[str, typer.Argument(help="A folder of results, or a machine, preset, run or commit in one.")],
+    new: Annotated[str, typer.Argument(help="What is judged against it; not with --contenders.")] = "",
+    *,
+    contenders: Annotated[
+        tuple[str, str] | None, typer.Option(help="Within OLD: judge the first contender against the second.")
+    ] = None,
+    experiments: Annotated[list[str] | None, typer.Option("--experiment", help=ONLY)] = None,
+    presets: Annotated[list[str] | None, typer.Option("--preset", help=ONLY)] = None,
+    minimum_effect: Effect = 0.02,
+    as_json: AsJson = False,
+    results: Results = RESULTS,
+) -> None:
+    """Compare two stored runs, or two contenders of one: which is faster, by how much, and whether it is the machine.
+
+    Exit status: 1 if something is slower, 2 if the request cannot be carried out, else 0.
+    """
+    from harness.cli import console
+    from harness.compare import stored_runs as comparing
+    from harness.stats.verdict import Verdict
+
+    if bool(new) == bool(contenders):
+        raise ExperimentError("two things are needed to compare", expected="OLD NEW, or OLD --contenders OWN REFERENCE")
+    before = comparing.side(old, results, presets or (), experiments or ())
+    notes: list[str] = []
+    if contenders:
+        rows = comparing.within(before, *contenders, minimum_effect)
+    else:
+        after = comparing.side(new, results, presets or (), experiments or ())
+        rows = comparing.across(before, after, minimum_effect)
+        notes = comparing.notes(before, after)
+    if as_json:
+        console.print_json({"cells": [row.to_json() for row in rows], "notes": notes})
+    else:
+        console.print_table(*comparing.table(rows), numeric=("processes",))
+        counts = ", ".join(f"{sum(row.verdict is v for row in rows)} {v.value}" for v in Verdict)
+        console.print_lines("", f"{len(rows)} cells, judged together: {counts}", *notes)
+    raise typer.Exit(FAILED if any(row.verdict is Verdict.SLOWER for row in rows) else DONE)

@@ -1,0 +1,79 @@
+"""What several commands share: exit statuses, options, where results are, and how they are looked up."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from harness.errors import ExperimentError, StoreError
+from harness.experiment import Experiment
+from harness.machine import Machine
+from harness.store.store import Cell
+
+DONE, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
+
+# A checkout keeps its results; an installed package must not write beside its own code.
+_CHECKOUT = Path(__file__).resolve().parent.parent
+EXPERIMENTS = (_CHECKOUT if (_CHECKOUT / "pyproject.toml").exists() else Path()) / "experiments"
+RESULTS, FIGURES = EXPERIMENTS / "results", EXPERIMENTS / "figures"
+
+Results = Annotated[Path, typer.Option("--results", help="Folder of the stored results.")]
+Figures = Annotated[Path, typer.Option("--figures", help="Folder that figures go to, one folder per machine.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Stored = Annotated[
+    Literal["smoke", "quick", "full"] | None, typer.Option("--preset", help="By default the largest a machine has.")
+]
+Names = Annotated[list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="All of them by default.")]
+
+
+def chosen_experiments(names: list[str] | None) -> list[Experiment]:
+    """Return the experiments called `names`, or all."""
+    from harness.experiment import load_all
+
+    known = load_all()
+    for name in names or ():
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            raise ExperimentError(
+                f"unknown experiment {name!r}",
+                expected=", ".join(known),
+                fix=f"did you mean {close[0]!r}?" if close else "",
+            )
+    return [known[name] for name in names or known]
+
+
+def recorded(results: Path, preset: str | None) -> Iterator[tuple[str, list[Cell], Machine]]:
+    """Yield each machine's slug, its cells and its fingerprint.
+
+    Cells are of `preset`; without one, of the largest preset that has finished the experiment, or that has begun it.
+    """
+    from harness.store import store
+
+    slugs = [slug for slug in store.machines(results) if preset is None or (results / slug / preset).exists()]
+    if not slugs:
+        kind = f" of preset {preset}" if preset else ""
+        raise StoreError(f"{results}: no results{kind}", fix="make experiments, or --results FOLDER")
+    for slug in slugs:
+        stores = [store.Store(results / slug / name) for name in ([preset] if preset else store.presets(results, slug))]
+        of_experiment, finished = dict[str, store.Store](), set[str]()
+        for records in stores:
+            done = records.finished()
+            of_experiment |= {name: records for name in records.experiments() if name in done or name not in finished}
+            finished |= done
+        cells = [cell for name, records in sorted(of_experiment.items()) for cell in records.cells(name)]
+        machine = stores[-1].machine()
+        for records in stores:
+            for notice in records.notices:
+                complain(notice)
+        yield slug, cells, machine
+
+
+def complain(text: object) -> None:
+    """Say `text` on stderr, in the name of the program."""
+    from harness.cli.console import complain as write
+
+    write(f"gemm-harness: {text}")

@@ -1,0 +1,118 @@
+"""Shows how a run goes: a bar with the time left on a terminal, an occasional line elsewhere."""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from rich import progress
+from rich.console import Console
+from rich.text import Text
+
+from harness.cli.console import make_console
+from harness.experiment import Case
+from harness.run.runner import Observer
+
+# Without a terminal, a line at most this often [s].
+LINE_INTERVAL = 15.0
+
+
+class Progress(Observer):
+    """Tells the user on stderr; use as a context manager around the run.
+
+    Attributes
+    ----------
+    counts : dict of str to Counter
+        By experiment: cells by status, and ``"recorded"``: those that a resumed run had recorded before.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.counts: dict[str, collections.Counter[str]] = {}
+        self._console = console or make_console(stderr=True)
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(),
+            progress.TextColumn("{task.fields[cases]}", markup=False),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("left:"),
+            progress.TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._cases = self._done = 0
+        self._seconds = self._spent = self._skipped = 0.0  # by the budgets of the cases
+        self._began = self._said = time.monotonic()
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def run_started(self, run: str, *, is_resumed: bool, cases: int, seconds: float) -> None:
+        """Begin the bar."""
+        self._cases, self._seconds, self._began = cases, seconds, time.monotonic()
+        self._task = self._bar.add_task("", total=seconds, cases=f"0/{cases}")
+        if is_resumed:
+            self._say(f"resuming the run {run}: what it recorded is kept (--fresh measures all anew)")
+
+    def experiment_started(self, experiment: str, cases: int) -> None:
+        """Name the experiment."""
+        self.counts[experiment] = collections.Counter()
+        self._bar.update(self._task, description=experiment)
+        if not self._console.is_terminal:
+            self._say(f"{experiment}: {cases} case{'s' * (cases != 1)}")
+
+    def case_started(self, experiment: str, case: Case) -> None:
+        """Name the case."""
+        self._bar.update(self._task, description=f"{experiment}  {place(case.axes)}")
+
+    def cell_failed(self, experiment: str, case: Case, contender: str, status: str, reason: str) -> None:
+        """Count it; say at once what failed. What was declined or is missing is no news."""
+        self.counts[experiment][status] += 1
+        self.counts[experiment]["ok"] -= 1
+        if status == "failed":
+            self._say(f"FAILED  {experiment}  {place(case.axes)}  {contender}: {reason}", style="red")
+
+    def case_done(self, experiment: str, case: Case, *, was_recorded: bool, seconds: float) -> None:
+        """Advance the bar."""
+        self.counts[experiment]["recorded" if was_recorded else "ok"] += len(case.contenders)
+        self._done += 1
+        self._spent += seconds
+        self._skipped += seconds * was_recorded
+        self._bar.update(self._task, advance=seconds, cases=f"{self._done}/{self._cases}")
+        if not self._console.is_terminal and time.monotonic() - self._said > LINE_INTERVAL:
+            elapsed = time.monotonic() - self._began
+            left = elapsed / max(self._spent - self._skipped, seconds) * (self._seconds - self._spent)
+            self._say(f"{experiment}: {self._done}/{self._cases} cases in {clock(elapsed)}, about {clock(left)} left")
+
+    def notice(self, text: str) -> None:
+        """Pass it on."""
+        self._say(text, style="yellow")
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._said = time.monotonic()
+        self._console.print(Text(text, style=style), soft_wrap=True)
+
+
+def place(axes: Mapping[str, Any]) -> str:
+    """Return where a case stands: ``n=512 float64 min_plus``; m and k are named only where they differ from n."""
+    shown = {name: value for name, value in axes.items() if not (name in "mk" and value == axes.get("n"))}
+    return " ".join(
+        str(value) if name in ("dtype", "semiring", "role") else f"{name}={value}" for name, value in shown.items()
+    )
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as ``1:02:03`` or ``2:03``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,99 @@
+"""The command for what has been recorded: results shows, filters, exports and joins it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from harness.cli.options import RESULTS, AsJson, Results, complain
+from harness.errors import ExperimentError
+
+Preset = Literal["smoke", "quick", "full"]
+Status = Literal["ok", "failed", "declined", "missing"]
+Kind = Literal["experiment", "run", "commit", "contender", "cell"]
+
+
+def results(
+    experiments: Annotated[
+        list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Of these; by default of all.")
+    ] = None,
+    *,
+    machine: Annotated[list[str] | None, typer.Option(help="Of this machine (its folder); may be repeated.")] = None,
+    preset: Annotated[Preset | None, typer.Option(help="Of this preset.")] = None,
+    run: Annotated[list[str] | None, typer.Option(help="Of this run; may be repeated.")] = None,
+    contender: Annotated[list[str] | None, typer.Option(help="Of this contender or backend; may be repeated.")] = None,
+    status: Annotated[Status | None, typer.Option(help="With this status.")] = None,
+    where: Annotated[list[str] | None, typer.Option(metavar="AXIS=VALUE", help="As n=1024; may be repeated.")] = None,
+    current: Annotated[bool, typer.Option("--current", help="Only what figures and report are made of.")] = False,
+    by: Annotated[Kind, typer.Option(help="What a row of the table is.")] = "experiment",
+    export: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the cells to FILE.csv or FILE.parquet instead.")
+    ] = None,
+    samples: Annotated[bool, typer.Option("--samples", help="With --export: a row for each sample.")] = False,
+    merge: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Before that, add the results of another checkout or machine.")
+    ] = None,
+    as_json: AsJson = False,
+    results: Results = RESULTS,
+) -> None:
+    """Show, filter, export and join what has been recorded; nothing is ever deleted."""
+    from harness.analysis import listing
+    from harness.analysis.query import Selection
+    from harness.cli import console
+    from harness.report import export as flat
+
+    chosen = Selection(
+        machines=machine or (),
+        presets=[preset] if preset else (),
+        experiments=experiments or (),
+        runs=run or (),
+        statuses=[status] if status else (),
+        contenders=contender or (),
+        where=_values_by_axis(where or []),
+        is_current=current,
+    )
+    if merge:
+        _merge(merge, results)
+    if export:
+        count = flat.write(lambda: chosen.cells(results), export, samples=samples)
+        console.print_lines(f"{export}  ({count} rows)")
+        return
+    cells = chosen.cells(results, complain)
+    if by == "cell":
+        if as_json:
+            console.print_json(list(flat.rows(cells)))
+        else:
+            console.print_table(*listing.cell_table(cells), numeric=listing.NUMBERS)
+    elif as_json:
+        console.print_json(listing.groups(cells, by))
+    else:
+        console.print_table(*listing.group_table(listing.groups(cells, by), by), numeric=listing.NUMBERS)
+        sizes = [path.stat().st_size for path in results.glob("*/*/*.jsonl")]
+        console.print_lines("", f"{results}  ({len(sizes)} files, {sum(sizes) / 1e6:.1f} MB)")
+
+
+def _merge(source: Path, target: Path) -> None:
+    """Add what `source` has beyond `target`, and say on stderr what came of each file."""
+    from harness.store.merge import merge
+
+    for merged in merge(source, target, complain):
+        complain(f"{merged.path}: {merged.added} lines added, {merged.known} known")
+
+
+def _values_by_axis(where: list[str]) -> dict[str, list[str]]:
+    """Return the values that are asked for, by axis, of texts like "n=1024".
+
+    Raises
+    ------
+    ExperimentError
+        If a text is none like that.
+    """
+    values: dict[str, list[str]] = {}
+    for text in where:
+        axis, equals, value = text.partition("=")
+        if not (axis and equals):
+            raise ExperimentError("--where cannot be understood", expected="AXIS=VALUE, as n=1024", got=text)
+        values.setdefault(axis, []).append(value)
+    return values

@@ -1,0 +1,151 @@
+"""Every stored run's ratios as series over time, and where they change. From stored results alone; measures nothing.
+
+A series is one contender at one place of an experiment: its time over the time of the reference that it was measured
+interleaved with, run by run. A contender's summary is the geometric mean over the places that all its runs have.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.analysis import rates
+from harness.experiment import content_hash
+from harness.report import tables
+from harness.stats import changepoints, statistics
+from harness.stats.changepoints import Step
+from harness.stats.statistics import Interval
+from harness.store.store import Cell, Store, presets
+
+MINIMUM_CHANGE = 0.02
+FALSE_DISCOVERY_RATE = 0.05
+
+
+class Point(NamedTuple):
+    """One run of one series: its name, day, commit, machine's fingerprint, and time over the reference's."""
+
+    run: str
+    day: str
+    commit: str
+    machine: str
+    ratio: Interval
+
+
+@dataclass
+class Series:
+    """The ratios of one contender at one place, run by run.
+
+    Parameters
+    ----------
+    experiment, preset, where : str
+        `where` says which cell, for people; of a summary, over how many.
+    contender, reference : str
+    specimen : Cell
+        One of its cells, without samples: for the looks of figures.
+    points : list of Point
+        In the order of the runs.
+    steps : list of Step
+        Where the logarithm of the ratio changes its level.
+    """
+
+    experiment: str
+    preset: str
+    where: str
+    contender: str
+    reference: str
+    specimen: Cell
+    points: list[Point] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def logs(self) -> list[float]:
+        """The logarithms of the ratios."""
+        return [math.log(point.ratio.estimate) for point in self.points]
+
+    @property
+    def widths(self) -> list[float]:
+        """The widths of the intervals of `logs`."""
+        return [math.log(point.ratio.high / point.ratio.low) for point in self.points]
+
+    def is_other_machine(self, step: Step) -> bool:
+        """Whether the machine (processor, memory, versions of packages) changed where the level does."""
+        return self.points[step.start - 1].machine != self.points[step.start].machine
+
+
+def collect(results_root: Path, slug: str) -> list[Series]:
+    """Return the series of all cells that the machine called `slug` has recorded, without steps.
+
+    Holds the samples of one run of one experiment at a time.
+    """
+    found: dict[str, Series] = {}
+    for preset in presets(results_root, slug):
+        store = Store(results_root / slug / preset)
+        for experiment in store.experiments():
+            for _, own in groupby(store.every_cell(experiment), key=lambda cell: cell.run):
+                for cell, point in _points(list(own)):
+                    _series(found, cell).points.append(point)
+    return list(found.values())
+
+
+def _points(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Point]]:
+    """Yield the points of one run: of every contender that has a time and a reference with one."""
+    for case in rates.group(cells, lambda cell: cell.case).values():
+        for cell in case:
+            reference = rates.reference_of(cell, case)
+            if cell.is_ok and reference is not None and reference is not cell:
+                ratio = rates.time_ratio(cell, reference)
+                commit = str(cell.record.get("commit", ""))
+                yield cell, Point(cell.run, cell.time[:10], commit, cell.machine, ratio)
+
+
+def _series(found: dict[str, Series], cell: Cell) -> Series:
+    """Return the series that `cell` belongs to, a new one if it is the first."""
+    key = content_hash([cell.experiment, cell.preset, cell.axes, cell.contender, cell.arguments, cell.reference])
+    if key not in found:
+        specimen = dataclasses.replace(cell, samples_ns=[], record={})
+        where = tables.place([cell])
+        found[key] = Series(cell.experiment, cell.preset, where, cell.contender, cell.reference, specimen)
+    return found[key]
+
+
+def summaries(series: Iterable[Series]) -> list[Series]:
+    """Return, for each experiment, preset and contender, the geometric mean of its ratios, run by run.
+
+    Over the places that all its runs have, or that most have: a mean over other places is another mean.
+    """
+    found = []
+    groups = rates.group(series, lambda own: (own.experiment, own.preset, own.contender, own.reference))
+    for members in groups.values():
+        most = max(len(own.points) for own in members)
+        whole = [own for own in members if len(own.points) == most]
+        by_run = rates.group((point for own in whole for point in own.points), lambda point: point.run)
+        points = [_mean(points) for points in by_run.values() if len(points) == len(whole)]
+        where = f"geometric mean of {rates.plural(len(whole), 'cell')}"
+        found.append(dataclasses.replace(whole[0], where=where, points=sorted(points), steps=[]))
+    return found
+
+
+def _mean(points: Sequence[Point]) -> Point:
+    """Return the point of a run whose ratio is the geometric mean; intervals of independent cells add in squares."""
+    estimate = statistics.geometric_mean([point.ratio.estimate for point in points])
+    half_widths = [math.log(point.ratio.high / point.ratio.low) / 2 for point in points]
+    factor = math.exp(math.sqrt(sum(half**2 for half in half_widths)) / len(points))
+    return points[0]._replace(ratio=Interval(estimate, estimate / factor, estimate * factor))
+
+
+def find_steps(series: Sequence[Series]) -> None:
+    """Set the steps of all `series`, which are corrected for being many: noise in 500 series looks like a step in 20.
+
+    A series is looked into if its largest change is among those that the false discovery rate lets pass.
+    """
+    largest = [changepoints.largest_change(own.logs, own.widths) for own in series]
+    p_values = [change.p_value if change else math.nan for change in largest]
+    for own, p_value in zip(series, statistics.benjamini_hochberg(p_values), strict=True):
+        own.steps = []
+        if p_value <= FALSE_DISCOVERY_RATE:
+            own.steps = changepoints.steps(own.logs, own.widths, minimum=math.log1p(MINIMUM_CHANGE))

@@ -1,0 +1,59 @@
+"""What a source tree has to offer, run by path with that tree first on the import path: prints one JSON object.
+
+It is the only code of this tree that runs against the modules of another one, so it asks for as little as it can: the
+commands of the worker with their parameters, and where each backend comes from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def describe() -> dict[str, Any]:
+    """Return ``commands`` and their parameters, ``backends``, both by name, and what is ``mixed``."""
+    from harness import registry
+    from harness.run import worker
+
+    backends = {}
+    for entry in registry.discover():
+        if entry.backend is not None:
+            file = inspect.getsourcefile(type(entry.backend)) or ""
+            backends[entry.name] = {"file": file, "missing": entry.unavailable()}
+    methods = inspect.getmembers(worker.Worker, inspect.isfunction)
+    commands = {name: parameters(method) for name, method in methods if not name.startswith("_")}
+    return {"commands": commands, "backends": backends, "mixed": mixed()}
+
+
+def mixed() -> list[str]:
+    """Return the modules that do not lie in the folder of their package.
+
+    What a tree lacks, the finder of an editable installation takes from where that points to: another state of it.
+    """
+    packages = {name: module.__path__ for name, module in sys.modules.items() if hasattr(module, "__path__")}
+    found = []
+    for name, module in list(sys.modules.items()):
+        parent, file = name.rpartition(".")[0], getattr(module, "__file__", None)
+        if name.partition(".")[0] in ("harness", "backends") and parent in packages and file:
+            folders = [Path(folder).resolve() for folder in packages[parent]]
+            if not any(folder in Path(file).resolve().parents for folder in folders):
+                found.append(name)
+    return found
+
+
+def parameters(method: Callable[..., Any]) -> dict[str, list[str]]:
+    """Return the names of ``all`` parameters but self, and of those that are ``required``."""
+    found = list(inspect.signature(method).parameters.values())[1:]
+    required = [parameter.name for parameter in found if parameter.default is parameter.empty]
+    return {"all": [parameter.name for parameter in found], "required": required}
+
+
+if __name__ == "__main__":
+    with contextlib.redirect_stdout(sys.stderr):  # a backend may print while it is imported
+        description = describe()
+    sys.stdout.write(json.dumps(description))

@@ -1,0 +1,221 @@
+"""Proves a backend: every case of `harness.proof.contract_cases` for every semiring and dtype that it does not decline, with a reason.
+
+Each case is planned, prepared, run, verified against the definition, and run again over other garbage in the output;
+its operands must be unchanged afterwards. Whatever a backend raises becomes a finding; the other cases go on.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from harness import machine
+from harness.errors import HarnessError
+from harness.interface import Backend
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem, mixed_dtypes
+from harness.proof.contract_cases import SEED, Case, cases
+from harness.proof.verify import is_exact, verify
+from harness.semiring import DTYPES, HALF, SEMIRINGS, Semiring
+
+Depth = Literal["quick", "full"]
+
+# Every kernel is compiled, so a quick check takes one floating-point dtype, or bool, for each semiring, and an integer
+# one where overflow wraps and where it saturates; and float16 of those who compute it.
+QUICK_DTYPES = tuple(np.dtype(name) for name in ("float32", "float16", "bool"))
+QUICK_INTEGERS = {("plus_times", np.dtype(np.int16)), ("min_plus", np.dtype(np.int16))}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one aspect of one kernel was found to be.
+
+    Parameters
+    ----------
+    status : "ok", "failed" or "declined"
+    what : str
+        ``"min_plus float32: layouts"``.
+    detail : str
+        What was compared, what is wrong, or why it is declined.
+    """
+
+    status: Literal["ok", "failed", "declined"]
+    what: str
+    detail: str
+
+
+class _Fault(Exception):
+    """A case that the backend does not pass, said in words."""
+
+
+def check_backend(
+    backend: Backend, *, depth: Depth = "quick", semirings: Iterable[Semiring] | None = None
+) -> Iterator[Finding]:
+    """Check what `backend` declares and every kernel of it.
+
+    Parameters
+    ----------
+    backend : Backend
+        Not missing anything on this machine.
+    depth : "quick" or "full"
+        Some dtypes, or all.
+    semirings : iterable of Semiring, optional
+        None: those of the table.
+
+    Yields
+    ------
+    Finding
+        As soon as it is known: one for the declaration, then one for each aspect of each kernel.
+    """
+    yield check_declaration(backend)
+    dtypes = [dtype for dtype in DTYPES if dtype != HALF or backend.takes_half]
+    for semiring, dtype in itertools.product(SEMIRINGS.values() if semirings is None else semirings, dtypes):
+        is_quick = dtype in QUICK_DTYPES or (semiring.name, dtype) in QUICK_INTEGERS
+        if semiring.unsupported(dtype) is None and (is_quick or depth == "full"):
+            yield from check_kernel(backend, semiring, dtype)
+    for narrow, wide in mixed_dtypes() if backend.takes_mixed else ():
+        yield from check_kernel(backend, SEMIRINGS["plus_times"], wide, narrow)
+
+
+def check_declaration(backend: Backend) -> Finding:
+    """Check that `backend` says what it is."""
+    for attribute in ("name", "idea", "source"):
+        value = getattr(backend, attribute, None)
+        if not isinstance(value, str) or not value.strip():
+            return Finding("failed", "declaration", f"{attribute} is {value!r}; expected a sentence")
+    if not isinstance(backend.step, int) or isinstance(backend.step, bool):
+        return Finding("failed", "declaration", f"step is {backend.step!r}; expected an integer")
+    return Finding("ok", "declaration", f"{backend.name}: {backend.idea}")
+
+
+def check_kernel(
+    backend: Backend, semiring: Semiring, dtype: np.dtype[Any], operand_dtype: np.dtype[Any] | None = None
+) -> Iterator[Finding]:
+    """Check one kernel of `backend`; a mixed one if there is an `operand_dtype`.
+
+    Yields
+    ------
+    Finding
+        One that it declines, or one for each aspect: ok if all its cases are, else the first case that fails.
+    """
+    here = machine.detect()
+    kernel = f"{semiring.name} {dtype.name}" + (f" of {operand_dtype.name}" if operand_dtype else "")
+    try:
+        ordinary = Problem(64, 64, 64, semiring, dtype, operand_dtype=operand_dtype)
+        reason = _declines(backend, ordinary)
+        if reason:
+            yield Finding("declined", kernel, reason)
+            return
+        yield _check_plan(backend, ordinary, here)
+        found = list(cases(backend, semiring, dtype, here, operand_dtype))
+    except Exception as error:  # noqa: BLE001 a backend may raise anything; it becomes a finding
+        yield Finding("failed", kernel, f"planning: {_sentence(error)}")
+        return
+    for aspect, group in itertools.groupby(found, key=lambda case: case.aspect):
+        yield _check_aspect(backend, f"{kernel}: {aspect}", list(group), here)
+
+
+def _check_aspect(backend: Backend, what: str, group: list[Case], here: Machine) -> Finding:
+    """Run every case of `group`; report the first that fails, and how many do."""
+    faults, declined = [], []
+    for case in group:
+        try:
+            reason = _declines(backend, case.problem)
+            if reason:
+                declined.append(reason)
+            else:
+                _run_case(backend, case, here)
+        except Exception as error:  # noqa: BLE001 a backend may raise anything; it becomes a finding
+            faults.append(f"{case.what}: {_sentence(error)}")
+    if faults:
+        more = f" ({len(faults)} of {len(group)} cases fail)" if len(faults) > 1 else ""
+        return Finding("failed", what, faults[0] + more)
+    if declined:
+        status: Literal["ok", "declined"] = "declined" if len(declined) == len(group) else "ok"
+        return Finding(status, what, f"{len(declined)} of {len(group)} cases declined: {declined[0]}")
+    return Finding("ok", what, f"{len(group)} cases")
+
+
+def _run_case(backend: Backend, case: Case, here: Machine) -> None:
+    """Compute one case twice and verify it.
+
+    Raises
+    ------
+    _Fault, HarnessError
+        If the result is wrong, changes from run to run, or an operand was changed.
+    """
+    operands = case.operands()
+    before = [None if x is None else x.copy() for x in _inputs(operands)]
+    plan = backend.plan(case.problem, here).override(case.parameters)
+    execution = backend.prepare(plan, operands)
+    execution.run()
+    execution.wait()
+    first = np.array(execution.result())
+    _check_unchanged(before, operands)  # first of all: what was changed proves nothing
+    extra_error = backend.extra_error(plan, operands)
+    verify(case.problem, operands, execution.result(), seed=SEED, extra_error=extra_error)
+    if case.expected is not None and not extra_error and not _same(first, case.expected(operands)):
+        raise _Fault("the result is within the bound but not exact, as it must be for an identity matrix")
+    operands.out[...] = 1  # neither the result nor the poison: whoever reads it gives itself away
+    execution.run()
+    execution.wait()
+    if not _same(first, np.asarray(execution.result()), exactly=is_exact(case.problem)):
+        raise _Fault("a second run over another content of the output gives another result")
+    _check_unchanged(before, operands)
+
+
+def _check_unchanged(before: list[np.ndarray | None], operands: Operands) -> None:
+    for name, old, new in zip("abc", before, _inputs(operands), strict=True):
+        if old is not None and new is not None and old.tobytes() != new.tobytes():
+            raise _Fault(f"operand {name} was changed")
+
+
+def _check_plan(backend: Backend, problem: Problem, here: Machine) -> Finding:
+    """Check that planning is reproducible, keeps the problem, and obeys the number of threads."""
+    what = f"{str(problem).rpartition(' ')[0]}: plan"
+    for threads in sorted({1, here.cores}):
+        limited = here.with_threads(threads)
+        first: Any = backend.plan(problem, limited)
+        second: Any = backend.plan(problem, limited)
+        if not isinstance(first, Plan):
+            return Finding("failed", what, f"plan() returned a {type(first).__name__}; expected a Plan")
+        if first != second:
+            return Finding("failed", what, f"planned twice, {first.to_json()} and then {second.to_json()}")
+        if first.problem != problem:
+            return Finding("failed", what, f"the plan is for another problem, {first.problem}")
+        if first.threads > threads:
+            return Finding("failed", what, f"the plan takes {first.threads} threads of {threads}")
+    return Finding("ok", what, "pure")
+
+
+def _declines(backend: Backend, problem: Problem) -> str | None:
+    reason = backend.refuses(problem)
+    if reason is not None and (not isinstance(reason, str) or not reason.strip()):
+        raise _Fault(f"declines() returned {reason!r}; expected a sentence or None")
+    return reason
+
+
+def _inputs(operands: Operands) -> tuple[np.ndarray | None, ...]:
+    return operands.a, operands.b, operands.c
+
+
+def _same(x: np.ndarray, y: np.ndarray, *, exactly: bool = True) -> bool:
+    """Whether two results are equal, a NaN being equal to a NaN; not `exactly`: up to the order of parallel sums."""
+    if x.dtype.kind != "f":
+        return np.array_equal(x, y)
+    if exactly:
+        return np.array_equal(x, y, equal_nan=True)
+    tolerance = float(np.sqrt(np.finfo(x.dtype).eps))
+    with np.errstate(all="ignore"):
+        return np.allclose(x, y, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def _sentence(error: Exception) -> str:
+    """Return what `error` says, with its type if it is no error of the harness's own."""
+    return str(error) if isinstance(error, (HarnessError, _Fault)) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,222 @@
+"""Proves a product right or wrong: exact or bounded comparison with the definition; reports the first mismatch.
+
+* Integers, bool, and semirings whose (+) selects (min, max): every value must be equal. Zeros of either sign are equal.
+* Floats under a (+) that rounds: within the bound of `allowed_error`; NaN and infinities must stand where they should.
+
+Small products are compared in full. Of larger ones whole rows and whole columns are compared, first and last among
+them, so that no strip of rows or columns escapes; of plus_times moreover the rows that a projection finds most suspect
+(`harness.proof.freivalds`), so that no single element does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.errors import VerificationError
+from harness.operands import Operands
+from harness.problem import Problem
+from harness.proof import diagnosis, reference
+from harness.proof.freivalds import most_suspect_rows
+
+# Pairs up to which every element is compared, and that a sample of rows or of columns may cost. A user's own function
+# is called from Python, a thousand times slower than a NumPy operation on an element.
+FULL_PAIRS, SAMPLE_PAIRS = 1 << 22, 3 << 24
+FULL_CALLS, SAMPLE_CALLS = 1 << 18, 1 << 18
+FEWEST_SAMPLES, MOST_SAMPLES = 2, 16
+
+# Roundings of one term, and of alpha, beta and the final sum, on top of the k - 1 sums.
+EXTRA_ROUNDINGS = 3
+
+
+def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: int, extra_error: float = 0.0) -> str:
+    """Compare `result` with the definition of the product.
+
+    Parameters
+    ----------
+    problem : Problem
+    operands : Operands
+        What the result was computed from.
+    result : (m, n) array of problem.dtype
+    seed : int
+        Of the choice of rows and columns to compare.
+    extra_error : float
+        What `Backend.extra_error` says of this product: added to the bound of every element of floats. 0: none.
+
+    Returns
+    -------
+    str
+        What was compared, for the record: ``"all 4096 elements, exactly"``.
+
+    Raises
+    ------
+    VerificationError
+        At the first element that differs, with its index, what was expected, what came, how many compared elements are
+        wrong, and what the mistake looks like if it can be recognised.
+    """
+    _check_form(problem, result)
+    rng = np.random.default_rng(seed)
+    worst, units, compared = 0.0, 0.0, []
+    for sample in _samples(problem, rng):
+        finding = _compare(problem, operands, result, sample, extra_error)
+        worst, units = max(worst, finding.worst), finding.units
+        compared.append(sample.what)
+    how = f"within {worst:.2g} of {units:.0f} units of rounding" if units else "exactly"
+    if units and extra_error:
+        how = f"within {worst / units:.2g} of the bound for ordinary sums plus {extra_error:.2g}"
+    said = f"{' and '.join(compared)}, {how}"
+    if len(compared) == 1 or not _is_linear(problem):
+        return said
+    suspects = most_suspect_rows(problem, operands, result, rng)
+    _compare(problem, operands, result, _Sample(suspects, np.arange(problem.n)), extra_error)
+    return f"{said}; every element by projection"
+
+
+def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
+    """Return how far a float result may be from `expected`, element by element. All arrays have one shape.
+
+    With u the unit roundoff of the dtype, gamma_n = n u / (1 - n u), and s the smallest normal number:
+
+    * plus: ``gamma_(k+3) (|alpha||A||B| + |beta||C|) + (k + 3) s``: k - 1 sums in any order, and a rounding each for
+      the term, alpha, and the sum with C; s for underflow. Source: Higham, "Accuracy and Stability" (2002), 3.5.
+    * logaddexp: ``2 gamma_(k+3) (|D| + 4) + gamma_3 M``, M the largest absolute term. The function is 1-Lipschitz in
+      each operand, so a term's rounding passes through undiminished at most. Each of k - 1 sums rounds a partial
+      result r, whose weight w in D bounds ``w |r| <= |D| + 1/e``, plus 3 u for exp and log. Twice: so does the oracle.
+    * times, or an operation of the user's own: ``gamma_(4k+12)`` times the sum of |D| and all absolute terms.
+    """
+    info = np.finfo(problem.dtype)
+    unit, tiny, steps = float(info.eps) / 2, float(info.smallest_normal), problem.k + EXTRA_ROUNDINGS
+    size = np.where(np.isfinite(expected), np.abs(expected.astype(np.float64)), 0.0)
+    largest = float(info.max)
+    magnitude = np.minimum(magnitude, largest)
+    with np.errstate(over="ignore"):
+        if not reference.is_tabled(problem.semiring) or problem.semiring.add.name == "times":
+            return _gamma(4 * steps, unit) * (magnitude + size) + steps * tiny
+        if problem.semiring.add.name == "logaddexp":
+            return 2 * _gamma(steps, unit) * (size + 4) + _gamma(3, unit) * magnitude
+        return _gamma(steps, unit) * magnitude + steps * tiny
+
+
+def is_exact(problem: Problem) -> bool:
+    """Whether every correct implementation gives equal results, whatever the order of its operations."""
+    return problem.dtype.kind != "f" or problem.semiring.add.is_selective
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Some rows and columns of D, whose crossings are compared; `rows` or `columns` may be all of them."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """How far a sample that agrees was from what was expected, and what was allowed, in units of rounding; 0: exact."""
+
+    worst: float = 0.0
+    units: float = 0.0
+
+
+def _is_linear(problem: Problem) -> bool:
+    """Whether the product is a product of linear maps, on which projections work."""
+    return problem.semiring.is_ordinary and reference.is_tabled(problem.semiring)
+
+
+def _check_form(problem: Problem, result: Any) -> None:
+    form = getattr(result, "shape", None), getattr(result, "dtype", None)
+    if not isinstance(result, np.ndarray) or form != ((problem.m, problem.n), problem.dtype):
+        raise VerificationError(
+            f"{problem}: the result has not the form of the product",
+            expected=f"a ({problem.m}, {problem.n}) array of {problem.dtype.name}",
+            got=f"{type(result).__name__} of shape {form[0]} and dtype {form[1]}",
+        )
+
+
+def _samples(problem: Problem, rng: np.random.Generator) -> Iterator[_Sample]:
+    """Yield what is to be compared, one after the other."""
+    m, n, k = problem.m, problem.n, problem.k
+    all_rows, all_columns = np.arange(m), np.arange(n)
+    calls = not reference.is_tabled(problem.semiring)
+    if problem.pairs <= (FULL_CALLS if calls else FULL_PAIRS):
+        yield _Sample(all_rows, all_columns, f"all {m * n} elements")
+        return
+    affordable = SAMPLE_CALLS if calls else SAMPLE_PAIRS
+    rows = _choose(m, affordable // (n * k), rng)
+    columns = _choose(n, affordable // (m * k), rng)
+    yield _Sample(rows, all_columns, f"{rows.size} rows")
+    yield _Sample(all_rows, columns, f"{columns.size} columns of {m}x{n}")
+
+
+def _choose(size: int, affordable: int, rng: np.random.Generator) -> np.ndarray:
+    """Return indices below `size`: the first, the last, and one at random from each of equal parts of the rest."""
+    count = min(max(affordable, FEWEST_SAMPLES), MOST_SAMPLES)
+    if size <= count:
+        return np.arange(size)
+    edges = np.linspace(1, size - 1, count - 1).astype(int)
+    between = [rng.integers(low, high) for low, high in itertools.pairwise(edges) if low < high]
+    return np.unique([0, *between, size - 1])
+
+
+def _compare(problem: Problem, operands: Operands, result: np.ndarray, sample: _Sample, extra_error: float) -> _Finding:
+    """Compare a sample.
+
+    Raises
+    ------
+    VerificationError
+        If an element of it differs.
+    """
+    rows, columns = sample.rows, sample.columns
+    part = {"rows": rows, "columns": columns}
+    arrays = operands.a, operands.b, operands.c
+    expected = reference.product(problem, *arrays, **part)
+    got = result[np.ix_(rows, columns)]
+    if is_exact(problem):
+        allowed, finding = None, _Finding()
+        right = (got == expected) | ((got != got) & (expected != expected))  # noqa: PLR0124 x != x: NaN
+    else:
+        magnitude = reference.magnitude(problem, *arrays, **part)
+        allowed = allowed_error(problem, expected, magnitude) + extra_error
+        right, finding = _compare_floats(problem, expected, got, allowed, magnitude)
+    if right.all():
+        return finding
+    i, j = np.argwhere(~right)[0]
+    margin = "" if allowed is None else f" +- {allowed[i, j]:.3g}"
+    looks_like = diagnosis.recognise(problem, operands, result, rows, columns, expected, ~right)
+    raise VerificationError(
+        f"{problem}: element [{rows[i]}, {columns[j]}] is wrong",
+        expected=f"{expected[i, j]!s}{margin}",
+        got=f"{got[i, j]!s}; {np.count_nonzero(~right)} of {right.size} elements compared are wrong"
+        + (f": {looks_like}" if looks_like else ""),
+    )
+
+
+def _compare_floats(
+    problem: Problem, expected: np.ndarray, got: np.ndarray, allowed: np.ndarray, magnitude: np.ndarray
+) -> tuple[np.ndarray, _Finding]:
+    """Return which elements are right, and how far those were that are numbers."""
+    unit, largest = float(np.finfo(problem.dtype).eps) / 2, float(np.finfo(problem.dtype).max)
+    numbers = np.isfinite(expected) & np.isfinite(got)
+    with np.errstate(all="ignore"):
+        wide_got, wide_expected = got.astype(np.float64), expected.astype(np.float64)
+        error = np.abs(wide_got - wide_expected)
+        right = (numbers & (error <= allowed)) | (got == expected) | (np.isnan(got) & np.isnan(expected))
+        # Where the terms are so large that their sum may overflow, the order of summation decides whether it does.
+        may_overflow = magnitude + allowed >= largest
+        reached = np.isinf(expected) & (np.sign(wide_expected) * wide_got + allowed >= largest)
+        right |= may_overflow & (reached | ~np.isfinite(got))
+        scale = np.where(numbers & (allowed > 0), allowed, np.inf)
+        worst = float((error / scale).max(initial=0, where=numbers & right))
+    units = _gamma(problem.k + EXTRA_ROUNDINGS, unit) / unit
+    return right, _Finding(worst * units, units)
+
+
+def _gamma(roundings: int, unit: float) -> float:
+    """Return the relative error that `roundings` roundings can add up to."""
+    error = min(roundings * unit, 0.5)
+    return error / (1 - error)

@@ -1,0 +1,173 @@
+"""Stored cells as a flat table in a file, CSV or Parquet: a row for each cell, or for each sample. Streams.
+
+CSV needs the standard library only. Parquet is made from it by Polars (extra "export"), with a type for each column.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.analysis import rates
+from harness.errors import HarnessError, StoreError
+from harness.store.store import Cell
+
+SUFFIXES = (".csv", ".parquet")
+
+# A cell and the slug of its machine, which is the name of the folder it was found in.
+Placed = tuple[str, Cell]
+
+# Name, type, and value of each column; columns of the axes follow, as "axes.n".
+Column = tuple[str, type, Callable[[str, Cell], Any]]
+_IDENTITY: tuple[Column, ...] = (
+    ("machine", str, lambda slug, cell: slug),
+    ("preset", str, lambda slug, cell: cell.preset),
+    ("experiment", str, lambda slug, cell: cell.experiment),
+    ("run", str, lambda slug, cell: cell.run),
+    ("is_current", bool, lambda slug, cell: cell.is_current),
+    ("commit", str, lambda slug, cell: cell.record.get("commit")),
+    ("case", str, lambda slug, cell: cell.case),
+    ("key", str, lambda slug, cell: cell.key),
+    ("contender", str, lambda slug, cell: cell.contender),
+    ("threads", int, lambda slug, cell: cell.threads),
+)
+_RESULT: tuple[Column, ...] = (
+    ("fingerprint", str, lambda slug, cell: cell.machine),
+    ("time", str, lambda slug, cell: cell.time),
+    ("source", str, lambda slug, cell: cell.record.get("source")),
+    ("version", str, lambda slug, cell: cell.record.get("version")),
+    ("reference", str, lambda slug, cell: cell.reference),
+    ("backend", str, lambda slug, cell: cell.arguments.get("backend")),
+    ("arguments", str, lambda slug, cell: cell.arguments),
+    ("status", str, lambda slug, cell: cell.status),
+    ("reason", str, lambda slug, cell: cell.reason),
+    ("unmet", str, lambda slug, cell: cell.record.get("unmet")),
+    ("processes", int, lambda slug, cell: len(cell.samples_ns)),
+    ("samples", int, lambda slug, cell: len(cell.all_samples_ns)),
+    ("operations", float, lambda slug, cell: cell.facts.get("operations")),
+    ("bytes_moved", float, lambda slug, cell: cell.facts.get("bytes_moved")),
+)
+_INTERVAL = ("median_ns", "low_ns", "high_ns")
+_SAMPLE = {"process": int, "sample": int, "time_ns": float}
+
+
+def rows(cells: Iterable[Placed]) -> Iterator[dict[str, Any]]:
+    """Yield each cell as a flat mapping: the columns, then where its case stands on the axes, as "axes.<name>"."""
+    for slug, cell in cells:
+        row = {name: value(slug, cell) for name, _, value in _IDENTITY + _RESULT}
+        times = rates.time_interval(cell) if cell.is_ok else (None,) * len(_INTERVAL)
+        yield {**row, **dict(zip(_INTERVAL, times, strict=True)), **_axes(cell)}
+
+
+def write(cells: Callable[[], Iterable[Placed]], path: Path, *, samples: bool = False) -> int:
+    """Write a table of cells to `path` and return how many rows it has. An existing file is replaced at the end.
+
+    Parameters
+    ----------
+    cells : callable
+        Returns the cells to write; called twice, since the columns have to be known before the rows.
+    path : Path
+        Its suffix, ``.csv`` or ``.parquet``, decides the format.
+    samples : bool
+        A row for each sample, with what identifies its cell (`key` and `run` lead to its row); else for each cell.
+
+    Raises
+    ------
+    StoreError
+        If the suffix is another one.
+    HarnessError
+        If Parquet is asked for and Polars is not installed.
+    """
+    if path.suffix not in SUFFIXES:
+        raise StoreError(f"{path}: unknown format", expected=f"a name that ends in {' or '.join(SUFFIXES)}")
+    polars = _polars() if path.suffix == ".parquet" else None
+    types = _types(cells(), samples=samples)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part, table = (path.with_name(f".{path.name}.{os.getpid()}{suffix}") for suffix in (".part", ".csv"))
+    try:
+        count = _write_csv(table, [*types], _sample_lines(cells(), [*types]) if samples else _lines(cells(), [*types]))
+        if polars is None:
+            table.replace(path)
+        else:
+            dtypes = {str: polars.String, int: polars.Int64, float: polars.Float64, bool: polars.Boolean}
+            schema = {name: dtypes[kind] for name, kind in types.items()}
+            polars.scan_csv(table, schema=schema).sink_parquet(part)
+            part.replace(path)
+    finally:
+        table.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+    return count
+
+
+def _write_csv(path: Path, names: Sequence[str], lines: Iterable[Sequence[Any]]) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        for line in lines:
+            writer.writerow(line)
+            count += 1
+    return count
+
+
+def _lines(cells: Iterable[Placed], names: Sequence[str]) -> Iterator[list[Any]]:
+    """Yield a line for each cell."""
+    for row in rows(cells):
+        yield [_text(row.get(name)) for name in names]
+
+
+def _sample_lines(cells: Iterable[Placed], names: Sequence[str]) -> Iterator[list[Any]]:
+    """Yield a line for each sample: what identifies its cell; its process, its index from 0, its time."""
+    for slug, cell in cells:
+        row = {**{name: value(slug, cell) for name, _, value in _IDENTITY}, **_axes(cell)}
+        identity = [_text(row.get(name)) for name in names[: -len(_SAMPLE)]]
+        for process, samples in enumerate(cell.samples_ns):
+            for index, sample in enumerate(samples):
+                yield [*identity, process, index, sample]
+
+
+def _text(value: Any) -> Any:
+    """Return a value as CSV has it: nothing for None, JSON for what is neither text nor number."""
+    return value if isinstance(value, str | float | int) and not isinstance(value, bool) else _as_json(value)
+
+
+def _as_json(value: Any) -> str:
+    return "" if value is None else json.dumps(value, default=dict)
+
+
+def _axes(cell: Cell) -> dict[str, Any]:
+    return {f"axes.{name}": value for name, value in cell.axes.items()}
+
+
+def _types(cells: Iterable[Placed], *, samples: bool) -> dict[str, type]:
+    """Return the columns and their types; an axis has the one type that holds all its values."""
+    found: dict[str, set[type]] = {}
+    for _, cell in cells:
+        for name, value in _axes(cell).items():
+            found.setdefault(name, set()).add(type(value))
+    axes = {name: _common_type(kinds - {type(None)}) for name, kinds in sorted(found.items())}
+    identity = {name: kind for name, kind, _ in _IDENTITY}
+    if samples:
+        return {**identity, **axes, **_SAMPLE}
+    return {**identity, **{name: kind for name, kind, _ in _RESULT}, **dict.fromkeys(_INTERVAL, float), **axes}
+
+
+def _common_type(kinds: set[type]) -> type:
+    if kinds in ({bool}, {int}):
+        return next(iter(kinds))
+    return float if kinds and kinds <= {int, float} else str
+
+
+def _polars() -> Any:
+    try:
+        import polars  # noqa: ICN001 the whole name, as in messages
+    except ImportError as error:
+        raise HarnessError(
+            "Parquet needs Polars, which is not installed",
+            fix="python -m pip install 'gemm-harness[export]', or a name that ends in .csv",
+        ) from error
+    return polars

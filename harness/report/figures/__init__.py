@@ -1,0 +1,1 @@
+"""Figures of stored results, one module for each kind."""

@@ -1,0 +1,142 @@
+"""Draw an experiment's figures from stored cells. Never measures.
+
+==============  ==========================================================  ====================================
+kind            shows                                                       options, beside ``where``, ``panels``
+==============  ==========================================================  ====================================
+``bars``        a bar per contender with a table: rate, ratios, % of peak   ``value``, ``peak``; ``labels``: "ladder"
+``dots``        a dot with interval per contender, logarithmic              ``value``, ``sort``
+``lines``       a line per contender against a numeric axis                 ``x``, ``value``, ``marker``, ``y_scale``
+``heatmap``     rows by columns, a field each                               ``rows``, ``columns``, ``value``
+``scaling``     speed-up and efficiency against threads                     cases have an axis ``method``
+``roofline``    rate against operations per byte, under measured roofs      ``point``: the axis that names a shape
+``ragged``      loss at sizes that fit no tile                              cases have axes ``n``, ``kind``
+``extra_work``  what padding would compute                                  ``tiles``
+``working_set`` rate against the bytes in use, with the caches              ``working_sets``, ``titles``
+``versus``      the subject over the fastest peer, against a numeric axis   ``subject``, ``x``
+``strip``       a row of dots for each place, with a table                  ``rows``; axes of ``colours``, ``markers``
+``dense``       rates at every size of a sweep, worst over median           ``x``; cases have an axis for ``panels``
+``dips``        the worst size of each sweep, in percent of the median      ``rows``, ``x``
+==============  ==========================================================  ====================================
+
+``where`` keeps the cells that stand there, as ``{"mode": "strong"}`` or ``{"n": [257, 512]}``. ``panels`` is the axis
+with a panel for each value (``"problem"``, semiring and dtype, by default), or several of them. ``value`` is
+``"rate"``, ``"time"``, ``"time_ratio"`` or ``"speed_up"``, the last two to the reference of the case, ``"of_peak"``
+(percent of the measured peak) or ``"over_fastest"`` (to the fastest other contender of the case, whoever that is).
+``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
+``peak``, true by default, says whether bars stand beside the measured peak. ``marker`` is the axis of kinds of size.
+``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` what the host takes to launch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.analysis import caveats, rates
+from harness.errors import ExperimentError
+from harness.experiment import Experiment, Figure, Json
+from harness.machine import Machine
+from harness.report.figures import kinds as figures_kinds
+from harness.report.figures import models, peers, sweeps
+from harness.report.figures.style import Sheet, styled
+from harness.store.store import Cell
+
+Draw = Callable[[Sheet, list[Cell], Json], None]
+LONGEST_REASON = 90
+MOST_REASONS = 8  # below a figure; a report lists them all
+
+# With fewer samples than this the interval is their range, and covers the median less surely than it says.
+FEWEST_FOR_INTERVAL = 6
+
+WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "dips")
+
+
+def kinds(machine: Machine) -> dict[str, Draw]:
+    """Return the drawing functions by kind."""
+    return {
+        "bars": figures_kinds.bars,
+        "dots": figures_kinds.dots,
+        "lines": figures_kinds.lines,
+        "heatmap": figures_kinds.heatmap,
+        "ragged": models.ragged,
+        "extra_work": models.extra_work,
+        "working_set": functools.partial(models.working_set, machine=machine),
+        "scaling": models.scaling,
+        "roofline": models.roofline,
+        "versus": peers.versus,
+        "strip": peers.strip,
+        "dense": sweeps.dense,
+        "dips": sweeps.dips,
+    }
+
+
+def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Path) -> list[Path]:
+    """Draw the figures of `experiment` from its cells, as ``<folder>/<figure name>.svg`` and ``.png``.
+
+    What has no time is named below the figure; a figure without any data says so. A peak that another experiment
+    measured on this machine, in the same preset, holds here as well.
+
+    Raises
+    ------
+    ExperimentError
+        If a figure is of an unknown kind.
+    """
+    own = [cell for cell in cells if cell.experiment == experiment.name]
+    peaks = [cell for cell in cells if cell.experiment != experiment.name and rates.is_peak(cell)]
+    with styled():
+        return [path for figure in experiment.figures for path in _draw_one(figure, own, peaks, machine, folder)]
+
+
+def _draw_one(figure: Figure, cells: list[Cell], peaks: list[Cell], machine: Machine, folder: Path) -> list[Path]:
+    table = kinds(machine)
+    if figure.kind not in table:
+        raise ExperimentError(f"figure {figure.name}: unknown kind", expected=", ".join(table), got=repr(figure.kind))
+    shown = [c for c in cells if rates.is_roof(c)] + rates.select(
+        (c for c in cells if not rates.is_roof(c)), figure.options.get("where", {})
+    )
+    sheet = Sheet(figure.title)
+    if any(cell.is_ok and not rates.is_roof(cell) for cell in shown):
+        table[figure.kind](sheet, [*shown, *peaks], figure.options)
+    else:
+        sheet.say("Nothing has been measured" if not rates.contenders(shown) else "No contender has a time: see below")
+    sheet.notes += [*absences(shown), *caveats.in_figure(shown)]
+    footer = provenance(shown, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)
+    return sheet.save(folder / figure.name, footer)
+
+
+def absences(cells: list[Cell]) -> list[str]:
+    """Return one sentence for each reason why contenders have no time, up to `MOST_REASONS` of them."""
+    notes = []
+    reasons = rates.not_measured(cells)
+    for status, reason, own in reasons[:MOST_REASONS]:
+        who = ", ".join(dict.fromkeys(cell.contender for cell in own))
+        places = "" if len(own) == 1 else f" in {len(own)} cells"
+        notes.append(f"{status.capitalize()}{places}: {who} ({reason[:LONGEST_REASON]})")
+    if len(reasons) > MOST_REASONS:
+        notes.append(f"And {rates.plural(len(reasons) - MOST_REASONS, 'reason')} more, which the report lists")
+    return notes
+
+
+def provenance(cells: list[Cell], machine: Machine, *, has_intervals: bool = True) -> str:
+    """Return where and when the samples of a figure were taken, how many, and what the marks mean."""
+    done = [cell for cell in cells if cell.is_ok]
+    versions = ", ".join(f"{name} {machine.packages[name]}" for name in ("numpy", "numba") if name in machine.packages)
+    parts = [f"{machine.cpu}, {rates.plural(machine.cores, 'core')}", versions]
+    if any(map(rates.is_on_device, cells)):
+        parts.insert(0, ", driver ".join(machine.gpu[name] for name in ("name", "driver") if name in machine.gpu))
+    if done:
+        counts = sorted({len(cell.all_samples_ns) for cell in done})
+        interval = ", 95 % interval" if counts[0] >= FEWEST_FOR_INTERVAL else ", range"
+        processes = sorted({len(cell.samples_ns) for cell in done})
+        parts += [
+            " and ".join(sorted({f"preset {cell.preset}" for cell in done})),
+            " to ".join(dict.fromkeys(sorted(cell.time[:10] for cell in done)[:: max(len(done) - 1, 1)])),
+            f"median{interval if has_intervals else ''} of {_span(counts, 'sample')}, {_span(processes, 'process')}",
+        ]
+    return " · ".join(part for part in parts if part)
+
+
+def _span(numbers: list[int], noun: str) -> str:
+    least = f"{numbers[0]} to " if len(numbers) > 1 else ""
+    return least + rates.plural(numbers[-1], noun)

@@ -1,0 +1,259 @@
+"""Figures that hold measurements against a model: ragged loss, padding, caches, ideal scaling, the roofline."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
+
+from harness.analysis import peaks
+from harness.analysis import rates as analysis_rates
+from harness.experiment import Json
+from harness.machine import Machine
+from harness.report.figures.kinds import error_bars, plain_ticks, short
+from harness.report.figures.style import GREY, INK, PALETTE, Looks, Sheet
+from harness.stats.statistics import Interval, median
+from harness.store.store import Cell
+
+# So many sawteeth of a tile can be told apart.
+MOST_TEETH = 16
+
+PAPER: dict[str, Any] = {
+    "facecolor": "white",
+    "edgecolor": "none",
+    "alpha": 0.85,
+    "pad": 0.8,
+}  # behind text that crosses lines
+
+
+def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw, for each contender, the loss of rate at each ragged size and the median loss."""
+    cells = analysis_rates.contenders(cells)
+    losses = {name: found for name, found in analysis_rates.ragged_losses(cells).items() if found}
+    if not losses:
+        sheet.say("No ragged size has a time beside a regular one")
+        return
+    looks = Looks(cells)
+    (panel,) = sheet.panels(height=0.9 + 0.75 * len(losses))
+    for y, (name, found) in enumerate(losses.items()):
+        hue = looks.of(name)["color"]
+        middle = median([loss for _, loss in found])
+        panel.plot([loss for _, loss in found], [y] * len(found), "o", color=hue, alpha=0.55, markeredgewidth=0)
+        panel.plot([middle, middle], [y - 0.3, y + 0.3], color=hue, linewidth=3)
+        n, worst = max(found, key=lambda entry: entry[1])
+        panel.annotate(f"median {middle:.1f} %", (middle, y - 0.34), ha="center", va="bottom", size=9.5, bbox=PAPER)
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 8.5, "color": GREY}
+        panel.annotate(f"worst: n={n}", (worst, y), (0, -12), **place)
+    panel.axvline(0, color=INK, linewidth=1.2)
+    panel.set_yticks(range(len(losses)), list(losses))
+    panel.set_ylim(len(losses) - 0.45, -0.75)
+    panel.tick_params(axis="y", length=0)
+    panel.grid(visible=False, axis="y")
+    panel.set_xlabel("rate lost at a ragged size, % of the rate at the regular sizes around it")
+    sheet.notes.append(
+        "Regular sizes: powers of two and multiples of 48; the rates of the nearest two are interpolated by log n. "
+        "Dots: ragged sizes."
+    )
+
+
+def extra_work(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw what padding n x n to whole tiles would compute beyond the result, by size, for several tiles."""
+    sizes = sorted({analysis_rates.axis(cell, "n") for cell in cells if analysis_rates.axis(cell, "n")})
+    (panel,) = sheet.panels(height=3.2)
+    for index, tile in enumerate(sorted(options["tiles"])):
+        look: dict[str, Any] = {"color": PALETTE[index % len(PALETTE)]}
+        every = range(sizes[0], min(sizes[-1], MOST_TEETH * tile) + 1)
+        worst = [n for n in range(MOST_TEETH * tile + 1, sizes[-1] + 1, tile) if n >= sizes[0]]
+        for some in (every, worst):
+            panel.plot(
+                some, [analysis_rates.extra_work(n, n, tile, tile) for n in some], linewidth=0.8, alpha=0.5, **look
+            )
+        measured = [analysis_rates.extra_work(n, n, tile, tile) for n in sizes]
+        panel.plot(sizes, measured, "o", markersize=4.5, **look)
+        sheet.add_to_legend(f"{tile} x {tile} tiles", marker="o", **look)
+    panel.set_xscale("log", base=2)
+    panel.set_yscale("symlog", linthresh=1)
+    panel.set_ylim(bottom=-0.05)
+    panel.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+    panel.yaxis.set_minor_locator(NullLocator())
+    panel.set_ylabel("extra work, % of n³ pairs")
+    panel.set_xlabel("n, elements (logarithmic)")
+    plain_ticks(panel, sizes)
+    sheet.notes.append(
+        "Computed, not measured. Dots: the sizes of the sweep. Thin lines: every size, beyond "
+        f"{MOST_TEETH} tiles the worst ones. The axis is linear below 1 %."
+    )
+
+
+def working_set(sheet: Sheet, cells: list[Cell], options: Json, machine: Machine) -> None:
+    """Draw rates against the bytes that a choice of blocks keeps in use, a panel for each sweep, caches marked."""
+    cells = analysis_rates.contenders(cells)
+    groups = analysis_rates.group(cells, lambda cell: analysis_rates.axis(cell, options["panels"]))
+    panels = sheet.panels(len(groups), 1, height=0.5 + 2.05 * len(groups), sharex=True)
+    looks = Looks(cells, by="backend")
+    most = 0
+    for panel, (sweep, own) in zip(panels, groups.items(), strict=True):
+        terms = options["working_sets"][sweep]
+        done = sorted((cell for cell in own if cell.is_ok), key=lambda cell: _bytes_of(cell, terms))
+        if done:
+            x, rates = [_bytes_of(cell, terms) for cell in done], [analysis_rates.rate_interval(cell) for cell in done]
+            look = looks.of(looks.name(own[0]))
+            panel.errorbar(x, [rate.estimate for rate in rates], yerr=error_bars(rates), **look, elinewidth=1.2)
+            place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 9, "bbox": PAPER}
+            for at, cell, rate in zip(x, done, rates, strict=True):
+                panel.annotate(cell.contender.rpartition("=")[2], (at, rate.high), (0, 5), zorder=4, **place)
+            panel.set_ylim(0, 1.32 * max(rate.high for rate in rates))
+            most = max(most, x[-1])
+        panel.set_title(options.get("titles", {}).get(sweep, str(sweep)))
+        panel.set_ylabel(analysis_rates.unit(own))
+        panel.set_xscale("log", base=2)
+    for panel in panels:
+        _mark_caches(panel, machine, most, is_named=panel is panels[0])
+    panels[-1].set_xlabel("working set, bytes (logarithmic); at each point: the block size in elements")
+    panels[-1].xaxis.set_major_formatter(lambda tick, _: byte_size(tick))
+
+
+def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw speed-up and efficiency against threads, with the ideal line, one line per method."""
+    cells = analysis_rates.contenders(cells)
+    curves = analysis_rates.scaling(cells)
+    if not curves:
+        sheet.say("No method has a time on one thread to compare with")
+        return
+    looks = Looks(cells, by="method")
+    most = max(threads for points in curves.values() for threads, _ in points)
+    left, right = sheet.panels(1, 2, height=3.3)
+    left.plot([1, most], [1, most], color=INK, linestyle=":", linewidth=1.5)
+    right.axhline(100, color=INK, linestyle=":", linewidth=1.5)
+    for index, (method, points) in enumerate(curves.items()):
+        look = looks.of(method)
+        sheet.add_to_legend(method, **look)
+        shift = 1 + 0.012 * (index - (len(curves) - 1) / 2)  # so that intervals at the same number stand side by side
+        for panel, scale in ((left, lambda t: 1.0), (right, lambda t: 100.0 / t)):
+            values = [Interval(*(bound * scale(threads) for bound in ratio)) for threads, ratio in points]
+            x, y = [threads * shift for threads, _ in points], [value.estimate for value in values]
+            panel.errorbar(x, y, yerr=error_bars(values), capsize=2.5, elinewidth=1.2, **look)
+    sheet.add_to_legend("ideal", color=INK, linestyle=":")
+    is_weak = any(cell.axes.get("mode") == "weak" for cell in cells)
+    left.set_ylabel("rate over that of 1 thread" if is_weak else "speed-up over 1 thread")
+    left.set_title(analysis_rates.describe(cells))
+    left.yaxis.set_major_locator(MaxNLocator(integer=True))
+    right.set_ylabel("efficiency, % of ideal")
+    left.set_ylim(bottom=0)
+    right.set_ylim(0, max(110.0, right.get_ylim()[1]))
+    counts = sorted({threads for points in curves.values() for threads, _ in points})
+    for panel in (left, right):
+        panel.set_xlabel("threads")
+        panel.set_xscale("log", base=2)
+        panel.set_xlim(0.9, most * 1.11)
+        plain_ticks(panel, counts)
+
+
+def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw attained rates against operations per byte, under the measured bandwidth and the measured peak."""
+    products = analysis_rates.contenders(cells)
+    bandwidths = [cell for cell in cells if cell.is_ok and cell.axes.get("role") == "bandwidth"]
+    groups = analysis_rates.group(products, lambda cell: analysis_rates.words(cell, options.get("panels", "problem")))
+    looks = Looks(products)
+    is_one_machine = (
+        len({analysis_rates.axis(cell, "device") for cell in products}) < 2
+    )  # else shapes and roofs lie apart
+    panels = sheet.panels(len(groups), 1, height=4.2 * max(len(groups), 1), sharex=is_one_machine)
+    for panel, (title, own) in zip(panels, groups.items(), strict=True):
+        done = [cell for cell in own if cell.is_ok and cell.facts.get("bytes_moved")]
+        peak = next((found for cell in own if (found := peaks.peak_of(cell, cells))), None)
+        panel.set_xscale("log", base=10)
+        panel.set_yscale("log", base=10)
+        for cell in done:
+            look = {**looks.of(cell.contender), "linestyle": ""}
+            error = error_bars([analysis_rates.rate_interval(cell)])
+            panel.errorbar(_intensity(cell), cell.rate, yerr=error, markersize=8, elinewidth=1.2, **look)
+            sheet.add_to_legend(cell.contender, **look)
+        _shapes(panel, done, options.get("point", "shape"))
+        device = analysis_rates.common(own, "device")
+        slanted = [cell for cell in bandwidths if analysis_rates.axis(cell, "device") == device]
+        _roofs(sheet, panel, done, slanted, peak, analysis_rates.unit(own))
+        panel.set_title(
+            ", ".join(filter(None, [analysis_rates.describe(own) or str(title), analysis_rates.runs_on(own)]))
+        )
+        panel.set_ylabel(f"{analysis_rates.unit(own)} (logarithmic)")
+        for line in (panel.xaxis, panel.yaxis):
+            line.set_major_formatter(lambda tick, _: f"{tick:g}")
+    panels[-1].set_xlabel("operations for each byte of least traffic: every operand once (logarithmic)")
+
+
+def _roofs(sheet: Sheet, panel: Axes, done: list[Cell], slanted: list[Cell], peak: Cell | None, unit: str) -> None:
+    """Draw each bandwidth up to the peak, and name the balance of the machine where the memory's meets it."""
+    intensities = [_intensity(cell) for cell in done] or [0.1, 100.0]
+    top = peaks.roof_rate(peak) if peak else math.inf
+    slopes = {str(cell.axes.get("level", "memory")): peaks.roof_rate(cell) for cell in slanted}
+    left = min([*intensities, *(top / slope for slope in slopes.values() if peak)]) / 8
+    right = max([*intensities, *(top / slope for slope in slopes.values() if peak)]) * 3
+    for index, (level, slope) in enumerate(slopes.items()):
+        begin, end = max(left, panel.get_ylim()[0] / slope), min(top / slope, right)  # what is below is not seen
+        panel.plot([begin, end], [slope * begin, slope * end], color=INK, linewidth=2 if index == 0 else 1.1)
+        sheet.write_along(panel, f"{level}: {short(slope)} GB/s", ((begin, slope * begin), (end, slope * end)))
+    if peak:
+        starts = [top / slope for slope in slopes.values()] or [left]
+        panel.plot([min(starts), right], [top, top], color=INK, linewidth=2)
+        panel.text(right, 1.15 * top, f"{peaks.name_of_peak(peak)}: {short(top)} {unit}", ha="right", size=9.5)
+        panel.set_ylim(top=4 * top)
+    if peak and slopes:
+        balance = top / next(iter(slopes.values()))
+        panel.plot([balance], [top], marker="o", color=INK, markersize=5)
+        words = f"machine balance: {short(balance)} op/byte"
+        panel.text(balance, 2.1 * top, words, ha="center", size=9.5)
+        panel.axvline(balance, color=GREY, linewidth=0.8, linestyle=":")
+    panel.set_xlim(left, right)
+
+
+def _shapes(panel: Axes, done: list[Cell], name: str) -> None:
+    """Name each shape below its column of points."""
+    for shape, own in analysis_rates.group(done, lambda cell: analysis_rates.axis(cell, name)).items():
+        sizes = "x".join(str(analysis_rates.axis(own[0], size)) for size in "mnk")
+        lowest = min(cell.rate for cell in own)
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top", "bbox": PAPER}
+        panel.annotate(f"{shape}\n{sizes}", (_intensity(own[0]), lowest), (0, -9), size=9, **place)
+    if done:
+        panel.set_ylim(bottom=min(cell.rate for cell in done) / 4)
+
+
+def _mark_caches(panel: Axes, machine: Machine, most: int, *, is_named: bool) -> None:
+    """Draw a line at the size of each cache that is not far beyond the largest working set, `most` bytes."""
+    for name, size in (("L1d", machine.l1d), ("L2", machine.l2), ("L3", machine.l3)):
+        if 0 < size <= 2 * most:
+            panel.axvline(size, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
+            if is_named:
+                place: dict[str, Any] = {
+                    "xycoords": panel.get_xaxis_transform(),
+                    "textcoords": "offset points",
+                    "va": "top",
+                }
+                panel.annotate(f"{name} {byte_size(size)}", (size, 1), (4, -2), size=9, **place)
+
+
+def byte_size(count: float) -> str:
+    """Return a number of bytes for people: "48 KiB"."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:g} {unit}"
+        count /= 1024
+    return f"{count:g} GiB"
+
+
+def _bytes_of(cell: Cell, terms: tuple[tuple[str, ...], ...]) -> int:
+    """Return the bytes of a sum of products of block sizes, each block cut at the size of the matrix."""
+    plan, problem = cell.facts["plan"], cell.facts["problem"]
+    extent = {"mc": problem["m"], "nc": problem["n"], "kc": problem["k"]}
+    sizes: dict[str, int] = {name: min(plan[name], extent.get(name, plan[name])) for term in terms for name in term}
+    return sum(math.prod(sizes[name] for name in term) for term in terms) * _itemsize(problem["dtype"])
+
+
+def _itemsize(dtype: str) -> int:
+    return 1 if dtype == "bool" else int("".join(filter(str.isdigit, dtype))) // 8
+
+
+def _intensity(cell: Cell) -> float:
+    return float(cell.facts["operations"] / cell.facts["bytes_moved"])

@@ -1,0 +1,168 @@
+"""Figures of one subject: its speed over the fastest peer by size, and rows of dots of ratios or percentages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from harness.analysis import rates
+from harness.experiment import Json
+from harness.report.figures.kinds import (
+    error_bars,
+    estimate,
+    log_ticks,
+    plain_ticks,
+    rows_with_table,
+    short,
+    value_label,
+)
+from harness.report.figures.style import GREY, INK, MARKERS, PALETTE, Looks, Sheet, table
+from harness.stats.statistics import Interval, geometric_mean
+from harness.store.store import Cell
+
+SPREAD = 0.62  # of the height of a row, over which its dots are spread
+
+# Beyond this ratio of the largest to the smallest value an axis of ratios is logarithmic.
+WIDEST_LINEAR = 4
+
+DOT: dict[str, Any] = {"elinewidth": 1.2, "markersize": 5.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
+SAID: dict[str, Any] = {"color": GREY, "style": "italic", "size": 9.5}
+PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # behind words that cross a line
+
+
+def versus(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw the subject's rate over that of the fastest peer against a numeric axis, in that peer's colour."""
+    x_name, looks = options.get("x", "n"), Looks(rates.contenders(cells))
+    groups = rates.group(_of_subject(cells, options), lambda cell: rates.words(cell, options["panels"]))
+    columns = min(2, len(groups))
+    rows = -(-len(groups) // columns)
+    panels = sheet.panels(rows, columns, height=0.3 + 2.9 * rows)
+    for panel, (title, own) in zip(panels, groups.items(), strict=False):
+        own.sort(key=lambda cell: rates.axis(cell, x_name))
+        points = [(cell, ratio) for cell in own if (ratio := rates.over_fastest(cell, cells))]
+        _curve(sheet, panel, points, cells, looks, x_name)
+        panel.axhline(1, color=INK, linewidth=1.2)
+        panel.set_title(f"{title}\n{_in_short(points, x_name)}", size=9.5)
+        panel.set_ylabel("rate / rate of fastest peer")
+        panel.set_xlabel(f"{x_name}, elements (logarithmic)")
+        panel.set_xscale("log", base=2)
+        plain_ticks(panel, sorted({rates.axis(cell, x_name) for cell in own}))
+    for panel in panels[len(groups) :]:
+        panel.set_axis_off()
+    sheet.notes.append(
+        "Above 1 the subject is faster. The fastest peer is found at each size by the same samples: luck counts for it."
+    )
+
+
+def strip(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw a row of dots with intervals for each place on `rows`, for one value of the subject; a table beside."""
+    value = options["value"]
+    shown = _of_subject(cells, options)
+    groups = rates.group(shown, lambda cell: rates.words(cell, options["rows"]))
+    colours, markers = (_distinct(shown, options.get(name)) for name in ("colours", "markers"))
+    heads, entries = _summary(list(groups.values()), cells, value)
+    chart, beside = rows_with_table(sheet, list(groups), heads, entries)
+    for y, own in enumerate(groups.values()):
+        is_bare = True
+        for cell in own:
+            at = estimate(value, cell, cells)
+            if np.isfinite(at.estimate):
+                is_bare = False
+                colour, marker = (
+                    _index(cell, colours, options.get("colours")),
+                    _index(cell, markers, options.get("markers")),
+                )
+                shift = SPREAD * ((marker + 0.5) / max(len(markers), 1) - 0.5)
+                look: dict[str, Any] = {
+                    "color": PALETTE[colour % len(PALETTE)],
+                    "marker": MARKERS[marker % len(MARKERS)],
+                }
+                chart.errorbar(at.estimate, y + shift, xerr=error_bars([at]), linestyle="", **DOT, **look)
+        if is_bare:
+            place: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}
+            chart.annotate(_why_bare(own, value), (0, y), (6, 0), va="center", bbox=PAPER, **SAID, **place)
+    for index, name in enumerate(colours if len(colours) > 1 else []):
+        sheet.add_to_legend(name, color=PALETTE[index % len(PALETTE)], marker="s", linestyle="")
+    for index, name in enumerate(markers if len(markers) > 1 else []):
+        sheet.add_to_legend(
+            f"{options['markers']}={name}", color=INK, marker=MARKERS[index % len(MARKERS)], linestyle=""
+        )
+    _scale(chart, value)
+    chart.set_xlabel(value_label(value, shown))
+    table(beside, heads, entries)
+
+
+def _of_subject(cells: list[Cell], options: Json) -> list[Cell]:
+    return [cell for cell in rates.contenders(cells) if rates.axis(cell, "backend") == options["subject"]]
+
+
+def _curve(
+    sheet: Sheet, panel: Axes, points: list[tuple[Cell, Interval]], cells: list[Cell], looks: Looks, x_name: str
+) -> None:
+    """Draw the points of one panel of `versus`, and name their peers in the legend."""
+    panel.plot(
+        [rates.axis(cell, x_name) for cell, _ in points], [ratio.estimate for _, ratio in points], color=GREY, lw=0.9
+    )
+    for cell, ratio in points:
+        peer = rates.fastest_peer(cell, cells)
+        assert peer is not None
+        look = {**looks.of(looks.name(peer)), "linestyle": ""}
+        panel.errorbar(
+            rates.axis(cell, x_name), ratio.estimate, yerr=error_bars([ratio]), elinewidth=1.2, zorder=3, **look
+        )
+        sheet.add_to_legend(f"fastest peer: {peer.contender}", **look)
+    ratios = [ratio.estimate for _, ratio in points]
+    if ratios and max(ratios) > WIDEST_LINEAR * min(ratios):
+        panel.set_yscale("log", base=2)
+        panel.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+
+
+def _in_short(points: list[tuple[Cell, Interval]], x_name: str) -> str:
+    """Return the geometric mean of the ratios, and the lowest with its place."""
+    if not points:
+        return "no peer has a time"
+    worst, lowest = min(points, key=lambda point: point[1].estimate)
+    mean = geometric_mean([ratio.estimate for _, ratio in points])
+    where = rates.axis(worst, x_name)
+    return f"geom. mean {short(mean)}, lowest {short(lowest.estimate)} at {x_name}={where}"
+
+
+def _summary(groups: list[list[Cell]], cells: list[Cell], value: str) -> tuple[list[str], list[list[str]]]:
+    """Return heads and rows of the table beside a `strip`: geometric mean of the dots, and peers or lowest dot."""
+    entries = []
+    for own in groups:
+        values = [at.estimate for cell in own if np.isfinite((at := estimate(value, cell, cells)).estimate)]
+        peers = dict.fromkeys(p.contender for cell in own if cell.is_ok and (p := rates.fastest_peer(cell, cells)))
+        names = ", ".join(name.removeprefix("cpu-") for name in peers)
+        unit = " %" if value == "of_peak" else ""
+        mean, lowest = ((short(f(values)) + unit if values else "-") for f in (geometric_mean, min))
+        entries.append([mean, names or "-"] if value == "over_fastest" else [mean, lowest if values else "-"])
+    return ["geom. mean", "fastest peer" if value == "over_fastest" else "lowest"], entries
+
+
+def _distinct(cells: list[Cell], name: str | None) -> list[Any]:
+    """Return where cells stand on an axis, each place once: numbers by size, others as they come; [] without axis."""
+    found = list(dict.fromkeys(rates.axis(cell, name) for cell in cells)) if name else []
+    return sorted(found) if all(isinstance(place, int) for place in found) else found
+
+
+def _index(cell: Cell, places: list[Any], name: str | None) -> int:
+    return places.index(rates.axis(cell, name)) if name else 0
+
+
+def _why_bare(own: list[Cell], value: str) -> str:
+    """Return why a row has no dot."""
+    failed = next((cell.status for cell in own if not cell.is_ok), None)
+    return failed or ("no peer has a time" if value == "over_fastest" else "no peak was measured")
+
+
+def _scale(chart: Axes, value: str) -> None:
+    """Set the axis of a `strip`, with the line that its values are held against."""
+    if value == "of_peak":
+        chart.axvline(100, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        chart.set_xlim(0, max(105.0, chart.get_xlim()[1]))
+    else:
+        chart.axvline(1, color=INK, linewidth=1.2)
+        log_ticks(chart)

@@ -1,0 +1,234 @@
+"""The look of every figure: palette, type, a sheet with title, legend, panels and footer; reproducible files."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as Canvas
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from harness.analysis import rates
+from harness.store.store import Cell
+
+# Okabe and Ito's palette: told apart with every common colour blindness. Yellow is left out: it vanishes on white.
+GREY, INK, PALE = "#6E6E6E", "#222222", "#D9D9D9"
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#5B4A9E", "#8C6D46", "#882255")
+
+# Backends that are often seen together keep colours that are far apart; any other gets one by its name.
+COLOURS = {
+    "cpu-naive": GREY,
+    "cpu-transposed": "#E69F00",
+    "cpu-tiled": "#56B4E9",
+    "cpu-packed": "#0072B2",
+    "cpu-simd": "#009E73",
+    "cpu-numpy": "#D55E00",
+    "cpu-scipy": "#8C6D46",
+    "cpu-blis": "#5B4A9E",
+    "cpu-mkl": "#CC79A7",
+    "cpu-tropical-gemm": "#882255",
+    "gpu-tuned": "#CC79A7",
+    "gpu-tensor-core": "#5B4A9E",
+    "gpu-cublas": "#E69F00",
+}
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES = ("-", "--", "-.", ":")
+
+# A figure is 8 inches wide: at the 800 pixels of a README page, 11 points are 15 pixels.
+WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
+FOOTER_CHARACTERS = 128
+PLACE_DIGITS = 5  # of a panel's place, in fractions of the figure: a hundredth of a pixel
+
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 11,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": PALE,
+    "grid.linewidth": 0.7,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 6,
+    "legend.frameon": False,
+    "legend.fontsize": 10,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "gemm-harness",
+    "svg.fonttype": "path",
+}
+
+
+class Looks:
+    """Colour by backend; marker and line tell the variants of one backend apart.
+
+    Parameters
+    ----------
+    cells : iterable of Cell
+        All that the figure shows.
+    by : str
+        The axis, or ``"contender"``, that separates one series from the next.
+    """
+
+    def __init__(self, cells: Iterable[Cell], by: str = "contender") -> None:
+        self.by = by
+        self._backend: dict[str, str] = {}
+        for cell in cells:
+            self._backend.setdefault(self.name(cell), str(rates.axis(cell, "backend")))
+        self._colours = _colours(set(self._backend.values()))
+
+    def name(self, cell: Cell) -> str:
+        """Return the series that `cell` belongs to."""
+        return cell.contender if self.by == "contender" else str(rates.axis(cell, self.by))
+
+    def of(self, name: str) -> dict[str, Any]:
+        """Return matplotlib's arguments for the series called `name`."""
+        backend = self._backend[name]
+        variant = [other for other, own in self._backend.items() if own == backend].index(name)
+        marker = list(dict.fromkeys(self._backend.values())).index(backend) + variant
+        return {
+            "color": self._colours[backend],
+            "marker": MARKERS[marker % len(MARKERS)],
+            "linestyle": LINES[variant % len(LINES)],
+            "markerfacecolor": "white" if variant % 2 else self._colours[backend],
+        }
+
+
+def _colours(backends: set[str]) -> dict[str, str]:
+    """Return a colour for each backend: its own, or for one that has none the first by its name that is free here."""
+    chosen = {backend: COLOURS[backend] for backend in backends if backend in COLOURS}
+    for backend in sorted(backends - set(chosen)):
+        first = zlib.crc32(backend.encode()) % len(PALETTE)
+        wheel = [PALETTE[(first + i) % len(PALETTE)] for i in range(len(PALETTE))]
+        chosen[backend] = next((hue for hue in wheel if hue not in chosen.values()), wheel[0])
+    return chosen
+
+
+class Sheet:
+    """A figure that is being drawn: title and legend above, panels, footer below. Has no global state of matplotlib."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.canvas = Canvas(figsize=(WIDTH, 4), layout="constrained")
+        FigureCanvasAgg(self.canvas)
+        self.legend: dict[str, Line2D] = {}
+        self.notes: list[str] = []
+        self._body = 4.0
+        self._turned: list[tuple[Axes, Text, Any]] = []
+
+    def panels(self, rows: int = 1, columns: int = 1, *, height: float = 3.4, **options: Any) -> list[Axes]:
+        """Return ``rows x columns`` panels, row by row, `height` inches in all."""
+        self._body = height
+        return list(self.canvas.subplots(rows, columns, squeeze=False, **options).ravel())
+
+    def add_to_legend(self, label: str, **look: Any) -> None:
+        """Name a series once, whatever number of panels show it."""
+        self.legend.setdefault(label, Line2D([], [], **look))
+
+    def write_along(self, panel: Axes, text: str, line: tuple[tuple[float, float], tuple[float, float]]) -> None:
+        """Write `text` above the straight line between two points of `panel`, from the first on, and turned as it."""
+        place: dict[str, Any] = {"textcoords": "offset points", "rotation_mode": "anchor", "va": "bottom"}
+        self._turned.append((panel, panel.annotate(text, line[0], (10, 7), size=9.5, **place), line))
+
+    def say(self, text: str) -> None:
+        """Show `text` instead of data: there is none."""
+        (panel,) = self.panels(height=1.2)
+        panel.set_axis_off()
+        panel.text(0.5, 0.5, text, ha="center", va="center", color=GREY, size=12)
+
+    def save(self, path: Path, footer: str) -> list[Path]:
+        """Lay out title, legend, panels and footer, and write ``path.svg`` and ``path.png``."""
+        self._lay_out(footer)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files = [path.with_name(f"{path.name}.{extension}") for extension in ("svg", "png")]
+        self.canvas.savefig(files[0], metadata={"Date": None, "Creator": None})
+        self.canvas.savefig(files[1], dpi=PNG_DPI, metadata={"Software": None})
+        return files
+
+    def _lay_out(self, footer: str) -> None:
+        """Give title, legend and footer the height they need, and the panels the rest."""
+        lines = [line for note in (*self.notes, footer) for line in textwrap.wrap(note, FOOTER_CHARACTERS)]
+        title = self.canvas.text(0, 0, self.title, size=14, weight="bold", va="top")
+        below = self.canvas.text(0, 0, "\n".join(lines), size=8.2, color=GREY, va="bottom", linespacing=1.35)
+        legend = self._widest_legend() if self.legend else None
+        heads = [self._inches(title)[1], self._inches(legend)[1] if legend else 0.0]
+        top, bottom = MARGIN + heads[0] + MARGIN + heads[1], 2 * MARGIN + self._inches(below)[1]
+        height = top + self._body + bottom
+        self.canvas.set_size_inches(WIDTH, height)
+        title.set_position((MARGIN / WIDTH, 1 - MARGIN / height))
+        below.set_position((MARGIN / WIDTH, MARGIN / height))
+        if legend:
+            legend.set_bbox_to_anchor((MARGIN / WIDTH, 1 - (MARGIN + heads[0] + MARGIN / 2) / height))
+        engine: Any = self.canvas.get_layout_engine()
+        engine.set(rect=(MARGIN / WIDTH, bottom / height, 1 - 2 * MARGIN / WIDTH, self._body / height))
+        self._settle()
+        for panel, label, line in self._turned:
+            (x, y), (x_end, y_end) = panel.transData.transform(line)
+            label.set_rotation(math.degrees(math.atan2(y_end - y, x_end - x)))
+
+    def _settle(self) -> None:
+        """Have the panels laid out, and keep them there, rounded: the solver does not repeat its last digits."""
+        for _ in range(2):  # the second time starts from the first one's ticks and labels
+            self.canvas.draw_without_rendering()
+        self.canvas.set_layout_engine("none")
+        for panel in self.canvas.axes:
+            bounds = panel.get_position().bounds
+            panel.set_position(Bbox.from_bounds(*(round(edge, PLACE_DIGITS) for edge in bounds)))
+
+    def _widest_legend(self) -> Legend:
+        """Return the legend with as many columns as fit."""
+        for columns in range(min(len(self.legend), 5), 0, -1):
+            labels, handles = list(self.legend), list(self.legend.values())
+            legend = self.canvas.legend(handles, labels, loc="upper left", ncols=columns, borderaxespad=0)
+            if columns == 1 or self._inches(legend)[0] <= WIDTH - 2 * MARGIN:
+                break
+            legend.remove()
+        return legend
+
+    def _inches(self, artist: Any) -> tuple[float, float]:
+        box = artist.get_window_extent(self.canvas.canvas.get_renderer())  # type: ignore[attr-defined]
+        return box.width / self.canvas.dpi, box.height / self.canvas.dpi
+
+
+def table(panel: Axes, heads: list[str], rows: list[list[str]]) -> None:
+    """Write columns of text in a panel of its own beside a horizontal chart, row 0 at y = 0, right-aligned."""
+    panel.set_axis_off()
+    panel.set_xlim(0, table_width(heads, rows))
+    right = 0.0
+    for index, head in enumerate(heads):
+        right += _column_inches([head, *(row[index] for row in rows)])
+        panel.text(right, -0.95, head, ha="right", va="center", size=9.5, color=GREY)
+        for y, row in enumerate(rows):
+            panel.text(right, y, row[index], ha="right", va="center", size=9.5)
+
+
+def table_width(heads: list[str], rows: list[list[str]]) -> float:
+    """Return the width of the `table` [inches]."""
+    return sum(_column_inches([head, *(row[index] for row in rows)]) for index, head in enumerate(heads))
+
+
+def _column_inches(texts: list[str]) -> float:
+    return 0.078 * max(len(text) for text in texts) + 0.16
+
+
+def styled() -> Any:
+    """Return a context manager in which matplotlib has the style of the harness, and after which it has its own."""
+    settings: Any = {**mpl.rcParamsDefault, **STYLE, "backend": mpl.rcParams["backend"]}
+    return mpl.rc_context(settings)

@@ -1,0 +1,84 @@
+"""Figures of dense sweeps: the rate at every size of a range, and how far the worst size of each range falls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from matplotlib.ticker import MaxNLocator
+
+from harness.analysis import rates as analysis_rates
+from harness.experiment import Json
+from harness.report.figures.kinds import rows_with_table, short
+from harness.report.figures.style import INK, Looks, Sheet, table
+from harness.store.store import Cell
+
+_HOW_WORST = "Worst over median is of the fastest tenth of each size's samples: sizes are not timed in turns."
+
+
+def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw rates against every size of a sweep, a panel each, with the worst rate over the median in words."""
+    shown, x_name = analysis_rates.contenders(cells), options["x"]
+    groups = analysis_rates.group(shown, lambda cell: analysis_rates.axis(cell, options["panels"]))
+    looks = Looks(shown)
+    columns = min(2, len(groups))
+    rows = -(-len(groups) // columns)
+    panels = sheet.panels(rows, columns, height=0.3 + 2.5 * rows)
+    for panel, (title, own) in zip(panels, groups.items(), strict=False):
+        panel.margins(y=0.12)
+        series = analysis_rates.group(own, looks.name)
+        for index, (name, some) in enumerate(series.items()):
+            done = sorted((cell for cell in some if cell.is_ok), key=lambda cell: analysis_rates.axis(cell, x_name))
+            look = {**looks.of(name), "markersize": 3, "linewidth": 1.1}
+            sheet.add_to_legend(name, **look)
+            if done:
+                x, rates = (
+                    [analysis_rates.axis(cell, x_name) for cell in done],
+                    [analysis_rates.rate_interval(cell) for cell in done],
+                )
+                panel.plot(x, [rate.estimate for rate in rates], **look)
+                panel.fill_between(
+                    x, [r.low for r in rates], [r.high for r in rates], color=look["color"], alpha=0.2, linewidth=0
+                )
+                words = f"{name}: worst/median {_worst(done, x_name)}"
+                place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "size": 8}
+                panel.annotate(words, (0, 0), (4, 3 + 11 * (len(series) - 1 - index)), color=look["color"], **place)
+        low, high = panel.get_ylim()
+        panel.set_yticks([tick for tick in panel.get_yticks() if low <= tick <= high])
+        panel.set_ylim(low - 0.11 * len(series) * (high - low), high)  # room for the words, without ticks
+        panel.set_title(str(title), size=10)
+        panel.set_ylabel(analysis_rates.unit(own))
+        panel.set_xlabel(f"{x_name}, elements")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    for panel in panels[len(groups) :]:
+        panel.set_axis_off()
+    sheet.notes.append("Rate axes do not start at 0, so that dips are seen.")
+    sheet.notes.append(_HOW_WORST)
+
+
+def dips(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw, for each sweep and contender, the lowest rate in percent of the median rate; a table says at which size."""
+    shown = analysis_rates.contenders(cells)
+    groups = analysis_rates.group(shown, lambda cell: analysis_rates.axis(cell, options["rows"]))
+    looks = Looks(shown)
+    names = list(dict.fromkeys(map(looks.name, shown)))
+    series = [analysis_rates.group(own, looks.name) for own in groups.values()]
+    entries = [[_worst(some.get(name, []), options["x"]) or "-" for name in names] for some in series]
+    chart, beside = rows_with_table(sheet, list(groups), names, entries)
+    for y, some in enumerate(series):
+        for index, (name, own) in enumerate(some.items()):
+            found = analysis_rates.worst_to_median(own)
+            if found:
+                shift = 0.5 * ((index + 0.5) / len(names) - 0.5)
+                chart.plot([100 * found[1]], [y + shift], **{**looks.of(name), "linestyle": ""})
+    for name in names:
+        sheet.add_to_legend(name, **{**looks.of(name), "linestyle": ""})
+    chart.axvline(100, color=INK, linewidth=1.2)
+    chart.set_xlabel("lowest rate, % of the median")
+    table(beside, names, entries)
+    sheet.notes.append(_HOW_WORST)
+
+
+def _worst(own: list[Cell], x_name: str) -> str:
+    """Return the lowest rate over the median, and where: "0.93 at 513"; empty without times."""
+    found = analysis_rates.worst_to_median(own)
+    return f"{short(found[1])} at {analysis_rates.axis(found[0], x_name)}" if found else ""

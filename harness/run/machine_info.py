@@ -1,0 +1,107 @@
+"""What `gemm-harness info` says: the fingerprint of this machine, and the threads of the libraries that compute."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+from harness import threads
+from harness.machine import Machine, detect, tiles_refused
+from harness.tuning import stored as tuning_stored
+
+KIB, GIB = 1 << 10, 1 << 30
+
+
+def collect() -> dict[str, Any]:
+    """Return ``machine``, ``slug``, ``key``, ``tiles``, ``numba``, ``threadpools`` and ``tuning_stored`` as a JSON object."""
+    from threadpoolctl import threadpool_info
+
+    import harness
+
+    machine = detect()
+    stored = tuning_stored.read(machine)
+    numba = _numba()
+    for package in ("numpy", "scipy.linalg"):
+        if importlib.util.find_spec(package.partition(".")[0]):
+            importlib.import_module(package)  # its pool is known once it is loaded
+    pools = [{name: pool.get(name) for name in _POOL} for pool in threadpool_info()]
+    return {
+        "version": harness.__version__,
+        "slug": machine.slug,
+        "key": machine.key,
+        "machine": machine.to_json(),
+        "tiles": (tiles_refused() or "permitted") if "amx_tile" in machine.simd else "",
+        "numba": numba,
+        "threadpools": pools,
+        "tuned": {
+            "path": str(stored.path or ""),
+            "date": stored.date,
+            "values": stored.values,
+            "notice": stored.notice,
+        },
+    }
+
+
+_POOL = ("user_api", "internal_api", "version", "threading_layer", "architecture", "num_threads", "filepath")
+
+
+def _numba() -> dict[str, Any]:
+    """Return Numba's number of threads, and its threading layer, which is chosen at the first parallel call."""
+    import numba
+    import numpy as np
+
+    @numba.njit(parallel=True)
+    def touch(x: np.ndarray) -> None:
+        for i in numba.prange(x.size):
+            x[i] = i
+
+    touch(np.zeros(2))
+    found = threads.read_back()
+    return {"threads": found["numba"], "threading_layer": found["numba_layer"]}
+
+
+def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what `collect` returned as lines for a table."""
+    machine = Machine.from_json(facts["machine"])
+    pools = [
+        (
+            f"pool {pool['internal_api']}",
+            f"{pool['num_threads']} threads  {pool['version'] or ''} {pool['threading_layer'] or ''} "
+            f"{pool['architecture'] or ''}".strip(),
+        )
+        for pool in facts["threadpools"]
+    ]
+    return [
+        ("gemm-harness", facts["version"]),
+        ("machine", f"{facts['slug']} ({facts['key']})"),
+        ("processor", machine.cpu),
+        ("cores", f"{machine.cores} usable"),
+        ("caches", ", ".join(f"{name} {_kib(size)}" for name, size in _caches(machine).items())),
+        ("SIMD", " ".join(machine.simd) or "not known"),
+        *([("AMX tiles", facts["tiles"])] if facts["tiles"] else []),
+        ("memory", f"{machine.memory / GIB:.1f} GiB"),
+        ("system", f"{machine.system}, Python {machine.python}"),
+        *((f"package {name}", version) for name, version in machine.packages.items()),
+        ("tuned values", _tuned(facts["tuned"])),
+        ("numba", f"{facts['numba']['threads']} threads, threading layer {facts['numba']['threading_layer']}"),
+        *pools,
+    ]
+
+
+def _tuned(stored: dict[str, Any]) -> str:
+    """Return in one line whether values that `tune` found are in use, or why not."""
+    if stored["date"]:
+        count = sum(len(changed) for changed in stored["values"].values())
+        return f"in use: {count} that differ from the model's, measured {stored['date']}, in {stored['path']}"
+    if not stored["path"]:
+        return f"turned off: {tuning_stored.VARIABLE} is empty"
+    return f"warning: {stored['notice']}" if stored["notice"] else "none: the model's are in use"
+
+
+def _caches(machine: Machine) -> dict[str, int]:
+    return {"L1d": machine.l1d, "L2": machine.l2, "L3": machine.l3}
+
+
+def _kib(size: int) -> str:
+    return f"{size // KIB} KiB" if size else "not known"

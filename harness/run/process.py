@@ -1,0 +1,297 @@
+"""A process for each contender, seen from outside: started, told what to do, watched, and killed when it fails.
+
+A process runs only while it has something to do. As soon as it has answered it is stopped by a signal, and continued
+for the next command: OpenBLAS's idle threads spin for 100 ms after a product and OpenMP's for some 5 ms, on the cores
+where the next contender is timed. Environment variables could make them sleep at once, but would change what is timed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+from harness.errors import Declined
+from harness.run import descendants, messages
+from harness.timing.clock import Sample
+
+# How much of what a backend printed goes into the reason of its failure, in bytes.
+TAIL = 600
+# The longest reason that is kept, in characters.
+LONGEST_REASON = 2000
+# Processes kept although the current case does not need them; each may hold some 200 MB of libraries.
+IDLE_PROCESSES = 8
+
+
+class WorkerFailed(Exception):
+    """Why a contender's process gave no good answer, in words for the user. The process is gone."""
+
+
+class WorkerProcess:
+    """A process that holds one task at a time; see `harness.run.worker.Worker` for the commands.
+
+    Must be made in the main thread: the kernel kills it when the thread that made it ends.
+
+    Parameters
+    ----------
+    source : Path, optional
+        Folder whose modules the process imports before any others: another state of the source code.
+    """
+
+    def __init__(self, source: Path | None = None) -> None:
+        self.connection, theirs = Pipe()
+        self._output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 closed by kill
+        # Appending, so that it can be emptied while the process has it open.
+        flags = fcntl.fcntl(self._output, fcntl.F_GETFL)
+        fcntl.fcntl(self._output, fcntl.F_SETFL, flags | os.O_APPEND)
+        self._mark = uuid.uuid4().hex
+        self._process = subprocess.Popen(  # noqa: S603 our own interpreter and module
+            [sys.executable, "-P", "-m", "harness.run.worker", str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            pass_fds=[theirs.fileno()],
+            env={
+                **os.environ,
+                "PYTHONUNBUFFERED": "1",
+                "PYTHONPATH": import_path(source),
+                descendants.MARK: self._mark,
+            },
+            start_new_session=True,  # a group of its own: killed as a whole, and spared the terminal's Ctrl-C
+        )
+        theirs.close()
+        self._end = _end_of(self._process)
+        self._timeout, self._deadline = 0.0, 0.0
+        self.is_alive = True
+
+    @property
+    def number(self) -> int:
+        """What the system calls the process."""
+        return self._process.pid
+
+    @property
+    def signs(self) -> list[Any]:
+        """What `multiprocessing.connection.wait` has to look at: it has answered, or it has died.
+
+        Its death alone does not close the connection if a child of the backend has kept that.
+        """
+        return [self.connection] if self._end is None else [self.connection, self._end]
+
+    @property
+    def seconds_left(self) -> float:
+        """Time until the answer to the last command is overdue [s]."""
+        return max(0.0, self._deadline - time.monotonic())
+
+    def call(self, command: str, timeout: float, **arguments: Any) -> Any:
+        """Have `command` done and return the answer, within `timeout` seconds.
+
+        Raises
+        ------
+        WorkerFailed
+            If it failed, in whatever way. The process and its children have then been killed.
+        Declined
+            If the task's factory said so.
+        """
+        self.begin(command, timeout, **arguments)
+        return self.finish()
+
+    def begin(self, command: str, timeout: float, **arguments: Any) -> None:
+        """Send `command`; `finish` must follow."""
+        os.ftruncate(self._output.fileno(), 0)
+        self._timeout, self._deadline = timeout, time.monotonic() + timeout
+        with contextlib.suppress(OSError):  # it has died; finish finds out how
+            self._signal(signal.SIGCONT)
+            self.connection.send((command, arguments))
+
+    def finish(self) -> Any:
+        """Wait for the answer to the command that was begun; return and raise as `call` does."""
+        status, answer = self._receive()
+        if status in ("ok", "declined", "missing"):
+            self._signal(signal.SIGSTOP)
+            if status != "ok":
+                raise Declined(status, answer)
+            return answer
+        if status == "overdue":
+            reason = self._death() or f"no answer within {self._timeout:g} s (hang)"
+        elif status == "died":
+            reason = self._death(patience=5) or "closed its connection"
+        elif status == "garbled":
+            reason = f"what it sent is no answer: {answer}"
+        else:
+            reason = str(answer)
+        printed = self._printed() if status != "failed" else ""
+        self.kill()
+        raise WorkerFailed(_clean(f"{reason}; it printed: {printed}" if printed else reason))
+
+    def kill(self) -> None:
+        """Kill the process and all that it started."""
+        if not self.is_alive:
+            return
+        self.is_alive = False
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        descendants.kill_marked(self._mark)
+        if self._end is not None:
+            os.close(self._end)
+        self.connection.close()
+        self._output.close()
+
+    def _receive(self) -> tuple[str, Any]:
+        """Return the status of the answer and the answer; "overdue", "died" or "garbled" if there is none."""
+        try:
+            if self.connection not in wait(self.signs, self.seconds_left):
+                return ("overdue", None) if self._process.poll() is None else ("died", None)
+            status, answer = messages.receive(self.connection, self._deadline)
+        except TimeoutError:
+            return "overdue", None
+        except (EOFError, OSError):
+            return "died", None
+        except (messages.Garbled, TypeError, ValueError) as error:
+            return "garbled", error
+        return status, answer
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def _death(self, patience: float = 0.0) -> str:
+        """Return how the process ended, or an empty string if it still runs after `patience` seconds."""
+        try:
+            status = self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            return ""
+        if status >= 0:
+            return f"exited with status {status}"
+        hint = " (out of memory?)" if -status == signal.SIGKILL else ""
+        return f"killed by {signal.Signals(-status).name}{hint}"
+
+    def _printed(self) -> str:
+        """Return the last lines that the process printed since the last command, in one line."""
+        size = os.fstat(self._output.fileno()).st_size
+        tail = os.pread(self._output.fileno(), TAIL, max(0, size - TAIL)).decode(errors="replace")
+        lines = ["".join(c if c.isprintable() else " " for c in line).strip() for line in tail.splitlines()]
+        return " | ".join(line for line in lines if line)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A command for a process, its time-out [s] and its arguments."""
+
+    worker: WorkerProcess
+    command: str
+    timeout: float
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+def call_all(calls: Mapping[str, Call], at_once: int) -> dict[str, Any]:
+    """Have all `calls` done, `at_once` at a time; return by label the answer, or what was raised."""
+    waiting, running, answers = list(calls.items()), dict[str, WorkerProcess](), dict[str, Any]()
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            label, call = waiting.pop(0)
+            call.worker.begin(call.command, call.timeout, **call.arguments)
+            running[label] = call.worker
+        soonest = min(worker.seconds_left for worker in running.values())
+        ready = wait([sign for worker in running.values() for sign in worker.signs], soonest)
+        for label, worker in list(running.items()):
+            if not worker.seconds_left or any(sign in ready for sign in worker.signs):
+                del running[label]
+                try:
+                    answers[label] = worker.finish()
+                except (WorkerFailed, Declined) as outcome:
+                    answers[label] = outcome
+    return answers
+
+
+@dataclass
+class RemoteSampler:
+    """Samples the task in another process.
+
+    Parameters
+    ----------
+    worker : WorkerProcess
+    first_ns : float
+        What its first call took [ns]: an answer is overdue when it takes ten times as long as that suggests...
+    patience : float
+        ... and this many seconds more.
+    threads_read : dict
+        The threads that were in force at the last sample, by library.
+    clock : dict
+        How the last sample was timed.
+    """
+
+    worker: WorkerProcess
+    first_ns: float
+    patience: float
+    threads_read: Mapping[str, Any] = field(default_factory=dict)
+    clock: Mapping[str, Any] = field(default_factory=dict)
+
+    def sample(self, loops: int, count: int) -> list[Sample]:
+        """Return `count` samples, each the mean of `loops` calls in a row.
+
+        Raises
+        ------
+        WorkerFailed
+            If the process failed or hung, or a library did not use the threads it was told to.
+        """
+        expected_s = self.first_ns * 1e-9 * (loops + 1) * count
+        answer = self.worker.call("sample", 10 * expected_s + self.patience, loops=loops, count=count)
+        self.threads_read = answer["threads_read"]
+        self.clock = answer.get("clock", {})  # a worker of older code, as a comparison with a base has, reads nothing
+        readings = answer.get("readings", [{}] * count)
+        return [Sample(ns, read) for ns, read in zip(answer["samples_ns"], readings, strict=True)]
+
+
+class Pool:
+    """Processes that live on from case to case, so that what they compiled is compiled once."""
+
+    def __init__(self) -> None:
+        self._workers: dict[Hashable, WorkerProcess] = {}
+
+    def processes(self, slots: Iterable[Hashable]) -> dict[Hashable, WorkerProcess]:
+        """Return a live process for each of `slots`, the one that had that slot before if it lives."""
+        needed = list(slots)
+        for slot in needed:
+            worker = self._workers.pop(slot, None)  # put in anew at the end: the first is the one longest unused
+            self._workers[slot] = worker if worker and worker.is_alive else WorkerProcess()
+        for slot in list(self._workers)[: -len(needed) - IDLE_PROCESSES]:
+            self._workers.pop(slot).kill()
+        return {slot: self._workers[slot] for slot in needed}
+
+    def kill(self) -> None:
+        """Kill all processes."""
+        for worker in self._workers.values():
+            worker.kill()
+        self._workers.clear()
+
+
+def import_path(source: Path | None = None) -> str:
+    """Return where this process looks for modules, after `source`: a worker finds the same ones, and no others."""
+    folders = [Path(folder).absolute() for folder in sys.path]
+    return os.pathsep.join(map(str, [source.absolute(), *folders] if source else folders))
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> int | None:
+    """Return a descriptor that is readable when `process` has ended, or None where the system has no such thing."""
+    try:
+        return os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _clean(reason: str) -> str:
+    """Return `reason` as it can be kept in a file: not too long, and without half characters."""
+    short = reason if len(reason) <= LONGEST_REASON else f"{reason[:LONGEST_REASON]} ..."
+    return short.encode(errors="replace").decode()

@@ -1,0 +1,270 @@
+"""Runs experiments: the only place where cases, processes, the clock and the store come together. Prints nothing.
+
+A case is measured by `harness.run.trial` and recorded at once, one line per contender. A contender without a time gets a
+line with the reason, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.experiment import Budget, Case, Contender, Experiment, content_hash
+from harness.machine import Machine, detect
+from harness.run import provenance, trial
+from harness.run.process import Pool
+from harness.run.trial import Outcome, Patience
+from harness.store.store import Store
+from harness.timing.measure import Measurement, shortfalls
+from harness.timing.processor_time import processor_time, stolen
+
+# What preparing and proving take a case [s], for the time left to a run: more in a first case, less in a later one.
+PREPARING = 1.0
+
+
+class Observer:
+    """Is told how a run goes. Does nothing; override what is to be shown."""
+
+    def run_started(self, run: str, *, is_resumed: bool, cases: int, seconds: float) -> None:
+        """Run `run` has `cases` cases, which have `seconds` by their budgets.
+
+        Resumed, what it recorded before it was stopped is not measured again.
+        """
+
+    def experiment_started(self, experiment: str, cases: int) -> None:
+        """Next come the `cases` cases of `experiment`."""
+
+    def case_started(self, experiment: str, case: Case) -> None:
+        """Next comes `case`."""
+
+    def cell_failed(self, experiment: str, case: Case, contender: str, status: str, reason: str) -> None:
+        """Contender got no time: it "failed", "declined", or is "missing" here, for `reason`."""
+
+    def case_done(self, experiment: str, case: Case, *, was_recorded: bool, seconds: float) -> None:
+        """`case`, which had `seconds`, is in the store; `was_recorded`: it already was, by the run that is resumed."""
+
+    def experiment_done(self, experiment: str) -> None:
+        """All cases of `experiment` are in the store."""
+
+    def notice(self, text: str) -> None:
+        """Something that the user should know."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did.
+
+    Parameters
+    ----------
+    run : str
+    folder : Path
+        Where its records are.
+    is_resumed : bool
+    counts : mapping of str to int
+        Cells measured now, by status.
+    recorded : int
+        Cells that the resumed run had recorded before.
+    """
+
+    run: str
+    folder: Path
+    is_resumed: bool
+    counts: Mapping[str, int]
+    recorded: int
+
+
+def run(
+    experiments: Sequence[Experiment],
+    preset: str,
+    results_root: Path | str,
+    observer: Observer | None = None,
+    *,
+    only: Collection[str] = (),
+    fresh: bool = False,
+    patience: Patience | None = None,
+) -> Summary:
+    """Run `experiments` and record every cell below `results_root`.
+
+    If the last run on this machine was stopped before its end, it is resumed: what it recorded is not measured again.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+    preset : str
+    results_root : Path
+    observer : Observer, optional
+    only : collection of str
+        Labels or backends: in each case these contenders are measured, and the reference.
+    fresh : bool
+        Start a new run even if there is one to resume.
+    patience : Patience, optional
+
+    Raises
+    ------
+    StoreError
+        If results cannot be read or written, or another run is at work on them. What was recorded is kept.
+    KeyboardInterrupt
+        As usual. What was recorded is kept; no process is left behind.
+    """
+    machine = detect()
+    store = Store(Path(results_root) / machine.slug / preset)
+    plan = [(experiment, _restricted(experiment.cases(preset, machine), only)) for experiment in experiments]
+    with store.exclusive():
+        resumed = None if fresh else store.unfinished_run(machine)
+        runner = _Runner(
+            store, machine, preset, resumed or _new_run_id(), observer or Observer(), patience or Patience()
+        )
+        try:
+            runner.run(plan, is_resumed=resumed is not None, is_complete=not only)
+        finally:
+            runner.pool.kill()
+    return Summary(runner.run_id, store.folder, resumed is not None, dict(runner.counts), runner.recorded)
+
+
+@dataclass
+class _Runner:
+    """One run at work."""
+
+    store: Store
+    machine: Machine
+    preset: str
+    run_id: str
+    observer: Observer
+    patience: Patience
+    pool: Pool = field(default_factory=Pool)
+    counts: collections.Counter[str] = field(default_factory=collections.Counter)
+    recorded: int = 0
+
+    def run(self, plan: list[tuple[Experiment, list[Case]]], *, is_resumed: bool, is_complete: bool) -> None:
+        """Do the cases of all experiments; say in the store when the run begins and ends, and what it covered."""
+        names = [experiment.name for experiment, _ in plan]
+        known = {name: self.store.keys_of_run(name, self.run_id) if is_resumed else set() for name in names}
+        for text in self.store.notices:
+            self.observer.notice(text)
+        self.observer.run_started(
+            self.run_id,
+            is_resumed=is_resumed,
+            cases=sum(len(cases) for _, cases in plan),
+            seconds=sum(self._seconds(experiment) * len(cases) for experiment, cases in plan),
+        )
+        begun = {"kind": "run", "run": self.run_id, "machine": self.machine.key, "time": _now()}
+        self.store.append({**begun, "experiments": names})
+        for experiment, cases in plan:
+            self.observer.experiment_started(experiment.name, len(cases))
+            for case in cases:
+                self._case(experiment, case, known[experiment.name])
+            self.observer.experiment_done(experiment.name)
+        covered = names if is_complete else []
+        self.store.append({"kind": "done", "run": self.run_id, "time": _now(), "experiments": covered})
+
+    def _case(self, experiment: Experiment, case: Case, known: Collection[str]) -> None:
+        """Measure and record `case`, unless all its cells are among the `known` keys."""
+        keys = {c.label: self._key(experiment, case, c.label) for c in case.contenders}
+        was_recorded = all(key in known for key in keys.values())
+        if was_recorded:
+            self.recorded += len(keys)
+        else:
+            self.observer.case_started(experiment.name, case)
+            records = self._measured(case, experiment.budget[self.preset])
+            shared = {"kind": "cell", "experiment": experiment.name, "preset": self.preset, "case": case.key}
+            cells = [{**shared, "key": keys[record["contender"]], **record} for record in records]
+            self.store.append(*cells, machine=self.machine)
+            for record in records:
+                self.counts[record["status"]] += 1
+                if record["status"] != "ok":
+                    label, status, reason = (record[name] for name in ("contender", "status", "reason"))
+                    self.observer.cell_failed(experiment.name, case, label, status, reason)
+        self.observer.case_done(experiment.name, case, was_recorded=was_recorded, seconds=self._seconds(experiment))
+
+    def _seconds(self, experiment: Experiment) -> float:
+        """Return how long a case of `experiment` may be expected to take, from its budget."""
+        budget = experiment.budget[self.preset]
+        return budget.processes * (budget.seconds + PREPARING)
+
+    def _measured(self, case: Case, budget: Budget) -> list[dict[str, Any]]:
+        """Measure `case`; return a record of each contender, with the load of the machine before and after."""
+        load, before = [os.getloadavg()[0]], processor_time()
+        outcomes, measurements = trial.measure_case(case, budget, self.pool, self.patience)
+        load.append(os.getloadavg()[0])
+        shared = {"load": load, "stolen": stolen(before, processor_time()), "budget": dataclasses.asdict(budget)}
+        return [
+            {**self._record(case, contender, outcomes[contender.label], measurements, budget), **shared}
+            for contender in case.contenders
+        ]
+
+    def _record(
+        self,
+        case: Case,
+        contender: Contender,
+        outcome: Outcome,
+        measurements: Sequence[Measurement],
+        budget: Budget,
+    ) -> dict[str, Any]:
+        """Return what the store keeps of one contender."""
+        label = contender.label
+        sampled = measurements if outcome.is_ok else []
+        unmet = shortfalls(sampled, label, budget, case.reference) if sampled else []
+        return {
+            "axes": case.axes,
+            "contender": label,
+            "arguments": contender.arguments,
+            "threads": contender.threads,
+            "reference": case.reference,
+            "status": outcome.status,
+            "reason": outcome.reason,
+            "series": case.series,
+            "samples_ns": [[round(sample, 1) for sample in found.samples_ns[label]] for found in sampled],
+            "readings": _columns([found.readings[label] for found in sampled]),
+            "loops": [found.loops[label] for found in sampled],
+            "warm_up_calls": [found.warm_ups[label].calls for found in sampled],
+            "rounds": min(measurement.rounds for measurement in measurements),
+            "unmet": "; ".join(unmet),
+            "processes": len(measurements),
+            "facts": outcome.facts,
+            "verified": outcome.verified if outcome.is_ok else "",
+            "threads_read": outcome.threads_read,
+            "clock": outcome.clock,
+            "machine": self.machine.key,
+            "run": self.run_id,
+            "time": _now(),
+            **provenance.code(),
+        }
+
+    def _key(self, experiment: Experiment, case: Case, label: str) -> str:
+        """Return the hash of all that decides the result of a cell."""
+        budget = dataclasses.asdict(experiment.budget[self.preset])
+        return content_hash([experiment.name, case.key, label, budget, provenance.source_digest(), self.machine.key])
+
+
+def _columns(readings: list[list[Mapping[str, float]]]) -> dict[str, list[list[float | None]]]:
+    """Return what was read with the samples, by name, process and sample; None where a sample has no such reading."""
+    names = dict.fromkeys(name for process in readings for sample in process for name in sample)
+    return {name: [[sample.get(name) for sample in process] for process in readings] for name in names}
+
+
+def _restricted(cases: list[Case], only: Collection[str]) -> list[Case]:
+    """Return the cases that have a contender named by `only`, with those contenders and the reference."""
+    if not only:
+        return cases
+    restricted = []
+    for case in cases:
+        chosen = [c for c in case.contenders if c.label in only or c.arguments.get("backend") in only]
+        if chosen:
+            kept = tuple(c for c in case.contenders if c in chosen or c.label == case.reference)
+            restricted.append(dataclasses.replace(case, contenders=kept))
+    return restricted
+
+
+def _new_run_id() -> str:
+    """Return a name that sorts by the time at which the run began."""
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

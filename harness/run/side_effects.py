@@ -1,0 +1,150 @@
+"""Notices what a backend does to its process beside computing: it would change what is timed, now or in a later cell.
+
+A `Watch` is asked after each command of a worker. What must stay as it is, is compared with how it was when the worker
+began, or, where importing a library may rightly change it, with how it was when the task had been prepared.
+"""
+
+from __future__ import annotations
+
+import locale
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from harness.errors import HarnessError
+
+# Not used here: loaded before any backend, so that their functions are among those that are watched.
+from harness.proof import reference, verify  # noqa: F401
+from harness.run import descendants  # noqa: F401
+
+# A library's threads may spin for a while after a call, waiting for the next: OpenBLAS's for 0.1 s, OpenMP's for 0.2 s.
+LOOKS, BETWEEN_LOOKS_S = 10, 0.05
+# Processor time that is tolerated beyond that of the threads told, as a fraction of the time; from when on it counts.
+LEEWAY, LEAST_JUDGED_S = 0.5, 0.1
+
+
+class Misbehaved(HarnessError):
+    """A backend did something to its process that the contract does not allow."""
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+STATE: Mapping[str, Callable[[], Any]] = {
+    "the working directory": os.getcwd,
+    "the umask": _umask,
+    "a signal handler": lambda: {number.name: signal.getsignal(number) for number in signal.Signals},
+    "NumPy's handling of errors": np.geterr,
+    "the locale": lambda: locale.setlocale(locale.LC_ALL),
+    "the environment": lambda: dict(os.environ),
+}
+# What importing a library may rightly change.
+OPEN_TO_PREPARE = ("the environment",)
+
+
+class Watch:
+    """Knows how the process was. Make it before anything of a backend is imported."""
+
+    def __init__(self) -> None:
+        descendants.adopt_orphans()
+        self._remember()
+
+    def _remember(self) -> None:
+        self._state = {what: read() for what, read in STATE.items()}
+        self._functions = functions()
+        self._children = descendants.running()
+        self._wall_s = self._processor_s = 0.0
+
+    def timed(self, command: str, work: Callable[[], Any]) -> Any:
+        """Return what `work` returns; of samples count how long they take, by the clock and by the processors."""
+        if command != "sample":
+            return work()
+        wall, processor = time.perf_counter(), time.process_time()
+        answer = work()
+        self._wall_s += time.perf_counter() - wall
+        self._processor_s += time.process_time() - processor
+        return answer
+
+    def check(self, command: str, threads: int) -> None:
+        """Raise Misbehaved if `command`, told to use `threads` threads, left the process other than it should be."""
+        if command == "prepare":
+            self._check_state(what for what in STATE if what not in OPEN_TO_PREPARE)
+            self._check_children(own_group=True)
+            self._remember()
+            return
+        self._check_children(own_group=False)
+        if command != "sample":
+            self._check_state(STATE)
+            _check_threads(threads)
+            too_much = excess(self._wall_s, self._processor_s, threads)
+            if too_much:
+                raise Misbehaved(too_much)
+
+    def _check_state(self, names: Iterable[str]) -> None:
+        now = functions()
+        replaced = [name for name, value in self._functions.items() if now.get(name) is not value]
+        if replaced:
+            raise Misbehaved(f"it replaced {_few(replaced)}")
+        pairs = {name: (self._state[name], STATE[name]()) for name in names}
+        changed = [name + _entries(*pair) for name, pair in pairs.items() if pair[0] != pair[1]]
+        if changed:
+            raise Misbehaved(f"it changed {', '.join(changed)}")
+
+    def _check_children(self, *, own_group: bool) -> None:
+        """Raise if there are more processes than there were; those in the own group are stopped with this one."""
+        more = {pid: found for pid, found in descendants.running().items() if pid not in self._children}
+        left = [name for name, group in more.values() if not own_group or group != os.getpgrp()]
+        if left:
+            raise Misbehaved(f"it left a process running: {_few(left)}")
+
+
+def functions() -> dict[str, Any]:
+    """Return every function, class and method of the harness and of `time`, by name."""
+    found: dict[str, Any] = {}
+    for name, module in list(sys.modules.items()):
+        if name == "time" or name.startswith("harness."):
+            for attribute, value in vars(module).items():
+                if callable(value):
+                    found[f"{name}.{attribute}"] = value
+                if isinstance(value, type) and value.__module__ == name:
+                    found |= {f"{name}.{attribute}.{part}": own for part, own in vars(value).items() if callable(own)}
+    return found
+
+
+def excess(wall_s: float, processor_s: float, threads: int) -> str:
+    """Return a sentence if `threads` threads cannot have used that much time of the processors, or nothing."""
+    if wall_s < LEAST_JUDGED_S or processor_s <= (threads + LEEWAY) * wall_s:
+        return ""
+    return f"it used {processor_s / wall_s:.1f} processors while it was timed, told to use {threads}"
+
+
+def _check_threads(threads: int) -> None:
+    """Raise if more than ``threads - 1`` threads go on running beside this one although nothing is left to do."""
+    for look in range(LOOKS):
+        running = descendants.running_threads()
+        if running < threads:
+            return
+        if look < LOOKS - 1:
+            time.sleep(BETWEEN_LOOKS_S)
+    raise Misbehaved(f"it left {running} threads running, told to use {threads}")
+
+
+def _entries(before: Any, after: Any) -> str:
+    """Return which entries of a mapping changed, or nothing if it is none."""
+    if not isinstance(before, dict):
+        return ""
+    changed = [name for name in before | after if before.get(name) != after.get(name)]
+    return f" ({_few(changed)})"
+
+
+def _few(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:3]) + (" ..." if len(listed) > 3 else "")

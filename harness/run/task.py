@@ -1,0 +1,142 @@
+"""What a worker does for one cell: prepare, prove right, run. The ordinary task is one product by one backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from harness import machine, registry
+from harness.errors import Declined, VerificationError
+from harness.interface import DeviceQueue, Execution
+from harness.operands import Operands, poison
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.timing.clock import Clock, CpuClock
+from harness.timing.device_clock import CudaEventClock
+
+
+class Task(Protocol):
+    """Something that is run, timed and proven.
+
+    A factory ``make(threads=..., **arguments)`` returns one, all untimed work done. Two methods
+    need not be there. ``clock()`` returns the `harness.timing.clock.Clock` that times it; without one the host's does.
+    ``turn()`` gives it other operands, and called once more the first ones again.
+    """
+
+    def run(self) -> None:
+        """Do it once. Timed."""
+
+    def wait(self) -> None:
+        """Return when it is done. Timed."""
+
+    def spoil(self) -> None:
+        """Overwrite the last result with values that `verify` would not accept."""
+
+    def verify(self) -> str:
+        """Return one sentence that says what was compared; raise VerificationError if the last result is wrong."""
+        ...
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what the record keeps: ``operations``, ``bytes_moved``, ``plan`` and whatever figures need."""
+        ...
+
+
+@dataclass
+class GemmTask:
+    """One product by one backend."""
+
+    plan: Plan
+    operands: Operands
+    execution: Execution
+    seed: int
+    extra_error: float = 0.0
+    is_turned: bool = False
+
+    def run(self) -> None:
+        self.execution.run()
+
+    def wait(self) -> None:
+        self.execution.wait()
+
+    def clock(self) -> Clock:
+        """Return the clock of the device that the product is computed on, or the host's."""
+        queue: DeviceQueue | None = getattr(self.execution, "queue", None)
+        return CudaEventClock(queue) if queue is not None else CpuClock()
+
+    def spoil(self) -> None:
+        poison(self.operands.out)
+
+    def turn(self) -> None:
+        """Reverse the rows of A and C and the columns of B and C: the result is another, and no distribution changes.
+
+        An execution that keeps copies of the operands on a device has a method ``upload`` that makes them anew.
+        """
+        self.is_turned = not self.is_turned
+        _reverse(self.operands)
+        if hasattr(self.execution, "upload"):
+            self.execution.upload()
+
+    def verify(self) -> str:
+        from harness.proof.verify import verify
+
+        problem = self.plan.problem
+        untouched = Operands.generate(problem, self.seed)
+        if self.is_turned:
+            _reverse(untouched)
+        for name, own, other in zip("abc", *map(_inputs, (self.operands, untouched)), strict=True):
+            if own is not None and not np.array_equal(own, other):
+                raise VerificationError(f"the backend changed its operand {name}")
+        return verify(problem, untouched, self.execution.result(), seed=self.seed, extra_error=self.extra_error)
+
+    def facts(self) -> dict[str, Any]:
+        problem = self.plan.problem
+        return {
+            "operations": problem.operations,
+            "bytes_moved": problem.bytes_moved,
+            "plan": self.plan.to_json(),
+            "problem": problem.to_json(),
+        }
+
+
+def gemm(
+    *, problem: Mapping[str, Any], backend: str, seed: int, threads: int, parameters: Mapping[str, Any] | None = None
+) -> GemmTask:
+    """Prepare one product.
+
+    Raises
+    ------
+    Declined
+        If the backend is missing here or declines the problem.
+    PlanError
+        If a parameter is unknown or has no legal value.
+    """
+    entry = next((entry for entry in registry.discover() if entry.name == backend), None)
+    if entry is None:
+        registry.find(backend)  # raises, naming the closest
+    assert entry is not None
+    missing = entry.unavailable()
+    if entry.backend is None or missing:
+        raise Declined("missing", str(missing))
+    wanted = Problem.from_json(dict(problem))
+    reason = entry.backend.refuses(wanted)
+    if reason:
+        raise Declined("declined", reason)
+    plan = entry.backend.plan(wanted, machine.detect().with_threads(threads)).override(parameters or {})
+    operands = Operands.generate(wanted, seed)
+    execution = entry.backend.prepare(plan, operands)
+    return GemmTask(plan, operands, execution, seed, entry.backend.extra_error(plan, operands))
+
+
+def _inputs(operands: Operands) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    return operands.a, operands.b, operands.c
+
+
+def _reverse(operands: Operands) -> None:
+    a, b, c = _inputs(operands)
+    a[...] = a[::-1].copy()
+    b[...] = b[:, ::-1].copy()
+    if c is not None:
+        c[...] = c[::-1, ::-1].copy()

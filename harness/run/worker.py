@@ -1,0 +1,209 @@
+"""The process in which one contender lives, seen from inside: ``python -m harness.run.worker FD``.
+
+It answers commands that come over the connection on the inherited descriptor FD, one at a time. What a backend prints
+goes to this process's own stdout and stderr, which the parent has pointed at a file. What else it does to the process
+is noticed by `harness.run.side_effects`. The parent's side is `harness.run.process`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from harness.errors import Declined, HarnessError
+from harness.experiment import HOT
+from harness.machine import detect
+from harness.run import descendants
+from harness.run.side_effects import Watch
+from harness.run.task import Task
+from harness.threads import disagreement, limit, read_back
+from harness.timing.clock import CpuClock
+from harness.timing.sampler import ClockSampler
+
+MEMORY_FRACTION = 0.5
+MOST_PRINTED = 1 << 28  # bytes of any one file, the one that takes what is printed too
+LONGEST_MESSAGE = 1000
+# A library's threads may spin for a while after a call, waiting for the next: MKL's for 0.2 s.
+SPINNING_S = 0.5
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_PR_SET_PDEATHSIG = 1
+
+
+class ThreadsChanged(HarnessError):
+    """A library does not use the number of threads that it was told to use: its times mean something else."""
+
+
+class Worker:
+    """Holds one task, and does with it what it is told. Its public methods are the commands."""
+
+    def __init__(self) -> None:
+        self._task: Task | None = None
+        self._sampler: ClockSampler | None = None
+        self.threads = 1
+        self._limit = contextlib.ExitStack()
+
+    def prepare(self, task: str, arguments: Mapping[str, Any], threads: int, series: str = HOT) -> Any:
+        """Make the task with the factory ``"module:function"``, to be sampled in `series`; return its facts as JSON."""
+        self.release()
+        self.threads = threads
+        module, _, factory = task.partition(":")
+        with limit(threads):
+            made: Task = getattr(importlib.import_module(module), factory)(threads=threads, **arguments)
+        self._limit.enter_context(limit(threads))  # anew: also for the libraries that the task brought along
+        self._task = made
+        clock = getattr(made, "clock", CpuClock)()
+        self._sampler = ClockSampler(made.run, made.wait, clock, series)
+        return json.loads(json.dumps(dict(made.facts()), default=_plain))
+
+    def prove(self) -> dict[str, Any]:
+        """Run once and verify; return what was ``verified`` and ``elapsed_ns`` of the call.
+
+        The result is spoiled before and after, and operands that can be turned are turned for this call only: who does
+        nothing when it is timed, or repeats what it found before, has a wrong result in the end.
+        """
+        task = self._the_task()
+        turn = getattr(task, "turn", _nothing)
+        task.spoil()
+        turn()
+        start = time.perf_counter_ns()
+        task.run()
+        task.wait()
+        elapsed_ns = time.perf_counter_ns() - start
+        verified = task.verify()
+        task.spoil()
+        turn()
+        return {"verified": verified, "elapsed_ns": elapsed_ns}
+
+    def verify(self) -> str:
+        """Verify the result that the last call left; return what was compared."""
+        return self._the_task().verify()
+
+    def sample(self, loops: int, count: int) -> dict[str, Any]:
+        """Return ``samples_ns``, their ``readings``, ``clock``: how they were timed, and ``threads_read``.
+
+        The threads in force are read before and after, and must be what they ought to be.
+        """
+        sampler = self._sampler
+        assert sampler is not None
+        self._threads_in_force()
+        samples = sampler.sample(loops, count)
+        if self.threads > 1:  # the next contender's turn is not to begin while these threads spin for another call
+            descendants.wait_until_idle(SPINNING_S)
+        return {
+            "samples_ns": [sample.ns for sample in samples],
+            "readings": [dict(sample.readings) for sample in samples],
+            "clock": dict(sampler.clock.facts()),
+            "threads_read": self._threads_in_force(),
+        }
+
+    def release(self) -> None:
+        """Let go of the task and its operands. What was compiled for it stays."""
+        self._task = self._sampler = None
+        self._limit.close()
+
+    def _the_task(self) -> Task:
+        assert self._task is not None
+        return self._task
+
+    def _threads_in_force(self) -> dict[str, Any]:
+        found = read_back()
+        changed = disagreement(found, self.threads)
+        if changed:
+            raise ThreadsChanged(f"sample rejected: {changed}")
+        return found
+
+
+def main(descriptor: int) -> None:
+    """Answer commands until the parent closes the connection or asks to."""
+    _die_with_parent()
+    _limit_resources()
+    os.set_inheritable(descriptor, False)  # or a child of the backend would keep it open when this process dies
+    connection = Connection(descriptor)
+    worker, watch, own = Worker(), Watch(), os.getpid()
+    with contextlib.suppress(EOFError, ConnectionError):  # the parent has gone, or wants no more
+        while True:
+            command, arguments = connection.recv()
+            answer = answer_to(worker, watch, command, arguments)
+            if os.getpid() != own:
+                os._exit(0)  # a backend forked, and came back twice
+            connection.send(answer)
+
+
+def answer_to(worker: Worker, watch: Watch, command: str, arguments: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return ("ok", value), or ("declined" | "missing" | "failed", reason); "raised" if it was nothing foreseen."""
+    try:
+        answer = watch.timed(command, lambda: getattr(worker, command)(**arguments))
+        watch.check(command, worker.threads)
+    except Declined as declined:
+        return declined.status, str(declined)
+    except HarnessError as error:
+        return "failed", str(error)
+    except MemoryError as error:
+        return "failed", f"out of memory: {error}".rstrip(": ")
+    except BaseException as error:  # noqa: BLE001 a backend may raise anything; it becomes the reason of a failed cell
+        return "raised", _unexpected(error)
+    return "ok", answer
+
+
+def _unexpected(error: BaseException) -> str:
+    """Return what was raised and in which line."""
+    message = traceback.format_exception_only(error)[-1].strip()
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[:LONGEST_MESSAGE]} ..."
+    return f"{message} ({Path(where.filename).name}:{where.lineno})"
+
+
+def _nothing() -> None:
+    """Do nothing: a task without operands cannot turn them."""
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy's, or a mapping, as JSON knows it."""
+    return value.item() if hasattr(value, "item") else dict(value)
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies, however busy it is; only Linux can."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _limit_resources() -> None:
+    """Make an allocation or a file beyond its cap fail, so that it fails this contender and not the machine.
+
+    The cap of memory counts private writable memory: address space that is only reserved, as CUDA does by the terabyte,
+    is free. It holds for each process by itself; should several together fill the machine, the kernel is told to end
+    these first.
+    """
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_FSIZE, MOST_PRINTED)
+    available = detect().memory
+    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
+        available = min(available, int(_CGROUP_LIMIT.read_text()))
+    _lower(resource.RLIMIT_DATA, int(available * MEMORY_FRACTION))
+
+
+def _lower(kind: int, cap: int) -> None:
+    """Set a limit of this process to `cap`, for good, unless it is as low already."""
+    _, hard = resource.getrlimit(kind)
+    if hard == resource.RLIM_INFINITY or cap < hard:
+        resource.setrlimit(kind, (cap, cap))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,112 @@
+"""Which of the recorded cells count: of each place the batch that was measured last. Pure, from what `Entry` keeps.
+
+A *batch* is what one run measured of one case, interleaved, on one machine, with one state of the code. Samples are
+comparable within a batch only, so cells of two batches are never shown as one case, whatever became of the run that
+wrote them. Nothing here depends on the order of the lines: files of several machines can be joined in any order, with
+duplicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple
+
+from harness.experiment import content_hash
+from harness.store.schema import Record
+
+
+class Entry(NamedTuple):
+    """One recorded cell, without its samples.
+
+    Parameters
+    ----------
+    run, appended, time : str
+        When the run began, its batch was appended, and the cell recorded; as text they sort by time.
+    place : str
+        Content hash of where the case stands on the axes.
+    batch : tuple of str
+        Machine, case and digest of the source: with `run`, what belongs together.
+    contender : str
+    position : int
+        Among the cells that were appended together.
+    offset : int
+        Where the record begins in its file [bytes].
+    """
+
+    run: str
+    appended: str
+    time: str
+    place: str
+    batch: tuple[str, str, str]
+    contender: str
+    position: int
+    offset: int
+
+    @classmethod
+    def of(cls, record: Record, offset: int) -> Entry:
+        """Return the entry of the cell `record`, which begins at `offset`."""
+        return cls(
+            run=record["run"],
+            appended=record["appended"],
+            time=record["time"],
+            place=content_hash(record["axes"]),
+            batch=(record["machine"], record["case"], str(record.get("source", ""))),
+            contender=record["contender"],
+            position=record["position"],
+            offset=offset,
+        )
+
+
+def of_each_run(entries: Iterable[Entry]) -> list[Entry]:
+    """Return each cell once for each run: of each place the last batch of the run."""
+    return _last_batches(entries, lambda entry: (entry.run, entry.place))
+
+
+def current(entries: Iterable[Entry], completed: str) -> list[Entry]:
+    """Return of each place the last batch.
+
+    Parameters
+    ----------
+    entries : iterable of Entry
+        Of one experiment.
+    completed : str
+        The last run that recorded all its cases, or empty. What is older has been superseded, also at places that this
+        run no longer has; so has what it measured with other code, before it was interrupted and resumed.
+    """
+    entries = [entry for entry in entries if entry.run >= completed]
+    finished = max((entry for entry in entries if entry.run == completed), key=_age, default=None)
+    return _last_batches(
+        (entry for entry in entries if finished is None or entry.run > completed or _code(entry) == _code(finished)),
+        lambda entry: entry.place,
+    )
+
+
+def _last_batches(entries: Iterable[Entry], scope: Callable[[Entry], Hashable]) -> list[Entry]:
+    """Return the cells of the last batch of each scope: scopes in the order of their first batch, cells by position."""
+    scopes: dict[Hashable, list[Entry]] = {}
+    for entry in entries:
+        scopes.setdefault(scope(entry), []).append(entry)
+    ordered = sorted(scopes.values(), key=lambda own: min((e.run, e.appended, e.position) for e in own))
+    return [entry for own in ordered for entry in _last_batch(own)]
+
+
+def _last_batch(entries: list[Entry]) -> list[Entry]:
+    """Return the cells of the last batch, each contender once.
+
+    A contender that is there twice was measured again, because the append of the whole case had been cut off: then only
+    what was appended last counts.
+    """
+    newest = max(entries, key=_age)
+    batch = {(e.contender, e.appended, e.time): e for e in entries if (e.run, e.batch) == (newest.run, newest.batch)}
+    together = sorted(batch.values(), key=lambda entry: (entry.appended, entry.position, entry.time))
+    if len(together) > len({entry.contender for entry in together}):
+        together = [entry for entry in together if entry.appended == newest.appended]
+    return list({entry.contender: entry for entry in together}.values())
+
+
+def _age(entry: Entry) -> tuple[object, ...]:
+    return entry.run, entry.appended, entry.time, entry.batch
+
+
+def _code(entry: Entry) -> str:
+    return entry.batch[2]

@@ -1,0 +1,224 @@
+"""A file of JSON lines that is only ever appended to, and that survives kill -9, a full disk and concurrent writers.
+
+An append is one write of whole lines and an fsync, under a lock. What a killed writer left of a last line is dropped by
+readers and cut off by the next append; what a full disk took half of is taken back. No line that was there is lost.
+Readers take the file as long as it was between two appends, line by line, and need no lock after that.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from harness.errors import StoreError
+from harness.store.schema import SCHEMA, Record, migrate
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=dict)
+_DECODER = json.JSONDecoder()
+# How every line begins. Quotes inside a JSON string are escaped, so no string contains this.
+_BEGIN = '{"schema":'
+
+
+class Line(NamedTuple):
+    """A record and where it stands: line number from 1, bytes from the beginning of the file, its text."""
+
+    number: int
+    offset: int
+    text: bytes
+    record: Record
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The lines of one file.
+
+    Parameters
+    ----------
+    path : Path
+        Need not exist: a missing file has no lines, and the first append makes it and its folders.
+    """
+
+    path: Path
+
+    def lines(self, notify: Callable[[str], object] | None = None, *, containing: bytes = b"") -> Iterator[Line]:
+        """Yield the records in the order in which they were appended, brought up to the present schema.
+
+        Parameters
+        ----------
+        notify : callable, optional
+            Is told of each line that was cut off while it was written: such a part is dropped.
+        containing : bytes
+            Other lines are passed over unread, but for a last one without its newline, which may be torn.
+
+        Raises
+        ------
+        StoreError
+            If the file cannot be read, a line is no record of this harness, or a record is of a newer schema.
+        """
+        try:
+            with self.path.open("rb") as file:
+                end = _stable_end(file)
+                offset = number = 0
+                while offset < end:
+                    text = file.readline(end - offset)
+                    number += 1
+                    if containing in text or not text.endswith(b"\n"):
+                        yield from self._records(text, number, offset, notify)
+                    offset += len(text)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be read", got=str(error)) from error
+
+    def at(self, offsets: Sequence[int]) -> Iterator[Record]:
+        """Yield the records that begin at `offsets`, which `lines` has told: appending moves none."""
+        if not offsets:
+            return
+        with self.path.open("rb") as file:
+            for offset in offsets:
+                file.seek(offset)
+                yield migrate(_whole(file.readline())[0][2])
+
+    def append(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Append `records`, each with the schema's number, all or none of them, and return when they are on the disk.
+
+        Raises
+        ------
+        StoreError
+            If the file cannot be written; it then is as long as it was.
+        """
+        # A lone surrogate, of an undecodable name in a message, is written as the escape that JSON has for it.
+        self.append_lines(
+            _ENCODER.encode({"schema": SCHEMA, **record}).encode(errors="backslashreplace") for record in records
+        )
+
+    def append_lines(self, lines: Iterable[bytes]) -> None:
+        """Append records that already are JSON, without their newlines, as `append` does."""
+        text = b"".join(line + b"\n" for line in lines)
+        try:
+            created = [path for path in (self.path, *self.path.parents) if not path.exists()]
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                _write_at_end(file, text)
+            finally:
+                os.close(file)  # and with it the lock
+            for path in created:
+                _sync_folder(path.parent)
+        except OSError as error:
+            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise StoreError(
+                f"{self.path}: a record cannot be written",
+                got=str(error),
+                fix=f"{'make room and ' * is_full}run again: everything recorded before is kept",
+            ) from error
+
+    def _records(self, text: bytes, number: int, offset: int, notify: Callable[[str], object] | None) -> Iterator[Line]:
+        """Yield the records in one line: one, but where files were joined whose last line lacked its newline."""
+        line = text.rstrip(b"\n")
+        found = _whole(line)
+        if not found and text.endswith(b"\n") and not line.startswith(_BEGIN.encode()):
+            raise self._foreign(line, number)
+        if notify and sum(end - begin for begin, end, _ in found) < max(1, len(line.strip())):
+            notify(f"{self.path}: line {number} was cut off while it was written; dropped")
+        for begin, end, record in found:
+            schema = record.get("schema")
+            if type(schema) is not int or schema < 1:
+                raise self._foreign(line, number)
+            if schema > SCHEMA:
+                raise StoreError(
+                    f"{self.path}: line {number} was written by a newer version of this harness",
+                    expected=f"schema {SCHEMA} or older",
+                    got=f"schema {schema}",
+                    fix="upgrade gemm-harness",
+                )
+            yield Line(number, offset + begin, line[begin:end], migrate(record))
+
+    def _foreign(self, line: bytes, number: int) -> StoreError:
+        return StoreError(
+            f"{self.path}: line {number} is no record of this harness",
+            expected='a JSON object with "schema" and "kind"',
+            got=line[:60].decode(errors="replace"),
+            fix="restore the file from version control, or remove that line",
+        )
+
+
+def _whole(line: bytes) -> list[tuple[int, int, Record]]:
+    """Return the JSON objects in `line`, each with its first byte and the one after its last; no torn ones."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):  # not JSON; brackets nested without end
+        return _salvaged(line.decode(errors="surrogateescape"))
+    return [(0, len(line), record)] if isinstance(record, dict) else []
+
+
+def _salvaged(text: str) -> list[tuple[int, int, Record]]:
+    """Return what `_whole` does of a line in which records are torn, or follow each other without a newline."""
+    found = []
+    begin = 0 if text.startswith(_BEGIN) else -1
+    while begin >= 0:
+        try:
+            record, end = _DECODER.raw_decode(text, begin)
+            first, last = (len(text[:index].encode(errors="surrogateescape")) for index in (begin, end))
+            found.append((first, last, record))
+        except (ValueError, RecursionError):
+            end = begin + 1
+        begin = text.find(_BEGIN, end)
+    return found
+
+
+def _stable_end(file: IO[bytes]) -> int:
+    """Return how long `file` is while nobody appends to it: what a writer has not finished is not read."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH)
+    except OSError:  # a file system without locks: a line that is being written then counts as torn
+        return os.fstat(file.fileno()).st_size
+    end = os.fstat(file.fileno()).st_size
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return end
+
+
+def _write_at_end(file: int, text: bytes) -> None:
+    """Heal the end of the locked `file`, then write `text` there; on a failure leave no part of it."""
+    length = os.fstat(file).st_size
+    tail = _last_line(file, length)
+    if tail:
+        whole = max((end for _, end, _ in _whole(tail)), default=0)
+        length += whole - len(tail)
+        os.ftruncate(file, length)
+        text = b"\n" + text if whole else text
+    os.lseek(file, length, os.SEEK_SET)
+    try:
+        written = 0
+        while written < len(text):  # one write, unless the disk fills up or a signal comes
+            written += os.write(file, text[written:])
+        os.fsync(file)
+    except BaseException:
+        os.ftruncate(file, length)
+        raise
+
+
+def _last_line(file: int, length: int) -> bytes:
+    """Return what follows the last newline of `file`: empty in a healthy file."""
+    chunks: list[bytes] = []
+    begin = length
+    while begin > 0 and not (chunks and b"\n" in chunks[-1]):
+        end, begin = begin, max(0, begin - (1 << 16))
+        chunks.append(os.pread(file, end - begin, begin))
+    return b"".join(reversed(chunks)).rpartition(b"\n")[2]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the new file's name on the disk as well."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

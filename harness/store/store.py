@@ -1,0 +1,317 @@
+"""What was measured, as JSON lines, only ever appended to: ``<results>/<machine slug>/<preset>/<experiment>.jsonl``.
+
+``runs.jsonl`` beside them says which run began (``run``) and ended (``done``). Lines of an experiment are of the kind
+``machine`` (once per fingerprint) or ``cell`` (one contender in one case of one run). Readers see, for each place on an
+experiment's axes, the case that was measured there last, with all its contenders: samples are comparable within a case.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+from harness.experiment import PRESETS
+from harness.machine import Machine
+from harness.stats import statistics
+from harness.store import current as store_current
+from harness.store import schema
+from harness.store.current import Entry
+from harness.store.journal import Journal, Line
+from harness.store.schema import Record
+
+RUNS = "runs"
+_RUN_KINDS, _CELL_KINDS = ("run", "done", "machine"), ("cell", "machine")
+
+# In every line that holds a fingerprint, and hardly in any other: the rest need not be read to find those.
+_IN_MACHINES = b'"cores"'
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One contender in one case: what was recorded.
+
+    Parameters
+    ----------
+    experiment, preset : str
+    case : str
+        Content hash of the case; cells with the same `case` and `run` were measured interleaved.
+    axes : mapping
+        Where the case stands in the experiment: ``{"n": 512}``.
+    contender : str
+        Its label.
+    arguments : mapping
+        What the contender's task was given beside the case's arguments: for a product ``backend``, ``parameters``.
+    threads : int
+    reference : str
+        Label of the contender that paired ratios are taken to.
+    status : str
+        ``"ok"``, ``"failed"``, ``"declined"`` or ``"missing"``; only ``"ok"`` has samples.
+    reason : str
+        Why the status is not ``"ok"``; else empty.
+    samples_ns : list of list of float
+        Time per call [ns], by process and sample; samples of equal index were taken in the same half round.
+    facts : mapping
+        What the task reported: ``operations``, ``bytes_moved``, ``plan``, ``problem``.
+    machine : str
+        Key of the fingerprint.
+    key, run, time : str
+        Content hash of everything that decides the result; the run; when it was recorded (ISO 8601).
+    record : mapping
+        The whole line, brought up to the present schema.
+    is_current : bool
+        Whether nothing that was recorded later has superseded it.
+    """
+
+    experiment: str
+    preset: str
+    case: str
+    axes: Mapping[str, Any]
+    contender: str
+    arguments: Mapping[str, Any]
+    threads: int
+    reference: str
+    status: str
+    reason: str
+    samples_ns: list[list[float]]
+    facts: Mapping[str, Any]
+    machine: str
+    key: str
+    run: str
+    time: str
+    record: Mapping[str, Any] = dataclasses.field(repr=False)
+    is_current: bool = True
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it was proven right and timed."""
+        return self.status == "ok"
+
+    @property
+    def all_samples_ns(self) -> list[float]:
+        """The samples of all processes [ns per call], one after the other."""
+        return [sample for process in self.samples_ns for sample in process]
+
+    @property
+    def median_ns(self) -> float:
+        """Median time of a call [ns]; NaN without samples."""
+        samples = self.all_samples_ns
+        return statistics.median(samples) if samples else float("nan")
+
+    @property
+    def rate(self) -> float:
+        """Operations per nanosecond, which is G operations per second; NaN without samples or operations."""
+        return float(self.facts.get("operations", float("nan"))) / self.median_ns
+
+
+class Store:
+    """The records of one preset on one machine.
+
+    Parameters
+    ----------
+    folder : Path
+        ``<results>/<machine slug>/<preset>``; need not exist.
+
+    Attributes
+    ----------
+    notices : list of str
+        What reading had to leave out, for the user to know.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self.notices: list[str] = []
+        self._machines_written: set[tuple[str, str]] = set()
+
+    def cells(self, experiment: str | None = None) -> list[Cell]:
+        """Return the cells of `experiment`, or of all, that are current: of each place on the axes, the latest case.
+
+        Raises
+        ------
+        StoreError
+            If a file is unreadable, foreign or of a newer schema.
+        """
+        completed = self._latest_completed()
+        names = [experiment] if experiment else self.experiments()
+        return [
+            cell
+            for name in names
+            for cell in self._load(name, store_current.current(self._entries(name), completed.get(name, "")))
+        ]
+
+    def every_cell(self, experiment: str | None = None) -> Iterator[Cell]:
+        """Yield the cells of all runs, of the first run first; of each run and place the latest case.
+
+        Holds one cell at a time. Raises as `cells` does.
+        """
+        completed = self._latest_completed()
+        for name in [experiment] if experiment else self.experiments():
+            entries = self._entries(name)
+            current = {entry.offset for entry in store_current.current(entries, completed.get(name, ""))}
+            chosen = store_current.of_each_run(entries)
+            for entry, cell in zip(chosen, self._load(name, chosen), strict=True):
+                yield cell if entry.offset in current else dataclasses.replace(cell, is_current=False)
+
+    def experiments(self) -> list[str]:
+        """Return the names of the experiments that have a file here, sorted."""
+        return sorted(path.stem for path in self.folder.glob("*.jsonl") if path.stem != RUNS)
+
+    def finished(self) -> set[str]:
+        """Return the names of the experiments of which a run has recorded all cases."""
+        return set(self._latest_completed())
+
+    def machine(self) -> Machine:
+        """Return the machine of the latest run.
+
+        Raises
+        ------
+        StoreError
+            If nothing has been recorded here.
+        """
+        machines = {line.record["key"]: line.record for name in self.experiments() for line in self._machines(name)}
+        if not machines:
+            raise StoreError(f"{self.folder}: no results", fix="make experiments")
+        runs = [(run["run"], run["machine"]) for run in self._runs("run") if run["machine"] in machines]
+        return Machine.from_json(machines[max(runs)[1] if runs else max(machines)]["machine"])
+
+    def append(self, *records: Mapping[str, Any], machine: Machine | None = None) -> None:
+        """Append `records`, all of one experiment or all of the kinds "run" and "done", in one piece.
+
+        Cells that are appended together are a batch (`harness.store.current`), in the order in which they are given.
+        With `machine`, its fingerprint goes before them unless the file has it.
+
+        Raises
+        ------
+        StoreError
+            If they cannot be written; the file then is as it was.
+        """
+        name, lines = RUNS, list(records)
+        if records[0]["kind"] == "cell":
+            name, now = str(records[0]["experiment"]), datetime.now(UTC).isoformat()
+            lines = [{**record, "appended": now, "position": index} for index, record in enumerate(records)]
+        if machine is not None and not self._has_machine(name, machine.key):
+            lines.insert(0, {"kind": "machine", "key": machine.key, "machine": machine.to_json()})
+        self._journal(name).append(lines)
+        if machine is not None:
+            self._machines_written.add((name, machine.key))
+
+    def unfinished_run(self, machine: Machine) -> str | None:
+        """Return the run that was started last on `machine` if it has not ended, or None."""
+        last = max((run["run"] for run in self._runs("run") if run["machine"] == machine.key), default=None)
+        return None if last in {run["run"] for run in self._runs("done")} else last
+
+    def keys_of_run(self, experiment: str, run: str) -> set[str]:
+        """Return the keys of the cells of `experiment` that `run` has recorded, whatever their status."""
+        records = (line.record for line in self._lines(experiment, containing=run.encode()))
+        return {record["key"] for record in records if record["kind"] == "cell" and record["run"] == run}
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep every other run away from this folder: two at once would disturb each other's times.
+
+        Raises
+        ------
+        StoreError
+            If another run is at work here, or the folder cannot be made.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            folder = os.open(self.folder, os.O_RDONLY)
+        except OSError as error:
+            raise StoreError(f"{self.folder}: cannot be written to", got=str(error)) from error
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError as error:
+            raise StoreError(
+                f"{self.folder}: another run is at work here", fix="wait for it, or stop it and run again to resume"
+            ) from error
+        finally:
+            os.close(folder)  # and with it the lock
+
+    def _journal(self, name: str) -> Journal:
+        return Journal(self.folder / f"{name}.jsonl")
+
+    def _lines(self, name: str, containing: bytes = b"") -> Iterator[Line]:
+        journal = self._journal(name)
+        for line in journal.lines(self._notice, containing=containing):
+            _check(line, journal.path, _RUN_KINDS if name == RUNS else _CELL_KINDS)
+            yield line
+
+    def _notice(self, text: str) -> None:
+        if text not in self.notices:
+            self.notices.append(text)
+
+    def _entries(self, name: str) -> list[Entry]:
+        return [Entry.of(line.record, line.offset) for line in self._lines(name) if line.record["kind"] == "cell"]
+
+    def _load(self, name: str, entries: Sequence[Entry]) -> Iterator[Cell]:
+        for record in self._journal(name).at([entry.offset for entry in entries]):
+            yield Cell(**{field: record[field] for field in schema.FIELDS["cell"]}, record=record)
+
+    def _runs(self, kind: str) -> list[Record]:
+        return [line.record for line in self._lines(RUNS) if line.record["kind"] == kind]
+
+    def _machines(self, name: str) -> Iterator[Line]:
+        return (line for line in self._lines(name, _IN_MACHINES) if line.record["kind"] == "machine")
+
+    def _latest_completed(self) -> dict[str, str]:
+        """Return, by experiment, the latest run that recorded all its cases: what is older has been superseded."""
+        completed: dict[str, str] = {}
+        for done in self._runs("done"):
+            for experiment in done.get("experiments", ()):
+                completed[experiment] = max(done["run"], completed.get(experiment, ""))
+        return completed
+
+    def _has_machine(self, name: str, key: str) -> bool:
+        return (name, key) in self._machines_written or any(line.record["key"] == key for line in self._machines(name))
+
+
+def machines(results_root: Path | str) -> list[str]:
+    """Return the slugs of the machines that have results below `results_root`, sorted."""
+    root = Path(results_root)
+    return sorted(folder.name for folder in root.glob("*") if presets(root, folder.name))
+
+
+def presets(results_root: Path | str, slug: str) -> list[str]:
+    """Return the presets in which the machine called `slug` has results, the smallest first."""
+    folder = Path(results_root) / slug
+    return [preset for preset in PRESETS if Store(folder / preset).experiments()]
+
+
+def richest_preset(results_root: Path | str, slug: str) -> str:
+    """Return the largest preset in which the machine called `slug` has results.
+
+    Raises
+    ------
+    StoreError
+        If it has none.
+    """
+    found = presets(results_root, slug)
+    if not found:
+        raise StoreError(
+            f"{Path(results_root) / slug}: no results",
+            expected=f"one of {machines(results_root)}",
+            fix="make experiments",
+        )
+    return found[-1]
+
+
+def _check(line: Line, path: Path, kinds: tuple[str, ...]) -> None:
+    """Raise unless `line` of the file at `path` is of one of `kinds`, and as records of its kind are."""
+    kind = line.record.get("kind")
+    flaw = schema.flaw(line.record) if kind in kinds else f"kind {kind!r}"
+    if flaw:
+        raise StoreError(
+            f"{path}: line {line.number} is no {kinds[0]}",
+            expected=f"a record of the kind {' or '.join(map(repr, kinds))}",
+            got=flaw,
+            fix="restore the file from version control, or remove that line",
+        )

@@ -1,0 +1,90 @@
+"""Before anything is recorded: how many calls make a sample, and calls until they get no faster.
+
+First calls are slow: pages are touched for the first time, libraries start threads, a clock rises, a kernel is compiled
+after all. None of these calls is among the samples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from harness.stats.statistics import median
+from harness.timing.sampler import Sampler
+
+MOST_GROWTH = 10
+# Two windows in a row are compared. A window is two samples, or one if that lasts this long: so much is more than an
+# interrupt or a time slice of another process.
+WINDOW_NS = 10e6
+# Only getting faster is warming up, so only that is looked at. pyperf allows as much between its two windows; below it
+# the noise of a shared machine would look like warming up for ever.
+MOST_GAIN = 0.10
+# Where time is no bound: pyperf gives up after 300 samples.
+MOST_WINDOWS = 60
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """What warming up came to.
+
+    Parameters
+    ----------
+    loops : int
+        Calls that make a sample.
+    calls : int
+        Timed calls that it took.
+    gain : float
+        How much faster the last window was than the one before: 0.1 is 10 %.
+    """
+
+    loops: int
+    calls: int
+    gain: float
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether calls had stopped to get faster."""
+        return self.gain <= MOST_GAIN
+
+
+def warm_up(sampler: Sampler, least_ns: float, most_ns: float, loops: int = 1) -> WarmUp:
+    """Call until a sample of some calls lasts `least_ns` and one window of samples is as fast as the next.
+
+    Parameters
+    ----------
+    sampler : Sampler
+    least_ns : float
+        How long a sample is to last [ns].
+    most_ns : float
+        Give up after this time of calls [ns], but not before three windows have been seen.
+    loops : int
+        Calls in a sample to begin with.
+    """
+    calls, spent_ns, windows = 0, 0.0, 0
+    before = math.inf
+    while True:
+        loops, used, per_call = _calibrated(sampler, least_ns, loops)
+        window = [per_call]
+        if per_call * loops < WINDOW_NS:
+            window += [sample.ns for sample in sampler.sample(loops, 1)]
+        calls += used + loops * (len(window) - 1)
+        spent_ns += loops * sum(window)
+        windows += 1
+        now = median(window)
+        gain = before / now - 1 if now > 0 else 0.0
+        is_out_of_time = windows >= 3 and (spent_ns >= most_ns or windows >= MOST_WINDOWS)
+        if windows >= 2 and (gain <= MOST_GAIN or is_out_of_time):
+            return WarmUp(loops, calls, gain)
+        before = now
+
+
+def _calibrated(sampler: Sampler, least_ns: float, loops: int) -> tuple[int, int, float]:
+    """Return how many calls make a sample, how many it took to find out, and what one took in the last sample [ns]."""
+    used = 0
+    while True:
+        (sample,) = sampler.sample(loops, 1)
+        used += loops
+        if sample.ns * loops >= least_ns:
+            return loops, used, sample.ns
+        needed = math.ceil(1.2 * least_ns / max(sample.ns, 1.0))
+        loops = min(max(needed, loops + 1), MOST_GROWTH * loops)

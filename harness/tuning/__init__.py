@@ -1,0 +1,5 @@
+"""Numbers of kernels: block sizes, tiles and thresholds, each with where it comes from, and the files `tune` writes.
+
+May be imported by every wing above it and by backends: it is the only wing that backends know. Imports the nouns only.
+Never imports a backend, or anything that measures.
+"""

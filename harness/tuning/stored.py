@@ -1,0 +1,276 @@
+"""Block sizes that `tune` found on this machine, in a file: found, validated, written, removed. Numbers it knows not.
+
+They lie where data lie, not in a cache: a cache may be emptied at any time, and these are minutes of measuring. A file
+belongs to one machine with its versions (`Machine.key`), so two that share a home directory do not disturb each other;
+or to one architecture of GPUs (`Chip`), whichever machine they are in.
+Whatever is wrong with a file, it is as if there were none, and `info` says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+from harness.machine import Machine
+
+VARIABLE = "GEMM_HARNESS_TUNED"
+FORMAT = 1
+
+# Least and greatest legal value by name: invariants of the kernels, so that no file can make a product fail.
+LEGAL = {
+    "mr": (1, 16),
+    "nv": (1, 6),
+    "kc": (8, 1 << 20),
+    "a_bytes": (1, 1 << 40),
+    "all_of_m_bytes": (0, 1 << 40),
+    "nc_bytes": (1, 1 << 40),
+    "in_place_up_to": (0, 1 << 20),
+    "bad_stride_a": (1, 1 << 40),
+    "bad_stride_b": (1, 1 << 40),
+    "pairs_per_thread": (1, 1 << 40),
+}
+
+# The same for a GPU; that they make tiles together is seen when a plan is made of them.
+LEGAL_TILES = {
+    **dict.fromkeys(("bm", "bn", "bk", "wm", "wn"), (8, 256)),
+    **dict.fromkeys(("tm", "tn"), (1, 16)),
+    "stages": (2, 6),
+    "blocks": (1, 8),
+    "order": (0, 4),
+}
+
+_CHIP = "gpu-"  # how keys of GPUs begin
+
+Values = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Chip:
+    """An architecture of GPUs.
+
+    Parameters
+    ----------
+    arch : str
+        ``"sm_90"``.
+    gpu : mapping of str to str
+        The one that was measured, as `Machine.gpu`; for the record.
+    """
+
+    arch: str
+    gpu: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The name of its file: ``"gpu-sm_90"``."""
+        return f"{_CHIP}{self.arch}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return both fields."""
+        return {"arch": self.arch, "gpu": dict(self.gpu)}
+
+
+Owner = Machine | Chip
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What is stored for a machine.
+
+    Parameters
+    ----------
+    path : Path or None
+        Where it is, or would be; None: the user wants none.
+    values : mapping of str to mapping of str to int
+        By kind of product (`harness.tuning.simd.simd_kind`, `harness.tuning.stored_gpu.kind`): the value of each parameter that
+        differs from the model's.
+    date : str
+        When it was measured; empty: there is nothing, or nothing that can be used.
+    notice : str
+        What the user should know, in one line; empty if all is well.
+    """
+
+    path: Path | None
+    values: Values = field(default_factory=dict)
+    date: str = ""
+    notice: str = ""
+
+
+# By what identifies a machine within a process, its number of threads apart: to hash all of it at every product would
+# take longer than a small product.
+_known: dict[tuple[object, ...], Values] = {}
+
+
+def values(machine: Owner) -> Values:
+    """Return the values stored for `machine`, read once per process."""
+    identity = _identity(machine)
+    if identity not in _known:
+        _known[identity] = read(machine).values
+    return _known[identity]
+
+
+@contextlib.contextmanager
+def trial(machine: Owner, tried: Values) -> Iterator[None]:
+    """Let `values` return `tried` for `machine` inside the block, whatever is stored."""
+    before = dict(_known)
+    _known[_identity(machine)] = tried
+    try:
+        yield
+    finally:
+        _known.clear()
+        _known.update(before)
+
+
+def _identity(machine: Owner) -> tuple[object, ...]:
+    if isinstance(machine, Chip):
+        return (machine.arch,)
+    return machine.cpu, machine.cores, machine.l1d, machine.l2, machine.l3, machine.simd
+
+
+def folder() -> Path | None:
+    """Return where the files are, or None if the user wants none.
+
+    ``$GEMM_HARNESS_TUNED``, which turns it off when empty; else ``$XDG_DATA_HOME/gemm-harness/tuned``; else
+    ``~/.local/share/gemm-harness/tuned``.
+    """
+    given = os.environ.get(VARIABLE)
+    if given is not None:
+        return Path(given) if given else None
+    base = Path(os.environ.get("XDG_DATA_HOME", ""))
+    try:
+        root = base if base.is_absolute() else Path.home() / ".local" / "share"  # the XDG rule: ignore a relative one
+    except RuntimeError:  # there is no home
+        return None
+    return root / "gemm-harness" / "tuned"
+
+
+def read(machine: Owner) -> Stored:
+    """Return what is stored for `machine`; what cannot be used is left out, with the reason in `notice`."""
+    place = folder()
+    if place is None:
+        return Stored(None)
+    path = place / f"{machine.key}.json"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        found = _validated(record, machine)
+    except FileNotFoundError:
+        return Stored(path, notice=_others(place, machine))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        return Stored(path, notice=f"{path} is ignored: {reason}")
+    return Stored(path, found, str(record["date"]))
+
+
+def write(machine: Owner, found: Values, evidence: Mapping[str, Any]) -> Path:
+    """Store `found` for `machine`, in place of what was stored; `evidence` goes beside it, for the reader.
+
+    Raises
+    ------
+    StoreError
+        If the user wants nothing stored, or it cannot be written.
+    """
+    from datetime import UTC, datetime
+
+    from harness.run import provenance
+
+    path = writable(machine)
+    record = {
+        "format": FORMAT,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "key": machine.key,
+        **provenance.code(),
+        "values": {kind: dict(changed) for kind, changed in found.items() if changed},
+        "evidence": evidence,
+        "machine": machine.to_json(),
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, json.dumps(record, indent=1) + "\n")
+    except OSError as error:
+        raise StoreError(f"tuned values cannot be stored: {error.strerror or error}", got=str(path)) from None
+    _known.clear()
+    return path
+
+
+def forget(machine: Owner) -> Path | None:
+    """Remove what is stored for `machine`; return the file that is gone, or None if there was none.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be removed, or the user wants nothing stored.
+    """
+    path = writable(machine)
+    _known.clear()
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"tuned values cannot be removed: {error.strerror or error}", got=str(path)) from None
+    return path
+
+
+def writable(machine: Owner) -> Path:
+    """Return where `write` would store for `machine`.
+
+    Raises
+    ------
+    StoreError
+        If the user wants nothing stored.
+    """
+    place = folder()
+    if place is None:
+        raise StoreError("tuned values are turned off", got=f"{VARIABLE} is empty", fix=f"unset {VARIABLE}")
+    return place / f"{machine.key}.json"
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the new one, whole."""
+    descriptor, name = tempfile.mkstemp(".part", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def _validated(record: Any, machine: Owner) -> Values:
+    """Return the values of a stored record; raise ValueError, with one line, if they are not to be used."""
+    from harness import __version__
+
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise ValueError(f"no table of format {FORMAT}")
+    if record.get("key") != machine.key:
+        raise ValueError("measured on another machine, or with other versions")
+    if record.get("version") != __version__:
+        raise ValueError(f"measured with version {record.get('version')}, this is {__version__}")
+    found = record.get("values")
+    if not isinstance(found, dict) or not isinstance(record.get("date"), str):
+        raise ValueError("no values, or no date")  # noqa: TRY004 one kind of error: a file that is not used
+    legal = LEGAL_TILES if isinstance(machine, Chip) else LEGAL
+    for kind, changed in found.items():
+        if not isinstance(changed, dict):
+            raise ValueError(f"{kind}: no values")  # noqa: TRY004
+        for name, value in changed.items():
+            least, greatest = legal.get(name, (1, 0))
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= greatest:
+                raise ValueError(f"{kind}: {name}={value!r} is no legal value")
+    return found
+
+
+def _others(place: Path, machine: Owner) -> str:
+    """Return what to say of files that are not for this machine as it is now; those of GPUs and of machines apart."""
+    is_chip = isinstance(machine, Chip)
+    count = sum(path.name.startswith(_CHIP) == is_chip for path in place.glob("*.json"))
+    others = "architectures" if is_chip else "machines or versions"
+    return f"{count} in {place} of other {others}: not used" if count else ""

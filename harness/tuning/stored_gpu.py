@@ -1,0 +1,45 @@
+"""Tiles that `tune --gpu` found for an architecture of GPUs: which products they are for, and the plan with them."""
+
+from __future__ import annotations
+
+from harness.errors import PlanError
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.tuning import stored as tuning_stored
+from harness.tuning.gpu import sharing
+
+# Elements of C from which on there are tiles enough for any GPU, so that those found for one large product are right
+# for another: 1536 x 1536. What is smaller keeps the table's, by how many blocks it has.
+LARGE = 1536 * 1536
+
+
+def kind(problem: Problem) -> str:
+    """Return the kind of large product that shares its tiles with `problem`: ``"32-bit fused"``, ``"64-bit int"``.
+
+    Fused are pairs of one instruction: (plus, times) over floats, and sums of exponentials, which are such products.
+    """
+    name, is_float = problem.semiring.name, problem.dtype.kind == "f"
+    what = "fused" if is_float and name in ("plus_times", "logaddexp_plus") else "float" if is_float else "int"
+    return f"{8 * problem.dtype.itemsize}-bit {what}"
+
+
+def with_stored(plan: Plan, arch: str) -> Plan:
+    """Return `plan` with the numbers stored for its kind and `arch`; itself if there are none, or no such architecture.
+
+    Which tiles are left over, and how many blocks share them, follows from these. Numbers that make no legal plan
+    together are left out, as a damaged file is.
+    """
+    problem = plan.problem
+    if not arch or problem.m * problem.n < LARGE:
+        return plan
+    changed = tuning_stored.values(tuning_stored.Chip(arch)).get(kind(problem))
+    if not changed:
+        return plan
+    try:
+        found = plan.override(changed)
+        launch, blocks = found.launch, found.options["blocks"]
+        assert launch is not None
+        assert isinstance(blocks, int)
+        return found.override(sharing(problem, launch, blocks))
+    except PlanError:
+        return plan

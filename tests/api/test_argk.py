@@ -1,0 +1,313 @@
+"""The k that each element of a selective product comes from: against the definition, term by term, by NumPy alone."""
+
+import importlib
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies
+
+from backends.cpu._vector.unit import usable_units
+from harness import (
+    SEMIRINGS,
+    BackendUnavailable,
+    Operands,
+    Problem,
+    ProblemError,
+    Semiring,
+    VerificationError,
+    gemm_argk,
+    registry,
+)
+from harness.api import argk
+from harness.proof import reference
+from harness.tuning import argk as tuning_argk
+from tests._support.simd_products import BACKEND, Kernel
+
+SELECTIVE = ("min_plus", "max_plus", "max_min", "min_max", "max_times", "min_times", "lor_land")
+# Both (+), fast and careful forms, every size of element and kind of number: each is compiled in about 15 s.
+DTYPES = {"min_plus": "float64", "max_plus": "int16", "max_min": "float32", "lor_land": "bool"}
+KERNELS = [(name, np.dtype(dtype)) for name, dtype in DTYPES.items()]
+BACKENDS = [entry.name for entry in registry.discover() if entry.name.startswith("cpu-") and not entry.unavailable()]
+# m, n and k that straddle chunks of 64 terms, tiles of the passes and of the search, and blocks of k
+SHAPES = [(1, 1, 1), (2, 3, 64), (5, 7, 65), (3, 129, 63), (131, 33, 130), (70, 260, 4), (4, 5, 700), (2, 1100, 70)]
+
+
+def by_definition(semiring, a, b):
+    """Return the smallest k whose term equals the reference's value, and -1 where that is the zero."""
+    (m, k), n = a.shape, b.shape[1]
+    product = reference.product(Problem(m, n, k, semiring, a.dtype), a, b)
+    argk = np.full((m, n), -1)
+    for p in reversed(range(k)):
+        # one term alone: the definition of a product with k = 1
+        term = reference.product(Problem(m, n, 1, semiring, a.dtype), a[:, p : p + 1], b[p : p + 1])
+        argk[term == product] = p
+    argk[product == semiring.zero(a.dtype)] = -1
+    return product, argk
+
+
+def _greater(c, t):
+    return max(c, t)
+
+
+def assert_as_defined(semiring, a, b, **how):
+    product, argk = gemm_argk(a, b, semiring=semiring, threads=1, **how)
+    expected, where = by_definition(semiring, a, b)
+    assert product.dtype == a.dtype
+    assert argk.dtype == np.int32
+    assert np.array_equal(product, expected)
+    assert np.array_equal(argk, where)
+
+
+def draw(rng, shape, dtype):
+    """Return few different values, so that ties are everywhere, among them zeros, extremes, infinities and NaN."""
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.2
+    if dtype.kind == "f":
+        special = [np.inf, -np.inf, np.nan, 0.0, -0.0]
+        return np.where(rng.random(shape) < 0.2, rng.choice(special, shape), rng.integers(-4, 5, shape)).astype(dtype)
+    info = np.iinfo(dtype)
+    extreme = rng.choice([info.min, info.max, info.max - 1, info.min + 1], shape)
+    return np.where(rng.random(shape) < 0.2, extreme, rng.integers(0, 5, shape)).astype(dtype)
+
+
+@pytest.mark.parametrize(("name", "dtype"), KERNELS)
+def test_argk_is_the_smallest_k_that_attains_the_value(name, dtype, rng):
+    for m, n, k in SHAPES:
+        assert_as_defined(SEMIRINGS[name], draw(rng, (m, k), dtype), draw(rng, (k, n), dtype))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_backend_gives_the_same(backend, rng):
+    for name in ("min_plus", "max_min") if backend == "cpu-simd" else ("min_plus",):
+        dtype = np.dtype(DTYPES[name])
+        a, b = draw(rng, (9, 300), dtype), draw(rng, (300, 11), dtype)
+        if registry.find(backend).declines(Problem(9, 11, 300, SEMIRINGS[name], dtype)):
+            with pytest.raises(BackendUnavailable, match="declines"):
+                gemm_argk(a, b, semiring=name, backend=backend)
+        else:
+            assert_as_defined(SEMIRINGS[name], a, b, backend=backend)
+
+
+@hypothesis.given(
+    *[strategies.integers(1, 40)] * 2, strategies.integers(1, 200), strategies.integers(0, 2**32), strategies.data()
+)
+def test_argk_of_random_products(m, n, k, seed, data):
+    name, dtype = data.draw(strategies.sampled_from(KERNELS))
+    rng = np.random.default_rng(seed)
+    assert_as_defined(SEMIRINGS[name], draw(rng, (m, k), dtype), draw(rng, (k, n), dtype))
+
+
+@pytest.mark.parametrize(("rows", "columns", "steps"), [(3, 5, 7), (1000, 1000, 100)])
+def test_blocks_of_any_size_give_the_same(rows, columns, steps, rng, monkeypatch):
+    monkeypatch.setattr(tuning_argk, "argk_blocks", lambda *_: (rows, columns, steps))
+    monkeypatch.setattr(tuning_argk, "argk_steps", lambda _: steps)
+    a, b = draw(rng, (11, 75), np.dtype(np.float64)), draw(rng, (75, 13), np.dtype(np.float64))
+    for backend in ("cpu-transposed", "cpu-simd"):  # beside the product, and in its micro-kernel
+        assert_as_defined(SEMIRINGS["min_plus"], a, b, backend=backend)
+    monkeypatch.setattr(argk, "_NUMBERS", "nobody")
+    assert_as_defined(SEMIRINGS["min_plus"], a, b, backend="cpu-transposed")  # tile by tile
+
+
+def test_a_product_that_differs_from_the_one_its_blocks_are_numbered_by_is_found_out(rng, monkeypatch):
+    backend = registry.find("cpu-transposed")
+    whole = backend.prepare
+
+    def prepare(plan, operands):
+        execution = whole(plan, operands)
+        run = execution.run
+
+        def spoiled():
+            run()
+            operands.out[2, 3] -= 1
+
+        execution.run = spoiled
+        return execution
+
+    monkeypatch.setattr(type(backend), "prepare", lambda self, plan, operands: prepare(plan, operands))
+    a, b = rng.random((5, 40)), rng.random((40, 6))
+    with pytest.raises(VerificationError, match="by cpu-transposed is none of its terms"):
+        gemm_argk(a, b, backend="cpu-transposed")
+
+
+def test_a_backend_may_return_an_array_of_its_own(rng, monkeypatch):
+    backend = registry.find("cpu-transposed")
+    whole = type(backend).prepare
+
+    def prepare(self, plan, operands):
+        own = np.empty_like(operands.out)
+        execution = whole(self, plan, Operands(operands.a, operands.b, None, own))
+        operands.out.fill(np.nan)
+        return execution
+
+    monkeypatch.setattr(type(backend), "prepare", prepare)
+    assert_as_defined(SEMIRINGS["min_plus"], rng.random((5, 40)), rng.random((40, 6)), backend="cpu-transposed")
+
+
+@pytest.mark.parametrize("unit", [unit.name for unit in usable_units()])
+def test_every_vector_unit_notes_the_same_blocks(unit, rng):
+    kernel, steps = Kernel("min_plus", "float32", unit, 4, 2), 16
+    for m, n, k in ((1, 1, 3), (9, 2 * kernel.nr + 1, 40), (2 * kernel.mr, kernel.nr, 100)):
+        problem = kernel.problem(m, n, k)
+        a, b = draw(rng, (m, k), problem.dtype), draw(rng, (k, n), problem.dtype)
+        product, where = by_definition(problem.semiring, a, b)
+        block, out = np.empty((m, n), np.int8), np.full((m, n), np.nan, problem.dtype)
+        BACKEND.prepare_blocks(kernel.plan(problem), Operands(a, b, None, out), block, steps).run()
+        assert np.array_equal(out, product)
+        assert np.array_equal(block, where // steps)
+
+
+@pytest.mark.parametrize("name", ["min_plus", "max_plus", "max_min", "min_max"])
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"), [("int32", -30, 30), ("int32", 2**30 - 9, 2**30 - 1), ("int64", -(2**40), 2**40)]
+)
+def test_integers_that_leave_room_carry_their_k(name, dtype, low, high, rng, monkeypatch):
+    part = importlib.import_module("backends.cpu._argk.passes")
+    # all of k at once, and in parts: 70 terms by 64, of which the last has fewer
+    for m, n, k, fewest in ((5, 19, 1, 1), (5, 19, 70, 512), (5, 19, 70, 64)):
+        monkeypatch.setattr(tuning_argk, "ARGK_PACKED_STEPS", fewest)
+        monkeypatch.setattr(part, "blocks_of", None)  # no numbers of blocks are wanted
+        a, b = (rng.integers(low, high, shape, dtype) for shape in ((m, k), (k, n)))
+        if fewest == 64:
+            found = part.packing
+            monkeypatch.setattr(part, "packing", lambda *args, found=found: found(*args)._replace(shift=6))
+        assert_as_defined(SEMIRINGS[name], a, b, backend="cpu-transposed")
+
+
+def test_integers_that_leave_no_room_are_searched(rng):
+    part = importlib.import_module("backends.cpu._argk.passes")
+    semiring, info = SEMIRINGS["min_plus"], np.iinfo(np.int32)
+
+    def packing(semiring, a, b):
+        return part.packing(semiring, a.dtype, a.shape[1], part.ranges_of(semiring, a, b), 512)
+
+    for extreme in (info.max, info.min, info.max // 2, 2**23):
+        a, b = (rng.integers(0, 9, shape, np.int32) for shape in ((5, 600), (600, 7)))
+        a[2, 3] = extreme
+        assert packing(semiring, a, b) is None
+        assert_as_defined(semiring, a, b, backend="cpu-transposed")
+    a[2, 3] = 2**20
+    assert packing(semiring, a, b).steps == 1024
+    assert packing(semiring, a.astype(np.int16), b.astype(np.int16)) is None
+    assert packing(SEMIRINGS["max_times"], a, b) is None
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64"])
+def test_blocks_are_whole_cache_lines_and_no_more_than_asked(dtype):
+    itemsize = np.dtype(dtype).itemsize
+    for k in (1, 63, 1024, 1025, 4096, 5000, 100_000):
+        steps = tuning_argk.argk_steps(Problem(2, 2, k, "min_plus", dtype))
+        lines, rest = divmod(steps * itemsize, 64)
+        assert rest == 0
+        assert -(-k // steps) <= tuning_argk.ARGK_MOST_BLOCKS
+        if lines > 1:  # no longer than need be
+            shorter = steps - 64 // itemsize
+            most = tuning_argk.ARGK_BLOCKS if shorter < tuning_argk.ARGK_BLOCK_STEPS else tuning_argk.ARGK_MOST_BLOCKS
+            assert -(-k // shorter) > most
+
+
+def test_layouts_batches_and_mixed_dtypes(rng):
+    a = rng.integers(0, 9, (3, 1, 20, 6)).astype(np.float64)[..., ::-1].swapaxes(-1, -2)
+    b = rng.integers(0, 9, (2, 20, 8)).astype(np.float32)[:, ::-1]
+    product, argk = gemm_argk(a, b)
+    terms = a[..., :, :, None] + b[None, :, None]
+    assert np.array_equal(product, terms.min(axis=-2))
+    assert np.array_equal(argk, terms.argmin(axis=-2))
+
+
+def test_operands_that_need_no_copy_are_read_where_they_lie(rng):
+    a, b = (draw(rng, shape, np.dtype(np.float64)) for shape in ((9, 64), (64, 7)))  # whole blocks of 16 terms
+    assert_as_defined(SEMIRINGS["min_plus"], a, np.asfortranarray(b))
+    assert_as_defined(SEMIRINGS["min_plus"], np.asfortranarray(a), b)
+
+
+def test_sizes_of_zero():
+    product, argk = gemm_argk(np.empty((2, 0)), np.empty((0, 3)))
+    assert np.isinf(product).all()
+    assert (argk == -1).all()
+    for shape in ((0, 3), (3, 0)):
+        product, argk = gemm_argk(np.empty((shape[0], 4)), np.empty((4, shape[1])))
+        assert product.shape == argk.shape == shape
+    assert gemm_argk(np.empty((0, 2, 2)), np.empty((2, 2)))[1].shape == (0, 2, 2)
+
+
+def test_no_path_has_no_k_and_nan_is_never_named():
+    a = np.array([[np.inf, np.inf], [np.nan, 1.0], [np.nan, np.nan], [-np.inf, np.inf]])
+    product, argk = gemm_argk(a, np.array([[np.inf], [2.0]]))
+    assert product.ravel().tolist() == [np.inf, 3.0, np.inf, np.inf]
+    assert argk.ravel().tolist() == [-1, 1, -1, -1]
+
+
+def test_signed_zeros_are_equal():
+    _, argk = gemm_argk(np.array([[0.0, -0.0]]), np.array([[0.0], [-0.0]]))
+    assert argk.tolist() == [[0]]
+
+
+def test_a_semiring_of_ones_own(rng):
+    own = Semiring.from_functions(
+        "farthest",
+        _greater,
+        lambda x, y: abs(x - y) / 2,
+        zero=-np.inf,
+        is_selective=True,
+        kinds="f",
+    )
+    a, b = rng.integers(0, 9, (6, 90)).astype(float), rng.integers(0, 9, (90, 70)).astype(float)
+    terms = np.abs(a[:, :, None] - b) / 2
+    for threads in (None, 1):
+        product, argk = gemm_argk(a, b, semiring=own, threads=threads)
+        assert np.array_equal(product, terms.max(axis=1))
+        assert np.array_equal(argk, terms.argmax(axis=1))
+
+
+def test_a_semiring_that_only_says_it_selects_is_found_out():
+    false = Semiring.from_functions(
+        "mean", lambda c, t: c + t / 2, lambda x, y: x * y, zero=0.0, is_selective=True, kinds="f"
+    )
+    with pytest.raises(VerificationError, match="none of its terms"):
+        gemm_argk(np.ones((2, 5)), np.ones((5, 2)), semiring=false)
+
+
+@pytest.mark.parametrize("name", [name for name in SEMIRINGS if name not in SELECTIVE])
+def test_a_sum_has_no_argk(name):
+    dtype = bool if name == "lxor_land" else float
+    with pytest.raises(ProblemError, match="no single term") as error:
+        gemm_argk(np.ones((2, 2), dtype), np.ones((2, 2), dtype), semiring=name)
+    assert "min_plus" in str(error.value)
+
+
+def test_operands_that_do_not_fit_are_refused_as_by_gemm():
+    with pytest.raises(ProblemError, match="inner sizes"):
+        gemm_argk(np.ones((2, 3)), np.ones((2, 3)))
+    with pytest.raises(BackendUnavailable, match="unknown backend"):
+        gemm_argk(np.ones((2, 2)), np.ones((2, 2)), backend="cpu-nothing")
+    with pytest.raises(ProblemError, match="threads"):
+        gemm_argk(np.ones((2, 2)), np.ones((2, 2)), threads=0)
+
+
+def test_search_as_vectors_and_term_by_term_agree(rng, monkeypatch):
+    searching = importlib.import_module("backends.cpu._argk.search")
+    semiring, dtype, steps = SEMIRINGS["max_min"], np.dtype(np.float64), 100
+    by_vectors = searching.build_search(semiring, dtype, steps, is_careful=True)
+    monkeypatch.setattr(searching, "operations", lambda *_: None)
+    by_terms = searching.build_search.__wrapped__(semiring, dtype, steps)
+    a, b = draw(rng, (4, 180), dtype), draw(rng, (180, 26), dtype)
+    terms = np.minimum(a[:, :, None], b[None])  # a NaN is a term that no value equals
+    c = np.fmax.reduce(terms, axis=1)
+    where = (terms == c[:, None]).argmax(axis=1)
+    block = (where // steps).astype(np.int8)
+    for search in (by_vectors, by_terms):
+        for across, down, height, width in ((1, 1, 9, 26), (1, 3, 1, 17), (2, 1, 3, 13), (3, 2, 1, 5), (2, 5, 9, 30)):
+            argk, missing, panels = (
+                np.full(c.shape, -7, np.int32),
+                np.zeros(across * down, np.int64),
+                np.empty((across * down, width, 184)),
+            )
+            search(a, b, c, block, argk, across, height, panels, missing)
+            assert not missing.any()
+            assert np.array_equal(argk, where)
+            search(a, b, c, np.full_like(block, -1), argk, across, height, panels, missing)
+            assert not missing.any()
+            assert (argk == -1).all()
+            search(a, b, c + 0.5, block, argk, across, height, panels, missing)
+            assert missing.sum() == across * min(down, len(a))

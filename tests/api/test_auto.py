@@ -1,0 +1,128 @@
+"""``backend="auto"``: never a backend that loosens the bound of ordinary sums, however high its step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness import Backend, Execution, Machine, Operands, Plan, Problem, Semiring, gemm, gemm_argk, registry, scalars
+from harness.api import gemm as api_gemm
+from harness.api.gemm import choose
+from harness.composite import Composite
+from harness.paths import shortest_paths
+from harness.problem import named_dtype
+from harness.tuning import cpu as tuning_cpu
+
+
+class Loose(Backend):
+    """A planted backend of the highest step, whose sums are off by a thousandth."""
+
+    name, step, idea, source = "cpu-loose", 999, "loose sums", "planted"
+    takes_mixed = takes_half = True
+
+    def extra_error(self, plan: Plan, operands: Operands) -> float:
+        return 1e9
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        return Plan(problem)
+
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        raise AssertionError("the loose backend was chosen")
+
+
+class LooseWhereMixed(Loose):
+    name = "cpu-loose-where-mixed"
+
+    def loosens(self, problem: Problem) -> bool:
+        return problem.is_mixed
+
+
+@pytest.fixture
+def loose(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = registry.discover()
+    planted = [registry.Entry(cls.name, "planted", cls()) for cls in (Loose, LooseWhereMixed)]
+    monkeypatch.setattr(registry, "discover", lambda: (*entries, *planted))
+    monkeypatch.setattr(LooseWhereMixed, "refuses", lambda self, problem: None if problem.is_mixed else "mixed only")
+    monkeypatch.setattr(api_gemm, "_remembered", {})
+
+
+def _own(x: float, y: float) -> float:
+    return x + 2 * y
+
+
+@pytest.mark.usefixtures("loose")
+class TestWhatLoosensTheBound:
+    def test_is_never_chosen_automatically(self) -> None:
+        rng = np.random.default_rng(3)
+        a, b = rng.random((9, 7)), rng.random((7, 5))
+        own = Semiring.from_functions("own_sums", scalars.plus, _own, zero=0.0)
+        assert np.allclose(gemm(a, b), a @ b)
+        assert np.allclose(gemm(a, b, a @ b, alpha=2, beta=3), 5 * (a @ b))
+        assert np.allclose(gemm(a, b, semiring=own), a.sum(1)[:, None] + 2 * b.sum(0))
+        assert np.array_equal(gemm_argk(a, b)[0], (a[:, :, None] + b).min(1))
+        assert np.array_equal(gemm_argk(a > 0.5, b > 0.5, semiring="lor_land")[0], (a > 0.5) @ (b > 0.5))
+        assert shortest_paths(np.where(np.eye(5, dtype=bool), 0.0, a[:5, :5])).shape == (5, 5)
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_nor_for_mixed_products_whose_sums_are_large(self, dtype: str) -> None:
+        a = np.full((4, 200), 30, named_dtype(dtype))
+        assert (gemm(a, a.T, dtype="float32") == 180_000).all()
+
+    def test_nor_as_the_first_choice(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tuning_cpu, "AUTO_FIRST", Loose.name)
+        assert choose(Problem(9, 9, 9), "auto").name != Loose.name
+
+    def test_nor_as_a_base(self) -> None:
+        problem = Problem(9, 9, 9, "plus_times", np.dtype(np.float32))
+        strassen = registry.find("cpu-strassen")
+        assert isinstance(strassen, Composite)
+        assert strassen.choose_base(problem, ("cpu-loose",)) != Loose.name
+        assert strassen.find_base(Loose.name, problem).name == Loose.name
+
+    def test_computes_for_who_names_it(self) -> None:
+        with pytest.raises(AssertionError, match="the loose backend was chosen"):
+            gemm(np.ones((2, 2)), np.ones((2, 2)), backend=Loose.name)
+
+
+class Device(Loose):
+    name = "gpu-planted"
+    takes_device_arrays = True
+
+    def loosens(self, problem: Problem) -> bool:
+        return False
+
+    def missing(self) -> str | None:
+        raise AssertionError("a product of host arrays asks for a device, which a forked child must not")
+
+
+def test_a_device_is_not_asked_for_while_a_backend_of_the_host_is_able(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = registry.discover()
+    monkeypatch.setattr(registry, "discover", lambda: (*entries, registry.Entry(Device.name, "planted", Device())))
+    half = np.ones((4, 200), np.float16)
+    assert (gemm(half, half.T, dtype="float32") == 200).all()
+    own = Semiring.from_functions("own_sums_too", scalars.plus, _own, zero=0.0)
+    assert (gemm(np.ones((2, 3)), np.ones((3, 2)), semiring=own) == 9).all()
+    assert gemm_argk(np.ones((2, 3)), np.ones((3, 2)), backend="cpu-packed")[0].shape == (2, 2)
+    assert gemm(np.ones((2, 3)), np.ones((3, 2)), backend="cpu-strassen").shape == (2, 2)
+    monkeypatch.setattr(Device, "missing", lambda self: None)
+    monkeypatch.setattr(registry, "discover", lambda: (registry.Entry(Device.name, "planted", Device()),))
+    assert choose(Problem(9, 9, 9, "plus_times", np.dtype(np.int8)), "auto").name == Device.name  # the last resort
+
+
+def test_who_has_an_error_of_its_own_says_so_of_what_it_loosens() -> None:
+    half = Problem(8, 8, 8, "plus_times", np.dtype(np.float32), operand_dtype=np.dtype(np.float16))
+    problems = [Problem(8, 8, 8, "plus_times", np.dtype(name)) for name in ("float32", "float64")] + [half]
+    backends = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
+    loose = {
+        name: [problem.input_dtype.name for problem in problems if backend.loosens(problem)]
+        for name, backend in backends.items()
+        if type(backend).extra_error is not Backend.extra_error
+    }
+    assert loose == {
+        "cpu-mixed": [],  # docs/mixed.md says why
+        "cpu-strassen": ["float32", "float64", "float16"],
+        "cpu-torch": ["float16"],
+        "gpu-cublas-tf32": ["float32", "float64", "float16"],
+        "gpu-tensor-core": ["float32"],
+    }
+    assert not any(backends[name].loosens(p) for name in backends.keys() - loose.keys() for p in problems)

@@ -1,0 +1,134 @@
+"""What a mixed product is to `gemm` and Problem: dtypes that fit, records, refusals."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from harness import Operands, Problem, VerificationError, gemm
+from harness.errors import ProblemError
+from harness.problem import mixed_dtypes
+from harness.run import task
+from harness.semiring import Semiring
+from tests._support.mixed_products import assert_right
+
+ROOT = Path(__file__).resolve().parents[2]
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+class TestProblem:
+    def test_records_keep_the_operands_dtype_and_old_ones_load(self):
+        for narrow, wide in mixed_dtypes():
+            problem = Problem(2, 3, 4, "plus_times", wide, operand_dtype=narrow, accumulate=True)
+            assert Problem.from_json(json.loads(json.dumps(problem.to_json()))) == problem
+            assert problem.bytes_moved == narrow.itemsize * (2 * 4 + 4 * 3) + 4 * 2 * 6
+            assert str(problem) == f"plus_times {narrow.name} to {wide.name} 2x3x4"
+        ordinary = Problem(2, 3, 4)
+        assert "operand_dtype" not in ordinary.to_json()  # the keys of stored results are hashes of records
+        assert Problem.from_json(ordinary.to_json()) == ordinary
+        assert not ordinary.is_mixed
+        assert Problem(2, 3, 4, operand_dtype=np.dtype(np.float64)) == ordinary
+
+    @pytest.mark.parametrize(
+        ("semiring", "dtype", "operands", "says"),
+        (
+            ("plus_times", "float64", "float16", "not summed in float64"),
+            ("plus_times", "float32", "int8", "not summed in float32"),
+            ("plus_times", "float64", "float32", "not summed in float64"),
+            ("min_plus", "float32", "float16", "no mixed products"),
+            (Semiring.of("plus", "absdiff"), "float32", "float16", "no mixed products"),
+        ),
+    )
+    def test_other_pairs_and_semirings_are_refused(self, semiring, dtype, operands, says):
+        with pytest.raises(ProblemError, match=says):
+            Problem(2, 2, 2, semiring, np.dtype(dtype), operand_dtype=np.dtype(operands))
+
+    def test_a_stored_problem_is_a_task(self):
+        for narrow, wide in mixed_dtypes():
+            problem = Problem(90, 80, 70, "plus_times", wide, operand_dtype=narrow, alpha=2, beta=3, accumulate=True)
+            made = task.gemm(problem=problem.to_json(), backend="cpu-mixed", seed=1, threads=1)
+            made.spoil()
+            with pytest.raises(VerificationError):
+                made.verify()
+            made.run()
+            assert made.verify()
+            assert made.facts()["problem"]["operand_dtype"] == narrow.name
+
+    def test_without_the_package_there_is_no_bfloat16_and_all_else_works(self):
+        program = (
+            "import sys; sys.modules['ml_dtypes'] = None; import numpy as np; from harness import gemm, Problem;"
+            "from harness.problem import mixed_dtypes; print(len(mixed_dtypes()));"
+            "x = np.ones((2, 2), np.int8); print(gemm(x, x, dtype='int32').dtype);"
+            "Problem.from_json({'m': 1, 'n': 1, 'k': 1, 'dtype': 'float32', 'operand_dtype': 'bfloat16'})"
+        )
+        done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.stdout.split() == ["2", "int32"]
+        assert "bfloat16 needs the package ml_dtypes" in done.stderr
+
+
+def of(*dtypes, size=3):
+    return [np.ones((size, size), dtype) for dtype in dtypes]
+
+
+class TestGemm:
+    @pytest.mark.parametrize(("narrow", "wide"), mixed_dtypes(), ids=str)
+    def test_a_mixed_product(self, narrow, wide):
+        problem = Problem(33, 45, 70, "plus_times", wide, operand_dtype=narrow, accumulate=True)
+        operands = Operands.generate(problem, 3)
+        result = gemm(operands.a, operands.b, operands.c, dtype=wide)
+        assert_right(problem, operands, result)
+        stack = gemm(np.stack([operands.a, operands.a]), operands.b, operands.c, dtype=wide.name)
+        np.testing.assert_array_equal(stack, np.stack([result, result]))
+        out = operands.c.copy()
+        assert gemm(operands.a, operands.b, out, dtype=wide, out=out) is out
+        np.testing.assert_array_equal(out, result)
+
+    def test_alpha_and_beta_belong_to_the_sums(self):
+        a, b = np.full((5, 6), 100, np.int8), np.full((6, 7), 100, np.int8)
+        c = np.full((5, 7), 10, np.int32)
+        np.testing.assert_array_equal(gemm(a, b, c, alpha=1000, beta=-3, dtype="int32"), np.full((5, 7), 59999970))
+        half = np.ones((2, 3), np.float16)
+        np.testing.assert_array_equal(gemm(half, half.T, alpha=1e6, dtype="float32"), np.full((2, 2), 3e6))
+
+    @pytest.mark.parametrize("dtype", ("float16", BFLOAT16))
+    def test_without_a_dtype_the_error_names_it(self, dtype):
+        with pytest.raises(ProblemError, match="dtype='float32' in the call"):
+            gemm(*of(dtype, dtype))
+
+    def test_without_a_dtype_int8_wraps_as_it_did(self):
+        a = np.full((2, 2), 100, np.int8)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(gemm(a, a), a @ a)
+        assert gemm(a, a).dtype == np.int8
+
+    def test_a_dtype_that_promotion_gives_changes_nothing(self):
+        assert gemm(*of("float32", "float32"), dtype="float32").dtype == np.float32
+        assert gemm(*of("float16", "float32"), dtype=np.float32).dtype == np.float32
+        assert gemm(*of(BFLOAT16, "float32")).dtype == np.float32
+
+    @pytest.mark.parametrize(
+        ("arrays", "dtype", "says"),
+        (
+            (of("float64", "float64"), "float32", "not that of the product"),
+            (of("float32", "float32"), "float64", "not that of the product"),
+            (of("int8", "int8"), "float32", "not that of the product"),
+            (of("int8", "int16"), "int32", "not that of the product"),
+            (of("uint8", "uint8"), "int32", "not that of the product"),
+            (of("float16", BFLOAT16), "float32", "no common dtype"),
+            (of("float16", BFLOAT16), None, "no common dtype"),
+            (of("float16", "float16", "float16"), "float32", "c has not the dtype of the sums"),
+            (of("int8", "int8", "int64"), "int32", "c has not the dtype of the sums"),
+            (of("float32", "float32"), "nonsense", "not a NumPy dtype"),
+        ),
+    )
+    def test_nothing_is_converted_silently(self, arrays, dtype, says):
+        with pytest.raises(ProblemError, match=says):
+            gemm(*arrays, dtype=dtype)
+
+    def test_out_must_have_the_dtype_of_the_sums(self):
+        with pytest.raises(ProblemError, match="out cannot take the result"):
+            gemm(*of("int8", "int8"), dtype="int32", out=np.empty((3, 3), np.int8))

@@ -1,0 +1,360 @@
+"""The public call: what it takes, what it returns, and how it says no before any work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemError, Semiring, gemm, machine, registry
+from harness.api.gemm import choose
+from harness.proof.reference import product
+from harness.proof.verify import verify
+from harness.tuning import cpu as tuning_cpu
+
+EITHER = pytest.mark.parametrize("backend", ["cpu-naive", "auto"])
+
+
+def _reference(a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, **options: Any) -> np.ndarray:
+    problem = Problem(a.shape[0], b.shape[1], a.shape[1], dtype=a.dtype, accumulate=c is not None, **options)
+    return product(problem, a, b, c)
+
+
+def _numbers(*shape: int, dtype: str = "float64", seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-9, 9, shape).astype(dtype)
+
+
+# ------------------------------------------------------------------------------------------------ what it takes
+
+
+def _unaligned(x: np.ndarray) -> np.ndarray:
+    raw = np.zeros(x.nbytes + 1, np.uint8)
+    view = raw[1:].view(x.dtype).reshape(x.shape)
+    view[...] = x
+    return view
+
+
+VIEWS = {
+    "C order": lambda x: x.copy(),
+    "Fortran order": np.asfortranarray,
+    "transposed": lambda x: x.T.copy().T,
+    "sliced": lambda x: np.repeat(np.repeat(x, 2, 0), 3, 1)[::2, ::3],
+    "negative strides": lambda x: x[::-1, ::-1].copy()[::-1, ::-1],
+    "a row repeated": lambda x: np.broadcast_to(x[:1], x.shape),
+    "big-endian": lambda x: x.astype(x.dtype.newbyteorder(">")),
+    "unaligned": _unaligned,
+    "list": lambda x: x.tolist(),
+    "matrix": lambda x: x.view(np.matrix),
+}
+
+
+@EITHER
+@pytest.mark.parametrize("of_b", VIEWS)
+@pytest.mark.parametrize("of_a", VIEWS)
+def test_any_view_gives_the_same_product(of_a: str, of_b: str, backend: str) -> None:
+    a, b = VIEWS[of_a](_numbers(5, 7)), VIEWS[of_b](_numbers(7, 6, seed=2))
+    before = np.array(a), np.array(b)
+    got = gemm(a, b, semiring="min_plus", backend=backend)
+    assert got.flags.c_contiguous
+    assert got.dtype == np.float64
+    assert type(got) is np.ndarray
+    assert np.array_equal(got, _reference(np.array(a, float), np.array(b, float), semiring="min_plus"))
+    assert np.array_equal(before[0], a)
+    assert np.array_equal(before[1], b)
+
+
+@EITHER
+def test_read_only_operands_are_taken(backend: str) -> None:
+    a, b, c = _numbers(5, 7), _numbers(7, 6), _numbers(5, 6)
+    for x in (a, b, c):
+        x.flags.writeable = False
+    got = gemm(a, b, c, alpha=2, beta=3, backend=backend)
+    assert np.array_equal(got, _reference(a, b, c, alpha=2, beta=3))
+
+
+@EITHER
+@pytest.mark.parametrize(("m", "n", "k"), [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0), (1, 1, 1)])
+def test_empty_sizes(m: int, n: int, k: int, backend: str) -> None:
+    for name in ("plus_times", "min_plus"):
+        got = gemm(np.ones((m, k)), np.ones((k, n)), semiring=name, backend=backend)
+        assert got.shape == (m, n)
+        if k == 0:
+            assert (got == SEMIRINGS[name].zero(np.dtype(np.float64))).all()
+        c = np.full((m, n), 4.0)
+        assert gemm(np.ones((m, k)), np.ones((k, n)), c, semiring=name, backend=backend).shape == (m, n)
+        if k == 0:
+            assert (gemm(np.ones((m, k)), np.ones((k, n)), c, semiring=name, backend=backend) == 4).all()
+
+
+@EITHER
+def test_leading_dimensions_broadcast_as_in_matmul(backend: str) -> None:
+    for shape_a, shape_b in (((4, 3, 5), (5, 2)), ((3, 5), (4, 5, 2)), ((2, 1, 3, 5), (4, 5, 2)), ((0, 3, 5), (5, 2))):
+        a, b = _numbers(*shape_a), _numbers(*shape_b, seed=2)
+        assert np.array_equal(gemm(a, b, backend=backend), a @ b)
+    a, b, c = _numbers(3, 5), _numbers(5, 2), _numbers(4, 3, 2)
+    assert np.array_equal(gemm(a, b, c, backend=backend), a @ b + c)
+    out = np.full((4, 3, 2), np.nan)
+    assert gemm(a, b, c, out=out, backend=backend) is out
+    assert np.array_equal(out, a @ b + c)
+
+
+@EITHER
+def test_alpha_beta_and_c(backend: str) -> None:
+    a, b, c = _numbers(5, 7), _numbers(7, 6), _numbers(5, 6)
+    assert np.array_equal(gemm(a, b, c, backend=backend), a @ b + c)
+    assert np.array_equal(gemm(a, b, c, alpha=2, beta=-3, backend=backend), 2 * (a @ b) - 3 * c)
+    assert np.array_equal(gemm(a, b, np.full((5, 6), np.nan), beta=0, backend=backend), a @ b)
+    for alpha, beta in ((4.0, None), (None, -2.0), (np.inf, -2.0), (3.0, np.inf)):
+        got = gemm(a, b, c, semiring="min_plus", alpha=alpha, beta=beta, backend=backend)
+        assert np.array_equal(got, _reference(a, b, c, semiring="min_plus", alpha=alpha, beta=beta))
+
+
+@EITHER
+def test_out_may_be_or_overlap_any_operand(backend: str) -> None:
+    a, b, c = _numbers(6, 6), _numbers(6, 6, seed=2), _numbers(6, 6, seed=3)
+    expected = 2 * (a @ b) + 3 * c
+    for place in "abc":
+        operands = {"a": a.copy(), "b": b.copy(), "c": c.copy()}
+        out = operands[place]
+        assert gemm(**operands, alpha=2, beta=3, out=out, backend=backend) is out
+        assert np.array_equal(out, expected)
+    buffer = np.zeros((9, 6))
+    buffer[:6] = a
+    gemm(buffer[:6], b, out=buffer[3:], backend=backend)
+    assert np.array_equal(buffer[3:], a @ b)
+    turned = a.copy()
+    gemm(turned, b, out=turned.T, backend=backend)
+    assert np.array_equal(turned.T, a @ b)
+    backwards = c.copy()
+    gemm(a, b, backwards, out=backwards[::-1], backend=backend)
+    assert np.array_equal(backwards[::-1], a @ b + c)
+
+
+@EITHER
+def test_out_of_any_strides_is_written_in_place(backend: str) -> None:
+    a, b = _numbers(5, 7), _numbers(7, 6)
+    wide = np.full((10, 18), -1.0)
+    for out in (np.full((5, 6), np.nan, order="F"), wide[::2, ::-3], _unaligned(np.zeros((5, 6)))):
+        assert gemm(a, b, out=out, backend=backend) is out
+        assert np.array_equal(out, a @ b)
+    assert (wide[1::2] == -1).all()
+
+
+def test_result_never_aliases_an_input() -> None:
+    a, b, c = _numbers(4, 4), np.eye(4), np.zeros((4, 4))
+    result = gemm(a, b, c)
+    assert not any(np.shares_memory(result, x) for x in (a, b, c))
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "expected"),
+    [
+        ("int8", "int8", "int8"),
+        ("int8", "uint8", "int16"),
+        ("int32", "float32", "float64"),
+        ("bool", "uint8", "uint8"),
+        ("float32", "float64", "float64"),
+        ("uint64", "int64", "float64"),
+    ],
+)
+def test_result_has_the_promoted_dtype(of_a: str, of_b: str, expected: str) -> None:
+    a, b = np.ones((2, 3), of_a), np.ones((3, 2), of_b)
+    got = gemm(a, b)
+    assert got.dtype == expected
+    assert (got == 3).all()
+    assert gemm(a, b, np.ones((2, 2))).dtype == np.float64
+
+
+def test_integers_wrap_in_sums_and_saturate_in_paths() -> None:
+    x = np.full((1, 1), 100, np.int8)
+    assert gemm(x, x)[0, 0] == 10000 - 39 * 256
+    assert gemm(x, x, semiring="min_plus")[0, 0] == 127
+    assert gemm(-x, -x, semiring="min_plus")[0, 0] == -128
+    assert gemm(x * 0 + 127, -x, semiring="min_plus")[0, 0] == 127
+
+
+# ---------------------------------------------------------------------------------------------- what it refuses
+
+TWO = np.ones((2, 2))
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "inner sizes": ({"a": np.ones((2, 3)), "b": np.ones((2, 3))}, "inner sizes of a and b differ"),
+    "one-dimensional a": ({"a": np.ones(2)}, "a is not a matrix"),
+    "scalar b": ({"b": 3.0}, "b is not a matrix"),
+    "shape of c": ({"c": np.ones((2, 3))}, "c does not have the shape"),
+    "batches": ({"a": np.ones((2, 2, 2)), "b": np.ones((3, 2, 2))}, "leading dimensions do not broadcast"),
+    "complex": ({"a": TWO * 1j}, "does not hold real numbers"),
+    "object": ({"a": TWO.astype(object)}, "does not hold real numbers"),
+    "strings": ({"b": [["x"]]}, "does not hold real numbers"),
+    "dates": ({"b": TWO.astype("datetime64[s]")}, "does not hold real numbers"),
+    "ragged list": ({"a": [[1], [1, 2]]}, "a is no array"),
+    "nothing": ({"a": None}, "does not hold real numbers"),
+    "masked": ({"a": np.ma.masked_equal(TWO, 3)}, "masked array"),
+    "float16": ({"a": TWO.astype(np.float16), "b": TWO.astype(np.float16)}, "does not take float16"),
+    "longdouble": ({"a": TWO.astype(np.longdouble)}, "not supported"),
+    "bool in plus_times": ({"a": TWO > 0, "b": TWO > 0}, "does not take bool"),
+    "floats in lor_land": ({"semiring": "lor_land"}, "lor_land does not take float64"),
+    "unknown semiring": ({"semiring": "min_pluss"}, "unknown semiring"),
+    "no semiring": ({"semiring": 3}, "neither a name nor a Semiring"),
+    "beta without c": ({"beta": 2.0}, "beta is given without a C"),
+    "NaN alpha": ({"alpha": np.nan}, "alpha is NaN"),
+    "array alpha": ({"alpha": [1.0, 2.0]}, "alpha is no value"),
+    "complex alpha": ({"alpha": 1j}, "alpha is no value"),
+    "alpha that does not fit": ({"a": TWO.astype(int), "b": TWO.astype(int), "alpha": 0.5}, "alpha is no value"),
+    "out of another shape": ({"out": np.empty((2, 3))}, "out cannot take the result"),
+    "out of another dtype": ({"out": np.empty((2, 2), np.float32)}, "out cannot take the result"),
+    "big-endian out": ({"out": np.empty((2, 2), ">f8")}, "out cannot take the result"),
+    "out that is a list": ({"out": [[0.0, 0.0]] * 2}, "out cannot take the result"),
+    "out that repeats": (
+        {"out": np.lib.stride_tricks.as_strided(np.empty(2), (2, 2), (0, 8))},
+        "elements that share memory",
+    ),
+    "no threads": ({"threads": 0}, "threads is no number of threads"),
+    "negative threads": ({"threads": -1}, "threads is no number of threads"),
+    "too many threads": ({"threads": 10**6}, "threads is no number of threads"),
+    "half a thread": ({"threads": 1.5}, "threads is no number of threads"),
+    "true threads": ({"threads": True}, "threads is no number of threads"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_done_raises_before_any_work(what: str) -> None:
+    changed, says = REFUSED[what]
+    out = np.full((2, 2), 7.0)
+    arguments = {"a": TWO, "b": TWO, "out": out, **changed}
+    with pytest.raises(ProblemError, match=says):
+        gemm(**arguments)
+    assert (out == 7).all()
+
+
+def test_read_only_out_is_refused() -> None:
+    out = np.empty((2, 2))
+    out.flags.writeable = False
+    with pytest.raises(ProblemError, match="out cannot take the result") as caught:
+        gemm(TWO, TWO, out=out)
+    assert "read-only" in caught.value.got
+
+
+def test_unknown_backends_are_refused_with_the_closest() -> None:
+    with pytest.raises(BackendUnavailable, match="unknown backend 'cpu-naiv'") as caught:
+        gemm(TWO, TWO, backend="cpu-naiv")
+    assert caught.value.fix == "did you mean 'cpu-naive'?"
+
+
+def test_a_transposed_operand_is_suggested() -> None:
+    with pytest.raises(ProblemError) as caught:
+        gemm(np.ones((2, 3)), np.ones((4, 3)))
+    assert "b.T" in caught.value.fix
+
+
+def test_every_legal_number_of_threads_gives_the_same() -> None:
+    a, b = _numbers(17, 19), _numbers(19, 13)
+    for threads in range(1, machine.detect().cores + 1):
+        assert np.array_equal(gemm(a, b, threads=threads, semiring="max_plus"), _reference(a, b, semiring="max_plus"))
+
+
+# ------------------------------------------------------------------------------------------- semirings of the user
+
+
+def _longest(c: float, t: float) -> float:
+    return t if t > c else c  # noqa: FURB136 max() is not what kernels compile
+
+
+def _difference(x: float, y: float) -> float:
+    return x - y
+
+
+@EITHER
+def test_semirings_of_named_operations(backend: str) -> None:
+    a, b = _numbers(5, 7), _numbers(7, 6, seed=2)
+    manhattan = gemm(a, b, semiring=Semiring.of("plus", "absdiff"), backend=backend)
+    assert np.array_equal(manhattan, np.abs(a[:, :, None] - b[None]).sum(1))
+    chebyshev = gemm(a, b, semiring=Semiring.of("max", "absdiff"), backend=backend)
+    assert np.array_equal(chebyshev, np.abs(a[:, :, None] - b[None]).max(1))
+
+
+@EITHER
+def test_semirings_of_functions(backend: str) -> None:
+    a, b = _numbers(5, 7), _numbers(7, 6, seed=2)
+    own = Semiring.from_functions("longest", _longest, _difference, zero=-np.inf, kinds="f", is_selective=True)
+    got = gemm(a, b, semiring=own, backend=backend)
+    assert np.array_equal(got, (a[:, :, None] - b[None]).max(1))
+
+
+# -------------------------------------------------------------------------------------- everything at once, drawn
+
+# Each kernel is compiled once; few of them, and every shape, layout and value.
+DRAWN = [("plus_times", "float64"), ("min_plus", "float32"), ("min_plus", "int16"), ("lor_land", "bool")]
+
+
+def _lay_out(x: np.ndarray, how: str) -> np.ndarray:
+    if how == "A":
+        wide = np.zeros((2 * x.shape[0], 3 * x.shape[1]), x.dtype)
+        wide[::2, ::3][:, ::-1] = x
+        return wide[::2, ::3][:, ::-1]
+    return np.asarray(x, order=how)  # type: ignore[call-overload]
+
+
+def _able(problem: Problem) -> list[str]:
+    """Return the slowest backend for `problem`, and the one that would be chosen for its step."""
+    names = [backend.name for backend in registry.able(problem) if backend.name.startswith("cpu")]
+    return ["cpu-naive", *[name for name in ("cpu-packed", "cpu-numpy") if name in names][:1]]
+
+
+@hypothesis.given(
+    kernel=st.sampled_from(DRAWN),
+    size=st.tuples(st.integers(0, 21), st.integers(0, 21), st.integers(0, 21)),
+    layout=st.text("CFA", min_size=3, max_size=3),
+    accumulate=st.booleans(),
+    scales=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_drawn_products_equal_their_definition(
+    kernel: tuple[str, str],
+    size: tuple[int, int, int],
+    layout: str,
+    accumulate: bool,
+    scales: bool,
+    seed: int,
+) -> None:
+    name, dtype = kernel
+    alpha = 3 if scales and dtype != "bool" else None
+    beta = 2 if scales and accumulate and dtype != "bool" else None
+    problem = Problem(*size, name, np.dtype(dtype), alpha, beta, accumulate)
+    drawn = Operands.generate(problem, seed)
+    a, b = _lay_out(drawn.a, layout[0]), _lay_out(drawn.b, layout[1])
+    c = None if drawn.c is None else _lay_out(drawn.c, layout[2])
+    for backend in _able(problem):
+        got = gemm(a, b, c, semiring=name, alpha=alpha, beta=beta, backend=backend)
+        verify(problem, drawn, got, seed=seed)
+
+
+def test_an_empty_out_of_any_strides_is_taken():
+    for out in (np.empty((63, 0)).T, np.empty((0, 63)), np.empty((0, 126))[:, ::2]):
+        assert gemm(np.empty((0, 3)), np.empty((3, 63)), out=out) is out
+
+
+def test_the_first_choice_is_taken_before_any_other_backend_is_asked(monkeypatch):
+    problem = Problem(9, 9, 9)
+
+    def ask(problem, **_):
+        raise AssertionError("the others are asked")
+
+    monkeypatch.setattr(registry, "able", ask)
+    assert choose(problem, "auto").name == tuning_cpu.AUTO_FIRST
+    for elsewhere in ("nobody", "cpu-mkl", "gpu-tuned"):  # unknown, or not here, or else it is taken
+        monkeypatch.setattr(tuning_cpu, "AUTO_FIRST", elsewhere)
+        monkeypatch.setattr(registry, "able", lambda problem, **_: iter([registry.find("cpu-naive")]))
+        known = {entry.name for entry in registry.discover() if not entry.unavailable()}
+        assert choose(problem, "auto").name == (elsewhere if elsewhere in known else "cpu-naive")
+
+
+def test_what_the_first_choice_declines_others_compute(monkeypatch):
+    problem = Problem(9, 9, 9)
+    monkeypatch.setattr(type(registry.find(tuning_cpu.AUTO_FIRST)), "refuses", lambda self, problem: "not today")
+    assert choose(problem, "auto").name != tuning_cpu.AUTO_FIRST
+    monkeypatch.setattr(registry, "able", lambda problem, **_: iter(()))
+    with pytest.raises(BackendUnavailable, match="no backend here"):
+        choose(problem, "auto")

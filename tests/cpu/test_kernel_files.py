@@ -1,0 +1,88 @@
+"""Entries of the kernel cache as files: whole, one's own, not too many, or not there."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from backends.cpu._compile import files
+
+NAMES = tuple(f"{number:064x}" for number in range(5))
+
+
+def test_what_is_written_is_read(tmp_path):
+    folder = tmp_path / "new" / "kernels"
+    assert files.read(folder, NAMES[0]) is None
+    assert files.write(folder, NAMES[0], b"payload")
+    assert files.read(folder, NAMES[0]) == b"payload"
+    assert files.read(folder, NAMES[1]) is None
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert [path.stat().st_mode & 0o077 for path in folder.iterdir()] == [0]
+
+
+@pytest.mark.parametrize("position", [0, 20, 50, -1])
+def test_one_wrong_bit_anywhere_makes_an_entry_unreadable(tmp_path, position):
+    files.write(tmp_path, NAMES[0], b"payload")
+    (path,) = tmp_path.iterdir()
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x10
+    path.write_bytes(bytes(content))
+    assert files.read(tmp_path, NAMES[0]) is None
+
+
+def test_what_another_user_owns_is_neither_read_nor_written(tmp_path, monkeypatch):
+    files.write(tmp_path, NAMES[0], b"payload")
+    me = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: me + 1)
+    assert files.read(tmp_path, NAMES[0]) is None
+    assert not files.write(tmp_path, NAMES[1], b"payload")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_link_is_not_followed(tmp_path):
+    files.write(tmp_path / "elsewhere", NAMES[0], b"payload")
+    (path,) = (tmp_path / "elsewhere").iterdir()
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    (folder / path.name).symlink_to(path)
+    assert files.read(folder, NAMES[0]) is None
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert not files.write(tmp_path, NAMES[0], b"payload")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_entries_unused_for_longest_go_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LARGEST_BYTES", 4500)
+    monkeypatch.setattr(files, "_KEPT_BYTES", 3500)
+    (tmp_path / "notes.txt").write_text("not ours")
+    abandoned = tmp_path / "left.part"
+    abandoned.write_bytes(b"x")
+    os.utime(abandoned, (0, 0))
+    for age, name in enumerate(NAMES[:4]):
+        files.write(tmp_path, name, bytes(1000))
+        os.utime(tmp_path / f"{name}.kernel", (age + 1e9, age + 1e9))
+    assert not abandoned.exists()
+    assert files.read(tmp_path, NAMES[0])  # used just now
+    files.write(tmp_path, NAMES[4], bytes(1000))
+    left = {path.stem for path in tmp_path.glob("*.kernel")}
+    assert left == {NAMES[0], NAMES[3], NAMES[4]}
+    assert (tmp_path / "notes.txt").exists()
+
+
+def test_where_kernels_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("GEMM_HARNESS_CACHE")
+    for base, expected in (("", ".cache"), ("relative", ".cache"), (str(tmp_path / "x"), "x")):
+        monkeypatch.setenv("XDG_CACHE_HOME", base)
+        assert files.folder() == tmp_path / expected / "gemm-harness" / "kernels"
+    monkeypatch.setenv("GEMM_HARNESS_CACHE", "/here")
+    assert files.folder() == Path("/here")
+    monkeypatch.setenv("GEMM_HARNESS_CACHE", "")
+    assert files.folder() is None

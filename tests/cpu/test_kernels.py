@@ -1,0 +1,152 @@
+"""The rungs of the CPU ladder from inside: packing, micro-kernel, every option of every plan.
+
+This file also runs in the Python form of the kernels (``NUMBA_DISABLE_JIT=1``, see the Makefile), so sizes are small.
+"""
+
+import itertools
+
+import numba
+import numpy as np
+import pytest
+
+from backends.cpu._ladder.micro_kernel import build_micro_kernel, build_store
+from backends.cpu._ladder.operators import operators
+from backends.cpu._ladder.packing import build_transpose, empty_panels, pack_a, pack_b_panel
+from harness import SEMIRINGS, Operands, PlanError, Problem, Semiring, machine, registry
+from harness.operands import CACHE_LINE
+from harness.proof.verify import verify
+
+FLOAT64 = np.dtype(np.float64)
+SIZES = ((1, 1, 1), (2, 3, 5), (4, 4, 4), (5, 9, 7), (8, 3, 17), (13, 11, 10))
+SEMIRING_NAMES = ("plus_times", "min_plus", "max_min", "logaddexp_plus")
+
+VARIANTS = (
+    ("cpu-naive", {}),
+    ("cpu-transposed", {}),
+    ("cpu-tiled", {"reuse": 1, "mc": 4, "nc": 3, "kc": 5}),
+    ("cpu-tiled", {"reuse": 2, "mc": 5, "nc": 4, "kc": 3}),
+    ("cpu-packed", {"parallel_loop": "ic", "mc": 8, "nc": 4, "kc": 6}),
+    ("cpu-packed", {"parallel_loop": "jr", "mc": 4, "nc": 8, "kc": 5}),
+)
+
+
+def compute(name, problem, parameters, seed=3):
+    backend = registry.find(name)
+    operands = Operands.generate(problem, seed)
+    execution = backend.prepare(backend.plan(problem, machine.detect()).override(parameters), operands)
+    execution.run()
+    execution.wait()
+    return operands, execution.result()
+
+
+@pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=str)
+@pytest.mark.parametrize("semiring", SEMIRING_NAMES)
+def test_every_option_computes_sizes_around_its_blocks(name, parameters, semiring):
+    for (m, n, k), layout in itertools.product(SIZES, ("CCC", "FAF")):
+        problem = Problem(m, n, k, SEMIRINGS[semiring], layout=layout)
+        operands, result = compute(name, problem, parameters)
+        verify(problem, operands, result, seed=3)
+
+
+@pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=str)
+def test_alpha_beta_and_c(name, parameters):
+    for semiring, alpha, beta in (("plus_times", 0.5, -2.0), ("min_plus", 1.0, 3.0), ("min_plus", None, None)):
+        problem = Problem(5, 6, 7, SEMIRINGS[semiring], alpha=alpha, beta=beta, accumulate=True)
+        operands, result = compute(name, problem, parameters)
+        verify(problem, operands, result, seed=3)
+
+
+@pytest.mark.parametrize(("name", "option"), [("cpu-tiled", {"reuse": 3}), ("cpu-packed", {"parallel_loop": "kc"})])
+def test_an_option_without_such_a_value_is_refused_by_name(name, option):
+    with pytest.raises(PlanError, match=next(iter(option))):
+        compute(name, Problem(4, 4, 4), option)
+
+
+def test_packed_refuses_another_register_block():
+    with pytest.raises(PlanError, match="register block is fixed"):
+        compute("cpu-packed", Problem(16, 16, 16), {"mr": 2})
+
+
+@pytest.mark.parametrize("semiring", ("plus_times", "min_plus", "max_times"))
+def test_micro_kernel_times_identity_is_exact_on_both_sides(semiring):
+    ring = SEMIRINGS[semiring]
+    micro_kernel = build_micro_kernel(ring, FLOAT64)
+    rng = np.random.default_rng(5)
+    identity = np.full((4, 4), ring.zero(FLOAT64))
+    np.fill_diagonal(identity, ring.one(FLOAT64))
+    block, tile = np.abs(rng.standard_normal((4, 4))), np.empty((4, 4))
+    micro_kernel(block, identity, 4, tile)
+    np.testing.assert_array_equal(tile, block)
+    micro_kernel(identity, block, 4, tile)
+    np.testing.assert_array_equal(tile, block.T)
+
+
+def test_store_writes_only_the_part_of_the_tile_that_exists():
+    store = build_store(SEMIRINGS["plus_times"], FLOAT64)
+    tile = np.arange(16.0).reshape(4, 4)
+    c = np.full((6, 6), -1.0)
+    store(tile, c[3:5, 2:5], False)
+    np.testing.assert_array_equal(c[3:5, 2:5], tile[:2, :3])
+    assert (np.delete(c, (3, 4), axis=0) == -1).all()
+    assert (c[3:5, [0, 1, 5]] == -1).all()
+    store(tile, c[3:5, 2:5], True)
+    np.testing.assert_array_equal(c[3:5, 2:5], 2 * tile[:2, :3])
+
+
+def test_pack_a_fills_the_last_micro_panel_with_zeros():
+    a = np.arange(35.0).reshape(5, 7)
+    packed = empty_panels((2, 4, 3), FLOAT64)
+    pack_a(a, 0, 2, 5, 3, np.inf, packed)
+    np.testing.assert_array_equal(packed[0, :, :3], a[:4, 2:5])
+    np.testing.assert_array_equal(packed[1, 0, :3], a[4, 2:5])
+    assert (packed[1, 1:, :3] == np.inf).all()
+
+
+def test_pack_b_panel_transposes_and_fills_columns_that_do_not_exist():
+    b = np.arange(30.0).reshape(5, 6)
+    panel = empty_panels((4, 3), FLOAT64)
+    pack_b_panel(b, 1, 0, 3, 6, np.inf, panel)
+    np.testing.assert_array_equal(panel[:, :3], b[1:4, :4].T)
+    pack_b_panel(b, 1, 4, 3, 6, np.inf, panel)
+    np.testing.assert_array_equal(panel[:2, :3], b[1:4, 4:].T)
+    assert (panel[2:, :3] == np.inf).all()
+
+
+@pytest.mark.parametrize("dtype", ("float64", "float32", "int16", "bool"))
+def test_panels_begin_on_cache_lines_and_spread_over_cache_sets(dtype):
+    panels = empty_panels((3, 4, 512), np.dtype(dtype))
+    assert panels.shape[:2] == (3, 4)
+    assert panels.shape[2] >= 512
+    assert panels.ctypes.data % CACHE_LINE == 0
+    assert panels.strides[1] % CACHE_LINE == 0
+    assert panels.strides[1] % 4096
+
+
+def test_transpose_of_any_size_and_strides():
+    transpose = build_transpose(FLOAT64)
+    for k, n in ((1, 1), (3, 8), (9, 17), (8, 1)):
+        b = np.arange(4.0 * k * n).reshape(2 * k, 2 * n)[::2, ::-2]
+        rows = np.empty((n, k))
+        transpose(b, rows)
+        np.testing.assert_array_equal(rows, b.T)
+
+
+@pytest.mark.parametrize("name", ("min", "max"))
+def test_a_nan_term_is_absent_whatever_the_form_of_the_operation(name):
+    add = operators(Semiring.of(name, "plus"), FLOAT64).add
+    assert add(2.0, np.nan) == 2.0
+    assert add(2.0, 3.0) == (2.0 if name == "min" else 3.0)
+    assert add(-np.inf, np.inf) == (-np.inf if name == "min" else np.inf)
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="an intrinsic has no Python form")
+class TestCeilings:
+    def test_the_read_loop_reads_what_it_says(self):
+        from backends.cpu import _ceilings
+
+        task = _ceilings.bandwidth(size_bytes=1 << 14, threads=1)
+        task.spoil()
+        task.run()
+        assert task.verify()
+        assert task.facts()["bytes_moved"] == _ceilings.BYTES_PER_CALL
+        assert task._array.ctypes.data % CACHE_LINE == 0

@@ -1,0 +1,320 @@
+"""The short way of the public call: what takes it, that it does nothing unless all is right, and what it reads."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import pickle
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+from backends.cpu import simd
+from backends.cpu._compile.fingerprint import digest
+from backends.cpu._simd import numpy_object
+from backends.cpu._simd.numpy_object import OBJECT, ArrayFields, DtypeFields, has_known_layout
+from backends.cpu._vector.unit import usable_units
+from backends.cpu.simd import Simd
+from harness import SEMIRINGS, BackendUnavailable, ProblemError, Semiring, gemm, machine, registry
+from harness.api import gemm as api_gemm
+
+SIMD = Simd()
+PLUS_TIMES, FLOAT64 = SEMIRINGS["plus_times"], np.dtype(np.float64)
+has_short_way = pytest.mark.skipif(
+    bool(SIMD.missing()) or FLOAT64.itemsize not in usable_units()[0].masked_bytes,
+    reason="no unit here masks loads of float64",
+)
+A, B = np.random.default_rng(5).standard_normal((2, 6, 6))
+
+
+def _is_short(*arguments: Any, **options: Any) -> bool:
+    """Whether a call takes the short way; raise whatever else it raises."""
+    chosen = []
+
+    def choose(*given: Any) -> Any:
+        chosen.append(given)
+        return _choose(*given)
+
+    _choose = api_gemm.choose
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api_gemm, "choose", choose)
+        gemm(*arguments, **options)
+    return not chosen
+
+
+# --------------------------------------------------------------------------------------- which arguments take it
+
+ORDINARY: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "semiring": {"semiring": "min_plus"},
+    "semiring as an object": {"semiring": SEMIRINGS["min_plus"]},
+    "backend": {"backend": "cpu-simd"},
+    "one thread": {"threads": 1},
+    "all threads": {"threads": machine.detect().cores},
+    "None": {"alpha": None, "beta": None, "dtype": None, "c": None, "threads": None},
+    "alpha": {"alpha": 1},
+    "alpha as a float": {"alpha": 1.0},
+    "alpha of NumPy": {"alpha": np.float32(1)},
+    "alpha of min_plus": {"alpha": 0.0, "semiring": "min_plus"},
+    "dtype": {"dtype": "float64"},
+    "dtype as a class": {"dtype": np.float64},
+    "dtype as an object": {"dtype": FLOAT64},
+    "many": {"semiring": "max_plus", "backend": "cpu-simd", "threads": 1, "alpha": 0, "dtype": float},
+}
+
+
+@has_short_way
+@pytest.mark.parametrize("with_out", [False, True])
+@pytest.mark.parametrize("options", ORDINARY.values(), ids=ORDINARY)
+def test_a_call_with_ordinary_arguments_takes_it_from_the_second_time_on(
+    options: dict[str, Any], with_out: bool
+) -> None:
+    for size in (6, 150):  # computed as it lies, and by a table
+        a, b = np.random.default_rng(size).standard_normal((2, size, size))
+        expected = gemm(a, b, backend="cpu-naive", semiring=options.get("semiring", "plus_times"))
+        gemm(a, b, **options)
+        out = np.full((size, size), np.nan) if with_out else None
+        assert _is_short(a, b, out=out, **options)
+        got = gemm(a, b, out=out, **options)
+        assert out is None or got is out
+        assert got.dtype is FLOAT64
+        assert np.allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "a C": {"c": A},
+    "a C and a beta": {"c": A, "beta": 2},
+    "an alpha": {"alpha": 2},
+    "an alpha that is the one of another semiring": {"alpha": 0},
+    "a backend without": {"backend": "cpu-packed"},
+    "a look at the values": {"semiring": "max_min"},
+}
+
+
+@pytest.mark.parametrize("options", OTHERS.values(), ids=OTHERS)
+def test_others_take_the_long_way_each_time(options: dict[str, Any]) -> None:
+    for name in ("plus_times", "min_plus"):
+        gemm(A, B, semiring=name, alpha=SEMIRINGS[name].one(FLOAT64))
+    for _ in range(2):
+        assert not _is_short(A, B, **options)
+    expected = gemm(A, B, **{**options, "backend": "cpu-naive"})
+    assert np.allclose(gemm(A, B, **options), expected, rtol=1e-12, atol=1e-12)
+
+
+# Equal to an argument that is remembered, as Python has it, and refused all the same; or nothing that can be looked up.
+LOOKALIKES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "True for a thread": ({"threads": True}, ProblemError, "threads is no number"),
+    "1.0 for a thread": ({"threads": 1.0}, ProblemError, "threads is no number"),
+    "a thread of NumPy": ({"threads": np.int64(1)}, ProblemError, "threads is no number"),
+    "True for alpha": ({"alpha": True}, ProblemError, "alpha is no value"),
+    "a complex alpha": ({"alpha": 1 + 0j}, ProblemError, "alpha is no value"),
+    "beta without a C": ({"beta": 1.0}, ProblemError, "beta is given without a C"),
+    "a list for alpha": ({"alpha": [1.0]}, ProblemError, "alpha is no value"),
+    "an array for alpha": ({"alpha": np.ones(2)}, ProblemError, "alpha is no value"),
+    "a list for a semiring": ({"semiring": ["plus_times"]}, ProblemError, "neither a name nor a Semiring"),
+    "a list for threads": ({"threads": [1]}, ProblemError, "threads is no number"),
+    "another dtype": ({"dtype": "float32"}, ProblemError, "is not that of the product"),
+    "1 for a dtype": ({"dtype": 1}, ProblemError, "not a NumPy dtype"),
+    "no such backend": ({"backend": "cpu-none"}, BackendUnavailable, "unknown backend"),
+}
+
+
+@pytest.mark.parametrize(("options", "error", "says"), LOOKALIKES.values(), ids=LOOKALIKES)
+def test_what_only_looks_like_them_is_refused(options: dict[str, Any], error: type[Exception], says: str) -> None:
+    for remembered in ({}, {"threads": 1}, {"alpha": 1}, {"alpha": 1.0}, {"dtype": float}):
+        gemm(A, B, **remembered)  # type: ignore[arg-type]
+    out = np.full((6, 6), 7.0)
+    with pytest.raises(error, match=says):
+        gemm(A, B, out=out, **options)
+    assert (out == 7).all()
+
+
+def test_what_is_remembered_is_told_apart_by_everything_that_was_given() -> None:
+    expected = {"min_plus": (A[:, :, None] + B[None]).min(1), "max_plus": (A[:, :, None] + B[None]).max(1)}
+    for name, threads, dtype in [*itertools.product(expected, (None, 1), ("f8", "f4"))] * 2:
+        got = gemm(A.astype(dtype), B.astype(dtype), semiring=name, threads=threads)
+        assert got.dtype == dtype
+        assert np.allclose(got, expected[name], rtol=1e-6)
+
+
+@has_short_way
+def test_no_more_threads_than_asked_for() -> None:
+    for count in (1, 2):
+        shortcut = SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect().with_threads(count))
+        assert shortcut is not None
+        _, large = shortcut.refers_to  # type: ignore[attr-defined]
+        _, run = large._ready(512, 512, 512, (4096, 8), (4096, 8), 4096)
+        table, *_ = run.refers_to
+        assert len(table) == count
+
+
+@pytest.mark.parametrize("count", [None, *range(1, machine.detect().cores + 1)])
+def test_a_shortcut_is_made_for_the_threads_of_the_call(count: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def shortcut(self: Simd, semiring: Semiring, dtype: np.dtype[Any], here: machine.Machine) -> None:
+        made.append(here.threads)
+
+    monkeypatch.setattr(type(registry.find("cpu-simd")), "shortcut", shortcut)
+    monkeypatch.setattr(api_gemm, "_remembered", {})
+    api_gemm._make_shortcut.cache_clear()
+    gemm(A, B, threads=count)
+    api_gemm._make_shortcut.cache_clear()
+    assert made == [count or machine.detect().threads]
+
+
+@has_short_way
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="one thread is all there is")
+def test_nor_fewer() -> None:
+    gemm(A, B, threads=2)
+    assert _is_short(A, B, threads=2)
+    numba.set_num_threads(1)
+    try:
+        assert not _is_short(A, B, threads=2)
+    finally:
+        numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+
+
+@has_short_way
+def test_a_stack_of_matrices_is_computed_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = np.stack([A, B, A])
+    gemm(stack, B, threads=1)
+    monkeypatch.setattr(type(SIMD), "prepare", None)
+    assert np.allclose(gemm(stack, B, threads=1), stack @ B)
+
+
+# --------------------------------------------------------------------------------------- which operands take it
+
+
+def _shortcut() -> Any:
+    return SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect())
+
+
+def _fixed(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+class _Named(np.ndarray):
+    pass
+
+
+def _unaligned(x: np.ndarray) -> np.ndarray:
+    view = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    view[...] = x
+    return view
+
+
+NOT_SIMPLE: dict[str, Any] = {
+    "None": lambda x: None,
+    "a list": lambda x: x.tolist(),
+    "a number": lambda x: 3,
+    "a class": lambda x: np.ndarray,
+    "a bytes object": lambda x: bytes(200),
+    "a subclass": lambda x: x.view(_Named),
+    "a matrix": lambda x: x.view(np.matrix),
+    "masked": lambda x: np.ma.masked_equal(x, 3),
+    "a scalar": lambda x: x[0, 0],
+    "no dimension": lambda x: np.array(1.0),
+    "a vector": lambda x: x[0].copy(),
+    "a stack": lambda x: x[None].copy(),
+    "float32": lambda x: x.astype("f4"),
+    "int64": lambda x: x.astype("i8"),
+    "another order of bytes": lambda x: x.astype(">f8"),
+    "complex": lambda x: x.astype(complex),
+    "objects": lambda x: x.astype(object),
+    "a record": lambda x: x.view([("x", "f8")]),
+    "dates": lambda x: x.view("M8[s]"),
+    "another type of eight bytes": lambda x: x.view(np.uint64),
+    "float16": lambda x: x.astype("f2"),
+    "more rows": lambda x: np.vstack([x, x]),
+    "fewer columns": lambda x: x[:, :-1],
+    "empty": lambda x: x[:0],
+    "no columns": lambda x: x[:, :0],
+    "columns": lambda x: x.T.copy().T,
+    "every other column": lambda x: np.repeat(x, 2, 1)[:, ::2],
+    "backwards": lambda x: x[::-1].copy()[::-1],
+    "a row repeated": lambda x: np.broadcast_to(x[0], x.shape),
+    "unaligned": _unaligned,
+}
+
+
+@has_short_way
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("what", NOT_SIMPLE)
+def test_for_anything_else_nothing_is_done(what: str, place: int) -> None:
+    compute, (a, b, out) = _shortcut(), (A.copy(), B.copy(), np.full((6, 6), 7.0))
+    given: list[Any] = [a, b, out]
+    given[place] = NOT_SIMPLE[what](given[place])
+    before = pickle.dumps(given)
+    assert compute(*given) is False
+    assert pickle.dumps(given) == before
+    assert compute(a, b, out) is True
+    assert np.allclose(out, a @ b)
+
+
+@has_short_way
+def test_nor_where_out_is_read_only_or_overlaps() -> None:
+    compute, memory = _shortcut(), np.random.default_rng(3).standard_normal((14, 6))
+    before = memory.copy()
+    rows = [memory[i : i + 6] for i in range(9)]
+    for begin, other in itertools.product(range(9), repeat=2):
+        if abs(begin - other) < 6:
+            assert compute(rows[begin], B, rows[other]) is False
+            assert compute(B, rows[begin], rows[other]) is False
+    assert compute(A, B, _fixed(memory[:6])) is False
+    assert np.array_equal(memory, before)
+    assert compute(rows[0], _fixed(B), rows[6]) is True
+    assert np.allclose(rows[6], rows[0] @ B)
+
+
+@has_short_way
+def test_a_dtype_that_only_equals_numpys_own_is_the_same() -> None:
+    a, out = (pickle.loads(pickle.dumps(x)) for x in (A, np.empty((6, 6))))
+    assert a.dtype is not A.dtype
+    gemm(A, B)
+    assert _is_short(a, B, out=out)
+    assert gemm(a, B).dtype is FLOAT64
+    for _ in range(2):
+        gemm(A.astype("f4"), B.astype("f4"))
+        assert _is_short(a, B)  # one dtype does not supplant the other
+        assert not _is_short(A.astype(">f8"), B.astype(">f8"))  # the same type, in another order of bytes
+
+
+# --------------------------------------------------------------------------------- where an array keeps what it is
+
+
+def test_code_that_takes_objects_can_be_kept_for_the_next_process() -> None:
+    assert digest(OBJECT) != digest(numba.types.intp)  # `Uncertain` would have it compiled each time
+
+
+def test_arrays_are_as_declared() -> None:
+    assert has_known_layout()
+
+
+def _moved(declared: type[ctypes.Structure], name: str) -> type[ctypes.Structure]:
+    """Return the declaration of a structure with 8 bytes more before one of its fields."""
+    fields = [(f[0], f[1]) for f in declared._fields_]
+    place = [f[0] for f in fields].index(name)
+    fields.insert(place, ("more", ctypes.c_byte * 8))
+    return type("Moved", (ctypes.Structure,), {"_fields_": tuple(fields)})
+
+
+@pytest.mark.parametrize("field", ["type", "data", "ndim", "shape", "strides", "dtype", "flags"])
+def test_an_array_that_is_made_otherwise_is_seen(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numpy_object, "ArrayFields", _moved(ArrayFields, field))
+    assert not has_known_layout.__wrapped__()
+
+
+@pytest.mark.parametrize("field", ["kind", "number"])
+def test_so_is_a_dtype(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numpy_object, "DtypeFields", _moved(DtypeFields, field))
+    assert not has_known_layout.__wrapped__()
+
+
+def test_then_there_is_no_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simd, "has_known_layout", lambda: False)
+    assert _shortcut() is None

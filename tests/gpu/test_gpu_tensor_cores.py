@@ -1,0 +1,244 @@
+"""Tensor cores, packed elements, cuBLAS and peers without a GPU: what they decline, plan and launch; they compile."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from backends.gpu._cuda import nvrtc
+from backends.gpu._cuda.kernel_files import compile_kernel, resources
+from backends.gpu._simt.program import Call, Matrix, Place
+from harness import SEMIRINGS, Operands, registry
+from harness.errors import BackendUnavailable, PlanError
+from harness.machine import detect
+from harness.problem import Problem, mixed_dtypes
+from harness.tuning.tensor_cores import HOPPER_TILES, NUMBERS, WHOLE_TILES
+
+BACKENDS = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
+TENSOR_CORE, PACKED, BITS, CUBLAS = (BACKENDS[f"gpu-{name}"] for name in ("tensor-core", "packed", "bits", "cublas"))
+ARCHITECTURES = ("sm_80", "sm_90")
+
+
+def _has_nvrtc():
+    try:
+        nvrtc.library()
+    except BackendUnavailable:
+        return False
+    return True
+
+
+needs_ml_dtypes = pytest.mark.skipif(importlib.util.find_spec("ml_dtypes") is None, reason="ml_dtypes is not installed")
+needs_nvrtc = pytest.mark.skipif(not _has_nvrtc(), reason="NVRTC is not installed")
+
+
+def product(size, semiring="plus_times", dtype="float32", **options):
+    return Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), **options)
+
+
+def program(backend, problem, **parameters):
+    plan = backend.plan(problem, detect()).override(parameters)
+    widths = {"a": problem.k, "b": problem.n, "c": problem.n, "out": problem.n}
+    names = [name for name in widths if name != "c" or problem.accumulate]
+    return backend.program(plan, *(Matrix(Place(name), widths[name]) for name in names))
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "word"),
+    [
+        ("gpu-tensor-core", product((8, 8, 8), "min_plus"), "plus_times"),
+        ("gpu-tensor-core", product((8, 8, 8), dtype="int32"), "int32"),
+        ("gpu-tensor-core", product((8, 8, 8), dtype="int32", operand_dtype=np.dtype(np.int8)), "int8"),
+        ("gpu-cublas", product((8, 8, 8), "max_plus"), "plus_times"),
+        ("gpu-cublas", product((8, 8, 8), dtype="int64"), "floats"),
+        ("gpu-cublas", product((8, 8, 7), dtype="int32", operand_dtype=np.dtype(np.int8)), "multiples of 4"),
+        ("gpu-cublas-tf32", product((8, 8, 8), dtype="float64"), "float32"),
+        ("gpu-packed", product((8, 8, 8), "min_plus", "int32"), "int16"),
+        ("gpu-bits", product((8, 8, 8), "min_plus", "int32"), "bools"),
+        ("gpu-torch", product((8, 8, 8), "min_plus", "int32"), "saturate"),
+        ("gpu-triton", product((8, 8, 8), "max_min"), "min_plus"),
+        ("gpu-cupy-broadcast", product((8, 8, 8), "min_plus"), "subnormal"),
+    ],
+)
+def test_what_is_out_of_scope_is_declined_with_a_reason(name, problem, word):
+    assert word in BACKENDS[name].declines(problem)
+
+
+def test_cublas_takes_every_float_and_aligned_int8():
+    for dtype in ("float32", "float64"):
+        assert CUBLAS.refuses(product((5, 6, 7), dtype=dtype)) is None
+    for narrow, wide in mixed_dtypes():
+        assert CUBLAS.refuses(product((5, 8, 4), dtype=wide, operand_dtype=narrow)) is None
+
+
+def test_cublas_is_asked_for_the_transpose_and_leaves_beta_to_a_pass():
+    steps = program(CUBLAS, product((5, 6, 7), accumulate=True)).steps
+    begin, call = steps
+    assert begin.kernel.function == "begin"
+    assert isinstance(call, Call)
+    gemm = call.bind.__self__
+    assert (gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc) == (5, 6, 7, 7, 6, 6)
+    assert (gemm.alpha, gemm.beta, gemm.uses_tf32) == (1.0, 1, False)
+
+
+def launch_of(size, dtype="float32", **options):
+    return TENSOR_CORE.plan(product(size, dtype=dtype, **options), detect()).launch
+
+
+def test_large_tiles_are_chosen_where_they_fill_the_gpu():
+    for dtype in ("float32", "float64"):
+        assert launch_of((4097,) * 3, dtype) == NUMBERS[dtype].large
+        assert launch_of((1024,) * 3, dtype) == NUMBERS[dtype].small
+    assert launch_of((4096,) * 3, "float64") == WHOLE_TILES
+
+
+def test_float64_takes_large_tiles_where_they_keep_multiprocessors_busy():
+    sizes = (1152, 1408, 1536, 2048, 2049)
+    assert [launch_of((n,) * 3, "float64").bm for n in sizes] == [64, 128, 64, 128, 128]
+
+
+def test_float64_and_bools_take_what_hopper_has_where_it_is_faster(monkeypatch):
+    monkeypatch.setattr(type(TENSOR_CORE), "_has_wgmma", lambda self: True)
+
+    def units(semiring, dtype, sizes):
+        plans = (TENSOR_CORE.plan(product((n,) * 3, semiring, dtype), detect()) for n in sizes)
+        return [plan.options["unit"] for plan in plans]
+
+    assert units("plus_times", "float64", (1024, 1408, 1536, 4096, 4097)) == ["mma", "tma", "mma", "tma", "tma"]
+    assert units("lor_land", "bool", (1024, 1536, 4096)) == ["mma", "wgmma", "wgmma"]
+    plan = TENSOR_CORE.plan(product((4097,) * 3, dtype="float64"), detect())
+    assert (plan.launch, plan.options["depth"]) == (HOPPER_TILES["float64"], 16)
+    stems = [step.kernel.stem for step in TENSOR_CORE.program(plan, *(Matrix(Place(x), 4097) for x in "abo")).steps]
+    assert stems == ["pad_rows", "tensor_core_f64_tma"]
+
+
+@needs_ml_dtypes
+def test_the_columns_of_a_tile_of_16_bits_are_those_that_are_done_sooner():
+    narrow, wide = mixed_dtypes()[1]
+    columns = [launch_of((n,) * 3, wide, operand_dtype=narrow).bn for n in (1024, 1500, 2048, 3072, 4096, 4097)]
+    assert columns == [128, 256, 256, 128, 256, 256]
+
+
+@needs_ml_dtypes
+@pytest.mark.parametrize(("n", "blocks"), [(4096, 1), (4097, 1), (4100, 1), (4104, 2), (64, 1), (100, 1)])
+def test_blocks_share_what_they_fetch_where_rows_lie_across_lines(n, blocks):
+    narrow, wide = mixed_dtypes()[1]
+    problem = product((n,) * 3, dtype=wide, operand_dtype=narrow)
+    assert TENSOR_CORE.plan(problem, detect()).options["cluster"] == blocks
+
+
+def test_float32_is_split_beforehand_on_hopper_from_64_tiles_on(monkeypatch):
+    def unit(n, columns=None):
+        plan = TENSOR_CORE.plan(product((n, columns or n, n)), detect())
+        return plan.options["unit"], plan.launch
+
+    assert unit(4096) == ("mma", NUMBERS["float32"].large)
+    monkeypatch.setattr(type(TENSOR_CORE), "_has_wgmma", lambda self: True)
+    assert [unit(n)[0] for n in (896, 1024)] == ["mma", "wgmma"]
+    assert unit(65536, 64)[0] == "mma", "a pass over A would cost more than it saves"
+    assert unit(4096)[1] == HOPPER_TILES["float32"]
+    steps = program(TENSOR_CORE, product((100, 101, 103))).steps
+    assert "split" not in [step.kernel.stem for step in steps]
+    steps = program(TENSOR_CORE, product((4096, 1001, 103))).steps
+    assert [step.kernel.function for step in steps if step.kernel.stem == "split"] == ["split_rows", "split_columns"]
+    a, b = next(step for step in steps if step.kernel.stem == "tensor_core_tf32").arguments[:2]
+    assert [(x.rows, x.columns, x.ld) for x in (a, b)] == [(2 * 4096, 103, 128), (2 * 1001, 103, 128)]
+
+
+@pytest.mark.parametrize("tile", [{"bn": 256, "tn": 16}, {"bk": 64}, {"stages": 1}, {"stages": 4}, {"cluster": 3}])
+def test_tiles_that_wgmma_does_not_know_or_hold_are_refused(tile):
+    with pytest.raises(PlanError):
+        program(TENSOR_CORE, product((4096,) * 3), **{**SPLIT, **tile})
+
+
+def test_small_tiles_are_chosen_where_large_ones_do_not_fit(monkeypatch):
+    problem = product((4096,) * 3, dtype="float64")
+    monkeypatch.setattr("backends.gpu._cuda.device.shared_limit", lambda: 99 << 10)
+    assert TENSOR_CORE.plan(problem, detect()).launch == NUMBERS["float64"].small
+    with pytest.raises(PlanError, match="shared memory"):
+        program(TENSOR_CORE, problem, stages=8)
+
+
+@pytest.mark.parametrize("tile", [{"bk": 20}, {"stages": 1}, {"wm": 8, "tm": 2, "wn": 16, "tn": 2, "bm": 8, "bn": 16}])
+def test_tiles_that_fragments_do_not_cut_are_refused(tile):
+    with pytest.raises(PlanError):
+        program(TENSOR_CORE, product((64, 64, 64), dtype="float64"), **tile)
+
+
+def test_rows_are_padded_only_where_they_are_not_aligned():
+    def padded(n, dtype):
+        return [step.kernel.stem for step in program(TENSOR_CORE, product((n, n, n), dtype=dtype)).steps].count(
+            "pad_rows"
+        )
+
+    assert [padded(n, "float32") for n in (4096, 4097, 65)] == [0, 1, 0], "both in one launch"
+    assert [padded(n, "float64") for n in (4096, 4097, 65)] == [0, 0, 0], "element by element is faster there"
+
+
+def test_error_of_three_tf32_products_is_stated_and_float64_has_none():
+    for dtype, is_exact in (("float32", False), ("float64", True)):
+        problem = product((16, 16, 16), dtype=dtype)
+        bound = TENSOR_CORE.extra_error(TENSOR_CORE.plan(problem, detect()), Operands.generate(problem, 1))
+        assert (bound == 0) == is_exact
+        assert bound < 1e-4
+
+
+# 3xTF32 by wgmma, which a machine without a GPU does not choose.
+SPLIT = {"unit": "wgmma", "bm": 128, "bn": 128, "bk": 32, "wm": 0, "wn": 0, "tm": 8, "tn": 8, "stages": 3}
+
+BROUGHT = {"unit": "tma", "bm": 128, "bn": 128, "bk": 16, "wm": 32, "wn": 64, "tm": 8, "tn": 8, "stages": 4}
+BITS = {"unit": "wgmma", "bm": 128, "bn": 256, "bk": 32, "wm": 0, "wn": 0, "tm": 8, "tn": 16, "stages": 4}
+
+
+def _cases():
+    """Yield products that need every kernel file, with tiles large and small, rows aligned and odd."""
+    sizes = ((4096, 4096, 4096), (65, 67, 69))
+    for size in sizes:
+        yield "gpu-tensor-core", product(size, dtype="float64", accumulate=True), {}
+        yield "gpu-tensor-core", product(size, dtype="float32"), {}
+        for cluster in (1, 2):
+            yield "gpu-tensor-core", product(size, dtype="float32"), {**SPLIT, "cluster": cluster}
+        yield "gpu-tensor-core", product(size, "lxor_land", "bool"), {}
+        for cluster in (1, 2):
+            orred = product(size, "lor_land", "bool", accumulate=cluster == 2)
+            yield "gpu-tensor-core", orred, {**BITS, "cluster": cluster}
+            doubled = product(size, dtype="float64", accumulate=cluster == 2)
+            yield "gpu-tensor-core", doubled, {**BROUGHT, "depth": 8 * cluster, "cluster": cluster}
+    for narrow, wide in mixed_dtypes():
+        if narrow.kind != "i":
+            for cluster in (1, 2):
+                mixed = product((4096, 4097, 4098), dtype=wide, operand_dtype=narrow, accumulate=cluster == 1)
+                yield "gpu-tensor-core", mixed, {"cluster": cluster}
+    yield "gpu-packed", product((4096, 4096, 4096), "min_plus", "int16"), {}
+    yield "gpu-bits", product((4096, 4096, 4096), "lor_land", "bool", accumulate=True), {}
+
+
+# Bytes of registers that a thread may spill. Only float32 by three products has more parts than registers, and that is
+# where its elements are copied one by one.
+MOST_SPILLS = {"tensor_core_f32": 160}
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("name", "problem", "parameters"), list(_cases()), ids=str)
+def test_kernels_compile_and_do_not_spill(name, problem, parameters):
+    for step in program(BACKENDS[name], problem, **parameters).steps:
+        kernel = step.kernel
+        for arch in ARCHITECTURES:
+            if kernel.stem not in _OWN or (kernel.suffix and arch != "sm_90"):
+                continue
+            found = resources(compile_kernel(kernel.stem, kernel.defines, arch + kernel.suffix, kernel.options))
+            assert found[kernel.function].spill_bytes <= MOST_SPILLS.get(kernel.stem, 0), (kernel.stem, arch)
+
+
+_OWN = (
+    "tensor_core_f64 tensor_core_f64_tma tensor_core_f32 tensor_core_tf32 tensor_core_b1 tensor_core_bits "
+    "tensor_core_half pad_rows split pack_bits pack_pairs"
+).split()
+
+
+@needs_ml_dtypes
+def test_the_copy_engine_is_told_of_rows_of_whole_lines():
+    narrow, wide = mixed_dtypes()[1]
+    steps = program(TENSOR_CORE, product((100, 101, 103), dtype=wide, operand_dtype=narrow, alpha=2.0)).steps
+    a, b = steps[-1].arguments[:2]
+    assert [(x.rows, x.columns, x.ld) for x in (a, b)] == [(100, 103, 128), (103, 101, 128)]
+    assert steps[-1].arguments[-2] == np.float32(2)

@@ -1,0 +1,192 @@
+"""The check of a backend must find each way in which one can be bad, and say it in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness import SEMIRINGS, Backend, Machine, Operands, Plan, Problem
+from harness.proof.contract import Finding, check_backend, check_declaration, check_kernel
+
+FLOAT, INT = np.dtype(np.float64), np.dtype(np.int32)
+
+
+class Good(Backend):
+    """plus_times by NumPy, right in every case."""
+
+    name, step, idea, source = "test-good", 1, "right", "a test"
+
+    def declines(self, problem: Problem) -> str | None:
+        return None if problem.semiring.is_ordinary else "plus_times only"
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        return Plan(problem, machine.threads)
+
+    def prepare(self, plan: Plan, operands: Operands) -> Any:
+        return Execution(self, plan.problem, operands)
+
+    def compute(self, problem: Problem, operands: Operands) -> None:
+        operands.out[...] = self.value(problem, operands)
+
+    def value(self, problem: Problem, operands: Operands) -> np.ndarray:
+        a = operands.a if problem.alpha is None else problem.alpha * operands.a
+        value = a @ operands.b
+        if problem.accumulate and operands.c is not None:
+            value = value + (operands.c if problem.beta is None else problem.beta * operands.c)
+        return value
+
+
+class Execution:
+    """Calls `compute` of its backend."""
+
+    def __init__(self, backend: Good, problem: Problem, operands: Operands) -> None:
+        self.backend, self.problem, self.operands = backend, problem, operands
+
+    def run(self) -> None:
+        with np.errstate(all="ignore"):
+            self.backend.compute(self.problem, self.operands)
+
+    def wait(self) -> None:
+        """Return at once."""
+
+    def result(self) -> np.ndarray:
+        return self.operands.out
+
+
+class Lazy(Good):
+    def compute(self, problem: Problem, operands: Operands) -> None:
+        """Write nothing."""
+
+
+class Reader(Good):
+    def compute(self, problem: Problem, operands: Operands) -> None:
+        operands.out[...] = operands.out * 0 + self.value(problem, operands)
+
+
+class ReadsIntegers(Good):
+    def compute(self, problem: Problem, operands: Operands) -> None:
+        right = self.value(problem, operands)
+        operands.out[...] = np.where(operands.out == 1, right + 1, right)  # garbage that is no NaN
+
+
+class Raises(Good):
+    def compute(self, problem: Problem, operands: Operands) -> None:
+        raise RuntimeError("illegal address")
+
+
+class LosesLastRow(Good):
+    def compute(self, problem: Problem, operands: Operands) -> None:
+        operands.out[: problem.m // 4 * 4] = self.value(problem, operands)[: problem.m // 4 * 4]
+
+
+class LosesLastStep(Good):
+    def value(self, problem: Problem, operands: Operands) -> np.ndarray:
+        even = problem.k // 2 * 2
+        return super().value(problem, Operands(operands.a[:, :even], operands.b[:even], operands.c, operands.out))
+
+
+class ForgetsBeta(Good):
+    def value(self, problem: Problem, operands: Operands) -> np.ndarray:
+        return operands.a @ operands.b + (0 if operands.c is None else operands.c)
+
+
+class AssumesRows(Good):
+    """Reads memory as if every operand were in C order."""
+
+    def value(self, problem: Problem, operands: Operands) -> np.ndarray:
+        a, b = (x.ravel("K").reshape(x.shape) for x in (operands.a, operands.b))
+        return super().value(problem, Operands(a, b, operands.c, operands.out))
+
+
+class ScalesInPlace(Good):
+    def value(self, problem: Problem, operands: Operands) -> np.ndarray:
+        if operands.a.flags.writeable and problem.alpha is not None:
+            operands.a[...] *= problem.alpha
+            return operands.a @ operands.b
+        return super().value(problem, operands)
+
+
+class Drops(Good):
+    """Drops NaN, as a masked kernel might."""
+
+    def value(self, problem: Problem, operands: Operands) -> np.ndarray:
+        return np.nan_to_num(super().value(problem, operands), nan=0.0)
+
+
+class Narrow(Good):
+    def prepare(self, plan: Plan, operands: Operands) -> Any:
+        execution = super().prepare(plan, operands)
+        execution.result = lambda: operands.out.astype(np.float32)
+        return execution
+
+
+class Grows(Good):
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        self.calls += 1
+        return Plan(problem, machine.threads, options={"calls": self.calls})
+
+
+class Greedy(Good):
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        return Plan(problem, machine.threads + 1)
+
+
+class SaysFalse(Good):
+    def declines(self, problem: Problem) -> Any:
+        return False
+
+
+BAD = [
+    (Lazy, FLOAT, "the output was not written"),
+    (Lazy, INT, "is wrong"),
+    (Reader, FLOAT, "the output was not written"),
+    (ReadsIntegers, INT, "another content of the output gives another result"),
+    (Raises, FLOAT, "RuntimeError: illegal address"),
+    (LosesLastRow, FLOAT, "was not written, in the last row alone"),
+    (LosesLastStep, FLOAT, "as if k were 0"),
+    (ForgetsBeta, FLOAT, "alpha was left out"),
+    (AssumesRows, FLOAT, "FCC 13x11x7: "),
+    (ScalesInPlace, FLOAT, "alpha=0.75: operand a was changed"),
+    (Drops, FLOAT, "nan; |expected  nan"),
+    (Narrow, FLOAT, "has not the form of the product"),
+    (Grows, FLOAT, "planned twice"),
+    (Greedy, FLOAT, "threads of"),
+    (SaysFalse, FLOAT, "declines\\(\\) returned False"),
+]
+
+
+def _failures(backend: Backend, dtype: np.dtype) -> list[Finding]:
+    return [f for f in check_kernel(backend, SEMIRINGS["plus_times"], dtype) if f.status == "failed"]
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, INT], ids=str)
+def test_a_right_backend_passes(dtype: np.dtype) -> None:
+    assert _failures(Good(), dtype) == []
+
+
+@pytest.mark.parametrize(("cls", "dtype", "says"), BAD, ids=[f"{cls.__name__}-{dtype}" for cls, dtype, _ in BAD])
+def test_a_bad_backend_is_found_out_and_told_why(cls: type[Good], dtype: np.dtype, says: str) -> None:
+    details = "\n".join(f"{finding.what}: {finding.detail}" for finding in _failures(cls(), dtype))
+    with pytest.raises(AssertionError, match=says):
+        raise AssertionError(details)
+
+
+@pytest.mark.parametrize(("attribute", "value"), [("idea", ""), ("source", None), ("name", 3), ("step", "1")])
+def test_a_declaration_must_say_something(attribute: str, value: Any) -> None:
+    cls = type("Silent", (Good,), {attribute: value})
+    finding = check_declaration(cls())
+    assert finding.status == "failed"
+    assert attribute in finding.detail
+
+
+def test_quick_check_of_a_backend_reports_what_is_declined() -> None:
+    findings = list(check_backend(Good()))
+    assert not [finding for finding in findings if finding.status == "failed"]
+    declined = {finding.what for finding in findings if finding.status == "declined"}
+    assert "min_plus float32" in declined
+    assert findings[0].what == "declaration"

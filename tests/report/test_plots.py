@@ -1,0 +1,400 @@
+import dataclasses
+import hashlib
+import re
+import subprocess
+import sys
+
+import matplotlib as mpl
+import pytest
+
+from harness.analysis import peaks
+from harness.analysis import rates as analysis_rates
+from harness.errors import ExperimentError
+from harness.experiment import Experiment, Figure, load_all
+from harness.report.figures import drawing, style
+from harness.report.figures.kinds import short
+from harness.report.figures.models import byte_size
+from harness.report.figures.style import COLOURS, PALETTE, Looks, Sheet
+from tests._support.synthetic import MACHINE, cells
+
+EXPERIMENTS = load_all()
+DRAWN = [
+    *("ladder", "size_sweep", "block_size", "thread_scaling", "semiring_cost", "roofline", "workloads"),
+    *("vs_peers", "percent_of_peak", "dense_sweep", "thin_shapes"),
+    *("small_products", "mixed_precision"),
+]
+
+
+def texts(sheet: Sheet) -> str:
+    artists = sheet.canvas.findobj(mpl.text.Text)
+    return " ".join(word for artist in artists for word in artist.get_text().split())
+
+
+@pytest.fixture(autouse=True)
+def quick_to_write(monkeypatch):
+    monkeypatch.setattr(style, "PNG_DPI", 30)
+
+
+@pytest.fixture
+def sheets(monkeypatch):
+    """The sheets that are saved, by the name of their figure."""
+    saved = {}
+    save = Sheet.save
+
+    def save_and_keep(self, path, footer):
+        saved[path.name] = self
+        return save(self, path, footer)
+
+    monkeypatch.setattr(Sheet, "save", save_and_keep)
+    return saved
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_figure_of_every_experiment_is_drawn(name, tmp_path, sheets):
+    experiment = EXPERIMENTS[name]
+    files = drawing.draw(experiment, cells(experiment), MACHINE, tmp_path)
+    assert sorted(path.name for path in files) == sorted(
+        f"{figure.name}.{extension}" for figure in experiment.figures for extension in ("svg", "png")
+    )
+    for sheet in sheets.values():
+        written = texts(sheet)
+        assert "Test CPU, 4 cores" in written
+        assert "2026-01-01" in written
+        assert "of 8 samples, 1 process" in written
+        assert all(panel.get_xlabel() or panel.get_ylabel() for panel in sheet.canvas.axes if panel.axison)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_figure_without_any_time_is_drawn_and_says_why(name, tmp_path, sheets):
+    experiment = EXPERIMENTS[name]
+    drawing.draw(experiment, cells(experiment, failing=("all",)), MACHINE, tmp_path)
+    for sheet in sheets.values():
+        assert "No contender has a time" in texts(sheet)
+        assert "element [3, 4] differs" in texts(sheet)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_figure_names_the_contender_that_failed(name, tmp_path, sheets):
+    experiment = EXPERIMENTS[name]
+    drawing.draw(experiment, cells(experiment, failing=("cpu-tiled",)), MACHINE, tmp_path)
+    has_tiled = {c.contender for c in cells(experiment) if c.arguments.get("backend") == "cpu-tiled"}
+    for figure, sheet in sheets.items():
+        assert ("Failed" in texts(sheet)) == bool(has_tiled), figure
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_nothing_measured_at_all_is_said(name, tmp_path, sheets):
+    drawing.draw(EXPERIMENTS[name], [], MACHINE, tmp_path)
+    assert all("Nothing has been measured" in texts(sheet) for sheet in sheets.values())
+
+
+@pytest.mark.parametrize("name", ["roofline", "ladder", "percent_of_peak", "dense_sweep"])
+def test_figures_are_the_same_bytes_each_time(name, tmp_path):
+    experiment = EXPERIMENTS[name]
+    digests = [
+        [
+            hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in drawing.draw(experiment, cells(experiment), MACHINE, tmp_path / turn)
+        ]
+        for turn in ("first", "second", "third")
+    ]
+    assert digests[0] == digests[1] == digests[2]
+
+
+def test_drawing_leaves_matplotlib_as_it_was(tmp_path):
+    before = dict(mpl.rcParams)
+    drawing.draw(EXPERIMENTS["ladder"], cells(EXPERIMENTS["ladder"], "smoke"), MACHINE, tmp_path)
+    assert dict(mpl.rcParams) == before
+
+
+def test_pyplot_and_measuring_are_not_imported():
+    code = "import sys, harness.report.figures.drawing; print([m for m in ('matplotlib.pyplot', 'harness.timing.measure') if m in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+def test_an_unknown_kind_of_figure_is_refused(tmp_path):
+    experiment = Experiment("x", "Why?", lambda preset, machine: [], (Figure("x", "pie", "X"),), {})
+    with pytest.raises(ExperimentError, match="unknown kind"):
+        drawing.draw(experiment, [], MACHINE, tmp_path)
+
+
+@pytest.mark.parametrize("value", ["speed_up", "rate"])
+def test_words_in_coloured_fields_stand_out(value, tmp_path, sheets):
+    def brightness(colour):
+        return sum(part * weight for part, weight in zip(mpl.colors.to_rgb(colour), (0.299, 0.587, 0.114), strict=True))
+
+    powers, step, found = (0, 0.5, 0.6, 0.69, 0.8, 1), {"cpu-numpy": 0, "cpu-tiled": 1, "cpu-packed": -1}, []
+    for row, own in enumerate(analysis_rates.group(cells(EXPERIMENTS["workloads"]), lambda cell: cell.case).values()):
+        for cell in own:  # from row to row slower by one backend, and faster by the other
+            time = 1e6 * 2 ** (powers[row] * step[cell.contender])
+            found.append(dataclasses.replace(cell, samples_ns=[[time] * 8], facts={**cell.facts, "operations": 10**6}))
+    figure = Figure("shades", "heatmap", "X", {"rows": "workload", "columns": "contender", "value": value})
+    drawing.draw(dataclasses.replace(EXPERIMENTS["workloads"], figures=(figure,)), found, MACHINE, tmp_path)
+    panel = sheets["shades"].canvas.axes[0]
+    shades, words = panel.images[0].get_array(), {word.get_position(): word.get_color() for word in panel.texts}
+    assert len(words) == shades.size
+    for (column, row), colour in words.items():
+        field = panel.images[0].to_rgba(shades[row, column])
+        assert abs(brightness(field) - brightness(colour)) > 0.3, shades[row, column]
+
+
+@pytest.mark.parametrize("value", ["rate", "time", "time_ratio", "speed_up"])
+@pytest.mark.parametrize("kind", ["bars", "dots", "lines", "heatmap"])
+def test_generic_figures_show_every_value(kind, value, tmp_path):
+    options = {"value": value, "rows": "n", "columns": "contender", "x": "n"}
+    figure = Figure("generic", kind, "Generic", options)
+    experiment = dataclasses.replace(EXPERIMENTS["size_sweep"], figures=(figure,))
+    some = cells(experiment, "smoke", failing=("cpu-tiled",))
+    assert len(drawing.draw(experiment, some, MACHINE, tmp_path)) == 2
+
+
+def test_intervals_of_few_samples_are_called_ranges():
+    few = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:4]]) for c in cells(EXPERIMENTS["ladder"])]
+    assert "median, range of 4 samples" in drawing.provenance(few, MACHINE)
+
+
+def test_backends_keep_their_colour_and_new_ones_get_free_ones():
+    ladder = cells(EXPERIMENTS["ladder"])
+    strangers = [
+        dataclasses.replace(ladder[0], contender=f"new-{i}", arguments={"backend": f"new-{i}"}) for i in range(3)
+    ]
+    looks = Looks([*ladder, *strangers])
+    assert looks.of("cpu-packed")["color"] == COLOURS["cpu-packed"]
+    assert looks.of("cpu-tiled reuse=1")["color"] == looks.of("cpu-tiled reuse=2")["color"]
+    assert looks.of("cpu-tiled reuse=1") != looks.of("cpu-tiled reuse=2")
+    chosen = [looks.of(f"new-{i}")["color"] for i in range(3)]
+    assert len(set(chosen)) == 3
+    assert set(chosen) <= set(PALETTE) - {COLOURS["cpu-packed"], COLOURS["cpu-numpy"]}
+
+
+def test_percent_of_peak_is_of_the_peak_of_the_same_semiring():
+    ladder = cells(EXPERIMENTS["ladder"])
+    packed = next(cell for cell in ladder if cell.contender == "cpu-packed")
+    assert peaks.percent_of_peak(packed, ladder) == pytest.approx(20, rel=0.03)
+    without = [cell for cell in ladder if cell.axes.get("semiring") != packed.axes["semiring"]]
+    assert peaks.percent_of_peak(packed, [packed, *without]) is None
+
+
+def test_a_peak_of_the_same_case_is_paired_with_the_product():
+    product, peak = cells(EXPERIMENTS["percent_of_peak"])[:2]
+    assert (analysis_rates.is_roof(product), analysis_rates.is_roof(peak)) == (False, True)
+    peak = dataclasses.replace(peak, samples_ns=[[10.0, 20.0, 10.0, 20.0]], facts={**peak.facts, "operations": 100})
+    product = dataclasses.replace(
+        product, samples_ns=[[50.0, 100.0, 50.0, 100.0]], facts={**product.facts, "operations": 400}
+    )
+    assert peaks.interval_of_peak(product, [product, peak]) == (80.0, 80.0, 80.0)
+    elsewhere = dataclasses.replace(peak, case="another", samples_ns=[[10.0]])
+    assert peaks.peak_of(product, [elsewhere, product, peak]) is peak
+    assert analysis_rates.fastest_peer(product, [product, peak]) is None
+
+
+def test_ratios_are_paired_within_a_process():
+    first, second = cells(EXPERIMENTS["ladder"])[:2]
+    reference = dataclasses.replace(first, samples_ns=[[1.0, 2.0, 3.0], [10.0]])
+    cell = dataclasses.replace(second, samples_ns=[[2.0, 4.0], [20.0, 99.0]])
+    assert analysis_rates.time_ratio(cell, reference) == (2.0, 2.0, 2.0)
+    assert analysis_rates.speed_up(cell, reference).estimate == 0.5
+
+
+def test_work_differs_so_speed_is_of_rates():
+    one, *_ = cells(EXPERIMENTS["ladder"])
+    twice = dataclasses.replace(one, facts={**one.facts, "operations": 2 * one.facts["operations"]})
+    assert analysis_rates.speed_up(twice, one).estimate == pytest.approx(2)
+
+
+def timed(cell, *elapsed_ns):
+    """Return `cell` with these samples, one process."""
+    return dataclasses.replace(cell, status="ok", reason="", samples_ns=[list(elapsed_ns)])
+
+
+def a_case(**rates):
+    """Return the cells of one case of vs_peers: the subject and its peers, at these rates."""
+    some = analysis_rates.select(
+        cells(EXPERIMENTS["vs_peers"]), {"n": 512, "dtype": "float64", "shared_by": "one thread"}
+    )
+    own = {cell.contender.removeprefix("cpu-"): cell for cell in some if cell.axes["semiring"] == "plus_times"}
+    return {name: timed(own[name], *[own[name].facts["operations"] / rate] * 8) for name, rate in rates.items()}
+
+
+def test_the_fastest_peer_is_found_in_each_case_and_ratios_are_paired():
+    case = a_case(simd=30.0, numpy=20.0, scipy=25.0)
+    assert analysis_rates.fastest_peer(case["simd"], case.values()) is case["scipy"]
+    assert analysis_rates.over_fastest(case["simd"], case.values()).estimate == pytest.approx(1.2)
+    other_case = dataclasses.replace(a_case(blis=90.0)["blis"], case="another")
+    assert analysis_rates.fastest_peer(case["simd"], [*case.values(), other_case]) is case["scipy"]
+    alternating = timed(case["simd"], *(ns * 2 for ns in [1.0, 9.0, 1.0, 9.0]))
+    peer = timed(case["numpy"], 1.0, 9.0, 1.0, 9.0)
+    assert analysis_rates.over_fastest(alternating, [alternating, peer]) == (0.5, 0.5, 0.5)
+
+
+def test_without_a_peer_or_a_time_there_is_no_ratio():
+    case = a_case(simd=30.0, numpy=20.0)
+    absent = dataclasses.replace(case["numpy"], status="missing", samples_ns=[])
+    assert analysis_rates.over_fastest(case["simd"], [case["simd"], absent]) is None
+    failed = dataclasses.replace(case["simd"], status="failed", samples_ns=[])
+    assert analysis_rates.over_fastest(failed, [failed, case["numpy"]]) is None
+
+
+def test_the_worst_size_is_held_against_the_median():
+    some = [c for c in cells(EXPERIMENTS["dense_sweep"]) if c.axes["sweep"].startswith("only m")]
+    own = [timed(c, c.facts["operations"] / rate) for c, rate in zip(some[::2], (10, 8, 12), strict=True)]
+    worst, ratio = analysis_rates.worst_to_median(own)
+    assert worst is own[1]
+    assert ratio == pytest.approx(0.8)
+    assert analysis_rates.worst_to_median([]) is None
+
+
+def test_a_core_that_was_slower_for_a_while_is_no_dip():
+    some = [c for c in cells(EXPERIMENTS["dense_sweep"]) if c.axes["sweep"].startswith("only m")][:3]
+    disturbed = dataclasses.replace(some[0], samples_ns=[[100.0, 100.0, 150.0, 150.0, 150.0]])
+    calm = [dataclasses.replace(c, samples_ns=[[100.0] * 5], facts=disturbed.facts) for c in some[1:]]
+    assert analysis_rates.worst_to_median([disturbed, *calm])[1] == pytest.approx(1.0)
+
+
+def test_percent_of_peak_has_the_interval_of_the_rate():
+    some = cells(EXPERIMENTS["ladder"])
+    product = next(cell for cell in some if not analysis_rates.is_roof(cell))
+    rate, percent = analysis_rates.rate_interval(product), peaks.interval_of_peak(product, some)
+    scale = 100 / peaks.roof_rate(peaks.peak_of(product, some))
+    assert percent == pytest.approx([scale * bound for bound in rate])
+    assert peaks.interval_of_peak(product, analysis_rates.contenders(some)) is None
+
+
+def test_cells_are_kept_at_one_of_several_places_and_named_by_several_axes():
+    some = cells(EXPERIMENTS["vs_peers"])
+    assert {cell.axes.get("n") for cell in analysis_rates.select(some, {"n": [257, 512]})} == {257, 512}
+    place = {"n": 1025, "dtype": "float64", "threads": MACHINE.cores}
+    (title,) = {analysis_rates.words(cell, ["problem", "threads"]) for cell in analysis_rates.select(some, place)}
+    assert title == "plus_times float64, 4 threads"
+
+
+def test_a_peak_of_another_experiment_is_drawn_across_rates(tmp_path, sheets):
+    sweep, ladder = cells(EXPERIMENTS["size_sweep"]), cells(EXPERIMENTS["ladder"])
+    drawing.draw(EXPERIMENTS["size_sweep"], sweep, MACHINE, tmp_path)
+    assert "measured peak" not in texts(sheets["size_sweep"])
+    drawing.draw(EXPERIMENTS["size_sweep"], [*sweep, *ladder], MACHINE, tmp_path)
+    sheet = sheets["size_sweep"]
+    assert texts(sheet).count("measured peak") == 1
+    (panel,) = (panel for panel in sheet.canvas.axes if panel.get_ylabel())
+    heights = [line.get_ydata()[0] for line in panel.get_lines() if len(set(line.get_ydata())) == 1]
+    peak = next(cell for cell in ladder if analysis_rates.is_roof(cell) and cell.axes["semiring"] == "plus_times")
+    assert peaks.roof_rate(peak) in heights
+    assert "10 samples" not in texts(sheet), "the footer is about the figure's own samples"
+
+
+def test_a_panel_of_several_dtypes_has_no_peak(tmp_path, sheets):
+    figure = Figure("mixed", "lines", "Mixed", {"panels": "semiring", "where": {"shared_by": "one thread"}})
+    experiment = dataclasses.replace(EXPERIMENTS["vs_peers"], figures=(figure,))
+    drawing.draw(experiment, cells(experiment), MACHINE, tmp_path)
+    assert "measured peak" not in texts(sheets["mixed"])
+
+
+@pytest.mark.parametrize("name", ["thread_scaling", "block_size", "size_sweep", "dense_sweep"])
+def test_peaks_of_other_experiments_are_no_contenders(name, tmp_path):
+    experiment = EXPERIMENTS[name]
+    figures = tuple(f for f in experiment.figures if f.kind != "lines")
+    experiment, own = dataclasses.replace(experiment, figures=figures), cells(experiment)
+    alone = drawing.draw(experiment, own, MACHINE, tmp_path / "alone")
+    beside = drawing.draw(experiment, [*own, *cells(EXPERIMENTS["ladder"])], MACHINE, tmp_path / "beside")
+    assert [path.read_bytes() for path in alone] == [path.read_bytes() for path in beside]
+
+
+def test_the_fastest_peer_is_named_with_mean_and_lowest_ratio(tmp_path, sheets):
+    drawing.draw(EXPERIMENTS["vs_peers"], list(a_case(simd=30.0, numpy=20.0, scipy=25.0).values()), MACHINE, tmp_path)
+    written = texts(sheets["vs_peers"])
+    assert "fastest peer: cpu-scipy" in written
+    assert "fastest peer: cpu-numpy" not in written
+    assert "geom. mean 1.20, lowest 1.20 at n=512" in written
+    assert "scipy" in texts(sheets["vs_peers_semirings"])
+
+
+def test_a_row_without_a_dot_says_why(tmp_path, sheets):
+    alone = a_case(simd=30.0)["simd"]
+    drawing.draw(EXPERIMENTS["vs_peers"], [alone], MACHINE, tmp_path)
+    assert "no peer has a time" in texts(sheets["vs_peers"])
+    assert "no peer has a time" in texts(sheets["vs_peers_semirings"])
+    unrelated = analysis_rates.contenders(cells(EXPERIMENTS["percent_of_peak"]))
+    drawing.draw(EXPERIMENTS["percent_of_peak"], unrelated, MACHINE, tmp_path)
+    assert "no peak was measured" in texts(sheets["percent_of_peak"])
+
+
+def test_a_single_row_has_room_between_legend_and_footer(tmp_path, sheets):
+    drawing.draw(EXPERIMENTS["vs_peers"], list(a_case(simd=30.0, numpy=20.0).values()), MACHINE, tmp_path)
+    canvas = sheets["vs_peers_semirings"].canvas
+    chart, footer = canvas.axes[0], canvas.texts[1]
+    canvas.draw_without_rendering()
+    assert "Test CPU" in footer.get_text()
+    assert chart.get_window_extent().height > 0.5 * canvas.dpi
+    assert chart.xaxis.label.get_window_extent().y0 >= footer.get_window_extent().y1
+
+
+def test_the_worst_size_of_a_sweep_is_said_in_figures(tmp_path, sheets):
+    some = [
+        timed(c, 2 * c.median_ns) if (c.contender, c.axes["size"]) == ("cpu-simd", 549) else c
+        for c in cells(EXPERIMENTS["dense_sweep"])
+    ]
+    drawing.draw(EXPERIMENTS["dense_sweep"], some, MACHINE, tmp_path)
+    for figure in ("dense_sweep", "dense_dips"):
+        assert re.search(r"0\.(49|50)\d* at 549", texts(sheets[figure])), figure
+
+
+def test_many_reasons_are_cut_short_and_counted():
+    some = cells(EXPERIMENTS["percent_of_peak"], failing=("all",))
+    failed = [dataclasses.replace(c, reason=f"reason {i}") for i, c in enumerate(analysis_rates.contenders(some) * 2)]
+    notes = drawing.absences(failed)
+    assert len(notes) == drawing.MOST_REASONS + 1
+    assert notes[-1] == f"And {len(failed) - drawing.MOST_REASONS} reasons more, which the report lists"
+
+
+def test_ragged_loss_is_relative_to_the_sizes_around():
+    some = [
+        c for c in cells(EXPERIMENTS["size_sweep"]) if c.contender == "cpu-packed" and c.axes["n"] in (256, 257, 384)
+    ]
+    slower = [
+        dataclasses.replace(c, samples_ns=[[ns / 0.8 for ns in c.samples_ns[0]]]) if c.axes["n"] == 257 else c
+        for c in some
+    ]
+    ((n, loss),) = analysis_rates.ragged_losses(slower)["cpu-packed"]
+    assert n == 257
+    assert loss == pytest.approx(20, abs=2)
+
+
+def test_extra_work_is_that_of_whole_tiles():
+    assert analysis_rates.extra_work(64, 64, 64, 64) == 0
+    assert analysis_rates.extra_work(65, 64, 64, 64) == pytest.approx(100 * (128 / 65 - 1))
+    assert analysis_rates.extra_work(1, 1, 4, 4) == pytest.approx(1500)
+
+
+def test_speed_ups_start_at_one_thread():
+    strong = analysis_rates.select(cells(EXPERIMENTS["thread_scaling"]), {"mode": "strong"})
+    for points in analysis_rates.scaling(strong).values():
+        assert [threads for threads, _ in points] == [1, 2, 4]
+        assert points[0][1].estimate == 1
+        assert points[-1][1].estimate == pytest.approx(4, rel=0.05)
+
+
+def test_flop_is_said_only_of_ordinary_float_products():
+    by_semiring = analysis_rates.group(cells(EXPERIMENTS["ladder"]), lambda cell: cell.axes["semiring"])
+    assert analysis_rates.unit(by_semiring["plus_times"]) == "GFLOP/s"
+    assert analysis_rates.unit(by_semiring["min_plus"]) == "Gop/s"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0123, "0.0123"),
+        (1.0, "1.00"),
+        (9.999, "10.0"),
+        (123.4, "123"),
+        (12345.6, "12346"),
+        (0.0, "0"),
+        (float("nan"), "-"),
+    ],
+)
+def test_numbers_have_three_digits(number, text):
+    assert short(number) == text
+
+
+def test_sizes_are_in_binary_units():
+    assert [byte_size(n) for n in (512, 48 << 10, 1 << 20, 2 << 30)] == ["512 B", "48 KiB", "1 MiB", "2 GiB"]

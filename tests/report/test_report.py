@@ -1,0 +1,270 @@
+import dataclasses
+import math
+import random
+
+import pytest
+
+from harness.analysis import caveats, peaks, rates
+from harness.compare.calibration import FILE
+from harness.errors import HarnessError
+from harness.experiment import load_all
+from harness.report import page as report_page
+from harness.report import tables
+from harness.report.figures import drawing
+from harness.stats.statistics import Interval
+from harness.store.journal import Journal
+from tests._support.synthetic import MACHINE, cells
+
+EXPERIMENTS = load_all()
+LADDER = EXPERIMENTS["ladder"]
+
+
+def test_rows_hold_rate_peak_and_ratios():
+    rows = {(row.where, row.contender): row for row in tables.summary_rows(cells(LADDER))}
+    row = rows["plus_times, float64, n=1024", "cpu-packed"]
+    assert row.rate.estimate == pytest.approx(10, rel=0.02)
+    assert row.unit == "GFLOP/s"
+    assert row.percent_of_peak == pytest.approx(20, rel=0.03)
+    assert row.over_below.estimate == pytest.approx(2.5, rel=0.03)
+    assert row.over_reference.estimate == pytest.approx(10, rel=0.03)
+    assert (row.reference, row.samples, row.processes) == ("cpu-naive", 8, 1)
+    assert "peak" not in {contender for _, contender in rows}
+
+
+def test_a_rung_is_compared_with_the_next_lower_one_that_has_a_time():
+    rows = tables.summary_rows(cells(LADDER, failing=("cpu-tiled",)))
+    packed = next(row for row in rows if row.contender == "cpu-packed")
+    assert packed.over_below.estimate == pytest.approx(5, rel=0.03)
+    failed = next(row for row in rows if row.status == "failed")
+    assert failed.rate is failed.over_below is failed.over_reference is failed.percent_of_peak is None
+
+
+def test_the_page_shows_every_experiment_figure_and_failure(tmp_path):
+    every = [
+        cell for e in EXPERIMENTS.values() if e.name != "shortest_paths" for cell in cells(e, failing=("cpu-tiled",))
+    ]
+    figures, results = tmp_path / "figures" / "slug", tmp_path / "results" / "slug"
+    drawing.draw(LADDER, every, MACHINE, figures)
+    page = report_page.write(EXPERIMENTS.values(), every, MACHINE, figures, results)
+    text = page.read_text(encoding="utf-8")
+    assert page == results / "report.md"
+    assert "![The ladder: what each step buys](../../figures/slug/ladder.svg)" in text
+    assert "size_sweep.svg" not in text, "it was not drawn"
+    for experiment in EXPERIMENTS.values():
+        assert (experiment.question in text) == (experiment.name != "shortest_paths")
+    assert ": cpu-tiled reuse=1 (2); cpu-tiled reuse=2 (2): element [3, 4] differs | by much" in text
+    assert "Not run: shortest_paths." in text
+    assert "Test CPU, 4 cores" in text
+    assert text.count("- **One process**, all") == len(EXPERIMENTS) - 1
+
+
+def section(text: str) -> list[str]:
+    """Return the lines of the page's list below the figures of its first experiment."""
+    return [line for line in text.partition("## What to keep")[0].splitlines() if line.startswith("- **")]
+
+
+def page(own, folder) -> str:
+    return report_page.write([LADDER], own, MACHINE, folder, folder).read_text(encoding="utf-8")
+
+
+def changed(cell, **record):
+    return dataclasses.replace(cell, record={**cell.record, **record})
+
+
+def test_a_budget_that_was_not_met_is_said_below_the_figure_and_in_the_row(tmp_path):
+    own = cells(LADDER)
+    own[0] = changed(own[0], unmet="rounds: 1 of 3 in 20 s; precision: interval is ±3 %, wanted ±1 %")
+    own[1] = changed(own[1], unmet="2 of 3 rounds in 20 s")  # as older records say it
+    text = page(own, tmp_path)
+    rounds, precision = (line for line in section(text) if "Budget" in line)
+    both = f"{own[0].contender}; {own[1].contender}"
+    assert rounds == f"- **Budget not met**, 2 of {len(own)}: {both}: rounds, the last 2 of 3 rounds in 20 s"
+    assert precision.endswith("precision, the last interval is ±3 %, wanted ±1 %")
+    (row,) = (line for line in text.splitlines() if line.endswith("not met: rounds, precision |"))
+    assert own[0].contender in row
+
+
+def test_disturbed_samples_are_said_below_the_figure_and_in_the_row(tmp_path):
+    own = cells(LADDER)
+    own[2] = changed(own[2], readings={"cpu_share": [[1.0, 0.5]]}, threads=1)
+    text = page(own, tmp_path)
+    said = "descheduled in 1 of 2 samples"
+    assert f"- **Disturbed**, 1 of {len(own)}: {own[2].contender}: the last {said}" in section(text)
+    (row,) = (line for line in text.splitlines() if line.endswith(f"| {said} |"))
+    assert own[2].contender in row
+
+
+def test_one_process_is_said_below_each_figure(tmp_path):
+    own = cells(LADDER)
+    assert f"- **One process**, all {len(own)}: {caveats.NOT_REPLICATED}" in section(page(own, tmp_path))
+    twice = [dataclasses.replace(cell, samples_ns=cell.samples_ns * 2) for cell in own[1:]]
+    assert f"- **One process**, 1 of {len(own)}: {own[0].contender}:" in "".join(
+        section(page([own[0], *twice], tmp_path))
+    )
+    assert "One process" not in "".join(section(page(twice, tmp_path)))
+
+
+def like_the_reference(own, index, samples):
+    """Return cells of which one has times around those of its reference, the first: `samples` of them."""
+    (times,) = own[0].samples_ns
+    noise = random.Random(3)
+    near = [[ns * noise.uniform(0.9, 1.1) for ns in (times * 9)[:samples]]]
+    reference = dataclasses.replace(own[0], samples_ns=[(times * 9)[:samples]])
+    return [reference, *own[1:index], dataclasses.replace(own[index], samples_ns=near), *own[index + 1 :]]
+
+
+def test_a_ratio_that_may_be_one_is_unsure_and_of_too_few_samples_too(tmp_path):
+    own = cells(LADDER)
+    text = page(like_the_reference(own, 1, 20), tmp_path)
+    (line,) = (line for line in section(text) if "contains 1" in line)
+    assert line.startswith("- **Unsure**, 1 of")
+    assert own[1].contender in line
+    assert any(own[1].contender in line for line in text.splitlines() if line.endswith("| unsure |"))
+    few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:3]]) for cell in own]
+    (line,) = (line for line in section(page(few, tmp_path)) if "Unsure" in line)
+    assert line.startswith("- **Unsure**, all")
+    assert "too few samples" in line
+
+
+def test_a_reason_cannot_break_the_page(tmp_path):
+    own = cells(LADDER, failing=("cpu-tiled",))
+    bad = [cell if cell.is_ok else dataclasses.replace(cell, reason="<b>|" + "x" * 10_000) for cell in own]
+    (line,) = (line for line in section(page(bad, tmp_path)) if "Failed" in line)
+    assert "&lt;b>|xxx" in line
+    assert len(line) < 600
+
+
+def test_figures_count_what_they_cannot_show():
+    own = cells(LADDER)
+    assert caveats.in_figure(own) == []
+    own = like_the_reference(own, 1, 20)
+    own[2] = changed(own[2], unmet="rounds: 1 of 3 in 20 s", readings={"cpu_share": [[1.0, 0.5]]})
+    (said,) = caveats.in_figure(own)
+    timed = len(rates.contenders(own))
+    ratios = timed - len({cell.case for cell in rates.contenders(own)})
+    assert said == (
+        f"Told in the report: 1 of {ratios} ratios unsure, 1 of {timed} cells disturbed, 1 of {timed} budgets not met"
+    )
+
+
+def test_the_calibration_of_the_machine_is_quoted(tmp_path):
+    assert "- Not calibrated: `python -m harness calibrate`" in page(cells(LADDER), tmp_path)
+    found = {"kind": "calibration", "cells": 200, "false": 1, "false_rate": [0.005, 0.001, 0.028]}
+    Journal(tmp_path / FILE).append([{**found, "detectable": [0.031, 0.074], "processes": 3}])
+    (line,) = (line for line in page(cells(LADDER), tmp_path).splitlines() if line.startswith("- Calibrated"))
+    assert "1 of 200 cells" in line
+    assert "0.5 % [0.1, 2.8]" in line
+    assert "a change of 3.1 % is found in the median cell, of 7.4 % in nine cells of ten" in line
+
+
+def test_tables_of_other_pages_have_no_remarks():
+    own = [changed(cell, unmet="rounds: 1 of 3 in 20 s") for cell in cells(LADDER)]
+    assert "not met" in tables.table(LADDER, own, {})
+    assert "not met" not in tables.table(LADDER, own)
+
+
+def test_a_long_table_is_folded(tmp_path):
+    sweep = EXPERIMENTS["size_sweep"]
+    assert "<details>" in report_page.write([sweep], cells(sweep), MACHINE, tmp_path, tmp_path).read_text(
+        encoding="utf-8"
+    )
+
+
+def test_a_table_keeps_its_columns_whatever_the_reason():
+    lines = tables.markdown_table(["a", "b"], [["1|2", "3"]], right=["b"]).splitlines()
+    assert lines == ["| a | b |", "| --- | ---: |", "| 1\\|2 | 3 |"]
+
+
+def test_markers_are_idempotent_and_leave_the_rest_alone():
+    before = "# Top\n<!-- ladder:begin -->\nold\n<!-- ladder:end -->\nrest \\1\n"
+    once = report_page.update_markers(before, "ladder", "| new \\d |\n")
+    assert once == "# Top\n<!-- ladder:begin -->\n| new \\d |\n<!-- ladder:end -->\nrest \\1\n"
+    assert report_page.update_markers(once, "ladder", "| new \\d |") == once
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "<!-- x:begin -->",
+        "<!-- x:end --><!-- x:begin -->",
+        "<!-- x:begin --><!-- x:end --><!-- x:begin --><!-- x:end -->",
+    ],
+)
+def test_markers_that_are_not_in_place_are_refused(text):
+    with pytest.raises(HarnessError, match="markers of 'x' are not in place"):
+        report_page.update_markers(text, "x", "new")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Interval(1.5, 1.48, 1.6), "1.50 [1.48, 1.60]"),
+        (Interval(1.0, 1.0, 1.0), "1.00"),
+        (Interval(1234.5, 1200.0, 1300.0), "1234 [1200, 1300]"),
+        (None, ""),
+    ],
+)
+def test_numbers_come_with_their_interval(value, text):
+    assert tables.number(value) == text
+
+
+def test_the_headline_names_every_rung_and_what_has_no_time():
+    heads, rows = tables.headline(cells(LADDER, failing=("cpu-tiled",)))
+    assert heads[-3:] == tables.HEADLINE_NUMBERS
+    assert rows[0][1] == "cpu-naive"
+    assert rows[0][2].endswith("GFLOP/s")
+    assert "failed" in [row[2] for row in rows]
+    assert all(len(row) == len(heads) for row in rows)
+
+
+def test_tables_of_a_page_are_rewritten_between_their_markers_only(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("before <!-- ladder:begin -->old<!-- ladder:end --> after")
+    report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
+    text = page.read_text()
+    assert text.startswith("before ")
+    assert text.endswith(" after")
+    assert "cpu-packed" in text
+    assert "old" not in text
+
+
+def test_markers_that_name_a_machine_show_what_that_one_measured(tmp_path):
+    page = tmp_path / "README.md"
+    other = "ladder of far-away"
+    before = f"<!-- ladder:begin -->own<!-- ladder:end --> <!-- {other}:begin -->old<!-- {other}:end -->"
+    page.write_text(before)
+    report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER), "elsewhere")
+    assert page.read_text() == before
+    report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER), "far-away")
+    own, table = page.read_text().split("<!-- ladder of far-away:begin -->")
+    assert own == before.partition("<!-- ladder of")[0]
+    assert "cpu-packed" in table
+    assert "old" not in table
+
+
+def test_a_table_of_what_was_not_measured_stays_as_it_is(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("<!-- ladder:begin -->old<!-- ladder:end -->")
+    report_page.write_tables(page, EXPERIMENTS.values(), [])
+    assert page.read_text() == "<!-- ladder:begin -->old<!-- ladder:end -->"
+
+
+def test_a_roof_is_what_the_fastest_call_shows():
+    peak = next(cell for cell in cells(LADDER) if cell.axes["role"] == "peak")
+    slowed = dataclasses.replace(peak, samples_ns=[[100.0, 50.0, 400.0]], facts={"operations": 200})
+    assert peaks.roof_rate(slowed) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Interval(1.523, 1.48, 1.6), "1.52 [1.48, 1.60]"),
+        (Interval(0.0, 0.0, 0.0), "0"),
+        (Interval(0.491, 0.0, math.inf), "0.491 [?]"),  # too few samples for any bound
+        (Interval(math.nan, math.nan, math.nan), "nan [?]"),
+        (None, ""),
+    ],
+)
+def test_an_interval_is_shown_with_three_digits_or_as_unknown(value, text):
+    assert tables.number(value) == text

@@ -1,0 +1,362 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.analysis import rates
+from harness.analysis.disturbance import marks
+from harness.errors import StoreError
+from harness.experiment import Budget, Case, Contender, Experiment
+from harness.machine import detect
+from harness.run import runner, trial
+from harness.run.process import Pool, WorkerProcess
+from harness.run.runner import Observer, Summary
+from harness.run.trial import Patience
+from harness.store.store import Cell, Store
+from tests._support.fake_queue import LAUNCH_NS, TOLD
+
+TASKS = "tests._support.planted_tasks:"
+ROOT = Path(__file__).parents[2]
+BUDGET = Budget(rounds=2, seconds=20.0, sample_ms=0.0)
+
+
+def contender(task: str, label: str = "", **arguments: Any) -> Contender:
+    return Contender(label or task, arguments, task=TASKS + task)
+
+
+def experiment(*cases: Case, name: str = "planted", budget: Budget = BUDGET) -> Experiment:
+    return Experiment(name, "Does it hold?", lambda preset, machine: list(cases), (), {"smoke": budget})
+
+
+def case(*tasks: str, n: int = 1) -> Case:
+    return Case({"n": n}, tuple(contender(task) for task in tasks))
+
+
+def run(root: Path, *experiments: Experiment, **options: Any) -> Summary:
+    return runner.run(experiments, "smoke", root, **options)
+
+
+def cells(summary: Summary) -> dict[str, Cell]:
+    return {cell.contender: cell for cell in Store(summary.folder).cells()}
+
+
+class Log(Observer):
+    def __init__(self) -> None:
+        self.lines: list[tuple[Any, ...]] = []
+
+    def run_started(self, run: str, *, is_resumed: bool, cases: int, seconds: float) -> None:
+        self.lines.append(("run", is_resumed, cases))
+
+    def experiment_started(self, experiment: str, cases: int) -> None:
+        self.lines.append(("experiment", experiment, cases))
+
+    def case_started(self, experiment: str, case: Case) -> None:
+        self.lines.append(("case", case.axes["n"]))
+
+    def cell_failed(self, experiment: str, case: Case, contender: str, status: str, reason: str) -> None:
+        self.lines.append(("cell", contender, status, reason.splitlines()[0]))
+
+    def case_done(self, experiment: str, case: Case, *, was_recorded: bool, seconds: float) -> None:
+        self.lines.append(("done", case.axes["n"], was_recorded))
+
+    def notice(self, text: str) -> None:
+        self.lines.append(("notice", text))
+
+
+def test_a_product_is_measured_and_recorded_with_all_that_explains_it(tmp_path):
+    from harness.experiment import backend_contender, product_case
+    from harness.problem import Problem
+
+    product = product_case(Problem(8, 9, 7), [backend_contender("cpu-naive")], kind="tiny")
+    cell = cells(run(tmp_path, experiment(product)))["cpu-naive"]
+    assert cell.status == "ok", cell.reason
+    assert cell.axes["kind"] == "tiny"
+    assert cell.rate > 0
+    assert [len(process) for process in cell.samples_ns] == [4]
+    machine = detect()
+    assert cell.machine == machine.key == Store(tmp_path / machine.slug / "smoke").machine().key
+    record = cell.record
+    assert (record["processes"], record["rounds"], record["unmet"]) == (1, 2, "")
+    assert record["threads_read"]["numba"] == 1
+    assert record["verified"]
+    assert len(record["load"]) == 2
+    assert {"version", "source", "commit", "time", "key", "reference"} <= set(record)
+    assert record["series"] == "hot"
+    assert [len(own) for own in record["readings"]["preempted"]] == [4], "one for each sample"
+    assert record["warm_up_calls"][0] >= 2 * record["loops"][0] >= 2
+    assert record["clock"] == {"name": "host", "core": record["clock"]["core"]}
+    assert 0 <= record["stolen"] <= 1
+    assert Budget(**record["budget"]) == BUDGET
+    assert marks(record) is not None
+
+
+def test_whoever_fails_has_a_reason_and_no_time_and_the_others_go_on(tmp_path):
+    late = {"after": 4}
+    contenders = (
+        contender("good"),
+        contender("crash"),
+        contender("leave", "leave while timed", **late),
+        contender("wrong"),
+        contender("wrong", "wrong at the end", after=5),
+        contender("decline"),
+        contender("decline", "missing", status="missing"),
+        contender("good", "also good"),
+    )
+    log = Log()
+    summary = run(tmp_path, experiment(Case({"n": 1}, contenders), case("good", n=2)), observer=log)
+    found = {cell.contender: cell for cell in Store(summary.folder).cells() if cell.axes["n"] == 1}
+    assert {label: cell.status for label, cell in found.items()} == {
+        "good": "ok",
+        "crash": "failed",
+        "leave while timed": "failed",
+        "wrong": "failed",
+        "wrong at the end": "failed",
+        "decline": "declined",
+        "missing": "missing",
+        "also good": "ok",
+    }
+    for cell in found.values():
+        assert bool(cell.reason) == (not cell.is_ok) == (cell.samples_ns == [])
+    assert found["leave while timed"].reason.startswith("exited with status 3")
+    assert "wrong" in found["wrong at the end"].reason
+    assert len(found["good"].all_samples_ns) == len(found["also good"].all_samples_ns) == 4
+    assert summary.counts == {"ok": 3, "failed": 4, "declined": 1, "missing": 1}
+    assert log.lines[:3] == [("run", False, 2), ("experiment", "planted", 2), ("case", 1)]
+    assert ("cell", "crash", "failed", "killed by SIGSEGV") in log.lines
+    assert log.lines[-1] == ("done", 2, False)
+
+
+def test_replicates_are_fresh_processes_with_samples_of_their_own(tmp_path):
+    twice = Budget(rounds=2, seconds=20.0, sample_ms=0.0, processes=2)
+    leaver = contender("leave", "leaves", after=1)
+    found = cells(run(tmp_path, experiment(Case({"n": 1}, (contender("good"), leaver)), budget=twice)))
+    assert [len(process) for process in found["good"].samples_ns] == [4, 4]
+    assert found["good"].record["processes"] == 2
+    assert found["leaves"].status == "failed"
+
+
+def test_every_one_of_several_processes_is_a_fresh_one_also_after_other_cases(tmp_path):
+    twice = Budget(rounds=1, seconds=20.0, sample_ms=0.0, processes=2)
+    cases = [case("once", n=n) for n in (1, 2)]
+    summary = run(tmp_path, experiment(*cases, budget=twice))
+    assert summary.counts == {"ok": 2}, "a second task in the same process would have been refused"
+    summary = run(tmp_path / "single", experiment(*cases))
+    assert summary.counts == {"ok": 1, "failed": 1}, "a single process lives on from case to case"
+
+
+def test_the_cold_series_stands_elsewhere_under_another_name_and_is_one_call_a_sample(tmp_path):
+    hot = Case({"n": 1}, (contender("good"), contender("good", "also good")), reference="also good")
+    long = Budget(rounds=2, seconds=20.0, sample_ms=0.1)
+    summary = run(tmp_path, experiment(hot, hot.cold(), budget=long))
+    found = Store(summary.folder).cells()
+    assert [(c.axes.get("series"), c.contender, c.status) for c in found] == [
+        (None, "good", "ok"),
+        (None, "also good", "ok"),
+        ("cold", "good (cold)", "ok"),
+        ("cold", "also good (cold)", "ok"),
+    ]
+    assert [cell.record["series"] for cell in found] == ["hot", "hot", "cold", "cold"]
+    assert [cell.record["loops"] == [1] for cell in found] == [False, False, True, True]
+    assert len({cell.key for cell in found}) == 4
+    for cell, partner in zip(found, [1, 1, 3, 3], strict=True):
+        reference = rates.reference_of(cell, found)
+        assert reference is found[partner], "a ratio never joins two series"
+        assert rates.fastest_peer(cell, found).record["series"] == cell.record["series"]
+
+
+def test_what_a_device_computes_is_timed_on_the_device(tmp_path):
+    on_device = Contender("gpu", {"call_ns": 3000.0}, task="tests._support.fake_queue:on_device")
+    hot = Case({"n": 1}, (on_device, contender("good")))
+    found = cells(run(tmp_path, experiment(hot, hot.cold())))
+    assert found["gpu"].all_samples_ns == [3000.0] * 4
+    assert found["gpu (cold)"].all_samples_ns == [9000.0] * 4
+    record = found["gpu"].record
+    assert record["clock"].items() >= {"name": "fake events", "nominal_mhz": 1980.0, "timeouts": 0}.items()
+    told = {name: [[value] * 4] for name, value in TOLD.items()}
+    assert record["readings"] == {"is_queued": [[1] * 4], "launch_ns": [[LAUNCH_NS] * 4], **told}
+    assert "at its power limit in 4 of 4 samples" in marks(record)
+    assert "throttled in 4 of 4 samples" in marks(record)  # beside whatever the machine did meanwhile
+    assert found["good"].record["clock"]["name"] == "host"
+
+
+def test_a_case_is_measured_until_its_ratios_are_precise_or_says_of_whom_they_are_not(tmp_path):
+    devices = [Contender(f"gpu {ns}", {"call_ns": ns}, task="tests._support.fake_queue:on_device") for ns in (3e3, 4e3)]
+    steady = Case({"n": 1}, tuple(devices))
+    exact = Budget(rounds=2, seconds=20.0, sample_ms=0.0, precision=1e-9)
+    found = cells(run(tmp_path / "steady", experiment(steady, budget=exact)))
+    assert [cell.record["unmet"] for cell in found.values()] == ["", ""]
+    assert {cell.record["rounds"] for cell in found.values()} == {2}
+    hurried = Budget(rounds=1, seconds=0.3, sample_ms=0.0, precision=1e-9)
+    found = cells(run(tmp_path / "noisy", experiment(case("good", "also"), budget=hurried)))
+    assert found["good"].record["unmet"] == ""
+    assert re.fullmatch(
+        r"precision: interval of its ratio to good is ±\S+ %, wanted ±1e-07 %", found["also"].record["unmet"]
+    )
+    assert found["also"].record["rounds"] > 1
+
+
+def test_what_another_budget_measured_is_measured_again(tmp_path):
+    planted = experiment(case("good", n=1), case("good", n=2))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planted, observer=Stop(2))
+    more = experiment(case("good", n=1), case("good", n=2), budget=Budget(rounds=3, seconds=20.0, sample_ms=0.0))
+    summary = run(tmp_path, more)
+    assert summary.is_resumed
+    assert (summary.recorded, summary.counts) == (0, {"ok": 2})
+
+
+@pytest.mark.parametrize(("task", "patience"), [("make_hang", Patience(prepare=4)), ("hang", Patience(prove=0.5))])
+def test_a_hang_costs_one_cell(tmp_path, task, patience):
+    found = cells(run(tmp_path, experiment(case("good", task)), patience=patience))
+    assert found["good"].is_ok, found["good"].reason
+    assert "(hang)" in found[task].reason
+
+
+def test_a_hang_while_timed_costs_one_cell(tmp_path):
+    late = Case({"n": 1}, (contender("good"), contender("hang", after=3)))
+    found = cells(run(tmp_path, experiment(late), patience=Patience(sample=0.5)))
+    assert found["good"].is_ok, found["good"].reason
+    assert "(hang)" in found["hang"].reason
+
+
+def test_a_finished_run_is_followed_by_a_new_one(tmp_path):
+    planted = experiment(case("good"))
+    first, second = run(tmp_path, planted), run(tmp_path, planted)
+    assert first.run < second.run
+    assert not second.is_resumed
+    assert second.counts == {"ok": 1}
+    assert [cell.run for cell in Store(second.folder).cells()] == [second.run]
+
+
+class Stop(Observer):
+    """Interrupts the run, as Ctrl-C does, when the case at `n` begins."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def case_started(self, experiment: str, case: Case) -> None:
+        if case.axes["n"] == self.n:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_keeps_what_it_has_and_is_resumed(tmp_path):
+    planted = experiment(*(case("good", "wrong", n=n) for n in (1, 2, 3)))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planted, observer=Stop(3))
+    store = Store(tmp_path / detect().slug / "smoke")
+    before = store.cells()
+    assert len(before) == 4
+    log = Log()
+    summary = run(tmp_path, planted, observer=log)
+    assert summary.is_resumed
+    assert (summary.run, summary.recorded) == (before[0].run, 4)
+    assert summary.counts == {"ok": 1, "failed": 1}
+    assert [line for line in log.lines if line[0] == "done"] == [
+        ("done", 1, True),
+        ("done", 2, True),
+        ("done", 3, False),
+    ]
+    after = store.cells()
+    assert len(after) == 6
+    assert [cell.record for cell in after[:4]] == [cell.record for cell in before]
+
+
+def test_a_fresh_run_resumes_nothing(tmp_path):
+    planted = experiment(case("good", n=1), case("good", n=2))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planted, observer=Stop(2))
+    summary = run(tmp_path, planted, fresh=True)
+    assert not summary.is_resumed
+    assert summary.counts == {"ok": 2}
+
+
+def test_what_other_code_measured_is_measured_again(tmp_path, monkeypatch):
+    planted = experiment(case("good", n=1), case("good", n=2))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planted, observer=Stop(2))
+    monkeypatch.setattr("harness.run.provenance.source_digest", lambda: "changed")
+    summary = run(tmp_path, planted)
+    assert summary.is_resumed
+    assert (summary.recorded, summary.counts) == (0, {"ok": 2})
+
+
+def test_only_some_contenders_and_the_reference_are_measured(tmp_path):
+    planted = experiment(case("good", "wrong", "decline", n=1), case("good", "crash", n=2))
+    summary = run(tmp_path, planted, only=["decline"])
+    assert {(c.axes["n"], c.contender) for c in Store(summary.folder).cells()} == {(1, "good"), (1, "decline")}
+
+
+def test_a_torn_line_is_a_notice(tmp_path):
+    planted = experiment(case("good", n=1), case("good", n=2))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planted, observer=Stop(2))
+    with (tmp_path / detect().slug / "smoke" / "planted.jsonl").open("a") as file:
+        file.write('{"schema":1,"ki')
+    log = Log()
+    run(tmp_path, planted, observer=log)
+    assert [line for line in log.lines if line[0] == "notice"]
+
+
+def test_no_process_is_left_behind(tmp_path, monkeypatch):
+    workers: list[WorkerProcess] = []
+    kill = Pool.kill
+
+    def watched(pool: Pool) -> None:
+        workers.extend(pool._workers.values())
+        kill(pool)
+
+    monkeypatch.setattr(Pool, "kill", watched)
+    planted = experiment(case("good", n=1), case("good", n=2))
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planted, observer=Stop(2))
+    assert workers
+    assert not any(worker.is_alive for worker in workers)
+
+
+def test_a_second_run_on_the_same_results_is_refused(tmp_path):
+    with (
+        Store(tmp_path / detect().slug / "smoke").exclusive(),
+        pytest.raises(StoreError, match="another run"),
+    ):
+        run(tmp_path, experiment(case("good")))
+
+
+ENDLESS_RUN = """
+import sys
+from pathlib import Path
+
+from harness import provenance
+from tests.run.test_runner import case, experiment, run
+
+provenance.source_digest = lambda: "same"
+run(Path(sys.argv[1]), experiment(*(case("good", n=n) for n in range(1000))))
+"""
+
+
+def test_a_run_that_was_killed_is_resumed(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.run.provenance.source_digest", lambda: "same")
+    with subprocess.Popen([sys.executable, "-c", ENDLESS_RUN, tmp_path], cwd=ROOT) as process:
+        file = tmp_path / detect().slug / "smoke" / "planted.jsonl"
+        while process.poll() is None and not (file.exists() and file.read_bytes().count(b"\n") > 5):
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+    recorded = {cell.axes["n"] for cell in Store(file.parent).cells()}
+    summary = run(tmp_path, experiment(*(case("good", n=n) for n in range(max(recorded) + 2))))
+    assert summary.is_resumed
+    assert summary.recorded == len(recorded)
+    assert summary.counts == {"ok": 1}
+
+
+@pytest.mark.parametrize(("cores", "gib", "expected"), [(1, 1, 2), (2, 8, 2), (16, 128, 8), (64, 32, 4)])
+def test_so_many_processes_prove_at_once_as_cores_and_memory_allow(cores, gib, expected):
+    machine = dataclasses.replace(detect(), cores=cores, memory=gib << 30)
+    assert trial._at_once(machine) == expected

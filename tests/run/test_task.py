@@ -1,0 +1,93 @@
+"""The ordinary task: what it proves, and against what."""
+
+import numpy as np
+import pytest
+
+from harness import Problem, VerificationError
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.run.task import GemmTask, gemm
+
+PROBLEM = Problem(5, 6, 7)
+
+
+class Cheat:
+    """Zeroes an operand, and answers with the product that is then right."""
+
+    def __init__(self, operands):
+        self._operands = operands
+
+    def run(self):
+        self._operands.a[...] = 0
+        self._operands.out[...] = 0
+
+    def wait(self):
+        pass
+
+    def result(self):
+        return self._operands.out
+
+
+def test_a_product_of_operands_that_the_backend_changed_does_not_pass():
+    operands = Operands.generate(PROBLEM, 1)
+    task = GemmTask(Plan(PROBLEM), operands, Cheat(operands), seed=1)
+    task.run()
+    assert np.array_equal(operands.a @ operands.b, task.execution.result())
+    with pytest.raises(VerificationError):
+        task.verify()
+
+
+def test_a_spoiled_result_does_not_pass_until_it_is_computed_again():
+    task = gemm(problem=PROBLEM.to_json(), backend="cpu-numpy", seed=1, threads=1)
+    task.run()
+    assert task.verify()
+    task.spoil()
+    with pytest.raises(VerificationError):
+        task.verify()
+
+
+class Copies:
+    """Computes on copies of its own, as a device does; `upload` makes them anew."""
+
+    def __init__(self, operands):
+        self._operands = operands
+        self.upload()
+
+    def upload(self):
+        self._a, self._b, self._out = (x.copy() for x in (self._operands.a, self._operands.b, self._operands.out))
+
+    def run(self):
+        self._out = self._a @ self._b
+
+    def wait(self):
+        pass
+
+    def result(self):
+        return self._out
+
+
+def test_a_turned_task_computes_another_product_and_turned_again_the_first():
+    operands = Operands.generate(PROBLEM, 1)
+    task = GemmTask(Plan(PROBLEM), operands, Copies(operands), seed=1)
+    task.run()
+    first = task.execution.result()
+    task.turn()
+    task.run()
+    assert task.verify()
+    assert np.array_equal(task.execution.result(), first[::-1, ::-1])
+    task.turn()
+    task.spoil()
+    task.run()
+    assert task.verify()
+    assert np.array_equal(task.execution.result(), first)
+
+
+def test_a_backend_that_writes_to_an_operand_does_not_pass_though_its_result_is_right():
+    for name in "abc":
+        problem = Problem(5, 6, 7, accumulate=True)
+        task = gemm(problem=problem.to_json(), backend="cpu-numpy", seed=1, threads=1)
+        task.run()
+        assert task.verify()
+        getattr(task.operands, name)[2, 3] += 1
+        with pytest.raises(VerificationError, match=f"changed its operand {name}"):
+            task.verify()

@@ -1,0 +1,425 @@
+"""The store: which cells are read, whatever became of the runs that wrote them and of the files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import subprocess
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import StoreError
+from harness.store import schema
+from harness.store import store as stores
+from harness.store.merge import merge
+from harness.store.schema import SCHEMA
+from harness.store.store import Cell, Store
+from tests._support.planted_store import MACHINE, begun, cell, done, fill
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "machine" / "quick")
+
+
+@pytest.fixture
+def path(store: Store) -> Path:
+    return store.folder / "ladder.jsonl"
+
+
+def test_what_is_appended_is_read(store, path):
+    record = cell(commit="abc")
+    store.append(record, machine=MACHINE)
+    (read,) = store.cells("ladder")
+    assert (read.contender, read.axes, read.run) == ("a", {"n": 64}, "run1")
+    assert read.record.items() >= {"schema": SCHEMA, **record}.items()
+    assert read.all_samples_ns == [2.0, 4.0, 3.0]
+    assert (read.median_ns, read.rate) == (3.0, 2.0)
+    assert store.machine() == MACHINE
+    assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == ["machine", "cell"]
+
+
+def test_the_machine_is_written_once_per_file_and_fingerprint(store, path):
+    upgraded = dataclasses.replace(MACHINE, packages={"numpy": "3.0"})
+    for machine in (MACHINE, MACHINE, upgraded, MACHINE):
+        store.append(cell(), machine=machine)
+    Store(store.folder).append(cell(), machine=MACHINE)
+    kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
+    assert kinds.count("machine") == 2
+    assert kinds.count("cell") == 5
+
+
+def test_without_samples_there_is_no_time_and_no_rate(store):
+    store.append(cell(status="failed", reason="broke", samples_ns=[]))
+    (read,) = store.cells()
+    assert not read.is_ok
+    assert read.median_ns != read.median_ns
+    assert read.rate != read.rate
+
+
+def test_an_empty_store_has_no_cells_and_no_machine(store):
+    assert store.cells() == []
+    with pytest.raises(StoreError, match="no results"):
+        store.machine()
+
+
+def test_the_latest_run_at_a_place_wins_with_all_its_contenders(store):
+    store.append(cell("a"), cell("b"), cell("a", axes={"n": 128}, case="case2"))
+    store.append(cell("a", run="run2", case="case3"), cell("c", run="run2", case="case3"))
+    found = {(c.contender, c.axes["n"], c.run) for c in store.cells()}
+    assert found == {("a", 64, "run2"), ("c", 64, "run2"), ("a", 128, "run1")}
+
+
+def test_the_later_record_of_a_cell_wins(store):
+    store.append(cell(samples_ns=[[1.0]]))
+    store.append(cell(samples_ns=[[9.0]]))
+    assert [c.median_ns for c in store.cells()] == [9.0]
+
+
+def test_a_completed_run_supersedes_places_that_it_no_longer_has(store):
+    store.append(cell(axes={"n": 1}))
+    store.append(cell(axes={"n": 2}, run="run2", case="case2"))
+    store.append(begun("run2"))
+    assert {c.axes["n"] for c in store.cells()} == {1, 2}
+    store.append(done("run2"))
+    assert {c.axes["n"] for c in store.cells()} == {2}
+
+
+def test_a_run_is_unfinished_until_it_is_done(store):
+    assert store.unfinished_run(MACHINE) is None
+    store.append(begun("run1"))
+    assert store.unfinished_run(MACHINE) == "run1"
+    assert store.unfinished_run(dataclasses.replace(MACHINE, l3=99)) is None
+    store.append(done("run1"))
+    assert store.unfinished_run(MACHINE) is None
+
+
+def test_a_run_that_was_given_up_for_a_fresh_one_is_not_resumed(store):
+    store.append(begun("run1"))
+    store.append(begun("run2"))
+    store.append(done("run2"))
+    assert store.unfinished_run(MACHINE) is None
+
+
+def test_the_machine_is_that_of_the_latest_run(store):
+    upgraded = dataclasses.replace(MACHINE, packages={"numpy": "3.0"})
+    store.append(cell(), machine=upgraded)
+    store.append(cell(experiment="other"), machine=MACHINE)
+    store.append(begun("run1", machine=MACHINE.key))
+    assert store.machine() == MACHINE
+    store.append(begun("run2", machine=upgraded.key))
+    assert store.machine() == upgraded
+
+
+@pytest.mark.parametrize("torn", ["{", '{"schema":1,"kind":"cell","experi', "\u00e9"[:1], '{"schema":1}'[:-1]])
+def test_a_torn_last_line_is_dropped_with_a_notice_and_cut_off_by_the_next_append(store, path, torn):
+    store.append(cell("a"), cell("b"))
+    with path.open("a") as file:
+        file.write(torn)
+    assert [c.contender for c in store.cells()] == ["a", "b"]
+    (notice,) = store.notices
+    assert "line 3" in notice
+    store.append(cell("c"))
+    healed = Store(store.folder)
+    assert [c.contender for c in healed.cells()] == ["a", "b", "c"]
+    assert healed.notices == []
+
+
+def test_a_whole_last_line_that_only_lacks_its_newline_is_kept(store, path):
+    store.append(cell("a"), cell("b"))
+    path.write_bytes(path.read_bytes()[:-1])
+    assert [c.contender for c in store.cells()] == ["a", "b"]
+    store.append(cell("c"))
+    assert [c.contender for c in store.cells()] == ["a", "b", "c"]
+    assert store.notices == []
+
+
+@pytest.mark.parametrize("line", ["<<<<<<< HEAD", "", "[1]", '{"kind":"cell"}', '{"schema":1,"kind":"other"}'])
+def test_a_foreign_line_is_an_error_with_its_number(store, path, line):
+    store.append(cell("a"))
+    with path.open("a") as file:
+        file.write(line + "\n")
+    store.append(cell("b"))
+    with pytest.raises(StoreError, match=r"ladder\.jsonl: line 2 is no"):
+        store.cells()
+
+
+def test_a_newer_schema_is_an_error_that_says_so(store, path):
+    store.append(cell("a"))
+    with path.open("a") as file:
+        file.write('{"schema":99,"kind":"novelty"}\n')
+    with pytest.raises(StoreError) as caught:
+        store.cells()
+    assert caught.value.got == "schema 99"
+    assert f"schema {SCHEMA}" in caught.value.expected
+    assert "upgrade" in caught.value.fix
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_that_names_the_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file"):
+        Store(tmp_path / "file" / "quick").append(cell())
+
+
+def test_one_run_at_a_time(store):
+    with store.exclusive(), pytest.raises(StoreError, match="another run"), Store(store.folder).exclusive():
+        pass
+    with store.exclusive():
+        pass
+
+
+def test_machines_and_presets_are_listed(tmp_path):
+    for slug, preset in (("b", "smoke"), ("b", "quick"), ("a", "full"), ("a", "smoke")):
+        Store(tmp_path / slug / preset).append(cell())
+    (tmp_path / "empty" / "quick").mkdir(parents=True)
+    assert stores.machines(tmp_path) == ["a", "b"]
+    assert stores.presets(tmp_path, "b") == ["smoke", "quick"]
+    assert stores.richest_preset(tmp_path, "a") == "full"
+    assert stores.richest_preset(tmp_path, "b") == "quick"
+    with pytest.raises(StoreError, match="no results"):
+        stores.richest_preset(tmp_path, "c")
+
+
+def named(cells: list[Cell]) -> list[tuple]:
+    """Return what tells cells apart."""
+    return [(c.run, c.axes["n"], c.contender, c.record["source"], c.samples_ns[0][0]) for c in cells]
+
+
+def sampled(contender: str, n: int, sample: float, **changes: object) -> dict[str, object]:
+    return cell(contender, n, samples_ns=[[sample]], **changes)
+
+
+def test_a_case_of_which_an_append_was_cut_off_is_replaced_by_its_repetition(store):
+    store.append(sampled("a", 1, 1.0), sampled("b", 1, 1.0))  # and "c", which was lost
+    store.append(sampled("a", 1, 2.0))  # and the rest, which was lost again
+    assert named(store.cells()) == [("run1", 1, "a", "source1", 2.0)], "only these were measured interleaved"
+    store.append(*(sampled(contender, 1, 3.0) for contender in "abc"))
+    assert [(c.contender, c.median_ns) for c in store.cells()] == [("a", 3.0), ("b", 3.0), ("c", 3.0)]
+
+
+def test_contenders_may_be_appended_one_by_one(store):
+    for contender in "cab":
+        store.append(cell(contender))
+    assert [c.contender for c in store.cells()] == ["c", "a", "b"]
+
+
+def test_what_a_run_measured_with_other_code_is_never_mixed_with_the_rest(store):
+    """Interrupted, changed, resumed, and killed in the middle of an append."""
+    store.append(begun())
+    for n in (1, 2):
+        store.append(*(sampled(contender, n, 1.0) for contender in "ab"))
+    store.append(begun())
+    store.append(sampled("a", 1, 2.0, source="source2"))
+    assert named(store.cells()) == [
+        ("run1", 1, "a", "source2", 2.0),
+        ("run1", 2, "a", "source1", 1.0),
+        ("run1", 2, "b", "source1", 1.0),
+    ]
+    assert store.keys_of_run("ladder", "run1") == {
+        "a 1 source1",
+        "b 1 source1",
+        "a 2 source1",
+        "b 2 source1",
+        "a 1 source2",
+    }
+    store.append(done())
+    assert named(store.cells()) == [("run1", 1, "a", "source2", 2.0)], "a completed run is of one state of the code"
+
+
+def test_cells_of_two_machines_in_one_folder_are_never_mixed(store):
+    store.append(sampled("a", 1, 1.0))
+    store.append(sampled("b", 1, 2.0, machine="another"))
+    assert [(c.contender, c.machine) for c in store.cells()] == [("b", "another")]
+
+
+def test_every_run_is_still_there(store):
+    store.append(cell("a", 1), cell("b", 1), cell("a", 2))
+    store.append(cell("a", 1, run="run2"))
+    store.append(done("run2"))
+    found = [(c.run, c.axes["n"], c.contender, c.is_current) for c in store.every_cell()]
+    assert found == [("run1", 1, "a", False), ("run1", 1, "b", False), ("run1", 2, "a", False), ("run2", 1, "a", True)]
+    assert [c for c in store.every_cell() if c.is_current] == store.cells()
+    assert list(store.every_cell("another")) == []
+
+
+def test_the_order_of_places_is_that_in_which_they_were_first_measured(store):
+    for n in (3, 1, 2):
+        store.append(cell("a", n))
+    store.append(cell("a", 1, run="run2"))
+    assert [c.axes["n"] for c in store.cells()] == [3, 1, 2]
+
+
+def test_the_fields_of_a_cell_are_those_of_the_schema():
+    assert {*schema.FIELDS["cell"], "record", "is_current"} == {field.name for field in dataclasses.fields(Cell)}
+    assert sorted(schema.MIGRATIONS) == list(range(1, SCHEMA))
+
+
+def test_lines_of_schema_1_are_read_as_they_are(store, path):
+    """Three lines of a real run, as it wrote them."""
+    store.folder.mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "unit" / "schema_1.jsonl", path)
+    before = path.read_bytes()
+    naive, transposed = store.cells()
+    assert (naive.contender, naive.run, naive.axes["n"]) == ("cpu-naive", "20261121T045932.681880Z", 1024)
+    assert naive.samples_ns == [[4250899420.0, 4331730794.0, 4257097537.0, 4261948527.0, 4298189962.0]]
+    assert transposed.reference == "cpu-naive"
+    assert naive.record["unmet"] == "2.5 of 3 rounds in 30 s"
+    assert store.machine().cpu == "AMD EPYC"
+    assert (naive.record["schema"], naive.record["appended"]) == (SCHEMA, "")
+    store.append(cell("new", 64, run="20270101"), machine=MACHINE)
+    assert path.read_bytes().startswith(before), "old lines keep their schema"
+    assert [c.contender for c in store.cells()] == ["cpu-naive", "cpu-transposed", "new"]
+
+
+def test_unknown_fields_are_kept(store):
+    store.append(cell(series="cold", processor_ns=[[1.0]]))
+    (read,) = store.cells()
+    assert (read.record["series"], read.record["processor_ns"]) == ("cold", [[1.0]])
+
+
+def history(folder: Path) -> Store:
+    """Record runs that were completed, resumed with other code, cut off, and partial."""
+    store = Store(folder)
+    store.append(begun("run1"))
+    store.append(*(sampled(c, n, 1.0, run="run1") for n in (1, 2, 3) for c in "cab"), machine=MACHINE)
+    store.append(done("run1"))
+    store.append(begun("run2"))
+    store.append(*(sampled(c, n, 2.0, run="run2") for n in (1, 2) for c in "cab"), machine=MACHINE)
+    store.append(sampled("c", 3, 2.1, run="run2", source="source2"), machine=MACHINE)
+    store.append(*(sampled(c, n, 2.2, run="run2", source="source2") for n in (3, 2) for c in "cab"), machine=MACHINE)
+    store.append(done("run2"))
+    store.append(begun("run3"))
+    store.append(*(sampled(c, 4, 3.0, run="run3") for c in "ac"), machine=MACHINE)
+    return store
+
+
+HISTORY = [
+    *(("run2", n, contender, "source2", 2.2) for n in (3, 2) for contender in "cab"),
+    *(("run3", 4, contender, "source1", 3.0) for contender in "ac"),
+]
+
+
+def test_what_is_current_after_such_a_history(tmp_path):
+    assert named(history(tmp_path).cells()) == HISTORY
+
+
+@settings(max_examples=12)
+@given(noise=st.randoms(use_true_random=True))
+def test_order_and_duplicates_of_lines_and_where_they_came_from_do_not_matter(tmp_path_factory, noise):
+    root = tmp_path_factory.mktemp("stores")
+    whole = history(root / "whole" / "machine" / "quick")
+    parts = [root / name / "machine" / "quick" for name in ("one", "two")]
+    for name in ("ladder", "runs"):
+        lines = (whole.folder / f"{name}.jsonl").read_bytes().splitlines(keepends=True)
+        shuffled = lines + noise.choices(lines, k=noise.randrange(9))
+        noise.shuffle(shuffled)
+        cut = noise.randrange(len(shuffled) + 1)
+        for folder, own in zip(parts, (shuffled[:cut], shuffled[cut:]), strict=True):
+            folder.mkdir(parents=True, exist_ok=True)
+            if own:
+                (folder / f"{name}.jsonl").write_bytes(b"".join(own))
+    if not any(parts[1].glob("ladder.jsonl")):
+        parts.reverse()
+    before = [path.read_bytes() for path in sorted(parts[1].iterdir())]
+    for _ in range(2):
+        list(merge(parts[1].parents[1], parts[0].parents[1]))
+        merged = Store(parts[0])
+        assert named(merged.cells()) == HISTORY
+        assert [c.record for c in merged.every_cell()] == [c.record for c in whole.every_cell()]
+        assert merged.machine() == MACHINE
+        assert merged.unfinished_run(MACHINE) == "run3"
+    assert [path.read_bytes() for path in sorted(parts[1].iterdir())] == before
+
+
+@given(order=st.permutations(range(6)))
+def test_the_order_of_lines_of_schema_1_does_not_matter(tmp_path_factory, order):
+    folder = tmp_path_factory.mktemp("store")
+    records = [
+        sampled(c, 1, float(second), schema=1, time=f"2025-01-01T00:00:0{second}") for second in (0, 1) for c in "abc"
+    ]
+    (folder / "ladder.jsonl").write_text("".join(json.dumps(records[index]) + "\n" for index in order))
+    assert sorted((c.contender, c.median_ns) for c in Store(folder).cells()) == [("a", 1.0), ("b", 1.0), ("c", 1.0)]
+
+
+def test_what_was_there_is_not_added_again(tmp_path):
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    history(ours / "machine" / "quick")
+    shutil.copytree(ours, theirs)
+    Store(theirs / "machine" / "quick").append(cell("a", 9))
+    Store(theirs / "another" / "full").append(cell("a", 9), machine=MACHINE)
+    added = {str(m.path.relative_to(ours)): m.added for m in merge(theirs, ours)}
+    assert added == {"another/full/ladder.jsonl": 2, "machine/quick/ladder.jsonl": 1, "machine/quick/runs.jsonl": 0}
+    assert sum(m.added for m in merge(theirs, ours)) == 0
+    assert sum(m.added for m in merge(ours, ours)) == 0
+    assert stores.machines(ours) == ["another", "machine"]
+    with pytest.raises(StoreError, match="no results"):
+        list(merge(tmp_path / "nowhere", ours))
+
+
+def test_a_torn_line_is_not_merged_and_that_is_said(tmp_path):
+    path = tmp_path / "theirs" / "machine" / "quick" / "ladder.jsonl"
+    Store(path.parent).append(cell("a"), cell("b"))
+    path.write_bytes(path.read_bytes()[:-9])
+    notices: list[str] = []
+    assert [(m.added, m.known) for m in merge(tmp_path / "theirs", tmp_path / "ours", notices.append)] == [(1, 0)]
+    assert "line 2 was cut off" in notices[0]
+
+
+def test_version_control_joins_what_two_branches_have_appended(tmp_path):
+    """With the attributes of this repository; both branches go on from one file, one after a kill -9."""
+
+    def git(*arguments: str) -> None:
+        own = [
+            "-c",
+            "user.name=x",
+            "-c",
+            "user.email=x@x",
+            "-c",
+            "init.defaultBranch=main",
+            "-c",
+            "commit.gpgsign=false",
+        ]
+        subprocess.run(["git", *own, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
+
+    folder = tmp_path / "experiments" / "results" / "machine" / "quick"
+    shutil.copy(ROOT / ".gitattributes", tmp_path)
+    Store(folder).append(cell("a", 1))
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "base")
+    git("checkout", "-b", "other")
+    Store(folder).append(cell("a", 2), machine=MACHINE)
+    (folder / "ladder.jsonl").write_bytes((folder / "ladder.jsonl").read_bytes() + b'{"schema":2,"kind":"ce')
+    git("commit", "-am", "other")
+    git("checkout", "main")
+    Store(folder).append(cell("a", 3), machine=MACHINE)
+    git("commit", "-am", "ours")
+    git("merge", "other")
+    assert [c.axes["n"] for c in Store(folder).cells()] == [1, 2, 3]
+
+
+def peak_bytes(function, *arguments) -> int:
+    tracemalloc.start()
+    try:
+        function(*arguments)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_is_for_what_is_current_and_not_for_what_is_stored(tmp_path):
+    size = {"cases": 5, "contenders": 4, "samples": 300}
+    once, often = fill(tmp_path / "once", runs=1, **size), fill(tmp_path / "often", runs=6, **size)
+    assert sum(1 for _ in often.every_cell()) == 6 * len(often.cells())
+    assert peak_bytes(often.cells) < 1.5 * peak_bytes(once.cells)
+    one_by_one = peak_bytes(lambda: sum(1 for _ in often.every_cell()))
+    assert one_by_one < 0.5 * peak_bytes(once.cells), "all runs, but one cell at a time"
+    assert peak_bytes(often.machine) < 0.2 * peak_bytes(once.cells)
+    assert peak_bytes(often.keys_of_run, "ladder", "run000") < 0.5 * peak_bytes(once.cells)
