@@ -127,11 +127,11 @@ def _instantiate(cls: type[Backend], origin: str, found: dict[str, Entry]) -> En
 
 
 def _modules() -> Iterator[tuple[str, functools.partial[Iterator[type[Backend]]]]]:
-    """Yield each module below `backends` whose name begins with no underscore, with a loader of its backends."""
+    """Yield each module below `backends` that no underscore marks as a part, with a loader of its backends."""
     import backends
 
     for info in pkgutil.walk_packages(backends.__path__, "backends."):
-        if not info.ispkg and not info.name.rpartition(".")[2].startswith("_"):
+        if not info.ispkg and not any(part.startswith("_") for part in info.name.split(".")):
             yield info.name, functools.partial(_backends_of_module, info.name)
 
 

@@ -17,7 +17,7 @@ from harness.store.store import Cell
 DONE, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 
 # A checkout keeps its results; an installed package must not write beside its own code.
-_CHECKOUT = Path(__file__).resolve().parent.parent
+_CHECKOUT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = (_CHECKOUT if (_CHECKOUT / "pyproject.toml").exists() else Path()) / "experiments"
 RESULTS, FIGURES = EXPERIMENTS / "results", EXPERIMENTS / "figures"
 

@@ -122,7 +122,7 @@ def table(experiment: Experiment, cells: Iterable[Cell], unsure: Mapping[caveats
         "reference": [row.reference for row in rows],
         "launch, us": ["" if row.launch_us is None else _digits(row.launch_us) for row in rows],
         "clock and power": [row.clock_and_power for row in rows],
-        "remarks": [row.remarks for row in rows],
+        "remarks": [row.caveats for row in rows],
     }
     shown = {head: entries for head, entries in columns.items() if any(entries)}
     numbers = set(shown) - {"case", "contender", "reference", "clock and power", "remarks"}
@@ -199,5 +199,5 @@ def _row(cell: Cell, below: Cell | None, around: Sequence[Cell], where: str, uni
         clock_and_power=conditions.clock_and_power(cell),
         samples=len(cell.all_samples_ns),
         processes=len(cell.samples_ns),
-        remarks=said,
+        caveats=said,
     )

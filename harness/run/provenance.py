@@ -9,7 +9,7 @@ from pathlib import Path
 
 import harness
 
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 _SUFFIXES = (".py", ".cu", ".cuh")
 
 

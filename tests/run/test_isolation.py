@@ -54,7 +54,7 @@ def tree(tmp_path) -> Path:
     cpu.mkdir(parents=True)
     for package in (cpu, cpu.parent):
         (package / "__init__.py").touch()
-    (cpu / "misbehaving_backends.py").write_text((Path(__file__).parent / "misbehaving_backends.py").read_text())
+    (cpu / "misbehaving_backends.py").write_text((ROOT / "tests" / "_support" / "misbehaving_backends.py").read_text())
     return folder
 
 

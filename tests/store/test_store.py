@@ -264,7 +264,7 @@ def test_the_fields_of_a_cell_are_those_of_the_schema():
 def test_lines_of_schema_1_are_read_as_they_are(store, path):
     """Three lines of a real run, as it wrote them."""
     store.folder.mkdir(parents=True)
-    shutil.copy(ROOT / "tests" / "unit" / "schema_1.jsonl", path)
+    shutil.copy(ROOT / "tests" / "_support" / "schema_1.jsonl", path)
     before = path.read_bytes()
     naive, transposed = store.cells()
     assert (naive.contender, naive.run, naive.axes["n"]) == ("cpu-naive", "20261121T045932.681880Z", 1024)

@@ -186,7 +186,7 @@ def _key(dispatcher: Any, signature: Any) -> str | None:
 def _sources() -> list[Path]:
     """Return the files that say how kernels are made."""
     here = Path(__file__)
-    kernels = sorted(path for path in here.parent.rglob("*.py") if not path.name.startswith("."))
+    kernels = sorted(path for path in here.parents[1].rglob("*.py") if not path.name.startswith("."))
     operations = Path(str(semiring.__file__))
     return [here, *kernels, operations, operations.with_name("scalars.py")]
 

@@ -30,7 +30,7 @@ from harness import semiring
 Description = Any  # nested tuples of strings, bytes and integers, whose repr is unambiguous
 
 # Functions of these folders are described by content; all others belong to a library or to a user.
-_OURS = tuple(f"{Path(file).parent}/" for file in (__file__, semiring.__file__))
+_OURS = (f"{Path(__file__).parents[1]}/", f"{Path(semiring.__file__).parent}/")
 _LIBRARIES = frozenset({"llvmlite", "numba", "numpy"}) | sys.stdlib_module_names
 # An integer in this range may be an address, which the next process must not find in a kernel. Processes get 48 bits
 # unless they ask for more; compiled code and large arrays lie above the first 32.

@@ -19,7 +19,8 @@ import numpy as np
 from backends.gpu._cuda import cubin_files, device, nvrtc
 from backends.gpu._cuda.nvrtc import Compiled
 
-FOLDER = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
+FOLDERS = (ROOT, *(ROOT / name for name in ("_cuda", "_simt", "_tensor", "_tasks")))
 _INCLUDE = re.compile(r'^#include "([\w.]+)"$', re.MULTILINE)
 _FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -55,7 +56,7 @@ def as_defines(values: Mapping[str, Any]) -> Defines:
     return tuple((name, str(int(x) if isinstance(x, (bool, np.integer)) else x)) for name, x in values.items())
 
 
-def assemble(stem: str, defines: Defines, folders: tuple[Path, ...] = (FOLDER,)) -> str:
+def assemble(stem: str, defines: Defines, folders: tuple[Path, ...] = FOLDERS) -> str:
     """Return the text of ``stem.cu``: its defines first, and in the place of each #include, once, the file.
 
     Parameters
