@@ -18,14 +18,14 @@ from harness.errors import (
     VerificationError,
 )
 from harness.interface import Backend, Execution
-from harness.machine import Machine
+from harness.machine import VERSION, Machine
 from harness.memory import free_memory
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
 from harness.semiring import BINARY_OPS, MONOIDS, SEMIRINGS, BinaryOp, Monoid, Semiring
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "BINARY_OPS",

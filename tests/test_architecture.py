@@ -1,40 +1,26 @@
-"""The arrows of the architecture, read from the source; and that importing the harness is light."""
+"""The floor plan: which folder may import which, read from the source; and that importing the harness is light.
+
+An arrow is an import anywhere in a file, or the name of a module in a string ("harness.run.task:gemm").
+"""
 
 from __future__ import annotations
 
 import ast
-import graphlib
+import functools
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# "composite" is how a backend gets another one, by name and when it plans, without importing it or the registry. It
-# makes no cycle: the registry imports backends while it discovers, never when it is imported itself.
-OPEN_TO_BACKENDS = {
-    "errors",
-    "semiring",
-    "problem",
-    "plan",
-    "tuning",
-    "tuning_amx",
-    "tuning_simd",
-    "tuned_gpu",
-    "tuning_gpu",
-    "tuning_tensor_cores",
-    "machine",
-    "memory",
-    "operands",
-    "interface",
-    "composite",
-    "threads",
-}
-# Parts that are tasks of experiments: they prove what they time, and say by which clock.
-TASKS = {"gpu-_device_task", "gpu-_ceilings", "gpu-_layouts", "gpu-_transfers"}
-OPEN_TO_TASKS = {"device_clock", "registry", "verify"}
-LAYERS = {
+
+FACADE = {"harness", "harness.__main__", "harness.paths"}
+# The public nouns, and which of them each may import. `composite` is how a backend gets another one, by name and when
+# it plans. That makes no cycle: the registry imports backends while it discovers, never when it is imported itself.
+NOUNS = {
     "errors": set(),
     "machine": set(),
     "memory": set(),
@@ -42,117 +28,212 @@ LAYERS = {
     "semiring": {"errors", "scalars"},
     "problem": {"errors", "semiring"},
     "plan": {"errors", "problem"},
-    "promotion": {"errors", "problem"},
     "operands": {"problem"},
-    "tuned": {"errors", "machine", "provenance"},
-    "tuning": {"machine", "plan", "problem"},
-    "tuning_simd": {"machine", "plan", "problem", "tuned", "tuning"},
-    "tuning_amx": {"machine", "plan", "problem", "tuning", "tuning_simd"},
-    "tuning_argk": {"machine", "problem", "tuning"},
-    "tuning_gpu": {"plan", "problem"},
-    "tuned_gpu": {"errors", "plan", "problem", "tuned", "tuning_gpu"},
-    "tuning_tensor_cores": {"plan", "problem"},
-    "interface": {"machine", "operands", "plan", "problem", "semiring"},
+    "interface": {"errors", "machine", "operands", "plan", "problem", "semiring"},
     "registry": {"errors", "interface", "problem"},
     "composite": {"errors", "interface", "problem", "registry"},
-    "reference": {"problem", "semiring"},
-    "diagnosis": {"operands", "problem", "reference", "semiring"},
-    "projection": {"operands", "problem"},
-    "verify": {"diagnosis", "errors", "operands", "problem", "projection", "reference"},
-    "statistics": set(),
-    "significance": set(),
-    "verdict": {"significance", "statistics"},
-    "changepoints": set(),
+    "threads": {"errors", "machine"},
+    "experiment": {"errors", "machine", "plan", "problem", "semiring"},
 }
-MEASURING = set(
-    """clock measure runner worker task trial isolation registry product cli cli_inspect cli_experiments cli_track
-    regression source_tree pytest_bench""".split()
-)
+# The wings, and which other wings each may import. Every wing may import every noun.
+WINGS = {
+    "cli": set("compare autotune report run analysis timing store proof api tuning stats".split()),
+    "compare": set("report run analysis timing store stats".split()),
+    "autotune": set("run timing tuning proof stats".split()),
+    "report": set("analysis store stats".split()),
+    "run": set("timing proof store tuning stats".split()),
+    "analysis": set("store stats".split()),
+    "api": {"tuning"},
+    "timing": {"stats"},
+    "store": {"stats"},
+    "proof": set(),
+    "tuning": set(),
+    "stats": set(),
+}
+# What must not be reached by any chain of arrows.
+NEVER = {
+    "report": {"run", "timing", "api"},
+    "analysis": {"run", "timing", "api"},
+    "api": {"run", "timing", "store"},
+    "proof": {"tuning"},
+    "backends": set(WINGS) - {"tuning"},
+}
+# Tasks of experiments below `backends/`: they prove what they time, and say by which clock.
+TASKS = ("backends.gpu._tasks.",)
+OPEN_TO_TASKS = {"harness.timing.device_clock", "harness.proof.verify"}
+# What the harness loads by name when it is asked for: backends, experiments, and parts that have no other way in.
+LOADED_BY_NAME = {
+    "harness.registry": {"backends"},
+    "harness.experiment": {"experiments"},
+    "harness.api.argk": {"backends.cpu._argk.passes"},
+    "harness.run.peaks": {"backends.cpu._ceilings"},
+}
+MOST_FLAT, MOST_IN_A_WING = 16, 14
 HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "ml_dtypes")
 
+_TASK = re.compile(r"^((?:harness|backends|experiments)(?:\.\w+)+)(?::\w*)?$")
 
-def _imports(path: Path) -> list[str]:
-    """Return the full names of all modules that a file imports anywhere; of `from x import y` both x and x.y."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+
+def _sources() -> dict[str, str]:
+    """Return the text of every module of the project's packages, by its dotted name."""
+    files = (path for package in ("harness", "backends", "experiments") for path in (ROOT / package).rglob("*.py"))
+    return {_name(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files}
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+@functools.cache
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names that a text imports, or names in a string, as far as they can be modules of the project."""
+    names = []
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
-            found += [f"{node.module}.{alias.name}" for alias in node.names]
-    return found
+            assert node.level == 0, "a relative import"
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and (match := _TASK.match(node.value)):
+            names.append(match[1])
+    return tuple(name for name in names if name.startswith(("harness", "backends", "experiments")))
 
 
-def _harness_imports(path: Path) -> set[str]:
-    """Return the modules of the harness that a file imports, by their short names."""
-    modules = {file.stem for file in (ROOT / "harness").glob("*.py")}
-    parts = [name.split(".") for name in _imports(path) if name.startswith("harness")]
-    return {name[1] for name in parts if len(name) > 1 and name[1] in modules}
+def _arrows(text: str, modules: Mapping[str, str]) -> set[str]:
+    """Return the modules, of those known, that a text imports or names."""
+    candidates = {name if name in modules else name.rpartition(".")[0] for name in _names(text)}
+    return candidates & modules.keys()
 
 
-def _backend_files() -> list[Path]:
-    return sorted(path for path in (ROOT / "backends").rglob("*.py") if path.name != "__init__.py")
+def _room(module: str) -> str:
+    """Return the wing of a module, the noun that it is, ``facade``, or its package."""
+    if module in FACADE:
+        return "facade"
+    parts = module.split(".")
+    return parts[1] if parts[0] == "harness" else parts[0]
 
 
-@pytest.mark.parametrize("path", _backend_files(), ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_backend_imports_only_what_is_open_to_it(path: Path) -> None:
-    is_task = f"{path.parent.name}-{path.stem}" in TASKS
-    assert _harness_imports(path) <= OPEN_TO_BACKENDS | (OPEN_TO_TASKS if is_task else set())
-    own = f"backends.{path.parent.name}._"
-    others = [name for name in _imports(path) if name.startswith("backends") and not name.startswith(own)]
-    assert not others, f"not a part of its own folder: {others}"
+def _is_part(module: str) -> bool:
+    return any(part.startswith("_") for part in module.split("."))
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_layer_imports_only_layers_below(layer: str) -> None:
-    path = ROOT / "harness" / f"{layer}.py"
-    assert path.exists()
-    assert _harness_imports(path) <= LAYERS[layer]
+def _allows(module: str, target: str) -> bool:
+    """Return whether an arrow from `module` to `target` goes down."""
+    if target.startswith("backends"):
+        return _may_import_part(module, target)
+    is_open_to_task = module.startswith(TASKS) and target in OPEN_TO_TASKS
+    return is_open_to_task or target in LOADED_BY_NAME.get(module, ()) or _room(target) in _open_rooms(_room(module))
 
 
-def test_nobody_imports_a_backend_by_name() -> None:
-    for path in [*(ROOT / "harness").glob("*.py"), *(ROOT / "experiments").glob("*.py")]:
-        assert not [name for name in _imports(path) if name.startswith("backends.")], path
+def _open_rooms(room: str) -> set[str]:
+    """Return the rooms that modules of `room` may import."""
+    everything = NOUNS.keys() | WINGS.keys()
+    open_rooms = {"facade": everything, "experiments": everything | {"facade", "experiments"}}
+    open_rooms |= {"backends": NOUNS.keys() | {"tuning"}}
+    open_rooms |= {wing: NOUNS.keys() | below | {wing} for wing, below in WINGS.items()}
+    return open_rooms.get(room) or NOUNS[room]
 
 
-def test_plots_never_measure() -> None:
-    for path in (ROOT / "harness").glob("plot*.py"):
-        assert not _harness_imports(path) & MEASURING, path
+def _may_import_part(module: str, target: str) -> bool:
+    """Return whether `module` may import a module of `backends/`: a part, of its own family or of all families."""
+    family = target.partition(".")[2].partition(".")[0]
+    is_ours = module.startswith(f"backends.{family}.") or (module.startswith("backends.") and family.startswith("_"))
+    is_named = target in LOADED_BY_NAME.get(module, ())
+    return is_named or (_is_part(target) and (is_ours or module.startswith("experiments.")))
 
 
-@pytest.mark.parametrize("layer", ["statistics", "significance"])
-def test_statistics_are_pure(layer: str) -> None:
-    names = {name.split(".")[0] for name in _imports(ROOT / "harness" / f"{layer}.py")}
-    allowed = "__future__ collections dataclasses enum functools math numpy statistics typing"
-    assert names <= set(allowed.split())
+def _wrong_arrows(modules: Mapping[str, str]) -> list[str]:
+    """Return the arrows against the floors, direct ones and chains."""
+    graph = {module: _arrows(text, modules) - {module} for module, text in modules.items()}
+    wrong = [f"{a} -> {b}" for a, targets in graph.items() for b in targets if not _allows(a, b)]
+    for module in graph:
+        if module in FACADE or module.startswith(TASKS):
+            continue
+        forbidden = NEVER.get(_room(module), set())
+        wrong += [f"{module} ->> {target}" for target in _reached(module, graph) if _room(target) in forbidden]
+    return sorted(set(wrong))
 
 
-def test_reference_knows_no_kernel() -> None:
-    text = (ROOT / "harness" / "reference.py").read_text()
-    assert ".ufunc" not in text
-    assert "multiply_function" not in text
+def _reached(module: str, graph: Mapping[str, set[str]]) -> set[str]:
+    """Return what chains of arrows from `module` lead to. The facade is what users import: no chain goes through it."""
+    seen, ahead = set(), [module]
+    while ahead:
+        for target in graph.get(ahead.pop(), ()):
+            if target not in seen and _room(target) not in {"facade", "backends"}:
+                seen.add(target)
+                ahead.append(target)
+    return seen
+
+
+def test_arrows_go_down() -> None:
+    assert _wrong_arrows(_sources()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "arrow"),
+    [
+        ("harness.report.planted", "import harness.run.task", "harness.report.planted -> harness.run.task"),
+        (
+            "harness.proof.new",
+            "def f():\n    from harness.tuning import cpu",
+            "harness.proof.new -> harness.tuning.cpu",
+        ),
+        ("harness.plan", 'TASK = "harness.run.task:gemm"', "harness.plan -> harness.run.task"),
+        ("backends.cpu.planted", "from harness.store import store", "backends.cpu.planted -> harness.store.store"),
+        ("backends.cpu.planted", "from backends.cpu import simd", "backends.cpu.planted -> backends.cpu.simd"),
+        ("backends.cpu.new", "from backends.gpu._cuda import nvrtc", "backends.cpu.new -> backends.gpu._cuda.nvrtc"),
+        ("harness.store.schema", "from harness.timing import clock", "harness.report.page ->> harness.timing.clock"),
+        ("harness.machine", "import harness", "harness.machine -> harness"),
+    ],
+)
+def test_a_planted_arrow_is_found(module: str, text: str, arrow: str) -> None:
+    assert arrow in _wrong_arrows({**_sources(), module: text})
+
+
+def test_every_module_has_its_place_in_the_plan() -> None:
+    flat = {f"harness.{path.stem}".removesuffix(".__init__") for path in (ROOT / "harness").glob("*.py")}
+    assert flat == FACADE | {f"harness.{noun}" for noun in NOUNS}
+    assert len(flat) <= MOST_FLAT
+    wings = {path.parent.name: len(list(path.parent.glob("*.py"))) for path in (ROOT / "harness").glob("*/__init__.py")}
+    assert wings.keys() == WINGS.keys()
+    assert {wing: count for wing, count in wings.items() if count > MOST_IN_A_WING + 1} == {}  # and its __init__
+
+
+def test_every_wing_says_what_it_is_for() -> None:
+    for wing in WINGS:
+        doc = ast.get_docstring(ast.parse((ROOT / "harness" / wing / "__init__.py").read_text(encoding="utf-8")))
+        assert doc is not None
+        assert len(doc.splitlines()) > 2, wing
 
 
 def test_imports_of_the_harness_have_no_cycle() -> None:
-    files = [path for path in (ROOT / "harness").glob("*.py") if path.stem != "__init__"]
-    graph = {path.stem: _top_level_imports(path) - {path.stem} for path in files}
-    graphlib.TopologicalSorter(graph).prepare()
+    modules = {name: text for name, text in _sources().items() if name.startswith("harness.")}
+    graph = {name: _arrows(_top_level(text), modules) - {name} for name, text in modules.items()}
+    for module in graph:
+        assert module not in _reached(module, graph), f"a chain of imports leads from {module} back to it"
 
 
-def _top_level_imports(path: Path) -> set[str]:
-    """Return the modules of the harness that a file imports when it is imported itself."""
-    lines = [
-        ast.unparse(node) for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
-    modules = {file.stem for file in (ROOT / "harness").glob("*.py")}
-    names = [name for line in lines for node in ast.parse(line).body for name in _names(node)]
-    return {name.split(".")[1] for name in names if name.startswith("harness.")} & modules
+def _top_level(text: str) -> str:
+    """Return the imports of a module that run when it is imported itself."""
+    lines = [node for node in ast.parse(text).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return "\n".join(ast.unparse(node) for node in lines)
 
 
-def _names(node: ast.stmt) -> list[str]:
-    if isinstance(node, ast.ImportFrom):
-        return [f"{node.module}.{alias.name}" for alias in node.names]
-    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+def test_statistics_are_pure() -> None:
+    allowed = {
+        *"__future__ collections dataclasses enum functools itertools math numpy statistics typing harness".split()
+    }
+    for path in (ROOT / "harness" / "stats").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert {name.split(".")[0] for name in names} <= allowed, path
+
+
+def test_reference_knows_no_kernel() -> None:
+    text = (ROOT / "harness" / "proof" / "reference.py").read_text(encoding="utf-8")
+    assert ".ufunc" not in text
+    assert "multiply_function" not in text
 
 
 def test_importing_the_harness_is_light() -> None:

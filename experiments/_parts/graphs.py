@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.errors import ExperimentError
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 REAL = ("karate_club", "les_miserables")
 
 # Probabilities of the four quarters: the values of the Graph 500 benchmark, within the range that the paper fits.

@@ -15,7 +15,7 @@ from experiments._parts.graphs import DATA, REAL, graph
 from harness.errors import VerificationError
 
 FILE = DATA / "shortest_paths.csv"
-HEAD = "# All pairs by scipy.sparse.csgraph.shortest_path (Dijkstra), summed up by experiments/_parts/scipy_distances.py.\n"
+HEAD = "# All pairs by scipy.sparse.csgraph.shortest_path (Dijkstra), by experiments/_parts/scipy_distances.py.\n"
 SCALES = range(6, 12)
 
 

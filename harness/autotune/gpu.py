@@ -1,8 +1,8 @@
 """`tune --gpu`: which tiles of gpu-tuned are better on this GPU than the table's; a grid compiled ahead, then raced.
 
-The mechanism is `harness.autotune.search`'s: heats by successive halving, paired ratios, and a value is taken only if it is
-better by more than noise. Contenders are proven right first, and timed by events. The kernels of a heat are compiled by
-NVRTC in worker processes, which need no GPU (`Backend.compile`). Winners are kept for the architecture.
+The mechanism is `harness.autotune.search`'s: heats by successive halving, paired ratios, and a value is taken only if
+it is better by more than noise. Contenders are proven right first, and timed by events. The kernels of a heat are
+compiled by NVRTC in worker processes, which need no GPU (`Backend.compile`). Winners are kept for the architecture.
 """
 
 from __future__ import annotations

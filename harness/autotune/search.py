@@ -1,8 +1,8 @@
 """`tune`: finds by measuring which block sizes of cpu-simd are better here than the model's, and stores them.
 
 Coordinate descent from the model's choice, a parameter at a time. The contenders of a parameter are the plans that the
-backend makes with each of its values, raced by `harness.timing.measure`: successive halving, and a longer last heat against
-the value in force. A value is taken only if it is better by more than noise: else the model's stays.
+backend makes with each of its values, raced by `harness.timing.measure`: successive halving, and a longer last heat
+against the value in force. A value is taken only if it is better by more than noise: else the model's stays.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from harness.interface import Backend
 from harness.machine import Machine, detect
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.run import provenance
 from harness.run.runner import Observer
 from harness.semiring import as_semiring
 from harness.stats import statistics
@@ -154,8 +155,9 @@ class Tuner:
                 self.findings.append(finding)
                 values[kind] = dict(changed)
                 if self.is_stored:
-                    evidence = [dataclasses.asdict(one) for one in self.findings]
-                    tuning_stored.write(self.owner, values, {"findings": evidence, "margin": MARGIN})
+                    findings = [dataclasses.asdict(one) for one in self.findings]
+                    evidence = {"findings": findings, "margin": MARGIN, "code": provenance.code()}
+                    tuning_stored.write(self.owner, values, evidence)
                 left -= 1
                 self.observer.case_done(kind, case, was_recorded=False, seconds=each)
                 yield finding

@@ -1,9 +1,9 @@
 """Two states of the source code, measured against each other on this machine, to find what is slower than it was.
 
 The contenders of a cell are one backend from two trees, each in worker processes of its own that import from its tree.
-They are sampled in turns by the harness's clock (`harness.timing.measure`), in fresh processes again and again, and judged
-over all cells together (`harness.stats.verdict`). A tree may be older than this one: it is asked nothing but what
-`harness.compare.source_tree.COMMANDS` says.
+They are sampled in turns by the harness's clock (`harness.timing.measure`), in fresh processes again and again, and
+judged over all cells together (`harness.stats.verdict`). A tree may be older than this one: it is asked nothing but
+what `harness.compare.source_tree.COMMANDS` says.
 """
 
 from __future__ import annotations

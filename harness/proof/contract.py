@@ -1,4 +1,4 @@
-"""Proves a backend: every case of `harness.proof.contract_cases` for every semiring and dtype that it does not decline, with a reason.
+"""Prove a backend: every case of `contract_cases` for every semiring and dtype that it does not decline.
 
 Each case is planned, prepared, run, verified against the definition, and run again over other garbage in the output;
 its operands must be unchanged afterwards. Whatever a backend raises becomes a finding; the other cases go on.

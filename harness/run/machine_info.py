@@ -7,17 +7,15 @@ import importlib.util
 from typing import Any
 
 from harness import threads
-from harness.machine import Machine, detect, tiles_refused
+from harness.machine import VERSION, Machine, detect, tiles_refused
 from harness.tuning import stored as tuning_stored
 
 KIB, GIB = 1 << 10, 1 << 30
 
 
 def collect() -> dict[str, Any]:
-    """Return ``machine``, ``slug``, ``key``, ``tiles``, ``numba``, ``threadpools`` and ``tuning_stored`` as a JSON object."""
+    """Return ``machine``, ``slug``, ``key``, ``tiles``, ``numba``, ``threadpools`` and ``tuned`` as a JSON object."""
     from threadpoolctl import threadpool_info
-
-    import harness
 
     machine = detect()
     stored = tuning_stored.read(machine)
@@ -27,7 +25,7 @@ def collect() -> dict[str, Any]:
             importlib.import_module(package)  # its pool is known once it is loaded
     pools = [{name: pool.get(name) for name in _POOL} for pool in threadpool_info()]
     return {
-        "version": harness.__version__,
+        "version": VERSION,
         "slug": machine.slug,
         "key": machine.key,
         "machine": machine.to_json(),

@@ -7,7 +7,7 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-import harness
+from harness.machine import VERSION
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SUFFIXES = (".py", ".cu", ".cuh")
@@ -39,4 +39,4 @@ def code() -> dict[str, str]:
         commit = answer.stdout.strip()
     except (OSError, subprocess.SubprocessError):
         commit = ""
-    return {"version": harness.__version__, "source": source_digest(), "commit": commit}
+    return {"version": VERSION, "source": source_digest(), "commit": commit}

@@ -1,7 +1,7 @@
 """Runs experiments: the only place where cases, processes, the clock and the store come together. Prints nothing.
 
-A case is measured by `harness.run.trial` and recorded at once, one line per contender. A contender without a time gets a
-line with the reason, and the run goes on.
+A case is measured by `harness.run.trial` and recorded at once, one line per contender. A contender without a time gets
+a line with the reason, and the run goes on.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from harness.errors import HarnessError
 
 # Not used here: loaded before any backend, so that their functions are among those that are watched.
 from harness.proof import reference, verify  # noqa: F401
-from harness.run import descendants  # noqa: F401
+from harness.run import descendants
 
 # A library's threads may spin for a while after a call, waiting for the next: OpenBLAS's for 0.1 s, OpenMP's for 0.2 s.
 LOOKS, BETWEEN_LOOKS_S = 10, 0.05

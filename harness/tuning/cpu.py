@@ -27,8 +27,8 @@ PACKED_MR, PACKED_NR = 4, 4
 # Longest k block: beyond it the cost of updating C (one load and store per kc pairs) no longer shows.
 LONGEST_KC = 1024
 
-# Vertices in a block of pivots (harness/api/paths.py). With cpu-simd, one thread, float64 and float32: 64 took 1.1 to 1.5
-# times as long at n = 256 and 512, 0.89 to 0.95 times at 1024 and 2048; 256 took 0.9 to 1.2 and 1.16 to 1.28 times.
+# Vertices in a block of pivots (harness/api/paths.py). With cpu-simd, one thread, float64 and float32: 64 took 1.1 to
+# 1.5 times as long at n = 256 and 512, 0.89 to 0.95 times at 1024 and 2048; 256 took 0.9 to 1.2 and 1.16 to 1.28 times.
 # Measured 2026-11-21, in turns, on the machine above.
 PATHS_BLOCK = 128
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
-from harness.machine import Machine
+from harness.machine import VERSION, Machine
 
 VARIABLE = "GEMM_HARNESS_TUNED"
 FORMAT = 1
@@ -88,8 +88,8 @@ class Stored:
     path : Path or None
         Where it is, or would be; None: the user wants none.
     values : mapping of str to mapping of str to int
-        By kind of product (`harness.tuning.simd.simd_kind`, `harness.tuning.stored_gpu.kind`): the value of each parameter that
-        differs from the model's.
+        By kind of product (`harness.tuning.simd.simd_kind`, `harness.tuning.stored_gpu.kind`): the value of each
+        parameter that differs from the model's.
     date : str
         When it was measured; empty: there is nothing, or nothing that can be used.
     notice : str
@@ -168,7 +168,9 @@ def read(machine: Owner) -> Stored:
 
 
 def write(machine: Owner, found: Values, evidence: Mapping[str, Any]) -> Path:
-    """Store `found` for `machine`, in place of what was stored; `evidence` goes beside it, for the reader.
+    """Store `found` for `machine`, in place of what was stored.
+
+    `evidence` goes beside it, for the reader: what was measured, and the code that measured it.
 
     Raises
     ------
@@ -177,14 +179,12 @@ def write(machine: Owner, found: Values, evidence: Mapping[str, Any]) -> Path:
     """
     from datetime import UTC, datetime
 
-    from harness.run import provenance
-
     path = writable(machine)
     record = {
         "format": FORMAT,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "key": machine.key,
-        **provenance.code(),
+        "version": VERSION,
         "values": {kind: dict(changed) for kind, changed in found.items() if changed},
         "evidence": evidence,
         "machine": machine.to_json(),
@@ -246,14 +246,12 @@ def _replace(path: Path, text: str) -> None:
 
 def _validated(record: Any, machine: Owner) -> Values:
     """Return the values of a stored record; raise ValueError, with one line, if they are not to be used."""
-    from harness import __version__
-
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise ValueError(f"no table of format {FORMAT}")
     if record.get("key") != machine.key:
         raise ValueError("measured on another machine, or with other versions")
-    if record.get("version") != __version__:
-        raise ValueError(f"measured with version {record.get('version')}, this is {__version__}")
+    if record.get("version") != VERSION:
+        raise ValueError(f"measured with version {record.get('version')}, this is {VERSION}")
     found = record.get("values")
     if not isinstance(found, dict) or not isinstance(record.get("date"), str):
         raise ValueError("no values, or no date")  # noqa: TRY004 one kind of error: a file that is not used

@@ -1,7 +1,7 @@
 """Mixed products by every method of this processor, compared with exact arithmetic on wide numbers.
 
-``python -m tests._support.mixed_products``: computes products between pages that may not be touched, prints how many were
-right by which methods. A process of its own runs it, with the processor's features as they are or without any.
+``python -m tests._support.mixed_products``: computes products between pages that may not be touched, prints how many
+were right by which methods. A process of its own runs it, with the processor's features as they are or without any.
 """
 
 from __future__ import annotations

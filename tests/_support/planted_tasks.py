@@ -1,4 +1,4 @@
-"""Tasks with planted faults, for the tests of the worker and of the runner: ``"tests._support.planted_tasks:crash"``."""
+"""Tasks with planted faults, for tests of the worker and the runner: ``"tests._support.planted_tasks:crash"``."""
 
 from __future__ import annotations
 

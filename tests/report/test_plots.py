@@ -108,7 +108,8 @@ def test_drawing_leaves_matplotlib_as_it_was(tmp_path):
 
 
 def test_pyplot_and_measuring_are_not_imported():
-    code = "import sys, harness.report.figures.drawing; print([m for m in ('matplotlib.pyplot', 'harness.timing.measure') if m in sys.modules])"
+    modules = ("matplotlib.pyplot", "harness.timing.measure")
+    code = f"import sys, harness.report.figures.drawing; print([m for m in {modules} if m in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
 

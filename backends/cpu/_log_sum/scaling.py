@@ -3,8 +3,8 @@
     x[i, p] = 2^h exp(a[i, p] - u[i]),  u[i] = max_p a[i, p]        y[p, j] = 2^h exp(b[p, j] - v[j]),  v[j] likewise
 
 A maximum of -inf counts as 0, so that nothing is not NaN; a NaN comes through. Beside the maxima the least finite terms
-are kept: they say which sums of products can be trusted (see `_log_sum.product`), and where they equal the maxima there may
-be but a single term.
+are kept: they say which sums of products can be trusted (see `_log_sum.product`), and where they equal the maxima there
+may be but a single term.
 """
 
 from __future__ import annotations

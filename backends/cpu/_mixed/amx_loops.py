@@ -10,8 +10,8 @@ A multiplication of tiles is so fast that moving operands is what costs: a strip
 it lies, unless the plan says otherwise.
 
 Parts beside each other need the same strips, and parts above each other the same panels. Where they share them, the
-first that comes to one packs it (`_mixed.amx_claims`); each begins with a panel and a strip of its own, and by the time it
-comes to those of the others they are there. Nobody waits for all.
+first that comes to one packs it (`_mixed.amx_claims`); each begins with a panel and a strip of its own, and by the time
+it comes to those of the others they are there. Nobody waits for all.
 
 Where the method would lose a subnormal number that A or B holds, a byte is set; the sums are wrong then.
 """

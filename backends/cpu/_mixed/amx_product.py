@@ -1,10 +1,10 @@
 """A product over tiles on some threads, ready to run: parts of C, and packed operands that parts share.
 
-    part          one row of the table that `_mixed.amx_loops` reads; parts make a grid, a thread has one or some beside each
+    part          one row of the table that `amx_loops` reads; parts make a grid, a thread has one or some beside each
                   other to begin with, and then takes over what others have not come to
     strips of A   needed by all parts of a row of the grid, panels of B by all of a column: of a large operand packed
                   once in a product (`tuning_amx.amx_shares`), else by each part, into a block that is used again
-    claims        a word for each piece that is shared, and for each part (`_mixed.amx_claims`); cleared before parts begin
+    claims        a word for each piece that is shared, and for each part (`amx_claims`); cleared before parts begin
 
 No part waits for another, but for a piece that another is packing.
 """

@@ -4,7 +4,7 @@ All of them see operands as *words* of 32 bits that hold 1, 2 or 4 neighbours al
 vector of words of B extend the sums by the dot products of their parts. So one generated micro-kernel, over words,
 serves every method; they differ in how elements become parts, and in the instruction.
 
-    amx_bf16     2 x bfloat16        tdpbf16ps, 16 x 16 x 16 words at once (`_mixed.amx_kernel`); subnormal numbers as below
+    amx_bf16     2 x bfloat16        tdpbf16ps, 16 x 16 x 16 words at once (`amx_kernel`); subnormal numbers as below
     amx_fp16     2 x float16         tdpfp16ps, likewise
     amx_int8     4 x int8            tdpbssd, likewise
     avx512_bf16  2 x bfloat16        vdpbf16ps: takes and makes no subnormal number, zero stands for it

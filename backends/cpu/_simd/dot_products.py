@@ -2,8 +2,8 @@
 
     for i in range(rows):  y[i] := [y[i] (+)] (+)_p  A[i, p] (x) x[p]
 
-For n = 1 that is the product (`_simd.matrix_vector`). The loops around the micro-kernel compute so the few columns that are
-left over after whole vectors, since a tile of them would take as long as a vector of them all.
+For n = 1 that is the product (`_simd.matrix_vector`). The loops around the micro-kernel compute so the few columns that
+are left over after whole vectors, since a tile of them would take as long as a vector of them all.
 """
 
 from __future__ import annotations

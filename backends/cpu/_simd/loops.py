@@ -6,9 +6,9 @@
     loop 2  jp over panels    micro-panel of B, packed just before its first use   in L1
     loop 1  ip over strips    micro-tile of C                      in registers
 
-Few columns that are left over after whole vectors of packed B are dot products along k (`_simd.dot_products`), as the cost
-model of `tuning` has it: a tile of them takes as long as a tile of whole vectors. They follow the panels of each block
-of A, which is in L2 then.
+Few columns that are left over after whole vectors of packed B are dot products along k (`_simd.dot_products`), as the
+cost model of `tuning` has it: a tile of them takes as long as a tile of whole vectors. They follow the panels of each
+block of A, which is in L2 then.
 
 Rows are split evenly over the strips and vectors evenly over the panels, so that no tile is thin: 25 vectors are nine
 panels, seven of three and two of two. A and B are read in place where that is faster; the plan says.

@@ -17,8 +17,8 @@ loop, on processors that the next library needs. workqueue aborts the process if
 * The pool records its process. A forked child has no workers, so its first loop starts new ones. Each loop checks the
   process itself, since `os.register_at_fork` misses forks by other than Python.
 
-Workers are not Python threads, run compiled code only, and block all signals. `_threads.pool_symbols` makes the pool and
-connects kernels to it. Source: self-scheduled loops, Tang and Yew (1986); the rest is this project's.
+Workers are not Python threads, run compiled code only, and block all signals. `_threads.pool_symbols` makes the pool
+and connects kernels to it. Source: self-scheduled loops, Tang and Yew (1986); the rest is this project's.
 """
 
 from __future__ import annotations

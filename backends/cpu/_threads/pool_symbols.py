@@ -1,4 +1,4 @@
-"""Connect `prange` loops to the pool of `threads_pool`, by the symbols that Numba's code for a loop calls.
+"""Connect `prange` loops to the pool of `_threads.pool`, by the symbols that Numba's code for a loop calls.
 
 While a kernel of the project is compiled or loaded, the symbols stand for functions of the pool. Before and after they
 stand for Numba's, so loops of other programs stay on Numba's threading layer. Linux only; elsewhere the project's loops
