@@ -10,6 +10,8 @@ import hypothesis
 import numpy as np
 import pytest
 
+pytest_plugins = ["tests._support.skips"]
+
 # Kernels are kept beside the checkout: the processes of a run share them and the next run finds them, while the user's
 # own stay out of it. Source and versions are part of what they are kept under, so no test can meet an old one.
 os.environ.setdefault("GEMM_HARNESS_CACHE", str(Path(__file__).resolve().parents[1] / "build" / "kernels"))

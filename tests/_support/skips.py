@@ -1,0 +1,47 @@
+"""Skipped tests, held to a list: a test that no environment of continuous integration runs must say where it runs.
+
+With ``CI`` in the environment a test that is skipped for any other reason fails the session.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+# What continuous integration lacks, by the reason that a skipped test gives, and where those tests ran last.
+LAST_RAN = {
+    r"CuPy is not installed|no CUDA device": "2026-11-22, NVIDIA H100, CuPy 14.2: `pytest -m gpu tests`",
+    r"no tdp\w+, or the system refuses tiles": "2026-11-22, 16 cores of a Xeon with AMX: tests/cpu/test_amx.py",
+    r"package torch is not installed": "2026-11-22, the same machine, PyTorch 2.11: tests/cpu/test_peers.py",
+    r"package mkl is not installed": "2026-11-22, AMD EPYC, 2 cores: tests/cpu/test_peers.py, tests/test_contract.py",
+    r"this processor has no (avx512_bf16|vnni)|this processor has tiles": "on the processors that have, or lack, them",
+}
+
+
+def is_listed(reason: str) -> bool:
+    """Return whether `reason` is one of those for which continuous integration may skip a test."""
+    return any(re.search(pattern, reason) for pattern in LAST_RAN)
+
+
+_unlisted: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2]
+        if not is_listed(reason):
+            _unlisted.append(f"{report.nodeid}: {reason}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _unlisted and "CI" in os.environ and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _unlisted and "CI" in os.environ:
+        terminalreporter.section("skipped, and not listed in tests/_support/skips.py: an error here", red=True)
+        for line in _unlisted:
+            terminalreporter.line(line)

@@ -1,0 +1,42 @@
+"""A test that continuous integration skips for a reason that nobody has listed is an error there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = """
+import pytest
+
+def test_runs():
+    pass
+
+@pytest.mark.skip(reason={reason!r})
+def test_is_skipped():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("reason", "ci", "status"),
+    [
+        ("for no good reason", True, 1),
+        ("for no good reason", False, 0),
+        ("Skipped: gpu-tiled: CuPy is not installed", True, 0),
+        ("cpu-mkl: package mkl is not installed: pip install 'gemm-harness[peers]'", True, 0),
+    ],
+)
+def test_unlisted_skips_fail_the_session_of_ci_alone(tmp_path, reason, ci, status):
+    (tmp_path / "test_planted.py").write_text(FILE.format(reason=reason))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests._support.skips", "-p", "no:cacheprovider"]
+    command += ["-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)]
+    environment = {name: value for name, value in os.environ.items() if name != "CI"} | {"PYTHONPATH": str(ROOT)}
+    environment |= {"CI": "true"} if ci else {}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert ("test_is_skipped: " in done.stdout) == (status == 1)
