@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import gemm, gemm_argk
+from backends.cpu._ladder.execution import build_begin
+from harness import SEMIRINGS, gemm, gemm_argk
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = """forks forks_while_others_compute many_threads pools_of_processes joblib_workers other_loops
@@ -44,14 +45,16 @@ CALLS = {
     "cpu-simd, one thread": lambda x: gemm(x, x, threads=1),
     "cpu-simd": lambda x: gemm(x, x, semiring="max_times"),
     "cpu-transposed": lambda x: gemm(x[:600, :600], x[:600, :600], backend="cpu-transposed", threads=1),
-    "beta": lambda x: gemm(x, x, x, beta=2.0, threads=1),
+    # A kernel without a parallel loop, by itself: those with one release the GIL in any case.
+    "the pass over C": lambda x: build_begin(SEMIRINGS["plus_times"], x.dtype)(True, 2.0, x, np.empty_like(x)),
     "argk": lambda x: gemm_argk(x[:1000, :1000], x[:1000, :1000], threads=1),
 }
 
 
 @pytest.mark.parametrize("what", CALLS)
 def test_other_threads_of_python_go_on_meanwhile(what: str) -> None:
-    x = np.random.default_rng(1).random((1500, 1500))
+    n = 4000 if what == "the pass over C" else 1500
+    x = np.random.default_rng(1).random((n, n))
     CALLS[what](x)
     ticks: list[float] = []
     stop = threading.Event()
