@@ -12,9 +12,9 @@ from harness.analysis import rates as analysis_rates
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, load_all
 from harness.report.figures import drawing, style
-from harness.report.figures.kinds import short
 from harness.report.figures.models import byte_size
 from harness.report.figures.style import COLOURS, PALETTE, Looks, Sheet
+from harness.report.figures.values import short
 from tests._support.synthetic import MACHINE, cells
 
 EXPERIMENTS = load_all()

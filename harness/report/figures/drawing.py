@@ -37,8 +37,7 @@ from harness.analysis import caveats, rates
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
-from harness.report.figures import kinds as figures_kinds
-from harness.report.figures import models, peers, sweeps
+from harness.report.figures import fields, models, peers, rows, sweeps
 from harness.report.figures.style import Sheet, styled
 from harness.store.store import Cell
 
@@ -55,10 +54,10 @@ WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "dips")
 def kinds(machine: Machine) -> dict[str, Draw]:
     """Return the drawing functions by kind."""
     return {
-        "bars": figures_kinds.bars,
-        "dots": figures_kinds.dots,
-        "lines": figures_kinds.lines,
-        "heatmap": figures_kinds.heatmap,
+        "bars": rows.bars,
+        "dots": rows.dots,
+        "lines": fields.lines,
+        "heatmap": fields.heatmap,
         "ragged": models.ragged,
         "extra_work": models.extra_work,
         "working_set": functools.partial(models.working_set, machine=machine),

@@ -12,8 +12,8 @@ from harness.analysis import peaks
 from harness.analysis import rates as analysis_rates
 from harness.experiment import Json
 from harness.machine import Machine
-from harness.report.figures.kinds import error_bars, plain_ticks, short
 from harness.report.figures.style import GREY, INK, PALETTE, Looks, Sheet
+from harness.report.figures.values import error_bars, plain_ticks, short
 from harness.stats.statistics import Interval, median
 from harness.store.store import Cell
 

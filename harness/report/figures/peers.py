@@ -9,16 +9,9 @@ from matplotlib.axes import Axes
 
 from harness.analysis import rates
 from harness.experiment import Json
-from harness.report.figures.kinds import (
-    error_bars,
-    estimate,
-    log_ticks,
-    plain_ticks,
-    rows_with_table,
-    short,
-    value_label,
-)
+from harness.report.figures.rows import rows_with_table
 from harness.report.figures.style import GREY, INK, MARKERS, PALETTE, Looks, Sheet, table
+from harness.report.figures.values import error_bars, estimate, log_ticks, plain_ticks, short, value_label
 from harness.stats.statistics import Interval, geometric_mean
 from harness.store.store import Cell
 

@@ -8,8 +8,9 @@ from matplotlib.ticker import MaxNLocator
 
 from harness.analysis import rates as analysis_rates
 from harness.experiment import Json
-from harness.report.figures.kinds import rows_with_table, short
+from harness.report.figures.rows import rows_with_table
 from harness.report.figures.style import INK, Looks, Sheet, table
+from harness.report.figures.values import short
 from harness.store.store import Cell
 
 _HOW_WORST = "Worst over median is of the fastest tenth of each size's samples: sizes are not timed in turns."

@@ -1,0 +1,132 @@
+"""Figures over one or two numeric axes: lines, and a heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from harness.analysis import conditions, rates
+from harness.experiment import Json
+from harness.report.figures.roofs import mark_peak
+from harness.report.figures.style import INK, Looks, Sheet
+from harness.report.figures.values import (
+    PlainLogFormatter,
+    and_where,
+    error_bars,
+    estimate,
+    plain_ticks,
+    short,
+    value_label,
+)
+from harness.stats.statistics import Interval
+from harness.store.store import Cell
+
+MOST_LETTERS = 34  # of the names below a heat map that stand upright side by side
+LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the look of what the host takes to launch a call
+LUMA = (0.299, 0.587, 0.114)  # how bright red, green and blue are seen (ITU-R BT.601)
+
+
+def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw a line per contender against a numeric axis, a panel for each value of another; ragged sizes are hollow."""
+    x_name, value = options.get("x", "n"), options.get("value", "rate")
+    shown = rates.contenders(cells)
+    groups = rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem")))
+    looks, are_launched = Looks(shown), False
+    panels = sheet.panels(len(groups), 1, height=0.4 + 2.9 * len(groups), sharex=True)
+    for panel, (title, own) in zip(panels, groups.items(), strict=True):
+        for name, series in rates.group(own, looks.name).items():
+            done = sorted((cell for cell in series if cell.is_ok), key=lambda cell: rates.axis(cell, x_name))
+            points = [
+                Point(rates.axis(c, x_name), estimate(value, c, cells), rates.axis(c, options.get("marker", "")))
+                for c in done
+            ]
+            look = looks.of(name)
+            if points:
+                sheet.add_to_legend(name, **look)
+                _series(panel, points, look, is_marked="marker" in options)
+            launches = [(rates.axis(c, x_name), ns / 1e6) for c in done if (ns := conditions.reading(c, "launch_ns"))]
+            if options.get("launches") and launches:
+                panel.plot(*zip(*launches, strict=True), color=look["color"], **LAUNCHES)
+                are_launched = True
+        if value == "rate":
+            mark_peak(panel, own, cells, across="y")
+        panel.set_title(title)
+        panel.set_ylabel(value_label(value, own))
+        panel.set_xscale("log", base=2)
+        panel.set_yscale(options.get("y_scale", "linear"))
+        if options.get("y_scale", "linear") == "linear":
+            panel.set_ylim(bottom=0)
+        else:
+            for axis_format in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
+                axis_format(PlainLogFormatter())
+        plain_ticks(panel, sorted({rates.axis(cell, x_name) for cell in shown}))  # they share their x axis
+    panels[-1].set_xlabel(and_where(options.get("x_label", f"{x_name}, elements (logarithmic)"), shown))
+    if are_launched:  # last in the legend
+        sheet.add_to_legend("launching a call, on the host", color=INK, **LAUNCHES)
+    if "marker" in options:
+        sheet.add_to_legend("size fits no tile", color=INK, marker="o", markerfacecolor="white", linestyle="")
+
+
+def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw a table of coloured fields, rows by columns of two axes: a rate, or a ratio to the reference."""
+    value = options.get("value", "speed_up")
+    shown = rates.contenders(cells)
+    of_row, of_column = (_labeller(options.get(name, name)) for name in ("rows", "columns"))
+    rows, columns = list(dict.fromkeys(map(of_row, shown))), list(dict.fromkeys(map(of_column, shown)))
+    numbers, words = np.full((len(rows), len(columns)), np.nan), np.full((len(rows), len(columns)), "", dtype=object)
+    for cell in shown:
+        place = rows.index(of_row(cell)), columns.index(of_column(cell))
+        numbers[place] = estimate(value, cell, cells).estimate if cell.is_ok else np.nan
+        words[place] = short(numbers[place]) if np.isfinite(numbers[place]) else cell.status
+    (panel,) = sheet.panels(height=1.3 + 0.42 * len(rows))
+    is_ratio = value not in ("rate", "of_peak")
+    shades = np.log2(numbers) if is_ratio else numbers
+    most = max(float(np.nanmax(np.abs(shades))), 1e-9) if np.isfinite(shades).any() else 1.0
+    image = panel.imshow(
+        shades, cmap="PuOr_r" if is_ratio else "cividis", vmin=-most if is_ratio else 0, vmax=most, aspect="auto"
+    )
+    for (row, column), word in np.ndenumerate(words):
+        luma = np.dot(image.to_rgba(shades[row, column])[:3], LUMA) if np.isfinite(shades[row, column]) else 1.0
+        panel.text(column, row, word, ha="center", va="center", size=9.5, color="white" if luma < 0.5 else INK)
+    is_crowded = len(columns) > 4 or sum(len(str(column)) for column in columns) > MOST_LETTERS
+    slant: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if is_crowded else {}
+    panel.set_xticks(range(len(columns)), [str(column) for column in columns], **slant)
+    panel.set_yticks(range(len(rows)), [str(row) for row in rows])
+    panel.set_xlabel(and_where(options.get("x_label", str(options.get("columns", "columns"))), shown))
+    panel.grid(visible=False)
+    bar = sheet.canvas.colorbar(image, ax=panel, pad=0.02)
+    bar.set_label(value_label(value, shown) + (", log scale" if is_ratio else ""), size=9.5)
+    if is_ratio:
+        bar.locator = MaxNLocator(integer=True, nbins=6)
+        bar.formatter = FuncFormatter(lambda power, _: f"{2.0**power:.{6 if power > 0 else 3}g}")
+        bar.update_ticks()
+
+
+class Point(NamedTuple):
+    """A point of a series: where, how much, and of which kind."""
+
+    x: float
+    y: Interval
+    kind: Any
+
+
+def _series(panel: Axes, points: list[Point], look: dict[str, Any], *, is_marked: bool) -> None:
+    """Draw a line with intervals; where sizes have kinds, the line and filled markers are those that fit tiles."""
+    regular = [point for point in points if not is_marked or point.kind in rates.REGULAR_KINDS]
+    ragged = [point for point in points if point not in regular]
+    error = error_bars([point.y for point in points])
+    heights = [point.y.estimate for point in points]
+    panel.errorbar([point.x for point in points], heights, yerr=error, fmt="none", ecolor=look["color"], elinewidth=1.2)
+    for some, changed in ((regular, {}), (ragged, {"linestyle": "", "markerfacecolor": "white"})):
+        marker = {**look, "markersize": 5.5, "zorder": 3, **changed}
+        panel.plot([point.x for point in some], [point.y.estimate for point in some], **marker)
+
+
+def _labeller(name: str | Sequence[str]) -> Callable[[Cell], Any]:
+    if isinstance(name, str):
+        return lambda cell: cell.contender if name == "contender" else rates.axis(cell, name)
+    return lambda cell: rates.words(cell, name)

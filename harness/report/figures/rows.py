@@ -1,0 +1,155 @@
+"""Figures with a row for each contender: horizontal bars and dots, with a table beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from harness.analysis import peaks as analysis_peaks
+from harness.analysis import rates
+from harness.experiment import Json
+from harness.report.figures.roofs import mark_peak
+from harness.report.figures.style import GREY, INK, Looks, Sheet, table, table_width
+from harness.report.figures.values import and_where, error_bars, estimate, log_ticks, short, value_label
+from harness.stats.statistics import Interval
+from harness.store.store import Cell
+
+ROW_INCHES, LOW_ROW_INCHES, HEAD_INCHES = 0.36, 0.29, 0.95
+LONG_TICKS = 10_000  # numbers as long as this leave room for four ticks
+ROWS_WIDTH = 6.3  # inches for chart and table together, names of contenders aside
+NAME_INCHES, USUAL_NAME = 0.085, 18  # of a letter of a name; letters that ROWS_WIDTH leaves room for
+FEWEST_ROWS = 3  # that a chart has the height of: below it, ticks and label leave no room
+
+
+def bars(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw a bar per contender, from zero, and a table beside it."""
+    _rows(sheet, cells, {"value": "rate", **options}, _bar)
+
+
+def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw a dot with its interval per contender, the smallest on top, over a logarithmic axis; a table beside it."""
+    _rows(sheet, cells, {"value": "time_ratio", "sort": True, **options}, _dot)
+
+
+def rows_with_table(sheet: Sheet, names: list[str], heads: list[str], rows: list[list[str]]) -> tuple[Axes, Axes]:
+    """Return a panel with a named row of marks each, and one for the table beside them; row 0 is on top in both."""
+    width = table_width(heads, rows)
+    left = ROWS_WIDTH + NAME_INCHES * (USUAL_NAME - max(map(len, names), default=0)) - width
+    height = LOW_ROW_INCHES * max(len(rows), FEWEST_ROWS) + HEAD_INCHES
+    chart, beside = sheet.panels(1, 2, height=height, width_ratios=[max(left, width / 3), width])
+    for panel in (chart, beside):
+        panel.set_ylim(len(rows) - 0.4, -0.6)
+    chart.set_yticks(range(len(names)), names)
+    chart.grid(visible=False, axis="y")
+    chart.tick_params(axis="y", length=0)
+    return chart, beside
+
+
+def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., None]) -> None:
+    """Draw a row per contender in a panel for each value of an axis, one below the other."""
+    shown = rates.contenders(cells)
+    value, looks = options["value"], Looks(shown)
+    groups = rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem")))
+    if options.get("sort"):
+        groups = {title: sorted(own, key=lambda cell: _rank(value, cell, shown)) for title, own in groups.items()}
+    tables = [table_of_rows(own, cells, options) for own in groups.values()]
+    width = max(table_width(heads, rows) for heads, rows in tables)
+    counts = [len(own) + HEAD_INCHES / ROW_INCHES for own in groups.values()]
+    ratios = {"width_ratios": [ROWS_WIDTH - width, width], "height_ratios": counts}
+    panels = sheet.panels(len(groups), 2, height=ROW_INCHES * sum(counts) + 0.3, **ratios)
+    is_ambiguous = len({rates.describe(own) for own in groups.values()}) < len(groups)
+    for (name, own), (heads, rows), chart, beside in zip(
+        groups.items(), tables, panels[::2], panels[1::2], strict=True
+    ):
+        for y, cell in enumerate(own):
+            if cell.is_ok:
+                draw(chart, y, estimate(value, cell, shown), looks.of(cell.contender)["color"])
+            else:
+                place: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}
+                chart.annotate(cell.status, (0, y), (6, 0), va="center", color=GREY, style="italic", **place)
+        chart.set_yticks(range(len(own)), [cell.contender for cell in own])
+        for panel in (chart, beside):
+            panel.set_ylim(len(own) - 0.4, -0.6)
+        _finish_rows(chart, value, own, cells if options.get("peak", True) else own)
+        if is_ambiguous:
+            chart.set_title(f"{name}: {rates.describe(own)}")
+        table(beside, heads, rows)
+
+
+def _rank(value: str, cell: Cell, cells: list[Cell]) -> float:
+    """Return by what a row is sorted; a cell without a value comes last."""
+    at = estimate(value, cell, cells).estimate if cell.is_ok else np.inf
+    return at if np.isfinite(at) else np.inf
+
+
+def _finish_rows(chart: Axes, value: str, own: list[Cell], cells: list[Cell]) -> None:
+    """Set axes and titles of one panel of rows, with the measured peak if rates are shown."""
+    chart.set_title(rates.describe(own))
+    chart.set_xlabel(and_where(value_label(value, own), own))
+    chart.grid(visible=False, axis="y")
+    chart.tick_params(axis="y", length=0)
+    if value in ("rate", "time"):
+        if value == "rate":
+            mark_peak(chart, own, cells, across="x")
+        chart.set_xlim(left=0)
+        if chart.get_xlim()[1] >= LONG_TICKS:
+            chart.xaxis.set_major_locator(MaxNLocator(nbins=4))
+    elif any(cell.is_ok for cell in own):
+        chart.axvline(1, color=INK, linewidth=1.2)
+        log_ticks(chart)
+
+
+def _bar(chart: Axes, y: int, at: Interval, hue: str) -> None:
+    chart.barh(y, at.estimate, height=0.66, color=hue)
+    chart.errorbar(at.estimate, y, xerr=error_bars([at]), fmt="none", ecolor=INK, elinewidth=1.2, capsize=2.5)
+
+
+def _dot(chart: Axes, y: int, at: Interval, hue: str) -> None:
+    chart.plot([1, at.estimate], [y, y], color=hue, linewidth=1.2, alpha=0.45)
+    chart.errorbar(at.estimate, y, xerr=error_bars([at]), fmt="o", color=hue, ecolor=INK, elinewidth=1.2, capsize=2.5)
+
+
+def table_of_rows(own: list[Cell], cells: list[Cell], options: Json) -> tuple[list[str], list[list[str]]]:
+    """Return heads and rows of the table beside a panel: the rate, percent of peak, and ratios."""
+    with_steps = options.get("labels") == "ladder"
+    columns = {rates.unit(own): [short(cell.rate) for cell in own]}
+    if all(entry == "-" for entries in columns.values() for entry in entries):
+        columns = {"ms": [short(cell.median_ns / 1e6) for cell in own]}
+    percents = [analysis_peaks.percent_of_peak(cell, cells if options.get("peak", True) else own) for cell in own]
+    if any(percent is not None for percent in percents):
+        peaks = {
+            analysis_peaks.name_of_peak(peak, short=True)
+            for cell in own
+            if (peak := analysis_peaks.peak_of(cell, cells))
+        }
+        shares = ["-" if percent is None else f"{short(percent, 2)} %" for percent in percents]
+        columns[f"of {peaks.pop() if len(peaks) == 1 else 'own peak'}"] = shares
+    if with_steps:
+        columns["over step below"] = [
+            _ratio(cell, step) for cell, step in zip(own, rates.steps_below(own), strict=True)
+        ]
+        if options.get("over_reference", True):
+            columns[f"over {own[0].reference.removeprefix('cpu-')}"] = [
+                _ratio(cell, rates.reference_of(cell, own)) for cell in own
+            ]
+    else:
+        value = options["value"] if options["value"] in ("time_ratio", "speed_up") else "speed_up"
+        head = "time ratio [95 %]" if value == "time_ratio" else "speed ratio [95 %]"
+        columns[head] = [_with_interval(estimate(value, cell, own)) if cell.is_ok else "-" for cell in own]
+    return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def _ratio(cell: Cell, reference: Cell | None) -> str:
+    if reference is None or not cell.is_ok:
+        return "" if cell.is_ok else "-"
+    return "1" if cell is reference else short(rates.speed_up(cell, reference).estimate)
+
+
+def _with_interval(at: Interval) -> str:
+    if at.low == at.high:
+        return short(at.estimate) if np.isfinite(at.estimate) else "-"
+    return f"{short(at.estimate)} [{short(at.low)}, {short(at.high)}]"

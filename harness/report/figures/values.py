@@ -1,0 +1,94 @@
+"""Values that a figure can show, with their intervals, and the labels and ticks of their axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator, ScalarFormatter
+
+from harness.analysis import peaks, rates
+from harness.stats.statistics import Interval
+from harness.store.store import Cell
+
+MOST_TICKS = 7
+NO_VALUE = Interval(math.nan, math.nan, math.nan)
+
+
+def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
+    """Return one of the values that a figure can show, with its interval."""
+    if value == "rate":
+        return rates.rate_interval(cell)
+    if value == "time":
+        return Interval(*(bound / 1e6 for bound in rates.time_interval(cell)))
+    if value in ("of_peak", "over_fastest"):
+        found = (peaks.interval_of_peak if value == "of_peak" else rates.over_fastest)(cell, cells)
+        return found or NO_VALUE
+    reference = rates.reference_of(cell, cells)
+    if reference is None:
+        return NO_VALUE
+    return (rates.time_ratio if value == "time_ratio" else rates.speed_up)(cell, reference)
+
+
+def value_label(value: str, cells: list[Cell]) -> str:
+    """Return the words at an axis that shows `value`, with its unit."""
+    reference = next((cell.reference for cell in cells), "the reference")
+    return {
+        "rate": rates.unit(cells) + (" (2 operations a pair)" if rates.unit(cells) == "Gop/s" else ""),
+        "time": "ms a call",
+        "time_ratio": f"time relative to {reference}, log scale",
+        "speed_up": f"speed relative to {reference}",
+        "of_peak": "% of measured SIMT peak" if all(map(rates.is_on_device, cells)) else "% of measured peak",
+        "over_fastest": "rate / rate of the fastest peer, log scale",
+    }[value]
+
+
+def and_where(label: str, cells: list[Cell]) -> str:
+    """Return the label of an axis, and what `cells` ran on if that can be said in a few words."""
+    return ", ".join(filter(None, [label, rates.runs_on(cells)]))
+
+
+def short(number: float, digits: int = 3) -> str:
+    """Return `number` with so many significant digits, never in scientific notation: "0.0123", "1.23", "1234"."""
+    if number == 0 or not np.isfinite(number):
+        return "0" if number == 0 else "-"
+    number = float(f"{number:.{digits}g}") if abs(number) < 10**digits else number
+    return f"{number:.{max(digits - 1 - int(np.floor(np.log10(abs(number)))), 0)}f}"
+
+
+def error_bars(intervals: list[Interval]) -> list[list[float]]:
+    """Return how far the ends of each interval are below and above its estimate, as matplotlib's error bars want it."""
+    return [[i.estimate - i.low for i in intervals], [i.high - i.estimate for i in intervals]]
+
+
+def plain_ticks(panel: Axes, values: Sequence[float]) -> None:
+    """Label a logarithmic x axis at those of `values` that stand far enough apart, in plain numbers."""
+    kept: list[float] = []
+    powers = [value for value in values if math.log2(value).is_integer()]
+    for value in powers if len(powers) > 3 else values:
+        if not kept or value >= kept[-1] * 1.4:
+            kept.append(value)
+    panel.xaxis.set_major_locator(FixedLocator(kept))
+    panel.xaxis.set_minor_locator(NullLocator())
+    panel.xaxis.set_major_formatter(ScalarFormatter())
+
+
+class PlainLogFormatter(LogFormatter):
+    """Labels the ticks of a logarithmic axis that matplotlib would label, but in plain numbers."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """Return the label of the tick at `x`; empty for most of those between powers of ten."""
+        return f"{x:.6g}" if super().__call__(x, pos) else ""
+
+
+def log_ticks(chart: Axes) -> None:
+    """Make the x axis of ratios logarithmic, from below 1 to above 2, with powers of two as ticks."""
+    chart.set_xscale("log", base=2)
+    low, high = chart.get_xlim()
+    chart.set_xlim(min(low, 0.8), max(high, 2.5))
+    powers = range(math.ceil(math.log2(chart.get_xlim()[0])), math.floor(math.log2(chart.get_xlim()[1])) + 1)
+    step = -(-len(powers) // MOST_TICKS)
+    chart.xaxis.set_major_locator(FixedLocator([2.0**power for power in powers if power % step == 0]))
+    chart.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
