@@ -138,7 +138,7 @@ def _may_import_part(module: str, target: str) -> bool:
     """Return whether `module` may import a module of `backends/`: a part, of its own family or of all families."""
     family = target.partition(".")[2].partition(".")[0]
     is_ours = module.startswith(f"backends.{family}.") or (module.startswith("backends.") and family.startswith("_"))
-    is_named = target in LOADED_BY_NAME.get(module, ())
+    is_named = target in {*LOADED_BY_NAME.get(module, ()), ".".join(module.split(".")[:2])}
     return is_named or (_is_part(target) and (is_ours or module.startswith("experiments.")))
 
 

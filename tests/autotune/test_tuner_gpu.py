@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from backends.gpu._cuda import cubin_files, device
+from backends import _kernel_files
+from backends.gpu._cuda import device
 from backends.gpu._simt import precompile
 from backends.gpu._simt import rung as simt_rung
 from backends.gpu._simt.program import Kernel
@@ -209,7 +210,7 @@ def test_older_chips_fall_back_to_the_rung_below(monkeypatch):
 
 @needs_nvrtc
 def test_kernels_are_compiled_in_workers_once_and_loaded_from_files(monkeypatch, tmp_path):
-    monkeypatch.setenv(cubin_files.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(_kernel_files.VARIABLE, str(tmp_path / "kept"))
     monkeypatch.setattr(precompile, "WORTH_WORKERS", 2)
     plans = [plan(large("plus_times", n=64)).override({"order": order}) for order in (0, 1)]
     wrong = Kernel("passes", (("T", "nonsense"),), (32,))

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from numba import types
 
-from backends.cpu._compile import cache, files
+from backends import _kernel_files
+from backends.cpu._compile import cache, sources
 from backends.cpu._threads.pool_symbols import pool_for_loops
 from harness import Semiring, gemm, scalars
 
@@ -25,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # ------------------------------------------------------------------------------------------- programs, run in processes
 
 REPORT = """
-from backends.cpu import _kernel_cache
-print(json.dumps({"counts": dict(_kernel_cache.counts), "not_kept": _kernel_cache.not_kept, "results": results}))
+from backends.cpu._compile import cache
+print(json.dumps({"counts": dict(cache.counts), "not_kept": cache.not_kept, "results": results}))
 """
 
 # Parallel kernels, kernels called by address, more threads than one, beta.
@@ -56,11 +57,11 @@ results = out.tolist()
 SCALED = [[1.5, 2.5], [3.5, 4.5]]
 
 
-def start(program, folder, **environment):
+def start(program, folder, project=ROOT, **environment):
     environment = {**os.environ, "GEMM_HARNESS_CACHE": str(folder), **environment}
     command = [sys.executable, "-W", "error::UserWarning", "-c", program]
     return subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -71,8 +72,8 @@ def finish(process):
     return json.loads(output.splitlines()[-1])
 
 
-def run(program, folder, **environment):
-    return finish(start(program + REPORT, folder, **environment))
+def run(program, folder, project=ROOT, **environment):
+    return finish(start(program + REPORT, folder, project, **environment))
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +130,7 @@ def test_damaged_entries_are_compiled_anew_and_replaced(ladder, tmp_path):
     assert report["results"] == expected_results()
     entries = list(folder.iterdir())
     assert len(entries) == KERNELS_OF_LADDER
-    assert all(files.read(folder, path.stem) for path in entries)
+    assert all(_kernel_files.read(folder, path.stem) for path in entries)
 
 
 def truncated(path):
@@ -159,10 +160,10 @@ def another_entry(path):
 
 def test_an_entry_that_is_whole_but_no_kernel_is_compiled_anew(scale):
     (path,) = scale.iterdir()
-    assert files.write(scale, path.stem, b"no pickle")
+    assert _kernel_files.write(scale, path.stem, b"no pickle")
     report = run(SCALE, scale)
     assert (report["counts"], report["results"]) == ({"not loadable": 1, "compiled": 1, "kept": 1}, SCALED)
-    assert files.read(scale, path.stem) != b"no pickle"
+    assert _kernel_files.read(scale, path.stem) != b"no pickle"
 
 
 def test_a_loaded_kernel_is_called_from_compiled_code_and_handed_to_it(scale):
@@ -273,11 +274,26 @@ def test_what_cannot_change_code_does_not_compile_anew(scale):
     assert report["counts"] == {"loaded": 1}
 
 
+def test_only_an_edit_of_the_kernels_compiles_anew(tmp_path):
+    project, folder = tmp_path / "project", tmp_path / "kernels"
+    for name in ("backends", "harness"):
+        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
+    in_subfolder = project / "backends" / "cpu" / "_made_up" / "part.py"
+    in_subfolder.parent.mkdir()
+    anew = {"compiled": 1, "kept": 1}
+    for path, happens in ((in_subfolder, anew), (project / "README.md", {"loaded": 1}), (in_subfolder, anew)):
+        with path.open("a") as file:
+            file.write("# edited\n")
+        time.sleep(0.3)  # a process that began at once could not be sure which text it runs
+        report = run(SCALE, folder, project)
+        assert (report["counts"], report["results"]) == (happens, SCALED)
+
+
 def test_a_forked_process_numbers_functions_anew(tmp_path):
     program = """
 import json, os
 from numba.core.bytecode import FunctionIdentity
-from backends.cpu import _kernel_cache
+from backends.cpu._compile import cache
 end, begin = os.pipe()
 if os.fork() == 0:
     os.write(begin, str(next(FunctionIdentity._unique_ids)).encode())
@@ -290,9 +306,9 @@ results = [int(os.read(end, 100)), next(FunctionIdentity._unique_ids)]
 
 
 def test_start_of_this_process_is_before_now_and_after_its_parent():
-    assert cache._started_s() < time.time()
+    assert sources._started_s() < time.time()
     began = time.time()
-    program = "import json; from backends.cpu import _kernel_cache; results = _kernel_cache._started_s()"
+    program = "import json; from backends.cpu._compile import sources; results = sources._started_s()"
     assert began - 1 <= run(program, "")["results"] <= time.time()
 
 

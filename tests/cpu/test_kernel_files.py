@@ -6,47 +6,47 @@ from pathlib import Path
 
 import pytest
 
-from backends.cpu._compile import files
+from backends import _kernel_files
 
 NAMES = tuple(f"{number:064x}" for number in range(5))
 
 
 def test_what_is_written_is_read(tmp_path):
     folder = tmp_path / "new" / "kernels"
-    assert files.read(folder, NAMES[0]) is None
-    assert files.write(folder, NAMES[0], b"payload")
-    assert files.read(folder, NAMES[0]) == b"payload"
-    assert files.read(folder, NAMES[1]) is None
+    assert _kernel_files.read(folder, NAMES[0]) is None
+    assert _kernel_files.write(folder, NAMES[0], b"payload")
+    assert _kernel_files.read(folder, NAMES[0]) == b"payload"
+    assert _kernel_files.read(folder, NAMES[1]) is None
     assert folder.stat().st_mode & 0o777 == 0o700
     assert [path.stat().st_mode & 0o077 for path in folder.iterdir()] == [0]
 
 
 @pytest.mark.parametrize("position", [0, 20, 50, -1])
 def test_one_wrong_bit_anywhere_makes_an_entry_unreadable(tmp_path, position):
-    files.write(tmp_path, NAMES[0], b"payload")
+    _kernel_files.write(tmp_path, NAMES[0], b"payload")
     (path,) = tmp_path.iterdir()
     content = bytearray(path.read_bytes())
     content[position] ^= 0x10
     path.write_bytes(bytes(content))
-    assert files.read(tmp_path, NAMES[0]) is None
+    assert _kernel_files.read(tmp_path, NAMES[0]) is None
 
 
 def test_what_another_user_owns_is_neither_read_nor_written(tmp_path, monkeypatch):
-    files.write(tmp_path, NAMES[0], b"payload")
+    _kernel_files.write(tmp_path, NAMES[0], b"payload")
     me = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
-    assert files.read(tmp_path, NAMES[0]) is None
-    assert not files.write(tmp_path, NAMES[1], b"payload")
+    assert _kernel_files.read(tmp_path, NAMES[0]) is None
+    assert not _kernel_files.write(tmp_path, NAMES[1], b"payload")
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_link_is_not_followed(tmp_path):
-    files.write(tmp_path / "elsewhere", NAMES[0], b"payload")
+    _kernel_files.write(tmp_path / "elsewhere", NAMES[0], b"payload")
     (path,) = (tmp_path / "elsewhere").iterdir()
     folder = tmp_path / "kernels"
     folder.mkdir()
     (folder / path.name).symlink_to(path)
-    assert files.read(folder, NAMES[0]) is None
+    assert _kernel_files.read(folder, NAMES[0]) is None
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
@@ -54,35 +54,56 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    assert not files.write(tmp_path, NAMES[0], b"payload")
+    assert not _kernel_files.write(tmp_path, NAMES[0], b"payload")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_entries_unused_for_longest_go_first(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "LARGEST_BYTES", 4500)
-    monkeypatch.setattr(files, "_KEPT_BYTES", 3500)
+    monkeypatch.setattr(_kernel_files, "LARGEST_BYTES", 4500)
+    monkeypatch.setattr(_kernel_files, "_KEPT_BYTES", 3500)
     (tmp_path / "notes.txt").write_text("not ours")
     abandoned = tmp_path / "left.part"
     abandoned.write_bytes(b"x")
     os.utime(abandoned, (0, 0))
     for age, name in enumerate(NAMES[:4]):
-        files.write(tmp_path, name, bytes(1000))
+        _kernel_files.write(tmp_path, name, bytes(1000))
         os.utime(tmp_path / f"{name}.kernel", (age + 1e9, age + 1e9))
     assert not abandoned.exists()
-    assert files.read(tmp_path, NAMES[0])  # used just now
-    files.write(tmp_path, NAMES[4], bytes(1000))
+    assert _kernel_files.read(tmp_path, NAMES[0])  # used just now
+    _kernel_files.write(tmp_path, NAMES[4], bytes(1000))
     left = {path.stem for path in tmp_path.glob("*.kernel")}
     assert left == {NAMES[0], NAMES[3], NAMES[4]}
     assert (tmp_path / "notes.txt").exists()
 
 
-def test_where_kernels_are_kept(tmp_path, monkeypatch):
+def test_a_folder_is_cleared_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(_kernel_files, "LARGEST_BYTES", 1500)
+    monkeypatch.setattr(_kernel_files, "_KEPT_BYTES", 1200)
+    for folder in (tmp_path, tmp_path / "gpu"):
+        for name in NAMES[:2]:
+            _kernel_files.write(folder, name, bytes(1000))
+        assert len(list(folder.glob("*.kernel"))) == 1
+    assert len(list(tmp_path.glob("*.kernel"))) == 1
+
+
+@pytest.mark.parametrize("family", ["", "gpu"])
+def test_where_kernels_are_kept(tmp_path, monkeypatch, family):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("GEMM_HARNESS_CACHE")
     for base, expected in (("", ".cache"), ("relative", ".cache"), (str(tmp_path / "x"), "x")):
         monkeypatch.setenv("XDG_CACHE_HOME", base)
-        assert files.folder() == tmp_path / expected / "gemm-harness" / "kernels"
+        assert _kernel_files.cache_folder(family) == tmp_path / expected / "gemm-harness" / "kernels" / family
     monkeypatch.setenv("GEMM_HARNESS_CACHE", "/here")
-    assert files.folder() == Path("/here")
+    assert _kernel_files.cache_folder(family) == Path("/here") / family
     monkeypatch.setenv("GEMM_HARNESS_CACHE", "")
-    assert files.folder() is None
+    assert _kernel_files.cache_folder(family) is None
+
+
+def test_no_folder_holds_nothing_and_takes_nothing():
+    assert not _kernel_files.write(None, NAMES[0], b"payload")
+    assert _kernel_files.read(None, NAMES[0]) is None
+
+
+def test_names_differ_by_parts_and_by_where_one_ends():
+    parts = [(), ("a",), ("b",), ("a", "b"), ("ab",), (("a", "b"),), (1,), ("1",)]
+    assert len({_kernel_files.entry_name(*part) for part in parts}) == len(parts)

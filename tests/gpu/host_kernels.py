@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu._cuda.kernel_files import FOLDERS, Defines, assemble
+from backends.gpu._cuda.kernel_files import FOLDER, Defines, assemble
 from backends.gpu._simt.program import Kernel, Matrix, Place, Program
 from backends.gpu._tensor.tensor_map import ITEMSIZES, TensorMap
 from harness.operands import Operands
@@ -49,7 +49,7 @@ def load(kernel: Kernel, edits: tuple[tuple[str, str], ...] = ()) -> Any:
 @functools.cache
 def _compile(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) -> ctypes.CDLL:
     """Return the library of all kernels of a file."""
-    text = assemble(stem, defines, (SHIM, *FOLDERS))
+    text = assemble(stem, defines, (SHIM, FOLDER))
     for old, new in edits:
         assert old in text, old
         text = text.replace(old, new)
@@ -141,7 +141,7 @@ class HostExecution:
             arguments = [self._argument(x) for x in step.arguments]
             pointers = (ctypes.c_void_p * len(arguments))(*(x.ctypes.data for x in arguments))
             edits = tuple(
-                edit for edit in self.edits if edit[0] in assemble(kernel.stem, kernel.defines, (SHIM, *FOLDERS))
+                edit for edit in self.edits if edit[0] in assemble(kernel.stem, kernel.defines, (SHIM, FOLDER))
             )
             said = load(kernel, edits)(
                 _Dimensions(*(*step.grid, 1, 1)[:3]),

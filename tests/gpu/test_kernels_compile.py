@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backends.gpu._cuda import nvrtc
-from backends.gpu._cuda.kernel_files import ROOT, as_defines, compile_kernel, resources
+from backends.gpu._cuda.kernel_files import as_defines, compile_kernel, find_source, resources
 from backends.gpu._simt.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import BackendUnavailable
@@ -180,7 +180,7 @@ def test_every_semiring_compiles(semiring):
 def test_an_error_names_the_file_and_the_line():
     (kernel,) = kernels("gpu-tiled", "plus_times", "float32", 64)
     wrong = (*kernel.defines, *as_defines({"COMBINE(c, a, b)": "c = nonsense(a, b)"}))
-    line = 1 + (ROOT / "tiled.cu").read_text().split("COMBINE(total")[0].count("\n")
+    line = 1 + find_source("tiled.cu").read_text().split("COMBINE(total")[0].count("\n")
     with pytest.raises(nvrtc.CompileError, match=rf"tiled\.cu\({line}\).*nonsense"):
         compile_kernel("tiled", wrong, "sm_90")
 

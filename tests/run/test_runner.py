@@ -334,7 +334,7 @@ ENDLESS_RUN = """
 import sys
 from pathlib import Path
 
-from harness import provenance
+from harness.run import provenance
 from tests.run.test_runner import case, experiment, run
 
 provenance.source_digest = lambda: "same"

@@ -1,8 +1,8 @@
 """Compiled kernels, kept from one process to the next.
 
 A kernel is kept under the digest of everything that its machine code depends on (`_key`), so that a match is right by
-construction, and nothing has to be invalidated: whatever changes makes another key. Numba's own ``cache=True`` keys by
-one source file and cannot tell kernels apart that close over operations.
+construction, and nothing has to be invalidated: any change makes another key. Numba's own ``cache=True`` keys by one
+source file and cannot tell kernels apart that close over operations.
 
 Kernels from several processes meet in one. Numba tells functions of equal name apart by a counter, which begins at 1 in
 every process, and the linker takes equal symbols for equal code: two kernels, each compiled in a process of its own,
@@ -15,13 +15,11 @@ from __future__ import annotations
 
 import collections
 import functools
-import hashlib
 import itertools
 import os
 import pickle
 import platform
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,12 +35,11 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
-from backends.cpu._compile import files
+from backends import _kernel_files
+from backends.cpu._compile import sources
 from backends.cpu._compile.fingerprint import Uncertain, digest
-from harness import semiring
 
-# What happened to kernels in this process, for tests and the curious: "loaded", "compiled", "kept"; and which kernels
-# could not be kept, with the reason.
+# How many kernels of this process were "loaded", "compiled" and "kept"; and which could not be kept, with the reason.
 counts: collections.Counter[str] = collections.Counter()
 not_kept: dict[str, str] = {}
 
@@ -75,13 +72,13 @@ def compile_kernel(function: Callable[..., Any], signature: Any, options: dict[s
     dispatcher = numba.njit(**options)(function)
     if numba.config.DISABLE_JIT:
         return dispatcher
-    place = files.folder()
+    folder = _kernel_files.cache_folder()
     with global_compiler_lock:
-        key = None if place is None else _key(dispatcher, signature)
+        key = None if folder is None else _key(dispatcher, signature)
         if key in _compiled:
             return _compiled[key]
         if key is not None:
-            dispatcher._cache = _Entry(place, key, function.__qualname__)
+            dispatcher._cache = _Entry(folder, key, function.__qualname__)
         dispatcher.compile(signature)
         dispatcher.disable_compile()
         counts["loaded" if dispatcher.stats.cache_hits else "compiled"] += 1
@@ -91,16 +88,16 @@ def compile_kernel(function: Callable[..., Any], signature: Any, options: dict[s
 
 
 class _Entry:
-    """One kernel's place in the cache, as `Dispatcher.compile` asks for it."""
+    """One kernel's entry in the cache, as `Dispatcher.compile` asks for it."""
 
     cache_path = None
 
-    def __init__(self, place: Path, key: str, name: str) -> None:
-        self._place, self._key, self._name = place, key, name
+    def __init__(self, folder: Path, key: str, name: str) -> None:
+        self._folder, self._key, self._name = folder, key, name
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the compiled kernel, or None: not there, not whole, or not to be loaded."""
-        payload = files.read(self._place, self._key)
+        payload = _kernel_files.read(self._folder, self._key)
         if payload is None:
             return None
         try:
@@ -122,7 +119,7 @@ class _Entry:
                 reason = repr(error)
         if reason is not None:
             not_kept[self._name] = reason
-        elif files.write(self._place, self._key, payload):
+        elif _kernel_files.write(self._folder, self._key, payload):
             counts["kept"] += 1
 
 
@@ -150,7 +147,7 @@ def _provide(target: Any, outside: tuple[str, ...], starts: tuple[Callable[[], N
 
 
 def _why_bound_to_this_process(result: Any) -> str | None:
-    """Return what in the compiled code another process could not use, or None."""
+    """Return the reason why another process could not use the compiled code, or None."""
     if result.lifted or result.library.has_dynamic_globals:
         return "it holds lifted code or addresses"
     module = result.library._final_module
@@ -171,53 +168,15 @@ def _why_bound_to_this_process(result: Any) -> str | None:
 def _key(dispatcher: Any, signature: Any) -> str | None:
     """Return the digest of all that the machine code depends on, or None if that cannot be told."""
     name = dispatcher.py_func.__qualname__
-    if _newest_source_s() >= _started_s():
+    if sources.may_have_changed():
         not_kept[name] = "the source has changed since this process began, which may run the old or the new"
         return None
     try:
         what = digest(dispatcher, tuple(signature.args), signature.return_type)
-        parts = (files.MAGIC, _source_digest(), _versions(), _target(), _settings(), what)
+        return _kernel_files.entry_name(sources.digest(), _versions(), _target(), _settings(), what)
     except (Uncertain, RecursionError, OSError) as error:
         not_kept[name] = str(error)
         return None
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def _sources() -> list[Path]:
-    """Return the files that say how kernels are made."""
-    here = Path(__file__)
-    kernels = sorted(path for path in here.parents[1].rglob("*.py") if not path.name.startswith("."))
-    operations = Path(str(semiring.__file__))
-    return [here, *kernels, operations, operations.with_name("scalars.py")]
-
-
-@functools.cache
-def _source_digest() -> str:
-    total = hashlib.sha256()
-    for path in _sources():
-        content = path.read_bytes()
-        total.update(f"{path.name} {len(content)}\n".encode() + content)
-    return total.hexdigest()
-
-
-def _newest_source_s() -> float:
-    """Return when a source file was last written, renamed or linked, in seconds since the epoch; inf if one is gone."""
-    try:
-        return max(path.stat().st_ctime for path in _sources())
-    except OSError:  # for instance if only the bytecode is installed
-        return float("inf")
-
-
-@functools.cache
-def _started_s() -> float:
-    """Return when this process began, in seconds since the epoch, or a time before."""
-    now = time.time()
-    try:
-        fields = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        after_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return now - time.clock_gettime(time.CLOCK_BOOTTIME) + after_boot - 0.1
-    except (OSError, AttributeError, ValueError, IndexError):
-        return now - 60.0  # no such file: what is a minute old was there before
 
 
 @functools.cache

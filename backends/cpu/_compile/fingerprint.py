@@ -1,9 +1,9 @@
-"""What a kernel is made of, as a digest: equal digests mean equal code, or there is no digest.
+"""The digest of all that a kernel is made of: equal digests mean equal code, or there is no digest.
 
 A kernel is a function with a closure: numbers, dtypes, other compiled functions, intrinsics and their emitters, which
-have closures of their own. `describe` walks all of it. What it meets is described by content, never by name alone,
-unless it belongs to a library whose version stands in the key. What it cannot describe with certainty raises
-`Uncertain`: then the kernel is compiled anew, which costs time, where a wrong match would cost a wrong result.
+have closures of their own. `_Walk` visits all of it. Each object is described by content, never by name alone, unless
+it belongs to a library whose version stands in the key. One that cannot be described with certainty raises `Uncertain`:
+then the kernel is compiled anew, which costs time, where a wrong match would cost a wrong result.
 """
 
 # ruff: noqa: SLF001 (what Numba's objects are made of, they keep to themselves)
@@ -13,10 +13,8 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
-import struct
 import sys
 import types as python
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,30 +23,20 @@ from numba import types
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 
-from harness import semiring
+from backends.cpu._compile.plain_values import (
+    VALUES,
+    Description,
+    Role,
+    Uncertain,
+    describe_code,
+    describe_value,
+    names_in,
+)
+from backends.cpu._compile.sources import is_ours
 
-Description = Any  # nested tuples of strings, bytes and integers, whose repr is unambiguous
-
-# Functions of these folders are described by content; all others belong to a library or to a user.
-_OURS = (f"{Path(__file__).parents[1]}/", f"{Path(semiring.__file__).parent}/")
 _LIBRARIES = frozenset({"llvmlite", "numba", "numpy"}) | sys.stdlib_module_names
-# An integer in this range may be an address, which the next process must not find in a kernel. Processes get 48 bits
-# unless they ask for more; compiled code and large arrays lie above the first 32.
-_LEAST_ADDRESS, _GREATEST_ADDRESS = 1 << 32, 1 << 48
-# Numba's types whose name says all: no addresses, no Python objects.
+# Numba's types whose name tells everything: no addresses, no Python objects.
 _PLAIN_TYPES = (types.Number, types.Boolean, types.NoneType)
-
-
-class Uncertain(Exception):
-    """There is no telling what a value is made of; the message names it."""
-
-
-class Role(enum.Enum):
-    """How a value gets into a kernel, and so what must be known of it."""
-
-    FROZEN = "Numba compiles it in: the closure or a global of a compiled function"
-    GIVEN = "an emitter closes over it"
-    SOURCE = "a global that an emitter may look at: what cannot be described is as the source text says"
 
 
 def digest(*values: Any) -> str:
@@ -65,53 +53,20 @@ def digest(*values: Any) -> str:
 
 
 class _Walk:
-    """One traversal; what is met again is referred to by number, so that cycles end."""
+    """One traversal; an object that is met again is referred to by number, so that cycles end."""
 
     def __init__(self) -> None:
         self._met: dict[tuple[int, Role], tuple[int, Any]] = {}
 
     def __call__(self, value: Any, role: Role) -> Description:
         """Return the description of `value`."""
-        if isinstance(value, _VALUES):
-            return _of_value(value, role)
-        place = (id(value), role)
-        if place in self._met:
-            return ("again", self._met[place][0])
-        self._met[place] = (len(self._met), value)  # keeps the value, and so its id
+        if isinstance(value, VALUES):
+            return describe_value(value, role)
+        visit = (id(value), role)
+        if visit in self._met:
+            return ("again", self._met[visit][0])
+        self._met[visit] = (len(self._met), value)  # keeps the value, and so its id
         return (type(value).__module__, type(value).__qualname__, *_of(value, self, role))
-
-
-# ------------------------------------------------------------------------------------------------- plain values
-
-_VALUES = (bool, int, float, complex, str, bytes, np.generic, np.dtype, type(None), type(Ellipsis))
-
-
-def _of_value(value: Any, role: Role) -> Description:
-    kind = type(value).__qualname__
-    if isinstance(value, enum.Enum):  # also one that is an int or a str
-        return ("enum", type(value).__module__, kind, value.name, repr(value.value))
-    if isinstance(value, np.dtype):
-        if value.kind not in "biuf":
-            raise Uncertain(f"dtype {value}")
-        return (kind, value.str)
-    if isinstance(value, np.generic):
-        _of_value(value.dtype, role)
-        if value.dtype.kind in "iu":
-            _check_no_address(int(value), role)
-        return (kind, value.dtype.str, value.tobytes())
-    if isinstance(value, int):
-        _check_no_address(value, role)
-    if isinstance(value, float):
-        return (kind, struct.pack("<d", value))
-    return (kind, repr(value))
-
-
-def _check_no_address(value: int, role: Role) -> None:
-    if role is not Role.SOURCE and _LEAST_ADDRESS <= abs(value) < _GREATEST_ADDRESS:
-        raise Uncertain(f"{value}, which may be an address")
-
-
-# ---------------------------------------------------------------------------------------------- everything else
 
 
 @functools.singledispatch
@@ -126,7 +81,7 @@ def _of(value: Any, walk: _Walk, role: Role) -> Description:
 
 @_of.register
 def _of_enum(value: enum.Enum, walk: _Walk, role: Role) -> Description:
-    return _of_value(value, role)
+    return describe_value(value, role)
 
 
 @_of.register(tuple)
@@ -139,9 +94,9 @@ def _of_sequence(value: Any, walk: _Walk, role: Role) -> Description:
 @_of.register(set)
 @_of.register(frozenset)
 def _of_set(value: Any, walk: _Walk, role: Role) -> Description:
-    if not all(isinstance(item, _VALUES) for item in value):  # others are numbered in the order met, which sets lack
+    if not all(isinstance(item, VALUES) for item in value):  # others are numbered in the order met, which sets lack
         raise Uncertain("a set of objects")
-    return tuple(sorted(repr(_of_value(item, role)) for item in value))
+    return tuple(sorted(repr(describe_value(item, role)) for item in value))
 
 
 @_of.register(dict)
@@ -258,7 +213,7 @@ def _of_function(value: python.FunctionType, walk: _Walk, role: Role) -> Descrip
     return (
         value.__module__,
         value.__qualname__,
-        _of_code(value.__code__),
+        describe_code(value.__code__),
         walk(value.__defaults__, role),
         walk(value.__kwdefaults__, role),
         tuple(walk(cell, role) for cell in cells),
@@ -266,26 +221,9 @@ def _of_function(value: python.FunctionType, walk: _Walk, role: Role) -> Descrip
     )
 
 
-def _of_code(code: python.CodeType) -> Description:
-    constants = tuple(_of_constant(constant) for constant in code.co_consts)
-    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-    return (code.co_code, code.co_exceptiontable, constants, names, counts)
-
-
-def _of_constant(constant: Any) -> Description:
-    if isinstance(constant, python.CodeType):
-        return _of_code(constant)
-    if isinstance(constant, tuple):
-        return ("tuple", *map(_of_constant, constant))
-    if isinstance(constant, frozenset):
-        return ("frozenset", *sorted(repr(_of_constant(item)) for item in constant))
-    return _of_value(constant, Role.SOURCE)
-
-
 def _of_globals(function: python.FunctionType, walk: _Walk, role: Role) -> Any:
     """Describe every global that a function may read, and what it may read of our modules among them."""
-    names = sorted(_names(function.__code__))
+    names = sorted(names_in(function.__code__))
     modules = [
         (name, module)
         for name in names
@@ -293,19 +231,6 @@ def _of_globals(function: python.FunctionType, walk: _Walk, role: Role) -> Any:
     ]
     for owner, namespace in [("", function.__globals__), *((name, vars(module)) for name, module in modules)]:
         yield from ((owner, name, walk(namespace[name], role)) for name in names if name in namespace)
-
-
-def _names(code: python.CodeType) -> set[str]:
-    inner = (constant for constant in code.co_consts if isinstance(constant, python.CodeType))
-    return set(code.co_names).union(*map(_names, inner))
-
-
-def is_ours(thing: Any) -> bool:
-    """Whether a function, class or module is defined in a file of ours."""
-    if isinstance(thing, python.FunctionType):
-        return thing.__code__.co_filename.startswith(_OURS)
-    name = thing.__name__ if isinstance(thing, python.ModuleType) else thing.__module__
-    return str(getattr(sys.modules.get(name), "__file__", "")).startswith(_OURS)
 
 
 def _is_library(module: str | None) -> bool:

@@ -1,14 +1,14 @@
-"""A ``.cu`` file and its defines to a kernel that can be launched, and what the compiler says of it.
+"""Make a kernel that can be launched from a ``.cu`` file and its defines, and read the report of the compiler.
 
-A kernel file holds one idea. What it is made for comes in as defines: the tile sizes, the strategy at edges, and the
-operators of the semiring. Files that it includes by name (``#include "edges.cuh"``) are put in their place here, so
-that the text is complete: it is the key under which machine code is kept, and any C++ compiler can read it too.
+A kernel file holds one idea. Its parameters come in as defines: the tile sizes, the strategy at edges, and the
+operators of the semiring. A file that it includes by name (``#include "edges.cuh"``) is found in any folder below
+`backends/gpu/`, and its text is put in the place of that line. So the text is complete: it is the key under which
+machine code is kept, and any C++ compiler can read it too.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backends.gpu._cuda import cubin_files, device, nvrtc
+from backends import _kernel_files, gpu
+from backends.gpu._cuda import device, nvrtc
 from backends.gpu._cuda.nvrtc import Compiled
 
-ROOT = Path(__file__).parents[1]
-FOLDERS = (ROOT, *(ROOT / name for name in ("_cuda", "_simt", "_tensor", "_tasks")))
+FOLDER = Path(str(gpu.__file__)).parent
+_FAMILY, _PAYLOAD = "gpu", "log, zero byte, cubin"  # the folder of kept kernels, and what an entry there holds
 _INCLUDE = re.compile(r'^#include "([\w.]+)"$', re.MULTILINE)
 _FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -56,7 +57,18 @@ def as_defines(values: Mapping[str, Any]) -> Defines:
     return tuple((name, str(int(x) if isinstance(x, (bool, np.integer)) else x)) for name, x in values.items())
 
 
-def assemble(stem: str, defines: Defines, folders: tuple[Path, ...] = FOLDERS) -> str:
+@functools.cache
+def _sources(folder: Path) -> dict[str, Path]:
+    """Return the CUDA files of a folder and its subfolders by their names, each of which is there once."""
+    return {path.name: path for path in folder.rglob("*.cu*") if path.suffix in (".cu", ".cuh")}
+
+
+def find_source(name: str, folders: tuple[Path, ...] = (FOLDER,)) -> Path:
+    """Return the CUDA file called `name`, from the first of `folders` that has it."""
+    return next(sources[name] for sources in map(_sources, folders) if name in sources)
+
+
+def assemble(stem: str, defines: Defines, folders: tuple[Path, ...] = (FOLDER,)) -> str:
     """Return the text of ``stem.cu``: its defines first, and in the place of each #include, once, the file.
 
     Parameters
@@ -72,8 +84,7 @@ def assemble(stem: str, defines: Defines, folders: tuple[Path, ...] = FOLDERS) -
         if name in seen:
             return ""
         seen.add(name)
-        path = next(folder / name for folder in folders if (folder / name).exists())
-        source, pieces, position = path.read_text(), [f'#line 1 "{name}"\n'], 0
+        source, pieces, position = find_source(name, folders).read_text(), [f'#line 1 "{name}"\n'], 0
         for found in _INCLUDE.finditer(source):
             line = source.count("\n", 0, found.start()) + 2
             pieces += [source[position : found.start()], text_of(found[1]), f'#line {line} "{name}"']
@@ -85,7 +96,7 @@ def assemble(stem: str, defines: Defines, folders: tuple[Path, ...] = FOLDERS) -
 
 @functools.lru_cache(maxsize=1024)
 def compile_kernel(stem: str, defines: Defines, arch: str, options: tuple[str, ...] = ()) -> Compiled:
-    """Compile ``stem.cu`` for `arch`, or take what was kept of it.
+    """Return the machine code of ``stem.cu`` for `arch`, from the cache if it is there.
 
     Raises
     ------
@@ -93,22 +104,25 @@ def compile_kernel(stem: str, defines: Defines, arch: str, options: tuple[str, .
         If it is not correct.
     """
     source = assemble(stem, defines)
-    digest = _digest(source, arch, options)
-    kept = cubin_files.read(digest)
-    if kept is None:
-        kept = nvrtc.compile_source(source, f"{stem}.cu", arch, options)
-        cubin_files.write(digest, kept)
-    return kept
+    folder, name = _kernel_files.cache_folder(_FAMILY), _entry_name(source, arch, options)
+    payload = _kernel_files.read(folder, name)
+    if payload is not None:
+        log, _, cubin = payload.partition(b"\0")
+        return Compiled(cubin, log.decode())
+    compiled = nvrtc.compile_source(source, f"{stem}.cu", arch, options)
+    _kernel_files.write(folder, name, compiled.log.encode() + b"\0" + compiled.cubin)
+    return compiled
 
 
 def is_kept(stem: str, defines: Defines, arch: str, options: tuple[str, ...] = ()) -> bool:
     """Whether the machine code of ``stem.cu`` for `arch` has been kept."""
-    return cubin_files.read(_digest(assemble(stem, defines), arch, options)) is not None
+    name = _entry_name(assemble(stem, defines), arch, options)
+    return _kernel_files.read(_kernel_files.cache_folder(_FAMILY), name) is not None
 
 
-def _digest(source: str, arch: str, options: tuple[str, ...]) -> str:
-    key = "\n".join([str(nvrtc.version()), arch, *options, source])
-    return hashlib.sha256(key.encode()).hexdigest()
+def _entry_name(source: str, arch: str, options: tuple[str, ...]) -> str:
+    """Return the name in the cache of all that the compiler is given; the source text has its headers in it."""
+    return _kernel_files.entry_name(_PAYLOAD, nvrtc.version(), nvrtc.all_options(arch, options), source)
 
 
 def resources(compiled: Compiled) -> dict[str, Resources]:

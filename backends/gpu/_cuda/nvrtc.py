@@ -18,14 +18,14 @@ class CompileError(HarnessError):
 
 
 class Compiled(NamedTuple):
-    """What the compiler made.
+    """The output of the compiler.
 
     Attributes
     ----------
     cubin : bytes
         Machine code for one architecture.
     log : str
-        What ptxas says of it: registers, spills.
+        The report of ptxas: registers, spills. It holds no zero byte.
     """
 
     cubin: bytes
@@ -61,6 +61,11 @@ def version() -> tuple[int, int]:
     return major.value, minor.value
 
 
+def all_options(arch: str, options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return every option that `compile_source` hands to the compiler."""
+    return (f"-arch={arch}", "-std=c++17", "--ptxas-options=-v", *options)
+
+
 def compile_source(source: str, name: str, arch: str, options: tuple[str, ...] = ()) -> Compiled:
     """Compile `source`.
 
@@ -69,7 +74,7 @@ def compile_source(source: str, name: str, arch: str, options: tuple[str, ...] =
     source : str
         CUDA C++ without an #include that the compiler would have to find.
     name : str
-        What messages call it: ``"tiled.cu"``.
+        The file that messages name: ``"tiled.cu"``.
     arch : str
         ``"sm_90"``, ``"sm_90a"``.
     options : tuple of str
@@ -85,10 +90,9 @@ def compile_source(source: str, name: str, arch: str, options: tuple[str, ...] =
         nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name.encode(), 0, None, None), "createProgram"
     )
     try:
-        wanted = [f"-arch={arch}", "-std=c++17", "--ptxas-options=-v", *options]
-        given = (ctypes.c_char_p * len(wanted))(*(option.encode() for option in wanted))
-        status = nvrtc.nvrtcCompileProgram(program, len(wanted), given)
-        log = _text(program, "ProgramLog").decode(errors="replace").rstrip("\0\n")
+        encoded = [option.encode() for option in all_options(arch, options)]
+        status = nvrtc.nvrtcCompileProgram(program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded))
+        log = _text(program, "ProgramLog").partition(b"\0")[0].decode(errors="replace").rstrip("\n")
         if status:
             raise CompileError(f"{name} does not compile for {arch}", got=log or f"NVRTC status {status}")
         return Compiled(_text(program, "CUBIN"), log)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
-from backends.gpu._cuda import cubin_files
+from backends import _kernel_files
 from backends.gpu._cuda.kernel_files import Defines, compile_kernel, is_kept
 from backends.gpu._cuda.nvrtc import CompileError
 from backends.gpu._simt.program import Kernel
@@ -25,7 +25,7 @@ def precompile(kernels: Iterable[Kernel], arch: str) -> int:
     Nothing is done where files are turned off: workers could not hand over what they make. What does not compile is
     left for whoever loads it to report.
     """
-    if cubin_files.folder() is None:
+    if _kernel_files.cache_folder() is None:
         return 0
     jobs = {(k.stem, k.defines, arch + k.suffix, k.options) for k in kernels}
     wanted = sorted(job for job in jobs if not is_kept(*job))
