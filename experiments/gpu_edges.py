@@ -1,6 +1,9 @@
 """Tiles that stick out, dealt with in four ways: ask at every load, redirect once, pad first, split in two.
 
 With A, B and C on the GPU, and in the memory of the host, from where they are copied in every call.
+
+Source of redirecting, and of its comparison with conditions and padding: Nath, Tomov, Dongarra, "Accelerating GPU
+Kernels for Dense Linear Algebra" (2010), sections 3 and 5.
 """
 
 from __future__ import annotations

@@ -28,8 +28,9 @@ GPU_RUNGS = tuple(f"gpu-{name}" for name in "naive tiled register-tiled warp-til
 # No roof for its L2: what fits there is copied in less time than launching a copy takes.
 GPU_BUFFER = 1 << 28
 
-# A buffer much larger than the last cache, and one that stays in L2, for the slanted roofs.
-BEYOND_CACHE, SMALLEST_BUFFER = 4, 64 << 20
+# Buffers of the slanted roofs: much larger than the last cache, much larger than L2, and half of L2. What is BEYOND_L2
+# fills no more than half of L3, and of an L3 that others share as little as leaves nothing of it in L2.
+BEYOND_CACHE, SMALLEST_BUFFER, BEYOND_L2 = 4, 64 << 20, 4
 
 
 def bandwidth_case(level: str, size_bytes: int) -> Case:
@@ -42,6 +43,8 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     """Return the roofs, then every step of the ladder on each shape."""
     roofs = [bandwidth_case("memory", max(BEYOND_CACHE * machine.l3, SMALLEST_BUFFER))]
     if machine.l2 and preset != "smoke":
+        if machine.l3 >= 2 * BEYOND_L2 * machine.l2:
+            roofs.append(bandwidth_case("L3", BEYOND_L2 * machine.l2))
         roofs.append(bandwidth_case("L2", machine.l2 // 2))
     roofs += [peak_case(name) for name in SEMIRINGS[preset]]
     contenders = [step for step in steps() if preset != "smoke" or step.label in FEWEST]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
@@ -202,11 +201,3 @@ def test_what_is_installed_is_pinned():
     names = {re.split(r"[^\w-]", item)[0] for item in required}
     pinned = set(re.findall(r"^([\w-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
     assert names <= pinned
-
-
-def test_the_map_shows_every_module_by_its_first_sentence():
-    text = (ROOT / "docs" / "map.md").read_text()
-    for path in sorted((ROOT / "harness").glob("*.py")):
-        first = ast.get_docstring(ast.parse(path.read_text())).split("\n\n")[0]
-        row = f"| `{path.stem}` | {' '.join(first.split()).replace('|', chr(92) + '|')} |"
-        assert text.count(row) == 1, row

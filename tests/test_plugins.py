@@ -231,14 +231,16 @@ def test_gemm_computes_with_an_outside_backend(package):
     assert answer.returncode == 0, answer.stderr
 
 
-def test_the_file_of_the_contributor_guide_is_found_where_it_is_dropped(tmp_path):
-    """Drop the one file that CONTRIBUTING.md shows, edit nothing."""
-    guide = (ROOT / "CONTRIBUTING.md").read_text()
-    (example,) = [block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "(Backend)" in block]
-    found = listing(write_backends(tmp_path, outer=example))
-    assert found["cpu-outer"]["origin"] == "backends.cpu.outer"
-    assert found["cpu-outer"]["available"]
-    answer = python("-m", "harness", "check", "cpu-outer", path=tmp_path)
+@pytest.mark.parametrize(("document", "module"), [("CONTRIBUTING.md", "outer"), ("README.md", "einsum")])
+def test_the_file_that_a_document_shows_is_found_where_it_is_dropped(tmp_path, document, module):
+    """Drop the one file that the document shows, edit nothing."""
+    text = (ROOT / document).read_text()
+    (example,) = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "(Backend)" in block]
+    assert "._" not in "".join(re.findall(r"^(?:from|import) .*$", example, re.MULTILINE)), "a private module"
+    found = listing(write_backends(tmp_path, **{module: example}))
+    assert found[f"cpu-{module}"]["origin"] == f"backends.cpu.{module}"
+    assert found[f"cpu-{module}"]["available"]
+    answer = python("-m", "harness", "check", f"cpu-{module}", path=tmp_path)
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 

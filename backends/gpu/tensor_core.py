@@ -19,7 +19,8 @@ or read element by element (option ``edge``).
 others are computed by ordinary fused multiply-adds (`naive.cu`). Its error is that of a float32 product, and of
 each term at most 8 units of rounding more (`extra_error`).
 
-Source: PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022) for the flush; Nath, Tomov and Dongarra (2010) for edges.
+Source: PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022) for the flush; for edges Nath, Tomov and Dongarra,
+"Accelerating GPU Kernels for Dense Linear Algebra" (2010), section 3.
 """
 
 from __future__ import annotations

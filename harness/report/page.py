@@ -1,4 +1,4 @@
-"""What was found, from stored results alone: a page per machine, and tables between markers in README.md.
+"""The report of a machine as a page, and short tables between markers in README.md, from stored results alone.
 
 The page is ``<results>/<machine slug>/report.md``; it shows the figures by their relative path, so it reads well on a
 repository's page. Nothing is left out: what has no time, and what times leave open, stands below the figures of its
@@ -16,7 +16,7 @@ from harness.analysis import calibration, caveats, rates
 from harness.errors import HarnessError
 from harness.experiment import Experiment
 from harness.machine import Machine
-from harness.report.tables import markdown_table, table
+from harness.report.tables import markdown_table, short_table, table
 from harness.store.store import Cell
 
 PAGE = "report.md"
@@ -68,7 +68,9 @@ def write(
 
 
 def write_tables(page: Path, experiments: Iterable[Experiment], cells: Sequence[Cell], slug: str = "") -> None:
-    """Rewrite the tables in `page` that stand between the markers of an experiment; what has no cells stays as it is.
+    """Rewrite the tables in `page` between the markers of an experiment, each with its first case and no intervals.
+
+    What has no cells stays as it is.
 
     Parameters
     ----------
@@ -88,7 +90,7 @@ def write_tables(page: Path, experiments: Iterable[Experiment], cells: Sequence[
     for experiment in experiments:
         marker = f"{experiment.name} of {slug}" if slug else experiment.name
         if experiment.name in measured and f"<!-- {marker}:" in text:
-            text = update_markers(text, marker, table(experiment, cells))
+            text = update_markers(text, marker, short_table(experiment, cells))
     page.write_text(text, encoding="utf-8")
 
 

@@ -132,18 +132,19 @@ def table(experiment: Experiment, cells: Iterable[Cell], unsure: Mapping[caveats
 def headline(cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Return the heads and rows of a short table for the terminal: what each rung of the ladder reached."""
     heads = ("problem", "rung", "rate", *HEADLINE_NUMBERS)
-    rows: list[Sequence[str]] = [
-        (
-            row.where,
-            row.contender,
-            f"{row.rate.estimate:.3g} {row.unit}" if row.rate else row.status,
-            "" if row.percent_of_peak is None else f"{row.percent_of_peak:.1f} %",
-            f"{row.over_below.estimate:.3g}" if row.over_below else "",
-            f"{row.over_reference.estimate:.3g}" if row.over_reference else "",
-        )
-        for row in summary_rows(_of_experiment(HEADLINE, cells))
-    ]
+    rows: list[Sequence[str]] = [(row.where, *_estimates(row)) for row in summary_rows(_of_experiment(HEADLINE, cells))]
     return heads, rows
+
+
+def short_table(experiment: Experiment, cells: Iterable[Cell]) -> str:
+    """Return the first case of `experiment` in Markdown, without intervals: a line that names it, a row a contender."""
+    rows = summary_rows(_of_experiment(experiment.name, cells))
+    case = [row for row in rows if row.where == rows[0].where]
+    reference = next((row.reference for row in case), "reference")
+    numbers = "rate", "of peak", "speed over step below", f"over {reference}"
+    threads = {row.device or rates.plural(row.threads, "thread") for row in case}
+    caption = ", ".join([*{row.where: None for row in case}, *sorted(threads)])
+    return f"{caption}:\n\n" + markdown_table(("contender", *numbers), map(_estimates, case), right=numbers)
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[str] = ()) -> str:
@@ -161,6 +162,17 @@ def number(value: Interval | None) -> str:
     if not (math.isfinite(value.low) and math.isfinite(value.high)):
         return f"{estimate} [?]"
     return estimate if value.low == value.high else f"{estimate} [{low}, {high}]"
+
+
+def _estimates(row: Row) -> tuple[str, ...]:
+    """Return contender, rate, percent of peak, speed over the step below and over the reference, without intervals."""
+    return (
+        row.contender,
+        f"{_digits(row.rate.estimate)} {row.unit}" if row.rate else row.status,
+        "" if row.percent_of_peak is None else f"{row.percent_of_peak:.1f} %",
+        _digits(row.over_below.estimate) if row.over_below else "",
+        _digits(row.over_reference.estimate) if row.over_reference else "",
+    )
 
 
 def _digits(value: float) -> str:

@@ -10,7 +10,7 @@ from harness.tuning.simd import reads_in_place, simd_threads
 
 # Blocks of products over tiles (AMX). Moving operands bounds them: C moves less often with a longer kc, and B
 # with more rows of A, which must stay in L2 beside what streams. Measured 2026-11-21 on an Intel Xeon (Emerald Rapids,
-# 16 cores, L2 2 MiB), one thread: docs/mixed.md.
+# 16 cores, L2 2 MiB), one thread: docs/lab/2026-11-21-mixed.md.
 AMX_TILE = 32
 AMX_K_STEP_BYTES = 64
 AMX_ROWS, AMX_LARGEST_SHARE, AMX_A_SHARE, AMX_NC = 256, 1 / 2, 1 / 4, 4096

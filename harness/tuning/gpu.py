@@ -96,7 +96,7 @@ class _Tuned(NamedTuple):
     blocks : int
         Blocks that are to fit on a multiprocessor at once.
     order : int
-        Of the products of a step; see fragments.cuh.
+        Of the products of a step, 0 to 6: see fragments.cuh.
     fewest : int
         Blocks from which on there are many.
     middle : Launch, optional

@@ -281,11 +281,18 @@ def test_roofline_has_roofs_and_shapes_on_both_sides_of_any_balance():
     cases = EXPERIMENTS["roofline"].cases("quick", MACHINE)
     buffers = {case.axes["level"]: case.arguments["size_bytes"] for case in cases if case.axes["role"] == "bandwidth"}
     assert buffers["memory"] >= 4 * MACHINE.l3
-    assert buffers["L2"] < MACHINE.l2
+    assert buffers["L2"] < MACHINE.l2 < 2 * MACHINE.l2 < buffers["L3"] < MACHINE.l3
     assert any(case.axes["role"] == "peak" for case in cases)
     intensities = [p.operations / p.bytes_moved for case in cases for _, p in products(case)]
     assert min(intensities) < 0.5
     assert max(intensities) > 20
+
+
+@pytest.mark.parametrize("l3", [0, 4 << 20])
+def test_an_l3_that_is_missing_or_hardly_larger_than_l2_has_no_roof(l3):
+    machine = dataclasses.replace(MACHINE, l3=l3)
+    levels = [case.axes.get("level") for case in EXPERIMENTS["roofline"].cases("quick", machine)]
+    assert [level for level in levels if level] == ["memory", "L2"]
 
 
 ON_GPUS = ["gpu_ladder", "gpu_size_sweep", "gpu_edges", "gpu_tile_size", "gpu_semirings", "gpu_layout"]

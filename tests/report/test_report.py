@@ -229,6 +229,22 @@ def test_tables_of_a_page_are_rewritten_between_their_markers_only(tmp_path):
     assert "old" not in text
 
 
+def test_a_table_of_a_page_has_the_first_case_and_no_intervals(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("<!-- ladder:begin -->old<!-- ladder:end -->")
+    own = cells(LADDER, failing=("cpu-tiled",))
+    report_page.write_tables(page, EXPERIMENTS.values(), own)
+    first, heads, _, *rows = [line for line in page.read_text().splitlines() if line and "<!--" not in line]
+    assert first == "plus_times, float64, n=1024, 1 thread:"
+    assert heads == "| contender | rate | of peak | speed over step below | over cpu-naive |"
+    of_case = [cell.contender for cell in own if cell.case == own[0].case]
+    assert [row.split("|")[1].strip() for row in rows] == of_case
+    packed = next(row for row in rows if "cpu-packed" in row).split("|")[2:-1]
+    expected = [10, 20, 5, 10]  # GFLOP/s, percent of the peak, over cpu-transposed, over cpu-naive
+    assert [float(entry.split()[0]) for entry in packed] == pytest.approx(expected, rel=0.03)
+    assert any(row.endswith("| failed |  |  |  |") for row in rows)
+
+
 def test_markers_that_name_a_machine_show_what_that_one_measured(tmp_path):
     page = tmp_path / "README.md"
     other = "ladder of far-away"

@@ -11,7 +11,8 @@
 //
 // Stores are masked by all three: C is written once, k times less often than A and B are read.
 //
-// Source of REDIRECTED: Nath, Tomov, Dongarra, "An Improved MAGMA GEMM for Fermi GPUs" (2010), section 3.3.
+// Source of REDIRECTED: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010), section 3,
+// "Pointer Redirecting". There all rows and columns past the end become the last one; columns here do not (below).
 #pragma once
 
 #define CONDITIONAL 0

@@ -1,13 +1,13 @@
 """What the tiled rungs share: how a tile that sticks out is dealt with, in four ways, and whether loads may be wide.
 
     conditional   the kernel asks at every load whether it lies inside
-    redirected    rows and columns past the end become the last ones before the loop, which asks nothing
+    redirected    rows and columns past the end become others, before the loop, which asks nothing
     padded        A and B are copied into buffers of whole tiles first (timed), if they are not made of whole tiles
     big-small     the kernel computes what is made of whole tiles, and a simple one with small tiles the rest: the
                   remaining steps of k, the columns to the right and the rows below
 
-Source of redirected: Nath, Tomov, Dongarra, "An Improved MAGMA GEMM for Fermi GPUs" (2010), section 3.3; of the last
-two: course work on matrix products on GPUs.
+Source of redirected: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010), section 3,
+"Pointer Redirecting"; of the last two: course work on matrix products on GPUs.
 """
 
 from __future__ import annotations
