@@ -7,6 +7,8 @@ SHELL := /bin/bash
 PRESET  ?= quick
 BACKEND ?=
 BASE    ?=
+# 1: write results, figures and pages even if sources differ from the commit; what is written is marked.
+ALLOW_DIRTY ?=
 EXTRAS  ?=
 ARGS    ?=
 # The first of these that is Python 3.11 to 3.14 and can make a virtual environment.
@@ -39,28 +41,31 @@ help: ## list the targets (this)
 	@awk 'BEGIN { FS = ":.*## " } \
 	     /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	     /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=mixed,peers  CUPY=cuda12|cuda13  ARGS="..."  PYTHON=python3.12\n'
+	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=mixed,peers  CUPY=cuda12|cuda13  ALLOW_DIRTY=1  ARGS="..."  PYTHON=python3.12\n'
 
+DIRTY = $(if $(filter-out 0,$(ALLOW_DIRTY)),--allow-dirty)
+
+# Only files of this machine are written: what others have measured and drawn stays as it is.
 # A failed cell (status 1) stands in figures and report like any other; the status is handed on at the end.
-experiments: $(INSTALLED) ## measure this machine (PRESET=quick), draw, write the report
-	@status=0; $(RUN) -m harness run --preset $(PRESET) $(ARGS) || status=$$?; \
+experiments: $(INSTALLED) ## measure this machine (PRESET=quick), draw its figures, write its report
+	@status=0; $(RUN) -m harness run --preset $(PRESET) $(DIRTY) $(ARGS) || status=$$?; \
 	if [ $$status -gt 1 ]; then exit $$status; fi; \
-	$(RUN) -m harness plot --preset $(PRESET); $(RUN) -m harness report --preset $(PRESET); exit $$status
+	for command in plot report; do $(RUN) -m harness $$command --preset $(PRESET) --machine this $(DIRTY); done; exit $$status
 
 run: $(INSTALLED) ## measure only; what is finished is kept, so that a second call resumes
-	@$(RUN) -m harness run --preset $(PRESET) $(ARGS)
+	@$(RUN) -m harness run --preset $(PRESET) $(DIRTY) $(ARGS)
 
 figures: $(INSTALLED) ## redraw every figure of every machine from stored results
-	@$(RUN) -m harness plot
+	@$(RUN) -m harness plot $(DIRTY)
 
-report: $(INSTALLED) ## rewrite the report from stored results
-	@$(RUN) -m harness report
+report: $(INSTALLED) ## rewrite the report of every machine from stored results
+	@$(RUN) -m harness report $(DIRTY)
 
 history: $(INSTALLED) ## write every machine's history: ratios of all stored runs, and where they changed
-	@$(RUN) -m harness history $(ARGS)
+	@$(RUN) -m harness history $(DIRTY) $(ARGS)
 
 readme: $(INSTALLED) ## rewrite the tables of README.md from stored results
-	@$(RUN) -m harness report --readme README.md
+	@$(RUN) -m harness report --readme README.md $(DIRTY)
 
 check: $(INSTALLED) ## prove backends right, all or BACKEND=name
 	@$(RUN) -m harness check $(BACKEND) $(ARGS)

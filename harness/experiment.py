@@ -134,12 +134,12 @@ class Case:
 
     @property
     def key(self) -> str:
-        """Content hash of what is done and by whom."""
+        """Content hash of what is done and by whom. Of a task its function's name counts: a module may move."""
         return content_hash(
             {
                 "axes": self.axes,
                 "arguments": self.arguments,
-                "contenders": [[c.label, c.arguments, c.threads, c.task] for c in self.contenders],
+                "contenders": [[c.label, c.arguments, c.threads, c.task.split(":")[-1]] for c in self.contenders],
             }
         )
 

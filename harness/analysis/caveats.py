@@ -12,6 +12,7 @@ from harness.analysis import conditions as analysis_conditions
 from harness.analysis import disturbance, offload, rates
 from harness.stats import verdict
 from harness.stats.verdict import Verdict
+from harness.store.schema import DIRTY, UNKNOWN
 from harness.store.store import Cell
 
 NOT_REPLICATED = "what differs from process to process is not in their intervals"
@@ -91,6 +92,7 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
         "ratios unsure": (len(unsure), len(_compared(timed))),
         "cells disturbed": (sum(bool(disturbance.marks(cell.record)) for cell in timed), len(timed)),
         "budgets not met": (sum(bool(conditions(cell)) for cell in timed), len(timed)),
+        "cells of code that no commit holds": (len(_of_no_commit(timed)), len(timed)),
     }
     said = [f"{count} of {of} {what}" for what, (count, of) in counts.items() if count]
     return [
@@ -101,6 +103,22 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
         ),
         *([f"Told in the report: {', '.join(said)}"] if said else []),
     ]
+
+
+def of_code(cells: Sequence[Cell]) -> str:
+    """Return a sentence that counts the cells whose code no commit holds, so that nobody can measure it again."""
+    own = _of_no_commit(cells)
+    if not own:
+        return ""
+    dirty = sum(str(cell.record["commit"]).endswith(DIRTY) for cell in own)
+    kinds = ((dirty, "of changed sources"), (len(own) - dirty, "of sources under no version control"))
+    said = ", ".join(f"{count} {kind}" for count, kind in kinds if count)
+    return f"Measured with code that no commit holds: {len(own)} of {rates.plural(len(cells), 'cell')} ({said})"
+
+
+def _of_no_commit(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells measured with changed sources, or with sources under no version control."""
+    return [cell for cell in cells if str(cell.record.get("commit", "")).endswith((DIRTY, UNKNOWN))]
 
 
 def doubts(cells: Iterable[Cell]) -> dict[Key, str]:

@@ -1,6 +1,6 @@
 """The command line, ``gemm-harness COMMAND``: which commands there are, and what becomes of mistakes.
 
-A command is a function of a ``cli_`` module; what it needs beyond NumPy it imports inside, so that ``--help`` and
+A command is a function of a module of this folder; what it needs beyond NumPy it imports inside, so that ``--help`` and
 mistakes answer at once.
 """
 

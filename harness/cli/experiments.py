@@ -12,7 +12,9 @@ from harness.cli.options import (
     FIGURES,
     INTERRUPTED,
     RESULTS,
+    AllowDirty,
     Figures,
+    Machines,
     Names,
     Results,
     Stored,
@@ -22,6 +24,7 @@ from harness.cli.options import (
 )
 from harness.errors import ExperimentError
 from harness.experiment import Experiment
+from harness.run import provenance
 
 
 def run(
@@ -35,6 +38,7 @@ def run(
         bool, typer.Option("--fresh", help="Measure all anew; else an interrupted run is resumed.")
     ] = False,
     results: Results = RESULTS,
+    allow_dirty: AllowDirty = False,
 ) -> None:
     """Measure experiments; resume a run that was interrupted.
 
@@ -46,6 +50,7 @@ def run(
 
     chosen = chosen_experiments(experiments)
     _check_only(only, chosen, preset)
+    provenance.require_clean(results, allow_dirty=_allows(allow_dirty, preset))
     try:
         with Progress() as progress:
             summary = runner.run(chosen, preset, results, progress, only=tuple(only or ()), fresh=fresh)
@@ -59,22 +64,30 @@ def run(
 
 
 def plot(
-    experiments: Names = None, *, preset: Stored = None, results: Results = RESULTS, figures: Figures = FIGURES
+    experiments: Names = None,
+    *,
+    preset: Stored = None,
+    machine: Machines = None,
+    results: Results = RESULTS,
+    figures: Figures = FIGURES,
+    allow_dirty: AllowDirty = False,
 ) -> None:
-    """Draw the figures of every machine from stored results alone."""
+    """Draw the figures of every machine, or of some, from stored results alone."""
     from harness.cli import console
     from harness.report.figures import drawing
 
-    chosen = chosen_experiments(experiments)
-    for slug, cells, machine in recorded(results, preset):
-        measured = {cell.experiment for cell in cells}
-        drawn = [p for e in chosen if e.name in measured for p in drawing.draw(e, cells, machine, figures / slug)]
+    chosen, mark = chosen_experiments(experiments), provenance.mark()
+    for slug, cells, owner in recorded(results, preset, machine or ()):
+        provenance.require_clean(figures / slug, allow_dirty=_allows(allow_dirty, preset))
+        measured = [experiment for experiment in chosen if any(cell.experiment == experiment.name for cell in cells)]
+        drawn = [path for e in measured for path in drawing.draw(e, cells, owner, figures / slug, mark=mark)]
         console.print_lines(f"figures  {figures / slug}  ({len(drawn)} files)")
 
 
 def report(
     *,
     preset: Stored = None,
+    machine: Machines = None,
     results: Results = RESULTS,
     figures: Figures = FIGURES,
     readme: Annotated[
@@ -83,8 +96,9 @@ def report(
             help="Rewrite the tables between markers in this file too: of this machine, or of the one they name."
         ),
     ] = None,
+    allow_dirty: AllowDirty = False,
 ) -> None:
-    """Write a page per machine from stored results alone, and print what the ladder found.
+    """Write a page per machine, or for some, from stored results alone, and print what the ladder found.
 
     It shows the figures that `plot` has drawn, and goes beside the results.
     """
@@ -92,16 +106,23 @@ def report(
     from harness.machine import detect
     from harness.report import page, tables
 
-    chosen = chosen_experiments(None)
-    for slug, cells, machine in recorded(results, preset):
-        written = page.write(chosen, cells, machine, figures / slug, results / slug)
+    chosen, mark = chosen_experiments(None), provenance.mark()
+    for slug, cells, owner in recorded(results, preset, machine or ()):
+        provenance.require_clean(results / slug, allow_dirty=_allows(allow_dirty, preset))
+        provenance.require_clean(*([readme] if readme else []), allow_dirty=allow_dirty)
+        written = page.write(chosen, cells, owner, figures / slug, results / slug, mark=mark)
         if slug == detect().slug:
             console.print_table(*tables.headline(cells), numeric=tables.HEADLINE_NUMBERS)
             if readme:
-                page.write_tables(readme, chosen, cells)
+                page.write_tables(readme, chosen, cells, mark=mark)
         if readme:
-            page.write_tables(readme, chosen, cells, slug)
+            page.write_tables(readme, chosen, cells, slug, mark=mark)
         console.print_lines(f"report   {written}")
+
+
+def _allows(allow_dirty: bool, preset: str | None) -> bool:
+    """Return whether changed sources do not matter: preset smoke shows that everything works, and is no evidence."""
+    return allow_dirty or preset == "smoke"
 
 
 def _check_only(only: list[str] | None, chosen: list[Experiment], preset: str) -> None:

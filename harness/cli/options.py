@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,20 +12,31 @@ import typer
 from harness.errors import ExperimentError, StoreError
 from harness.experiment import Experiment
 from harness.machine import Machine
+from harness.run.provenance import ALLOW_DIRTY, ROOT
 from harness.store.store import Cell
 
 DONE, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 
 # A checkout keeps its results; an installed package must not write beside its own code.
-_CHECKOUT = Path(__file__).resolve().parents[2]
-EXPERIMENTS = (_CHECKOUT if (_CHECKOUT / "pyproject.toml").exists() else Path()) / "experiments"
+EXPERIMENTS = (ROOT if (ROOT / "pyproject.toml").exists() else Path()) / "experiments"
 RESULTS, FIGURES = EXPERIMENTS / "results", EXPERIMENTS / "figures"
+
+# The name of the machine that a command runs on.
+THIS = "this"
 
 Results = Annotated[Path, typer.Option("--results", help="Folder of the stored results.")]
 Figures = Annotated[Path, typer.Option("--figures", help="Folder that figures go to, one folder per machine.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Stored = Annotated[
     Literal["smoke", "quick", "full"] | None, typer.Option("--preset", help="By default the largest a machine has.")
+]
+Machines = Annotated[
+    list[str] | None,
+    typer.Option("--machine", help=f"Of this one (its folder; {THIS!r}: that of this machine); may be repeated."),
+]
+AllowDirty = Annotated[
+    bool,
+    typer.Option(ALLOW_DIRTY, help="Even if sources of the checkout have changed; what is written is marked."),
 ]
 Names = Annotated[list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="All of them by default.")]
 
@@ -46,18 +57,33 @@ def chosen_experiments(names: list[str] | None) -> list[Experiment]:
     return [known[name] for name in names or known]
 
 
-def recorded(results: Path, preset: str | None) -> Iterator[tuple[str, list[Cell], Machine]]:
-    """Yield each machine's slug, its cells and its fingerprint.
+def recorded(
+    results: Path, preset: str | None, machines: Sequence[str] = ()
+) -> Iterator[tuple[str, list[Cell], Machine]]:
+    """Yield the slug, the cells and the fingerprint of each of `machines`, or of all.
 
     Cells are of `preset`; without one, of the largest preset that has finished the experiment, or that has begun it.
+
+    Raises
+    ------
+    StoreError
+        If there are none, or none of one of `machines`.
     """
+    from harness.machine import detect
     from harness.store import store
 
     slugs = [slug for slug in store.machines(results) if preset is None or (results / slug / preset).exists()]
-    if not slugs:
+    wanted = [detect().slug if name == THIS else name for name in machines] or slugs
+    absent = [name for name in wanted if name not in slugs]
+    if absent or not slugs:
         kind = f" of preset {preset}" if preset else ""
-        raise StoreError(f"{results}: no results{kind}", fix="make experiments, or --results FOLDER")
-    for slug in slugs:
+        raise StoreError(
+            f"{results}: no results{kind}",
+            expected=f"one of {', '.join(slugs)}" if slugs else "",
+            got=", ".join(absent),
+            fix="make experiments, or --results FOLDER",
+        )
+    for slug in wanted:
         stores = [store.Store(results / slug / name) for name in ([preset] if preset else store.presets(results, slug))]
         of_experiment, finished = dict[str, store.Store](), set[str]()
         for records in stores:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from harness.cli.options import FAILED, FIGURES, INTERRUPTED, RESULTS, AsJson, Figures, Results, complain
+from harness.cli.options import FAILED, FIGURES, INTERRUPTED, RESULTS, AllowDirty, AsJson, Figures, Results, complain
 
 if TYPE_CHECKING:
     from harness.compare.revisions import Finding
@@ -77,7 +77,7 @@ def bench_compare(
         raise typer.Exit(FAILED)
 
 
-def history(*, results: Results = RESULTS, figures: Figures = FIGURES) -> None:
+def history(*, results: Results = RESULTS, figures: Figures = FIGURES, allow_dirty: AllowDirty = False) -> None:
     """Write a page per machine with the ratios of all stored runs, and where they changed.
 
     It goes beside the results, its figures to the others.
@@ -85,9 +85,11 @@ def history(*, results: Results = RESULTS, figures: Figures = FIGURES) -> None:
     from harness.analysis import rates
     from harness.cli import console
     from harness.compare import history_page
+    from harness.run import provenance
 
     for slug, machine in history_page.machines(results):
-        page, changes = history_page.write(results, figures / slug, slug, machine)
+        provenance.require_clean(results / slug, figures / slug, allow_dirty=allow_dirty)
+        page, changes = history_page.write(results, figures / slug, slug, machine, mark=provenance.mark())
         console.print_lines(f"history  {page}  ({rates.plural(changes, 'change')})")
 
 

@@ -53,7 +53,7 @@ def machines(results_root: Path) -> Iterator[tuple[str, Machine]]:
             )
 
 
-def write(results_root: Path, figures: Path, slug: str, machine: Machine) -> tuple[Path, int]:
+def write(results_root: Path, figures: Path, slug: str, machine: Machine, *, mark: str = "") -> tuple[Path, int]:
     """Write the page of the machine called `slug` and draw its figures; return where it is, and how many changes.
 
     Parameters
@@ -64,6 +64,8 @@ def write(results_root: Path, figures: Path, slug: str, machine: Machine) -> tup
     slug : str
     machine : Machine
         Of the latest run.
+    mark : str
+        What is to be said of the code that makes the page.
     """
     series = collect(results_root, slug)
     totals = summaries(series)
@@ -73,6 +75,7 @@ def write(results_root: Path, figures: Path, slug: str, machine: Machine) -> tup
     parts = [
         f"# History: {machine.cpu}, {rates.plural(machine.cores, 'core')}",
         HOW_TO_READ,
+        mark and f"{mark}.",
         _changes([*totals, *series]),
         _comparisons(Journal(results_root / slug / log.FILE)),
     ]

@@ -10,17 +10,15 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import HarnessError
+from harness.run.provenance import git
 
 PREFIX = "gemm-harness-base-"
-# Set inside git's hooks; they would turn every command to the repository and the index of the hook.
-_OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -58,7 +56,7 @@ class Repository:
             If there is none, or no git.
         """
         try:
-            answer = _git(folder, "rev-parse", "--show-toplevel")
+            answer = git(folder, "rev-parse", "--show-toplevel")
         except FileNotFoundError as error:
             raise RevisionError("git is not installed", fix="install it (Debian, Ubuntu: apt install git)") from error
         if answer.returncode:
@@ -83,7 +81,7 @@ class Repository:
                 expected="a commit, a branch or a tag",
                 fix="make bench-compare BASE=origin/main",
             )
-        answer = _git(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        answer = git(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         if answer.returncode:
             raise RevisionError(
                 f"unknown revision {revision!r}",
@@ -94,7 +92,7 @@ class Repository:
 
     def describe(self) -> str:
         """Return the short hash of what is checked out, with "-dirty" behind it if files differ from it."""
-        answer = _git(self.root, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+        answer = git(self.root, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
         return answer.stdout.strip()
 
     @contextlib.contextmanager
@@ -114,7 +112,7 @@ class Repository:
             outer = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
             tree = outer / "tree"
             try:
-                answer = _git(self.root, "worktree", "add", "--detach", "--quiet", str(tree), commit)
+                answer = git(self.root, "worktree", "add", "--detach", "--quiet", str(tree), commit)
                 if answer.returncode:
                     raise RevisionError(f"{commit[:12]} cannot be checked out", got=_first_line(answer.stderr))
                 yield tree
@@ -124,7 +122,7 @@ class Repository:
 
     def remove_leftovers(self) -> None:
         """Remove the worktrees of processes that were killed before they could do so."""
-        listed = _git(self.root, "worktree", "list", "--porcelain").stdout
+        listed = git(self.root, "worktree", "list", "--porcelain").stdout
         for line in listed.splitlines():
             tree = Path(line.removeprefix("worktree "))
             if line.startswith("worktree ") and tree.parent.name.startswith(PREFIX):
@@ -133,20 +131,9 @@ class Repository:
                     self._remove(tree)
 
     def _remove(self, tree: Path) -> None:
-        _git(self.root, "worktree", "remove", "--force", "--force", str(tree))
+        git(self.root, "worktree", "remove", "--force", "--force", str(tree))
         shutil.rmtree(tree.parent, ignore_errors=True)
-        _git(self.root, "worktree", "prune")
-
-
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
-    return subprocess.run(  # noqa: S603
-        ["git", "-C", str(folder), *arguments],  # noqa: S607 the user's git
-        env={**environment, "LC_ALL": "C"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        git(self.root, "worktree", "prune")
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.analysis import rates
 from harness.errors import HarnessError, StoreError
+from harness.store.schema import CELL, Field
 from harness.store.store import Cell
 
 SUFFIXES = (".csv", ".parquet")
@@ -21,36 +22,33 @@ SUFFIXES = (".csv", ".parquet")
 # A cell and the slug of its machine, which is the name of the folder it was found in.
 Placed = tuple[str, Cell]
 
-# Name, type, and value of each column; columns of the axes follow, as "axes.n".
-Column = tuple[str, type, Callable[[str, Cell], Any]]
-_IDENTITY: tuple[Column, ...] = (
-    ("machine", str, lambda slug, cell: slug),
-    ("preset", str, lambda slug, cell: cell.preset),
-    ("experiment", str, lambda slug, cell: cell.experiment),
-    ("run", str, lambda slug, cell: cell.run),
-    ("is_current", bool, lambda slug, cell: cell.is_current),
-    ("commit", str, lambda slug, cell: cell.record.get("commit")),
-    ("case", str, lambda slug, cell: cell.case),
-    ("key", str, lambda slug, cell: cell.key),
-    ("contender", str, lambda slug, cell: cell.contender),
-    ("threads", int, lambda slug, cell: cell.threads),
-)
-_RESULT: tuple[Column, ...] = (
-    ("fingerprint", str, lambda slug, cell: cell.machine),
-    ("time", str, lambda slug, cell: cell.time),
-    ("source", str, lambda slug, cell: cell.record.get("source")),
-    ("version", str, lambda slug, cell: cell.record.get("version")),
-    ("reference", str, lambda slug, cell: cell.reference),
-    ("backend", str, lambda slug, cell: cell.arguments.get("backend")),
-    ("arguments", str, lambda slug, cell: cell.arguments),
-    ("status", str, lambda slug, cell: cell.status),
-    ("reason", str, lambda slug, cell: cell.reason),
-    ("unmet", str, lambda slug, cell: cell.record.get("unmet")),
-    ("processes", int, lambda slug, cell: len(cell.samples_ns)),
-    ("samples", int, lambda slug, cell: len(cell.all_samples_ns)),
-    ("operations", float, lambda slug, cell: cell.facts.get("operations")),
-    ("bytes_moved", float, lambda slug, cell: cell.facts.get("bytes_moved")),
-)
+# Type and value of a column.
+Column = tuple[type, Callable[[str, Cell], Any]]
+# What no field of a record says, or says within a structure.
+_DERIVED: dict[str, Column] = {
+    "machine": (str, lambda slug, cell: slug),
+    "is_current": (bool, lambda slug, cell: cell.is_current),
+    "backend": (str, lambda slug, cell: cell.arguments.get("backend")),
+    "samples": (int, lambda slug, cell: len(cell.all_samples_ns)),
+    "operations": (float, lambda slug, cell: cell.facts.get("operations")),
+    "bytes_moved": (float, lambda slug, cell: cell.facts.get("bytes_moved")),
+}
+# The folder of a machine is the column "machine"; the key of its fingerprint goes by another name.
+_RENAMED = {"machine": "fingerprint"}
+# Of these a row of a sample has its cell's values; `key` and `run` lead to the others.
+_IDENTITY = ("machine", "preset", "experiment", "run", "is_current", "commit", "case", "key", "contender", "threads")
+
+
+def _column(field: Field) -> Column:
+    """Return the column of a field of the record: what is neither text nor number is JSON."""
+    kind = float if isinstance(0.0, field.type) else int if isinstance(0, field.type) else str
+    return kind, lambda slug, cell: cell.record.get(field.name)
+
+
+_RECORDED = {_RENAMED.get(field.name, field.name): _column(field) for field in CELL if field.is_column}
+# Columns of the axes follow, as "axes.n".
+_ALL = {**_RECORDED, **_DERIVED}
+_COLUMNS = {name: _ALL[name] for name in (*_IDENTITY, *_ALL)}
 _INTERVAL = ("median_ns", "low_ns", "high_ns")
 _SAMPLE = {"process": int, "sample": int, "time_ns": float}
 
@@ -58,7 +56,7 @@ _SAMPLE = {"process": int, "sample": int, "time_ns": float}
 def rows(cells: Iterable[Placed]) -> Iterator[dict[str, Any]]:
     """Yield each cell as a flat mapping: the columns, then where its case stands on the axes, as "axes.<name>"."""
     for slug, cell in cells:
-        row = {name: value(slug, cell) for name, _, value in _IDENTITY + _RESULT}
+        row = {name: value(slug, cell) for name, (_, value) in _COLUMNS.items()}
         times = rates.time_interval(cell) if cell.is_ok else (None,) * len(_INTERVAL)
         yield {**row, **dict(zip(_INTERVAL, times, strict=True)), **_axes(cell)}
 
@@ -123,7 +121,7 @@ def _lines(cells: Iterable[Placed], names: Sequence[str]) -> Iterator[list[Any]]
 def _sample_lines(cells: Iterable[Placed], names: Sequence[str]) -> Iterator[list[Any]]:
     """Yield a line for each sample: what identifies its cell; its process, its index from 0, its time."""
     for slug, cell in cells:
-        row = {**{name: value(slug, cell) for name, _, value in _IDENTITY}, **_axes(cell)}
+        row = {**{name: _COLUMNS[name][1](slug, cell) for name in _IDENTITY}, **_axes(cell)}
         identity = [_text(row.get(name)) for name in names[: -len(_SAMPLE)]]
         for process, samples in enumerate(cell.samples_ns):
             for index, sample in enumerate(samples):
@@ -150,10 +148,10 @@ def _types(cells: Iterable[Placed], *, samples: bool) -> dict[str, type]:
         for name, value in _axes(cell).items():
             found.setdefault(name, set()).add(type(value))
     axes = {name: _common_type(kinds - {type(None)}) for name, kinds in sorted(found.items())}
-    identity = {name: kind for name, kind, _ in _IDENTITY}
+    types = {name: kind for name, (kind, _) in _COLUMNS.items()}
     if samples:
-        return {**identity, **axes, **_SAMPLE}
-    return {**identity, **{name: kind for name, kind, _ in _RESULT}, **dict.fromkeys(_INTERVAL, float), **axes}
+        return {**{name: types[name] for name in _IDENTITY}, **axes, **_SAMPLE}
+    return {**types, **dict.fromkeys(_INTERVAL, float), **axes}
 
 
 def _common_type(kinds: set[type]) -> type:

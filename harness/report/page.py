@@ -17,6 +17,7 @@ from harness.errors import HarnessError
 from harness.experiment import Experiment
 from harness.machine import Machine
 from harness.report.tables import markdown_table, short_table, table
+from harness.store.schema import UNKNOWN
 from harness.store.store import Cell
 
 PAGE = "report.md"
@@ -36,7 +37,13 @@ LONGEST_OPEN_TABLE = 24
 
 
 def write(
-    experiments: Iterable[Experiment], cells: Sequence[Cell], machine: Machine, figures: Path, results: Path
+    experiments: Iterable[Experiment],
+    cells: Sequence[Cell],
+    machine: Machine,
+    figures: Path,
+    results: Path,
+    *,
+    mark: str = "",
 ) -> Path:
     """Write the page of one machine from its cells, and return where it is.
 
@@ -51,6 +58,8 @@ def write(
         Folder of this machine's figures; those that are there are shown.
     results : Path
         Folder of this machine's results; the page goes there.
+    mark : str
+        What is to be said of the code that makes the page.
     """
     parts = [_head(cells, machine)]
     absent = []
@@ -60,14 +69,16 @@ def write(
             parts.append(_section(experiment, own, cells, figures, results))
         else:
             absent.append(experiment.name)
-    parts.append(_caveats(cells, absent, results))
+    parts.append(_caveats(cells, absent, results, mark))
     page = results / PAGE
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return page
 
 
-def write_tables(page: Path, experiments: Iterable[Experiment], cells: Sequence[Cell], slug: str = "") -> None:
+def write_tables(
+    page: Path, experiments: Iterable[Experiment], cells: Sequence[Cell], slug: str = "", *, mark: str = ""
+) -> None:
     """Rewrite the tables in `page` between the markers of an experiment, each with its first case and no intervals.
 
     What has no cells stays as it is.
@@ -80,6 +91,8 @@ def write_tables(page: Path, experiments: Iterable[Experiment], cells: Sequence[
         Of one machine.
     slug : str
         Only markers that name this machine, ``<!-- ladder of SLUG:begin -->``; empty: those that name none.
+    mark : str
+        What is to be said of the code that makes the tables. It stands below each, with `caveats.of_code`.
 
     Raises
     ------
@@ -90,7 +103,9 @@ def write_tables(page: Path, experiments: Iterable[Experiment], cells: Sequence[
     for experiment in experiments:
         marker = f"{experiment.name} of {slug}" if slug else experiment.name
         if experiment.name in measured and f"<!-- {marker}:" in text:
-            text = update_markers(text, marker, short_table(experiment, cells))
+            own = [cell for cell in cells if cell.experiment == experiment.name]
+            notes = [f"*{note}.*" for note in (caveats.of_code(own), mark) if note]
+            text = update_markers(text, marker, "\n\n".join([short_table(experiment, cells), *notes]))
     page.write_text(text, encoding="utf-8")
 
 
@@ -118,7 +133,7 @@ def _head(cells: Sequence[Cell], machine: Machine) -> str:
     """Return title, machine, and how the numbers are to be read."""
     days = sorted({cell.time[:10] for cell in cells})
     presets = sorted({cell.preset for cell in cells})
-    commits = sorted({str(cell.record["commit"]) for cell in cells if cell.record.get("commit")})
+    commits = sorted({str(cell.record.get("commit", UNKNOWN)) for cell in cells})
     caches = ", ".join(
         f"{name} {size >> 10} KiB"
         for name, size in (("L1d", machine.l1d), ("L2", machine.l2), ("L3", machine.l3))
@@ -132,7 +147,7 @@ def _head(cells: Sequence[Cell], machine: Machine) -> str:
         ("system", f"{machine.system}, Python {machine.python}"),
         ("packages", ", ".join(f"{name} {version}" for name, version in machine.packages.items())),
         ("measured", f"{' to '.join(days[:: max(1, len(days) - 1)])}, preset {', '.join(presets)}"),
-        ("code", ", ".join(commits) or "not under version control"),
+        ("code", ", ".join(commits)),
     ]
     return "\n\n".join(
         [
@@ -172,13 +187,14 @@ def _section(experiment: Experiment, own: Sequence[Cell], cells: Sequence[Cell],
     return "\n\n".join([f"## {experiment.name}", experiment.question, *shown, *([known] if known else []), body])
 
 
-def _caveats(cells: Sequence[Cell], absent: Sequence[str], results: Path) -> str:
+def _caveats(cells: Sequence[Cell], absent: Sequence[str], results: Path, mark: str) -> str:
     """Return what a careful reader has to know of all experiments together."""
     by_status = rates.group(cells, lambda cell: cell.status)
     tally = ", ".join(f"{len(own)} {status}" for status, own in by_status.items())
     lines = [
         f"{rates.plural(len(cells), 'cell')}: {tally}.",
         *_calibration(results),
+        *(f"{note}." for note in (caveats.of_code(cells), mark) if note),
         *([f"Not run: {', '.join(absent)}."] if absent else []),
     ]
     return "## What to keep in mind\n\n" + "\n".join(f"- {line}" for line in lines)

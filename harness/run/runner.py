@@ -212,7 +212,10 @@ class _Runner:
         unmet = shortfalls(sampled, label, budget, case.reference) if sampled else []
         return {
             "axes": case.axes,
+            "case_arguments": case.arguments,
+            "seed": case.arguments.get("seed"),
             "contender": label,
+            "task": contender.task,
             "arguments": contender.arguments,
             "threads": contender.threads,
             "reference": case.reference,

@@ -1,55 +1,148 @@
-"""The schema of stored records: its number, what a record holds, and how one of an older schema is read.
+"""The schema of stored records: its number, every field of a record, and how one of an older schema is read.
 
-Files are never rewritten: a line keeps the schema it was written with, and each reader brings it up to date, one step
-of `MIGRATIONS` after the other. ``docs/store.md`` says what the fields mean; what is not named here is kept as it is.
+`CELL` is the one list of a cell's fields. Records are checked against it when they are written and read, exports
+have its columns, and the table in ``docs/store.md`` is proven equal to it. Files are never rewritten: a line keeps the
+schema it was written with, and each reader brings it up to date. A field that is not listed is kept as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, NamedTuple
 
-SCHEMA = 2
+SCHEMA = 3
 
 Record = dict[str, Any]
 
 STATUSES = ("ok", "failed", "declined", "missing")
 
-# What a record of each kind holds at least.
-FIELDS: dict[object, tuple[str, ...]] = {
-    "cell": tuple(
-        "experiment preset case axes contender arguments threads reference status reason samples_ns facts machine key"
-        " run time".split()
+# The commit of code that is under no version control, and the end of one whose sources differ from it.
+UNKNOWN, DIRTY = "unknown", "-dirty"
+
+_NUMBER = int | float
+
+
+class Field(NamedTuple):
+    """One field of a cell.
+
+    Parameters
+    ----------
+    name : str
+    type : type
+        Of its JSON value.
+    meaning : str
+    unit : str
+        Empty: a name, a hash or a structure.
+    since : int
+        The first schema that has it.
+    unknown : object
+        Its value in records of earlier schemas.
+    is_column : bool
+        Whether an exported table has a column for it: axes have columns of their own, samples rows.
+    """
+
+    name: str
+    type: type | UnionType
+    meaning: str
+    unit: str = ""
+    since: int = 1
+    unknown: Any = None
+    is_column: bool = True
+
+
+CELL = (
+    Field("experiment", str, "name of the experiment: the question that is answered"),
+    Field("preset", str, "how much was measured: `smoke`, `quick` or `full`"),
+    Field("run", str, "the run, named by when it began"),
+    Field("case", str, "content hash of the case; plus the index of a process, the seed of the order of samples"),
+    Field("axes", dict, "where the case stands in the experiment: sizes, dtype, semiring", is_column=False),
+    Field("case_arguments", dict, "what all tasks were given: for a product `problem`, `seed`", since=3, unknown={}),
+    Field("seed", int | None, "the `seed` of `case_arguments`, which operands were drawn from; null: none", since=3),
+    Field("contender", str, "its label"),
+    Field("task", str, "`module:function` of its task, at this commit; empty: not known", since=3, unknown=""),
+    Field("arguments", dict, "what its task was given beside `case_arguments`: for a product `backend`, `parameters`"),
+    Field("threads", int, "threads it was allowed", "threads"),
+    Field("reference", str, "label of the contender that paired ratios are taken to"),
+    Field("series", str, "what the caches held when a sample began: `hot` or `cold`", since=2, unknown="hot"),
+    Field("budget", dict, "how long it was to be sampled, as `harness.experiment.Budget`", since=2, unknown={}),
+    Field("status", str, "`ok`, `failed`, `declined` or `missing`; only `ok` has samples"),
+    Field("reason", str, "why the status is not `ok`; else empty"),
+    Field("unmet", str, "conditions of the budget that were not met, joined by `; `"),
+    Field("samples_ns", list, "time of a call, by process, sample; equal index: side by side", "ns", is_column=False),
+    Field("readings", dict, "what was read with samples, by name, process, sample", "", 2, unknown={}, is_column=False),
+    Field("loops", list, "calls in a sample, by process", "calls"),
+    Field("warm_up_calls", list, "calls before the first sample, by process", "calls", since=2, unknown=[]),
+    Field("rounds", _NUMBER, "rounds in the shortest process, each with two samples of every contender", "rounds"),
+    Field("processes", int, "processes of the contender that were begun, one after the other", "processes"),
+    Field("facts", dict, "what its task reported: `operations`, `bytes_moved`, `plan`, `problem`", is_column=False),
+    Field("verified", str, "what was compared to prove the result"),
+    Field("threads_read", dict, "threads as read back while it was timed, by library", "threads"),
+    Field("clock", dict, "the clock that timed it, and the core if it was kept on one", since=2, unknown={}),
+    Field("load", list, "load average of the machine before and after the case", "processes"),
+    Field("stolen", _NUMBER | None, "part of the processors' time that a virtual machine's host took", "1", since=2),
+    Field("machine", str, "key of the machine's fingerprint"),
+    Field("version", str, "version of the harness"),
+    Field("source", str, "digest of the source files of `harness/` and `backends/`"),
+    Field(
+        "commit",
+        str,
+        "commit of the code; with `-dirty` if sources differed from it (before schema 3: any file); `unknown`: no git",
     ),
-    "machine": ("key", "machine"),
-    "run": ("run", "machine"),
-    "done": ("run",),
+    Field("key", str, "content hash of all that decides the result"),
+    Field("time", str, "when it was recorded, ISO 8601"),
+    Field("appended", str, "when its case was appended, ISO 8601", since=2, unknown=""),
+    Field("position", int, "its position among the contenders of the case, from 0", since=2, unknown=0),
+)  # fmt: skip
+
+# Names and types of what a record of each kind holds at least.
+FIELDS: dict[object, dict[str, type | UnionType]] = {
+    "cell": {field.name: field.type for field in CELL},
+    "machine": {"key": str, "machine": dict},
+    "run": {"run": str, "machine": str},
+    "done": {"run": str},
 }
 
 
 def flaw(record: Record) -> str | None:
-    """Return what keeps `record` from being one of its kind, or None."""
-    kind = record.get("kind")
-    lacking = [name for name in FIELDS.get(kind, ()) if name not in record]
-    if lacking:
-        return f"kind {kind!r} without {', '.join(lacking)}"
+    """Return what keeps `record`, of schema `SCHEMA`, from being one of its kind, or None."""
+    kind, names = record.get("kind"), lacking(record)
+    if names:
+        return f"kind {kind!r} without {', '.join(names)}"
+    for name, expected in FIELDS.get(kind, {}).items():
+        if not isinstance(record[name], expected):
+            return f"{name} {record[name]!r}, not of type {getattr(expected, '__name__', expected)}"
     if kind == "cell" and record["status"] not in STATUSES:
         return f"status {record['status']!r}"
     return None
 
 
+def lacking(record: Mapping[str, Any]) -> list[str]:
+    """Return the fields that a record of its kind has and `record` has not."""
+    return [name for name in FIELDS.get(record.get("kind"), {}) if name not in record]
+
+
 def migrate(record: Mapping[str, Any]) -> Record:
     """Return `record`, of schema 1 to `SCHEMA`, as one of `SCHEMA`: new fields get the value that says "not known"."""
     migrated = dict(record)
-    while migrated["schema"] < SCHEMA:
-        migrated = {**MIGRATIONS[migrated["schema"]](migrated), "schema": migrated["schema"] + 1}
+    for schema in range(migrated["schema"] + 1, SCHEMA + 1):
+        if migrated.get("kind") == "cell":
+            migrated = {**_NEW[schema], **migrated, **MIGRATIONS[schema](migrated)}
+        migrated["schema"] = schema
     return migrated
 
 
-def _from_1(record: Record) -> Record:
-    """Return a record of schema 2, which says when a cell's case was appended, and its position in that case."""
-    return {"appended": "", "position": 0, **record} if record.get("kind") == "cell" else record
+def _to_2(record: Record) -> Record:
+    """Return the fields whose meaning schema 2 changed: calls in a sample, which were the same in every process."""
+    loops = record.get("loops")
+    return {"loops": [loops] * len(record.get("samples_ns", ()))} if isinstance(loops, int) else {}
 
 
-# From the schema of each number to the next.
-MIGRATIONS: dict[int, Callable[[Record], Record]] = {1: _from_1}
+def _to_3(record: Record) -> Record:
+    """Return the fields whose meaning schema 3 changed: a commit that is not known was empty."""
+    return {"commit": record.get("commit") or UNKNOWN}
+
+
+# By the schema that they lead to, from the one before: the fields that change, of a cell.
+MIGRATIONS: dict[int, Callable[[Record], Record]] = {2: _to_2, 3: _to_3}
+_NEW = {schema: {field.name: field.unknown for field in CELL if field.since == schema} for schema in MIGRATIONS}

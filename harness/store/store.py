@@ -40,32 +40,10 @@ class Cell:
 
     Parameters
     ----------
-    experiment, preset : str
-    case : str
-        Content hash of the case; cells with the same `case` and `run` were measured interleaved.
-    axes : mapping
-        Where the case stands in the experiment: ``{"n": 512}``.
-    contender : str
-        Its label.
-    arguments : mapping
-        What the contender's task was given beside the case's arguments: for a product ``backend``, ``parameters``.
-    threads : int
-    reference : str
-        Label of the contender that paired ratios are taken to.
-    status : str
-        ``"ok"``, ``"failed"``, ``"declined"`` or ``"missing"``; only ``"ok"`` has samples.
-    reason : str
-        Why the status is not ``"ok"``; else empty.
-    samples_ns : list of list of float
-        Time per call [ns], by process and sample; samples of equal index were taken in the same half round.
-    facts : mapping
-        What the task reported: ``operations``, ``bytes_moved``, ``plan``, ``problem``.
-    machine : str
-        Key of the fingerprint.
-    key, run, time : str
-        Content hash of everything that decides the result; the run; when it was recorded (ISO 8601).
+    experiment ... time
+        The fields of these names, as `harness.store.schema.CELL` describes them.
     record : mapping
-        The whole line, brought up to the present schema.
+        The whole line with all fields, brought up to the present schema.
     is_current : bool
         Whether nothing that was recorded later has superseded it.
     """
@@ -109,6 +87,10 @@ class Cell:
     def rate(self) -> float:
         """Operations per nanosecond, which is G operations per second; NaN without samples or operations."""
         return float(self.facts.get("operations", float("nan"))) / self.median_ns
+
+
+# What of a record a cell has as attributes of its own.
+_RECORDED = [field.name for field in dataclasses.fields(Cell) if field.name not in ("record", "is_current")]
 
 
 class Store:
@@ -198,6 +180,8 @@ class Store:
             lines = [{**record, "appended": now, "position": index} for index, record in enumerate(records)]
         if machine is not None and not self._has_machine(name, machine.key):
             lines.insert(0, {"kind": "machine", "key": machine.key, "machine": machine.to_json()})
+        for line in lines:
+            assert not schema.lacking(line), f"{line['kind']} without {schema.lacking(line)}"
         self._journal(name).append(lines)
         if machine is not None:
             self._machines_written.add((name, machine.key))
@@ -254,7 +238,7 @@ class Store:
 
     def _load(self, name: str, entries: Sequence[Entry]) -> Iterator[Cell]:
         for record in self._journal(name).at([entry.offset for entry in entries]):
-            yield Cell(**{field: record[field] for field in schema.FIELDS["cell"]}, record=record)
+            yield Cell(**{name: record[name] for name in _RECORDED}, record=record)
 
     def _runs(self, kind: str) -> list[Record]:
         return [line.record for line in self._lines(RUNS) if line.record["kind"] == kind]

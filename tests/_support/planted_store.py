@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.machine import Machine
+from harness.store import schema
 from harness.store.store import Store
 
 MACHINE = Machine(cpu="planted", cores=2, threads=2, l1d=1, l2=2, l3=3, simd=("avx2",), memory=4)
@@ -16,6 +17,7 @@ def cell(contender: str = "a", n: int = 64, **changes: Any) -> dict[str, Any]:
     """Return the record of one cell, whose case and key follow from `n`, `contender` and the source."""
     source = changes.get("source", "source1")
     record = {
+        **{field.name: field.unknown for field in schema.CELL if field.name not in ("appended", "position")},
         "kind": "cell",
         "experiment": "ladder",
         "preset": "quick",
@@ -27,13 +29,22 @@ def cell(contender: str = "a", n: int = 64, **changes: Any) -> dict[str, Any]:
         "reference": "a",
         "status": "ok",
         "reason": "",
+        "unmet": "",
         "samples_ns": [[2.0, 4.0], [3.0]],
+        "loops": [1, 1],
+        "rounds": 1.0,
+        "processes": 2,
         "facts": {"operations": 6},
+        "verified": "all",
+        "threads_read": {},
+        "load": [0.0, 0.0],
         "machine": MACHINE.key,
         "key": f"{contender} {n} {source}",
         "run": "run1",
         "time": "2025-01-01T00:00:00+00:00",
+        "version": "0.1.0",
         "source": source,
+        "commit": "",
     }
     return {**record, **changes}
 

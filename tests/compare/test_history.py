@@ -16,6 +16,7 @@ from harness.experiment import content_hash
 from harness.stats import changepoints
 from harness.store.journal import Journal
 from harness.store.store import Store
+from tests._support.planted_store import cell
 from tests._support.synthetic import MACHINE
 
 NOISES = {
@@ -85,27 +86,22 @@ def test_badly_known_points_count_less():
 def record(run, contender, samples_ns, *, n=64, commit="abc", machine=MACHINE):
     problem = {"m": n, "n": n, "k": n, "semiring": "plus_times", "dtype": "float64"}
     case = content_hash([n, "case"])
-    return {
-        "kind": "cell",
-        "experiment": "sizes",
-        "preset": "quick",
-        "case": case,
-        "axes": problem,
-        "contender": contender,
-        "arguments": {"backend": contender},
-        "threads": 1,
-        "reference": "cpu-naive",
-        "status": "ok",
-        "reason": "",
-        "samples_ns": [samples_ns],
-        "facts": {"operations": 2 * n**3, "problem": problem},
-        "machine": machine.key,
-        "key": content_hash([case, contender]),
-        "run": run,
-        "time": f"2026-01-{int(run[6:8]):02d}T00:00:00+00:00",
-        "commit": commit,
-        "unmet": "",
-    }
+    return cell(
+        contender,
+        n,
+        experiment="sizes",
+        case=case,
+        axes=problem,
+        arguments={"backend": contender},
+        reference="cpu-naive",
+        samples_ns=[samples_ns],
+        facts={"operations": 2 * n**3, "problem": problem},
+        machine=machine.key,
+        key=content_hash([case, contender]),
+        run=run,
+        time=f"2026-01-{int(run[6:8]):02d}T00:00:00+00:00",
+        commit=commit,
+    )
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 import dataclasses
 import hashlib
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib as mpl
 import pytest
@@ -17,6 +19,7 @@ from harness.report.figures.style import COLOURS, PALETTE, Looks, Sheet
 from harness.report.figures.values import short
 from tests._support.synthetic import MACHINE, cells
 
+ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = load_all()
 DRAWN = [
     *("ladder", "size_sweep", "block_size", "thread_scaling", "semiring_cost", "roofline", "workloads"),
@@ -99,6 +102,29 @@ def test_figures_are_the_same_bytes_each_time(name, tmp_path):
         for turn in ("first", "second", "third")
     ]
     assert digests[0] == digests[1] == digests[2]
+
+
+DRAWING = """
+import sys
+from pathlib import Path
+
+from harness import plots
+from harness.experiment import load_all
+from tests._support.synthetic import MACHINE, cells
+
+ladder = load_all()["ladder"]
+plots.draw(ladder, cells(ladder), MACHINE, Path(sys.argv[1]))
+"""
+
+
+def test_figures_are_the_same_bytes_in_every_process(tmp_path):
+    drawn = []
+    for seed in ("1", "2"):  # of the hashes of texts, and so of the order of sets
+        folder = tmp_path / seed
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", DRAWING, folder], cwd=ROOT, env=environment, check=True)
+        drawn.append([path.read_bytes() for path in sorted(folder.iterdir())])
+    assert drawn[0] == drawn[1] != []
 
 
 def test_drawing_leaves_matplotlib_as_it_was(tmp_path):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import json
 import os
 import re
 import signal
@@ -21,6 +23,7 @@ from harness.run import runner, trial
 from harness.run.process import Pool, WorkerProcess
 from harness.run.runner import Observer, Summary
 from harness.run.trial import Patience
+from harness.store import schema
 from harness.store.store import Cell, Store
 from tests._support.fake_queue import LAUNCH_NS, TOLD
 
@@ -89,7 +92,7 @@ def test_a_product_is_measured_and_recorded_with_all_that_explains_it(tmp_path):
     assert record["threads_read"]["numba"] == 1
     assert record["verified"]
     assert len(record["load"]) == 2
-    assert {"version", "source", "commit", "time", "key", "reference"} <= set(record)
+    assert {*schema.FIELDS["cell"], "schema", "kind"} == set(record), "nothing that the schema does not list"
     assert record["series"] == "hot"
     assert [len(own) for own in record["readings"]["preempted"]] == [4], "one for each sample"
     assert record["warm_up_calls"][0] >= 2 * record["loops"][0] >= 2
@@ -97,6 +100,40 @@ def test_a_product_is_measured_and_recorded_with_all_that_explains_it(tmp_path):
     assert 0 <= record["stolen"] <= 1
     assert Budget(**record["budget"]) == BUDGET
     assert marks(record) is not None
+
+
+def test_a_case_is_rebuilt_from_its_records(tmp_path):
+    planted = Case({"n": 3}, (contender("also"), contender("good", "b", x=[1]), contender("crash")), {"seed": 5}, "b")
+    records = [cell.record for cell in cells(run(tmp_path, experiment(planted))).values()]
+    contenders = tuple(Contender(r["contender"], r["arguments"], r["threads"], r["task"]) for r in records)
+    rebuilt = Case(records[0]["axes"], contenders, records[0]["case_arguments"], records[0]["reference"])
+    assert rebuilt == planted
+    assert {record["case"] for record in records} == {rebuilt.key}
+    assert {record["seed"] for record in records} == {5}
+
+
+def test_a_product_is_computed_again_from_its_record(tmp_path):
+    from harness.experiment import backend_contender, product_case
+    from harness.problem import Problem
+
+    product = product_case(Problem(8, 9, 7), [backend_contender("cpu-tiled", reuse=2)], seed=3)
+    record = cells(run(tmp_path, experiment(product)))["cpu-tiled"].record
+    module, _, function = record["task"].partition(":")
+    make = getattr(importlib.import_module(module), function)
+    task = make(threads=record["threads"], **record["case_arguments"], **record["arguments"])
+    task.run()
+    task.wait()
+    assert task.verify() == record["verified"]
+    assert json.loads(json.dumps(task.facts(), default=dict)) == record["facts"]
+    assert record["seed"] == 3
+
+
+def test_the_key_of_a_case_does_not_tell_where_the_module_of_its_task_lies():
+    before, after, other = (
+        Case({"n": 1}, (Contender("a", task=task),))
+        for task in ("harness.run.task:gemm", "elsewhere.task:gemm", "x:product")
+    )
+    assert before.key == after.key != other.key
 
 
 def test_whoever_fails_has_a_reason_and_no_time_and_the_others_go_on(tmp_path):

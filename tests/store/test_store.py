@@ -256,9 +256,60 @@ def test_the_order_of_places_is_that_in_which_they_were_first_measured(store):
     assert [c.axes["n"] for c in store.cells()] == [3, 1, 2]
 
 
-def test_the_fields_of_a_cell_are_those_of_the_schema():
-    assert {*schema.FIELDS["cell"], "record", "is_current"} == {field.name for field in dataclasses.fields(Cell)}
-    assert sorted(schema.MIGRATIONS) == list(range(1, SCHEMA))
+def test_the_attributes_of_a_cell_are_fields_of_the_schema():
+    attributes = {field.name for field in dataclasses.fields(Cell)}
+    assert attributes - {"record", "is_current"} <= schema.FIELDS["cell"].keys()
+    assert sorted(schema.MIGRATIONS) == list(range(2, SCHEMA + 1))
+
+
+def test_every_later_field_has_a_value_for_earlier_records():
+    assert all(isinstance(field.unknown, field.type) for field in schema.CELL if field.since > 1)
+
+
+def json_type(field: schema.Field) -> str:
+    """Return the type of a field as the documentation says it."""
+    names = {"text": "", "object": {}, "list": [], "number": 0.5, "integer": 0}
+    name = next(name for name, value in names.items() if isinstance(value, field.type))
+    return f"{name} or null" if isinstance(None, field.type) else name
+
+
+def test_the_documentation_lists_every_field_of_the_schema():
+    heads = ("field", "JSON", "unit", "since schema", "meaning")
+    rows = [(f"`{f.name}`", json_type(f), f.unit, str(f.since), f.meaning) for f in schema.CELL]
+    lines = ["| " + " | ".join(row) + " |" for row in (heads, ("---",) * len(heads), *rows)]
+    assert "\n".join(lines) in (ROOT / "docs" / "store.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("field", schema.CELL, ids=lambda field: field.name)
+def test_a_record_without_a_field_or_with_another_type_is_an_error_that_names_it(store, path, field):
+    whole = {"schema": SCHEMA, "appended": "", "position": 0, **cell()}
+    store.folder.mkdir(parents=True)
+    lacking = {name: value for name, value in whole.items() if name != field.name}
+    wrong = {**whole, field.name: "text" if isinstance([], field.type) else []}
+    for record, clue in ((lacking, "without"), (wrong, "not of type")):
+        path.write_text(json.dumps(record) + "\n")
+        with pytest.raises(StoreError) as caught:
+            store.cells()
+        assert clue in caught.value.got
+        assert field.name in caught.value.got
+
+
+STORED = sorted((ROOT / "experiments" / "results").glob("*/*/*.jsonl"))
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: "/".join(path.parts[-3:]))
+def test_every_stored_result_is_still_read(path):
+    lines = path.read_bytes().splitlines()
+    kinds = [json.loads(line)["kind"] for line in lines]
+    reading = Store(path.parent)
+    assert [line.record["kind"] for line in reading._lines(path.stem)] == kinds
+    assert all(line.record["schema"] == SCHEMA for line in reading._lines(path.stem))
+    if path.stem != stores.RUNS:
+        places = {(cell.run, json.dumps(cell.axes)) for cell in reading.every_cell(path.stem)}
+        recorded = [json.loads(line) for line in lines if b'"kind":"cell"' in line]
+        assert len(recorded) == kinds.count("cell") > 0
+        assert places == {(one["run"], json.dumps(one["axes"])) for one in recorded}
+    assert reading.notices == []
 
 
 def test_lines_of_schema_1_are_read_as_they_are(store, path):

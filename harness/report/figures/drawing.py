@@ -70,11 +70,11 @@ def kinds(machine: Machine) -> dict[str, Draw]:
     }
 
 
-def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Path) -> list[Path]:
+def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Path, *, mark: str = "") -> list[Path]:
     """Draw the figures of `experiment` from its cells, as ``<folder>/<figure name>.svg`` and ``.png``.
 
     What has no time is named below the figure; a figure without any data says so. A peak that another experiment
-    measured on this machine, in the same preset, holds here as well.
+    measured on this machine, in the same preset, holds here as well. `mark` is a further sentence below each figure.
 
     Raises
     ------
@@ -84,10 +84,12 @@ def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Pa
     own = [cell for cell in cells if cell.experiment == experiment.name]
     peaks = [cell for cell in cells if cell.experiment != experiment.name and rates.is_peak(cell)]
     with styled():
-        return [path for figure in experiment.figures for path in _draw_one(figure, own, peaks, machine, folder)]
+        return [path for figure in experiment.figures for path in _draw_one(figure, own, peaks, machine, folder, mark)]
 
 
-def _draw_one(figure: Figure, cells: list[Cell], peaks: list[Cell], machine: Machine, folder: Path) -> list[Path]:
+def _draw_one(
+    figure: Figure, cells: list[Cell], peaks: list[Cell], machine: Machine, folder: Path, mark: str
+) -> list[Path]:
     table = kinds(machine)
     if figure.kind not in table:
         raise ExperimentError(f"figure {figure.name}: unknown kind", expected=", ".join(table), got=repr(figure.kind))
@@ -99,7 +101,7 @@ def _draw_one(figure: Figure, cells: list[Cell], peaks: list[Cell], machine: Mac
         table[figure.kind](sheet, [*shown, *peaks], figure.options)
     else:
         sheet.say("Nothing has been measured" if not rates.contenders(shown) else "No contender has a time: see below")
-    sheet.notes += [*absences(shown), *caveats.in_figure(shown)]
+    sheet.notes += [*absences(shown), *caveats.in_figure(shown), *([mark] if mark else [])]
     footer = provenance(shown, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)
     return sheet.save(folder / figure.name, footer)
 
