@@ -207,6 +207,10 @@ class Backend(ABC):
         """
         return None
 
+    def listing(self, plan: Plan) -> str:
+        """Return the innermost loop of the kernel that `plan` compiles, for a reader; empty: there is none to show."""
+        return ""
+
     @abstractmethod
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose block sizes and options for `machine.threads` threads. Pure: touches no operand, compiles nothing.

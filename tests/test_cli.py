@@ -20,6 +20,7 @@ COMMANDS = (
     "list",
     "info",
     "check",
+    "kernel",
     "run",
     "plot",
     "report",
@@ -258,3 +259,21 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on_from_there(tmp_pa
     again = harness(*command[3:])
     assert again.returncode == 0
     assert "resuming the run" in again.stderr
+
+
+class TestKernel:
+    def test_a_backend_without_a_listing_is_told_which_have_one(self, in_process):
+        answer = in_process("kernel", "cpu-naive")
+        assert answer.returncode == 2
+        assert "cpu-simd" in answer.stderr
+
+    def test_a_product_that_the_backend_does_not_compute_is_refused_with_its_reason(self, in_process):
+        answer = in_process("kernel", "cpu-simd", "--semiring", "plus_min", "--dtype", "float16")
+        assert answer.returncode == 2
+        assert "float16" in answer.stderr
+
+    def test_a_listing_is_the_pseudo_code_and_the_assembly(self, in_process):
+        answer = in_process("kernel", "cpu-simd", "--semiring", "max_min", "--dtype", "int16")
+        assert answer.returncode == 0
+        assert "(+) is max, (x) is min" in answer.stdout
+        assert re.search(r"^\.?LBB\w+:$", answer.stdout, re.MULTILINE)

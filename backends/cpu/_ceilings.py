@@ -123,11 +123,11 @@ def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
     """
     kind, unit = np.dtype(dtype), usable_units()[0]
     computed = SEMIRINGS["plus_times" if semiring == "logaddexp_plus" else semiring]
-    wanted = operations(computed, kind) if SEMIRINGS[semiring].unsupported(kind) is None else None
-    if wanted is None:
+    ops = operations(computed, kind) if SEMIRINGS[semiring].unsupported(kind) is None else None
+    if ops is None:
         raise Declined("declined", f"no vector code for {semiring} over {dtype}")
     word, bits = (WORD, WORD_BITS) if kind.kind == "b" else (kind, 1)
-    return RegisterLoop(KernelKey(wanted, word.name, unit.name, unit.mr, unit.nv), bits, threads)
+    return RegisterLoop(KernelKey(ops, word.name, unit.name, unit.mr, unit.nv), bits, threads)
 
 
 def peak_of(*, problem: Mapping[str, Any], seed: int, threads: int) -> RegisterLoop:

@@ -79,7 +79,7 @@ class Mixed(Backend):
         return False
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
-        """Return what a small number that the sums lose is worth where alpha enlarges it."""
+        """Return the error of small numbers that the sums lose, as alpha enlarges it."""
         problem = plan.problem
         if problem.dtype.kind != "f" or problem.alpha is None:
             return 0.0
@@ -160,18 +160,18 @@ def _keys(plan: Plan) -> tuple[MixedKey, MixedKey | None]:
     assert blocking is not None
     operands = problem.input_dtype.name
     usable = {(method.name, unit.name): (method, unit) for method, unit in usable_methods(operands)}
-    wanted = plan.options["method"], plan.options["unit"]
-    if wanted not in usable:
-        reasons = {refusal(method) for method in METHODS if (method.name, method.operands) == (wanted[0], operands)}
+    choice = plan.options["method"], plan.options["unit"]
+    if choice not in usable:
+        reasons = {refusal(method) for method in METHODS if (method.name, method.operands) == (choice[0], operands)}
         reasons.discard(None)
         raise PlanError(
             f"{Mixed.name}: this processor has no such method for {operands}"
             if not reasons
             else f"{Mixed.name}: the system does not let this process use the processor's tiles: {reasons.pop()}",
             expected=" or ".join(f"method={method}, unit={unit}" for method, unit in usable),
-            got="method={}, unit={}".format(*wanted),
+            got="method={}, unit={}".format(*choice),
         )
-    method, unit = usable[str(wanted[0]), str(wanted[1])]
+    method, unit = usable[str(choice[0]), str(choice[1])]
     if method.is_tiled:
         check_tiles(Mixed.name, blocking)
     else:

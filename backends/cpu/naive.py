@@ -51,10 +51,10 @@ def build(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
 
     @jit(semiring, strided(dtype), strided(dtype), output(dtype), types.boolean)
     def naive(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-        for i in prange(a.shape[0]):
-            for j in range(b.shape[1]):
+        for i in prange(a.shape[0]):  # loop 3: rows of A
+            for j in range(b.shape[1]):  # loop 2: columns of B
                 total = zero
-                for p in range(a.shape[1]):
+                for p in range(a.shape[1]):  # loop 1: one pair a step
                     total = add(total, multiply(a[i, p], b[p, j]))
                 out[i, j] = add(out[i, j], total) if accumulate else total
 

@@ -1,4 +1,4 @@
-"""What NumPy alone can do: BLAS for plus_times over floats, rank-1 updates by ufuncs for every other semiring.
+"""NumPy alone: BLAS for plus_times over floats, rank-1 updates by ufuncs for every other semiring.
 
     loop 3  ic over m by mc   rows of C         BLAS does all of this itself for plus_times
     loop 2  jc over n by nc   columns of C      the block of C and one of terms stay in L2

@@ -1,13 +1,17 @@
 """Goto's five loops around a 4x4 micro-kernel that reads packed panels and keeps its tile of C in registers.
 
-    loop 5  jc over n by nc   row-panel of B   packed_b in L3
-    loop 4  pc over k by kc   pack B           sequential: every pc updates the same C
-    loop 3  ic over m by mc   block of A       packed_a in L2; prange if parallel_loop is "ic"
-    loop 2  jr over nc by nr  micro-panel of B in L1;          prange if parallel_loop is "jr"
-    loop 1  ir over mc by mr  micro-tile of C  in registers
+    loop 5  jc over n by nc   row-panel of B     packed_b in L3
+    loop 4  pc over k by kc   pack B             sequential: every pc updates the same C
+    loop 3  ic over m by mc   pack a block of A  packed_a in L2; prange if parallel_loop is "ic"
+    loop 2  jr over nc by nr  micro-panel of B   in L1;          prange if parallel_loop is "jr"
+    loop 1  ir over mc by mr  micro-tile of C    in registers
+            p  over kc by 1   micro-kernel       sixteen pairs a step from eight loaded values
 
-The micro-kernel only sees whole micro-panels (packing fills the last one up with zeros) and writes a whole tile into
-scratch; `store` copies the part that exists into C, so edges are handled there and nowhere else.
+    packed_a  (mc/mr, mr, kc)  micro-panels of A: mr rows, k fastest
+    packed_b  (nc/nr, nr, kc)  micro-panels of B transposed: nr rows, k fastest
+
+Packing fills the last micro-panel up with the semiring's zero, so the micro-kernel only sees whole panels. It writes a
+whole tile into scratch; `store` copies the part that exists into C. Edges are handled in these two places alone.
 
 Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), section 4; loop names after
 Van Zee and van de Geijn, "BLIS" (2015); the 4x4 micro-kernel from course work on DGEMM by OpenMP.
@@ -18,18 +22,18 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numba
 import numpy as np
 from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
-from backends.cpu._ladder.micro_kernel import build_micro_kernel, build_store
-from backends.cpu._ladder.packing import empty_panels, pack_a, pack_b_panel
+from backends.cpu._ladder.operators import operators
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
-from harness.operands import Operands
+from harness.operands import CACHE_LINE, Operands, aligned_empty
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import Semiring
@@ -98,24 +102,24 @@ def build_five_loops(dtype: np.dtype[Any], parallel_loop: int | str) -> Any:
         """Compute ``out := [out (+)] a (x) b``."""
         (m, k), n = a.shape, b.shape[1]
         nr = packed_b.shape[1]
-        for jc in range(0, n, nc):
+        for jc in range(0, n, nc):  # loop 5: row-panels of B
             n_end = min(jc + nc, n)
             panels = (n_end - jc + nr - 1) // nr
-            for pc in range(0, k, kc):
+            for pc in range(0, k, kc):  # loop 4: blocks of k; the first one may store C, every later one adds to it
                 k_cur = min(kc, k - pc)
                 adds = accumulate or pc > 0
-                for jr in prange(panels):
+                for jr in prange(panels):  # pack the row-panel of B
                     pack_b_panel(b, pc, jc + jr * nr, k_cur, n_end, zero, packed_b[jr])
                 if is_ic:
-                    for block in prange((m + mc - 1) // mc):
+                    for block in prange((m + mc - 1) // mc):  # loop 3: blocks of A, each thread its own
                         ic, mine = block * mc, packed_a[block]
                         pack_a(a, ic, pc, min(mc, m - ic), k_cur, zero, mine)
                         call(macro_kernel, (mine, packed_b, k_cur, out[ic : ic + mc, jc:n_end], adds, 0, panels))
                 else:
-                    for block in range((m + mc - 1) // mc):
+                    for block in range((m + mc - 1) // mc):  # loop 3: blocks of A, one for all threads
                         ic, shared = block * mc, packed_a[0]
                         pack_a(a, ic, pc, min(mc, m - ic), k_cur, zero, shared)
-                        for panel in prange(panels):
+                        for panel in prange(panels):  # loop 2: micro-panels of B
                             jr = np.intp(panel)
                             c = out[ic : ic + mc, jc:n_end]
                             call(macro_kernel, (shared, packed_b, k_cur, c, adds, jr, jr + 1))
@@ -143,10 +147,101 @@ def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
     ) -> None:
         """Compute ``c := [c (+)] block of A (x) micro-panels of B``, m_cur x n_cur."""
         tile = np.empty((mr, nr), c.dtype)
-        for jr in range(jr_begin, jr_end):
-            for ir in range((c.shape[0] + mr - 1) // mr):
+        for jr in range(jr_begin, jr_end):  # loop 2: micro-panels of B
+            for ir in range((c.shape[0] + mr - 1) // mr):  # loop 1: micro-panels of A, a micro-tile of C each
                 micro_kernel(packed_a[ir], packed_b[jr], k_cur, tile)
                 store(tile, c[ir * mr :, jr * nr :], accumulate)
 
     signature = (scratch(dtype, 3), scratch(dtype, 3), size, output(dtype), types.boolean, size, size)
     return jit(semiring, *signature, parallel=False)(macro_kernel)
+
+
+def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+    """Return ``micro_kernel(a, b, k_cur, tile)``: ``tile[i, j] := (+)_p a[i, p] (x) b[j, p]``, all of them 4 rows.
+
+    Eight loaded values serve sixteen pairs, and sixteen independent sums hide the latency of the addition. The scalars
+    are written out because Numba keeps scalars, not arrays, in registers. LLVM's loop vectoriser makes each of them a
+    vector of partial sums over k. That is why k runs fastest in a micro-panel here, where BLIS, with vectors along n,
+    lets mr or nr run fastest.
+    """
+    add, multiply, zero = operators(semiring, dtype)
+
+    @numba.njit(error_model="numpy")
+    def micro_kernel(a: np.ndarray, b: np.ndarray, k_cur: int, tile: np.ndarray) -> None:
+        """Compute the tile over the first k_cur steps of the panels."""
+        c00 = c01 = c02 = c03 = zero
+        c10 = c11 = c12 = c13 = zero
+        c20 = c21 = c22 = c23 = zero
+        c30 = c31 = c32 = c33 = zero
+        x0, x1, x2, x3 = a[0, :k_cur], a[1, :k_cur], a[2, :k_cur], a[3, :k_cur]
+        y0, y1, y2, y3 = b[0, :k_cur], b[1, :k_cur], b[2, :k_cur], b[3, :k_cur]
+        for p in range(x0.size):  # sixteen pairs from eight loaded values
+            a0, a1, a2, a3 = x0[p], x1[p], x2[p], x3[p]
+            b0, b1, b2, b3 = y0[p], y1[p], y2[p], y3[p]
+            c00, c01 = add(c00, multiply(a0, b0)), add(c01, multiply(a0, b1))
+            c02, c03 = add(c02, multiply(a0, b2)), add(c03, multiply(a0, b3))
+            c10, c11 = add(c10, multiply(a1, b0)), add(c11, multiply(a1, b1))
+            c12, c13 = add(c12, multiply(a1, b2)), add(c13, multiply(a1, b3))
+            c20, c21 = add(c20, multiply(a2, b0)), add(c21, multiply(a2, b1))
+            c22, c23 = add(c22, multiply(a2, b2)), add(c23, multiply(a2, b3))
+            c30, c31 = add(c30, multiply(a3, b0)), add(c31, multiply(a3, b1))
+            c32, c33 = add(c32, multiply(a3, b2)), add(c33, multiply(a3, b3))
+        tile[0, 0], tile[0, 1], tile[0, 2], tile[0, 3] = c00, c01, c02, c03
+        tile[1, 0], tile[1, 1], tile[1, 2], tile[1, 3] = c10, c11, c12, c13
+        tile[2, 0], tile[2, 1], tile[2, 2], tile[2, 3] = c20, c21, c22, c23
+        tile[3, 0], tile[3, 1], tile[3, 2], tile[3, 3] = c30, c31, c32, c33
+
+    return micro_kernel
+
+
+def build_store(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+    """Return ``store(tile, c, accumulate)``: c := [c (+)] tile on the part of the tile that c has."""
+    add = operators(semiring, dtype).add
+
+    @numba.njit(error_model="numpy")
+    def store(tile: np.ndarray, c: np.ndarray, accumulate: bool) -> None:
+        for i in range(min(tile.shape[0], c.shape[0])):
+            for j in range(min(tile.shape[1], c.shape[1])):
+                c[i, j] = add(c[i, j], tile[i, j]) if accumulate else tile[i, j]
+
+    return store
+
+
+def empty_panels(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Return an uninitialised work array whose rows begin on cache lines and do not all fall into the same cache sets.
+
+    A row of kc elements that is a multiple of 4 KiB would put the mr + nr rows that a micro-kernel reads together into
+    one set of L1, so every row is one cache line longer than it must be.
+    """
+    line = CACHE_LINE // dtype.itemsize
+    row = (-(-shape[-1] // line) + 1) * line
+    return aligned_empty((*shape[:-1], row), dtype)
+
+
+@numba.njit(error_model="numpy")
+def pack_a(a: np.ndarray, first: int, begin: int, m_cur: int, k_cur: int, zero: Any, packed: np.ndarray) -> None:
+    """Pack the block ``a[first : first + m_cur, begin : begin + k_cur]`` into micro-panels of mr rows."""
+    mr = packed.shape[1]
+    for panel in range((m_cur + mr - 1) // mr):
+        for r in range(mr):
+            i = panel * mr + r
+            row = packed[panel, r]
+            if i < m_cur:
+                for p in range(k_cur):
+                    row[p] = a[first + i, begin + p]
+            else:
+                row[:k_cur] = zero
+
+
+@numba.njit(error_model="numpy")
+def pack_b_panel(b: np.ndarray, begin: int, first: int, k_cur: int, n_end: int, zero: Any, panel: np.ndarray) -> None:
+    """Pack ``b[begin : begin + k_cur, first : first + nr]`` into one micro-panel; columns from `n_end` on are zero."""
+    nr = panel.shape[0]
+    if first + nr <= n_end:
+        for p in range(k_cur):
+            for r in range(nr):
+                panel[r, p] = b[begin + p, first + r]
+        return
+    for r in range(nr):
+        for p in range(k_cur):
+            panel[r, p] = b[begin + p, first + r] if first + r < n_end else zero

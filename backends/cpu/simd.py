@@ -1,14 +1,26 @@
 """Five loops around a micro-kernel that is generated as vector code, for every semiring, dtype and vector unit.
 
-    loop 5  jc over n by nc      row-panel of B
-    loop 4  pc over k by kc      later blocks of k combine with C, the first stores it: C is never filled nor read first
-    loop 3  ic over m by mc      block of A in L2: in place, or gathered if its rows would share cache sets
-    loop 2  over n_cur by nr     micro-panel of B, packed just before its first use, the next one prefetched meanwhile
-    loop 1  over m_cur by mr     micro-tile of C: 8 x 3 vectors of 32 registers, 6 x 2 of 16
+The walk of one product, with the module that does each step:
 
-Edges are masked vectors and lower tiles, split evenly. Threads get parts of C of their own. Where (x) is not one
-instruction for every value, a look at A and B decides between the fast and the careful form (`_vector.operators`).
-Two kinds of product become another that is fast: bool, words of bits (`_simd.bits`); logaddexp_plus, a real product of
+    problem -> plan   `Simd.plan`            vector unit, register tile, blocks by the caches
+    operands          `_simd.product`   transposed if that suits C; fast or careful form, by the values
+    arguments         `_simd.argument_table`      parts of C, which the threads take; a row of a table for each part
+    loop 5            `_simd.loops`     jc over n by nc: row-panel of B
+    loop 4                                   pc over k by kc: the first block of k stores C, later ones combine with it
+    loop 3                                   ic over m by mc: block of A in L2, where it lies
+        gather        `_simd.packing`       or copied, if its rows would share cache sets
+    loop 2                                   jp over the micro-panels of B, about nr columns each
+        pack          `_simd.packing`       just before its first use; the next one is prefetched meanwhile
+    loop 1                                   ip over the strips of A, about mr rows each: micro-tile of C in registers
+    micro-kernel      `_simd.kernel`    p over k_cur: C[i, j] := C[i, j] (+) A[i, p] (x) B[p, j]
+        (+), (x)      `_vector.operators`        what one step is in the semiring
+        instructions  `_vector.code`             loads, stores, masks and broadcasts of the vector unit
+
+The tile is 8 x 3 vectors of 32 registers, 6 x 2 of 16; ``python -m harness kernel cpu-simd`` prints its loop. Edges are
+masked vectors and tiles of fewer rows, split evenly. C is never filled, and not read unless the product accumulates.
+
+Where (x) is not one instruction for every value, a scan of A and B decides between the fast and the careful form. Two
+kinds of product become another that is fast: bool, words of bits (`_simd.bits`); logaddexp_plus, a real product of
 exponentials (`_log_sum.product`).
 
 Source: Goto and van de Geijn (2008); Van Zee and van de Geijn, "BLIS" (2015); even split of edges and A in place: this
@@ -32,6 +44,7 @@ from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.numpy_object import has_known_layout
 from backends.cpu._simd.product import GeneratedProduct, Settings
 from backends.cpu._simd.small_products import plain_products
+from backends.cpu._simd.tile_listing import list_tile
 from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import check_tile, find_unit, usable_units
 from harness.errors import PlanError
@@ -89,18 +102,18 @@ class Simd(Backend):
 
     def shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
         """Return one compiled call that reads A and B where they lie."""
-        wanted, unit = operations(semiring, dtype), usable_units()[0]
-        is_simple = wanted is not None and dtype.kind != "b" and guard(semiring, dtype) is Guard.NONE
+        ops, unit = operations(semiring, dtype), usable_units()[0]
+        is_simple = ops is not None and dtype.kind != "b" and guard(semiring, dtype) is Guard.NONE
         if not is_simple or dtype.itemsize not in unit.masked_bytes or not has_known_layout():
             return None
-        assert wanted is not None
+        assert ops is not None
 
         def loops_of(shape: Shape) -> Loops:
             plan = self.plan(Problem(shape.m, shape.n, shape.k, semiring, dtype), machine)
-            return _settings(plan).loops(wanted, dtype, shape)
+            return _settings(plan).loops(ops, dtype, shape)
 
         numbers = tuning_simd.simd_numbers(Problem(1, 1, 1, semiring, dtype), machine, unit.name)
-        key = KernelKey(wanted, dtype.name, unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)
+        key = KernelKey(ops, dtype.name, unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)
         return plain_products(key, min(numbers.in_place_up_to, tuning_simd.SIMD_AT_ONCE), loops_of)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
@@ -135,6 +148,13 @@ class Simd(Backend):
         settings = _settings(plan).tracking(steps)
         product = GeneratedProduct(problem.semiring, settings, *arrays, accumulate=False, block=block)
         return SimdExecution(product.run, operands.out)
+
+    def listing(self, plan: Plan) -> str:
+        """Return the loop of the register tile, in pseudo-code and in assembly; of bools that of words of bits."""
+        problem = plan.problem
+        ops = operations(_computed(problem.semiring), problem.dtype)
+        assert ops is not None
+        return list_tile(_settings(plan).key(ops, _word(problem)))
 
 
 class SimdExecution:

@@ -218,7 +218,7 @@ class _Guard:
 
 
 def _levels(plan: Plan) -> int:
-    """Return how often all of m, n and k are halved.
+    """Return the number of times that m, n and k are halved.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def _allocate(problem: Problem, level: int) -> _Level:
 
 
 def _block_starts(size: int, levels: int) -> list[int]:
-    """Return where the blocks begin into which `levels` halvings, rounded up, cut `size`."""
+    """Return the first indices of the blocks into which `levels` halvings, rounded up, cut `size`."""
     starts = [0]
     for level in range(1, levels + 1):
         half = _halved(size, level)

@@ -1,10 +1,10 @@
 """C in tiles: rows of A and of B transposed are used again while they are in cache, then while they are in registers.
 
-    loop 6  tile of C, mc x nc   one tile a turn            prange
-    loop 4  pc over k by kc      tiles of A and B^T in L2   sequential: every pc updates the same tile of C
-    loop 3  i over mc by reuse   rows of A in L1
-    loop 2  j over nc by reuse   rows of B^T in L1
-    loop 1  p over kc by 1       reuse^2 pairs a step from 2 reuse loaded values
+    loop 5  ic, jc over m, n by mc, nc   tile of C                  prange over all tiles
+    loop 4  pc over k by kc              tiles of A and B^T in L2   sequential: every pc updates the same tile of C
+    loop 3  i over mc by reuse           rows of A in L1
+    loop 2  j over nc by reuse           rows of B^T in L1
+    loop 1  p over kc by 1               reuse^2 pairs a step from 2 reuse loaded values
 
 With ``reuse=1`` each loaded value serves one pair, with ``reuse=2`` two: half the loads for the same work, and four
 independent sums instead of one, which hides the latency of the addition.
@@ -25,7 +25,7 @@ from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._ladder.jit import jit, output, rows
 from backends.cpu._ladder.operators import operators
-from backends.cpu._ladder.rows import RowsKernel
+from backends.cpu._ladder.rows import ContiguousRows
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -55,9 +55,15 @@ class Tiled(Backend):
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel and allocate the transposed copy."""
         assert plan.blocking is not None
-        tile = build_tile(plan.problem.semiring, plan.problem.dtype, plan.choice("reuse", LEGAL_REUSE))
-        tiles = (plan.blocking.mc, plan.blocking.nc, plan.blocking.kc, address_of(tile))
-        return KernelExecution(plan, operands, RowsKernel(build_loops(plan.problem.dtype), operands, tiles))
+        mc, nc, kc = plan.blocking.mc, plan.blocking.nc, plan.blocking.kc
+        loops = build_loops(plan.problem.dtype)
+        tile = address_of(build_tile(plan.problem.semiring, plan.problem.dtype, plan.choice("reuse", LEGAL_REUSE)))
+        rows_of_a, rows_of_bt = ContiguousRows(operands.a), ContiguousRows(operands.b.T)
+
+        def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
+            loops(rows_of_a(a), rows_of_bt(b.T), out, accumulate, mc, nc, kc, tile)
+
+        return KernelExecution(plan, operands, kernel)
 
 
 @functools.cache
@@ -71,9 +77,9 @@ def build_loops(dtype: np.dtype[Any]) -> Any:
     ) -> None:
         (m, k), n = a.shape, bt.shape[0]
         tiles_of_n = (n + nc - 1) // nc
-        for index in prange((m + mc - 1) // mc * tiles_of_n):
+        for index in prange((m + mc - 1) // mc * tiles_of_n):  # loop 5: tiles of C
             ic, jc = np.intp(index) // tiles_of_n * mc, np.intp(index) % tiles_of_n * nc
-            for pc in range(0, k, kc):
+            for pc in range(0, k, kc):  # loop 4: the first block of k may store C, every later one adds to it
                 box = (ic, min(ic + mc, m), jc, min(jc + nc, n), pc, min(pc + kc, k))
                 call(tile, (a, bt, out, accumulate or pc > 0, box))
 
@@ -88,10 +94,10 @@ def build_tile(semiring: Semiring, dtype: np.dtype[Any], reuse: int | str) -> An
     def one_by_one(a: np.ndarray, bt: np.ndarray, out: np.ndarray, accumulate: bool, box: Box) -> None:
         """Compute the box of C one element at a time."""
         i_begin, i_end, j_begin, j_end, p_begin, p_end = box
-        for i in range(i_begin, i_end):
-            for j in range(j_begin, j_end):
+        for i in range(i_begin, i_end):  # loop 3: rows of A
+            for j in range(j_begin, j_end):  # loop 2: rows of B^T
                 total, x, y = zero, a[i, p_begin:p_end], bt[j, p_begin:p_end]
-                for p in range(x.size):
+                for p in range(x.size):  # loop 1: one pair a step
                     total = add(total, multiply(x[p], y[p]))
                 out[i, j] = add(out[i, j], total) if accumulate else total
 
@@ -101,12 +107,12 @@ def build_tile(semiring: Semiring, dtype: np.dtype[Any], reuse: int | str) -> An
         """Compute the box of C four elements at a time; an odd row or column is left to `single`."""
         i_begin, i_end, j_begin, j_end, p_begin, p_end = box
         i_even, j_even = i_end - (i_end - i_begin) % 2, j_end - (j_end - j_begin) % 2
-        for i in range(i_begin, i_even, 2):
-            for j in range(j_begin, j_even, 2):
+        for i in range(i_begin, i_even, 2):  # loop 3: two rows of A
+            for j in range(j_begin, j_even, 2):  # loop 2: two rows of B^T
                 c00 = c01 = c10 = c11 = zero
                 a0, a1 = a[i, p_begin:p_end], a[i + 1, p_begin:p_end]
                 b0, b1 = bt[j, p_begin:p_end], bt[j + 1, p_begin:p_end]
-                for p in range(a0.size):
+                for p in range(a0.size):  # loop 1: four pairs a step from four loaded values
                     c00, c01 = add(c00, multiply(a0[p], b0[p])), add(c01, multiply(a0[p], b1[p]))
                     c10, c11 = add(c10, multiply(a1[p], b0[p])), add(c11, multiply(a1[p], b1[p]))
                 if accumulate:

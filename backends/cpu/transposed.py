@@ -1,8 +1,11 @@
 """C[i, j] = dot of row i of A and row j of B transposed: both operands of the inner loop are contiguous.
 
+    copy    B^T[j, p] := B[p, j]            once a product, O(k n) beside O(m k n)
     loop 3  i over m by 1  row of A         prange
     loop 2  j over n by 1  row of B^T       one element of C
     loop 1  p over k by 1  one pair a step  two contiguous streams, one vector of partial sums
+
+An operand whose rows are contiguous already, such as a Fortran-ordered B, is read where it lies.
 
 Source: course work on DGEMM by OpenMP, the transposition step.
 """
@@ -18,7 +21,7 @@ from numba import prange, types
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._ladder.jit import jit, output, rows
 from backends.cpu._ladder.operators import operators
-from backends.cpu._ladder.rows import RowsKernel
+from backends.cpu._ladder.rows import ContiguousRows
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -42,8 +45,14 @@ class Transposed(Backend):
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel and allocate the transposed copy."""
-        kernel = build(plan.problem.semiring, plan.problem.dtype)
-        return KernelExecution(plan, operands, RowsKernel(kernel, operands))
+        dot_products = build(plan.problem.semiring, plan.problem.dtype)
+        rows_of_a, rows_of_bt = ContiguousRows(operands.a), ContiguousRows(operands.b.T)
+
+        def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
+            bt = rows_of_bt(b.T)  # B.T is a view with strided rows: here its elements move
+            dot_products(rows_of_a(a), bt, out, accumulate)
+
+        return KernelExecution(plan, operands, kernel)
 
 
 @functools.cache
@@ -53,10 +62,10 @@ def build(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
 
     @jit(semiring, rows(dtype), rows(dtype), output(dtype), types.boolean)
     def transposed(a: np.ndarray, bt: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-        for i in prange(a.shape[0]):
-            for j in range(bt.shape[0]):
+        for i in prange(a.shape[0]):  # loop 3: rows of A
+            for j in range(bt.shape[0]):  # loop 2: rows of B^T
                 total = zero
-                for p in range(a.shape[1]):
+                for p in range(a.shape[1]):  # loop 1: one pair a step, both streams contiguous
                     total = add(total, multiply(a[i, p], bt[j, p]))
                 out[i, j] = add(out[i, j], total) if accumulate else total
 

@@ -34,6 +34,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "list": backends.list_backends,
     "info": backends.info,
     "check": backends.check,
+    "kernel": backends.kernel,
     "run": experiments.run,
     "plot": experiments.plot,
     "report": experiments.report,

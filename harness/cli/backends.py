@@ -1,4 +1,4 @@
-"""Commands about backends and this machine: list, info, check, tune."""
+"""Commands about backends and this machine: list, info, check, kernel, tune."""
 
 from __future__ import annotations
 
@@ -74,6 +74,32 @@ def check(
         failed += console.print_findings(backend.name, findings, as_json=as_json, verbose=verbose)
     if failed:
         raise typer.Exit(FAILED)
+
+
+def kernel(
+    backend: Annotated[str, typer.Argument(help="A backend that can list its kernel.")],
+    *,
+    semiring: Annotated[str, typer.Option(help="Semiring of the product.")] = "plus_times",
+    dtype: Annotated[str, typer.Option(help="Dtype of the operands and of the result.")] = "float64",
+    size: Annotated[int, typer.Option(min=1, help="m, n and k, by which the backend plans its register tile.")] = 1024,
+) -> None:
+    """Print the innermost loop of a kernel: pseudo-code, and the assembly compiled for this processor."""
+    from harness import registry
+    from harness.cli import console
+    from harness.errors import BackendUnavailable
+    from harness.interface import Backend
+    from harness.machine import detect
+    from harness.problem import Problem
+
+    chosen, problem = registry.find(backend), Problem(size, size, size, semiring, dtype)  # type: ignore[arg-type]
+    reason = chosen.refuses(problem)
+    if reason:
+        raise BackendUnavailable(f"{backend}: it does not compute this product", got=reason)
+    listing = chosen.listing(chosen.plan(problem, detect()))
+    if not listing:
+        able = [e.name for e in registry.discover() if e.backend and type(e.backend).listing is not Backend.listing]
+        raise BackendUnavailable(f"{backend}: it has no listing of its kernel", expected=" or ".join(able), got=backend)
+    console.print_lines(listing)
 
 
 def tune(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from backends.cpu._mixed.half_conversion import prepare_convert
+from backends.cpu.half import prepare_convert
 from harness import SEMIRINGS, Operands, PlanError, Problem, ProblemError, Semiring, gemm, gemm_argk, registry
 from harness.api.promotion import choose_dtypes
 from harness.errors import BackendUnavailable

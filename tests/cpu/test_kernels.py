@@ -9,9 +9,9 @@ import numba
 import numpy as np
 import pytest
 
-from backends.cpu._ladder.micro_kernel import build_micro_kernel, build_store
 from backends.cpu._ladder.operators import operators
-from backends.cpu._ladder.packing import build_transpose, empty_panels, pack_a, pack_b_panel
+from backends.cpu._ladder.rows import build_transpose
+from backends.cpu.packed import build_micro_kernel, build_store, empty_panels, pack_a, pack_b_panel
 from harness import SEMIRINGS, Operands, PlanError, Problem, Semiring, machine, registry
 from harness.operands import CACHE_LINE
 from harness.proof.verify import verify

@@ -1,11 +1,11 @@
-"""Integers that leave room for k beside them: then one plain product says which k it was, and nothing is searched.
+"""Integers with k packed into their low bits: one plain product yields the value and its k, without a search.
 
-    A' := (A - base) * 2^s + place,    B' likewise        place: p where (+) is min, 2^s - 1 - p where it is max
-    C' := A' (x) B'                                       equal terms: the better place wins, the smallest p
-    c  := C' / 2^s + base,    argk := the place in C'
+    A' := (A - base) * 2^s + position,    B' likewise     position: p where (+) is min, 2^s - 1 - p where it is max
+    C' := A' (x) B'                                       equal terms: the better position wins, the smallest p
+    c  := C' / 2^s + base,    argk := the position in C'
 
-(x) is plus, which takes the place from A' alone, or min or max, where both have it. It needs 2^s >= k, and a range of
-terms that 2^s times still fits the dtype; else k is cut into parts that fit, and each replaces what it is better than.
+(x) is plus, with the position in A' alone, or min or max, with the position in both. It needs 2^s >= k, and a range of
+terms that 2^s times still fits the dtype. Else k is cut into parts that fit, and a part replaces what it improves on.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Ranges = tuple[tuple[int, int], tuple[int, int]]
 
 
 class Packing(NamedTuple):
-    """How k is packed.
+    """Layout of k in the low bits of the operands.
 
     Attributes
     ----------
     semiring : Semiring
     dtype : numpy dtype
     shift : int
-        Bits of a place.
+        Bits of a position.
     base_a, base_b : int
-        What is taken from A and from B.
+        Subtracted from A and from B.
     """
 
     semiring: Semiring
@@ -52,7 +52,7 @@ class Packing(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Terms of k that are told apart."""
+        """Number of terms of k that positions distinguish."""
         return 1 << self.shift
 
     def operands(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,18 +75,18 @@ class Packing(NamedTuple):
         build_unpack(self.semiring, self.dtype)(terms, self.shift, base, begin, product, argk)
 
 
-def has_places(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
+def can_carry_k(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
     """Whether values of such a product could carry k beside them, if their range leaves room."""
     is_known = dtype.kind == "i" and dtype.itemsize in SIZES and searches_by_vectors(semiring, dtype)
     return is_known and semiring.add.name in ("min", "max") and semiring.multiply.name in ("plus", "min", "max")
 
 
 def packing(semiring: Semiring, dtype: np.dtype[Any], k: int, ranges: Ranges | None, fewest: int) -> Packing | None:
-    """Return how k is packed, parts of it no shorter than `fewest` or all of k, or None if there is no room.
+    """Return the packing of k, in parts of at least `fewest` terms or in one; None if the dtype has no room.
 
-    `ranges` are the least and the greatest element of A, and those of B; None: not known, and of no use (`has_places`).
+    `ranges` are the least and the greatest element of A, and those of B; None: unknown, or unused (`can_carry_k`).
     """
-    if ranges is None or not has_places(semiring, dtype):
+    if ranges is None or not can_carry_k(semiring, dtype):
         return None
     adds = semiring.multiply.name == "plus"
     if not adds:
@@ -104,13 +104,13 @@ def packing(semiring: Semiring, dtype: np.dtype[Any], k: int, ranges: Ranges | N
 
 @functools.cache
 def build_pack(dtype: np.dtype[Any]) -> Any:
-    """Compile ``pack(x, shift, base, first, down, right, target)``: a place grows `down` a column, `right` a row."""
+    """Compile ``pack(x, shift, base, first, down, right, target)``: a position grows `down` a column, `right` a row."""
 
     def pack(x: np.ndarray, shift: int, base: int, first: int, down: int, right: int, target: np.ndarray) -> None:
         for i in prange(x.shape[0]):
-            row, to, place = x[i], target[i], first + i * down
+            row, to, position = x[i], target[i], first + i * down
             for j in range(row.size):
-                to[j] = ((row[j] - base) << shift) + (place + j * right)
+                to[j] = ((row[j] - base) << shift) + (position + j * right)
 
     size = types.int64
     return jit(None, rows(dtype), *[size] * 5, scratch(dtype, 2))(pack)
@@ -128,17 +128,17 @@ def build_unpack(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
             t, c, k = terms[i], product[i], argk[i]
             if begin == 0:  # both read and written: were it read from `terms`, LLVM would not use vectors
                 for j in range(c.size):
-                    place = c[j] & mask
+                    position = c[j] & mask
                     value = element((c[j] >> shift) + base)
                     c[j] = value
-                    k[j] = NO_BLOCK if value == zero else (mask - place if is_max else place)
+                    k[j] = NO_BLOCK if value == zero else (mask - position if is_max else position)
             else:
                 for j in range(t.size):
-                    place = t[j] & mask
+                    position = t[j] & mask
                     before = c[j]
                     value = add(before, element((t[j] >> shift) + base))
                     c[j] = value
-                    k[j] = k[j] if value == before else begin + (mask - place if is_max else place)
+                    k[j] = k[j] if value == before else begin + (mask - position if is_max else position)
 
     size, numbers = types.int64, scratch(np.dtype(np.int32), 2)
     return jit(semiring, scratch(dtype, 2), size, size, size, scratch(dtype, 2), numbers)(unpack)

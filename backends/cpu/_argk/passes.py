@@ -1,4 +1,4 @@
-"""What finds, for each element of a product over min or max, the smallest k that attains it.
+"""Passes that yield, for each element of a product over min or max, the smallest k that attains it.
 
     packing  integers with room for k beside them: it comes with the product     `packed`
     merge    c := c (+) terms, and block := q where that changed c        for backends that do not number blocks of k
@@ -58,7 +58,7 @@ def ranges_of(semiring: Semiring, a: np.ndarray, b: np.ndarray) -> Ranges | None
     dtype = a.dtype
     if not searches_by_vectors(semiring, dtype):
         return None
-    if guard(semiring, dtype) is not Guard.NO_EXTREME and not packed.has_places(semiring, dtype):
+    if guard(semiring, dtype) is not Guard.NO_EXTREME and not packed.can_carry_k(semiring, dtype):
         return None
     look = Look(Guard.NO_EXTREME, semiring, dtype)
     return look.extremes(a), look.extremes(b)

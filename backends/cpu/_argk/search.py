@@ -4,10 +4,10 @@
     search   for each row i, for each column j of the panel:
              argk := the first p of block[i, j] with a[i, p] (x) b[p, j] == c[i, j]
 
-A (x) of one pair rounds the same each time, so equality finds the term exactly. A row goes in three passes over arrays
-that stay in L1: where blocks begin, which terms are equal (a block at a time, as a few vectors along k), and where the
-first of them is. None has a branch that depends on values, so that several elements are looked up at the same time.
-Rows of A stream past the panel; while one is looked at, all that the next one needs is asked for.
+(x) of the same pair rounds the same each time, so a comparison for equality finds the term. A row takes three passes
+over arrays that stay in L1: the first index of each block, the mask of equal terms (a block at a time, as a few vectors
+along k), and the first bit of the mask. No pass branches on values, so the processor overlaps several elements. Rows of
+A stream past the panel; while one is searched, the data of the next is prefetched.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from harness.operands import CACHE_LINE
 from harness.semiring import Semiring
 
 WORD_BITS = 64  # terms compared at once, at most: a chunk
-GROUP = 16  # columns between two requests for what the next row needs
+GROUP = 16  # columns between two groups of prefetches for the next row
 PLACE = np.dtype(np.int32)
 
 
@@ -114,9 +114,9 @@ def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_
     """
     if not searches_by_vectors(semiring, dtype):
         return _search_panel_by_terms(semiring, dtype, steps)
-    wanted = operations(semiring, dtype)
-    assert wanted is not None
-    compare = _compare_intrinsic(wanted._replace(is_careful=is_careful), dtype, steps)
+    ops = operations(semiring, dtype)
+    assert ops is not None
+    compare = _compare_intrinsic(ops._replace(is_careful=is_careful), dtype, steps)
     first_bit, begins, word = _first_bit_intrinsic(), tuple(chunk_begins(steps)), word_of(steps)
     # as int64 they would halve the width of vectors
     step, size, nowhere, nothing = np.int32(steps), np.int32(dtype.itemsize), np.int32(NO_BLOCK), np.int32(0)
@@ -131,7 +131,7 @@ def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_
         for i in range(rows):
             after = min(i + 1, rows - 1)
             which = carray(as_pointer(block.ctypes.data + i * block.strides[0]), (count,), BLOCK)
-            found = carray(as_pointer(argk.ctypes.data + i * argk.strides[0]), (count,), PLACE)
+            nearest = carray(as_pointer(argk.ctypes.data + i * argk.strides[0]), (count,), PLACE)
             start = carray(as_pointer(starts.ctypes.data), (count,), PLACE)
             for j in range(count):
                 start[j] = max(min(np.int32(which[j] * step), latest), nothing) * size
@@ -145,14 +145,14 @@ def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_
                 equal = carray(as_pointer(masks.ctypes.data + chunk * masks.strides[0]), (count,), word)
                 begin = np.int32(begins[chunk])
                 for j in range(count):
-                    before = found[j] if chunk > 0 else step
-                    found[j] = begin + first_bit(equal[j]) if equal[j] != 0 else before
+                    before = nearest[j] if chunk > 0 else step
+                    nearest[j] = begin + first_bit(equal[j]) if equal[j] != 0 else before
             for j in range(count):
-                q, place = np.int32(which[j]), found[j]
+                q, position = np.int32(which[j]), nearest[j]
                 begin = max(min(np.int32(q * step), latest), nothing)
-                looked = place if q >= nothing else nothing
+                looked = position if q >= nothing else nothing
                 furthest = looked if looked > furthest else furthest  # noqa: FURB136 (LLVM takes this for a reduction)
-                found[j] = np.int32(begin + place) if q >= nothing else nowhere
+                nearest[j] = np.int32(begin + position) if q >= nothing else nowhere
         return furthest == step
 
     return search_panel
@@ -186,7 +186,7 @@ def _search_panel_by_terms(semiring: Semiring, dtype: np.dtype[Any], steps: int)
 
 
 def chunk_begins(steps: int) -> list[int]:
-    """Return where in a block the chunks begin that are compared at once, the last first."""
+    """Return the offsets in a block of the chunks that are compared at once, the last first."""
     chunk = min(steps, WORD_BITS)
     return sorted({min(begin, steps - chunk) for begin in range(0, steps, chunk)}, reverse=True)
 
@@ -197,24 +197,24 @@ def word_of(steps: int) -> np.dtype[Any]:
 
 
 def _first_bit_intrinsic() -> Any:
-    """Return the intrinsic ``first_bit(word)``, of int32: the place of the lowest bit that is set."""
+    """Return the intrinsic ``first_bit(word)``, of int32: the position of the lowest bit that is set."""
 
     @intrinsic
     def first_bit(typing_context: Any, word: Any) -> Any:
         def emit(context: Any, b: v.Builder, signature: Any, values: Any) -> Any:
-            kind = values[0].type
-            count = v.declare(b, f"llvm.cttz.i{kind.width}", kind, [kind, v.BIT])
-            place = b.call(count, [*values, ir.Constant(v.BIT, 0)])
-            if kind.width == v.INDEX.width:
-                return place
-            return (b.trunc if kind.width > v.INDEX.width else b.zext)(place, v.INDEX)
+            word_type = values[0].type
+            count = v.declare(b, f"llvm.cttz.i{word_type.width}", word_type, [word_type, v.BIT])
+            position = b.call(count, [*values, ir.Constant(v.BIT, 0)])
+            if word_type.width == v.INDEX.width:
+                return position
+            return (b.trunc if word_type.width > v.INDEX.width else b.zext)(position, v.INDEX)
 
         return types.int32(word), emit
 
     return first_bit
 
 
-def _compare_intrinsic(wanted: Operations, dtype: np.dtype[Any], steps: int) -> Any:
+def _compare_intrinsic(ops: Operations, dtype: np.dtype[Any], steps: int) -> Any:
     """Return the intrinsic ``compare((count, a, panel, panel_stride, c, starts, masks, masks_stride, *ahead))``.
 
     All are addresses, sizes and strides in bytes. ``masks[i, j]`` becomes which terms of a chunk are ``c[j]``: chunk i
@@ -225,12 +225,12 @@ def _compare_intrinsic(wanted: Operations, dtype: np.dtype[Any], steps: int) -> 
     code = v.VectorCode(VectorUnit("chunk", (), chunk * itemsize, 1, 1), dtype)
     is_float = dtype.kind == "f"
     # a NaN of A makes a term that nothing equals: easier seen in A than by the form of (x) that propagates it
-    term = wanted._replace(is_careful=wanted.is_careful and not is_float).term
+    term = ops._replace(is_careful=ops.is_careful and not is_float).term
 
     def equal_terms(b: v.Builder, of_a: Any, of_b: Any, value: Any) -> Any:
         x, y = code.load(b, of_a), code.load(b, of_b)
         equal = (b.fcmp_ordered if is_float else b.icmp_signed)("==", term(code, b, x, y), value)
-        if wanted.is_careful and is_float:
+        if ops.is_careful and is_float:
             equal = b.and_(equal, b.fcmp_ordered("ord", x, x))
         bits, whole = b.bitcast(equal, ir.IntType(chunk)), v.element_type(word)
         return b.zext(bits, whole) if chunk < whole.width else bits
@@ -256,8 +256,8 @@ def _compare_intrinsic(wanted: Operations, dtype: np.dtype[Any], steps: int) -> 
             )
             wide, begin = code.broadcast(b, value), b.sext(b.load(start, typ=v.INDEX), v.SIZE)
             for i, offset in enumerate(begins):
-                places = (v.advance(b, v.advance(b, row, begin), offset * itemsize) for row in (a, of_b))
-                b.store(equal_terms(b, *places, wide), v.advance(b, mask, b.mul(masks_stride, v.size(i))))
+                addresses = (v.advance(b, v.advance(b, row, begin), offset * itemsize) for row in (a, of_b))
+                b.store(equal_terms(b, *addresses, wide), v.advance(b, mask, b.mul(masks_stride, v.size(i))))
             return [b.add(j, v.size(1)), v.advance(b, of_b, panel_stride)]
 
         widths = (GROUP * itemsize, GROUP * PLACE.itemsize, GROUP * BLOCK.itemsize)
@@ -266,10 +266,10 @@ def _compare_intrinsic(wanted: Operations, dtype: np.dtype[Any], steps: int) -> 
             line, left, *state = state
             ahead, state = state[: len(widths)], state[len(widths) :]
             (line,) = v.loop(b, lines_a_group, [line], ask)
-            for place, width in zip(ahead, widths, strict=True):
+            for address, width in zip(ahead, widths, strict=True):
                 for offset in range(0, width, CACHE_LINE):
-                    v.prefetch(b, v.advance(b, place, offset), INTO_L1)
-            ahead = [v.advance(b, place, width) for place, width in zip(ahead, widths, strict=True)]
+                    v.prefetch(b, v.advance(b, address, offset), INTO_L1)
+            ahead = [v.advance(b, address, width) for address, width in zip(ahead, widths, strict=True)]
             here = v.smaller(b, left, v.size(GROUP))
             return [line, b.sub(left, here), *ahead, *v.loop(b, here, state, element)]
 

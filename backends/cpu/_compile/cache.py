@@ -39,7 +39,8 @@ from backends import _kernel_files
 from backends.cpu._compile import sources
 from backends.cpu._compile.fingerprint import Uncertain, digest
 
-# How many kernels of this process were "loaded", "compiled" and "kept"; and which could not be kept, with the reason.
+# Number of kernels of this process that were "loaded", "compiled" or "kept"; and the reasons of those that could not be
+# kept, by name.
 counts: collections.Counter[str] = collections.Counter()
 not_kept: dict[str, str] = {}
 
@@ -104,7 +105,7 @@ class _Entry:
             outside, starts, reduced = pickle.loads(payload)  # noqa: S301 (this user's own, see _kernel_files)
             _provide(target, outside, starts)
             return CompileResult._rebuild(target, *reduced)
-        except Exception as error:  # noqa: BLE001 (whatever it is, compiling anew puts it right)
+        except Exception as error:  # noqa: BLE001 (compiling anew is right after any failure)
             counts["not loadable"] += 1
             not_kept[self._name] = repr(error)
             return None

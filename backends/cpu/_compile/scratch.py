@@ -1,8 +1,8 @@
 """Work memory on huge pages, kept between products.
 
-Panels are read again and again in an order of their own; on 4 KiB pages that costs misses of the TLB. The system gives
-2 MiB pages where it can. One block serves all products of a thread of Python, which it runs one after the other.
-Threads do not share one: kernels run without the GIL, so that products of several run at once.
+Packed panels are read many times over; on 4 KiB pages that costs TLB misses. The system gives 2 MiB pages where it can.
+One block serves all products of a Python thread, which run one after the other. Threads do not share a block: kernels
+run without the GIL, so products of several threads run at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rungs of the CPU ladder share around their kernels: empty sizes, alpha, beta, and rows made contiguous.
+"""Execution shared by the rungs of the CPU ladder, around their kernels: empty sizes, alpha and beta.
 
 A kernel only knows ``C := A (x) B`` and ``C := C (+) A (x) B``. alpha is one pass over A and beta one over C: O(n^2)
 beside O(n^3), and the same for every rung, so that the rungs differ by their idea alone.

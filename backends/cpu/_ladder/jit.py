@@ -1,4 +1,4 @@
-"""How every rung of the CPU ladder is compiled: one signature for all strides, and the hints that let LLVM use SIMD.
+"""Compilation of the CPU ladder: one signature for all strides, and the hints that let LLVM use SIMD.
 
 * ``parallel=True``: `prange` loops run on the threads of `_threads.pool`.
 * Every rung's inner loop runs over k into one or more sums, and reads contiguous memory where the rung's idea provides
@@ -45,6 +45,18 @@ def jit(
             return compile_kernel(function, returns(*signature), options)
 
     return compiled
+
+
+def assembly_of(kernel: Any) -> str:
+    """Return the assembly of a kernel that `jit` compiled, without parallel loops, for one signature.
+
+    Numba compiles it anew: code that was loaded from the cache cannot be inspected.
+    """
+    fresh = numba.jit(**kernel.targetoptions)(kernel.py_func)
+    (signature,) = kernel.signatures
+    fresh.compile(signature)
+    assembly: str = fresh.inspect_asm(signature)
+    return assembly
 
 
 def scalar(dtype: np.dtype[Any]) -> Any:

@@ -19,7 +19,7 @@ from harness.semiring import MONOIDS, ScalarFunction, Semiring
 
 
 class Operators(NamedTuple):
-    """What a kernel closes over.
+    """Operations and zero that a kernel closes over.
 
     Attributes
     ----------

@@ -1,42 +1,58 @@
-"""The copies that give a kernel contiguous rows of A and of B transposed, made in every call: they depend on values."""
+"""Contiguous rows of an operand: the operand itself where its rows are contiguous, else a copy made in every call.
+
+    rows of A              (m, k)   a row of A is a contiguous line along k
+    rows of B transposed   (n, k)   a column of B is a contiguous line along k
+
+A copy depends on the values of the operand, so it belongs to the product and is timed with it.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
+from numba import prange
 
-from backends.cpu._ladder.packing import build_transpose
-from harness.operands import Operands, aligned_empty
+from backends.cpu._ladder.jit import jit, scratch, strided
+from harness.operands import aligned_empty
+
+# Width of the strip that `transpose` copies at a time: a cache line of 8-byte elements.
+_STRIP = 8
 
 
-class RowsKernel:
-    """A kernel that reads rows of A and rows of B transposed, behind the copies that give it contiguous ones.
+class ContiguousRows:
+    """Callable that returns a matrix with contiguous rows.
 
     Parameters
     ----------
-    kernel : callable
-        ``kernel(a, bt, out, accumulate, *extra)`` with a (m, k) and bt (n, k), both C-contiguous.
-    operands : Operands
-        For shapes and layout; the copies are made again in every call, since they depend on values.
-    extra : tuple
-        Further arguments of the kernel.
+    like : (rows, columns) array
+        Shape, dtype and strides of every matrix that it will be called with.
     """
 
-    def __init__(self, kernel: Any, operands: Operands, extra: tuple[Any, ...] = ()) -> None:
-        dtype = operands.a.dtype
-        self._kernel, self._extra = kernel, extra
-        self._transpose = build_transpose(dtype)
-        self._bt = None if operands.b.T.flags.c_contiguous else aligned_empty(operands.b.shape[::-1], dtype)
-        self._rows_of_a = None if operands.a.flags.c_contiguous else aligned_empty(operands.a.shape, dtype)
+    def __init__(self, like: np.ndarray) -> None:
+        self._copy = None if like.flags.c_contiguous else aligned_empty(like.shape, like.dtype)
+        self._transpose = build_transpose(like.dtype)
 
-    def __call__(self, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-        """Compute ``out := [out (+)] a (x) b``."""
-        self._kernel(self._in_rows(a, self._rows_of_a), self._in_rows(b.T, self._bt), out, accumulate, *self._extra)
-
-    def _in_rows(self, x: np.ndarray, copy: np.ndarray | None) -> np.ndarray:
-        """Return `x` with contiguous rows: itself, or `copy` filled from it."""
-        if x.flags.c_contiguous or copy is None:
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Return `x` itself, or its values in the copy, which the next call overwrites."""
+        if x.flags.c_contiguous or self._copy is None:
             return x
-        self._transpose(x.T, copy)
-        return copy
+        self._transpose(x.T, self._copy)
+        return self._copy
+
+
+@functools.cache
+def build_transpose(dtype: np.dtype[Any]) -> Any:
+    """Compile ``rows[j, p] := b[p, j]``, strip by strip, so that neither side strides through memory alone."""
+
+    @jit(None, strided(dtype), scratch(dtype, 2))
+    def transpose(b: np.ndarray, rows: np.ndarray) -> None:
+        k, n = b.shape
+        for strip in prange((n + _STRIP - 1) // _STRIP):
+            first = strip * _STRIP
+            for p in range(k):
+                for j in range(first, min(first + _STRIP, n)):
+                    rows[j, p] = b[p, j]
+
+    return transpose

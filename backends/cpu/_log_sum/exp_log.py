@@ -28,7 +28,7 @@ Function = Callable[..., Any]
 
 
 class _Format(NamedTuple):
-    """What the code needs to know of a floating-point format.
+    """Constants of a floating-point format.
 
     Attributes
     ----------

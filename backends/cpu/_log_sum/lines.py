@@ -1,4 +1,4 @@
-"""How lines move between matrices of any strides and the contiguous memory that SIMD works on.
+"""Copies of lines between matrices of any strides and the contiguous memory that SIMD works on.
 
 A line is a row, or the part of one that lies in one strip of columns.
 """

@@ -3,7 +3,7 @@
     top[j]   = max_p (a[p] + b[p, j])
     total[j] = sum_p exp(a[p] + b[p, j] - top[j])          result = top + log total
 
-Right wherever the definition is: the largest term has weight 1, so nothing that counts underflows. A strip of columns
+As accurate as the definition: the largest term has weight 1, so no term that matters underflows. A strip of columns
 of B is copied into contiguous rows once, and serves every line of the strip while it stays in L2; the loop over j
 inside is what SIMD works on.
 """

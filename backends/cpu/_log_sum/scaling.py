@@ -25,7 +25,7 @@ INDEX = np.dtype(np.intp)
 
 
 class Scale(NamedTuple):
-    """How the exponentials of one product are scaled, and what its tests compare with; all of the product's dtype.
+    """Scale of the exponentials of one product, and thresholds of its tests; all of the product's dtype.
 
     Attributes
     ----------
@@ -58,14 +58,14 @@ class Scale(NamedTuple):
 
 @numba.njit(error_model="numpy")
 def _single(terms: np.ndarray) -> int:
-    """Return where the only term that is not -inf stands, or -1 if there are more."""
-    found = -1
+    """Return the index of the only term that is not -inf, or -1 if there are more."""
+    position = -1
     for p in range(terms.size):
         if terms[p] > -np.inf:
-            if found >= 0:
+            if position >= 0:
                 return -1
-            found = p
-    return found
+            position = p
+    return position
 
 
 def _scale_type(dtype: np.dtype[Any]) -> Any:

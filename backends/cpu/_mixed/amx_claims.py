@@ -1,12 +1,12 @@
-"""Work that several threads need and one does: a word of memory for each piece, 0 before it is begun.
+"""Pieces of work that several threads need and one does: a word of memory for each piece, 0 before it is begun.
 
-    claim(word)         whether it is for this thread to do: True for the first that asks
-    publish(word)       it is done, and what was written is there for all
-    await_done(word)    return when it is done
-    is_done(word)       whether it is, without waiting
+    claim(word)         True for the first thread that asks: it does the piece
+    publish(word)       the piece is done, and its results are visible to all threads
+    await_done(word)    return when the piece is done
+    is_done(word)       whether the piece is done, without waiting
 
-Who has claimed a piece does it at once and waits for nothing meanwhile. So whoever waits, waits for a thread that has
-begun, and nobody for one that has not: threads may come in any order, or one thread do everything.
+A thread that has claimed a piece does it at once, and waits for nothing meanwhile. So a thread only ever waits for one
+that has begun: threads may come in any order, or one thread may do everything.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _NOT_BEGUN, _CLAIMED, _DONE = 0, 1, 2
 
 @numba.njit
 def claim(word: int) -> bool:
-    """Return whether the piece is for this thread to do. Looking first is cheap: nobody has to give the line up."""
+    """Return whether this thread has to do the piece. The load first is cheap: the cache line stays shared."""
     return load(word) == _NOT_BEGUN and replace(word, _NOT_BEGUN, _CLAIMED)
 
 
 @numba.njit
 def publish(word: int) -> None:
-    """Say that the piece is done."""
+    """Mark the piece as done."""
     store(word, _DONE)
 
 

@@ -1,10 +1,10 @@
-"""A processor's tiles (AMX): eight registers of 16 rows of 64 bytes, and what multiplies two of them into a third.
+"""A processor's tiles (AMX): eight registers of 16 rows of 64 bytes, and an instruction that multiplies two.
 
     total[i, j] += sum over w of x[i, w] . y[w, j]        x, y of 16 x 16 words, total of 16 x 16 sums
 
 where x . y is the dot product of the parts of two words, as in `_mixed.methods`: a tile of A is 16 rows of words along
 k, a tile of B 16 rows of words side by side. Tiles are named by number, as in the instructions; a thread must configure
-them before their first use, and gives them back when it is done, so that nobody saves what nobody needs.
+them before their first use, and releases them at the end, so that the system need not save them at a context switch.
 
 Only `TileCode` knows the instructions. The process must have been permitted to use them (`harness.machine`).
 
@@ -20,25 +20,25 @@ from backends.cpu._vector.code import Builder, Value
 
 TILES, ROWS, ROW_BYTES = 8, 16, 64
 TILE_BYTES = ROWS * ROW_BYTES
-PALETTE = 1  # the only one there is
+PALETTE = 1  # the only one of the architecture
 
-# What LDTILECFG loads: palette, 15 bytes of zeros, bytes of a row of each tile (16 bits each), rows of each (8 bits).
+# Operand of LDTILECFG: palette, 15 bytes of zeros, bytes of a row of each tile (16 bits each), rows of each (8 bits).
 CONFIGURATION = bytes([PALETTE, *[0] * 15, *[ROW_BYTES, 0] * TILES, *[0, 0] * TILES, *[ROWS] * TILES, *[0] * TILES])
 
 
 class TileCode:
-    """Emits the instructions, all tiles of full size."""
+    """Emitter of the instructions, for tiles of full size."""
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
 
     def configure(self) -> None:
         """Make every tile one of 16 rows of 64 bytes, for this thread."""
-        kind = ir.ArrayType(v.BYTE, len(CONFIGURATION))
-        place = ir.GlobalVariable(self._builder.module, kind, "tile_configuration")
-        place.linkage, place.global_constant, place.align = "internal", True, len(CONFIGURATION)
-        place.initializer = ir.Constant(kind, bytearray(CONFIGURATION))
-        self._call("ldtilecfg", place)
+        array = ir.ArrayType(v.BYTE, len(CONFIGURATION))
+        variable = ir.GlobalVariable(self._builder.module, array, "tile_configuration")
+        variable.linkage, variable.global_constant, variable.align = "internal", True, len(CONFIGURATION)
+        variable.initializer = ir.Constant(array, bytearray(CONFIGURATION))
+        self._call("ldtilecfg", variable)
 
     def release(self) -> None:
         """Give the tiles back."""

@@ -6,10 +6,10 @@
 
 A is read by rows `lda` bytes apart and `a_step` from step to step: where it lies, or packed. B is a micro-panel of rows
 of words (`_mixed.packing`), S tiles side by side. A tile takes 16 cycles to multiply and 8 to load: with 2 x 2 both
-units keep up, if what is loaded is near. Between multiplications the kernel asks for cache lines of the next tile of C
-and of whatever is used next.
+units keep up, if the operands are in a near cache. Between multiplications the kernel prefetches the next tile of C and
+the next panel.
 
-Tiles that C does not fill are computed whole, in memory of their own, and `merge` stores what exists of them.
+Tiles that C does not fill are computed whole, in scratch, and `merge` stores the part that exists.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.plan import Blocking
 
 ARGUMENTS = "steps a lda a_step b c ldc accumulate next_c ahead ahead_stride ahead_lines".split()
 _POINTERS = ("a", "b", "c", "next_c", "ahead")
-C_ROWS_A_STEP = 2  # of the next tile of C, asked for in each step
+C_ROWS_A_STEP = 2  # of the next tile of C, prefetched in each step
 
 
 def check_tiles(backend: str, blocking: Blocking) -> None:
@@ -65,8 +65,8 @@ def configure_intrinsic() -> Any:
 def tile_kernel_intrinsic(key: MixedKey) -> Any:
     """Return the intrinsic ``kernel((tile_rows, tile_columns, *ARGUMENTS))``, addresses and strides in bytes.
 
-    ``accumulate``: 0 stores, anything else begins with what C holds. ``ahead_lines``: in each step so many places,
-    `ahead_stride` apart, are asked for.
+    ``accumulate``: 0 stores, anything else begins with what C holds. ``ahead_lines``: in each step that many runs of
+    cache lines, `ahead_stride` bytes apart, are prefetched.
     """
 
     def emit(builder: Builder, values: list[Value]) -> None:
@@ -98,46 +98,46 @@ def _kernel(module: Any, key: MixedKey, rows: int, columns: int) -> Any:
                         tiles.load(of_b + j, v.advance(b, panel, j * ROW_BYTES), v.size(width))
                     tiles.dot(key.method.dot, i * columns + j, of_a + i, of_b + j)
 
-        def run(turns: Value, state: list[Value], *, touches_c: bool) -> list[Value]:
-            def turn(current: list[Value]) -> list[Value]:
+        def run(iterations: Value, state: list[Value], *, touches_c: bool) -> list[Value]:
+            def iteration(current: list[Value]) -> list[Value]:
                 a, panel, line, row = current
 
-                def ask(state: list[Value]) -> list[Value]:
-                    _ask(b, state[0], ROWS * columns * element_bytes(key))
+                def prefetch_panel(state: list[Value]) -> list[Value]:
+                    _prefetch(b, state[0], ROWS * columns * element_bytes(key))
                     return [v.advance(b, state[0], given["ahead_stride"])]
 
-                (line,) = v.loop(b, given["ahead_lines"], [line], ask)
+                (line,) = v.loop(b, given["ahead_lines"], [line], prefetch_panel)
                 for _ in range(C_ROWS_A_STEP if touches_c else 0):
-                    _ask(b, row, width)
+                    _prefetch(b, row, width)
                     row = v.advance(b, row, ldc)
                 step(a, panel)
                 return [v.advance(b, a, given["a_step"]), v.advance(b, panel, ROWS * width), line, row]
 
-            return v.loop(b, turns, state, turn)
+            return v.loop(b, iterations, state, iteration)
 
-        places = [
+        tiles_of_c = [
             (i * columns + j, v.advance(b, v.advance(b, c, b.mul(ldc, v.size(i * ROWS))), j * ROW_BYTES))
             for i in range(rows)
             for j in range(columns)
         ]
         with b.if_else(b.icmp_signed("!=", given["accumulate"], v.size(0))) as (adding, storing):
             with adding:
-                for tile, place in places:
-                    tiles.load(tile, place, ldc)
+                for tile, corner in tiles_of_c:
+                    tiles.load(tile, corner, ldc)
             with storing:
-                for tile, _ in places:
+                for tile, _ in tiles_of_c:
                     tiles.zero(tile)
         touching = v.smaller(b, steps, v.size(rows * ROWS // C_ROWS_A_STEP))
         state = run(touching, [a, panel, ahead, next_c], touches_c=True)
         run(b.sub(steps, touching), state, touches_c=False)
-        for tile, place in places:
-            tiles.store(tile, place, ldc)
+        for tile, corner in tiles_of_c:
+            tiles.store(tile, corner, ldc)
 
     return v.own_function(module, f"tiles_{rows}x{columns}", [v.SIZE] * len(ARGUMENTS), emit)
 
 
-def _ask(b: Builder, pointer: Value, size_bytes: int) -> None:
-    """Ask for the lines that so many bytes touch, which may begin amid one."""
+def _prefetch(b: Builder, pointer: Value, size_bytes: int) -> None:
+    """Prefetch the cache lines that `size_bytes` bytes touch, which may begin amid one."""
     for offset in (*range(0, size_bytes, CACHE_LINE), size_bytes - 1):
         v.prefetch(b, v.advance(b, pointer, offset), INTO_L2)
 
@@ -158,10 +158,10 @@ def merge_intrinsic(key: MixedKey) -> Any:
                 source, target = state
                 for j, edge in enumerate(edges):
                     value = code.load(b, v.advance(b, source, j * code.size_bytes))
-                    place = v.advance(b, target, j * code.size_bytes)
+                    address = v.advance(b, target, j * code.size_bytes)
                     if is_adding:
-                        value = operations.combine(code, b, code.load(b, place, edge), value)
-                    code.store(b, value, place, edge)
+                        value = operations.combine(code, b, code.load(b, address, edge), value)
+                    code.store(b, value, address, edge)
                 return [v.advance(b, source, vectors * code.size_bytes), v.advance(b, target, ldc)]
 
             begin = [b.inttoptr(tile, v.POINTER), b.inttoptr(c, v.POINTER)]

@@ -6,12 +6,12 @@
     loop 2  jp over panels    micro-panel of B, packed just before its first use      in L1
     loop 1  ip over strips    strip of A, where it lies or packed at its first use; tile of C
 
-A multiplication of tiles is so fast that moving operands is what costs: a strip of A that is whole tiles is read where
-it lies, unless the plan says otherwise.
+Tiles are multiplied so fast that moving operands dominates: a strip of A that is whole tiles is read where it lies,
+unless the plan says otherwise.
 
 Parts beside each other need the same strips, and parts above each other the same panels. Where they share them, the
-first that comes to one packs it (`_mixed.amx_claims`); each begins with a panel and a strip of its own, and by the time
-it comes to those of the others they are there. Nobody waits for all.
+first part that needs one packs it (`amx_claims`). Each part begins with another panel and strip, so that those of the
+others are packed by the time it needs them. No part waits for all.
 
 Where the method would lose a subnormal number that A or B holds, a byte is set; the sums are wrong then.
 """
@@ -38,7 +38,7 @@ from backends.cpu._vector import code as v
 from harness.operands import CACHE_LINE
 
 WORD_BYTES = WORD_BITS // 8
-MOST_PLACES_A_STEP = 8  # to be asked for: with more, the product waits for memory whatever it asks for
+MOST_PREFETCHES = 8  # in a step; with more, the product waits for memory, whatever they ask for
 
 # The row of a table that says what a part is; all integers of 64 bits, addresses and strides in bytes.
 #   lost                       address of the byte that is set, or 0: nothing is looked for
@@ -66,22 +66,22 @@ def _row_at(typing_context: Any, address: Any) -> Any:
 
 
 @numba.njit
-def turned(turn: int, first: int, count: int) -> int:
-    """Return the number of the piece that is next if one begins with `first`, which is below `count`."""
-    number = turn + first
+def rotated(step: int, first: int, count: int) -> int:
+    """Return the number of the piece at `step` of a walk that begins with `first` < `count` and wraps around."""
+    number = step + first
     return number - count if number >= count else number
 
 
 @numba.njit
 def _ahead(
-    is_packed: bool, turns: int, packed: int, lines: int, source: int, rows: int, stride: int
+    is_packed: bool, iterations: int, packed: int, lines: int, source: int, rows: int, stride: int
 ) -> tuple[int, int, int]:
-    """Return where the next panel is, the distance of its lines, and how many of them to ask for in each of `turns`.
+    """Return the address of the next panel, the distance of its lines, and how many to prefetch in each iteration.
 
-    They are the lines of a packed panel, or the rows of its source.
+    They are the cache lines of a packed panel, or the rows of its source.
     """
-    place, count, distance = (packed, lines, CACHE_LINE) if is_packed else (source, rows, stride)
-    return place, distance, min((count + turns - 1) // turns, MOST_PLACES_A_STEP)
+    address, count, distance = (packed, lines, CACHE_LINE) if is_packed else (source, rows, stride)
+    return address, distance, min((count + iterations - 1) // iterations, MOST_PREFETCHES)
 
 
 def _obtain_panel(key: MixedKey) -> Any:
@@ -176,9 +176,9 @@ def build_amx_product(key: MixedKey) -> Any:
                     strips = (m_cur + mr - 1) // mr
                     strip_0 = pc // kc * each_k_a + (ic // mr if claims_a != 0 else 0)
                     begin_b, begin_a = first_b % panels, first_a % strips
-                    for panel_turn in range(panels):
-                        jp = turned(panel_turn, begin_b, panels)
-                        following_jp = turned(panel_turn + 1, begin_b, panels)
+                    for panel_step in range(panels):
+                        jp = rotated(panel_step, begin_b, panels)
+                        following_jp = rotated(panel_step + 1, begin_b, panels)
                         j = jp * nr
                         vectors = (min(nr, n_cur - j) + ROWS - 1) // ROWS
                         present = min(ROWS, n_cur - j - (vectors - 1) * ROWS)
@@ -188,7 +188,7 @@ def build_amx_product(key: MixedKey) -> Any:
                             word = claims_b + (panel_0 + jp) * CLAIM_BYTES if claims_b != 0 else 0
                             obtain_panel(vectors, k_cur, source + j * element, rs_b, panel, present, word, lost)
                         ahead, ahead_stride, per_step = panel, 0, 0
-                        if panel_turn + 1 < panels:
+                        if panel_step + 1 < panels:
                             word = claims_b + (panel_0 + following_jp) * CLAIM_BYTES
                             ahead, ahead_stride, per_step = _ahead(
                                 ic > 0 or (claims_b != 0 and is_done(word)), strips * steps,
@@ -196,25 +196,25 @@ def build_amx_product(key: MixedKey) -> Any:
                                 source + following_jp * nr * element, k_cur, rs_b,
                             )  # fmt: skip
                         top = c + ic * rs_c + jc * WORD_BYTES
-                        for strip_turn in range(strips):
-                            ip = turned(strip_turn, begin_a, strips)
+                        for strip_step in range(strips):
+                            ip = rotated(strip_step, begin_a, strips)
                             i = ip * mr
                             rows = min(mr, m_cur - i)
                             number = strip_0 + ip
                             strip, lda, a_step = obtain_strip(
                                 rows, k_cur, a + (ic + i) * rs_a + pc * element, rs_a, packs_a,
-                                packed_a + number * strip_bytes, panel_turn == 0 and (claims_a == 0 or jc == 0),
+                                packed_a + number * strip_bytes, panel_step == 0 and (claims_a == 0 or jc == 0),
                                 claims_a + number * CLAIM_BYTES if claims_a != 0 else 0, lost if jc == 0 else 0,
                             )  # fmt: skip
                             tile = top + i * rs_c + j * WORD_BYTES
-                            following_i = turned(strip_turn + 1, begin_a, strips) * mr
-                            following_j = j if strip_turn + 1 < strips else following_jp * nr
+                            following_i = rotated(strip_step + 1, begin_a, strips) * mr
+                            following_j = j if strip_step + 1 < strips else following_jp * nr
                             is_whole = rows % ROWS == 0 and present == ROWS
                             kernel((
                                 (rows + ROWS - 1) // ROWS, vectors, steps, strip, lda, a_step, panel,
                                 tile if is_whole else tile_of_c, rs_c if is_whole else vectors * ROW_BYTES,
                                 adds if is_whole else 0, top + following_i * rs_c + following_j * WORD_BYTES,
-                                ahead + strip_turn * steps * per_step * ahead_stride, ahead_stride, per_step,
+                                ahead + strip_step * steps * per_step * ahead_stride, ahead_stride, per_step,
                             ))  # fmt: skip
                             if not is_whole:
                                 merge((vectors, rows, tile_of_c, tile, rs_c, adds, present))

@@ -23,7 +23,7 @@ from backends.cpu._compile.scratch import scratch
 from backends.cpu._ladder.jit import jit
 from backends.cpu._mixed.amx_claims import claim
 from backends.cpu._mixed.amx_code import ROW_BYTES, ROWS
-from backends.cpu._mixed.amx_loops import ARGUMENTS, WORD_BYTES, build_amx_product, turned
+from backends.cpu._mixed.amx_loops import ARGUMENTS, WORD_BYTES, build_amx_product, rotated
 from backends.cpu._mixed.methods import MixedKey
 from backends.cpu._mixed.packing import element_bytes
 from backends.cpu._simd.argument_table import cut_evenly, entry_point
@@ -33,7 +33,7 @@ from harness.tuning import amx as tuning_amx
 
 
 class TileLoops(NamedTuple):
-    """How the loops go about one product.
+    """Choices of the loops for one product.
 
     Attributes
     ----------
@@ -89,8 +89,8 @@ class Pieces:
         self.claims = every if is_shared else 0
         self.bytes = (every if is_shared else parts * sharers * kept) * size_bytes
 
-    def row(self, letter: str, memory: int, claims: int, place: tuple[int, int, int]) -> dict[str, int]:
-        """Return what the table says of a part's pieces.
+    def row(self, letter: str, memory: int, claims: int, position: tuple[int, int, int]) -> dict[str, int]:
+        """Return the table's entries about the pieces of a part.
 
         Parameters
         ----------
@@ -98,10 +98,10 @@ class Pieces:
             The operand, as in the names of arguments.
         memory, claims : int
             Addresses of all packed pieces, and of their claims.
-        place : (int, int, int)
+        position : (int, int, int)
             The part: its number in the direction of the pieces, among those that share them, and among all.
         """
-        along, across, part = place
+        along, across, part = position
         begin, end = self._begins[along : along + 2]
         row = dict.fromkeys((f"each_k_{letter}", f"claims_{letter}", f"first_{letter}"), 0)
         row[f"packed_{letter}"] = memory + (begin if self.claims else part * self._kept) * self._size_bytes
@@ -212,8 +212,8 @@ def build_run_part() -> Any:
 def build_run_parts() -> Any:
     """Compile ``run_parts(table, claims, threads)``: compute every part.
 
-    The last claims are those of the parts. Each thread begins with parts of its own, and goes on with what others have
-    not come to: cores are not equally fast where other work runs beside.
+    The last claims are those of the parts. Each thread begins with its own parts and goes on with those that no other
+    thread has claimed: cores are not equally fast while other work runs.
     """
 
     def run_parts(table: np.ndarray, claims: np.ndarray, threads: int) -> None:
@@ -222,8 +222,8 @@ def build_run_parts() -> Any:
             claims[word] = 0
         for thread in prange(threads):
             first = np.intp(thread) * parts // threads
-            for turn in range(parts):
-                part = turned(turn, first, parts)
+            for step in range(parts):
+                part = rotated(step, first, parts)
                 if claim(claims.ctypes.data + (claims.size - parts + part) * CLAIM_BYTES):
                     call(table[part, 0], (table[part].ctypes.data,))
 

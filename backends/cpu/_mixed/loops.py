@@ -28,7 +28,7 @@ WORD_BYTES = WORD_BITS // 8
 
 
 class MixedLoops(Loops):
-    """How the loops go about one mixed product; `key` is a `MixedKey`."""
+    """Choices of the loops for one mixed product; `key` is a `MixedKey`."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class MixedLoops(Loops):
 
 
 def _rows_of_sums(key: MixedKey) -> int:
-    """Return how many rows a panel of B has before its words."""
+    """Return the number of rows of sums before the words of a panel of B."""
     return 1 if key.method.is_shifted else 0
 
 
@@ -103,20 +103,20 @@ def build_mixed_product(key: MixedKey) -> Any:
                         i = 0
                         for ip in range(strips):
                             rows = height + 1 if ip < higher else height
-                            line, turns = ahead, per_strip
+                            line, iterations = ahead, per_strip
                             if ic > 0:
                                 line += ip * per_strip * CACHE_LINE
                             else:
                                 # a column of lines at a time
-                                place, part = ip % lines, ip // lines
-                                line += part * per_strip * rs_b + place * CACHE_LINE
-                                turns = max(min(per_strip, k_cur - part * per_strip), 0)
+                                column, part = ip % lines, ip // lines
+                                line += part * per_strip * rs_b + column * CACHE_LINE
+                                iterations = max(min(per_strip, k_cur - part * per_strip), 0)
                             tile = c + (ic + i) * rs_c + (jc + j) * WORD_BYTES
                             if is_shifted:
                                 seed((vectors, rows, sums, tile, rs_c, adds, present))
                             micro_kernel((
                                 rows, vectors, words, packed_a + i * lda, lda, panel, ldb, tile, rs_c,
-                                1 if is_shifted else adds, present, line, ahead_stride, turns, 0, 0, 0,
+                                1 if is_shifted else adds, present, line, ahead_stride, iterations, 0, 0, 0,
                             ))  # fmt: skip
                             i += rows
                         j += step

@@ -179,7 +179,7 @@ def _dot_i8(code: VectorCode, builder: Builder, total: Value, x: Value, y: Value
 
 
 def _dot_i16(code: VectorCode, builder: Builder, total: Value, x: Value, y: Value) -> Value:
-    """Return what every processor can do, in the form in which LLVM recognises the instruction for it."""
+    """Return the dot products by instructions of every processor, in the form that LLVM recognises as one of them."""
     count = 2 * code.lanes
     halves, wide = ir.VectorType(ir.IntType(16), count), ir.VectorType(v.INDEX, count)
     products = builder.mul(*(builder.sext(builder.bitcast(words, halves), wide) for words in (x, y)))
@@ -204,8 +204,8 @@ def _integers(bits: int, like: Value) -> Any:
     return ir.VectorType(ir.IntType(bits), like.type.count)
 
 
-def _all(kind: Any, value: Any) -> Any:
-    return ir.Constant(kind, [value] * kind.count)
+def _all(vector: Any, value: Any) -> Any:
+    return ir.Constant(vector, [value] * vector.count)
 
 
 def _bfloat16_to_float32(builder: Builder, x: Value) -> Value:

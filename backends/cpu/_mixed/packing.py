@@ -1,10 +1,10 @@
-"""Packing narrow operands into words, from contiguous rows; a last word that k does not fill has zeros in it.
+"""Packing of narrow operands into words, from contiguous rows; a last word that k does not fill ends in zeros.
 
     A: a row of words for each row        elements along k are neighbours already: widened, and stored
     B: a row of words for each `group` of rows of B, a micro-panel as `_simd.packing` makes it
 
-Where A is shifted to be unsigned, a panel of B begins with a row of sums, -128 times those of its columns: what the
-tiles of C begin with. `seed` puts it there.
+Where A is shifted to be unsigned, a panel of B begins with a row of -128 times the sums of its columns. The tiles of C
+begin with these values; `seed` stores them.
 """
 
 from __future__ import annotations
@@ -145,11 +145,11 @@ def seed_intrinsic(key: MixedKey) -> Any:
 
 def clear_intrinsic() -> Any:
     """Return the intrinsic ``clear((address, lines))``: so many times 64 bytes become zeros."""
-    kind = ir.VectorType(v.INDEX, CACHE_LINE // 4)
+    vector = ir.VectorType(v.INDEX, CACHE_LINE // 4)
 
     def function(b: Builder, address: Value, lines: Value) -> None:
         def line(state: list[Value]) -> list[Value]:
-            b.store(ir.Constant(kind, None), state[0], align=1)
+            b.store(ir.Constant(vector, None), state[0], align=1)
             return [v.advance(b, state[0], CACHE_LINE)]
 
         v.loop(b, lines, [b.inttoptr(address, v.POINTER)], line)
@@ -177,9 +177,9 @@ def _words(code: VectorCode) -> Any:
 
 def _join(b: Builder, parts: list[Value]) -> Value:
     """Return words whose parts, the lowest bits first, are the given ones."""
-    kind = ir.VectorType(v.INDEX, parts[0].type.count)
-    words = b.zext(parts[0], kind) if len(parts) > 1 else parts[0]
+    vector = ir.VectorType(v.INDEX, parts[0].type.count)
+    words = b.zext(parts[0], vector) if len(parts) > 1 else parts[0]
     for t, part in enumerate(parts[1:], 1):
-        place = ir.Constant(kind, [t * (WORD_BITS // len(parts))] * kind.count)
-        words = b.or_(words, b.shl(b.zext(part, kind), place))
+        shift = ir.Constant(vector, [t * (WORD_BITS // len(parts))] * vector.count)
+        words = b.or_(words, b.shl(b.zext(part, vector), shift))
     return words

@@ -16,7 +16,7 @@ from backends.cpu._mixed import subnormals
 from backends.cpu._mixed.amx_product import TileLoops, prepare_tiles
 from backends.cpu._mixed.loops import MixedLoops
 from backends.cpu._mixed.methods import MixedKey
-from backends.cpu._mixed.transposed_copy import prepare_copy_turned
+from backends.cpu._mixed.transposed_copy import prepare_transposed_copy
 from backends.cpu._simd.argument_table import prepare_product
 from backends.cpu._simd.product import has_contiguous_rows
 from harness.operands import aligned_empty
@@ -32,7 +32,7 @@ class MixedProduct:
     ----------
     key : MixedKey
     careful : MixedKey or None
-        What computes the product if a or b hold a subnormal number that `key` would lose. None: nothing is lost.
+        Kernel for operands that hold a subnormal number which `key` would lose. None: `key` loses none.
     blocking : Blocking
         Its register tile is that of `key`.
     threads : int
@@ -55,7 +55,7 @@ class MixedProduct:
         accumulate: bool,
     ) -> None:
         if not has_contiguous_rows(out) and has_contiguous_rows(out.T):
-            a, b, out, blocking = b.T, a.T, out.T, _turned(blocking)
+            a, b, out, blocking = b.T, a.T, out.T, _transposed(blocking)
         self._out, self._accumulate = out, accumulate
         self._target = out if has_contiguous_rows(out) else aligned_empty(out.shape, out.dtype)
         rows_of_a, rows_of_b = (x if has_contiguous_rows(x) else aligned_empty(x.shape, x.dtype) for x in (a, b))
@@ -65,14 +65,14 @@ class MixedProduct:
         lost = np.zeros(1, np.uint8)  # set by loops that look for subnormal numbers themselves
         looks_inside = key.method.is_tiled and not accumulate  # a C that is added to could not be added to again
 
-        def prepare(which: MixedKey) -> Callable[[], Any]:
-            around, wants = _around(blocking, which), (rows_of_a, rows_of_b, self._target, accumulate)
-            if not which.method.is_tiled:
-                loops: Any = MixedLoops(which, around, packs_a=True, packs_b=True, grid=grid)  # type: ignore[arg-type]
-                return prepare_product(loops, *wants)
+        def prepare(kernel: MixedKey) -> Callable[[], Any]:
+            around, arrays = _around(blocking, kernel), (rows_of_a, rows_of_b, self._target, accumulate)
+            if not kernel.method.is_tiled:
+                loops: Any = MixedLoops(kernel, around, packs_a=True, packs_b=True, grid=grid)  # type: ignore[arg-type]
+                return prepare_product(loops, *arrays)
             packs_a = not tuning_amx.amx_reads_in_place(rows_of_a.ctypes.data, rows_of_a.strides[0], rows_of_a.shape[0])
             flag = lost.ctypes.data if looks_inside else 0
-            return prepare_tiles(TileLoops(which, around, packs_a, grid, flag), *wants)
+            return prepare_tiles(TileLoops(kernel, around, packs_a, grid, flag), *arrays)
 
         self._compute = prepare(key)
         if careful is not None and looks_inside:
@@ -95,12 +95,12 @@ class MixedProduct:
 
 
 def _copy(rows: np.ndarray, x: np.ndarray) -> Callable[[], Any]:
-    """Return what copies `x` to `rows`, an array of contiguous rows."""
-    return prepare_copy_turned(rows, x) if has_contiguous_rows(x.T) else functools.partial(np.copyto, rows, x)
+    """Return ``copy()``, which copies `x` to `rows`, an array of contiguous rows."""
+    return prepare_transposed_copy(rows, x) if has_contiguous_rows(x.T) else functools.partial(np.copyto, rows, x)
 
 
-def _turned(x: Blocking) -> Blocking:
-    """Return the blocking of the transposed product: the cache blocks of m and n have changed places."""
+def _transposed(x: Blocking) -> Blocking:
+    """Return the blocking of the transposed product: the cache blocks of m and n are exchanged."""
     return Blocking(-(-x.nc // x.mr) * x.mr, -(-x.mc // x.nr) * x.nr, x.kc, x.mr, x.nr)
 
 
@@ -114,10 +114,10 @@ def _by_values(
     look: Callable[..., bool], operands: tuple[np.ndarray, ...], fast: Callable[[], Any], careful: Callable[[], Any]
 ) -> Callable[[], Any]:
     """Return a product that is careful where an operand holds a subnormal number."""
-    places = [(x.ctypes.data, *x.shape, x.strides[0]) for x in operands]
+    addresses = [(x.ctypes.data, *x.shape, x.strides[0]) for x in operands]
 
     def run() -> None:
-        (careful if any(look(*place) for place in places) else fast)()
+        (careful if any(look(*address) for address in addresses) else fast)()
 
     return run
 

@@ -38,11 +38,11 @@ def build_has_subnormal(operands: str) -> Any:
 
     def has_subnormal(address: int, rows: int, columns: int, row_stride: int) -> bool:
         for i in range(rows):
-            found = False
+            has_one = False
             for value in carray(as_pointer(address + i * row_stride), (columns,), dtype):
                 magnitude = value & np.uint16(MAGNITUDE)
-                found |= (magnitude != 0) & (magnitude <= np.uint16(largest))
-            if found:
+                has_one |= (magnitude != 0) & (magnitude <= np.uint16(largest))
+            if has_one:
                 return True
         return False
 
@@ -56,20 +56,20 @@ def look_intrinsic(operands: str) -> Any:
     `stride` bytes apart, each of them `lines` times 64 bytes, `line_stride` bytes apart.
     """
     largest = LARGEST_SUBNORMAL[operands]
-    kind = ir.VectorType(ir.IntType(16), LINE_BYTES // 2)
+    vector = ir.VectorType(ir.IntType(16), LINE_BYTES // 2)
 
     def constant(value: int) -> Any:
-        return ir.Constant(kind, [value] * kind.count)
+        return ir.Constant(vector, [value] * vector.count)
 
     def function(
         b: Builder, rows: Value, lines: Value, address: Value, stride: Value, further: Value, flag: Value
     ) -> None:
         def line(state: list[Value]) -> list[Value]:
-            place, least = state
-            magnitude = b.and_(b.load(place, typ=kind, align=1), constant(MAGNITUDE))
+            address, least = state
+            magnitude = b.and_(b.load(address, typ=vector, align=1), constant(MAGNITUDE))
             less_one = b.sub(magnitude, constant(1))
             least = b.select(b.icmp_unsigned("<", less_one, least), less_one, least)
-            return [v.advance(b, place, further), least]
+            return [v.advance(b, address, further), least]
 
         def row(state: list[Value]) -> list[Value]:
             begin, least = state
@@ -77,9 +77,9 @@ def look_intrinsic(operands: str) -> Any:
             return [v.advance(b, begin, stride), least]
 
         _, least = v.loop(b, rows, [b.inttoptr(address, v.POINTER), constant(0xFFFF)], row)
-        found = b.icmp_unsigned("<", least, constant(largest))
-        bits = ir.IntType(kind.count)
-        with b.if_then(b.icmp_unsigned("!=", b.bitcast(found, bits), ir.Constant(bits, 0))):
+        is_subnormal = b.icmp_unsigned("<", least, constant(largest))
+        bits = ir.IntType(vector.count)
+        with b.if_then(b.icmp_unsigned("!=", b.bitcast(is_subnormal, bits), ir.Constant(bits, 0))):
             b.store(ir.Constant(v.BYTE, 1), b.inttoptr(flag, v.POINTER))
 
     def emit(builder: Builder, values: list[Value]) -> None:

@@ -1,9 +1,9 @@
-"""A copy of a matrix with contiguous columns that has contiguous rows: square blocks, transposed in registers.
+"""Copy of a matrix with contiguous columns into one with contiguous rows: square blocks, transposed in registers.
 
-    for blocks of 64 x 64 elements:          both their lines of A and of the copy stay in L1
+    for blocks of 64 x 64 elements:          the lines of source and copy stay in L1
         for squares of one vector a side:    log2 rounds of interleaving (`VectorCode.transpose`)
 
-What is left over at two edges is copied element by element.
+Rows and columns beyond the last whole square are copied element by element.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from backends.cpu._vector.unit import UNITS
 BLOCK = 64
 
 
-def prepare_copy_turned(target: np.ndarray, source: np.ndarray) -> Callable[[], None]:
-    """Return what copies `source` to `target`; both (m, n), of 1 or 2 bytes an element.
+def prepare_transposed_copy(target: np.ndarray, source: np.ndarray) -> Callable[[], None]:
+    """Return ``copy()``, which copies `source` to `target`; both (m, n), of 1 or 2 bytes an element.
 
     Columns of `source` are contiguous, and rows of `target`; both must outlive the copies.
     """
-    places = source.ctypes.data, source.strides[1], target.ctypes.data, target.strides[0]
-    return functools.partial(build_copy_turned(source.itemsize), *source.shape, *places)
+    layouts = source.ctypes.data, source.strides[1], target.ctypes.data, target.strides[0]
+    return functools.partial(build_transposed_copy(source.itemsize), *source.shape, *layouts)
 
 
 @functools.cache
-def build_copy_turned(size: int) -> Any:
+def build_transposed_copy(size: int) -> Any:
     """Compile ``copy(rows, columns, source, column_stride, target, row_stride)`` for elements of `size` bytes."""
     code = VectorCode(UNITS[-1], np.dtype(f"u{size}"))
     square, element, lanes = _square_intrinsic(code), _element_intrinsic(code), code.lanes

@@ -1,11 +1,11 @@
 """A product by the generated loops, ready to run: its arguments lie in memory, so that a call passes one address.
 
-With threads, m and n are cut into parts, each a product of its own: no part waits for another. Each thread computes one
-part after the other with its own scratch, until all are taken, so that a thread that is late or slow computes fewer.
+With threads, m and n are cut into parts, and no part waits for another. Each thread, with its own scratch, computes the
+next part that no thread has taken, until none is left: a late or slow thread computes fewer.
 
-A part is one row of the table of arguments. Where operands begin stands apart, four addresses for all rows, to which
-those of a part are relative: so other operands are four numbers, not a new table. So is where the scratch begins, which
-is there for a run and not kept by the table.
+A part is one row of the table of arguments. The addresses of the operands stand apart, four for all rows, and a row has
+offsets from them: other operands change four numbers, not the table. The address of the scratch, which is allocated for
+each run, stands beside them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from harness.plan import Blocking
 from harness.tuning import simd as tuning_simd
 
 OPERANDS = ("a", "b", "c", "block")  # the arguments that are addresses of operands
-PACKED, SCRATCH = ("packed_a", "packed_b"), len(OPERANDS)  # addresses of scratch, and where it stands behind theirs
+PACKED, SCRATCH = ("packed_a", "packed_b"), len(OPERANDS)  # addresses in scratch; index of the scratch itself
 
 
 class Loops(NamedTuple):
-    """How the loops go about one product.
+    """Choices of the loops for one product.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Loops(NamedTuple):
     grid : (int, int)
         Parts of m and of n.
     threads : int
-        That compute them.
+        Threads that compute the parts.
     """
 
     key: KernelKey
@@ -192,14 +192,14 @@ def prepare_product(
 
 
 def cut_evenly(extent: int, parts: int, step: int) -> list[int]:
-    """Return where `extent` is cut into `parts` parts of about as many whole steps."""
+    """Return the boundaries of `parts` parts of `extent`, each of about as many whole steps."""
     steps = -(-extent // step)
     parts = min(parts, steps)
     return [min(steps * part // parts * step, extent) for part in range(parts + 1)]
 
 
 def entry_point(compiled: Any) -> Any:
-    """Return what Python calls to run a function that has one signature; the dispatcher would look it up each time."""
+    """Return the function behind a dispatcher with one signature, which would look it up in every call."""
     (result,) = compiled.overloads.values()
     return result.entry_point
 

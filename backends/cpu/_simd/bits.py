@@ -58,10 +58,10 @@ class BitProduct:
         self._rows_of_a, self._rows_of_b, self._rows_of_out = (_rows(x) for x in (a, b, out))
         self._masks, self._bits = aligned_empty((m, k), WORD), aligned_empty((k, words), WORD)
         self._result = aligned_empty((m, words), WORD)
-        wanted = operations(semiring, a.dtype)
-        assert wanted is not None
+        ops = operations(semiring, a.dtype)
+        assert ops is not None
         operands = self._masks, self._bits, self._result
-        loops = settings.loops(wanted, WORD, Shape.of(*operands))
+        loops = settings.loops(ops, WORD, Shape.of(*operands))
         self._product = prepare_product(loops, *operands, accumulate=False)
         self._combine = _COMBINE[semiring.add.name] if accumulate else _STORE
 
@@ -163,10 +163,10 @@ def build_unpack() -> Any:
         for i in range(rows):
             start = address + i * stride
             for w in range(whole):
-                word, place = words[i, w], start + w * WORD_BITS
+                word, group = words[i, w], start + w * WORD_BITS
                 if how != _STORE:
-                    word = combined(how, _word_of(place), word)
-                _store_bytes(place, word)
+                    word = combined(how, _word_of(group), word)
+                _store_bytes(group, word)
             row = carray(as_pointer(start), (columns,), np.uint8)
             for j in range(whole * WORD_BITS, columns):
                 bit = (words[i, whole] >> np.int32(j - whole * WORD_BITS)) & np.int32(1)

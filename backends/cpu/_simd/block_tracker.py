@@ -1,4 +1,4 @@
-"""Which block of k each element of a micro-tile last changed in, noted while the micro-kernel runs.
+"""Tracker of the block of k in which each element of a micro-tile last changed, while the micro-kernel runs.
 
 Where (+) selects, a running result only ever changes for the better. So after each block of k the tile in registers is
 compared with a copy of it, as it was a block ago; where they differ, the block's number is noted, and then the copy is
@@ -24,7 +24,7 @@ BLOCK_BYTES = BLOCK.itemsize
 
 
 class BlockTracker:
-    """Emits the code of one micro-tile.
+    """Emitter of the code that tracks one micro-tile.
 
     Parameters
     ----------
@@ -54,19 +54,19 @@ class BlockTracker:
         for first in range(0, len(totals), together):
             masks = []
             for i in range(first, min(first + together, len(totals))):
-                place = v.advance(b, self._tile, i * code.size_bytes)
-                masks.append(_differs(b, code, totals[i], code.load(b, place)))
-                code.store(b, totals[i], place)
+                address = v.advance(b, self._tile, i * code.size_bytes)
+                masks.append(_differs(b, code, totals[i], code.load(b, address)))
+                code.store(b, totals[i], address)
             masks += [ir.Constant(masks[0].type, None)] * (together - len(masks))
-            place = v.advance(b, self._numbers, first * code.lanes)
-            self._store_numbers(b, wide, place, _side_by_side(b, masks))
+            address = v.advance(b, self._numbers, first * code.lanes)
+            self._store_numbers(b, wide, address, _side_by_side(b, masks))
 
-    def _store_numbers(self, b: Builder, wide: Value, place: Value, changed: Value) -> None:
+    def _store_numbers(self, b: Builder, wide: Value, address: Value, changed: Value) -> None:
         code = self._numbers_code
         if code.masks:
-            code.store(b, wide, place, changed)
+            code.store(b, wide, address, changed)
         else:
-            code.store(b, b.select(changed, wide, code.load(b, place)), place)
+            code.store(b, b.select(changed, wide, code.load(b, address)), address)
 
     def store(self, b: Builder, given: dict[str, Value]) -> None:
         """Store the copy to C, combined with what is there if the micro-kernel accumulates, and the blocks' numbers."""

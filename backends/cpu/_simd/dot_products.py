@@ -2,8 +2,8 @@
 
     for i in range(rows):  y[i] := [y[i] (+)] (+)_p  A[i, p] (x) x[p]
 
-For n = 1 that is the product (`_simd.matrix_vector`). The loops around the micro-kernel compute so the few columns that
-are left over after whole vectors, since a tile of them would take as long as a vector of them all.
+For n = 1 that is the product (`_simd.matrix_vector`). The loops around the micro-kernel also compute the few columns
+left over after whole vectors in this way: a tile for them would take as long as one for a whole vector of columns.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def _dots(module: ir.Module, key: KernelKey, code: VectorCode, rows: int) -> Any
             """Extend all sums by `count` vectors of k."""
             offset, *sums = state
             for s in range(count):
-                place = b.add(offset, v.size(s * code.size_bytes))
-                of_x = code.load(b, v.advance(b, x, place))
+                at = b.add(offset, v.size(s * code.size_bytes))
+                of_x = code.load(b, v.advance(b, x, at))
                 for i in range(rows):
-                    of_a = code.load(b, v.advance(b, starts[i], place))
+                    of_a = code.load(b, v.advance(b, starts[i], at))
                     sums[i * SUMS + s] = operations.extend(code, b, sums[i * SUMS + s], of_a, of_x)
             return [b.add(offset, v.size(count * code.size_bytes)), *sums]
 
@@ -67,19 +67,19 @@ def _dots(module: ir.Module, key: KernelKey, code: VectorCode, rows: int) -> Any
     return v.own_function(module, name, [v.SIZE] * 7, emit)
 
 
-def _store(b: Builder, code: VectorCode, operations: Any, total: Value, place: Value, accumulate: Value) -> None:
+def _store(b: Builder, code: VectorCode, operations: Any, total: Value, target: Value, accumulate: Value) -> None:
     """Combine the lanes of `total`, and store one element, combined with what is there if `accumulate` is not 0."""
     half = code.lanes // 2
     while half:
-        turned = ir.Constant(ir.VectorType(v.INDEX, code.lanes), [(i + half) % code.lanes for i in range(code.lanes)])
-        total = operations.combine(code, b, total, b.shuffle_vector(total, total, turned))
+        rotated = ir.Constant(ir.VectorType(v.INDEX, code.lanes), [(i + half) % code.lanes for i in range(code.lanes)])
+        total = operations.combine(code, b, total, b.shuffle_vector(total, total, rotated))
         half //= 2
     with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as (combining, storing):
         with combining:
-            combined = operations.combine(code, b, code.broadcast(b, place), total)
-            b.store(b.extract_element(combined, v.index(0)), place, align=code.dtype.itemsize)
+            combined = operations.combine(code, b, code.broadcast(b, target), total)
+            b.store(b.extract_element(combined, v.index(0)), target, align=code.dtype.itemsize)
         with storing:
-            b.store(b.extract_element(total, v.index(0)), place, align=code.dtype.itemsize)
+            b.store(b.extract_element(total, v.index(0)), target, align=code.dtype.itemsize)
 
 
 @functools.cache
@@ -94,7 +94,7 @@ def build_dots(key: KernelKey) -> Any:
         """Take all columns to so many rows at a time, which stay in L1."""
         for i in range(0, m, rows):
             for j in range(n):
-                place = c + i * ldc + j * itemsize
-                dots_of_rows((min(rows, m - i), k, a + i * lda, lda, x + j * ldx, place, ldc, accumulate))
+                target = c + i * ldc + j * itemsize
+                dots_of_rows((min(rows, m - i), k, a + i * lda, lda, x + j * ldx, target, ldc, accumulate))
 
     return jit(None, *[types.intp] * 10, parallel=False)(dots)

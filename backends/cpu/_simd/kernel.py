@@ -5,13 +5,15 @@
             for each vector j:       C[i, j] := C[i, j] (+) A[i, p] (x) B[p, j]
 
 A is read by rows (k contiguous, rows `lda` bytes apart), so that a block of A can be used where it lies. B is read by
-rows too (`ldb` bytes apart): a packed micro-panel, or B itself. Over floats four steps make a turn of the loop, over
-integers, where it is faster, one. Row by row the tile is kept in this order: LLVM would move loads up, put arithmetic
-off, and make trees of minima, for which registers do not suffice. The whole tile asks in its first turns for what is
-used next (one cache line a turn, into L2), and 64 steps before its end for its tile of C. Edge tiles have fewer rows,
-fewer vectors, and a last vector of which only some lanes exist.
+rows too (`ldb` bytes apart): a packed micro-panel, or B itself. The loop is unrolled to four steps over floats; over
+integers one step is faster. Row by row the tile is kept in this order: LLVM would move loads up, put arithmetic off,
+and make trees of minima, for which registers do not suffice.
 
-A kernel that tracks notes besides, for each element, the block of k that it last changed in (`_simd.block_tracker`).
+The whole tile prefetches the next panel in its first iterations (one cache line each, into L2), and its tile of C 64
+steps before its end. Edge tiles have fewer rows, fewer vectors, and a last vector of which only some lanes exist. The
+contract of a tile, and a listing of one, stand in docs/kernels.md.
+
+A kernel that tracks also notes, for each element, the block of k that it last changed in (`_simd.block_tracker`).
 
 Source: Van Zee and van de Geijn, "BLIS" (2015), section 4; prefetch of C as in BLIS's own kernels.
 """
@@ -33,13 +35,13 @@ from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import UNITS, VectorUnit
 from harness.operands import CACHE_LINE
 
-STEPS = 4  # of k in a turn of the loop, over floats
-STEPS_BEFORE_END = 64  # when the tile of C is asked for: its way from L3 takes that long
+STEPS = 4  # of k in an iteration of the loop, over floats
+STEPS_BEFORE_END = 64  # when the tile of C is prefetched: it takes that long to come from L3
 INTO_L1, INTO_L2 = 3, 2
 
 
 class KernelKey(NamedTuple):
-    """All that a generated kernel depends on, by names and numbers alone.
+    """Key of a generated kernel: everything that its code depends on, by names and numbers alone.
 
     Attributes
     ----------
@@ -75,17 +77,17 @@ class KernelKey(NamedTuple):
         return VectorCode(self.vector_unit, np.dtype(self.dtype))
 
 
-class _Touched(NamedTuple):
-    """Cache lines that a loop asks for: in each of its first `turns` those at `offsets` from a pointer that strides.
+class _Prefetch(NamedTuple):
+    """Prefetches of a loop: in each of its first `iterations` the lines at `offsets` from a pointer that strides.
 
-    Such a turn has `steps` steps of k.
+    Each of these iterations has `steps` steps of k.
     """
 
     pointer: Value
     stride: Value
     offsets: tuple[int, ...]
     locality: int
-    turns: Value
+    iterations: Value
     steps: int
 
 
@@ -96,11 +98,25 @@ class _Tile(NamedTuple):
     vectors: int
     is_whole: bool
 
+    def name(self, operations: Operations) -> str:
+        """Return the name of its function, in LLVM IR and in assembly."""
+        return f"tile_{self.rows}x{self.vectors}{'_whole' * self.is_whole}{'_careful' * operations.is_careful}"
 
-# Arguments of a micro-kernel, addresses and strides in bytes, and counts: k, lanes, ahead_steps. The last three are for
-# kernels that track: where the tile's blocks go, and the number of its first.
+
+# Arguments of a micro-kernel: addresses, strides in bytes, and counts (k, lanes, ahead_steps). The last three are for
+# kernels that track: where the numbers of blocks are stored, and the number of the tile's first block.
 ARGUMENTS = "k a lda b ldb c ldc accumulate lanes ahead ahead_stride ahead_steps block ld_block first_block".split()
 _POINTERS = ("a", "b", "c", "ahead", "block")
+
+
+def steps_per_iteration(key: KernelKey) -> int:
+    """Return the number of steps of k in one iteration of the loop."""
+    return 1 if key.operations.is_careful or np.dtype(key.dtype).kind != "f" else STEPS
+
+
+def whole_tile_name(key: KernelKey) -> str:
+    """Return the name of the function that computes the whole register tile, which no edge cuts."""
+    return _Tile(key.mr, key.nv, not key.operations.is_careful).name(key.operations)
 
 
 def micro_kernel_intrinsic(key: KernelKey) -> Any:
@@ -131,7 +147,7 @@ def micro_kernel_intrinsic(key: KernelKey) -> Any:
 def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Tile) -> Any:
     """Return the function of one tile."""
     operations, rows, vectors, itemsize = key.operations, tile.rows, tile.vectors, code.dtype.itemsize
-    turn_steps = 1 if operations.is_careful or code.dtype.kind != "f" else STEPS
+    unrolled = steps_per_iteration(key)
 
     def emit(b: Builder, *values: Value) -> None:
         given = dict(zip(ARGUMENTS, values, strict=True))
@@ -154,54 +170,51 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
                 extended += v.keep_order(b, row)
             return extended
 
-        def turn(steps: int, current: list[Value]) -> list[Value]:
+        def iteration(steps: int, current: list[Value]) -> list[Value]:
             offset, row_of_b, *totals = current
             for _ in range(steps):
                 totals = extend(offset, row_of_b, totals)
                 offset, row_of_b = b.add(offset, v.size(itemsize)), v.advance(b, row_of_b, ldb)
             return [offset, row_of_b, *totals]
 
-        def run(steps: Value, state: list[Value], touched: _Touched | None = None) -> list[Value]:
-            """Extend the tile by `steps` steps of k, in its first turns asking for cache lines."""
+        def run(steps: Value, state: list[Value], prefetch: _Prefetch | None = None) -> list[Value]:
+            """Extend the tile by `steps` steps of k, the first iterations with prefetches."""
 
-            def asking_turn(current: list[Value]) -> list[Value]:
+            def prefetching_iteration(current: list[Value]) -> list[Value]:
                 *current, line = current
-                for place in touched.offsets:
-                    v.prefetch(b, v.advance(b, line, place), touched.locality)
-                return [*turn(touched.steps, current), v.advance(b, line, touched.stride)]
+                for offset in prefetch.offsets:
+                    v.prefetch(b, v.advance(b, line, offset), prefetch.locality)
+                return [*iteration(prefetch.steps, current), v.advance(b, line, prefetch.stride)]
 
-            if touched:
-                asking = v.smaller(b, b.udiv(steps, v.size(touched.steps)), touched.turns)
-                *state, _ = v.loop(b, asking, [*state, touched.pointer], asking_turn)
-                steps = b.sub(steps, b.mul(asking, v.size(touched.steps)))
-            state = v.loop(b, b.udiv(steps, v.size(turn_steps)), state, functools.partial(turn, turn_steps))
-            if turn_steps == 1:
+            if prefetch:
+                asking = v.smaller(b, b.udiv(steps, v.size(prefetch.steps)), prefetch.iterations)
+                *state, _ = v.loop(b, asking, [*state, prefetch.pointer], prefetching_iteration)
+                steps = b.sub(steps, b.mul(asking, v.size(prefetch.steps)))
+            state = v.loop(b, b.udiv(steps, v.size(unrolled)), state, functools.partial(iteration, unrolled))
+            if unrolled == 1:
                 return state
-            return v.loop(b, b.urem(steps, v.size(turn_steps)), state, functools.partial(turn, 1))
+            return v.loop(b, b.urem(steps, v.size(unrolled)), state, functools.partial(iteration, 1))
 
         width = vectors * code.size_bytes
         state = [v.size(0), panel, *[code.constant(operations.zero)] * (rows * vectors)]
-        asked = _Touched(ahead, given["ahead_stride"], (0,), INTO_L2, given["ahead_steps"], turn_steps)
-        tile_of_c = _Touched(c, ldc, _lines(width), INTO_L1, v.size(rows), turn_steps)
+        next_lines = _Prefetch(ahead, given["ahead_stride"], (0,), INTO_L2, given["ahead_steps"], unrolled)
+        tile_of_c = _Prefetch(c, ldc, _lines(width), INTO_L1, v.size(rows), unrolled)
         if tracker:
             lines = _lines(width * BLOCK_BYTES // itemsize)
-            numbers = _Touched(block, given["ld_block"], lines, INTO_L1, v.size(rows), turn_steps)
-            wanted = tuple(x._replace(steps=1) for x in (asked, tile_of_c, numbers)) if tile.is_whole else ()
-            _track(b, key.block_steps, given, state, run, tracker, wanted)
+            numbers = _Prefetch(block, given["ld_block"], lines, INTO_L1, v.size(rows), unrolled)
+            prefetches = tuple(x._replace(steps=1) for x in (next_lines, tile_of_c, numbers)) if tile.is_whole else ()
+            _track(b, key.block_steps, given, state, run, tracker, prefetches)
             tracker.store(b, given)
             return
         if tile.is_whole:
-            tail = v.smaller(b, k, v.size(turn_steps * rows + STEPS_BEFORE_END))
-            state = run(tail, run(b.sub(k, tail), state, asked), tile_of_c)
+            tail = v.smaller(b, k, v.size(unrolled * rows + STEPS_BEFORE_END))
+            state = run(tail, run(b.sub(k, tail), state, next_lines), tile_of_c)
         else:
             state = run(k, state)
         _, _, *totals = state
         _store(b, code, operations, totals, rows_of_c, edges, given["accumulate"])
 
-    name = (
-        f"tile_{rows}x{vectors}" + ("_whole" if tile.is_whole else "") + ("_careful" if operations.is_careful else "")
-    )
-    return v.own_function(module, name, [v.SIZE] * len(ARGUMENTS), emit)
+    return v.own_function(module, tile.name(operations), [v.SIZE] * len(ARGUMENTS), emit)
 
 
 def _track(
@@ -211,12 +224,12 @@ def _track(
     state: list[Value],
     run: Callable[..., list[Value]],
     tracker: BlockTracker,
-    wanted: tuple[_Touched, ...],
+    prefetches: tuple[_Prefetch, ...],
 ) -> None:
-    """Extend the tile block of k by block, the last shorter, and note each block, asking for what is `wanted`.
+    """Extend the tile block of k by block, the last shorter, note each block, and carry out `prefetches`.
 
-    What is used after this tile is asked for in the first blocks; the tile of C and its numbers of blocks, which are
-    used at the end, in the last whole one.
+    The first blocks prefetch the next panel; the last whole block prefetches the tile of C and its numbers of blocks,
+    which are used at the end.
     """
     k, number, block = given["k"], given["first_block"], v.size(block_steps)
 
@@ -231,19 +244,21 @@ def _track(
 
     def asking(number: Value, state: list[Value]) -> list[Value]:
         before = b.mul(b.sub(number, given["first_block"]), block)
-        line = v.advance(b, wanted[0].pointer, b.mul(before, wanted[0].stride))
-        return run(block, state, wanted[0]._replace(pointer=line, turns=b.sub(wanted[0].turns, before)))
+        line = v.advance(b, prefetches[0].pointer, b.mul(before, prefetches[0].stride))
+        return run(
+            block, state, prefetches[0]._replace(pointer=line, iterations=b.sub(prefetches[0].iterations, before))
+        )
 
     def last(_: Value, state: list[Value]) -> list[Value]:
         left = block
-        for touched in wanted[1:]:
-            steps = v.smaller(b, left, touched.turns)
-            state, left = run(steps, state, touched), b.sub(left, steps)
+        for prefetch in prefetches[1:]:
+            steps = v.smaller(b, left, prefetch.iterations)
+            state, left = run(steps, state, prefetch), b.sub(left, steps)
         return run(left, state)
 
     count, state = b.udiv(k, block), [number, *state]
-    if wanted:
-        first = v.smaller(b, count, b.udiv(b.add(wanted[0].turns, v.size(block_steps - 1)), block))
+    if prefetches:
+        first = v.smaller(b, count, b.udiv(b.add(prefetches[0].iterations, v.size(block_steps - 1)), block))
         state, count = blocks(first, state, asking), b.sub(count, first)
         before_last = v.smaller(b, count, v.size(1))
         state = blocks(b.sub(count, before_last), state, lambda _, inside: run(block, inside))

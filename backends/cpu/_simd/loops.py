@@ -6,9 +6,9 @@
     loop 2  jp over panels    micro-panel of B, packed just before its first use   in L1
     loop 1  ip over strips    micro-tile of C                      in registers
 
-Few columns that are left over after whole vectors of packed B are dot products along k (`_simd.dot_products`), as the
-cost model of `tuning` has it: a tile of them takes as long as a tile of whole vectors. They follow the panels of each
-block of A, which is in L2 then.
+Few columns left over after whole vectors of packed B are computed as dot products along k (`_simd.dot_products`), if
+the cost model of `tuning.simd` says so: a tile of few lanes takes as long as a tile of whole vectors. The dot products
+follow the panels of each block of A, which is in L2 then.
 
 Rows are split evenly over the strips and vectors evenly over the panels, so that no tile is thin: 25 vectors are nine
 panels, seven of three and two of two. A and B are read in place where that is faster; the plan says.
@@ -67,20 +67,20 @@ def packed_b_bytes(n_cur: int, k_cur: int, key: KernelKey) -> int:
 
 @numba.njit
 def lines_ahead(ic: int, ip: int, ahead: int, per_strip: int, rs_b: int, k: int, lines: int) -> tuple[int, int]:
-    """Return where strip `ip` begins to ask for the next panel, and for how many turns.
+    """Return the address of the first prefetch of strip `ip`, and the number of iterations that prefetch.
 
-    Of a packed panel it asks for the lines in order, of rows of B for a column of `lines` columns of lines at a time.
+    The next panel is prefetched line by line if it is packed; else rows of B, one of `lines` columns of lines a strip.
     """
     if ic > 0:
         return ahead + ip * per_strip * CACHE_LINE, per_strip
-    group, place = ip // lines, ip % lines
+    group, column = ip // lines, ip % lines
     first = group * per_strip
-    turns = max(min(per_strip, k - first), 0) if per_strip else 0
-    return ahead + first * rs_b + place * CACHE_LINE, turns
+    iterations = max(min(per_strip, k - first), 0) if per_strip else 0
+    return ahead + first * rs_b + column * CACHE_LINE, iterations
 
 
 def columns_left(n: int, k: int, lanes: int) -> int:
-    """Return how many of n columns are left over after whole vectors, if dot products are cheaper than a vector."""
+    """Return the number of columns after whole vectors, if dot products are cheaper than one more vector; else 0."""
     left = n % lanes
     return left if left * (DOT_VECTOR * ((k + lanes - 1) // lanes) + DOT_END) < k else 0
 
@@ -98,7 +98,7 @@ def may_take_dots(key: KernelKey) -> bool:
 
 @numba.njit
 def _no_dots(*arguments: Any) -> None:
-    """Stand where dot products are never taken: compiling those takes a tenth of the time of a kernel."""
+    """Replace dot products in kernels that never take them: compiling those takes a tenth of the time of a kernel."""
 
 
 @functools.cache
@@ -159,11 +159,11 @@ def build_product(key: KernelKey) -> Any:
                                     per_strip = (k_cur * (nv + 1) + strips - 1) // strips
                         for ip in range(strips):
                             i, rows = ip * height + min(ip, higher), height + 1 if ip < higher else height
-                            line, turns = lines_ahead(ic, ip, ahead, per_strip, rs_b, k_cur, nv + 1)
+                            line, iterations = lines_ahead(ic, ip, ahead, per_strip, rs_b, k_cur, nv + 1)
                             micro_kernel((
                                 rows, vectors, k_cur, rows_of_a + i * lda, lda, panel, ldb,
                                 c + (ic + i) * rs_c + (jc + j) * itemsize, rs_c, adds, present,
-                                line, ahead_stride, turns,
+                                line, ahead_stride, iterations,
                                 block + (ic + i) * rs_block + (jc + j) * BLOCK_BYTES, rs_block, pc // block_steps,
                             ))  # fmt: skip
                     if left:

@@ -1,10 +1,10 @@
 """A matrix by a vector, and a vector by a matrix: the matrix is streamed once, in the order in which it lies.
 
     n = 1    i over m by ROWS      rows of A along k: dot products, in vectors of partial sums
-    m = 1    p over k by TERMS     rows of B along n: so many are combined with y at a time, which stays in L1
+    m = 1    p over k by TERMS     rows of B along n: TERMS of them are combined with y at a time, which stays in L1
 
-The register tile of the other kernels would be nearly empty: of a vector of B one lane exists, or of a tile one row.
-The arithmetic hides behind the stream, so what these reach is a share of the bandwidth.
+The register tile of the other kernels would be nearly empty: one lane of a vector of B, or one row of a tile. The
+arithmetic hides behind the stream, so the measure of these loops is their share of the bandwidth.
 
 Source: Goto and van de Geijn (2008), section 2; the matrix-vector variants of lectures on dense matrix algorithms.
 """

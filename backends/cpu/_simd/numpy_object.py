@@ -1,9 +1,9 @@
 """An array of NumPy as compiled code finds it: a pointer to the object, whose fields are read where they lie.
 
 Numba hands an array over as a record with a reference of its own, which takes 55 ns to make: with three arrays more
-than a product at n = 16 takes. What a product asks of them are a dozen numbers, in the two structures that NumPy
+than a product at n = 16 takes. A product needs a dozen numbers of them, which lie in the two structures that NumPy
 declares for extensions written in C, PyArrayObject_fields and PyArray_Descr (numpy/ndarraytypes.h). `has_known_layout`
-looks whether arrays here are as declared. A field is only read once the object's type has been seen to be the array's.
+checks that arrays here are as declared. A field is only read after the object's type has been checked.
 """
 
 from __future__ import annotations

@@ -23,13 +23,13 @@ from harness.plan import Blocking
 from harness.semiring import BINARY_OPS, Semiring
 from harness.tuning import simd as tuning_simd
 
-# What a (x) that does not commute becomes where its operands change places.
-_TURNED = {"first": "second", "second": "first"}
+# The (x) with swapped operands, where it does not commute: x (x)' y = y (x) x.
+_SWAPPED = {"first": "second", "second": "first"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the plan says of the loops.
+    """Settings of the loops, as the plan says.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Settings:
     in_place_up_to : int
         Up to this m, n and k B need not be packed, and A need not whatever its stride.
     bad_stride_a, bad_stride_b : int
-        Else it is, if its rows are near a multiple of so many bytes apart.
+        Larger operands are packed if their rows are near a multiple of this many bytes apart.
     block_steps : int
         Terms in a block of k that is tracked; 0: none is.
     """
@@ -57,12 +57,15 @@ class Settings:
     bad_stride_b: int
     block_steps: int = 0
 
-    def loops(self, wanted: Operations, dtype: np.dtype[Any], shape: Shape) -> Loops:
-        """Return how the loops go about a product."""
+    def key(self, ops: Operations, dtype: np.dtype[Any]) -> KernelKey:
+        """Return the key of the kernel with the plan's register tile."""
+        nv = self.blocking.nr // self.unit.lanes(dtype)
+        return KernelKey(ops, dtype.name, self.unit.name, self.blocking.mr, nv, self.block_steps)
+
+    def loops(self, ops: Operations, dtype: np.dtype[Any], shape: Shape) -> Loops:
+        """Return the choices of the loops for operands of this shape."""
         m, n, k, strides_a, strides_b, *_ = shape
-        blocking = self.blocking
-        nv = blocking.nr // self.unit.lanes(dtype)
-        key = KernelKey(wanted, dtype.name, self.unit.name, blocking.mr, nv, self.block_steps)
+        blocking, key = self.blocking, self.key(ops, dtype)
         is_small = max(m, n, k) <= self.in_place_up_to
         a_in_place = strides_a[1] == dtype.itemsize and (
             is_small or tuning_simd.reads_in_place(strides_a[0], m, self.bad_stride_a)
@@ -91,15 +94,15 @@ class Settings:
         kc = -(-x.kc // steps) * steps
         return replace(self, blocking=Blocking(x.mc, x.nc, kc, x.mr, x.nr), block_steps=steps)
 
-    def turned(self) -> Settings:
+    def transposed(self) -> Settings:
         """Return the settings of the transposed product.
 
-        Its blocks are as large, since the caches are; only nc is no narrower than the block of m, its own n, was.
+        The blocks stay, since the caches do; nc grows to the block of m, if that is larger, since m becomes n.
         """
         x = self.blocking
         nc = max(x.nc, -(-x.mc // x.nr) * x.nr)
-        turned = Blocking(x.mc, nc, x.kc, x.mr, x.nr)
-        return replace(self, blocking=turned, packs_a=self.packs_b, packs_b=self.packs_a)
+        transposed = Blocking(x.mc, nc, x.kc, x.mr, x.nr)
+        return replace(self, blocking=transposed, packs_a=self.packs_b, packs_b=self.packs_a)
 
 
 class GeneratedProduct:
@@ -135,17 +138,17 @@ class GeneratedProduct:
         block: np.ndarray | None = None,
     ) -> None:
         dtype = out.dtype
-        if _is_better_turned(a, b, out):
-            a, b, out, semiring, settings = b.T, a.T, out.T, _turned(semiring), settings.turned()
+        if _is_better_transposed(a, b, out):
+            a, b, out, semiring, settings = b.T, a.T, out.T, _with_swapped_operands(semiring), settings.transposed()
         target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
-        wanted, what = operations(semiring, dtype), guard(semiring, dtype)
-        assert wanted is not None
-        fast = prepare_product(settings.loops(wanted, dtype, Shape.of(a, b, target)), a, b, target, accumulate, block)
+        ops, condition = operations(semiring, dtype), guard(semiring, dtype)
+        assert ops is not None
+        fast = prepare_product(settings.loops(ops, dtype, Shape.of(a, b, target)), a, b, target, accumulate, block)
         self.run = fast
-        if what is not Guard.NONE:
-            loops = settings.loops(wanted._replace(is_careful=True), dtype, Shape.of(a, b, target))
+        if condition is not Guard.NONE:
+            loops = settings.loops(ops._replace(is_careful=True), dtype, Shape.of(a, b, target))
             careful = prepare_product(loops, a, b, target, accumulate, block)
-            self.run = _guarded(Look(what, semiring, dtype).on(a, b), fast, careful)
+            self.run = _guarded(Look(condition, semiring, dtype).on(a, b), fast, careful)
         if target is not out:
             self.run = _through(target, out, accumulate, self.run)
 
@@ -155,7 +158,7 @@ def has_contiguous_rows(x: np.ndarray) -> bool:
     return x.strides[1] == x.itemsize or x.shape[1] == 1
 
 
-def _is_better_turned(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+def _is_better_transposed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
     """Whether the transposed product suits the loops: by the output, or if that is a vector, by the one matrix."""
     if out.shape[0] == 1 or out.shape[1] == 1:
         matrix = a if out.shape[1] == 1 else b
@@ -182,6 +185,6 @@ def _through(target: np.ndarray, out: np.ndarray, accumulate: bool, compute: Any
     return run
 
 
-def _turned(semiring: Semiring) -> Semiring:
+def _with_swapped_operands(semiring: Semiring) -> Semiring:
     multiply = semiring.multiply
-    return Semiring(semiring.add, BINARY_OPS[_TURNED.get(multiply.name, multiply.name)], semiring.name)
+    return Semiring(semiring.add, BINARY_OPS[_SWAPPED.get(multiply.name, multiply.name)], semiring.name)

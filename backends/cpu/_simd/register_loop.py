@@ -1,4 +1,4 @@
-"""What the arithmetic units alone can do: the generated micro-kernel with its loads left out.
+"""Peak of the arithmetic units alone: the generated micro-kernel without its loads.
 
 The same tile of accumulators, extended by the same instructions, but A and B are registers from beginning to end. What
 a kernel does per second out of this is its percentage of peak.
@@ -65,7 +65,7 @@ def _tile_intrinsic(key: KernelKey) -> Any:
     @intrinsic
     def tile(typing_context: Any, steps: Any, x: Any, y: Any) -> Any:
         def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-            turns, x, y = arguments
+            iterations, x, y = arguments
             of_a = code.splat(builder, x)
             of_b = [_opaque(builder, code.vector, code.splat(builder, y)) for _ in range(key.nv)]
 
@@ -81,7 +81,7 @@ def _tile_intrinsic(key: KernelKey) -> Any:
                     ]
                 return extended
 
-            totals = v.loop(builder, turns, [code.constant(operations.zero)] * (key.mr * key.nv), step)
+            totals = v.loop(builder, iterations, [code.constant(operations.zero)] * (key.mr * key.nv), step)
             total = functools.reduce(lambda c, t: operations.combine(code, builder, c, t), totals)
             return builder.extract_element(total, v.index(0))
 

@@ -1,9 +1,9 @@
-"""Plain products without a plan and an execution: one compiled call looks at all there is to see of three objects.
+"""Plain products without a plan and an execution: one compiled call checks three objects and computes.
 
-At n = 16 a product takes about 0.1 us, and what goes before it in Python a hundred times as long. Here compiled code
-asks whether A, B and out are matrices of the dtype, which sizes and strides they have, and whether they overlap, and
-goes on to compute if the product is small. A larger one is computed by the loops' table for that shape, made once,
-which takes the addresses. Whatever is not simple is left to the ordinary way.
+At n = 16 a product takes about 0.1 us, and the checks in Python before it a hundred times as long. Here compiled code
+checks that A, B and out are matrices of the dtype, their sizes and strides, and that they do not overlap, and computes
+the product if it is small. A larger one is computed by the loops' table for that shape, made once, which takes the
+addresses. Anything that is not simple is left to the ordinary call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from backends.cpu._threads.gil import call_without_gil_if_long
 from harness.interface import Shortcut
 
 NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # what `compute` returns
-MOST_SHAPES = 256  # whose tables are kept
+MOST_SHAPES = 256  # tables that are kept
 
 LoopsOf = Callable[[Shape], Loops]
 
@@ -45,32 +45,32 @@ def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf) -> Shortcut:
     largest : int
         Greatest m, n and k that are computed as they lie.
     loops_of : callable
-        ``loops_of(shape)``: how the loops go about a larger one.
+        ``loops_of(shape)`` returns the choices of the loops for a larger one.
     """
     dtype = np.dtype(key.dtype)
-    kind = np.array([address_of(build_product(key)), largest, id(np.ndarray), dtype_code(dtype), dtype.itemsize])
-    small, where = entry_point(_build_compute()), kind.ctypes.data
+    facts = np.array([address_of(build_product(key)), largest, id(np.ndarray), dtype_code(dtype), dtype.itemsize])
+    small, address = entry_point(_build_compute()), facts.ctypes.data
     large = LargeProducts(loops_of)
 
     def compute(a: Any, b: Any, out: Any) -> bool:
-        outcome = small(where, a, b, out)
+        outcome = small(address, a, b, out)
         if outcome == LARGE:
             large.compute(a, b, out)
         return bool(outcome)
 
-    compute.refers_to = kind, large  # type: ignore[attr-defined] # compiled code knows it by address alone
+    compute.refers_to = facts, large  # type: ignore[attr-defined] # compiled code knows it by address alone
     return compute
 
 
 class LargeProducts(threading.local):
-    """Products of matrices of which `plain_products` has seen that they are simple.
+    """Products of matrices that `plain_products` found simple.
 
-    Each thread of Python has tables of its own, since another one may go on between setting addresses and running.
+    Each Python thread has its own tables, since another one may run between setting the addresses and the product.
 
     Parameters
     ----------
     loops_of : callable
-        ``loops_of(shape)``: how the loops go about a product.
+        ``loops_of(shape)`` returns the choices of the loops for a product.
     """
 
     def __init__(self, loops_of: LoopsOf) -> None:
@@ -110,10 +110,10 @@ def _end(fields: tuple[int, int, int, int, int], itemsize: int) -> int:
 
 @functools.cache
 def _build_compute() -> Any:
-    """Compile ``compute(kind, a, b, out)``, the same for every kernel; `kind` is an address, see `plain_products`."""
+    """Compile ``compute(facts, a, b, out)``, the same for every kernel; `facts` is an address, see `plain_products`."""
 
-    def compute(kind: int, a: Any, b: Any, out: Any) -> int:
-        array_type, code, itemsize = word_at(kind + 16), word_at(kind + 24), word_at(kind + 32)
+    def compute(facts: int, a: Any, b: Any, out: Any) -> int:
+        array_type, code, itemsize = word_at(facts + 16), word_at(facts + 24), word_at(facts + 32)
         if not (is_matrix(a, array_type, code) and is_matrix(b, array_type, code) and is_matrix(out, array_type, code)):
             return NOT_SIMPLE
         of_a, of_b, of_out = fields_of(a), fields_of(b), fields_of(out)
@@ -125,10 +125,10 @@ def _build_compute() -> Any:
         end = _end(of_out, itemsize)
         if (a_begin < end and begin < _end(of_a, itemsize)) or (b_begin < end and begin < _end(of_b, itemsize)):
             return NOT_SIMPLE
-        if max(m, n, k) > word_at(kind + 8) or min(m, n) == 1:  # products with a vector have loops of their own
+        if max(m, n, k) > word_at(facts + 8) or min(m, n) == 1:  # products with a vector have loops of their own
             return LARGE
         arguments = m, n, k, a_begin, lda, itemsize, b_begin, ldb, itemsize, begin, ldc, 0, 0, 0, m, n, k, 0, 0, 0, 0
-        call_without_gil_if_long(m * n * k, word_at(kind), arguments)
+        call_without_gil_if_long(m * n * k, word_at(facts), arguments)
         return DONE
 
     return jit(None, types.intp, *[OBJECT] * 3, parallel=False, releases_gil=False, returns=types.intp)(compute)
@@ -136,10 +136,10 @@ def _build_compute() -> Any:
 
 @functools.cache
 def _build_locate() -> Any:
-    """Compile ``locate(place, a, b, out)``, which writes the addresses of three arrays to the address `place`."""
+    """Compile ``locate(target, a, b, out)``, which writes the addresses of three arrays to the address `target`."""
 
-    def locate(place: int, a: Any, b: Any, out: Any) -> None:
-        addresses = carray(as_pointer(place), (3,), np.int64)
+    def locate(target: int, a: Any, b: Any, out: Any) -> None:
+        addresses = carray(as_pointer(target), (3,), np.int64)
         addresses[0], addresses[1], addresses[2] = data_of(a), data_of(b), data_of(out)
 
     return jit(None, types.intp, *[OBJECT] * 3, parallel=False, releases_gil=False)(locate)

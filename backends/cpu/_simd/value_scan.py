@@ -1,4 +1,4 @@
-"""What the fast form of a (x) asks of A and B, looked up in the values: O(m k + k n) beside O(m n k)."""
+"""Scan of A and B for the condition of the fast form of (x): O(m k + k n) beside O(m n k)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.semiring import Semiring, highest, lowest
 
 
 class Look:
-    """Looks at A and B.
+    """Scan of A and B that decides whether the fast form of (x) is right for their values.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Look:
 
     def __init__(self, what: Guard, semiring: Semiring, dtype: np.dtype[Any]) -> None:
         self._what = what
-        self._found = np.empty(2, dtype)
+        self._result = np.empty(2, dtype)
         self._look = (build_extremes if what is Guard.NO_EXTREME else build_has_nan)(dtype)
         is_integer = dtype.kind in "iu"
         self._zero = int(semiring.zero(dtype)) if is_integer else 0
@@ -39,11 +39,11 @@ class Look:
         """Whether the fast form is right for ``a (x) b``."""
         if self._what is Guard.NO_NAN_IN_A:
             self._run(a)
-            return not self._found[0]
+            return not self._result[0]
         return self.allows(self.extremes(a), self.extremes(b))
 
     def allows(self, range_a: tuple[int, int], range_b: tuple[int, int]) -> bool:
-        """Whether plain sums are right of integers from such ranges."""
+        """Whether plain sums of integers from these ranges (least, greatest) are right."""
         (low_a, high_a), (low_b, high_b) = range_a, range_b
         low, high = self._range
         absent = self._zero not in (low_a, high_a, low_b, high_b)
@@ -54,28 +54,28 @@ class Look:
         return self._run(x)
 
     def on(self, a: np.ndarray, b: np.ndarray) -> Callable[[], bool]:
-        """Return ``holds()`` for these two, which must outlive it: each call looks at what they hold then.
+        """Return ``holds()`` for these two, which must outlive it: each call scans their current values.
 
-        What can be known of them before is; at n = 257 the rest of `holds` takes as long as the look itself.
+        Shapes and strides are looked up once, here: at n = 257 that takes as long as the scan itself.
         """
-        found, look = np.empty((2, 2), self._found.dtype), entry_point(self._look)
-        over_a, over_b = (functools.partial(look, *_pieces(x), found[i]) for i, x in enumerate((a, b)))
+        result, look = np.empty((2, 2), self._result.dtype), entry_point(self._look)
+        over_a, over_b = (functools.partial(look, *_pieces(x), result[i]) for i, x in enumerate((a, b)))
 
         def has_no_nan() -> bool:
             over_a()
-            return not found[0, 0]
+            return not result[0, 0]
 
         def stays_in_range() -> bool:
             over_a()
             over_b()
-            return self.allows(*found.tolist())
+            return self.allows(*result.tolist())
 
         return has_no_nan if self._what is Guard.NO_NAN_IN_A else stays_in_range
 
     def _run(self, x: np.ndarray) -> tuple[int, int]:
-        """Return the two numbers found in `x`: its least and greatest, or 1 if it holds a NaN, and 0."""
-        self._look(*_pieces(x), self._found)
-        return int(self._found[0]), int(self._found[1])
+        """Return two numbers of `x`: its least and greatest element, or 1 if it holds a NaN, and 0."""
+        self._look(*_pieces(x), self._result)
+        return int(self._result[0]), int(self._result[1])
 
 
 def _pieces(x: np.ndarray) -> tuple[int, int, int, int, int]:
@@ -89,17 +89,17 @@ def _pieces(x: np.ndarray) -> tuple[int, int, int, int, int]:
 
 
 def _over_rows(visit: Any, dtype: np.dtype[Any]) -> Any:
-    """Compile ``look(address, rows, columns, row_stride, column_stride, found)``: `visit` on contiguous pieces."""
+    """Compile ``look(address, rows, columns, row_stride, column_stride, result)``: `visit` on contiguous pieces."""
     itemsize = dtype.itemsize
     visit = numba.njit(visit)
 
-    def look(address: int, rows: int, columns: int, row_stride: int, column_stride: int, found: np.ndarray) -> None:
+    def look(address: int, rows: int, columns: int, row_stride: int, column_stride: int, result: np.ndarray) -> None:
         pieces, length = (1, columns) if column_stride == itemsize else (columns, 1)
         is_first = True
         for i in range(rows):
             for j in range(pieces):
                 start = address + i * row_stride + j * column_stride
-                visit(carray(as_pointer(start), (length,), dtype), found, is_first)
+                visit(carray(as_pointer(start), (length,), dtype), result, is_first)
                 is_first = False
 
     return jit(None, *[types.intp] * 5, types.Array(scalar(dtype), 1, "C"), parallel=False)(look)
@@ -109,14 +109,14 @@ def _over_rows(visit: Any, dtype: np.dtype[Any]) -> Any:
 def build_extremes(dtype: np.dtype[Any]) -> Any:
     """Compile the look for the least and the greatest element."""
 
-    def visit(piece: np.ndarray, found: np.ndarray, is_first: bool) -> None:
-        low = piece[0] if is_first else found[0]
-        high = piece[0] if is_first else found[1]
+    def visit(piece: np.ndarray, result: np.ndarray, is_first: bool) -> None:
+        low = piece[0] if is_first else result[0]
+        high = piece[0] if is_first else result[1]
         for j in range(piece.size):
             value = piece[j]
             low = value if value < low else low  # noqa: FURB136 (LLVM takes this for a reduction)
             high = value if value > high else high  # noqa: FURB136
-        found[0], found[1] = low, high
+        result[0], result[1] = low, high
 
     return _over_rows(visit, dtype)
 
@@ -126,12 +126,12 @@ def build_has_nan(dtype: np.dtype[Any]) -> Any:
     """Compile the look for a NaN."""
     word = np.dtype(f"i{dtype.itemsize}").type  # as wide as an element, so that LLVM's vectors of both are
 
-    def visit(piece: np.ndarray, found: np.ndarray, is_first: bool) -> None:
+    def visit(piece: np.ndarray, result: np.ndarray, is_first: bool) -> None:
         seen = word(0)
         for j in range(piece.size):
             value = piece[j]
             seen |= word(value != value)  # noqa: PLR0124 x != x: NaN
-        before = False if is_first else found[0] != 0
-        found[0], found[1] = 1 if seen != 0 or before else 0, 0
+        before = False if is_first else result[0] != 0
+        result[0], result[1] = 1 if seen != 0 or before else 0, 0
 
     return _over_rows(visit, dtype)

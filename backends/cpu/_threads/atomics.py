@@ -1,7 +1,7 @@
 """Words of memory that several threads read and write at once, by their addresses: integers of 64 bits.
 
-`load` acquires, `store` releases, `add` and `replace` do both: who reads what a thread has stored sees all that this
-thread wrote before.
+`load` acquires, `store` releases, `add` and `replace` do both: a thread that reads a stored word also sees all earlier
+writes of the thread that stored it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numba.extending import intrinsic
 from backends.cpu._vector import code as v
 
 WORD_BYTES = 8
-_POINTER = v.SIZE.as_pointer()  # llvmlite's atomic operations want to know of what
+_POINTER = v.SIZE.as_pointer()  # llvmlite's atomic operations need a typed pointer
 
 
 @intrinsic
 def load(typing_context: Any, word: Any) -> Any:
-    """Return what a word holds."""
+    """Return the value of a word."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load_atomic(builder.inttoptr(arguments[0], _POINTER), "acquire", WORD_BYTES)
@@ -53,9 +53,9 @@ def replace(typing_context: Any, word: Any, expected: Any, value: Any) -> Any:
     """Write `value` to a word if it holds `expected`, and return whether it did."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = builder.inttoptr(arguments[0], _POINTER)
-        found = builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "acquire")
-        return builder.extract_value(found, 1)
+        pointer = builder.inttoptr(arguments[0], _POINTER)
+        outcome = builder.cmpxchg(pointer, arguments[1], arguments[2], "acq_rel", "acquire")
+        return builder.extract_value(outcome, 1)
 
     return types.boolean(types.intp, types.intp, types.intp), emit
 

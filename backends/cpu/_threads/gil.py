@@ -17,7 +17,7 @@ _MOST = tuning_simd.SIMD_MOST_PAIRS_WITH_GIL
 
 @intrinsic
 def _release_gil(typing_context: Any) -> Any:
-    """Let other Python threads run, and return what `_take_gil` needs. No Python object may be touched until then."""
+    """Let other Python threads run, and return the argument of `_take_gil`; until then use no Python object."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ptrtoint(context.get_python_api(builder).save_thread(), v.SIZE)

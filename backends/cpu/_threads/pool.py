@@ -73,15 +73,15 @@ def _pool(typing_context: Any) -> Any:
     """Return the address of the pool: a symbol, so that compiled code can be kept from one process to the next."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        place = builder.module.globals.get(SYMBOL) or ir.GlobalVariable(builder.module, v.BYTE, SYMBOL)
-        return builder.ptrtoint(place, v.SIZE)
+        variable = builder.module.globals.get(SYMBOL) or ir.GlobalVariable(builder.module, v.BYTE, SYMBOL)
+        return builder.ptrtoint(variable, v.SIZE)
 
     return types.intp(), emit
 
 
 @intrinsic
 def _number_from(typing_context: Any, function: Any) -> Any:
-    """Return what a function of C without arguments returns, an int."""
+    """Return the result of a function of C without arguments, an int."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         function = builder.inttoptr(arguments[0], ir.FunctionType(v.INDEX, []).as_pointer())
@@ -189,7 +189,7 @@ def _start_workers(pool: int) -> int:
 
 @numba.njit
 def _count_workers(pool: int) -> int:
-    """Return how many workers this process has, and start them if it has none."""
+    """Return the number of workers of this process, and start them if it has none."""
     process, owner = np.intp(_getpid()), load(pool + _OWNER)
     if owner == process:
         return load(pool + _COUNT)
@@ -218,20 +218,20 @@ def _avoid(seat: int, cpu: int) -> None:
 
 
 @numba.njit
-def _invite(pool: int, loop: int, wanted: int) -> int:
-    """Invite up to `wanted` idle workers to a loop, and return the end of the range of their seats."""
+def _invite(pool: int, loop: int, missing: int) -> int:
+    """Invite up to `missing` idle workers to a loop, and return the end of the range of their seats."""
     end, cpu = 0, np.intp(_here())
     for i in range(_count_workers(pool)):
-        if wanted == 0:
+        if missing == 0:
             break
         state = pool + HEAD_BYTES + i * SEAT_BYTES + _STATE
         add(loop + _INVITED, 2)  # before it can accept, so that the count never falls to 0 early
         if replace(state, _IDLE, loop):
-            end, wanted = i + 1, wanted - 1
+            end, missing = i + 1, missing - 1
         elif replace(state, _ASLEEP, loop):
             _avoid(state, cpu)
             _sem_post(state + _SEMAPHORE)
-            end, wanted = i + 1, wanted - 1
+            end, missing = i + 1, missing - 1
         else:
             add(loop + _INVITED, -2)
     return end
@@ -239,7 +239,7 @@ def _invite(pool: int, loop: int, wanted: int) -> int:
 
 @numba.njit
 def _await_workers(pool: int, loop: int) -> None:
-    """Return when nobody is at work on the loop.
+    """Return when no worker is at work on the loop.
 
     The caller yields for some milliseconds before it sleeps. While it sleeps, the scheduler may move a spinning thread
     of another library to its processor, and both would share that one for a while.
@@ -272,8 +272,8 @@ def parallel_for(
     store(loop + _ARRAYS, arrays)
     store(loop + _NEXT, 0)
     store(loop + _INVITED, 0)
-    wanted = min(threads, load(sizes)) - 1
-    end = _invite(pool, loop, wanted) if wanted > 0 else 0
+    missing = min(threads, load(sizes)) - 1
+    end = _invite(pool, loop, missing) if missing > 0 else 0
     _work(loop)
     for i in range(end):
         if replace(pool + HEAD_BYTES + i * SEAT_BYTES + _STATE, loop, _IDLE):
@@ -283,7 +283,10 @@ def parallel_for(
 
 
 def get_num_threads() -> int:
-    """Return how many threads this Python thread may use. Numba's workqueue loses the number in a forked child."""
+    """Return the number of threads that this Python thread may use.
+
+    Numba's workqueue loses the number in a forked child.
+    """
     pool = _pool()
     told, all_of_them = _number_from(load(pool + NUMBA)), load(pool + MOST) + 1
     return told if 0 < told <= all_of_them else all_of_them

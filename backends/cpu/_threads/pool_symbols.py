@@ -67,8 +67,8 @@ def _symbols() -> dict[str, int]:
         threads_pool.NUMBA: llvm.address_of_symbol("get_num_threads"),
         threads_pool.WORKER: _address_in_c(threads_pool.run_worker, word(word)),
     }
-    for place, value in head.items():
-        pool[place // WORD_BYTES] = value
+    for offset, value in head.items():
+        pool[offset // WORD_BYTES] = value
     _kept.append(pool)
     threads.use_own_loops()
     return {

@@ -48,9 +48,9 @@ def declare(builder: Builder, name: str, result: Any, arguments: Sequence[Any]) 
 def own_function(
     module: ir.Module, name: str, arguments: Sequence[Any], emit: Callable[..., Value | None], result: Any = VOID
 ) -> Any:
-    """Return the function `name` of this module, made by ``emit(builder, *arguments)`` at first need.
+    """Return the function `name` of this module, which ``emit(builder, *arguments)`` writes at the first call.
 
-    Functions stay functions: LLVM, left to mix a kernel with the loops around it, spills its registers.
+    It is never inlined: LLVM would mix a kernel with the loops around it, and spill its registers.
     """
     if name in module.globals:
         return module.globals[name]
@@ -68,19 +68,19 @@ def own_function(
 
 
 def loop(
-    builder: Builder, turns: Value, state: Sequence[Value], body: Callable[[list[Value]], Sequence[Value]]
+    builder: Builder, iterations: Value, state: Sequence[Value], body: Callable[[list[Value]], Sequence[Value]]
 ) -> list[Value]:
-    """Emit a loop that replaces `state` by ``body(state)``, `turns` times, and return the last state."""
+    """Emit a loop that replaces `state` by ``body(state)``, `iterations` times, and return the last state."""
     before = builder.block
     inside, after = builder.append_basic_block("loop"), builder.append_basic_block("done")
-    builder.cbranch(builder.icmp_signed(">", turns, size(0)), inside, after)
+    builder.cbranch(builder.icmp_signed(">", iterations, size(0)), inside, after)
     builder.position_at_end(inside)
     left = builder.phi(SIZE)
     current = [builder.phi(value.type) for value in state]
     following = list(body(list(current)))
     fewer = builder.sub(left, size(1))
     last = builder.block
-    for phi, begin, end in zip([left, *current], [turns, *state], [fewer, *following], strict=True):
+    for phi, begin, end in zip([left, *current], [iterations, *state], [fewer, *following], strict=True):
         phi.add_incoming(begin, before)
         phi.add_incoming(end, last)
     builder.cbranch(builder.icmp_signed(">", fewer, size(0)), inside, after)
@@ -150,7 +150,7 @@ def smaller(builder: Builder, x: Value, y: Value) -> Value:
 
 
 class VectorCode:
-    """Emits code for vectors of one unit and dtype."""
+    """Emitter of code for vectors of one unit and dtype."""
 
     def __init__(self, unit: VectorUnit, dtype: np.dtype[Any]) -> None:
         self.dtype, self.lanes = dtype, unit.lanes(dtype)
@@ -167,7 +167,7 @@ class VectorCode:
         return ir.Constant(self.vector, [number] * self.lanes)
 
     def edge(self, builder: Builder, count: Value) -> Value:
-        """Return what `load` and `store` need of a vector whose first `count` lanes exist: a mask, or `count`."""
+        """Return the edge of a vector whose first `count` lanes exist, for `load` and `store`: a mask or `count`."""
         if not self.masks:
             return count
         bits = ir.IntType(self.lanes)

@@ -24,7 +24,7 @@ Emit = Callable[[VectorCode, Builder, Value, Value], Value]
 
 
 class Guard(enum.Enum):
-    """What must hold of A and B for the fast form of (x)."""
+    """Condition on the values of A and B under which the fast form of (x) is right."""
 
     NONE = "nothing: the fast form is always right"
     NO_NAN_IN_A = "A holds no NaN"
@@ -81,7 +81,7 @@ def operations(semiring: Semiring, dtype: np.dtype[Any]) -> Operations | None:
 
 
 def guard(semiring: Semiring, dtype: np.dtype[Any]) -> Guard:
-    """Return what the fast form of (x) asks of A and B."""
+    """Return the condition of the fast form of (x)."""
     if semiring.absorbs(dtype):
         return Guard.NO_EXTREME
     if dtype.kind == "f" and semiring.multiply.name in ("min", "max"):

@@ -42,7 +42,7 @@ class VectorUnit(NamedTuple):
     masked_bytes: tuple[int, ...] = ()
 
     def lanes(self, dtype: np.dtype[np.generic]) -> int:
-        """Return how many elements of `dtype` a vector holds."""
+        """Return the number of elements of `dtype` in a vector."""
         return self.size_bytes // dtype.itemsize
 
 

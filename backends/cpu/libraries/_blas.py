@@ -1,4 +1,4 @@
-"""What the BLAS peers share around their library's routine: layouts it cannot read, alpha, beta, and empty sizes.
+"""Execution shared by the BLAS peers, around their routine: unreadable layouts, alpha, beta, and empty sizes.
 
 A library's routine computes ``out := alpha a b + beta out`` for m, n, k >= 1. It is bound to its operands once, in
 `prepare`. An operand that the library cannot take where it lies is copied into scratch that `prepare` allocated; the

@@ -138,7 +138,7 @@ def _has_contiguous_rows(x: np.ndarray) -> bool:
 
 
 def _describe(x: np.ndarray, order: int) -> tuple[int, int]:
-    """Return how CBLAS is to read `x` in `order`, as it is or transposed, and the elements from line to line."""
+    """Return the form in which CBLAS reads `x` in `order`, as it is or transposed, and its leading dimension."""
     as_stored = x if order == ROW_MAJOR else x.T
     form = AS_IT_IS if _has_contiguous_rows(as_stored) else TRANSPOSED
     lines = as_stored if form == AS_IT_IS else as_stored.T
@@ -148,10 +148,10 @@ def _describe(x: np.ndarray, order: int) -> tuple[int, int]:
 
 @functools.cache
 def _library_path() -> Path | None:
-    """Return where pip put ``libmkl_rt``: in the `lib` folder of an environment, outside ``site-packages``."""
+    """Return the path of ``libmkl_rt``, which pip puts in the `lib` folder of an environment."""
     for prefix in (sys.prefix, sys.base_prefix, site.getuserbase()):
         for pattern in ("lib/libmkl_rt.so*", "lib/libmkl_rt*.dylib", "Library/bin/mkl_rt*.dll"):
-            found = sorted(Path(prefix).glob(pattern))
-            if found:
-                return found[-1]
+            libraries = sorted(Path(prefix).glob(pattern))
+            if libraries:
+                return libraries[-1]
     return None

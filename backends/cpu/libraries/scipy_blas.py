@@ -54,7 +54,7 @@ def bind(alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray) -
 
     if not out.flags.f_contiguous:
         a, b, out = b.T, a.T, out.T
-    (a_stored, a_is_turned), (b_stored, b_is_turned) = _in_fortran_order(a), _in_fortran_order(b)
+    (a_stored, a_is_transposed), (b_stored, b_is_transposed) = _in_fortran_order(a), _in_fortran_order(b)
     routine = blas.dgemm if out.dtype == np.float64 else blas.sgemm
     return functools.partial(
         routine,
@@ -63,8 +63,8 @@ def bind(alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray) -
         b_stored,
         beta=beta,
         c=out,
-        trans_a=a_is_turned,
-        trans_b=b_is_turned,
+        trans_a=a_is_transposed,
+        trans_b=b_is_transposed,
         overwrite_c=1,
     )
 

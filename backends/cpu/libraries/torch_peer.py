@@ -56,7 +56,7 @@ class Torch(Backend):
         return problem.is_mixed and problem.input_dtype.name in _ROUNDING
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
-        """Return what rounding the result to the dtype of A and B is worth, for the largest element that can be."""
+        """Return the error of rounding the largest possible element of the result to the dtype of A and B."""
         rounding = _ROUNDING.get(plan.problem.input_dtype.name, 0.0) if plan.problem.is_mixed else 0.0
         if not rounding:
             return 0.0
@@ -97,8 +97,8 @@ class _MixedExecution:
         self._copies = [(x, copy) for x, copy in own if copy is not x]
         a, b = (_tensor(torch, x) for _, x in own)
         # PyTorch has no other product of int8.
-        multiply, kind = (torch._int_mm, torch.int32) if a.dtype == torch.int8 else (torch.mm, a.dtype)  # noqa: SLF001
-        self._narrow = torch.empty(operands.out.shape, dtype=kind)
+        multiply, dtype = (torch._int_mm, torch.int32) if a.dtype == torch.int8 else (torch.mm, a.dtype)  # noqa: SLF001
+        self._narrow = torch.empty(operands.out.shape, dtype=dtype)
         self._multiply = functools.partial(multiply, a, b, out=self._narrow)
 
     def run(self) -> None:

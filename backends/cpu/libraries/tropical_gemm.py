@@ -1,10 +1,10 @@
 """D = alpha A (x) B (+) beta C over min_plus and max_plus by the wheel ``tropical-gemm``, one thread.
 
-What the wheel leaves to its caller, found by probing version 0.4.0, and done here inside the timed part:
+Duties that the wheel leaves to its caller (by probing version 0.4.0), done here inside the timed part:
 
 * It reads the memory of A and B as if they were C-ordered; a transposed or Fortran-ordered one gives wrong values
   silently. Any other layout is copied.
-* A NaN term is kept or dropped by its place in k. A NaN factor makes all its terms absent, so it is replaced by the
+* A NaN term is kept or dropped by its position in k. A NaN factor makes all its terms absent, so it is replaced by the
   semiring's zero; where -inf meets +inf, which gives NaN too, a second product of marks says which results are
   infinite. A sum over each operand finds out whether any of this is needed.
 * It allocates its result, which is copied to the output: that is the wheel's only form, so it counts.
