@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from harness import registry
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
+from harness.experiment import PEAK_TASK, Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
-from harness.run.peaks import PEAK_TASK
 
 STEPS = (
     backend_contender("cpu-naive"),

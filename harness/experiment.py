@@ -14,6 +14,7 @@ import json
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harness.errors import ExperimentError
@@ -24,7 +25,9 @@ PRESETS = ("smoke", "quick", "full")
 # What the caches hold when a sample begins: what the call before left there, or nothing of use.
 SERIES = HOT, COLD = "hot", "cold"
 ORDERS = INTERLEAVED, GROUPED = "interleaved", "grouped"
-GEMM_TASK = "harness.run.task:gemm"
+GEMM_TASK = "gemm"
+# Multiplies and adds in registers alone: the peak that a product is held against.
+PEAK_TASK = "backends.cpu._ceilings:peak"
 
 Json = Mapping[str, Any]
 
@@ -76,13 +79,18 @@ class Contender:
         JSON object handed to the task's factory beside the case's own: for a product ``backend``, ``parameters``.
     threads : int
     task : str
-        ``"module:function"`` of the task's factory.
+        ``"module:function"`` of the task's factory. A name alone is a task of the harness itself: ``"gemm"``, a
+        product.
+    source : Path, optional
+        Folder whose modules its processes import before any others: another state of the source code. Where the code
+        lies is no part of the case's key.
     """
 
     label: str
     arguments: Json = field(default_factory=dict)
     threads: int = 1
     task: str = GEMM_TASK
+    source: Path | None = None
 
 
 @dataclass(frozen=True)

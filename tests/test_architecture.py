@@ -64,9 +64,8 @@ OPEN_TO_TASKS = {"harness.timing.device_clock", "harness.proof.verify"}
 # What the harness loads by name when it is asked for: backends, experiments, and parts that have no other way in.
 LOADED_BY_NAME = {
     "harness.registry": {"backends"},
-    "harness.experiment": {"experiments"},
+    "harness.experiment": {"experiments", "backends.cpu._ceilings"},
     "harness.api.argk": {"backends.cpu._argk.passes"},
-    "harness.run.peaks": {"backends.cpu._ceilings"},
 }
 MOST_FLAT, MOST_IN_A_WING = 16, 14
 HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "ml_dtypes")

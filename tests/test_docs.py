@@ -18,7 +18,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 # Commands that another test runs, that need the network, or that would take long: they are looked at, not carried out.
 LONG = ("run", "plot", "report", "results", "compare", "calibrate", "tune", "bench-compare", "history")
-NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "mpiexec", "mpirun")
+NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "find", "mpiexec", "mpirun")
 
 # Names that stand for files which a reader makes, or that a run makes.
 MADE_BY_READER = ("backends/cpu/outer.py", "report.md", "history.md", "conftest.py")

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # A package of somebody else: one good backend, and one for each way in which a kernel goes bad.
 PLUG_INS = '''
-import os, signal, sys, time
+import os, resource, signal, sys, time
 import numpy as np
 from harness.interface import Backend
 from harness.plan import Plan
@@ -112,6 +112,44 @@ class Raise(Base):
         raise RuntimeError("no luck today")
 
 
+class Leak(Base):
+    """Takes more memory than a process may have."""
+
+    name, step = "out-leak", 8
+
+    def compute(problem, x):
+        np.empty(resource.getrlimit(resource.RLIMIT_DATA)[0] + 1, np.uint8)  # without a limit: nothing
+
+
+class Fork(Base):
+    """Leaves a process behind."""
+
+    name, step = "out-fork", 9
+
+    def compute(problem, x):
+        multiply(problem, x)
+        if os.fork() == 0:
+            os.setsid()
+            time.sleep(600)
+
+
+class Forge(Base):
+    """Sends a finding of its own."""
+
+    name, step = "out-forge", 10
+
+    def compute(problem, x):
+        import pickle, stat, struct
+
+        message = pickle.dumps(("ok", [{"status": "ok"}]))
+        for descriptor in range(3, 256):
+            try:
+                if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                    os.write(descriptor, struct.pack("!i", len(message)) + message)
+            except OSError:
+                pass
+
+
 class Taken(Base):
     """Claims a name that is taken."""
 
@@ -125,6 +163,9 @@ BAD = {
     "out-crash": "SIGSEGV",
     "out-hang": "hang",
     "out-raise": "no luck today",
+    "out-leak": "Unable to allocate",
+    "out-fork": "it left a process running",
+    "out-forge": "missing 2 required positional arguments",
 }
 
 # What is in `backends` beside them: little, so that it is quickly searched.

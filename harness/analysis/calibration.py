@@ -1,6 +1,6 @@
-"""What a calibration found: the rate of false verdicts, how many planted ones were found, what change can be seen.
+"""The findings of a calibration: the rate of false verdicts, how many planted ones were found, what change can be seen.
 
-Pure, from the trials of `harness.compare.calibration`.
+Pure, from the cells that `harness.compare.calibration` measured.
 """
 
 from __future__ import annotations
@@ -11,15 +11,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.compare.calibration import FILE, Trial
+from harness.analysis.contests import Contest
 from harness.stats import verdict
 from harness.stats.statistics import Interval, median, quantiles
 from harness.stats.verdict import Comparison, Verdict
 from harness.store.journal import Journal
 
+# The folder of the records, beside those of the presets, their experiment, and the file of the summaries.
+CALIBRATION, FILE = "calibration", "calibration.jsonl"
+OWN, REFERENCE = "again", "once"
 NUMBERS = ("count", *(v.value for v in Verdict), "interval +-")
 # Normal quantiles: what 95 % of all cells exceed; half of a 95 % interval.
 POWER, TWO_SIDED = 1.645, 1.96
+
+
+class Trial(Contest):
+    """One cell of a calibration: the slower contender, or the second, judged against the other."""
+
+    @property
+    def backend(self) -> str:
+        """The backend that both compute with."""
+        return str(self.own.arguments["backend"])
+
+    @property
+    def problem(self) -> str:
+        """The product that both compute."""
+        return "{semiring} {dtype} n={n}".format(**self.own.axes)
+
+    @property
+    def slowdown(self) -> float:
+        """The fraction by which the one contender really is slower; 0: A/A."""
+        return float(self.own.axes["slowdown"])
 
 
 @dataclass(frozen=True)
@@ -66,7 +88,7 @@ class Findings:
 
 def findings(trials: Sequence[Trial]) -> Findings:
     """Return what `trials` show; A/A cells are judged together, and planted ones."""
-    timed = [done for done in trials if not done.reason]
+    timed = [done for done in trials if done.is_ok]
     pairs = [done.comparison for done in timed]
     null = [pair for pair, done in zip(pairs, timed, strict=True) if not done.slowdown]
     planted = [pair for pair, done in zip(pairs, timed, strict=True) if done.slowdown]
@@ -132,7 +154,7 @@ def sentences(found: Findings) -> list[str]:
 
 def table(trials: Sequence[Trial]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Return heads and rows for the terminal: verdicts and precision by backend and problem, A/A and planted apart."""
-    timed = [done for done in trials if not done.reason]
+    timed = [done for done in trials if done.is_ok]
     kinds = dict.fromkeys((done.slowdown, done.backend, done.problem) for done in timed)
     rows = []
     for slowdown in dict.fromkeys(slowdown for slowdown, _, _ in kinds):

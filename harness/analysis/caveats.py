@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.analysis import conditions as analysis_conditions
-from harness.analysis import disturbance, offload, rates
+from harness.analysis import offload, rates
 from harness.stats import verdict
 from harness.stats.verdict import Verdict
 from harness.store.schema import DIRTY, UNKNOWN
@@ -42,7 +42,7 @@ def of_cell(cell: Cell, unsure: Mapping[Key, str]) -> str:
         return ""
     unmet = ", ".join(name for name, _ in conditions(cell))
     bound = LAUNCH_BOUND if analysis_conditions.is_launch_bound(cell) else ""
-    said = [unsure.get(key(cell), ""), bound, unmet and f"not met: {unmet}", *disturbance.marks(cell.record)]
+    said = [unsure.get(key(cell), ""), bound, unmet and f"not met: {unmet}", *analysis_conditions.marks(cell.record)]
     return "; ".join(filter(None, said))
 
 
@@ -75,7 +75,7 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
     for name, entries in rates.group(unmet, lambda entry: entry[0]).items():
         group = [cell for _, _, cell in entries]
         lines.append(f"**Budget not met**, {_of(group, timed)}: {name}, the last {entries[-1][1]}")
-    disturbed = [(cell, marks) for cell in timed if (marks := disturbance.marks(cell.record))]
+    disturbed = [(cell, marks) for cell in timed if (marks := analysis_conditions.marks(cell.record))]
     if disturbed:
         lines.append(f"**Disturbed**, {_of([cell for cell, _ in disturbed], timed)}: the last {disturbed[-1][1][0]}")
     alone = rates.one_process(timed)
@@ -90,7 +90,7 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
     unsure = doubts(timed)
     counts = {
         "ratios unsure": (len(unsure), len(_compared(timed))),
-        "cells disturbed": (sum(bool(disturbance.marks(cell.record)) for cell in timed), len(timed)),
+        "cells disturbed": (sum(bool(analysis_conditions.marks(cell.record)) for cell in timed), len(timed)),
         "budgets not met": (sum(bool(conditions(cell)) for cell in timed), len(timed)),
         "cells of code that no commit holds": (len(_of_no_commit(timed)), len(timed)),
     }

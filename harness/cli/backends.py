@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from harness.cli.options import FAILED, INTERRUPTED, AsJson, complain
+
+if TYPE_CHECKING:
+    from harness.proof.contract import Finding
 
 
 def list_backends(*, as_json: AsJson = False) -> None:
@@ -31,18 +35,19 @@ def info(
     """Describe this machine, as results record it."""
     from harness.cli import console
     from harness.run import machine_info
-    from harness.run.peaks import measure_peaks, table
     from harness.semiring import DTYPES
 
     facts = machine_info.collect()
-    found = list(measure_peaks()) if peaks else []
+    found = list(machine_info.measure_peaks()) if peaks else []
     if as_json:
         measured = [{"semiring": name, "dtype": dtype, "gpairs_per_s": rate} for name, dtype, rate in found]
         console.print_json({**facts, "peaks": measured} if peaks else facts)
         return
     console.print_table(("what", "value"), machine_info.rows(facts))
     if peaks:
-        console.print_table(("peak of one core, 1e9 pairs/s", *(dtype.name for dtype in DTYPES)), table(found))
+        console.print_table(
+            ("peak of one core, 1e9 pairs/s", *(dtype.name for dtype in DTYPES)), machine_info.peaks_table(found)
+        )
 
 
 def check(
@@ -58,22 +63,44 @@ def check(
 ) -> None:
     """Prove backends right against the definition of the product.
 
-    Each runs in a process of its own, so that a crash or a hang is reported like any other defect.
+    Each runs in a process of its own, so that a crash, a hang or a leak is reported like any other defect.
     """
     from harness import registry
-    from harness.cli import check_process, console
+    from harness.cli import console
     from harness.proof.contract import check_backend
 
     names = backends or [entry.name for entry in registry.discover() if not entry.unavailable()]
     failed = 0
     for backend in [registry.find(name) for name in names]:  # a mistake in any name is said before work begins
-        if in_process:
-            findings = check_backend(backend, depth=depth)
-        else:
-            findings = check_process.findings(backend.name, depth, patience)
+        findings = check_backend(backend, depth=depth) if in_process else _findings(backend.name, depth, patience)
         failed += console.print_findings(backend.name, findings, as_json=as_json, verbose=verbose)
     if failed:
         raise typer.Exit(FAILED)
+
+
+def _findings(backend: str, depth: str, patience: float) -> Iterator[Finding]:
+    """Yield the findings of a check in a process of its own; if that fails, this is the last finding.
+
+    Parameters
+    ----------
+    backend, depth : str
+        As for ``gemm-harness check``.
+    patience : float
+        How long the next finding may take [s] before the backend counts as hung.
+    """
+    from harness.proof import contract
+    from harness.run.process import WorkerFailed, WorkerProcess
+
+    worker, last = WorkerProcess(), "nothing"
+    try:
+        for item in worker.stream(contract.findings, patience, backend=backend, depth=depth):
+            finding = contract.Finding(**item)
+            last = finding.what
+            yield finding
+    except (WorkerFailed, TypeError) as failure:  # TypeError: the backend has sent something of its own
+        yield contract.Finding("failed", "process", f"{failure}; the last finding was: {last}")
+    finally:
+        worker.kill()
 
 
 def kernel(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli.options import DONE, FAILED, INTERRUPTED, RESULTS, AsJson, Results, complain
 from harness.errors import ExperimentError
-
-if TYPE_CHECKING:
-    from harness.compare.calibration import Trial
 
 ONLY = "Only of this; may be repeated."
 Effect = Annotated[float, typer.Option(min=0.0, help="A smaller change of the time is none: 0.02 is 2 %.")]
@@ -45,6 +42,7 @@ def calibrate(
     from harness.cli.progress import Progress
     from harness.compare import calibration
     from harness.machine import detect
+    from harness.run import runner
     from harness.store.journal import Journal
 
     names = backends or calibration.BACKENDS
@@ -56,26 +54,22 @@ def calibrate(
         calibration.cases(cells, 0.0, names), calibration.cases(planted, slowdown, names) if slowdown else []
     )
     budget = dataclasses.replace(calibration.BUDGET, processes=processes, rounds=rounds, precision=precision)
-    journal = Journal(results / detect().slug / calibration.FILE)
-    trials: list[Trial] = []
     is_interrupted, end = False, time.monotonic() + 60 * minutes
     with Progress() as progress:
         try:
-            seconds = processes * (calibration.STARTING + 0.05 * rounds)
-            progress.run_started("", is_resumed=False, cases=len(wanted), seconds=seconds * len(wanted))
-            progress.experiment_started("calibrate", len(wanted))
-            done = calibration.run(
-                wanted,
-                journal,
-                budget,
-                observe=lambda case: progress.case_started("calibrate", case),
+            experiment = calibration.experiment(wanted, budget)
+            runner.run(
+                [experiment],
+                findings.CALIBRATION,
+                results,
+                progress,
+                fresh=True,
                 is_over=lambda: time.monotonic() > end,
             )
-            for case, trial in zip(wanted, done, strict=False):
-                trials.append(trial)
-                progress.case_done("calibrate", case, was_recorded=False, seconds=seconds)
         except KeyboardInterrupt:
             is_interrupted = True
+    folder = results / detect().slug
+    trials = calibration.trials(folder, progress.run)
     found = findings.findings(trials)
     summary = {
         **found.to_json(),
@@ -85,14 +79,14 @@ def calibrate(
         "machine": detect().key,
     }
     if trials:
-        journal.append([summary])
+        Journal(folder / findings.FILE).append([summary])
     if as_json:
         console.print_json(summary)
     else:
         console.print_table(*findings.table(trials), numeric=findings.NUMBERS)
-        console.print_lines("", *findings.sentences(found), "", f"stored   {journal.path}")
+        console.print_lines("", *findings.sentences(found), "", f"stored   {folder / findings.CALIBRATION}")
     for trial in trials:
-        if trial.reason:
+        if not trial.is_ok:
             complain(f"no time: {trial.backend} {trial.problem}: {trial.reason}")
     if is_interrupted:
         complain("interrupted: what is finished is kept")

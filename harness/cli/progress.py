@@ -27,10 +27,13 @@ class Progress(Observer):
     ----------
     counts : dict of str to Counter
         By experiment: cells by status, and ``"recorded"``: those that a resumed run had recorded before.
+    run : str
+        The run that is shown; empty before it begins.
     """
 
     def __init__(self, console: Console | None = None) -> None:
         self.counts: dict[str, collections.Counter[str]] = {}
+        self.run = ""
         self._console = console or make_console(stderr=True)
         self._bar = progress.Progress(
             progress.TextColumn("{task.description}", markup=False),
@@ -59,6 +62,7 @@ class Progress(Observer):
 
     def run_started(self, run: str, *, is_resumed: bool, cases: int, seconds: float) -> None:
         """Begin the bar."""
+        self.run = run
         self._cases, self._seconds, self._began = cases, seconds, time.monotonic()
         self._task = self._bar.add_task("", total=seconds, cases=f"0/{cases}")
         if is_resumed:

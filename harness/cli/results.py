@@ -1,4 +1,4 @@
-"""The command for what has been recorded: results shows, filters, exports and joins it."""
+"""The command for what has been recorded: results shows, filters and exports it."""
 
 from __future__ import annotations
 
@@ -32,19 +32,15 @@ def results(
         Path | None, typer.Option(metavar="FILE", help="Write the cells to FILE.csv or FILE.parquet instead.")
     ] = None,
     samples: Annotated[bool, typer.Option("--samples", help="With --export: a row for each sample.")] = False,
-    merge: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Before that, add the results of another checkout or machine.")
-    ] = None,
     as_json: AsJson = False,
     results: Results = RESULTS,
 ) -> None:
-    """Show, filter, export and join what has been recorded; nothing is ever deleted."""
-    from harness.analysis import listing
-    from harness.analysis.query import Selection
+    """Show, filter and export what has been recorded; nothing is ever deleted."""
+    from harness.analysis import query
     from harness.cli import console
     from harness.report import export as flat
 
-    chosen = Selection(
+    chosen = query.Selection(
         machines=machine or (),
         presets=[preset] if preset else (),
         experiments=experiments or (),
@@ -54,8 +50,6 @@ def results(
         where=_values_by_axis(where or []),
         is_current=current,
     )
-    if merge:
-        _merge(merge, results)
     if export:
         count = flat.write(lambda: chosen.cells(results), export, samples=samples)
         console.print_lines(f"{export}  ({count} rows)")
@@ -65,21 +59,13 @@ def results(
         if as_json:
             console.print_json(list(flat.rows(cells)))
         else:
-            console.print_table(*listing.cell_table(cells), numeric=listing.NUMBERS)
+            console.print_table(*query.cell_table(cells), numeric=query.NUMBERS)
     elif as_json:
-        console.print_json(listing.groups(cells, by))
+        console.print_json(query.groups(cells, by))
     else:
-        console.print_table(*listing.group_table(listing.groups(cells, by), by), numeric=listing.NUMBERS)
+        console.print_table(*query.group_table(query.groups(cells, by), by), numeric=query.NUMBERS)
         sizes = [path.stat().st_size for path in results.glob("*/*/*.jsonl")]
         console.print_lines("", f"{results}  ({len(sizes)} files, {sum(sizes) / 1e6:.1f} MB)")
-
-
-def _merge(source: Path, target: Path) -> None:
-    """Add what `source` has beyond `target`, and say on stderr what came of each file."""
-    from harness.store.merge import merge
-
-    for merged in merge(source, target, complain):
-        complain(f"{merged.path}: {merged.added} lines added, {merged.known} known")
 
 
 def _values_by_axis(where: list[str]) -> dict[str, list[str]]:

@@ -42,35 +42,31 @@ def bench_compare(
     The base is checked out beside the working tree for as long as it takes. Both are measured in turns on this machine.
     Exit status 1: something is slower, or works no longer.
     """
+    from harness.analysis.contests import judge
     from harness.cli import console
-    from harness.compare import log as compare_log
+    from harness.cli.progress import Progress
     from harness.compare import products, revisions, source_tree
     from harness.compare.worktree import Repository, Terminated
-    from harness.machine import detect
+    from harness.run import runner
     from harness.threads import check
 
     check(threads)
     wanted = [products.problem(text) for text in problems or products.PRODUCTS[preset]]
     repository = Repository.around(Path())
     commit = repository.commit(base)
-    log = compare_log.RegressionLog(results, detect())
-    findings: list[Finding] = []
     try:
-        with repository.checked_out(commit) as folder:
+        with repository.checked_out(commit) as folder, Progress() as progress:
             trees = source_tree.pair(repository, folder, commit, source)
-            cells, notes = revisions.choose(*trees, wanted, backends=backends or (), threads=threads)
-            log.begin(*trees, preset)
-            for finding in revisions.compare_trees(*trees, cells, products.BUDGETS[preset]):
-                log.add(finding)
-                findings.append(finding)
-                complain(f"{len(findings)} of {len(cells)}: {finding.cell}: {_said(finding)}")
-        revisions.judge(findings, minimum_effect=minimum_effect)
-        log.end(findings)
+            cases, notes = revisions.cases(*trees, wanted, backends=backends or (), threads=threads)
+            experiment = revisions.experiment(cases, products.BUDGETS[preset])
+            done = runner.run([experiment], revisions.REVISIONS, results, progress, fresh=True)
     except (KeyboardInterrupt, Terminated) as signal:
-        complain("interrupted: what was measured is kept, and is not judged")
+        complain("interrupted: what was measured is kept")
         raise typer.Exit(128 + signal.number if isinstance(signal, Terminated) else INTERRUPTED) from None
+    findings = next(found for found in revisions.runs(done.folder.parent) if found[0].own.run == done.run)
+    judge(findings, minimum_effect=minimum_effect)
     if as_json:
-        console.print_json([{**finding.to_json(), "verdict": _verdict(finding)} for finding in findings])
+        console.print_json([finding.to_json() for finding in findings])
     else:
         _show(findings, notes, trees)
     if any(finding.is_regression for finding in findings):
@@ -101,13 +97,13 @@ def _show(findings: Sequence[Finding], notes: Sequence[str], trees: Sequence[Any
 
     base, head = trees
     console.print_lines(f"base {base.commit}, head {head.commit}: time of head over time of base, 95 % interval", "")
-    timed = [finding for finding in findings if finding.status == "ok"]
+    timed = [finding for finding in findings if finding.is_ok]
     heads = ("cell", "base ms", "head ms", "head/base", "verdict")
     rows = [
         (
-            str(finding.cell),
-            f"{finding.median_ms('base'):.4g}",
-            f"{finding.median_ms('head'):.4g}",
+            str(finding),
+            f"{1e-6 * finding.reference.median_ns:.4g}",
+            f"{1e-6 * finding.own.median_ns:.4g}",
             tables.number(finding.comparison.ratio),
             _verdict(finding),
         )
@@ -116,7 +112,7 @@ def _show(findings: Sequence[Finding], notes: Sequence[str], trees: Sequence[Any
     console.print_table(heads, rows, numeric=heads[1:3])
     for finding in findings:
         if finding.status == "failed":
-            console.print_lines(f"FAILED   {finding.cell}: {finding.reason}")
+            console.print_lines(f"FAILED   {finding}: {finding.reason}")
     tally = rates.group(findings, _verdict)
     console.print_lines("", ", ".join(f"{len(own)} {word}" for word, own in tally.items()))
     unmet = rates.group((finding for finding in timed if finding.unmet), lambda finding: finding.unmet)
@@ -124,14 +120,6 @@ def _show(findings: Sequence[Finding], notes: Sequence[str], trees: Sequence[Any
     console.print_lines(*notes)
 
 
-def _said(finding: Finding) -> str:
-    """Return in a few words what became of a cell, before it is judged."""
-    if finding.status != "ok":
-        return f"{finding.status}: {finding.reason}".partition("\n")[0]
-    ratio = finding.comparison.ratio
-    return f"{ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
-
-
 def _verdict(finding: Finding) -> str:
     """Return the verdict, or why there is none."""
-    return finding.verdict.name if finding.status == "ok" else finding.status
+    return finding.verdict.name if finding.is_ok else finding.status

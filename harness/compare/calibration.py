@@ -1,75 +1,32 @@
 """A/A: how often this harness finds a difference where there is none on this machine, and what change it can see.
 
 The same backend is measured under two names, by the path that experiments take, and judged like any two contenders.
-In planted cells one of the two is really slower, by a stated fraction. What was measured is appended to
-``<results>/<machine>/calibration.jsonl`` cell by cell, so that an interruption loses the cell in flight at most.
+In planted cells one of the two is really slower, by a stated fraction. Records are in the store
+``<results>/<machine>/calibration/``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.compare.slowed import SLOWED_TASK
-from harness.experiment import Budget, Case, Contender, product_case
-from harness.machine import detect
+from harness.analysis.calibration import CALIBRATION, OWN, REFERENCE, Trial
+from harness.experiment import Budget, Case, Contender, Experiment, product_case
 from harness.problem import Problem
-from harness.run import provenance, trial
-from harness.run.process import Pool
-from harness.stats import verdict
-from harness.stats.verdict import Comparison
-from harness.store.journal import Journal
+from harness.run.task import Task, gemm
+from harness.store.store import Store
+from harness.timing.clock import CpuClock
 
-FILE = "calibration.jsonl"
-OWN, REFERENCE = "again", "once"
 BACKENDS = ("cpu-simd", "cpu-numpy")
 SIZES, DTYPES = (64, 128, 192, 256, 384), ("float64", "float32")
 SLOWDOWN = 0.05
 # Simulated, they find 5 % in 97 of 100 cells where processes differ by 2 % (docs/statistics.md).
 BUDGET = Budget(rounds=10, seconds=4.0, sample_ms=5.0, processes=3, precision=0.01)
-# What a replicate of a case takes beside its samples [s]: two processes that start and prepare.
-STARTING = 0.8
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One cell of a calibration.
-
-    Parameters
-    ----------
-    backend, problem : str
-    slowdown : float
-        By which fraction the one contender really is slower; 0: A/A.
-    samples_ns : mapping of str to list
-        By contender and process; empty if there is no time.
-    reason : str
-        Why there is none.
-    """
-
-    backend: str
-    problem: str
-    slowdown: float
-    samples_ns: Mapping[str, list[list[float]]]
-    reason: str = ""
-
-    @property
-    def comparison(self) -> Comparison:
-        """How the slower, or the second, compares to the other."""
-        return verdict.compare(self.samples_ns[OWN], self.samples_ns[REFERENCE])
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what is recorded."""
-        return {
-            "kind": "calibrated",
-            "backend": self.backend,
-            "problem": self.problem,
-            "slowdown": self.slowdown,
-            "samples_ns": self.samples_ns,
-            "reason": self.reason,
-        }
+SLOWED_TASK = f"{__name__}:slowed"
 
 
 def cases(count: int, slowdown: float, backends: Sequence[str] = BACKENDS) -> list[Case]:
@@ -86,7 +43,8 @@ def cases(count: int, slowdown: float, backends: Sequence[str] = BACKENDS) -> li
             ]
         else:
             pair = [Contender(label, arguments) for label in (REFERENCE, OWN)]
-        made.append(product_case(Problem(n, n, n, dtype=np.dtype(dtype)), pair, seed=1 + index, repetition=index))
+        where: dict[str, Any] = {"slowdown": slowdown, "repetition": index}
+        made.append(product_case(Problem(n, n, n, dtype=np.dtype(dtype)), pair, seed=1 + index, **where))
     return made
 
 
@@ -96,49 +54,70 @@ def interleaved(first: Sequence[Case], second: Sequence[Case]) -> list[Case]:
     return [case for _, case in sorted(placed, key=lambda entry: entry[0])]
 
 
-def run(
-    wanted: Sequence[Case],
-    journal: Journal,
-    budget: Budget = BUDGET,
-    *,
-    observe: Callable[[Case], object] = lambda _: None,
-    is_over: Callable[[], bool] = lambda: False,
-) -> Iterator[Trial]:
-    """Measure the cases, record each in `journal` as soon as it is done, and yield it.
+def experiment(made: Sequence[Case], budget: Budget = BUDGET) -> Experiment:
+    """Return the experiment that measures the cases, for `harness.run.runner`, with the preset `CALIBRATION`."""
+    return Experiment(CALIBRATION, "Are verdicts true?", lambda *_: list(made), (), {CALIBRATION: budget})
 
-    Parameters
-    ----------
-    wanted : sequence of Case
-        From `cases`.
-    journal : Journal
-    budget : Budget
-    observe : callable
-        Is told which case comes next.
-    is_over : callable
-        Whether no further case is to be begun.
+
+def trials(folder: Path, run: str) -> list[Trial]:
+    """Return what `run` has measured, from the results `folder` of a machine."""
+    cells = Store(folder / CALIBRATION).every_cell(CALIBRATION)
+    return Trial.of_run((cell for cell in cells if cell.run == run), OWN, REFERENCE)
+
+
+class SlowedTask:
+    """A task that computes like another one and then keeps the processor busy for a fraction of the time it took.
+
+    With fraction 0 it does the same and waits for nothing: its calls cost the same beside the product. What they cost
+    is part of the time that the fraction is of.
     """
-    pool = Pool()
-    try:
-        for case in wanted:
-            if is_over():
-                return
-            observe(case)
-            done = _measured(case, budget, pool)
-            journal.append([{**done.to_json(), "machine": detect().key, **provenance.code()}])
-            yield done
-    finally:
-        pool.kill()
+
+    def __init__(self, task: Task, fraction: float, calls_ns: float = 0.0) -> None:
+        self._task, self._fraction, self._calls_ns, self._owed_ns = task, fraction, calls_ns, 0.0
+        self.wait, self.spoil, self.verify, self.facts = task.wait, task.spoil, task.verify, task.facts
+        self.turn = getattr(task, "turn", _nothing)
+
+    def run(self) -> None:
+        """Compute, and spin. What one call spins too long, by the grain of the clock, the next ones spin less."""
+        start = time.perf_counter_ns()
+        self._task.run()
+        self._task.wait()
+        end = time.perf_counter_ns()
+        self._owed_ns += (end - start + self._calls_ns) * self._fraction
+        begun = now = time.perf_counter_ns()
+        while now < begun + self._owed_ns:
+            now = time.perf_counter_ns()
+        self._owed_ns -= now - begun
 
 
-def _measured(case: Case, budget: Budget, pool: Pool) -> Trial:
-    """Return what became of one case."""
-    outcomes, measurements = trial.measure_case(case, budget, pool, trial.Patience())
-    own = case.contenders[1].arguments
-    problem = f"{case.axes['semiring']} {case.axes['dtype']} n={case.axes['n']}"
-    reason = next((outcome.reason for outcome in outcomes.values() if not outcome.is_ok), "")
-    samples = {
-        c.label: [[round(ns, 1) for ns in m.samples_ns[c.label]] for m in measurements]
-        for c in case.contenders
-        if not reason
-    }
-    return Trial(str(own["backend"]), problem, float(own.get("slowdown", 0.0)), samples, reason)
+def slowed(*, slowdown: float, **arguments: Any) -> SlowedTask:
+    """Prepare one product as `harness.run.task.gemm` does, that takes longer by the fraction `slowdown`."""
+    return SlowedTask(gemm(**arguments), slowdown, calls_ns())
+
+
+def calls_ns(calls: int = 2000) -> float:
+    """Return what a call costs beside the product that it is made for [ns]: what it takes with no product."""
+    empty = SlowedTask(_Nothing(), 0.0)
+    samples = CpuClock().sample(empty.run, empty.wait, calls), CpuClock().sample(empty.run, empty.wait, calls)
+    return min(sample.ns for sample in samples)
+
+
+def _nothing() -> None:
+    """Do nothing: a task without operands cannot turn them."""
+
+
+class _Nothing:
+    """A task that does nothing."""
+
+    def run(self) -> None:
+        """Do it once."""
+
+    wait = spoil = run
+
+    def verify(self) -> str:
+        """Return what was compared."""
+        return "nothing"
+
+    def facts(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.analysis import rates
-from harness.compare import log, plot_history
+from harness.analysis.contests import judge
+from harness.compare import revisions
 from harness.compare.history import MINIMUM_CHANGE, Series, collect, find_steps, summaries
+from harness.compare.revisions import Finding
 from harness.errors import StoreError
 from harness.machine import Machine
+from harness.report.figures.style import GREY, INK, Looks, Sheet, styled
 from harness.report.tables import markdown_table, number
 from harness.stats import changepoints
 from harness.stats.statistics import median
+from harness.stats.verdict import Verdict
 from harness.store import store
-from harness.store.journal import Journal
 
 PAGE = "history.md"
 MOST_COMPARISONS = 30
+MOST_LABELS = 14
+# More contenders than this are a tangle: those that changed most are drawn, and the table has all.
+MOST_LINES = 10
+VERDICTS = (Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNSURE)
 
 HOW_TO_READ = f"""\
 A value is the time of a contender over the time of the reference that it was measured interleaved with, so that what
@@ -38,19 +45,13 @@ def machines(results_root: Path) -> Iterator[tuple[str, Machine]]:
     StoreError
         If none has.
     """
-    slugs = {path.parent.name for path in results_root.glob(f"*/{log.FILE}")}
+    compared = {path.parent.name for path in results_root.glob(f"*/{revisions.REVISIONS}")}
     measured = store.machines(results_root)
-    if not slugs | set(measured):
+    if not compared | set(measured):
         raise StoreError(f"{results_root}: no results", fix="make experiments, or --results FOLDER")
-    for slug in sorted(slugs | set(measured)):
-        if slug in measured:
-            yield slug, store.Store(results_root / slug / store.richest_preset(results_root, slug)).machine()
-        else:
-            lines = Journal(results_root / slug / log.FILE).lines()
-            yield (
-                slug,
-                [Machine.from_json(line.record["fingerprint"]) for line in lines if line.record["kind"] == "begun"][-1],
-            )
+    for slug in sorted(compared | set(measured)):
+        folder = store.richest_preset(results_root, slug) if slug in measured else revisions.REVISIONS
+        yield slug, store.Store(results_root / slug / folder).machine()
 
 
 def write(results_root: Path, figures: Path, slug: str, machine: Machine, *, mark: str = "") -> tuple[Path, int]:
@@ -77,14 +78,14 @@ def write(results_root: Path, figures: Path, slug: str, machine: Machine, *, mar
         HOW_TO_READ,
         mark and f"{mark}.",
         _changes([*totals, *series]),
-        _comparisons(Journal(results_root / slug / log.FILE)),
+        _comparisons(deque(revisions.runs(results_root / slug), MOST_COMPARISONS)),
     ]
     for (experiment, preset), own in rates.group(totals, lambda one: (one.experiment, one.preset)).items():
         name = f"{experiment} ({preset})"
         figure = figures / f"history-{experiment}-{preset}"
         has_runs = max(len(one.points) for one in own) > 1
         if has_runs:
-            plot_history.draw(name, own, machine, figure)
+            draw(name, own, machine, figure)
         parts.append(_section(name, own, figure.with_name(f"{figure.name}.svg") if has_runs else None, page.parent))
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
@@ -110,26 +111,28 @@ def _changes(series: Sequence[Series]) -> str:
     return f"## Changes\n\n{judged}\n\n{body}"
 
 
-def _comparisons(journal: Journal) -> str:
-    """Return the table of what `bench-compare` found, the latest first; empty if it has never run."""
-    runs = rates.group(log.comparisons(line.record for line in journal.lines()), lambda one: one["run"])
+def _comparisons(runs: Sequence[Sequence[Finding]]) -> str:
+    """Return the table of what these runs of `bench-compare` found, the latest first; empty without any."""
     if not runs:
         return ""
-    words = ("slower", "faster", "same", "unsure")
-    rows = [_comparison(own, words) for own in list(runs.values())[-MOST_COMPARISONS:]]
+    words = [verdict.value for verdict in VERDICTS]
+    rows = [_comparison(findings) for findings in runs]
     heads = ["measured", "base", "head", *words, "which"]
     return f"## Revisions compared\n\n{markdown_table(heads, rows[::-1], right=words)}"
 
 
-def _comparison(own: Sequence[Mapping[str, Any]], words: Iterable[str]) -> list[str]:
+def _comparison(findings: Sequence[Finding]) -> list[str]:
     """Return the line of one run of `bench-compare`."""
-    tally = [sum(one["verdict"] == word for one in own) for word in words]
+    judge(findings)
+    timed = [finding for finding in findings if finding.is_ok]
+    tally = [sum(finding.verdict is verdict for finding in timed) for verdict in VERDICTS]
     changed = [
-        f"{one['backend']} {one['problem']['semiring']} {one['problem']['dtype']} {one['ratio'][0]:.3g}"
-        for one in own
-        if one["verdict"] in ("slower", "faster")
+        f"{finding} {finding.comparison.ratio.estimate:.3g}"
+        for finding in timed
+        if finding.verdict in (Verdict.SLOWER, Verdict.FASTER)
     ]
-    return [own[0]["time"][:10], own[0]["base"], own[0]["head"], *map(str, tally), "; ".join(changed)]
+    head = findings[0].own
+    return [head.time[:10], head.axes["base"], head.axes["head"], *map(str, tally), "; ".join(changed)]
 
 
 def _section(name: str, series: Sequence[Series], figure: Path | None, folder: Path) -> str:
@@ -145,3 +148,54 @@ def _section(name: str, series: Sequence[Series], figure: Path | None, folder: P
     shown = [f"![{name}]({Path(os.path.relpath(figure, folder)).as_posix()})"] if figure else []
     table = markdown_table(heads, rows, right=["runs", "median before", "change"])
     return "\n\n".join([f"## {name}", *shown, table])
+
+
+def draw(name: str, series: Sequence[Series], machine: Machine, path: Path) -> list[Path]:
+    """Draw the summaries of one experiment as ``path.svg`` and ``path.png``: a line a contender, above 0 is slower.
+
+    Parameters
+    ----------
+    name : str
+        Of the experiment and its preset, for the title.
+    series : sequence of Series
+        With their steps.
+    machine : Machine
+    path : Path
+    """
+    with styled():
+        sheet = Sheet(f"{name}: run by run")
+        shown = sorted(series, key=lambda own: (-len(own.steps), -_spread(own)))[:MOST_LINES]
+        runs = sorted({point.run: point for own in shown for point in own.points}.values())
+        place = {point.run: index for index, point in enumerate(runs)}
+        (panel,) = sheet.panels(height=3.6)
+        looks = Looks([own.specimen for own in shown])
+        for own in shown:
+            look = looks.of(own.contender)
+            x, usual = [place[point.run] for point in own.points], median([p.ratio.estimate for p in own.points])
+            estimates, lows, highs = (
+                [100 * (bound / usual - 1) for bound in bounds]
+                for bounds in zip(*(point.ratio for point in own.points), strict=True)
+            )
+            panel.fill_between(x, lows, highs, color=look["color"], alpha=0.15, linewidth=0)
+            panel.plot(x, estimates, **look)
+            sheet.add_to_legend(own.contender, **look)
+            for step in own.steps:
+                panel.axvline(x[step.start] - 0.5, color=look["color"], linestyle=":", linewidth=1.4)
+        panel.axhline(0, color=INK, linewidth=1.0)
+        panel.set_ylabel("time over the reference,\n% off its median over all runs")
+        stride = -(-len(runs) // MOST_LABELS)
+        panel.set_xticks(range(0, len(runs), stride))
+        panel.set_xticklabels([f"{p.day[2:]}\n{p.commit[:7]}" for p in runs[::stride]], size=8, color=GREY)
+        panel.set_xlim(-0.6, len(runs) - 0.4)
+        references = ", ".join(sorted({own.reference for own in series}))
+        sheet.notes.append(
+            f"Reference: {references}. A dotted line: the level of that colour's contender changes there."
+        )
+        if len(series) > len(shown):
+            sheet.notes.append(f"{len(shown)} of {len(series)} contenders, those that changed most.")
+        cores = rates.plural(machine.cores, "core")
+        return sheet.save(path, f"{machine.cpu}, {cores} · {rates.plural(len(runs), 'run')} · 95 % interval")
+
+
+def _spread(own: Series) -> float:
+    return max(own.logs) - min(own.logs)

@@ -26,10 +26,9 @@ from typing import Any, Protocol
 import pytest
 
 from harness import machine, registry
-from harness.experiment import GEMM_TASK, Budget, Case, Contender, backend_contender, product_case
+from harness.experiment import GEMM_TASK, PEAK_TASK, Budget, Case, Contender, backend_contender, product_case
 from harness.problem import Problem
 from harness.run import provenance, trial
-from harness.run.peaks import PEAK_TASK
 from harness.run.process import Pool
 from harness.run.trial import Outcome, Patience
 from harness.stats import statistics, verdict

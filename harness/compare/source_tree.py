@@ -13,7 +13,7 @@ from typing import Any
 from harness.compare import source_tree_probe
 from harness.compare.worktree import Repository
 from harness.errors import HarnessError
-from harness.run.process import import_path
+from harness.run.process import import_path, module_of
 
 # What a tree's worker must understand, with the arguments that are sent: trees without it are too old to compare with.
 COMMANDS = {
@@ -21,6 +21,7 @@ COMMANDS = {
     "prove": (),
     "sample": ("loops", "count"),
     "verify": (),
+    "release": (),
 }
 PROBE_TIMEOUT = 120.0
 
@@ -56,7 +57,7 @@ class Tree:
             If its modules cannot be imported, or are too old.
         """
         answer = subprocess.run(  # noqa: S603 our own interpreter and module
-            [sys.executable, "-P", str(source_tree_probe.__file__)],
+            [sys.executable, "-P", str(source_tree_probe.__file__), module_of(self.source, "worker")],
             env={**os.environ, "PYTHONPATH": import_path(self.source)},
             cwd=self.source,
             capture_output=True,

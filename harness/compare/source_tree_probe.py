@@ -1,4 +1,4 @@
-"""What a source tree has to offer, run by path with that tree first on the import path: prints one JSON object.
+"""A description of a source tree, run by path with that tree first on the import path: prints one JSON object.
 
 It is the only code of this tree that runs against the modules of another one, so it asks for as little as it can: the
 commands of the worker with their parameters, and where each backend comes from.
@@ -7,6 +7,7 @@ commands of the worker with their parameters, and where each backend comes from.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import json
 import sys
@@ -15,17 +16,16 @@ from pathlib import Path
 from typing import Any
 
 
-def describe() -> dict[str, Any]:
-    """Return ``commands`` and their parameters, ``backends``, both by name, and what is ``mixed``."""
+def describe(worker: str) -> dict[str, Any]:
+    """Return ``commands`` of the module `worker` with their parameters, ``backends``, and what is ``mixed``."""
     from harness import registry
-    from harness.run import worker
 
     backends = {}
     for entry in registry.discover():
         if entry.backend is not None:
             file = inspect.getsourcefile(type(entry.backend)) or ""
             backends[entry.name] = {"file": file, "missing": entry.unavailable()}
-    methods = inspect.getmembers(worker.Worker, inspect.isfunction)
+    methods = inspect.getmembers(importlib.import_module(worker).Worker, inspect.isfunction)
     commands = {name: parameters(method) for name, method in methods if not name.startswith("_")}
     return {"commands": commands, "backends": backends, "mixed": mixed()}
 
@@ -55,5 +55,5 @@ def parameters(method: Callable[..., Any]) -> dict[str, list[str]]:
 
 if __name__ == "__main__":
     with contextlib.redirect_stdout(sys.stderr):  # a backend may print while it is imported
-        description = describe()
+        description = describe(sys.argv[1])
     sys.stdout.write(json.dumps(description))

@@ -6,6 +6,7 @@ its operands must be unchanged afterwards. Whatever a backend raises becomes a f
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness import machine
+from harness import machine, registry
 from harness.errors import HarnessError
 from harness.interface import Backend
 from harness.machine import Machine
@@ -52,6 +53,12 @@ class Finding:
 
 class _Fault(Exception):
     """A case that the backend does not pass, said in words."""
+
+
+def findings(*, backend: str, depth: Depth) -> Iterator[dict[str, str]]:
+    """Yield the findings of `check_backend` as JSON objects, for the backend called `backend`: they can be sent."""
+    for finding in check_backend(registry.find(backend), depth=depth):
+        yield dataclasses.asdict(finding)
 
 
 def check_backend(

@@ -1,8 +1,9 @@
-"""Answers of a process that may have lost its mind: read by a deadline, of bounded length, nothing but plain data.
+"""Read replies from an untrusted worker: size-limited, with a deadline, plain data only.
 
 Commands and answers travel as `multiprocessing.Connection` sends them, a length and a pickle. `Connection.recv` would
 wait for ever for the rest of a message whose sender stopped in its middle, and a pickle may call any function of the
-process that reads it. Here neither is possible.
+process that reads it. Here neither is possible. They stay pickles and do not become JSON, since the workers of older
+trees, which `bench-compare` talks to, send nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A process for each contender, seen from outside: started, told what to do, watched, and killed when it fails.
+"""A process for each untrusted backend, seen from outside: started, told what to do, watched, killed when it fails.
 
 A process runs only while it has something to do. As soon as it has answered it is stopped by a signal, and continued
 for the next command: OpenBLAS's idle threads spin for 100 ms after a product and OpenMP's for some 5 ms, on the cores
@@ -16,21 +16,22 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.errors import Declined
 from harness.run import descendants, messages
-from harness.timing.clock import Sample
 
 # How much of what a backend printed goes into the reason of its failure, in bytes.
 TAIL = 600
 # The longest reason that is kept, in characters.
 LONGEST_REASON = 2000
+# Folders below ``harness`` in which trees have kept the worker and the task of a product, the latest first.
+HOMES = ("run", "")
 # Processes kept although the current case does not need them; each may hold some 200 MB of libraries.
 IDLE_PROCESSES = 8
 
@@ -58,7 +59,7 @@ class WorkerProcess:
         fcntl.fcntl(self._output, fcntl.F_SETFL, flags | os.O_APPEND)
         self._mark = uuid.uuid4().hex
         self._process = subprocess.Popen(  # noqa: S603 our own interpreter and module
-            [sys.executable, "-P", "-m", "harness.run.worker", str(theirs.fileno())],
+            [sys.executable, "-P", "-m", module_of(source, "worker"), str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
@@ -106,6 +107,19 @@ class WorkerProcess:
         """
         self.begin(command, timeout, **arguments)
         return self.finish()
+
+    def stream(self, factory: Callable[..., Iterator[Any]], patience: float, **arguments: Any) -> Iterator[Any]:
+        """Yield as plain data what ``factory(**arguments)`` yields in the process, each item within `patience` seconds.
+
+        Raises
+        ------
+        WorkerFailed
+            If it failed, in whatever way, before the end of the stream.
+        """
+        name = f"{factory.__module__}:{factory.__qualname__}"
+        self.call("stream", patience, factory=name, arguments=arguments)
+        while item := self.call("next_item", patience):
+            yield item[0]
 
     def begin(self, command: str, timeout: float, **arguments: Any) -> None:
         """Send `command`; `finish` must follow."""
@@ -215,57 +229,26 @@ def call_all(calls: Mapping[str, Call], at_once: int) -> dict[str, Any]:
     return answers
 
 
-@dataclass
-class RemoteSampler:
-    """Samples the task in another process.
+class Slot(NamedTuple):
+    """What a process is used for in case after case: contender `number` of a `kind`, with the modules of `source`."""
 
-    Parameters
-    ----------
-    worker : WorkerProcess
-    first_ns : float
-        What its first call took [ns]: an answer is overdue when it takes ten times as long as that suggests...
-    patience : float
-        ... and this many seconds more.
-    threads_read : dict
-        The threads that were in force at the last sample, by library.
-    clock : dict
-        How the last sample was timed.
-    """
-
-    worker: WorkerProcess
-    first_ns: float
-    patience: float
-    threads_read: Mapping[str, Any] = field(default_factory=dict)
-    clock: Mapping[str, Any] = field(default_factory=dict)
-
-    def sample(self, loops: int, count: int) -> list[Sample]:
-        """Return `count` samples, each the mean of `loops` calls in a row.
-
-        Raises
-        ------
-        WorkerFailed
-            If the process failed or hung, or a library did not use the threads it was told to.
-        """
-        expected_s = self.first_ns * 1e-9 * (loops + 1) * count
-        answer = self.worker.call("sample", 10 * expected_s + self.patience, loops=loops, count=count)
-        self.threads_read = answer["threads_read"]
-        self.clock = answer.get("clock", {})  # a worker of older code, as a comparison with a base has, reads nothing
-        readings = answer.get("readings", [{}] * count)
-        return [Sample(ns, read) for ns, read in zip(answer["samples_ns"], readings, strict=True)]
+    kind: str
+    number: int = 0
+    source: Path | None = None
 
 
 class Pool:
     """Processes that live on from case to case, so that what they compiled is compiled once."""
 
     def __init__(self) -> None:
-        self._workers: dict[Hashable, WorkerProcess] = {}
+        self._workers: dict[Slot, WorkerProcess] = {}
 
-    def processes(self, slots: Iterable[Hashable]) -> dict[Hashable, WorkerProcess]:
+    def processes(self, slots: Iterable[Slot]) -> dict[Slot, WorkerProcess]:
         """Return a live process for each of `slots`, the one that had that slot before if it lives."""
         needed = list(slots)
         for slot in needed:
             worker = self._workers.pop(slot, None)  # put in anew at the end: the first is the one longest unused
-            self._workers[slot] = worker if worker and worker.is_alive else WorkerProcess()
+            self._workers[slot] = worker if worker and worker.is_alive else WorkerProcess(slot.source)
         for slot in list(self._workers)[: -len(needed) - IDLE_PROCESSES]:
             self._workers.pop(slot).kill()
         return {slot: self._workers[slot] for slot in needed}
@@ -281,6 +264,22 @@ def import_path(source: Path | None = None) -> str:
     """Return where this process looks for modules, after `source`: a worker finds the same ones, and no others."""
     folders = [Path(folder).absolute() for folder in sys.path]
     return os.pathsep.join(map(str, [source.absolute(), *folders] if source else folders))
+
+
+def module_of(source: Path | None, name: str) -> str:
+    """Return the full name of the module "worker" or "task" in the harness that a worker of `source` imports.
+
+    It is found by looking at the files: a tree may be older than this one, and arranged in another way.
+    """
+    packages = [Path(folder) / "harness" for folder in import_path(source).split(os.pathsep)]
+    package = next((path for path in packages if (path / "__init__.py").exists()), Path(__file__).parents[1])
+    home = next((home for home in HOMES if (package / home / f"{name}.py").exists()), HOMES[0])
+    return ".".join(filter(None, ("harness", home, name)))
+
+
+def full_name(task: str, source: Path | None) -> str:
+    """Return ``"module:function"`` of `task`, as workers of `source` know it."""
+    return task if ":" in task else f"{module_of(source, 'task')}:{task}"
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> int | None:

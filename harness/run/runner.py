@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +21,8 @@ from harness.run import provenance, trial
 from harness.run.process import Pool
 from harness.run.trial import Outcome, Patience
 from harness.store.store import Store
+from harness.timing.host import processor_time, stolen
 from harness.timing.measure import Measurement, shortfalls
-from harness.timing.processor_time import processor_time, stolen
 
 # What preparing and proving take a case [s], for the time left to a run: more in a first case, less in a later one.
 PREPARING = 1.0
@@ -88,6 +88,7 @@ def run(
     only: Collection[str] = (),
     fresh: bool = False,
     patience: Patience | None = None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Summary:
     """Run `experiments` and record every cell below `results_root`.
 
@@ -104,6 +105,8 @@ def run(
     fresh : bool
         Start a new run even if there is one to resume.
     patience : Patience, optional
+    is_over : callable
+        Whether no further case is to be begun.
 
     Raises
     ------
@@ -118,7 +121,7 @@ def run(
     with store.exclusive():
         resumed = None if fresh else store.unfinished_run(machine)
         runner = _Runner(
-            store, machine, preset, resumed or _new_run_id(), observer or Observer(), patience or Patience()
+            store, machine, preset, resumed or _new_run_id(), observer or Observer(), patience or Patience(), is_over
         )
         try:
             runner.run(plan, is_resumed=resumed is not None, is_complete=not only)
@@ -137,6 +140,7 @@ class _Runner:
     run_id: str
     observer: Observer
     patience: Patience
+    is_over: Callable[[], bool]
     pool: Pool = field(default_factory=Pool)
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
     recorded: int = 0
@@ -158,6 +162,9 @@ class _Runner:
         for experiment, cases in plan:
             self.observer.experiment_started(experiment.name, len(cases))
             for case in cases:
+                if self.is_over():
+                    is_complete = False
+                    break
                 self._case(experiment, case, known[experiment.name])
             self.observer.experiment_done(experiment.name)
         covered = names if is_complete else []

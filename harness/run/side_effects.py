@@ -46,8 +46,9 @@ STATE: Mapping[str, Callable[[], Any]] = {
     "the locale": lambda: locale.setlocale(locale.LC_ALL),
     "the environment": lambda: dict(os.environ),
 }
-# What importing a library may rightly change.
-OPEN_TO_PREPARE = ("the environment",)
+# Commands in which libraries are imported, and what importing one may rightly change.
+IMPORTING = ("prepare", "stream", "next_item")
+OPEN_TO_IMPORTS = ("the environment",)
 
 
 class Watch:
@@ -75,8 +76,8 @@ class Watch:
 
     def check(self, command: str, threads: int) -> None:
         """Raise Misbehaved if `command`, told to use `threads` threads, left the process other than it should be."""
-        if command == "prepare":
-            self._check_state(what for what in STATE if what not in OPEN_TO_PREPARE)
+        if command in IMPORTING:
+            self._check_state(what for what in STATE if what not in OPEN_TO_IMPORTS)
             self._check_children(own_group=True)
             self._remember()
             return

@@ -14,7 +14,8 @@ from typing import Any
 from harness.errors import Declined
 from harness.experiment import COLD, HOT, Budget, Case, Contender
 from harness.machine import Machine, detect
-from harness.run.process import Call, Pool, RemoteSampler, WorkerFailed, WorkerProcess, call_all
+from harness.run.process import Call, Pool, Slot, WorkerFailed, WorkerProcess, call_all, full_name
+from harness.timing.clock import Sample
 from harness.timing.host import on_one_core
 from harness.timing.measure import Measurement, measure
 
@@ -40,6 +41,45 @@ class Patience:
     prepare: float = 120.0
     prove: float = 300.0
     sample: float = 30.0
+
+
+@dataclass
+class RemoteSampler:
+    """Samples the task in another process.
+
+    Parameters
+    ----------
+    worker : WorkerProcess
+    first_ns : float
+        What its first call took [ns]: an answer is overdue when it takes ten times as long as that suggests...
+    patience : float
+        ... and this many seconds more.
+    threads_read : dict
+        The threads that were in force at the last sample, by library.
+    clock : dict
+        How the last sample was timed.
+    """
+
+    worker: WorkerProcess
+    first_ns: float
+    patience: float
+    threads_read: Mapping[str, Any] = field(default_factory=dict)
+    clock: Mapping[str, Any] = field(default_factory=dict)
+
+    def sample(self, loops: int, count: int) -> list[Sample]:
+        """Return `count` samples, each the mean of `loops` calls in a row.
+
+        Raises
+        ------
+        WorkerFailed
+            If the process failed or hung, or a library did not use the threads it was told to.
+        """
+        expected_s = self.first_ns * 1e-9 * (loops + 1) * count
+        answer = self.worker.call("sample", 10 * expected_s + self.patience, loops=loops, count=count)
+        self.threads_read = answer["threads_read"]
+        self.clock = answer.get("clock", {})  # a worker of older code, as a comparison with a base has, reads nothing
+        readings = answer.get("readings", [{}] * count)
+        return [Sample(ns, read) for ns, read in zip(answer["samples_ns"], readings, strict=True)]
 
 
 @dataclass
@@ -147,7 +187,12 @@ def _prepare(case: Case, outcomes: Mapping[str, Outcome], patience: Patience) ->
     """Have every contender prepared and proven; keep its facts and what its first call took."""
     series = {"series": case.series} if case.series != HOT else {}  # older code, as a base may be, knows only the hot
     what = {
-        c.label: {"task": c.task, "arguments": {**case.arguments, **c.arguments}, "threads": c.threads, **series}
+        c.label: {
+            "task": full_name(c.task, c.source),
+            "arguments": {**case.arguments, **c.arguments},
+            "threads": c.threads,
+            **series,
+        }
         for c in case.contenders
         if c.label in outcomes
     }
@@ -181,12 +226,12 @@ def _at_once(machine: Machine) -> int:
     return max(FEWEST_AT_ONCE, min(machine.cores // CORES_OF_ONE, machine.memory // MEMORY_OF_ONE))
 
 
-def _slots(contenders: Sequence[Contender]) -> dict[str, tuple[str, int]]:
+def _slots(contenders: Sequence[Contender]) -> dict[str, Slot]:
     """Return by label the process to use: the same in every case for the i-th contender of a backend."""
     seen: collections.Counter[str] = collections.Counter()
     slots = {}
     for contender in contenders:
         kind = str(contender.arguments.get("backend", contender.task))
-        slots[contender.label] = (kind, seen[kind])
+        slots[contender.label] = Slot(kind, seen[kind], contender.source)
         seen[kind] += 1
     return slots

@@ -1,4 +1,4 @@
-"""The process in which one contender lives, seen from inside: ``python -m harness.run.worker FD``.
+"""The process of an untrusted backend, seen from inside: ``python -m harness.run.worker FD``.
 
 It answers commands that come over the connection on the inherited descriptor FD, one at a time. What a backend prints
 goes to this process's own stdout and stderr, which the parent has pointed at a file. What else it does to the process
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import itertools
 import json
 import os
 import resource
@@ -17,7 +18,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,12 @@ class ThreadsChanged(HarnessError):
 
 
 class Worker:
-    """Holds one task, and does with it what it is told. Its public methods are the commands."""
+    """Holds one task, or one stream of findings, and does with it what it is told. Public methods are the commands."""
 
     def __init__(self) -> None:
         self._task: Task | None = None
         self._sampler: ClockSampler | None = None
+        self._items: Iterator[Any] = iter(())
         self.threads = 1
         self._limit = contextlib.ExitStack()
 
@@ -58,14 +60,22 @@ class Worker:
         """Make the task with the factory ``"module:function"``, to be sampled in `series`; return its facts as JSON."""
         self.release()
         self.threads = threads
-        module, _, factory = task.partition(":")
         with limit(threads):
-            made: Task = getattr(importlib.import_module(module), factory)(threads=threads, **arguments)
+            made: Task = _function(task)(threads=threads, **arguments)
         self._limit.enter_context(limit(threads))  # anew: also for the libraries that the task brought along
         self._task = made
         clock = getattr(made, "clock", CpuClock)()
         self._sampler = ClockSampler(made.run, made.wait, clock, series)
-        return json.loads(json.dumps(dict(made.facts()), default=_plain))
+        return _as_json(dict(made.facts()))
+
+    def stream(self, factory: str, arguments: Mapping[str, Any]) -> None:
+        """Begin the iterator that the function ``"module:function"`` returns; `next_item` reads it."""
+        self.release()
+        self._items = _function(factory)(**arguments)
+
+    def next_item(self) -> list[Any]:
+        """Return the next item of the stream as JSON, in a list; an empty list at its end."""
+        return [_as_json(item) for item in itertools.islice(self._items, 1)]
 
     def prove(self) -> dict[str, Any]:
         """Run once and verify; return what was ``verified`` and ``elapsed_ns`` of the call.
@@ -111,6 +121,7 @@ class Worker:
     def release(self) -> None:
         """Let go of the task and its operands. What was compiled for it stays."""
         self._task = self._sampler = None
+        self._items = iter(())
         self._limit.close()
 
     def _the_task(self) -> Task:
@@ -164,6 +175,18 @@ def _unexpected(error: BaseException) -> str:
     if len(message) > LONGEST_MESSAGE:
         message = f"{message[:LONGEST_MESSAGE]} ..."
     return f"{message} ({Path(where.filename).name}:{where.lineno})"
+
+
+def _function(name: str) -> Callable[..., Any]:
+    """Return the function called ``"module:function"``."""
+    module, _, function = name.partition(":")
+    made: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return made
+
+
+def _as_json(value: Any) -> Any:
+    """Return `value` as plain data, the only kind that the parent takes."""
+    return json.loads(json.dumps(value, default=_plain))
 
 
 def _nothing() -> None:

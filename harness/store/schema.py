@@ -60,7 +60,7 @@ CELL = (
     Field("case_arguments", dict, "what all tasks were given: for a product `problem`, `seed`", since=3, unknown={}),
     Field("seed", int | None, "the `seed` of `case_arguments`, which operands were drawn from; null: none", since=3),
     Field("contender", str, "its label"),
-    Field("task", str, "`module:function` of its task, at this commit; empty: not known", since=3, unknown=""),
+    Field("task", str, "`module:function` of its task, or `gemm`, a product; empty: not known", since=3, unknown=""),
     Field("arguments", dict, "what its task was given beside `case_arguments`: for a product `backend`, `parameters`"),
     Field("threads", int, "threads it was allowed", "threads"),
     Field("reference", str, "label of the contender that paired ratios are taken to"),

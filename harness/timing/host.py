@@ -1,7 +1,8 @@
-"""Where contenders of one thread are timed: all of a case on the same core, since no two cores are equal.
+"""The host: which core contenders of one thread are timed on, and what others take from the processors.
 
-Who else is on a core, its sibling on a shared host included, lasts for seconds and makes a product take up to half as
-long again. Two processes on a core each would be compared with that in the ratio; in turns on one core both have it.
+All of a case are on the same core, since no two cores are equal: who else is on a core, its sibling on a shared host
+included, lasts for seconds and makes a product take up to half as long again. Two processes on a core each would be
+compared with that in the ratio; in turns on one core both have it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,11 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+_STAT = Path("/proc/stat")
+# Columns of the line "cpu": user nice system idle iowait irq softirq steal. What follows is part of user and nice.
+_COLUMNS, _STEAL = 8, 7
 
 _CPUS = Path("/sys/devices/system/cpu")
 # A core whose highest clock is this part of the best one's is no slower: some processors name a favourite.
@@ -67,3 +73,26 @@ def _keep(processes: Sequence[int], cores: set[int]) -> None:
             for thread in Path(f"/proc/{process}/task").iterdir():
                 with contextlib.suppress(OSError):
                     os.sched_setaffinity(int(thread.name), cores)
+
+
+class ProcessorTime(NamedTuple):
+    """Time of all processors since the machine began [ticks of 10 ms]."""
+
+    total: int
+    stolen: int
+
+
+def processor_time(stat: Path = _STAT) -> ProcessorTime:
+    """Return the time that has passed on all processors, and what the host ran others for; zeros if it is not told."""
+    try:
+        name, *columns = stat.read_text().partition("\n")[0].split()
+        ticks = [int(column) for column in columns[:_COLUMNS]]
+    except (OSError, ValueError):
+        return ProcessorTime(0, 0)
+    return ProcessorTime(sum(ticks), ticks[_STEAL]) if name == "cpu" and len(ticks) > _STEAL else ProcessorTime(0, 0)
+
+
+def stolen(before: ProcessorTime, after: ProcessorTime) -> float:
+    """Return the part of the time of all processors in between that the host took; 0 if it does not tell."""
+    total = after.total - before.total
+    return round((after.stolen - before.stolen) / total, 4) if total > 0 else 0.0

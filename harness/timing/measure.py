@@ -4,22 +4,31 @@ All contenders of a case are sampled in turns, so that whatever the machine does
 round visits them in a random order and then in the reverse one (ABBA): a drift that is linear in time cancels. Sample i
 of one contender was taken in the same half round as sample i of every other, so ratios by index are paired ratios.
 Grouped, a visit takes all the samples up to the next checkpoint, and pairs are pairs by index only.
+
+A case has been sampled enough when the interval of every paired ratio is narrow. To stop as soon as an interval happens
+to be narrow would make intervals that are too narrow: luck would decide when to look away. So intervals are looked at
+only at checkpoints fixed beforehand, each after twice as many rounds as the one before: few looks, at samples half of
+which are new. Simulated on skewed and spiky noise, the 95 % interval then still covers the true median in 94 % of the
+measurements; with a look after each round it is 93 %.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from harness.experiment import GROUPED, Budget
-from harness.timing import stopping
+from harness.stats import statistics
 from harness.timing.sampler import ClockSampler, Sampler
 from harness.timing.warmup import WarmUp, warm_up
 
+# Rounds at one checkpoint over those at the one before.
+GROWTH = 2
 # All contenders together may warm up for this part of the time of a case, beyond the least that each needs.
 WARM_UP_PART = 0.25
 
@@ -103,9 +112,9 @@ def measure(
     run = _Run(samplers, measurement, budget, now() + budget.seconds, now)
     run.warm_up(loops or {})
     orders = _orders(list(samplers), seed)
-    for rounds in stopping.checkpoints(budget.rounds):
+    for rounds in checkpoints(budget.rounds):
         run.sample(2 * rounds, orders)
-        if run.is_over() or not stopping.too_wide(measurement.samples_ns, reference, budget.precision):
+        if run.is_over() or not too_wide(measurement.samples_ns, reference, budget.precision):
             break
     for label in measurement.samples_ns:
         measurement.shortfalls[label] = shortfalls([measurement], label, budget, reference)
@@ -182,8 +191,8 @@ def shortfalls(processes: Sequence[Measurement], label: str, budget: Budget, ref
     if rounds < budget.rounds:
         found.append(f"rounds: {rounds:g} of {budget.rounds} in {budget.seconds:g} s")
     if all(reference in own.samples_ns for own in processes):
-        paired = stopping.pairs([own.samples_ns for own in processes], (label, reference))
-        wide = stopping.too_wide(paired, reference, budget.precision).get(label)
+        paired = pairs([own.samples_ns for own in processes], (label, reference))
+        wide = too_wide(paired, reference, budget.precision).get(label)
         if wide:
             found.append(
                 f"precision: interval of its ratio to {reference} is ±{100 * wide:.3g} %, "
@@ -229,3 +238,47 @@ class _dropping:  # noqa: N801 it reads as a verb, like contextlib.suppress
             return False
         self._measurement.drop(self._label, error)
         return True
+
+
+def checkpoints(rounds: int) -> Iterator[int]:
+    """Yield after how many rounds the intervals are looked at: `rounds`, and then twice as many again and again."""
+    return (max(1, rounds) * GROWTH**look for look in itertools.count())
+
+
+def half_width(samples: Sequence[float], reference: Sequence[float]) -> float:
+    """Return half the width of the 95 % interval of the paired ratio, relative to the ratio; infinite without pairs."""
+    ratio = statistics.paired_ratio(samples, reference)
+    return (ratio.high - ratio.low) / 2 / ratio.estimate if ratio.estimate > 0 else float("inf")
+
+
+def pairs(processes: Sequence[Mapping[str, Sequence[float]]], labels: Iterable[str]) -> dict[str, list[float]]:
+    """Return the samples of contenders over all processes, by contender; those of equal index were taken side by side.
+
+    What one contender has more than another in a process has no partner, and is left out.
+    """
+    wanted = list(labels)
+    counts = [min(len(samples[label]) for label in wanted) for samples in processes]
+    return {
+        label: [ns for samples, count in zip(processes, counts, strict=True) for ns in samples[label][:count]]
+        for label in wanted
+    }
+
+
+def too_wide(samples_ns: Mapping[str, Sequence[float]], reference: str, precision: float) -> dict[str, float]:
+    """Return, by contender, the relative half-width of the interval of its ratio where it is above `precision`.
+
+    Parameters
+    ----------
+    samples_ns : mapping of str to sequence of float
+        By contender. One that has no partner (the reference itself, or all if the reference has no samples) has no
+        ratio that could be too wide.
+    reference : str
+    precision : float
+        0: anything will do.
+    """
+    if not precision or reference not in samples_ns:
+        return {}
+    widths = {
+        label: half_width(samples, samples_ns[reference]) for label, samples in samples_ns.items() if label != reference
+    }
+    return {label: width for label, width in widths.items() if not width <= precision}

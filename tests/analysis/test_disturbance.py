@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from harness.analysis.disturbance import descheduled, marks, throttled
+from harness.analysis.conditions import descheduled, marks, throttled
 
 
 def test_one_thread_is_held_against_all_of_a_processor():

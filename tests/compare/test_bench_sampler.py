@@ -9,10 +9,9 @@ import sys
 import pytest
 
 from harness.compare.pytest_bench import BenchCell, Measured, Replay, cells, extra_info, race
-from harness.experiment import Budget, Case, Contender
+from harness.experiment import PEAK_TASK, Budget, Case, Contender
 from harness.problem import Problem
 from harness.run import trial
-from harness.run.peaks import PEAK_TASK
 from harness.run.trial import Outcome
 from harness.stats import verdict
 from harness.timing.measure import Measurement

@@ -12,15 +12,18 @@ import scipy.stats
 from typer.testing import CliRunner
 
 from harness.analysis import calibration as analysis_calibration
+from harness.analysis.calibration import OWN, REFERENCE, Trial
 from harness.cli import app
-from harness.compare import calibration, slowed
-from harness.compare.calibration import OWN, REFERENCE, Trial
-from harness.compare.slowed import Slowed
+from harness.compare import calibration
+from harness.compare.calibration import SlowedTask
 from harness.experiment import Budget
-from harness.run import trial
+from harness.run import runner, trial
 from harness.stats import verdict
 from harness.store.journal import Journal
+from harness.store.schema import FIELDS
+from harness.store.store import Cell, Store
 from harness.timing.measure import Measurement
+from harness.timing.warmup import WarmUp
 from tests._support.noise import times
 from tests._support.planted_tasks import Planted
 
@@ -29,9 +32,21 @@ def trials(count: int, slowdown: float, *, true: float | None = None, scatter: f
     own, reference = times("processes", count, 3, 5, seed=count, scatter=scatter)
     own = own * (1 + (slowdown if true is None else true))
     return [
-        Trial("cpu-test", "plus_times", slowdown, {OWN: one.tolist(), REFERENCE: other.tolist()})
+        Trial(contender(OWN, one.tolist(), slowdown), contender(REFERENCE, other.tolist(), slowdown))
         for one, other in zip(own, reference, strict=True)
     ]
+
+
+def contender(label: str, samples_ns: list[list[float]], slowdown: float) -> Cell:
+    """Return a cell that was never measured."""
+    known = {
+        "axes": {"semiring": "plus_times", "dtype": "float64", "n": 64, "slowdown": slowdown},
+        "contender": label,
+        "arguments": {"backend": "cpu-test"},
+        "status": "ok",
+        "samples_ns": samples_ns,
+    }
+    return Cell(**{**dict.fromkeys(FIELDS["cell"], ""), **known}, record={})
 
 
 class Measured(list):
@@ -49,8 +64,12 @@ def measured(monkeypatch):
         done.append(case)
         if case.axes["repetition"] == done.interrupted_at:
             raise KeyboardInterrupt
-        samples = {c.label: [100.0 + i for i in range(2 * budget.rounds)] for c in case.contenders}
-        return {}, [Measurement(dict(samples)) for _ in range(budget.processes)]
+        labels = [c.label for c in case.contenders]
+        samples = {label: [100.0 + i for i in range(2 * budget.rounds)] for label in labels}
+        readings = {label: [{}] * len(own) for label, own in samples.items()}
+        warm_ups = {label: WarmUp(1, 1, 0.0) for label in labels}
+        outcomes = {label: trial.Outcome(pool) for label in labels}
+        return outcomes, [Measurement(dict(samples), readings, warm_ups) for _ in range(budget.processes)]
 
     monkeypatch.setattr(trial, "measure_case", measure_case)
     return done
@@ -69,14 +88,14 @@ def test_the_contenders_of_a_planted_cell_differ_by_the_slow_down_alone():
         reference, own = case.contenders
         assert reference.arguments == {**own.arguments, "slowdown": 0.0}
         assert own.arguments["slowdown"] == 0.05
-        assert own.task == reference.task == slowed.SLOWED_TASK
+        assert own.task == reference.task == calibration.SLOWED_TASK
 
 
 def test_a_calibration_that_ends_early_has_done_its_share_of_both_kinds():
     order = calibration.interleaved(calibration.cases(20, 0.0), calibration.cases(10, 0.05))
     assert len(order) == 30
     for end in range(3, 31, 3):
-        planted = sum(case.contenders[0].task == slowed.SLOWED_TASK for case in order[:end])
+        planted = sum(case.contenders[0].task == calibration.SLOWED_TASK for case in order[:end])
         assert abs(planted - end / 3) <= 1
 
 
@@ -95,12 +114,12 @@ class FakeTime:
 def test_a_slowed_task_takes_longer_by_the_fraction_and_not_by_the_grain_of_the_clock(monkeypatch, fraction, spun):
     """Spun is the fraction of what it computes, of the looks before and after, and of what else a call costs."""
     clock = FakeTime()
-    monkeypatch.setattr(slowed, "time", clock)
+    monkeypatch.setattr(calibration, "time", clock)
 
     def work(_):
         clock.now += 1000
 
-    task = Slowed(Planted(work), fraction, calls_ns=100.0)
+    task = SlowedTask(Planted(work), fraction, calls_ns=100.0)
     for _ in range(1000):
         task.run()
     looks = 3 * 30  # before the product, after it, and before it spins
@@ -109,7 +128,7 @@ def test_a_slowed_task_takes_longer_by_the_fraction_and_not_by_the_grain_of_the_
 
 def test_a_slowed_task_computes_what_the_task_computes():
     case = calibration.cases(1, 0.05, ["cpu-numpy"])[0]
-    task = slowed.slowed(threads=1, **case.arguments, **case.contenders[1].arguments)
+    task = calibration.slowed(threads=1, **case.arguments, **case.contenders[1].arguments)
     task.spoil()
     task.run()
     task.wait()
@@ -117,21 +136,13 @@ def test_a_slowed_task_computes_what_the_task_computes():
     assert task.facts()["operations"] == 2 * 64**3
 
 
-def test_every_cell_is_in_the_journal_as_soon_as_it_is_done(measured, tmp_path):
-    journal = Journal(tmp_path / "calibration.jsonl")
-    for count, done in enumerate(calibration.run(calibration.cases(4, 0.0), journal), 1):
-        records = [line.record for line in journal.lines()]
-        assert len(records) == count
-        assert records[-1]["samples_ns"] == done.samples_ns
-        assert records[-1]["kind"] == "calibrated"
-
-
 def test_a_cell_without_a_time_has_its_reason(tmp_path):
-    (case,) = calibration.cases(1, 0.0, ["cpu-nope"])
-    (done,) = calibration.run([case], Journal(tmp_path / "calibration.jsonl"), Budget(rounds=1))
-    assert "cpu-nope" in done.reason
-    assert done.samples_ns == {}
-    assert analysis_calibration.findings([done]).failed == 1
+    experiment = calibration.experiment(calibration.cases(1, 0.0, ["cpu-nope"]), Budget(rounds=1))
+    done = runner.run([experiment], analysis_calibration.CALIBRATION, tmp_path)
+    (only,) = calibration.trials(done.folder.parent, done.run)
+    assert "cpu-nope" in only.reason
+    assert (only.backend, only.problem, only.slowdown) == ("cpu-nope", "plus_times float64 n=64", 0.0)
+    assert analysis_calibration.findings([only]).failed == 1
 
 
 def test_the_findings_count_what_was_called_what():
@@ -181,7 +192,7 @@ def test_the_interval_of_a_rate_is_scipys(count, of):
 
 def test_the_last_summary_is_the_one_to_quote(tmp_path):
     assert analysis_calibration.latest(tmp_path) is None
-    journal = Journal(tmp_path / calibration.FILE)
+    journal = Journal(tmp_path / analysis_calibration.FILE)
     for count in (50, 60):
         journal.append([analysis_calibration.findings(trials(count, 0.0)).to_json()])
     found = analysis_calibration.latest(tmp_path)
@@ -202,8 +213,8 @@ def test_the_command_prints_and_keeps_what_it_found(measured, tmp_path):
     assert re.search(r"^A/A +cpu-simd +plus_times float64 n=64 +1", answer.stdout, re.MULTILINE)
     assert "0 of 4 cells called faster or slower" in answer.stdout
     (path,) = tmp_path.glob("*/calibration.jsonl")
-    kinds = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
-    assert kinds == ["calibrated"] * 6 + ["calibration"]
+    assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == ["calibration"]
+    assert len(list(Store(path.parent / analysis_calibration.CALIBRATION).every_cell())) == 12
     as_json = json.loads(command("--cells", "2", "--planted", "0", "--json", "--results", str(tmp_path)).stdout)
     assert (as_json["cells"], as_json["planted"], as_json["processes"]) == (2, 0, 3)
 
@@ -214,14 +225,16 @@ def test_an_interrupted_calibration_keeps_and_shows_what_is_finished(measured, t
     assert answer.exit_code == 130
     assert "0 of 2 cells called faster or slower" in answer.stdout
     assert "what is finished is kept" in answer.stderr
-    (path,) = tmp_path.glob("*/calibration.jsonl")
-    assert len(path.read_text().splitlines()) == 3
+    (folder,) = tmp_path.glob(f"*/{analysis_calibration.CALIBRATION}")
+    assert len(list(Store(folder).every_cell())) == 4
 
 
 def test_no_cell_is_begun_when_time_is_up(measured, tmp_path):
     answer = command("--cells", "5", "--minutes", "0", "--results", str(tmp_path))
     assert answer.exit_code == 0
     assert not measured
+    (folder,) = tmp_path.glob(f"*/{analysis_calibration.CALIBRATION}")
+    assert Store(folder).finished() == set(), "a run that was cut short has not finished its experiment"
 
 
 def test_a_real_cell_goes_the_way_of_experiments(tmp_path):
@@ -230,12 +243,9 @@ def test_a_real_cell_goes_the_way_of_experiments(tmp_path):
         *("--precision", "0", "--results", str(tmp_path)),
     )
     assert answer.exit_code == 0, answer.output
-    (path,) = tmp_path.glob("*/calibration.jsonl")
-    record = json.loads(path.read_text().splitlines()[0])
-    assert {label: [len(own) for own in samples] for label, samples in record["samples_ns"].items()} == {
-        REFERENCE: [4],
-        OWN: [4],
-    }
+    (folder,) = tmp_path.glob(f"*/{analysis_calibration.CALIBRATION}")
+    samples = {cell.contender: [len(own) for own in cell.samples_ns] for cell in Store(folder).every_cell()}
+    assert samples == {REFERENCE: [4], OWN: [4]}
 
 
 @pytest.mark.parametrize(

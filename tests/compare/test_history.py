@@ -10,11 +10,11 @@ import re
 import numpy as np
 import pytest
 
-from harness.compare import history, history_page, log
+from harness.compare import history, history_page
+from harness.compare.revisions import REVISIONS
 from harness.errors import StoreError
 from harness.experiment import content_hash
 from harness.stats import changepoints
-from harness.store.journal import Journal
 from harness.store.store import Store
 from tests._support.planted_store import cell
 from tests._support.synthetic import MACHINE
@@ -202,22 +202,18 @@ def test_steps_are_corrected_for_the_number_of_series():
 
 
 def test_revisions_compared_are_on_the_page_even_if_nothing_else_is(tmp_path):
-    journal = Journal(tmp_path / MACHINE.slug / log.FILE)
-    shared = {"run": "1", "time": "2026-02-03T00:00:00+00:00"}
-    begun = {"base": "aaa", "head": "bbb-dirty", "machine": MACHINE.key, "fingerprint": MACHINE.to_json()}
-    problem = {"semiring": "min_plus", "dtype": "float32"}
-    compared = {"cell": "x", "backend": "cpu-simd", "problem": problem, "ratio": [1.21, 1.2, 1.3]}
-    journal.append(
-        [
-            {"kind": "begun", **shared, **begun},
-            {"kind": "compared", **shared, **compared},
-            {"kind": "compared", **shared, **compared, "cell": "y", "backend": "cpu-naive"},
-            {"kind": "judged", **shared, "verdicts": {"x": "slower", "y": "same"}},
-        ]
-    )
+    store = Store(tmp_path / MACHINE.slug / REVISIONS)
+    axes = {"m": 64, "n": 64, "k": 64, "dtype": "float32", "semiring": "min_plus", "threads": 1}
+    for backend, factor in (("cpu-simd", 1.21), ("cpu-naive", 1.0)):
+        where = {**axes, "backend": backend, "base": "aaa", "head": "bbb-dirty"}
+        own = {"experiment": REVISIONS, "case": content_hash(where), "axes": where, "reference": "base"}
+        samples = {"base": [100.0 + i % 3 for i in range(20)], "head": [factor * (100 + i % 3) for i in range(20)]}
+        run = "20260203T000000.000000Z"
+        cells = [{**record(run, label, ns), **own, "samples_ns": [ns] * 4} for label, ns in samples.items()]
+        store.append(*cells, machine=MACHINE)
     ((slug, machine),) = history_page.machines(tmp_path)
     page, _ = history_page.write(tmp_path, tmp_path / "figures", slug, machine)
-    row = "| 2026-02-03 | aaa | bbb-dirty | 1 | 0 | 1 | 0 | cpu-simd min_plus float32 1.21 |"
+    row = "| 2026-01-03 | aaa | bbb-dirty | 1 | 0 | 1 | 0 | cpu-simd min_plus float32 64x64x64 1.21 |"
     assert row in page.read_text()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -9,14 +10,18 @@ import time
 
 import pytest
 
-from harness.compare import log, products, revisions
-from harness.compare.revisions import Cell, Finding
+from harness.analysis.contests import judge
+from harness.compare import products, revisions
+from harness.compare.revisions import Finding
 from harness.compare.source_tree import RegressionError, Tree, pair
 from harness.compare.worktree import PREFIX, Repository, RevisionError
 from harness.errors import BackendUnavailable, ProblemError
+from harness.experiment import GEMM_TASK
 from harness.problem import Problem
+from harness.run.process import WorkerProcess, full_name
 from harness.stats.verdict import Verdict
-from harness.store.journal import Journal
+from harness.store import schema
+from harness.store.store import Cell
 from tests._support import planted_project as planted
 
 PROBLEM = Problem(16, 16, 16)
@@ -70,16 +75,17 @@ def test_a_planted_slow_down_and_a_break_are_found_and_what_did_not_change_is_no
     assert "FAILED   planted-broken plus_times float64 16x16x16: head: RuntimeError: broken on purpose" in answer.stdout
     assert "only in head: planted-new" in answer.stdout
     assert leftovers(project) == []
-    (path,) = (project.parent / "results").glob(f"*/{log.FILE}")
-    records = [line.record for line in Journal(path).lines()]
-    assert {one["backend"]: one["verdict"] for one in log.comparisons(records)}["planted-slow"] == "slower"
+    (machine,) = (project.parent / "results").iterdir()
+    (findings,) = revisions.runs(machine)
+    judge(findings)
+    assert {finding.own.axes["backend"]: finding.verdict.value for finding in findings}["planted-slow"] == "slower"
 
 
 def test_an_equal_tree_is_no_regression(project):
     answer = compare(project, "main", "--backend", "planted-same", "--json")
     assert answer.returncode == 0, answer.stdout
     (finding,) = json.loads(answer.stdout)
-    assert finding["verdict"] in ("SAME", "UNSURE", "FASTER")
+    assert finding["verdict"] in ("same", "unsure", "faster")
     assert [len(processes) for processes in finding["samples_ns"].values()] == [2, 2]
     assert "-dirty" not in answer.stdout
 
@@ -165,17 +171,60 @@ def test_this_tree_speaks_the_language_that_a_base_must_speak():
 
 
 def test_a_tree_with_another_language_is_too_old(tmp_path):
-    package = tmp_path / "harness"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "registry.py").write_text("def discover(): return ()\n")
-    (package / "worker.py").write_text("class Worker:\n    def prepare(self, task): pass\n")
+    package = _planted_harness(tmp_path, "class Worker:\n    def prepare(self, task): pass\n")
     with pytest.raises(RegressionError, match="speaks another language") as caught:
         Tree("base", tmp_path, "abc").backends()
     assert caught.value.got == "prepare(task)"
     (package / "worker.py").unlink()
     with pytest.raises(RegressionError, match="too old"):  # also where an editable installation fills the gap
         Tree("base", tmp_path, "abc").backends()
+
+
+WORKER = """
+import sys
+from multiprocessing.connection import Connection
+
+class Worker:
+    def prepare(self, task, arguments, threads): pass
+    def sample(self, loops, count): pass
+    def prove(self): pass
+    verify = release = prove
+
+if __name__ == "__main__":
+    connection = Connection(int(sys.argv[1]))
+    command, arguments = connection.recv()
+    connection.send(("ok", [__spec__.name, command, arguments["task"]]))
+    connection.recv()
+"""
+
+
+def _planted_harness(tree, worker, home=""):
+    """Write a package `harness` whose worker and task are in the folder `home` of it; return the package."""
+    package = tree / "harness"
+    (package / home).mkdir(parents=True)
+    for folder in {package, package / home}:
+        (folder / "__init__.py").touch()
+    (package / "registry.py").write_text("def discover(): return ()\n")
+    (package / home / "worker.py").write_text(worker)
+    (package / home / "task.py").touch()
+    return package
+
+
+@pytest.mark.parametrize(("home", "prefix"), [("", "harness."), ("run", "harness." + "run.")])
+def test_worker_and_task_are_found_where_a_tree_keeps_them(tmp_path, home, prefix):
+    _planted_harness(tmp_path, WORKER, home)
+    assert Tree("base", tmp_path, "abc").backends() == {}
+    worker = WorkerProcess(tmp_path)
+    try:
+        answer = worker.call("prepare", 60, task=full_name(GEMM_TASK, tmp_path), arguments={}, threads=1)
+    finally:
+        worker.kill()
+    assert answer == [f"{prefix}worker", "prepare", f"{prefix}task:gemm"]
+
+
+def test_a_tree_without_a_harness_uses_this_one(tmp_path):
+    """A plug-in's tree has backends alone: its workers are those of the harness that is installed."""
+    assert full_name(GEMM_TASK, tmp_path) == full_name(GEMM_TASK, None) == "harness.run.task:gemm"
 
 
 def test_modules_come_from_the_folder_src_if_there_is_one(project, tmp_path):
@@ -191,44 +240,71 @@ class _Described(Tree):
     """A tree whose backends are known."""
 
     def backends(self):
-        return self.source
+        return self.found
+
+
+def _described(label, found):
+    tree = _Described(label, planted.ROOT, label * 3)
+    object.__setattr__(tree, "found", found)
+    return tree
 
 
 def test_only_what_both_trees_have_is_compared():
-    base, head = _Described("base", {"a": None, "old": None, "b": "no GPU"}, ""), _Described("head", {}, "")
+    base, head = _described("base", {"a": None, "old": None, "b": "no GPU"}), _described("head", {})
     with pytest.raises(RegressionError, match="no backend in common"):
-        revisions.choose(base, head, [PROBLEM])
-    head = _Described("head", {"b": None, "a": None, "new": None}, "")
-    cells, notes = revisions.choose(base, head, [PROBLEM])
-    assert cells == [Cell("a", PROBLEM)]
+        revisions.cases(base, head, [PROBLEM])
+    head = _described("head", {"b": None, "a": None, "new": None})
+    (case,), notes = revisions.cases(base, head, [PROBLEM])
+    assert [(c.label, c.arguments["backend"], c.source) for c in case.contenders] == [
+        ("base", "a", base.source),
+        ("head", "a", head.source),
+    ]
+    assert (case.reference, case.axes["base"], case.axes["n"]) == ("base", "basebasebase", 16)
     assert notes == ["only in base: old", "only in head: new", "missing here: b: no GPU"]
     with pytest.raises(BackendUnavailable, match="no backend 'new'"):
-        revisions.choose(base, head, [PROBLEM], backends=["new"])
+        revisions.cases(base, head, [PROBLEM], backends=["new"])
 
 
-def _finding(factor, status="ok", guilty=""):
+def _finding(factor, **statuses):
+    axes = {"backend": "cpu-a", "threads": 1, **PROBLEM.to_json()}
     base = [[100.0 + i % 3 for i in range(20)] for _ in range(4)]
-    head = [[factor * sample for sample in process] for process in base]
-    return Finding(Cell("a", PROBLEM), status, "", guilty, {"base": base, "head": head})
+    samples = {"base": base, "head": [[factor * sample for sample in process] for process in base]}
+    empty = dict.fromkeys(schema.FIELDS["cell"], "")
+    cells = [
+        Cell(**{**empty, "axes": axes, "contender": label, "status": "ok", "samples_ns": own}, record={"unmet": ""})
+        for label, own in samples.items()
+    ]
+    base, head = (
+        dataclasses.replace(cell, status=statuses[cell.contender], samples_ns=[], reason="planted")
+        if cell.contender in statuses
+        else cell
+        for cell in cells
+    )
+    return Finding(head, base)
 
 
 def test_verdicts_are_of_head_over_base():
-    findings = [_finding(1.0), _finding(1.3), _finding(0.7), _finding(1.3, "declined", "both")]
-    revisions.judge(findings, minimum_effect=0.02)
+    findings = [_finding(1.0), _finding(1.3), _finding(0.7), _finding(1.3, base="declined", head="declined")]
+    judge(findings, minimum_effect=0.02)
     assert [finding.verdict for finding in findings[:3]] == [Verdict.SAME, Verdict.SLOWER, Verdict.FASTER]
     assert [finding.is_regression for finding in findings] == [False, True, False, False]
     assert findings[1].comparison.ratio.estimate == pytest.approx(1.3)
-    assert findings[1].median_ms("head") == pytest.approx(1.3 * findings[1].median_ms("base"))
+    assert str(findings[1]) == "cpu-a plus_times float64 16x16x16"
 
 
-@pytest.mark.parametrize(("guilty", "is_regression"), [("head", True), ("base", False), ("both", False)])
-def test_only_what_head_broke_is_a_regression(guilty, is_regression):
-    assert _finding(1.0, "failed", guilty).is_regression == is_regression
+@pytest.mark.parametrize(
+    ("failed", "is_regression"), [(("head",), True), (("base",), False), (("base", "head"), False)]
+)
+def test_only_what_head_broke_is_a_regression(failed, is_regression):
+    finding = _finding(1.0, **dict.fromkeys(failed, "failed"))
+    assert finding.is_regression == is_regression
+    assert finding.status == "failed"
+    assert finding.reason == "; ".join(f"{label}: planted" for label in failed)
 
 
 def test_a_change_below_the_minimum_effect_is_none():
     findings = [_finding(1.04)]
-    revisions.judge(findings, minimum_effect=0.1)
+    judge(findings, minimum_effect=0.1)
     assert findings[0].verdict is Verdict.SAME
 
 
@@ -239,15 +315,6 @@ def test_products_are_written_as_they_are_shown():
             assert products.problem(str(problem)) == problem
     with pytest.raises(ProblemError, match="is no product"):
         products.problem("min_plus 512")
-
-
-def test_a_run_that_was_not_judged_has_no_verdicts():
-    begun = {"kind": "begun", "run": "1", "base": "a", "head": "b", "machine": "m"}
-    compared = {"kind": "compared", "run": "1", "cell": "x", "backend": "cpu-a"}
-    assert log.comparisons([begun, compared]) == []
-    judged = {"kind": "judged", "run": "1", "verdicts": {"x": "same"}}
-    (one,) = log.comparisons([begun, compared, judged])
-    assert (one["base"], one["head"], one["verdict"]) == ("a", "b", "same")
 
 
 def test_the_recipe_for_continuous_integration_is_a_workflow_that_compares():

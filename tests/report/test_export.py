@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.analysis import listing
+from harness.analysis import query
 from harness.analysis.query import Selection
 from harness.cli import app
 from harness.errors import HarnessError, StoreError
@@ -84,7 +84,7 @@ def test_what_was_never_recorded_is_an_error_that_says_what_was(results, asked, 
 
 
 def test_groups_are_counted(results):
-    first, second, third = listing.groups(Selection().cells(results), "experiment")
+    first, second, third = query.groups(Selection().cells(results), "experiment")
     assert first == {
         "machine": "one",
         "preset": "quick",
@@ -102,7 +102,7 @@ def test_groups_are_counted(results):
     }
     assert (second["experiment"], second["cells"], second["commits"]) == ("other", 1, [])
     assert (third["machine"], third["declined"]) == ("two", 1)
-    by_run = listing.groups(Selection(machines=["one"]).cells(results), "run")
+    by_run = query.groups(Selection(machines=["one"]).cells(results), "run")
     assert [(group["run"], group["cells"], group["current"]) for group in by_run] == [("run1", 5, 0), ("run2", 6, 6)]
 
 
@@ -217,14 +217,12 @@ def test_the_command_lists_and_filters(results):
     assert "failed" in command("--results", results, "--by", "cell", "--preset", "quick")
 
 
-def test_the_command_exports_and_merges_and_deletes_nothing(results, tmp_path):
+def test_the_command_exports_and_deletes_nothing(results, tmp_path):
     before = {path: path.read_bytes() for path in results.rglob("*.jsonl")}
-    ours = tmp_path / "ours"
-    text = command("--results", ours, "--merge", results, "--export", tmp_path / "all.csv", "--contender", "cpu-b")
+    text = command("--results", results, "--export", tmp_path / "all.csv", "--contender", "cpu-b")
     assert "(4 rows)" in text
     assert len(as_dicts(tmp_path / "all.csv")) == 4
     assert {path: path.read_bytes() for path in results.rglob("*.jsonl")} == before
-    assert found(ours) == found(results)
 
 
 def test_an_axis_without_a_value_is_a_mistake(results):

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from harness.analysis import caveats, peaks, rates
-from harness.compare.calibration import FILE
+from harness.analysis.calibration import FILE
 from harness.errors import HarnessError
 from harness.experiment import load_all
 from harness.report import page as report_page

@@ -7,7 +7,7 @@ import pytest
 
 from backends.cpu._ceilings import peak
 from harness.errors import Declined, VerificationError
-from harness.run.peaks import measure_peaks, table
+from harness.run.machine_info import measure_peaks, peaks_table
 
 FLOAT64, BOOL, INT32 = (np.dtype(name) for name in ("float64", "bool", "int32"))
 
@@ -46,6 +46,6 @@ def test_measures_what_there_is_and_shows_it():
     found = list(measure_peaks(("plus_times", "lxor_land"), (FLOAT64, BOOL)))
     assert [entry[:2] for entry in found] == [("plus_times", "float64"), ("lxor_land", "bool")]
     assert all(rate > 0 for *_, rate in found)
-    lines = table(found)
+    lines = peaks_table(found)
     assert [line[0] for line in lines] == ["plus_times", "lxor_land"]
     assert [sum(map(bool, line[1:])) for line in lines] == [1, 1]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from harness.analysis import rates
-from harness.analysis.disturbance import marks
+from harness.analysis.conditions import marks
 from harness.errors import StoreError
 from harness.experiment import Budget, Case, Contender, Experiment
 from harness.machine import detect
@@ -130,8 +130,7 @@ def test_a_product_is_computed_again_from_its_record(tmp_path):
 
 def test_the_key_of_a_case_does_not_tell_where_the_module_of_its_task_lies():
     before, after, other = (
-        Case({"n": 1}, (Contender("a", task=task),))
-        for task in ("harness.run.task:gemm", "elsewhere.task:gemm", "x:product")
+        Case({"n": 1}, (Contender("a", task=task),)) for task in ("gemm", "elsewhere.task:gemm", "x:product")
     )
     assert before.key == after.key != other.key
 

@@ -11,7 +11,8 @@ import pytest
 
 from harness.errors import Declined
 from harness.machine import detect
-from harness.run.process import Call, Pool, RemoteSampler, WorkerFailed, WorkerProcess, call_all
+from harness.run.process import Call, Pool, Slot, WorkerFailed, WorkerProcess, call_all
+from harness.run.trial import RemoteSampler
 from harness.run.worker import MEMORY_FRACTION, MOST_PRINTED
 
 TASKS = "tests._support.planted_tasks:"
@@ -161,18 +162,19 @@ def test_calls_are_made_together_and_answered_each(worker):
     assert call_all({}, at_once=2) == {}
 
 
-def test_the_pool_keeps_processes_and_replaces_dead_ones():
+def test_the_pool_keeps_processes_and_replaces_dead_ones(tmp_path):
     pool = Pool()
     try:
-        first = pool.processes(["a", "b"])
-        first["a"].kill()
-        second = pool.processes(["a", "b"])
-        assert second["b"] is first["b"]
-        assert second["a"] is not first["a"]
-        assert second["a"].is_alive
+        a, b, elsewhere = Slot("a"), Slot("b"), Slot("b", source=tmp_path)
+        first = pool.processes([a, b, elsewhere])
+        first[a].kill()
+        second = pool.processes([a, b])
+        assert second[b] is first[b] is not first[elsewhere]
+        assert second[a] is not first[a]
+        assert second[a].is_alive
     finally:
         pool.kill()
-    assert not second["b"].is_alive
+    assert not second[b].is_alive
 
 
 def test_workers_end_with_a_killed_parent():

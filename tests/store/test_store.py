@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import tracemalloc
@@ -16,7 +18,6 @@ from hypothesis import strategies as st
 from harness.errors import StoreError
 from harness.store import schema
 from harness.store import store as stores
-from harness.store.merge import merge
 from harness.store.schema import SCHEMA
 from harness.store.store import Cell, Store
 from tests._support.planted_store import MACHINE, begun, cell, done, fill
@@ -380,7 +381,7 @@ def test_order_and_duplicates_of_lines_and_where_they_came_from_do_not_matter(tm
         parts.reverse()
     before = [path.read_bytes() for path in sorted(parts[1].iterdir())]
     for _ in range(2):
-        list(merge(parts[1].parents[1], parts[0].parents[1]))
+        join(parts[1].parents[1], parts[0].parents[1])
         merged = Store(parts[0])
         assert named(merged.cells()) == HISTORY
         assert [c.record for c in merged.every_cell()] == [c.record for c in whole.every_cell()]
@@ -399,28 +400,30 @@ def test_the_order_of_lines_of_schema_1_does_not_matter(tmp_path_factory, order)
     assert sorted((c.contender, c.median_ns) for c in Store(folder).cells()) == [("a", 1.0), ("b", 1.0), ("c", 1.0)]
 
 
-def test_what_was_there_is_not_added_again(tmp_path):
+def join(theirs: Path, ours: Path) -> None:
+    """Add the results of another checkout by the command that the documentation gives."""
+    (command,) = re.findall(r"^find .*jsonl.*$", (ROOT / "docs" / "store.md").read_text(), re.MULTILINE)
+    command = command.replace('"$OLDPWD/experiments/results"', shlex.quote(str(ours)))
+    subprocess.run(["sh", "-c", command], cwd=theirs, check=True)
+
+
+def test_results_of_another_checkout_can_be_appended_again_and_again(tmp_path):
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     history(ours / "machine" / "quick")
     shutil.copytree(ours, theirs)
     Store(theirs / "machine" / "quick").append(cell("a", 9))
-    Store(theirs / "another" / "full").append(cell("a", 9), machine=MACHINE)
-    added = {str(m.path.relative_to(ours)): m.added for m in merge(theirs, ours)}
-    assert added == {"another/full/ladder.jsonl": 2, "machine/quick/ladder.jsonl": 1, "machine/quick/runs.jsonl": 0}
-    assert sum(m.added for m in merge(theirs, ours)) == 0
-    assert sum(m.added for m in merge(ours, ours)) == 0
-    assert stores.machines(ours) == ["another", "machine"]
-    with pytest.raises(StoreError, match="no results"):
-        list(merge(tmp_path / "nowhere", ours))
-
-
-def test_a_torn_line_is_not_merged_and_that_is_said(tmp_path):
-    path = tmp_path / "theirs" / "machine" / "quick" / "ladder.jsonl"
-    Store(path.parent).append(cell("a"), cell("b"))
+    torn = Store(theirs / "another" / "full")
+    torn.append(cell("a", 9), cell("b", 9), machine=MACHINE)
+    path = torn.folder / "ladder.jsonl"
     path.write_bytes(path.read_bytes()[:-9])
-    notices: list[str] = []
-    assert [(m.added, m.known) for m in merge(tmp_path / "theirs", tmp_path / "ours", notices.append)] == [(1, 0)]
-    assert "line 2 was cut off" in notices[0]
+    for _ in range(2):
+        join(theirs, ours)
+        assert stores.machines(ours) == ["another", "machine"]
+        assert len(list(Store(ours / "machine" / "quick").every_cell())) == len(
+            list(Store(theirs / "machine" / "quick").every_cell())
+        )
+        (whole,) = Store(ours / "another" / "full").cells()
+        assert whole.contender == "a"
 
 
 def test_version_control_joins_what_two_branches_have_appended(tmp_path):

@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from harness.timing.clock import CpuClock
-from harness.timing.frequency import CoreFrequency
+from harness.timing.clock import CoreFrequency, CpuClock
 
 
 def test_runs_and_waits_as_often_as_it_is_told_and_in_turn():

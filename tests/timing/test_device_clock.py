@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.analysis import disturbance
+from harness.analysis import conditions
 from harness.experiment import COLD, Budget
 from harness.interface import DeviceQueue
 from harness.operands import Operands
@@ -102,7 +102,7 @@ def test_a_workload_that_synchronizes_by_itself_is_timed_without_blocking_and_th
         assert clock.sample(launch_and_synchronize(queue), queue.synchronize, 1).readings["is_queued"] == 0
     assert "block" not in queue.log
     record = {"readings": {"is_queued": [[sample.readings["is_queued"]]]}}
-    assert disturbance.marks(record) == ["timed with the launch in 1 of 1 samples"]
+    assert conditions.marks(record) == ["timed with the launch in 1 of 1 samples"]
 
 
 def test_one_hiccup_of_the_host_does_not_end_blocking():
@@ -189,7 +189,7 @@ def test_samples_of_a_throttled_device_are_kept_with_its_clock_and_marked():
     mhz = [read["mhz"] for read in found.readings["gpu"]]
     assert set(mhz) == {1980.0, 1200.0}
     record = {"readings": {"mhz": [mhz]}, "clock": sampler.clock.facts()}
-    assert disturbance.marks(record) == [f"throttled in {mhz.count(1200.0)} of 20 samples"]
+    assert conditions.marks(record) == [f"throttled in {mhz.count(1200.0)} of 20 samples"]
 
 
 def test_measured_like_any_other_contender_all_its_samples_are_queued():

@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from harness.compare.slowed import Slowed, calls_ns
+from harness.compare.calibration import SlowedTask, calls_ns
 from harness.experiment import Budget, Contender, product_case
 from harness.problem import Problem
 from harness.run import trial
-from harness.run.process import Pool
+from harness.run.process import Pool, Slot
 from harness.timing import host
 
 ALLOWED = sorted(os.sched_getaffinity(0))
@@ -86,7 +86,7 @@ def test_a_case_says_on_which_core_its_contenders_of_one_thread_were_timed():
         outcomes, _ = trial.measure_case(
             product_case(Problem(8, 8, 8), contenders), Budget(1, 1.0, sample_ms=0.1), pool, trial.Patience()
         )
-        numbers = [worker.number for worker in pool.processes([("cpu-numpy", 0), ("cpu-numpy", 1)]).values()]
+        numbers = [worker.number for worker in pool.processes([Slot("cpu-numpy", 0), Slot("cpu-numpy", 1)]).values()]
         assert [sorted(os.sched_getaffinity(number)) for number in numbers] == [ALLOWED, ALLOWED]
     finally:
         pool.kill()
@@ -108,7 +108,7 @@ class Counted:
 def test_what_is_planted_is_a_fraction_of_the_whole_call(monkeypatch):
     ticks = iter(range(0, 10**9, 100))
     monkeypatch.setattr("time.perf_counter_ns", lambda: next(ticks))
-    task = Slowed(Counted(), 0.5, calls_ns=300.0)
+    task = SlowedTask(Counted(), 0.5, calls_ns=300.0)
     for _ in range(50):
         task.run()
     assert next(ticks) / 50 == pytest.approx(300 + 0.5 * (100 + 300), rel=0.1)

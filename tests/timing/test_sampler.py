@@ -8,7 +8,7 @@ from harness.experiment import COLD
 from harness.machine import Machine
 from harness.timing import cold_caches
 from harness.timing.clock import Sample
-from harness.timing.processor_time import ProcessorTime, processor_time, stolen
+from harness.timing.host import ProcessorTime, processor_time, stolen
 from harness.timing.sampler import WARMS_ITSELF_NS, ClockSampler
 from tests._support.synthetic import MACHINE
 

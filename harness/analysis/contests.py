@@ -1,0 +1,64 @@
+"""Contests: two contenders that were measured in turns in one case, and the verdict. Pure, from stored cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from harness.analysis import rates
+from harness.stats import verdict
+from harness.stats.verdict import Comparison, Verdict
+from harness.store.store import Cell
+
+
+@dataclass
+class Contest:
+    """Two contenders of one case.
+
+    Parameters
+    ----------
+    own : Cell
+        The contender that is judged.
+    reference : Cell
+        The contender that it is held against.
+    verdict : Verdict
+    settled : Comparison or None
+        With the interval that all contests of the run support. Both are set by `judge`.
+    """
+
+    own: Cell
+    reference: Cell
+    verdict: Verdict = Verdict.UNSURE
+    settled: Comparison | None = None
+
+    @classmethod
+    def of_run(cls, cells: Iterable[Cell], own: str, reference: str) -> list[Self]:
+        """Return the contests of the contenders called `own` and `reference` in the cases of one run, in order."""
+        by_case = rates.group(cells, lambda cell: cell.case).values()
+        labelled = ({cell.contender: cell for cell in case} for case in by_case)
+        return [cls(case[own], case[reference]) for case in labelled]
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether both have a time."""
+        return self.own.is_ok and self.reference.is_ok
+
+    @property
+    def reason(self) -> str:
+        """Who has no time and why; empty if both have one."""
+        return "; ".join(f"{cell.contender}: {cell.reason}" for cell in (self.reference, self.own) if not cell.is_ok)
+
+    @property
+    def comparison(self) -> Comparison:
+        """How the own times compare to those of the reference: as all contests together say, once they are judged."""
+        return self.settled or verdict.compare(self.own.samples_ns, self.reference.samples_ns)
+
+
+def judge(contests: Sequence[Contest], *, minimum_effect: float = verdict.MINIMUM_EFFECT) -> None:
+    """Set the verdicts of `contests`, corrected over all of them together."""
+    timed = [contest for contest in contests if contest.is_ok]
+    comparisons = [contest.comparison for contest in timed]
+    verdicts = verdict.judge(comparisons, minimum_effect=minimum_effect)
+    for contest, settled, said in zip(timed, verdict.settle(comparisons), verdicts, strict=True):
+        contest.settled, contest.verdict = settled, said
