@@ -9,7 +9,7 @@ import pytest
 from harness.analysis import caveats, conditions
 from harness.experiment import load_all
 from harness.report import tables
-from harness.report.figures import kinds
+from harness.report.figures import fields
 from harness.report.figures.style import Sheet
 from tests._support.synthetic import MACHINE, cells
 
@@ -97,8 +97,8 @@ def test_tables_have_columns_for_launch_clock_and_power_where_they_are_known(swe
 def test_a_figure_shows_launches_beside_the_times_they_bound(sweep):
     (figure,) = EXPERIMENT.figures
     sheet, bare = Sheet("with"), Sheet("without")
-    kinds.lines(sheet, sweep, figure.options)
-    kinds.lines(bare, [dataclasses.replace(cell, record={}) for cell in sweep], figure.options)
+    fields.lines(sheet, sweep, figure.options)
+    fields.lines(bare, [dataclasses.replace(cell, record={}) for cell in sweep], figure.options)
     assert list(sheet.legend) == ["gpu-tuned", "gpu-cublas", "launching a call, on the host"]
     assert list(bare.legend) == ["gpu-tuned", "gpu-cublas"]
     (panel,) = sheet.canvas.axes
@@ -109,7 +109,7 @@ def test_a_figure_shows_launches_beside_the_times_they_bound(sweep):
 
 def test_logarithmic_axes_have_plain_numbers(sweep):
     sheet = Sheet("plain")
-    kinds.lines(sheet, sweep, EXPERIMENT.figures[0].options)
+    fields.lines(sheet, sweep, EXPERIMENT.figures[0].options)
     sheet.canvas.draw_without_rendering()
     said = [label.get_text() for label in sheet.canvas.axes[0].get_yticklabels() if label.get_text()]
     assert {"0.01", "0.1"} <= set(said)
