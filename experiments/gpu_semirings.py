@@ -1,4 +1,4 @@
-"""How much of what the registers of a GPU can do whole products keep, by semiring and dtype (16 bits: gpu-packed)."""
+"""How much of what the registers of a GPU can do whole products keep, by semiring and dtype (16 bits: gpu-paired)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DTYPES = {
     "full": ("float32", "float64", "float16", "int32", "int16", "int64"),
 }
 ADDED_AND_COMPARED = ("min_plus", "max_plus")  # those of which one instruction works on two int16
-PACKED = "gpu-packed"  # what computes 16-bit elements, where an instruction works on two
+PAIRED = "gpu-paired"  # what computes 16-bit elements, where an instruction works on two
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
@@ -30,7 +30,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
         for dtype in DTYPES[preset]:
             if SEMIRINGS[name].unsupported(np.dtype(dtype)) or (dtype == "int16" and name not in ADDED_AND_COMPARED):
                 continue
-            subject = PACKED if np.dtype(dtype).itemsize == 2 else SUBJECT
+            subject = PAIRED if np.dtype(dtype).itemsize == 2 else SUBJECT
             found.append(peak_case(name, dtype))
             found.append(gpu_case(SIZE[preset], name, dtype, [backend_contender(subject)], role="product"))
     return or_absent(found, machine, role="product")
@@ -44,7 +44,7 @@ EXPERIMENT = Experiment(
         Figure(
             "gpu_semirings",
             "heatmap",
-            f"{SUBJECT}, over 16 bits {PACKED}, in percent of the measured ceiling",
+            f"{SUBJECT}, over 16 bits {PAIRED}, in percent of the measured ceiling",
             {"rows": "semiring", "columns": "dtype", "value": "of_peak", "x_label": "dtype"},
         ),
     ),

@@ -20,6 +20,8 @@ from harness.interface import Backend
 from harness.problem import Problem
 
 ENTRY_POINT_GROUP = "gemm_harness.backends"
+# Backends that have another name than they had. Stored results of the old name are read under the new one.
+RENAMED = {"gpu-packed": "gpu-paired"}
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ def find(name: str) -> Backend:
         If there is none of that name, it could not be loaded, or this machine misses something.
     """
     entries = {entry.name: entry for entry in discover()}
+    if name in RENAMED and name not in entries:
+        raise BackendUnavailable(f"backend {name!r} has been renamed", fix=f"use {RENAMED[name]!r}")
     if name not in entries:
         close = difflib.get_close_matches(str(name), entries, n=1)
         raise BackendUnavailable(

@@ -2,17 +2,17 @@
 
     C words (m, n / 32)     c := c | (a & b)     A: a word of zeros or of ones an element; B: words along n
 
-The pipelined kernel on words. `gpu-tensor-core` packs along k instead, and counts.
+The kernel of gpu-tuned on words. `gpu-tensor-core` packs along k instead, and counts.
 
-Source: bit-parallel Boolean matrix products; the pipeline is that of gpu-pipelined.
+Source: bit-parallel Boolean matrix products; the kernel is that of gpu-tuned.
 """
 
 from __future__ import annotations
 
 from backends.gpu._simt.operators import Form
 from backends.gpu._simt.padding import is_aligned
-from backends.gpu._simt.pipelined_rung import PipelinedRung
 from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.tuned_rung import TunedRung
 from backends.gpu._simt.word_product import (
     PASS_BLOCK,
     PASS_BLOCKS,
@@ -36,7 +36,7 @@ _STORE = 0
 _ADD = {"lor_land": 1, "lxor_land": 3}
 
 
-class Bits(PipelinedRung):
+class Bits(TunedRung):
     """Bools as the bits of words."""
 
     name = "gpu-bits"
@@ -54,7 +54,7 @@ class Bits(PipelinedRung):
         return word_plan(problem, _PER_WORD)
 
     def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
     ) -> None:
         """Add the packing, the product of words, and the unpacking."""
         problem, semiring = plan.problem, plan.problem.semiring.name

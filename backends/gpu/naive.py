@@ -35,7 +35,7 @@ class Naive(Rung):
         return Plan(problem, 1, options={"access": "coalesced"}, launch=NAIVE)
 
     def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
     ) -> None:
         """Add the one launch."""
         problem, launch = plan.problem, plan.launch
@@ -46,4 +46,4 @@ class Naive(Rung):
         kernel = Kernel("naive", defines, (launch.bm * launch.bn,))
         blocks = ceil_div(problem.m, launch.bm) * ceil_div(problem.n, launch.bn)
         sizes = problem.m, problem.n, problem.k
-        program.launch(kernel, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
+        program.launch(kernel, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, extremes)

@@ -33,7 +33,7 @@ class NaiveBlock(Rung):
         return super().declines(problem)
 
     def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
     ) -> None:
         """Add the one launch."""
         problem = plan.problem
@@ -41,4 +41,4 @@ class NaiveBlock(Rung):
             "naive_block", product_defines(problem, form, accumulate=problem.accumulate), (problem.n, problem.m)
         )
         sizes = problem.m, problem.n, problem.k
-        program.launch(kernel, 1, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
+        program.launch(kernel, 1, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, extremes)

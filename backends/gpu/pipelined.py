@@ -26,6 +26,7 @@ class Pipelined(PipelinedRung):
     step = 60
     idea = "the next tiles are copied to shared memory while this one is computed, with one barrier a tile"
     source = "CUDA C++ Programming Guide: asynchronous data copies; CUTLASS: multistage pipeline"
+    stem = "pipelined"
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles by the size of an element, and a double buffer."""

@@ -1,14 +1,26 @@
 // Each thread computes TM x TN elements of C in registers: TM + TN values of shared memory serve TM * TN pairs.
 //
-//   for p0 over k by BK      tiles of A (BM x BK) and B (BK x BN) in shared memory
-//     for p over BK by 1     TM values of A and TN of B in registers, every pair of them combined
+//   C[i, j] = (+)_p A[i, p] (x) B[p, j]
+//
+//   loop over tiles of k, by BK         tiles of A (BM x BK) and B (BK x BN) in shared memory
+//     loop over steps of a tile, by 1   TM values of A and TN of B in registers
+//       loop over pairs of a step       TM * TN sums in registers: every value of A with every value of B
 //
 //   BM, BN, BK   tile of a block           TM, TN   tile of a thread; TN = 1: one column, "1-D"
 //   OFFSET       an integer type that holds distances within a tile
 //
-// A thread's rows are BM / TM apart and its columns BN / TN, so that neighbouring threads read neighbouring columns.
-// Three blocks of 128 threads must fit on a multiprocessor, so that one computes while others wait for tiles: places in A and B
-// are offsets, not pointers, for the registers that this takes.
+// A thread's rows are ROWS = BM / TM apart and its columns COLUMNS = BN / TN, so that neighbouring threads read neighbouring
+// columns. Of a block with TM = TN = 2, the elements of thread (y, x):
+//
+//                    x        x + COLUMNS
+//               +----------+----------+
+//          y    |    *     |    *     |
+//               +----------+----------+
+//      y + ROWS |    *     |    *     |
+//               +----------+----------+
+//
+// Three blocks of 128 threads must fit on a multiprocessor, so that one computes while others wait for tiles. To save
+// registers, positions in A and B are offsets, not pointers.
 //
 // Source: Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (2008).
 #include "semiring.cuh"
@@ -21,11 +33,11 @@ constexpr int LOADS_A = (BM * BK + THREADS - 1) / THREADS, LOADS_B = (BK * BN + 
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS)
 {
-    if (!is_wanted(found)) return;
+    if (!is_chosen(extremes)) return;
     DYNAMIC_SHARED(tile_a);  // element (i, p) at [i * BK + p], (p, j) of B at [p * BN + j]
     T* tile_b = tile_a + BM * BK;
     const Tile tile = tile_of_block<BM, BN, 1>(m, n);
-    const int me = threadIdx.x, y = me / COLUMNS, x = me % COLUMNS;
+    const int me = threadIdx.x, y = me / COLUMNS, x = me % COLUMNS;  // where this thread's first element is in the tile
 
     // What this thread loads of each tile: elements me, me + THREADS, ... row by row. The edges are dealt with here, once.
     OFFSET from_a[LOADS_A], from_b[LOADS_B];
@@ -48,6 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
 #pragma unroll
         for (int j = 0; j < TN; ++j) sums[i][j] = ZERO;
 
+    // loop over tiles of k
     for (int p0 = 0; p0 < k; p0 += BK) {
         const int left = k - p0;
 #pragma unroll
@@ -64,6 +77,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
         }
         a += BK, b += (long long)BK * ldb;
         __syncthreads();
+
+        // loop over steps of a tile
 #pragma unroll UNROLLED<BK>
         for (int p = 0; p < steps_of_tile<BK>(left); ++p) {
             T of_a[TM], of_b[TN];
@@ -71,6 +86,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
             for (int i = 0; i < TM; ++i) of_a[i] = tile_a[(y + i * ROWS) * BK + p];
 #pragma unroll
             for (int j = 0; j < TN; ++j) of_b[j] = tile_b[p * BN + x + j * COLUMNS];
+            // loop over pairs of a step
 #pragma unroll
             for (int i = 0; i < TM; ++i)
 #pragma unroll
@@ -79,6 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
         __syncthreads();
     }
 
+    // loop over the rows of a thread, and over its columns
 #pragma unroll
     for (int r = 0; r < TM; ++r) {
         const int i = tile.row + y + r * ROWS;

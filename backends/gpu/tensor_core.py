@@ -15,9 +15,9 @@
 Rows that do not begin at multiples of 16 bytes (odd leading dimensions) are copied to where they do, within the time,
 or read element by element (option ``edge``).
 
-3xTF32 is right for zeros and for values from 1e-30 to 1e18 in magnitude; the operands are looked at on the GPU, and
-others are computed by ordinary fused multiply-adds (`naive.cu`). Its error is that of a float32 product, and of
-each term at most 8 units of rounding more (`extra_error`).
+3xTF32 is right for zeros and for values from 1e-30 to 1e18 in magnitude; the extremes of the
+operands decide on the GPU, and others are computed by ordinary fused multiply-adds (`naive.cu`). Its error is that of
+a float32 product, and of each term at most 8 units of rounding more (`extra_error`).
 
 Source: PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022) for the flush; for edges Nath, Tomov and Dongarra,
 "Accelerating GPU Kernels for Dense Linear Algebra" (2010), section 3.
@@ -123,7 +123,7 @@ class TensorCore(Rung):
         return _TF32_UNITS * _UNIT * largest_dot(problem, operands) + 3 * problem.k * _TINY
 
     def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
     ) -> None:
         """Add the launches for the dtype of A and B."""
         dtype = plan.problem.input_dtype

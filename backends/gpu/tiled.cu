@@ -1,7 +1,9 @@
 // C by square tiles: a block loads a tile of A and one of B into shared memory, and uses each element TILE times.
 //
-//   for p0 over k by TILE    tiles of A and B in shared memory   sequential: every p0 adds to the same sums
-//     for p over TILE by 1   one pair a thread from two values of shared memory
+//   C[i, j] = (+)_p A[i, p] (x) B[p, j]
+//
+//   loop over tiles of k, by TILE       tiles of A and B in shared memory   sequential: each adds to the same sums
+//     loop over steps of a tile, by 1   one pair a thread from two values of shared memory
 //
 //   TILE    side of a tile, and of a block of TILE * TILE threads, one element of C each
 //
@@ -12,7 +14,7 @@
 
 extern "C" __global__ void __launch_bounds__(TILE* TILE) gemm(GEMM_PARAMETERS)
 {
-    if (!is_wanted(found)) return;
+    if (!is_chosen(extremes)) return;
     DYNAMIC_SHARED(tile_a);
     T* tile_b = tile_a + TILE * TILE;
     const Tile tile = tile_of_block<TILE, TILE, 1>(m, n);
@@ -22,12 +24,14 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE) gemm(GEMM_PARAMETERS)
     const T* column = b + redirect_columns<TILE, 1>(j, n);
 
     T total = ZERO;
+    // loop over tiles of k
     for (int p0 = 0; p0 < k; p0 += TILE) {
         const int left = k - p0;
         const T* step = column + (long long)(p0 + source_step(y, left)) * ldb;
         tile_a[y * TILE + x] = load_if(row + p0 + source_step(x, left), reads_a && is_step(x, left));
         tile_b[y * TILE + x] = load_if(step, reads_b && is_step(y, left));
         __syncthreads();
+        // loop over steps of a tile
 #pragma unroll UNROLLED<TILE>
         for (int p = 0; p < steps_of_tile<TILE>(left); ++p) COMBINE(total, tile_a[y * TILE + p], tile_b[p * TILE + x]);
         __syncthreads();

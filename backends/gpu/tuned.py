@@ -1,12 +1,15 @@
-"""The pipelined kernel with the tiles, stages and order of products that were measured to be best for its kind.
+"""The double buffer of gpu-pipelined at its fastest, with measured tiles, stages and order of products.
 
-Source: measured, see `harness/tuning/gpu.py`; the method is that of gpu-pipelined.
+It adds what the rung below does without: two steps of k at once, signs of sums that settle, and tiles that several
+blocks compute together, a share of k each (tuned.cu).
+
+Source: measured, see `harness/tuning/gpu.py`; shares of k: Osama et al., "Stream-K" (2023).
 """
 
 from __future__ import annotations
 
 from backends.gpu._simt.log_sum_exp import real_product
-from backends.gpu._simt.pipelined_rung import PipelinedRung
+from backends.gpu._simt.tuned_rung import TunedRung
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
@@ -14,13 +17,13 @@ from harness.tuning.gpu import tuned_tiles
 from harness.tuning.stored_gpu import with_stored
 
 
-class Tuned(PipelinedRung):
+class Tuned(TunedRung):
     """The tuned SIMT kernel."""
 
     name = "gpu-tuned"
     step = 70
-    idea = "tiles, stages and the order of products are those measured to be best for semiring, dtype and size"
-    source = "measured on the chips of harness/tuning/gpu.py, with the kernel of gpu-pipelined"
+    idea = "measured tiles, stages and order of products; two steps of k at once, and shares of k among blocks"
+    source = "measured on the chips of harness/tuning/gpu.py; Osama et al., Stream-K (2023)"
     takes_exponentials = True
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:

@@ -1,18 +1,39 @@
-// Tiles of warps, and 16 bytes at a time: global memory to registers, registers to shared memory, and back.
+// Tiles of warps, and 16 bytes at a time: from global memory to registers, on to shared memory, and back to registers.
 //
-//   for p0 over k by BK          tiles of A, transposed, and of B in shared memory
-//     for p over BK by STEPS     TM values of A and TN of B in registers, 16 bytes a load
+//   C[i, j] = (+)_p A[i, p] (x) B[p, j]
+//
+//   loop over tiles of k, by BK         a tile of A, transposed, and one of B in shared memory
+//     loop over steps of a tile, by 1   TM values of A and TN of B in registers, 16 bytes a load
+//       loop over pairs of a step       TM * TN sums in registers
 //
 //   BM, BN, BK   tile of a block       WM, WN   tile of a warp       TM, TN   tile of a thread
 //   WIDTH_A, WIDTH_B   elements that a load of A, along k, and of B, along n, takes: 16 bytes, or 1 where leading
 //                      dimension or address are not aligned
 //   OFFSET             an integer type that holds distances within a tile
 //
+// A block's tile is cut into tiles of warps. In each the 32 threads stand as a grid of LANES_M x LANES_N = WM / TM x WN / TN,
+// and a thread has squares of G x G elements, as many as its TM x TN contain (G = GROUP_SIZE: 16 bytes). The squares of a
+// thread are LANES_M * G rows and LANES_N * G columns apart, so that neighbouring threads read neighbouring groups of a
+// row, which lie in different banks:
+//
+//     block: BM x BN                       warp: WM x WN
+//
+//          WN       WN                        G   G        G   G   G        G
+//     +--------+--------+                   +---+---+ ... +---+---+---+ ... +---+
+//  WM | warp 0 | warp 1 |                 G | 0 | 1 |     |L-1| 0 | 1 |     |L-1|    L = LANES_N;
+//     +--------+--------+   warp 3  ->      +---+---+ ... +---+---+---+ ... +---+    the number of a thread stands
+//  WM | warp 2 | warp 3 |                 G | L |L+1|     |2L-1 L |L+1|     |   |    in every square that it has
+//     +--------+--------+                   +---+---+ ... +---+---+---+ ... +---+
+//                                         after LANES_M rows of squares, again from thread 0
+//
 // Source: CUTLASS, "Efficient GEMM in CUDA"; lecture notes on GPU programming: vectorised memory access.
 #include "semiring.cuh"
 #include "edges.cuh"
 #include "grid.cuh"
-#include "fragments.cuh"
+#include "warp_tiles.cuh"
+#include "vectors.cuh"
+#include "order.cuh"
+#include "store_tile.cuh"
 
 constexpr int VECTORS_A = BK / WIDTH_A, VECTORS_B = BN / WIDTH_B;  // in a row of a tile
 constexpr int LOADS_A = BM * VECTORS_A / THREADS, LOADS_B = BK * VECTORS_B / THREADS;
@@ -21,12 +42,17 @@ static_assert(BM * VECTORS_A % THREADS == 0 && BK * VECTORS_B % THREADS == 0, "e
 
 extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
 {
-    if (!is_wanted(found)) return;
-    DYNAMIC_SHARED(tile_a);
+    if (!is_chosen(extremes)) return;
+    DYNAMIC_SHARED(tile_a);  // element (i, p) at [p * STRIDE_A + i], (p, j) of B at [p * STRIDE_B + j]
     T* tile_b = tile_a + TILE_A;
     const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
-    const Corner corner = corner_of_thread();
     const int me = threadIdx.x;
+
+    // Where this thread stands: its warp in the block's tile, its lane in the warp's, and so its first element.
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int row_of_warp = warp / WARPS_N * WM, column_of_warp = warp % WARPS_N * WN;
+    const int row_of_lane = lane / LANES_N * GROUP_SIZE, column_of_lane = lane % LANES_N * GROUP_SIZE;
+    const int row = row_of_warp + row_of_lane, column = column_of_warp + column_of_lane;
 
     // What this thread loads of each tile: vectors me, me + THREADS, ... row by row. The edges are dealt with here, once.
     OFFSET from_a[LOADS_A], from_b[LOADS_B];
@@ -43,14 +69,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
     }
     a += (long long)tile.row * lda, b += tile.column;
 
-    Sums sums;
-    sums.clear();
+    T sums[TM][TN];
+#pragma unroll
+    for (int r = 0; r < TM; ++r)
+#pragma unroll
+        for (int s = 0; s < TN; ++s) sums[r][s] = ZERO;
+
+    // loop over tiles of k
     for (int p0 = 0; p0 < k; p0 += BK) {
         const int left = k - p0;
         const bool is_whole = EDGE == PADDED || left >= BK;
 #pragma unroll
         for (int q = 0; q < LOADS_A; ++q) {
-            const int e = me + q * THREADS, row = e / VECTORS_A, p = e % VECTORS_A * WIDTH_A;
+            const int e = me + q * THREADS, i = e / VECTORS_A, p = e % VECTORS_A * WIDTH_A;
             Vector<T, WIDTH_A> vector;
             if (is_whole && reads_a[q]) vector = read_vector<WIDTH_A>(a + (from_a[q] + p));
             else
@@ -58,25 +89,36 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
                 for (int v = 0; v < WIDTH_A; ++v)
                     vector.x[v] = load_if(a + (from_a[q] + source_step(p + v, left)), reads_a[q] && is_step(p + v, left));
 #pragma unroll
-            for (int v = 0; v < WIDTH_A; ++v) tile_a[(p + v) * STRIDE_A + row] = vector.x[v];
+            for (int v = 0; v < WIDTH_A; ++v) tile_a[(p + v) * STRIDE_A + i] = vector.x[v];
         }
 #pragma unroll
         for (int q = 0; q < LOADS_B; ++q) {
-            const int e = me + q * THREADS, p = e / VECTORS_B, column = e % VECTORS_B * WIDTH_B;
+            const int e = me + q * THREADS, p = e / VECTORS_B, j = e % VECTORS_B * WIDTH_B;
             Vector<T, WIDTH_B> vector = {};
             if (reads_b[q] && is_step(p, left))
                 vector = read_vector<WIDTH_B>(b + (from_b[q] + (OFFSET)source_step(p, left) * ldb));
-            write_vector<WIDTH_B>(tile_b + p * STRIDE_B + column, vector);
+            write_vector<WIDTH_B>(tile_b + p * STRIDE_B + j, vector);
         }
         a += BK, b += (long long)BK * ldb;
         __syncthreads();
+
+        // loop over steps of a tile
 #pragma unroll UNROLLED<BK>
-        for (int p = 0; p < steps_of_tile<BK>(left); p += STEPS) {
-            Fragment fragment;
-            fragment.read(tile_a + corner.row + p * STRIDE_A, tile_b + corner.column + p * STRIDE_B);
-            sums.combine(fragment);
+        for (int p = 0; p < steps_of_tile<BK>(left); ++p) {
+            const T *step_a = tile_a + p * STRIDE_A + row, *step_b = tile_b + p * STRIDE_B + column;
+            T of_a[TM], of_b[TN];
+#pragma unroll
+            for (int r = 0; r < TM; r += GROUP_SIZE) read_group(of_a + r, step_a + r * LANES_M);
+#pragma unroll
+            for (int s = 0; s < TN; s += GROUP_SIZE) read_group(of_b + s, step_b + s * LANES_N);
+            // loop over pairs of a step
+#pragma unroll
+            for (int t = 0; t < TM * TN; ++t) {
+                const Element e = element_of(t);
+                COMBINE(sums[e.r][e.s], of_a[e.r], of_b[e.s]);
+            }
         }
         __syncthreads();
     }
-    sums.store_to(c, m, n, ldc, tile.row + corner.row, tile.column + corner.column);
+    store_tile(sums, c, m, n, ldc, tile.row + row, tile.column + column);
 }

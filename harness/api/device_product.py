@@ -22,7 +22,7 @@ from harness.problem import Problem
 from harness.semiring import Scalar, Semiring
 
 # Which backend backend="auto" tries first for arrays on a GPU; then any other by falling step.
-AUTO_FIRST = ("gpu-cublas", "gpu-tensor-core", "gpu-bits", "gpu-packed", "gpu-tuned")
+AUTO_FIRST = ("gpu-cublas", "gpu-tensor-core", "gpu-bits", "gpu-paired", "gpu-tuned")
 
 _PACKAGE = "cupy"
 

@@ -2,14 +2,18 @@
 
 `CELL` is the one list of a cell's fields. Records are checked against it when they are written and read, exports
 have its columns, and the table in ``docs/store.md`` is proven equal to it. Files are never rewritten: a line keeps the
-schema it was written with, and each reader brings it up to date. A field that is not listed is kept as it is.
+schema and the names it was written with, and each reader brings it up to date, backends by their present names last
+(`harness.registry.RENAMED`). A field that is not listed is kept as it is.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import UnionType
 from typing import Any, NamedTuple
+
+from harness.registry import RENAMED
 
 SCHEMA = 3
 
@@ -104,6 +108,11 @@ FIELDS: dict[object, dict[str, type | UnionType]] = {
 }
 
 
+# Fields in which backends are named: by labels, by options, or by what they had to say.
+NAMING = ("axes", "contender", "arguments", "case_arguments", "reference", "reason")
+_OLD_NAMES = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, RENAMED))})(?![\w-])")
+
+
 def flaw(record: Record) -> str | None:
     """Return what keeps `record`, of schema `SCHEMA`, from being one of its kind, or None."""
     kind, names = record.get("kind"), lacking(record)
@@ -123,13 +132,27 @@ def lacking(record: Mapping[str, Any]) -> list[str]:
 
 
 def migrate(record: Mapping[str, Any]) -> Record:
-    """Return `record`, of schema 1 to `SCHEMA`, as one of `SCHEMA`: new fields get the value that says "not known"."""
+    """Return `record`, of schema 1 to `SCHEMA`, as one of `SCHEMA`, with the present names of backends.
+
+    New fields get the value that says "not known".
+    """
     migrated = dict(record)
     for schema in range(migrated["schema"] + 1, SCHEMA + 1):
         if migrated.get("kind") == "cell":
             migrated = {**_NEW[schema], **migrated, **MIGRATIONS[schema](migrated)}
         migrated["schema"] = schema
-    return migrated
+    return {**migrated, **{field: _renamed(migrated[field]) for field in NAMING if field in migrated}}
+
+
+def _renamed(value: Any) -> Any:
+    """Return a value of a record with every old name of a backend replaced, as a whole word: in labels too."""
+    if isinstance(value, str):
+        return _OLD_NAMES.sub(lambda match: RENAMED[match[0]], value)
+    if isinstance(value, list):
+        return [_renamed(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _renamed(item) for key, item in value.items()}
+    return value
 
 
 def _to_2(record: Record) -> Record:

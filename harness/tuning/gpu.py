@@ -46,18 +46,18 @@ LANES_K = 8
 # quicker, though each element is loaded more often. Rows for which 128 were seen to do say so (2026-11-21).
 FEWEST_BLOCKS = 132
 
-# Tiles that an H100 or H200 computes in one turn, one a multiprocessor. Those that whole turns leave over are shared
-# where `sharing` says so. Its costs are steps of k of a turn (42 ns over float32): what fold.cu takes at all, and for
+# Tiles that an H100 or H200 computes in one wave, one a multiprocessor. Those that whole waves leave over are shared
+# where `sharing` says so. Its costs are steps of k of a wave (42 ns over float32): what fold.cu takes at all, and for
 # each sum of a share (4.5 us, 11 ns), and in parts of a share how long the last blocks wait for each other. What is
-# gained is a quarter of a turn at least. H200, 2026-11-21, of cuBLAS over float32, shared (by how many) to not:
+# gained is a quarter of a wave at least. H200, 2026-11-21, of cuBLAS over float32, shared (by how many) to not:
 #   4096, 68 of 132 left over   0.999 and 0.997 (11), 0.997 (5, 7), 0.996 (15) to 0.968
 #   8192, 8   1.016 (16), 1.012 (64) to 1.005     5120, 32   1.103 (33) to 1.074     3072, 96   1.121 (11) to 1.086
 # with no more tiles than have room at once, the rest of them shared, or all:
 #   1152, 30   0.98 (4), 0.65 (8) to 0.70     1536, 24   1.11 (4), 0.88 (8) to 0.94
 #   1280, all   1.07 (3) to 0.90     1792, all   1.06 (2) to 1.15     2048, all   0.89 (2) to 0.95
 # and at 4096 of the ceilings of min_plus: int32 0.952 (11) to 0.923, float32 0.986 (11) to 0.957, float64 1.035 (7) to
-# 1.008; int32 at 2048, 0.74 (4) to 0.86: most of a turn is left over, and nothing to gain.
-TURN = 132
+# 1.008; int32 at 2048, 0.74 (4) to 0.86: most of a wave is left over, and nothing to gain.
+WAVE = 132
 FOLD_STEPS, FOLD_STEPS_EACH, WAIT, LEAST_GAIN = 128, 0.25, 0.25, 0.25
 
 # Shares of a tile at most, of which 64 were no better at 8192; and of all tiles: 24 MiB of float32, which stay in L2.
@@ -68,22 +68,22 @@ MOST_SHARES, MOST_PARTS = 16, 768
 # (6), 512^3 1.03 to 0.78 (4), 256^3 1.17 to 0.84 (4); 2048^3, of two waves of blocks, loses (H200, 2026-11-21).
 LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
 
-# Fused products of so many large tiles, about one turn and two, share all of their tiles: a whole tile alone on its
+# Fused products of so many large tiles, about one wave and two, share all of their tiles: a whole tile alone on its
 # multiprocessor hides no latency, and shares beside it wait for it. A ragged C is computed in small tiles, each by one
-# of MIDDLE_SHARES blocks; a C of whole small tiles in large ones, if they are more than a turn. H200, 2026-11-21, 25
+# of MIDDLE_SHARES blocks; a C of whole small tiles in large ones, if they are more than a wave. H200, 2026-11-21, 25
 # sizes up to 1450, of cuBLAS over float32, so to large tiles of which the rest alone is shared:
 #   900  0.92 to 0.88   1025  0.94 to 0.84   1060  0.98 to 0.88   1100  0.98 to 0.89   1151  0.93 to 0.84
 #   1200  0.92 to 0.87  1300  0.96 to 0.87   1400  0.92 to 0.88   1450  0.93 to 0.70
 #   whole: 1152  1.06 to 0.98   1216  0.95 to 0.88   1408  0.98 to 0.94
-# Where nearly a whole turn is full, at 1000 to 1023, the rest alone is 0 to 2 % better, and at 1500 to 1800 2 to 5 %.
+# Where nearly a whole wave is full, at 1000 to 1023, the rest alone is 0 to 2 % better, and at 1500 to 1800 2 to 5 %.
 # min_plus gains less than 5 %, at most sizes nothing.
-MIDDLE = (*range(116, 124), *range(TURN + 1, 281))
+MIDDLE = (*range(116, 124), *range(WAVE + 1, 281))
 MIDDLE_SHARES, MIDDLE_SHARES_OF_LARGE, NOT_SHARED, EACH_SHARE = (1, 2, 4), (2, 3, 4, 5, 6), 0.03, 0.005
 
 Options = dict[str, int | str]
 
-# No tile is shared; and a turn of which all tiles are left over.
-WHOLE = {"shares": 1, "turn": TURN}
+# No tile is shared; and a wave of which all tiles are left over.
+WHOLE = {"shares": 1, "wave": WAVE}
 ENDLESS = 1 << 30
 
 
@@ -161,7 +161,7 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
         tiles = Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2)
     else:
         tiles = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2)
-    return tiles, {"order": 0, "group": 8, "blocks": 2, "shares": 1, "turn": TURN}
+    return tiles, {"order": 0, "group": 8, "blocks": 2}
 
 
 def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Options]:
@@ -174,8 +174,8 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Op
     return tiles, {"edge": edge, "order": row.order, "group": 8, "blocks": row.blocks, **shared}
 
 
-def packed_tiles(words: Problem) -> tuple[Launch, Options]:
-    """Return the tiles and options of gpu-packed for a product of words."""
+def paired_tiles(words: Problem) -> tuple[Launch, Options]:
+    """Return the tiles and options of gpu-paired for a product of words."""
     tiles, options = tuned_tiles(words)
     count = _count(words, tiles)
     if NEARLY_ALL <= count <= FEWEST_BLOCKS and words.k < LEAST_SHARED:
@@ -202,7 +202,7 @@ def _tiles_and_shares(problem: Problem, row: _Tuned, can_share: bool) -> tuple[L
         shares = max(1, min(FEWEST_BLOCKS * row.blocks // max(blocks, 1), most))
         if blocks * shares >= fewest:
             break
-    return tiles, {"shares": shares, "turn": TURN}
+    return tiles, {"shares": shares, "wave": WAVE}
 
 
 def _all_shared(problem: Problem, large: Launch, small: Launch) -> tuple[Launch, dict[str, int]] | None:
@@ -210,13 +210,13 @@ def _all_shared(problem: Problem, large: Launch, small: Launch) -> tuple[Launch,
     is_ragged = bool(problem.m % small.bm or problem.n % small.bn)
     tiles, numbers = (small, MIDDLE_SHARES) if is_ragged else (large, MIDDLE_SHARES_OF_LARGE)
     count, most = _count(problem, tiles), max(1, problem.k // LEAST_SHARE)
-    if not is_ragged and count <= TURN:
+    if not is_ragged and count <= WAVE:
         return None  # it is 960 x 960 or so, and as good without
 
-    def turns(shares: int) -> float:
-        return -(-count * shares // TURN) / shares + (EACH_SHARE * shares if shares > 1 else NOT_SHARED)
+    def waves(shares: int) -> float:
+        return -(-count * shares // WAVE) / shares + (EACH_SHARE * shares if shares > 1 else NOT_SHARED)
 
-    return tiles, {"shares": min((x for x in numbers if x <= most), key=turns, default=1), "turn": ENDLESS}
+    return tiles, {"shares": min((x for x in numbers if x <= most), key=waves, default=1), "wave": ENDLESS}
 
 
 def _count(problem: Problem, tiles: Launch) -> int:
@@ -225,10 +225,10 @@ def _count(problem: Problem, tiles: Launch) -> int:
 
 
 def sharing(problem: Problem, tiles: Launch, blocks: int) -> dict[str, int]:
-    """Return how many blocks share each of the tiles that whole turns leave over, and the tiles of a turn.
+    """Return how many blocks share each of the tiles that whole waves leave over, and the tiles of a wave.
 
-    The time of a product is counted in turns: each share takes its part of one. Where no more tiles than have room at
-    once leave none over for a second share, all of them are shared instead: the turn is longer than they are many.
+    The time of a product is counted in waves: each share takes its part of one. Where no more tiles than have room at
+    once leave none over for a second share, all of them are shared instead: the wave is longer than they are many.
 
     Parameters
     ----------
@@ -238,18 +238,18 @@ def sharing(problem: Problem, tiles: Launch, blocks: int) -> dict[str, int]:
         Blocks that are to fit on a multiprocessor at once.
     """
     count = _count(problem, tiles)
-    room, most = TURN * blocks, min(problem.k // LEAST_SHARE, MOST_SHARES)
+    room, most = WAVE * blocks, min(problem.k // LEAST_SHARE, MOST_SHARES)
 
-    def turns(shares: int, shared: int) -> float:
+    def waves(shares: int, shared: int) -> float:
         fold = FOLD_STEPS + FOLD_STEPS_EACH * shares * shared if shares > 1 else 0
-        return (-(-count * shares // TURN) + WAIT) / shares + fold / problem.k
+        return (-(-count * shares // WAVE) + WAIT) / shares + fold / problem.k
 
-    choices = [(turns(1, 0) - LEAST_GAIN, WHOLE)]
-    for turn in (TURN, room) if count < room else (TURN,):
-        rest = count % turn
-        parts = TURN if turn == TURN and count < room else MOST_PARTS
+    choices = [(waves(1, 0) - LEAST_GAIN, WHOLE)]
+    for wave in (WAVE, room) if count < room else (WAVE,):
+        rest = count % wave
+        parts = WAVE if wave == WAVE and count < room else MOST_PARTS
         numbers = range(min(most, parts // rest if rest else 0), 1, -1)
-        choices += [(turns(shares, rest), {"shares": shares, "turn": turn}) for shares in numbers]
+        choices += [(waves(shares, rest), {"shares": shares, "wave": wave}) for shares in numbers]
     return min(choices, key=lambda choice: choice[0])[1]
 
 

@@ -152,20 +152,20 @@ def test_the_command_tunes_the_gpu_and_forgets_it(monkeypatch, place):
 def all_tiles(n):
     """Return the tiles of a fused product if every one of them is shared, and the whole plan."""
     found = plan(large("plus_times", n=n))
-    return (found.launch.bm, found.launch.bn) if found.options["turn"] > n * n else None, found.options
+    return (found.launch.bm, found.launch.bn) if found.options["wave"] > n * n else None, found.options
 
 
 def test_fused_products_of_one_to_two_turns_share_all_tiles_small_ones_where_c_is_not_made_of_them():
     ragged, options = all_tiles(1025)
     assert ragged == (64, 64)
-    assert options["shares"] == 4  # 1156 of 1188 that nine turns hold; two shares would leave more of one empty
+    assert options["shares"] == 4  # 1156 of 1188 that nine waves hold; two shares would leave more of one empty
     assert options["blocks"] == 5
     assert all_tiles(1100)[1]["shares"] == 2  # 648 of 660
     whole, options = all_tiles(1152)
     assert whole == (64, 128)
     assert options["shares"] == 4
     assert [all_tiles(n)[0] for n in (512, 960, 1020, 1024, 1500, 4096)] == [None] * 6
-    assert plan(large("min_plus", n=1025)).options["turn"] < 1025
+    assert plan(large("min_plus", n=1025)).options["wave"] < 1025
 
 
 def test_a_short_k_is_not_shared():

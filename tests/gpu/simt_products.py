@@ -27,7 +27,7 @@ SMALL: dict[str, dict[str, int | str]] = {
     "gpu-naive": {"bm": 4, "bn": 8},
     "gpu-tiled": {"bm": 8, "bn": 8, "bk": 8},
     "gpu-register-tiled": {"bm": 16, "bn": 12, "bk": 4, "tm": 4, "tn": 3},
-    "gpu-warp-tiled": {"bm": 32, "bn": 32, "bk": 8, "wm": 16, "wn": 32, "tm": 4, "tn": 4},
+    "gpu-warp-tiled": {"bm": 32, "bn": 64, "bk": 8, "wm": 32, "wn": 32, "tm": 8, "tn": 4},
     "gpu-pipelined": {"bm": 32, "bn": 32, "bk": 8, "wm": 16, "wn": 32, "tm": 4, "tn": 4, "stages": 2, "group": 2},
     "gpu-tuned": {"bm": 16, "bn": 64, "bk": 16, "wm": 16, "wn": 32, "tm": 4, "tn": 4, "stages": 4, "order": 4},
 }

@@ -15,7 +15,7 @@ from harness.problem import Problem, mixed_dtypes
 from harness.tuning.tensor_cores import HOPPER_TILES, NUMBERS, WHOLE_TILES
 
 BACKENDS = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
-TENSOR_CORE, PACKED, BITS, CUBLAS = (BACKENDS[f"gpu-{name}"] for name in ("tensor-core", "packed", "bits", "cublas"))
+TENSOR_CORE, PAIRED, BITS, CUBLAS = (BACKENDS[f"gpu-{name}"] for name in ("tensor-core", "paired", "bits", "cublas"))
 ARCHITECTURES = ("sm_80", "sm_90")
 
 
@@ -52,7 +52,7 @@ def program(backend, problem, **parameters):
         ("gpu-cublas", product((8, 8, 8), dtype="int64"), "floats"),
         ("gpu-cublas", product((8, 8, 7), dtype="int32", operand_dtype=np.dtype(np.int8)), "multiples of 4"),
         ("gpu-cublas-tf32", product((8, 8, 8), dtype="float64"), "float32"),
-        ("gpu-packed", product((8, 8, 8), "min_plus", "int32"), "int16"),
+        ("gpu-paired", product((8, 8, 8), "min_plus", "int32"), "int16"),
         ("gpu-bits", product((8, 8, 8), "min_plus", "int32"), "bools"),
         ("gpu-torch", product((8, 8, 8), "min_plus", "int32"), "saturate"),
         ("gpu-triton", product((8, 8, 8), "max_min"), "min_plus"),
@@ -208,7 +208,7 @@ def _cases():
             for cluster in (1, 2):
                 mixed = product((4096, 4097, 4098), dtype=wide, operand_dtype=narrow, accumulate=cluster == 1)
                 yield "gpu-tensor-core", mixed, {"cluster": cluster}
-    yield "gpu-packed", product((4096, 4096, 4096), "min_plus", "int16"), {}
+    yield "gpu-paired", product((4096, 4096, 4096), "min_plus", "int16"), {}
     yield "gpu-bits", product((4096, 4096, 4096), "lor_land", "bool", accumulate=True), {}
 
 

@@ -104,17 +104,17 @@ def _shared(m, n, k):
     """Return the shares of a tile, how many tiles are shared, and how many there are."""
     plan = RUNGS["gpu-tuned"].plan(Problem(m, n, k, SEMIRINGS["min_plus"], np.dtype(np.int32)), detect())
     tiles = -(-m // plan.launch.bm) * -(-n // plan.launch.bn)
-    return plan.options["shares"], tiles % plan.options["turn"], tiles
+    return plan.options["shares"], tiles % plan.options["wave"], tiles
 
 
-def test_tiles_that_whole_turns_leave_over_are_shared_where_that_pays():
+def test_tiles_that_whole_waves_leave_over_are_shared_where_that_pays():
     shares, rest, _ = _shared(4096, 4096, 4096)
     assert (shares > 1, rest) == (True, 68)
     assert _shared(8192, 8192, 4096)[0] > shares  # fewer tiles are left over, by more blocks each
     for m, n, k in (
         (64 * 132, 128 * 16, 4096),  # none
-        (64 * 38, 128 * 59, 4096),  # most of a turn
-        (4096, 4096, 256),  # a turn is short
+        (64 * 38, 128 * 59, 4096),  # most of a wave
+        (4096, 4096, 256),  # a wave is short
     ):
         assert _shared(m, n, k)[0] == 1
 
@@ -148,7 +148,7 @@ def test_a_narrow_product_has_narrow_tiles():
 @pytest.mark.parametrize("arch", ("sm_80", "sm_90"))
 @pytest.mark.parametrize(("semiring", "n"), (("min_plus", 4096), ("max_min", 257)))
 def test_two_halves_a_word_spill_nothing(semiring, n, arch):
-    (kernel,) = kernels("gpu-packed", semiring, "float16", n)
+    (kernel,) = kernels("gpu-paired", semiring, "float16", n)
     assert dict(kernel.defines)["STEPS"] == "2"
     check(kernel, arch)
 

@@ -16,8 +16,8 @@ from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS, needs_nvrt
 pytestmark = pytest.mark.no_cover
 
 
-def look(program, problem, a, b):
-    return program.reserve("found", 4, problem.dtype)
+def add_extremes(program, problem, a, b):
+    return program.reserve("extremes", 4, problem.dtype)
 
 
 @needs_nvrtc
@@ -33,7 +33,7 @@ def look(program, problem, a, b):
 def test_argk_compiles_and_spills_next_to_nothing(semiring, dtype, arch):
     problem = Problem(100, 100, 100, SEMIRINGS[semiring], np.dtype(dtype))
     a, b, out = (Matrix(Place(name), 100) for name in ("a", "b", "out"))
-    for step in argk.argk_program(problem, a, b, out, look).steps:
+    for step in argk.argk_program(problem, a, b, out, add_extremes).steps:
         taken = resources(compile_kernel("argk", step.kernel.defines, arch))["argk"]
         assert taken.spill_bytes <= 16  # of float64 on sm_80, once a tile
         assert taken.registers <= MOST_REGISTERS

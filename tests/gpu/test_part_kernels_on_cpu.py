@@ -49,7 +49,7 @@ def argk(semiring, a, b):
     operands = HostOperands(Operands(a, b, None, np.empty((problem.m, problem.n), a.dtype)))
     operands.buffers["which"] = fenced(problem.m * problem.n, np.dtype(np.int32), at_end=True)
     matrices = (operands.matrix(name) for name in ("a", "b", "out"))
-    execution = HostExecution(simt_argk.argk_program(problem, *matrices, rung._add_look), operands)
+    execution = HostExecution(simt_argk.argk_program(problem, *matrices, rung.add_extremes), operands)
     execution.run()
     return execution.result(), operands.buffers["which"].reshape(problem.m, problem.n).copy()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from backends.gpu._simt import pipelined_rung
+from backends.gpu._simt import tuned_rung
 from backends.gpu._simt.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import VerificationError
@@ -37,6 +37,9 @@ KINDS = (
     ("plus_times", "float64", True),
 )
 EDGES = ("redirected", "conditional", "padded", "big-small")
+
+# gpu-tuned with several tiles along m, n and k in small products.
+SQUARE = SMALL["gpu-pipelined"]
 
 
 def _combinations():
@@ -89,7 +92,7 @@ def test_two_steps_at_once_are_taken_for_floats_of_one_sign_only(semiring, sign)
             x[...] = sign * np.abs(x)
         operands.a[3, 4] = sign * np.inf
 
-    check(with_small_tiles("gpu-pipelined"), problem, change)
+    check(with_small_tiles("gpu-tuned", **SQUARE), problem, change)
 
 
 def _mostly_of_one_sign(sign):
@@ -110,46 +113,47 @@ def _mostly_of_one_sign(sign):
 @pytest.mark.parametrize("rows", (2, 33))
 def test_sums_settle_and_terms_of_every_kind_are_right(semiring, rows):
     problem = Problem(rows, 41, 75, SEMIRINGS[semiring], np.dtype(np.float32))
-    check(with_small_tiles("gpu-pipelined"), problem, _mostly_of_one_sign(1 if semiring == "min_plus" else -1))
+    check(with_small_tiles("gpu-tuned", **SQUARE), problem, _mostly_of_one_sign(1 if semiring == "min_plus" else -1))
 
 
 @pytest.mark.parametrize("shares", (2, 3, 7))
 @pytest.mark.parametrize(("semiring", "dtype", "accumulate"), KINDS)
 def test_shares_of_k_are_right(semiring, dtype, accumulate, shares):
     for size in ((33, 20, 61), (5, 7, 64), (9, 9, 3)):
-        compute("gpu-pipelined", semiring, dtype, size, accumulate=accumulate, shares=shares)
+        compute("gpu-tuned", semiring, dtype, size, accumulate=accumulate, **SQUARE, shares=shares)
 
 
 @pytest.mark.parametrize(("semiring", "dtype", "accumulate"), KINDS)
 @pytest.mark.parametrize("edge", ("redirected", "padded"))
-def test_tiles_after_whole_turns_are_shared(semiring, dtype, accumulate, edge):
-    for size, turn in (((100, 70, 61), 5), ((97, 96, 16), 8)):  # 12 tiles, of which 2, or 4, are left over
-        compute("gpu-pipelined", semiring, dtype, size, accumulate=accumulate, edge=edge, shares=3, turn=turn)
+def test_tiles_after_whole_waves_are_shared(semiring, dtype, accumulate, edge):
+    for size, wave in (((100, 70, 61), 5), ((97, 96, 16), 8)):  # 12 tiles, of which 2, or 4, are left over
+        options = {**SQUARE, "edge": edge, "shares": 3, "wave": wave}
+        compute("gpu-tuned", semiring, dtype, size, accumulate=accumulate, **options)
 
 
 def test_what_is_shared_is_right_for_both_forms_of_a_kernel():
     for semiring, dtype in (("min_plus", "float32"), ("min_plus", "int32")):
         compute("gpu-tuned", semiring, dtype, (17, 66, 75), shares=3, edge="padded")
-        compute("gpu-tuned", semiring, dtype, (50, 130, 75), shares=3, turn=5)
-        compute("gpu-tuned", semiring, dtype, (50, 130, 75), shares=3, turn=7, bn=32)
+        compute("gpu-tuned", semiring, dtype, (50, 130, 75), shares=3, wave=5)
+        compute("gpu-tuned", semiring, dtype, (50, 130, 75), shares=3, wave=7, bn=32)
 
 
 @pytest.mark.parametrize("bn", (64, 32))
 def test_sums_of_shares_are_added_up_right_by_threads_of_several_elements(monkeypatch, bn):
-    monkeypatch.setattr(pipelined_rung, "_FOLD_THREADS", 1)
-    compute("gpu-tuned", "min_plus", "int32", (50, 130, 75), shares=3, turn=7, bn=bn)
-    compute("gpu-tuned", "plus_times", "float64", (50, 130, 75), accumulate=True, shares=3, turn=5, bn=bn)
+    monkeypatch.setattr(tuned_rung, "_FOLD_THREADS", 1)
+    compute("gpu-tuned", "min_plus", "int32", (50, 130, 75), shares=3, wave=7, bn=bn)
+    compute("gpu-tuned", "plus_times", "float64", (50, 130, 75), accumulate=True, shares=3, wave=5, bn=bn)
 
 
 def test_sums_settle_in_shares_of_k_too():
     problem = Problem(70, 41, 75, SEMIRINGS["min_plus"], np.dtype(np.float32))
-    check(with_small_tiles("gpu-pipelined", shares=2, turn=4), problem, _mostly_of_one_sign(1))
+    check(with_small_tiles("gpu-tuned", **SQUARE, shares=2, wave=4), problem, _mostly_of_one_sign(1))
 
 
 def test_no_tile_is_shared_where_none_is_left_over_or_k_is_one_tile():
-    for size, turn in (((64, 64, 61), 4), ((100, 70, 8), 5)):
+    for size, wave in (((64, 64, 61), 4), ((100, 70, 8), 5)):
         problem = Problem(*size, SEMIRINGS["plus_times"], np.dtype(np.float32))
-        backend = with_small_tiles("gpu-pipelined", shares=3, turn=turn)
+        backend = with_small_tiles("gpu-tuned", **SQUARE, shares=3, wave=wave)
         check(backend, problem)
         columns = {"a": problem.k, "b": problem.n, "out": problem.n}
         matrices = (Matrix(Place(name), ld) for name, ld in columns.items())
@@ -162,15 +166,15 @@ def test_no_tile_is_shared_where_none_is_left_over_or_k_is_one_tile():
 def test_two_elements_a_word_are_right(semiring, dtype, size):
     for accumulate in (False, True):
         problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate)
-        check(RUNGS["gpu-packed"], problem, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
+        check(RUNGS["gpu-paired"], problem, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
 
 
 @pytest.mark.parametrize("dtype", ("int16", "float16"))
 def test_words_share_k_where_tiles_leave_a_gpu_idle(dtype):
-    """Nearly a turn of tiles is not shared by products whose sums of shares take as long to add up as that saves."""
+    """Nearly a wave of tiles is not shared by products whose sums of shares take as long to add up as that saves."""
 
     def shares(m, n, k):
-        plan = RUNGS["gpu-packed"].plan(Problem(m, n, k, SEMIRINGS["min_plus"], np.dtype(dtype)), detect())
+        plan = RUNGS["gpu-paired"].plan(Problem(m, n, k, SEMIRINGS["min_plus"], np.dtype(dtype)), detect())
         return plan.options["shares"]
 
     assert shares(512, 512, 512) > 1
@@ -191,7 +195,7 @@ def _with_special_halves(operands):
 @pytest.mark.parametrize("has_zero", (False, True))
 def test_shares_of_k_are_right_for_two_elements_a_word(semiring, dtype, has_zero):
     """Words and single elements, which integers take that absorb, have another number of shares."""
-    rung = with_options("gpu-packed", shares=4, bk=8)
+    rung = with_options("gpu-paired", shares=4, bk=8)
 
     def change(operands):
         if has_zero:
@@ -206,7 +210,7 @@ def test_shares_of_k_are_right_for_two_elements_a_word(semiring, dtype, has_zero
 @pytest.mark.parametrize(("size", "accumulate"), (((5, 9, 8), True), ((67, 6, 33), False), ((1, 1, 1), False)))
 def test_two_halves_a_word_are_right_for_all_values(semiring, size, accumulate):
     problem = Problem(*size, SEMIRINGS[semiring], np.dtype(np.float16), accumulate=accumulate)
-    check(RUNGS["gpu-packed"], problem, _with_special_halves)
+    check(RUNGS["gpu-paired"], problem, _with_special_halves)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -226,7 +230,8 @@ def test_one_block_is_right(kind):
         ("gpu-naive", "plus_min", "float64"),
         ("gpu-naive", "logaddexp_plus", "float32"),
         ("gpu-pipelined", "min_plus", "float32"),
-        ("gpu-packed", "max_plus", "float16"),
+        ("gpu-tuned", "min_plus", "float32"),
+        ("gpu-paired", "max_plus", "float16"),
     ),
 )
 def test_contract_holds_on_the_cpu(name, semiring, dtype):
@@ -247,15 +252,18 @@ class TestPlantedBugs:
             ("gpu-tiled", "        __syncthreads();\n    }", "    }"),
             ("gpu-tiled", "if (i < m && j < n)", "if (i <= m && j < n)"),
             ("gpu-register-tiled", "tile.column + x + s * COLUMNS", "tile.column + x * TN + s"),
-            ("gpu-warp-tiled", "tile_a[(p + v) * STRIDE_A + row]", "tile_a[(p + v) * BM + row]"),
+            ("gpu-warp-tiled", "tile_a[(p + v) * STRIDE_A + i]", "tile_a[(p + v) * BM + i]"),
+            ("gpu-warp-tiled", "step_a + r * LANES_M", "step_a + r * LANES_N"),
             ("gpu-warp-tiled", "warp / WARPS_N * WM", "warp % WARPS_N * WM"),
             ("gpu-warp-tiled", "left >= BK", "true"),
             ("gpu-pipelined", "wait_copies<STAGES - 2>", "wait_copies<STAGES - 1>"),
-            ("gpu-pipelined", "    __syncthreads();\n    if (goes_on)", "    if (goes_on)"),
+            ("gpu-pipelined", "        __syncthreads();\n        if (t + STAGES", "        if (t + STAGES"),
+            ("gpu-pipelined", "STAGES ? 0 : reading + 1", "STAGES ? 1 : reading + 1"),
             ("gpu-pipelined", "k - (tiles_k - 1) * BK", "BK"),
             ("gpu-pipelined", "b += (long long)BK * ldb", "b += (long long)BK * ldb + 1"),
             ("gpu-pipelined", "LAST_VECTORS, last)) * WIDTH", "LAST_VECTORS, last)) * WIDTH + 1"),
             ("gpu-pipelined", "last - min(j / WIDTH", "last + min(j / WIDTH"),
+            ("gpu-tuned", "    __syncthreads();\n    if (goes_on)", "    if (goes_on)"),
             ("gpu-tuned", "STAGES ? 0 : writing + 1", "STAGES ? 1 : writing + 1"),
             ("gpu-tuned", "if (i >= m) continue;", ""),
         ),
@@ -269,10 +277,10 @@ class TestPlantedBugs:
     @pytest.mark.parametrize(
         ("semiring", "old", "new"),
         (
-            ("min_plus", "__syncthreads_and(sums.are_settled())", "true"),
-            ("min_plus", "all = all && TURNED", "all = all || TURNED"),
-            ("max_plus", "    sums.turn();\n#else", "#else"),
-            ("max_plus", "sum_or_nan(TURNED(f.a[1][e.r])", "sum_or_nan((f.a[1][e.r])"),
+            ("min_plus", "__syncthreads_and(are_settled(sums))", "true"),
+            ("min_plus", "all = all && FLIPPED", "all = all || FLIPPED"),
+            ("max_plus", "    flip_signs(sums);\n#else", "#else"),
+            ("max_plus", "sum_or_nan(FLIPPED(f.a[1][e.r])", "sum_or_nan((f.a[1][e.r])"),
             ("min_plus", "x + y == x + y ? x + y : __int_as_float(0x7fffffff)", "-fabsf(x + y)"),
         ),
     )
@@ -281,9 +289,8 @@ class TestPlantedBugs:
         for rows in (2, 33):
             problem = Problem(rows, 41, 75, SEMIRINGS[semiring], np.dtype(np.float32))
             try:
-                check(
-                    with_small_tiles("gpu-pipelined"), problem, _mostly_of_one_sign(1 if semiring == "min_plus" else -1)
-                )
+                sign = 1 if semiring == "min_plus" else -1
+                check(with_small_tiles("gpu-tuned", **SQUARE), problem, _mostly_of_one_sign(sign))
             except VerificationError:
                 return
         pytest.fail("not seen")
@@ -294,7 +301,7 @@ class TestPlantedBugs:
             ("begin = part / rest * depth", "begin = part / rest * depth + 1"),
             ("k = min(k - begin, depth)", "k = k - begin"),
             ("index = whole + part % rest", "index = part % rest"),
-            ("if (part >= 0) return sums", "if (part > 0) return sums"),
+            ("if (part >= 0) return store_aside", "if (part > 0) return store_aside"),
             ("(long long)part * (BM * BN)", "part % rest * (BM * BN)"),
             ("(corner.row + row_of(r)) * BN", "(corner.row + row_of(r)) * STRIDE_A"),
             ("tile_at<BM, BN, GROUP>(whole + index, m, n)", "tile_at<BM, BN, GROUP>(index, m, n)"),
@@ -305,10 +312,10 @@ class TestPlantedBugs:
         ),
     )
     def test_wrong_share_of_k_is_seen(self, monkeypatch, old, new):
-        monkeypatch.setattr(pipelined_rung, "_FOLD_THREADS", 1)
+        monkeypatch.setattr(tuned_rung, "_FOLD_THREADS", 1)
         use_the_cpu(monkeypatch, edits=((old, new),))
         with pytest.raises((VerificationError, KernelFault)):
-            compute("gpu-pipelined", "plus_times", "float32", (100, 70, 61), shares=3, turn=5)
+            compute("gpu-tuned", "plus_times", "float32", (100, 70, 61), **SQUARE, shares=3, wave=5)
 
     @pytest.mark.parametrize(
         ("old", "new"),
@@ -322,7 +329,7 @@ class TestPlantedBugs:
         use_the_cpu(monkeypatch, edits=((old, new),))
         problem = Problem(5, 9, 9, SEMIRINGS["min_plus"], np.dtype(np.int16))
         with pytest.raises(VerificationError):
-            check(RUNGS["gpu-packed"], problem, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
+            check(RUNGS["gpu-paired"], problem, lambda operands: [x.__imod__(1000) for x in (operands.a, operands.b)])
 
     @pytest.mark.parametrize(
         ("semiring", "old", "new"),
@@ -338,7 +345,7 @@ class TestPlantedBugs:
         use_the_cpu(monkeypatch, edits=((old, new),))
         problem = Problem(33, 9, 6, SEMIRINGS[semiring], np.dtype(np.float16))
         with pytest.raises(VerificationError):
-            check(RUNGS["gpu-packed"], problem, _with_special_halves)
+            check(RUNGS["gpu-paired"], problem, _with_special_halves)
 
     def test_barrier_that_some_threads_miss_is_seen(self, monkeypatch):
         edit = ("        const int left = k - p0;", "        const int left = k - p0; if (threadIdx.x == 3) break;")

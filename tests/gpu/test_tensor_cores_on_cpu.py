@@ -379,4 +379,4 @@ def _no_extremes(operands):
 @pytest.mark.parametrize("semiring", ("min_plus", "max_plus"))
 def test_pairs_of_16_bits_are_right_for_values_that_allow_them_and_for_others(semiring, change):
     for number, size in enumerate(((1, 1, 1), (21, 75, 19))):
-        compute_words("gpu-packed", semiring, "int16", size, change, accumulate=number == 1)
+        compute_words("gpu-paired", semiring, "int16", size, change, accumulate=number == 1)

@@ -330,6 +330,35 @@ def test_lines_of_schema_1_are_read_as_they_are(store, path):
     assert [c.contender for c in store.cells()] == ["cpu-naive", "cpu-transposed", "new"]
 
 
+def test_cells_of_a_renamed_backend_are_read_under_its_present_name(store, path):
+    """By name, in labels made of it, in axes, reasons, and in options that name a base."""
+    record = {
+        **cell("gpu-packed, k not shared", reference="gpu-packed"),
+        "axes": {"n": 64, "backend": "gpu-packed"},
+        "arguments": {"backend": "gpu-packed", "parameters": {"bases": ["gpu-packed", "cpu-packed"]}},
+        "reason": "gpu-packed: the tiles do not fit",
+    }
+    store.append(record, cell("my-gpu-packed"), cell("gpu-packed-2"))
+    before = path.read_bytes()
+    first, *others = store.cells()
+    assert (first.contender, first.reference) == ("gpu-paired, k not shared", "gpu-paired")
+    assert first.axes == {"n": 64, "backend": "gpu-paired"}
+    assert first.arguments == {"backend": "gpu-paired", "parameters": {"bases": ["gpu-paired", "cpu-packed"]}}
+    assert first.reason == "gpu-paired: the tiles do not fit"
+    assert [other.contender for other in others] == ["my-gpu-packed", "gpu-packed-2"]
+    assert path.read_bytes() == before
+
+
+def test_the_recorded_cells_of_a_renamed_backend_are_found():
+    """Results of an H200 that were recorded before the name changed."""
+    folder = ROOT / "experiments" / "results" / "intel-r-xeon-r-processor-16-cores-nvidia-h200" / "quick"
+    lines = [line for line in (folder / "gpu_semirings.jsonl").read_text().splitlines() if '"gpu-packed"' in line]
+    cells = [c for c in Store(folder).every_cell("gpu_semirings") if c.contender == "gpu-paired"]
+    assert lines
+    assert cells
+    assert {c.arguments["backend"] for c in cells} == {"gpu-paired"}
+
+
 def test_unknown_fields_are_kept(store):
     store.append(cell(series="cold", processor_ns=[[1.0]]))
     (read,) = store.cells()

@@ -1,4 +1,4 @@
-"""Make a kernel that can be launched from a ``.cu`` file and its defines, and read the report of the compiler.
+"""Compile a ``.cu`` file with its defines, load the kernel, and read the compiler's report on it.
 
 A kernel file holds one idea. Its parameters come in as defines: the tile sizes, the strategy at edges, and the
 operators of the semiring. A file that it includes by name (``#include "edges.cuh"``) is found in any folder below
@@ -85,10 +85,10 @@ def assemble(stem: str, defines: Defines, folders: tuple[Path, ...] = (FOLDER,))
             return ""
         seen.add(name)
         source, pieces, position = find_source(name, folders).read_text(), [f'#line 1 "{name}"\n'], 0
-        for found in _INCLUDE.finditer(source):
-            line = source.count("\n", 0, found.start()) + 2
-            pieces += [source[position : found.start()], text_of(found[1]), f'#line {line} "{name}"']
-            position = found.end()
+        for include in _INCLUDE.finditer(source):
+            line = source.count("\n", 0, include.start()) + 2
+            pieces += [source[position : include.start()], text_of(include[1]), f'#line {line} "{name}"']
+            position = include.end()
         return "".join([*pieces, source[position:]])
 
     return "".join(f"#define {name} {value}\n" for name, value in defines) + text_of(f"{stem}.cu")
@@ -128,14 +128,14 @@ def _entry_name(source: str, arch: str, options: tuple[str, ...]) -> str:
 def resources(compiled: Compiled) -> dict[str, Resources]:
     """Return what each kernel of a compiled file takes, by name."""
     parts = _FUNCTION.split(compiled.log)
-    found = {}
+    by_kernel = {}
     for name, report in zip(parts[1::2], parts[2::2], strict=True):
         spills, used = _SPILLS.search(report), _USED.search(report)
         assert spills is not None, compiled.log
         assert used is not None, compiled.log
         stack, stores, loads = (int(x) for x in spills.groups())
-        found[name] = Resources(int(used[1]), int(used[2] or 0), stack, stores + loads)
-    return found
+        by_kernel[name] = Resources(int(used[1]), int(used[2] or 0), stack, stores + loads)
+    return by_kernel
 
 
 def load_kernel(

@@ -1,4 +1,4 @@
-"""What NVIDIA's management library tells of a GPU while it works: clock and power, and whether power holds it back."""
+"""Readings of NVIDIA's management library while a GPU works: its clock, its power, and whether power limits it."""
 
 from __future__ import annotations
 

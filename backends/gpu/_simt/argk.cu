@@ -1,10 +1,10 @@
 // C := A (x) B over a (+) that selects, and in K which p each element comes from: the smallest that attains it, or -1.
 //
-//   for p0 over k by BK      tiles of A (BM x BK) and B (BK x BN) in shared memory
-//     for p over BK by 1     TM values of A and TN of B in registers, every pair of them combined: no p is kept here,
-//                            which would triple the work of a pair
+//   loop over tiles of k, by BK         tiles of A (BM x BK) and B (BK x BN) in shared memory
+//     loop over steps of a tile, by 1   TM values of A and TN of B in registers
+//       loop over pairs of a step       TM * TN sums of this tile; no p is kept here, which would triple the work of a pair
 //     totals := totals (+) sums of this tile; where that changes one, its tile is noted: a later one must be better
-//   at the end: each element looks through the BK terms of its tile for the first that equals it
+//   at the end each element looks through the BK terms of its tile for the first that equals it
 //
 // (x) of one pair rounds the same each time, so equality finds the term. A NaN equals nothing and is never named.
 #define EDGE 0 /* CONDITIONAL */
@@ -23,9 +23,9 @@ __device__ __forceinline__ int first_term(const T* row, const T* column, int ldb
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     argk(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ c, int* __restrict__ which, int m, int n,
-         int k, int lda, int ldb, int ldc, const T* __restrict__ found)
+         int k, int lda, int ldb, int ldc, const T* __restrict__ extremes)
 {
-    if (!is_wanted(found)) return;
+    if (!is_chosen(extremes)) return;
     DYNAMIC_SHARED(tile_a);  // element (i, p) at [p * BM + i], (p, j) of B at [p * BN + j]
     T* tile_b = tile_a + BM * BK;
     const Tile tile = tile_of_block<BM, BN, 8>(m, n);
@@ -37,6 +37,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int s = 0; s < TN; ++s) totals[r][s] = ZERO, begins[r][s] = -1;
 
+    // loop over tiles of k
     for (int p0 = 0; p0 < k; p0 += BK) {
         const int left = k - p0;
         for (int e = me; e < BM * BK; e += THREADS) {
@@ -53,6 +54,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int r = 0; r < TM; ++r)
 #pragma unroll
             for (int s = 0; s < TN; ++s) sums[r][s] = ZERO;
+        // loop over steps of a tile
 #pragma unroll UNROLLED<4>
         for (int p = 0; p < min(BK, left); ++p) {
             T of_a[TM], of_b[TN];
@@ -60,6 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             for (int r = 0; r < TM; ++r) of_a[r] = tile_a[p * BM + y * TM + r];
 #pragma unroll
             for (int s = 0; s < TN; ++s) of_b[s] = tile_b[p * BN + x + s * COLUMNS];
+            // loop over pairs of a step
 #pragma unroll
             for (int r = 0; r < TM; ++r)
 #pragma unroll

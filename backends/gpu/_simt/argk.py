@@ -1,4 +1,4 @@
-"""A product that also says which k each element comes from, by `argk.cu`: the same kernel for every rung.
+"""The product with the k that each element comes from, by `argk.cu`: the same kernel for every rung.
 
 The arrays stay where they are: host arrays are uploaded and both results come back; arrays of CuPy are filled in place.
 """
@@ -17,7 +17,7 @@ from harness.operands import Operands
 from harness.problem import Problem
 from harness.tuning.gpu import ARGK_TILES
 
-Look = Callable[[Program, Problem, Matrix, Matrix], Place]
+AddExtremes = Callable[[Program, Problem, Matrix, Matrix], Place]
 
 
 class ArgkOperands(GpuOperands):
@@ -38,32 +38,34 @@ class ArgkOperands(GpuOperands):
 class ArgkExecution(GpuExecution):
     """A product by `argk.cu`."""
 
-    def __init__(self, problem: Problem, operands: ArgkOperands, add_look: Look) -> None:
+    def __init__(self, problem: Problem, operands: ArgkOperands, add_extremes: AddExtremes) -> None:
         a, b, out = (operands.matrix(name) for name in ("a", "b", "out"))
-        super().__init__(argk_program(problem, a, b, out, add_look), operands)
+        super().__init__(argk_program(problem, a, b, out, add_extremes), operands)
 
 
-def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix, add_look: Look) -> Program:
+def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix, add_extremes: AddExtremes) -> Program:
     """Return the launches of ``out := a (x) b``, with the k of each element to the buffer ``which``.
 
     Parameters
     ----------
     problem : Problem
     a, b, out : Matrix
-    add_look : callable
-        ``add_look(program, problem, a, b)`` adds the look at values by which a form of (x) is chosen over integers.
+    add_extremes : callable
+        ``add_extremes(program, problem, a, b)`` adds the extremes of A and B, which choose a form of (x) over integers.
     """
     program, tiles, size = Program(), ARGK_TILES[max(problem.dtype.itemsize, 4)], problem.dtype.itemsize
-    own = {"BM": tiles.bm, "BN": tiles.bn, "BK": tiles.bk, "TM": tiles.tm, "TN": tiles.tn}
+    sizes_of_tiles = {"BM": tiles.bm, "BN": tiles.bn, "BK": tiles.bk, "TM": tiles.tm, "TN": tiles.tn}
     if not (problem.m and problem.n):
         return program
-    forms, found = [Form.ANY], a.place
+    forms, extremes = [Form.ANY], a.place
     if problem.semiring.absorbs(problem.dtype) and problem.k:
-        forms, found = [Form.FAST, Form.CAREFUL], add_look(program, problem, a, b)
+        forms, extremes = [Form.FAST, Form.CAREFUL], add_extremes(program, problem, a, b)
     blocks = ceil_div(problem.m, tiles.bm) * ceil_div(problem.n, tiles.bn)
     sizes = problem.m, problem.n, problem.k
     for form in forms:
-        defines = semiring_defines(problem.semiring, problem.dtype, form=form) + as_defines(own)
+        defines = semiring_defines(problem.semiring, problem.dtype, form=form) + as_defines(sizes_of_tiles)
         kernel = Kernel("argk", defines, (tiles.threads,), (tiles.bm + tiles.bn) * tiles.bk * size, function="argk")
-        program.launch(kernel, blocks, a.place, b.place, out.place, Place("which"), *sizes, a.ld, b.ld, out.ld, found)
+        program.launch(
+            kernel, blocks, a.place, b.place, out.place, Place("which"), *sizes, a.ld, b.ld, out.ld, extremes
+        )
     return program

@@ -13,9 +13,9 @@ constexpr int TILE = BM * BN, PIECE = EACH * THREADS, PIECES = (TILE + PIECE - 1
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     fold(const T* __restrict__ parts, int shares, int whole, int rest, T* __restrict__ out, int ld, int m, int n,
-         const T* __restrict__ found)
+         const T* __restrict__ extremes)
 {
-    if (!is_wanted(found)) return;
+    if (!is_chosen(extremes)) return;
     const int index = blockIdx.x / PIECES, first = blockIdx.x % PIECES * PIECE + threadIdx.x;
     const Tile tile = tile_at<BM, BN, GROUP>(whole + index, m, n);
     const T* part = parts + (long long)index * TILE;

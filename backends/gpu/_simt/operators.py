@@ -1,12 +1,12 @@
-"""A semiring as macros of CUDA C: one table of (+), one of (x), one of fused forms, and what the fast forms ask for.
+"""A semiring as macros of CUDA C: tables of (+), of (x) and of fused forms, and the conditions of the fast forms.
 
 `semiring.cuh` holds the functions that these expressions call, and says which macros a kernel is given. The rules are
 those of docs/semirings.md:
 
 * a NaN term is absent under min and max: ``fminf`` drops it; so does a comparison that the NaN loses. Over float64 the
   comparison is twice as fast as ``fmin``, over float32 ``fminf`` is one instruction;
-* in integers under min and max the zero absorbs and sums saturate. Where a look at A and B finds no zero, and that no
-  sum can reach an extreme, plain sums are right, and one instruction with the min (DPX on sm_90).
+* in integers under min and max the zero absorbs and sums saturate. Where the extremes of A and B show that there is no
+  zero and that no sum can overflow, plain sums are right, and one instruction with the min (DPX on sm_90).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Form(enum.Enum):
     """Which form of (x) a kernel has; the numbers are those of semiring.cuh."""
 
     ANY = 0  # right for all values
-    FAST = 1  # right if the look finds what `IS_SAFE` asks for; returns at once otherwise
+    FAST = 1  # right if the extremes of A and B obey `IS_SAFE`; returns at once otherwise
     CAREFUL = 2  # right for all values; returns at once where the fast form does the work
 
 
@@ -59,11 +59,11 @@ class _Expressions(NamedTuple):
 
 
 class _TwoSteps(NamedTuple):
-    """Two steps of k at once: the instruction, when it is right, and what turns signs for the other form."""
+    """Two steps of k at once: the instruction, when it is right, and what flips signs for the other form."""
 
     combine: str
     is_safe: str
-    turned: str
+    flipped: str
 
 
 # c (+) t, accumulator first
@@ -107,7 +107,7 @@ _ZEROS_ADD_NOTHING = {
 # the extremes makes every comparison false.
 #
 # Where they do not, the careful form starts with one step after the other, and goes on with two once the sums have the
-# sign that (+) leads to (`min_of_negative` in semiring.cuh); `turned` makes that the negative one.
+# sign that (+) leads to (`min_of_negative` in tuned.cu); `flipped` makes that the negative one.
 _TWO_STEPS = {
     ("min", "plus"): _TwoSteps("min_non_negative(c, s, t)", "(low_a) + (low_b) >= 0", "(x)"),
     ("max", "plus"): _TwoSteps("max_non_positive(c, s, t)", "(high_a) + (high_b) <= 0", "(-(x))"),
@@ -124,7 +124,7 @@ def unsupported(semiring: Semiring, dtype: np.dtype[Any]) -> str | None:
 
 
 def has_fast_form(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
-    """Whether some values allow a faster (x), so that A and B are worth a look."""
+    """Whether some values allow a faster (x), so that the extremes of A and B are worth finding."""
     return semiring.absorbs(dtype) or has_two_steps(semiring, dtype)
 
 
@@ -179,7 +179,7 @@ def semiring_defines(
     if two is not None:
         safe = two.is_safe
         if form is not Form.ANY:
-            steps, macros["TURNED(x)"] = 2, two.turned
+            steps, macros["FLIPPED(x)"] = 2, two.flipped
             macros["COMBINE_TWO(c, s, t)"] = f"c = {'ADD(ADD(c, s), t)' if settles else two.combine}"
     macros |= {
         "IS_SAFE(low_a, high_a, low_b, high_b)": f"({safe})",

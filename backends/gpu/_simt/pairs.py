@@ -1,10 +1,10 @@
-"""Two 16-bit elements a word, as macros of kernels over words: what one instruction does to both halves, and to C.
+"""Macros of kernels over words of two 16-bit elements: operators on both halves, and results in C.
 
 The halves of a word are neighbours along k. So a sum of words holds two sums, of the even and of the odd steps, and an
 element of C is what (+) makes of them.
 
     int16, uint16   min or max of c and a + b in one instruction (DPX, sm_90); plain sums, which wrap: right for values
-                    that a look at A and B has found to be small enough
+                    whose extremes are small enough
     float16         a (x) b, then (+) with the terms of two steps at once, which on sm_90 is one instruction; right for
                     all values: a NaN term is absent, subnormal numbers are kept, each term is rounded once
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt import operators
+from backends.gpu._simt import operators as simt_operators
 from backends.gpu._simt.operators import TYPES, Form, semiring_defines
 from harness.semiring import SEMIRINGS, Semiring, highest, lowest
 
@@ -44,7 +44,7 @@ def unsupported(semiring: Semiring, dtype: np.dtype[Any]) -> str | None:
     """Return why no instruction works on two elements of `dtype` at once, or None."""
     if dtype.name == "float16":
         has_instructions = semiring.add.name in _ADD and semiring.multiply.name in _MULTIPLY
-        return operators.unsupported(semiring, dtype) if has_instructions else "no instruction on two float16"
+        return simt_operators.unsupported(semiring, dtype) if has_instructions else "no instruction on two float16"
     if semiring.is_named and (semiring.name, dtype.name) in _DPX:
         return None
     return "no instruction works on two elements: float16, " + ", ".join(f"{name} {of}" for name, of in _DPX) + " only"
@@ -74,8 +74,8 @@ def pair_defines(semiring: Semiring, dtype: np.dtype[Any], *, accumulate: bool =
         "ADD(c, t)": f"({_CHOOSE[semiring.add.name]}<RESULT>(c, t))",
         "FORM": form_of(dtype).value,
     }
-    own = _of_halves(semiring) if dtype.kind == "f" else _of_integers(semiring, dtype)
-    return as_defines({**dict(words), **macros, **own})
+    operators = _of_halves(semiring) if dtype.kind == "f" else _of_integers(semiring, dtype)
+    return as_defines({**dict(words), **macros, **operators})
 
 
 def _of_halves(semiring: Semiring) -> dict[str, str | int]:
@@ -95,6 +95,6 @@ def _of_integers(semiring: Semiring, dtype: np.dtype[Any]) -> dict[str, str | in
     return {
         "FINISHED(x)": f"ADD(({element})(x), ({element})((x) >> {_BITS}))",
         "COMBINE(c, a, b)": f"c = {_DPX[semiring.name, dtype.name]}(a, b, c)",
-        "FOUND": element,
+        "EXTREME": element,
         "IS_SAFE(low_a, high_a, low_b, high_b)": f"(sums_fit<int>({ends}, {zero}, {low}, {high}))",
     }

@@ -1,4 +1,4 @@
-// What is done once to each element around a product, O(n^2) beside O(n^3): the same for every rung.
+// The passes around a product that touch each element once, O(n^2) beside O(n^3): the same for every rung.
 //
 // Source: the definition D = alpha (x) A (x) B (+) beta (x) C; alpha folds into A, beta (x) C is what is added to.
 #define EDGE 2 /* PADDED: nothing here is a tile */

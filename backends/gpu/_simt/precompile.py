@@ -1,4 +1,4 @@
-"""Many kernels compiled at once: by NVRTC in worker processes, which need no GPU, into the files that loading reads."""
+"""Compile many kernels at once, by NVRTC in worker processes without a GPU, into the files that loading reads."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def precompile(kernels: Iterable[Kernel], arch: str) -> int:
     if _kernel_files.cache_folder() is None:
         return 0
     jobs = {(k.stem, k.defines, arch + k.suffix, k.options) for k in kernels}
-    wanted = sorted(job for job in jobs if not is_kept(*job))
-    if len(wanted) < WORTH_WORKERS:
-        for job in wanted:
+    missing = sorted(job for job in jobs if not is_kept(*job))
+    if len(missing) < WORTH_WORKERS:
+        for job in missing:
             _compile(job)
-        return len(wanted)
-    workers = min(os.cpu_count() or 1, len(wanted))
+        return len(missing)
+    workers = min(os.cpu_count() or 1, len(missing))
     # spawned, not forked: CUDA may be at work in this process
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        list(pool.map(_compile, wanted))
-    return len(wanted)
+        list(pool.map(_compile, missing))
+    return len(missing)
 
 
 def _compile(job: Job) -> None:

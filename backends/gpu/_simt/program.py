@@ -1,4 +1,4 @@
-"""A product as a list of launches: what is computed, with which kernels, in which buffers; nothing here touches a GPU.
+"""A product as a list of launches: kernels, arguments and buffers, as data; nothing here touches a GPU.
 
 A program is pure data, so that whoever can run its kernels can run it: CuPy on a GPU (`_execution.py`), or a test on a
 CPU from the same ``.cu`` files.
@@ -30,7 +30,7 @@ class Kernel:
     options : tuple of str
         Further options of NVRTC.
     suffix : str
-        Appended to the architecture, as in `_raw_kernel.load_kernel`.
+        Appended to the architecture, as in `load_kernel`.
     """
 
     stem: str

@@ -1,4 +1,4 @@
-"""What the SIMT rungs share: empty sizes, alpha, beta, the look at values, padding; a rung adds its kernel alone.
+"""The common part of the SIMT rungs: empty sizes, alpha, beta, extremes of the values; a rung adds its kernel alone.
 
 A kernel only knows ``C := A (x) B`` and ``C := C (+) A (x) B`` over row-major matrices. Everything around it is the
 same for every rung, so that rungs differ by their idea alone.
@@ -28,7 +28,7 @@ from harness.plan import Plan
 from harness.problem import Problem
 
 # Threads of a block of the passes around a product, and blocks enough for any GPU.
-_PASS_BLOCK, _PASS_BLOCKS, _LOOK_BLOCK = 256, 4096, 256
+_PASS_BLOCK, _PASS_BLOCKS, _EXTREMES_BLOCK = 256, 4096, 256
 
 
 class Rung(Backend):
@@ -87,11 +87,11 @@ class Rung(Backend):
 
     def prepare_argk(self, plan: Plan, operands: Operands, argk: Any) -> Execution | None:
         """Prepare `argk.cu`, whichever rung is asked."""
-        return ArgkExecution(plan.problem, ArgkOperands(operands, argk), _add_look)
+        return ArgkExecution(plan.problem, ArgkOperands(operands, argk), add_extremes)
 
     @abstractmethod
     def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
     ) -> None:
         """Add the launches of ``out := [out (+)] a (x) b`` to `program`, for m, n, k >= 1.
 
@@ -102,8 +102,8 @@ class Rung(Backend):
         form : Form
             Which form of (x) the kernel is to have.
         a, b, out : Matrix
-        found : Place
-            Where the look leaves the extremes; the last argument of the kernel.
+        extremes : Place
+            Those of A and B, where they decide the form; the last argument of the kernel.
         """
 
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:
@@ -132,9 +132,9 @@ class Rung(Backend):
         if not has_fast_form(problem.semiring, problem.dtype) or (is_two and not self.takes_two_steps):
             self.multiply(program, plan, Form.ANY, a, b, out, a.place)
             return program
-        found = _add_look(program, problem, a, b)
+        extremes = add_extremes(program, problem, a, b)
         for form in (Form.FAST, Form.CAREFUL):
-            self.multiply(program, plan, form, a, b, out, found)
+            self.multiply(program, plan, form, a, b, out, extremes)
         return program
 
 
@@ -151,13 +151,15 @@ def add_pass(program: Program, problem: Problem, function: str, elements: int, *
     program.launch(kernel, min(ceil_div(elements, _PASS_BLOCK), _PASS_BLOCKS), *given)
 
 
-def _add_look(program: Program, problem: Problem, a: Matrix, b: Matrix) -> Place:
-    """Add the look at the values of A and B, and return where it leaves what it finds."""
+def add_extremes(program: Program, problem: Problem, a: Matrix, b: Matrix) -> Place:
+    """Add the launches that find the extremes of A and B, and return the place of the four."""
     defines = semiring_defines(problem.semiring, problem.dtype)
     blocks = min(max(problem.m, problem.k), _PASS_BLOCKS // 4)
     shares = program.reserve("shares", 4 * blocks, problem.dtype)
-    found = program.reserve("found", 4, problem.dtype)
-    look, conclude = (Kernel("look", defines, (_LOOK_BLOCK,), function=name) for name in ("look", "conclude"))
-    program.launch(look, (blocks, 2), a.place, a.ld, problem.m, b.place, b.ld, problem.n, problem.k, shares)
-    program.launch(conclude, 2, shares, blocks, found)
-    return found
+    extremes = program.reserve("extremes", 4, problem.dtype)
+    of_shares, of_all = (
+        Kernel("extremes", defines, (_EXTREMES_BLOCK,), function=f"extremes_of_{name}") for name in ("shares", "all")
+    )
+    program.launch(of_shares, (blocks, 2), a.place, a.ld, problem.m, b.place, b.ld, problem.n, problem.k, shares)
+    program.launch(of_all, 2, shares, blocks, extremes)
+    return extremes

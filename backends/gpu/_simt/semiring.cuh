@@ -4,13 +4,13 @@
 //   ADD(c, t)      c (+) t                          MULTIPLY(a, b) a (x) b
 //   COMBINE(c, a, b)  c (+) a (x) b, in one instruction where there is one
 //   ACCUMULATE     1: C := C (+) A (x) B            0: C := A (x) B, and C is never read
-//   LOW, HIGH      the extremes of T                FORM, IS_SAFE  which form of (x) this is: see is_wanted below
+//   LOW, HIGH      the extremes of T                FORM, IS_SAFE  which form of (x) this is: see is_chosen below
 //   IS_LONG        1: a pair takes so many instructions that a loop over k is not unrolled
 //   STEPS          steps of k that are combined at once; 2: COMBINE_TWO(c, s, t), with terms s and t
-//   SETTLES        1: sums of one sign allow a faster form of two steps, by TURNED(x): see min_of_negative below
+//   SETTLES        1: sums of one sign allow a faster form of two steps, by FLIPPED(x): see tuned.cu
 //   RESULT         type of C, if it is not T, which then holds several elements: FINISHED(x) is the result of sum x, and
 //                  ADD is over RESULT
-//   FOUND          type of what the look found, if it is not T
+//   EXTREME        type of the extremes of A and B, if it is not T
 #pragma once
 #include "intrinsics.cuh"
 
@@ -18,15 +18,15 @@
 #define RESULT T
 #define FINISHED(x) (x)
 #endif
-#ifndef FOUND
-#define FOUND T
+#ifndef EXTREME
+#define EXTREME T
 #endif
 
 #define INFINITE ((T)__int_as_float(0x7f800000))
 
 #define GEMM_PARAMETERS                                                                                          \
     const T *__restrict__ a, const T *__restrict__ b, RESULT *__restrict__ c, int m, int n, int k, int lda, \
-        int ldb, int ldc, const FOUND *__restrict__ found
+        int ldb, int ldc, const EXTREME *__restrict__ extremes
 
 // As wide as arithmetic is done, and unsigned, where overflow is defined: it wraps.
 template <class I> struct Wide { typedef unsigned type; };
@@ -104,26 +104,18 @@ __device__ __forceinline__ float max_non_positive(float c, float s, float t)
     return __uint_as_float(min_of_3(__float_as_uint(c), __float_as_uint(s), __float_as_uint(t)));
 }
 
-// Floats of any sign: once a sum is negative, only negative terms can lower it, and of negative floats the least has the
-// greatest bits; those of non-negative terms, and of the one NaN that an addition gives, are less than theirs. A sum does
-// not become non-negative again. For max all are turned: sums and terms change their signs, which costs nothing.
-__device__ __forceinline__ float min_of_negative(float c, float s, float t)
-{
-    return __uint_as_float(max_of_3(__float_as_uint(c), __float_as_uint(s), __float_as_uint(t)));
-}
-
-// A fast form of (x) may be right only for some values. Both forms are launched then, the values having been looked at
-// (look.cu), and the one that is not wanted returns at once: the host need not wait to know.
+// A fast form of (x) may be right only for some values. Then the extremes of A and B are reduced first (extremes.cu) and both
+// forms are launched: the one that the extremes do not choose returns at once, so that the host need not wait to know.
 #define ANY_VALUES 0
 #define IF_SAFE 1
 #define IF_UNSAFE 2
 
-__device__ __forceinline__ bool is_wanted(const FOUND* found)
+__device__ __forceinline__ bool is_chosen(const EXTREME* extremes)
 {
 #if FORM == ANY_VALUES
     return true;
 #else
-    return IS_SAFE(found[0], found[1], found[2], found[3]) == (FORM == IF_SAFE);
+    return IS_SAFE(extremes[0], extremes[1], extremes[2], extremes[3]) == (FORM == IF_SAFE);
 #endif
 }
 

@@ -1,4 +1,4 @@
-"""Whether the tiles of a block fit into shared memory."""
+"""The check that the tiles of a block fit into shared memory."""
 
 from __future__ import annotations
 

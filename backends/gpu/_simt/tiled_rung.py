@@ -1,4 +1,4 @@
-"""What the tiled rungs share: how a tile that sticks out is dealt with, in four ways, and whether loads may be wide.
+"""The common part of the tiled rungs: four ways to treat tiles that stick out of a matrix, and the width of loads.
 
     conditional   the kernel asks at every load whether it lies inside
     redirected    rows and columns past the end become others, before the loop, which asks nothing
@@ -31,26 +31,6 @@ WIDE = 16  # bytes of the widest load
 _LARGEST_INT = (1 << 31) - 1
 
 
-class Tail(NamedTuple):
-    """The last tiles of a product, each of which several blocks compute together: every one a share of k.
-
-    Attributes
-    ----------
-    parts : Place
-        The sums of the shares: bm x bn each, share after share, and in each tile after tile.
-    whole, rest : int
-        How many tiles one block computes each, and how many come after them.
-    shares, depth : int
-        Blocks of each of these, and the steps of k that each of those has, the last one maybe fewer; none has none.
-    """
-
-    parts: Place
-    whole: int
-    rest: int
-    shares: int
-    depth: int
-
-
 class Product(NamedTuple):
     """One product that a kernel is to compute.
 
@@ -61,8 +41,6 @@ class Product(NamedTuple):
     edge : str
         ``"padded"`` also where everything is made of whole tiles.
     accumulate : bool
-    tail : Tail, optional
-        None: one block computes each tile.
     """
 
     a: Matrix
@@ -73,7 +51,6 @@ class Product(NamedTuple):
     k: int
     edge: str
     accumulate: bool
-    tail: Tail | None = None
 
 
 class TiledRung(Rung):
@@ -118,7 +95,7 @@ class TiledRung(Rung):
         """The rung's ``.cu`` file."""
 
     def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
     ) -> None:
         """Add the launches for the chosen way with edges."""
         problem, launch = plan.problem, self.prepare_launch(plan)
@@ -128,32 +105,37 @@ class TiledRung(Rung):
             big = whole._replace(
                 m=m // launch.bm * launch.bm, n=n // launch.bn * launch.bn, k=k // launch.bk * launch.bk, edge="padded"
             )
-            self._add_big_and_small(program, plan, form, whole, big, found)
+            self._add_big_and_small(program, plan, form, whole, big, extremes)
             return
         if edge == "padded":
             whole = whole._replace(
                 a=_padded(program, problem, "padded_a", a, (m, k), (launch.bm, launch.bk)),
                 b=_padded(program, problem, "padded_b", b, (k, n), (launch.bk, launch.bn)),
             )
-        self.add_product(program, plan, form, whole, found)
+        self.add_product(program, plan, form, whole, extremes)
 
-    def add_product(self, program: Program, plan: Plan, form: Form, product: Product, found: Place) -> None:
+    def add_product(self, program: Program, plan: Plan, form: Form, product: Product, extremes: Place) -> None:
         """Add one launch of the rung's own kernel."""
+        launch = plan.launch
+        assert launch is not None
+        launch_product(program, self.kernel(plan, form, product), product, (launch.bm, launch.bn), extremes)
+
+    def kernel(self, plan: Plan, form: Form, product: Product) -> Kernel:
+        """Return the rung's own kernel for `product`."""
         launch = plan.launch
         assert launch is not None
         defines = product_defines(plan.problem, form, accumulate=product.accumulate, EDGE=_EDGE_NUMBERS[product.edge])
         size = self.shared_bytes(launch, plan.problem.dtype.itemsize)
-        kernel = Kernel(self.stem, defines + self.tile_defines(plan, product), (launch.threads,), size)
-        launch_product(program, kernel, product, (launch.bm, launch.bn), found)
+        return Kernel(self.stem, defines + self.tile_defines(plan, product), (launch.threads,), size)
 
     def _add_big_and_small(
-        self, program: Program, plan: Plan, form: Form, whole: Product, big: Product, found: Place
+        self, program: Program, plan: Plan, form: Form, whole: Product, big: Product, extremes: Place
     ) -> None:
         """Add the kernel for `big`, and small tiles for what it leaves of `whole`."""
         if not (big.m and big.n and big.k):
-            _add_small(program, plan.problem, form, whole, found)
+            _add_small(program, plan.problem, form, whole, extremes)
             return
-        self.add_product(program, plan, form, big, found)
+        self.add_product(program, plan, form, big, extremes)
         right = whole._replace(b=_moved(whole.b, big.n), out=_moved(whole.out, big.n), n=whole.n - big.n)
         below = whole._replace(
             a=_moved(whole.a, big.m * whole.a.ld),
@@ -166,7 +148,7 @@ class TiledRung(Rung):
         )
         for rest in (rest_of_k, right, below):
             if rest.m and rest.n and rest.k:
-                _add_small(program, plan.problem, form, rest, found)
+                _add_small(program, plan.problem, form, rest, extremes)
 
 
 def width_of_loads(matrix: Matrix, itemsize: int) -> int:
@@ -181,27 +163,27 @@ def offset_type(launch: Launch, product: Product) -> str:
     return "int" if farthest <= _LARGEST_INT else "long long"
 
 
-def _add_small(program: Program, problem: Problem, form: Form, product: Product, found: Place) -> None:
+def _add_small(program: Program, problem: Problem, form: Form, product: Product, extremes: Place) -> None:
     tile = as_defines({"TILE": SMALL_TILE})
     defines = product_defines(problem, form, accumulate=product.accumulate, EDGE=_EDGE_NUMBERS["conditional"]) + tile
     kernel = Kernel("tiled", defines, (SMALL_TILE**2,), 2 * SMALL_TILE**2 * problem.dtype.itemsize)
-    launch_product(program, kernel, product, (SMALL_TILE, SMALL_TILE), found)
+    launch_product(program, kernel, product, (SMALL_TILE, SMALL_TILE), extremes)
 
 
-def launch_product(program: Program, kernel: Kernel, product: Product, tile: tuple[int, int], found: Place) -> None:
-    """Add the launch of `kernel`, whose blocks have tiles of `tile` (rows, columns)."""
+def launch_product(program: Program, kernel: Kernel, product: Product, tile: tuple[int, int], extremes: Place) -> None:
+    """Add the launch of `kernel`, one block for each tile of `tile` (rows, columns)."""
     blocks = ceil_div(product.m, tile[0]) * ceil_div(product.n, tile[1])
+    program.launch(kernel, blocks, *product_arguments(product, extremes))
+
+
+def product_arguments(product: Product, extremes: Place) -> tuple[Any, ...]:
+    """Return the arguments of a kernel of `product`: GEMM_PARAMETERS of semiring.cuh."""
     a, b, out = product.a, product.b, product.out
-    sizes = product.m, product.n, product.k
-    split: tuple[Any, ...] = ()
-    if product.tail is not None:
-        parts, whole, rest, shares, depth = product.tail
-        blocks, split = whole + rest * shares, (parts, whole, rest, depth)
-    program.launch(kernel, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found, *split)
+    return a.place, b.place, out.place, product.m, product.n, product.k, a.ld, b.ld, out.ld, extremes
 
 
 def _moved(matrix: Matrix, elements: int) -> Matrix:
-    """Return what begins `elements` further on; how it is aligned is not looked into."""
+    """Return the matrix that begins `elements` further on, of unknown alignment."""
     place = matrix.place._replace(offset=matrix.place.offset + elements)
     return matrix._replace(place=place, alignment=1)
 

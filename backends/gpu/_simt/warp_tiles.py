@@ -1,4 +1,4 @@
-"""What the rungs with tiles of warps share: the macros of fragments.cuh, and what it asks of the tiles."""
+"""The macros of warp_tiles.cuh and of the headers built on it, and the conditions on the tiles."""
 
 from __future__ import annotations
 
@@ -33,11 +33,16 @@ def check_warp_tiles(name: str, launch: Launch, itemsize: int) -> Launch:
 
 
 def warp_tile_defines(plan: Plan, product: Product) -> Defines:
-    """Return the macros that fragments.cuh expects."""
+    """Return the macros that warp_tiles.cuh, order.cuh and store_tile.cuh expect."""
     launch, itemsize = plan.launch, plan.problem.dtype.itemsize
     assert launch is not None
     sizes = {name.upper(): getattr(launch, name) for name in "bm bn bk wm wn tm tn".split()}
     vectors = (product.out.ld * itemsize) % (group_size(itemsize) * itemsize) == 0 and product.out.alignment >= WIDE
     order = plan.choice("order", ORDERS)
-    own = {"ORDER": order, "C_VECTORS": vectors, "GROUP": plan.options["group"], "OFFSET": offset_type(launch, product)}
-    return as_defines({**sizes, **own})
+    layout = {
+        "ORDER": order,
+        "C_VECTORS": vectors,
+        "GROUP": plan.options["group"],
+        "OFFSET": offset_type(launch, product),
+    }
+    return as_defines({**sizes, **layout})

@@ -1,4 +1,4 @@
-"""Products over words of 32 bits that hold several elements: the pipelined kernel, with operators on whole words."""
+"""Products over words of 32 bits that hold several elements: the kernel of gpu-tuned, with operators on whole words."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._simt.operators import Form, semiring_defines
-from backends.gpu._simt.pipelined_rung import PipelinedRung
 from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
-from backends.gpu._simt.tiled_rung import Product
+from backends.gpu._simt.tiled_rung import Product, launch_product
+from backends.gpu._simt.tuned_rung import TunedRung
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
@@ -36,19 +36,19 @@ def word_plan(problem: Problem, per_word: int) -> Plan:
 
 
 def add_word_product(
-    rung: PipelinedRung,
+    rung: TunedRung,
     program: Program,
     plan: Plan,
     macros: dict[str, str | int],
     operands: tuple[Matrix, Matrix, Matrix],
     columns: int,
-    found: Place,
+    extremes: Place,
 ) -> None:
     """Add ``words := a (x) b`` over words.
 
     Parameters
     ----------
-    rung : PipelinedRung
+    rung : TunedRung
     program : Program
     plan : Plan
         With the tiles, of words.
@@ -58,7 +58,7 @@ def add_word_product(
     operands : (Matrix, Matrix, Matrix)
         (m, k), (k, columns) and (m, columns) words.
     columns : int
-    found : Place
+    extremes : Place
         Four words, if the form asks for them.
     """
     a, b, out = operands
@@ -67,11 +67,10 @@ def add_word_product(
     m, k = words.problem.m, words.problem.k
     product = Product(a, b, out, m, columns, k, "redirected", accumulate=False)
     semiring = dict(semiring_defines(words.problem.semiring, WORD, form=Form.ANY, accumulate=False))
-    edge = {"EDGE": 1}  # REDIRECTED of edges.cuh
-    defines = as_defines({**semiring, **macros, **edge}) + rung.tile_defines(words, product)
-    kernel = Kernel("pipelined", defines, (launch.threads,), rung.shared_bytes(launch, WORD.itemsize))
-    blocks = ceil_div(m, launch.bm) * ceil_div(columns, launch.bn)
-    program.launch(kernel, blocks, a.place, b.place, out.place, m, columns, k, a.ld, b.ld, out.ld, found)
+    whole = {"EDGE": 1, "IS_SPLIT": 0}  # REDIRECTED of edges.cuh; words of k are not shared
+    defines = as_defines({**semiring, **macros, **whole}) + rung.tile_defines(words, product)
+    kernel = Kernel("tuned", defines, (launch.threads,), rung.shared_bytes(launch, WORD.itemsize))
+    launch_product(program, kernel, product, (launch.bm, launch.bn), extremes)
 
 
 def _word_problem(problem: Problem, columns: int) -> Problem:

@@ -1,6 +1,6 @@
 """Measured ceilings of a GPU, as tasks: pairs per second out of registers (`peak.cu`), and bytes copied per second.
 
-The form of (x) is that of the fastest kernels: where a look at the values allows plain sums of integers, plain sums;
+The form of (x) is that of the fastest kernels: where the values allow plain sums of integers, plain sums;
 and of 16-bit elements two a word, where an instruction works on both. Kernels may come close to a ceiling; tensor
 cores, which are other instructions, may pass it.
 

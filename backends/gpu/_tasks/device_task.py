@@ -1,4 +1,4 @@
-"""What tasks of experiments on a GPU share: they run on the current stream, and its clock times them."""
+"""The common part of tasks of experiments on a GPU: they run on the current stream, and its clock times them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A product with its copies between host and GPU in the time, as a task: what a GPU costs who has arrays on the host.
+"""A task that times a product together with its copies between host and GPU: the cost for arrays on the host.
 
     always   A and B to the GPU, the product, C back: every call
     once     A and B are there already; C comes back

@@ -121,13 +121,13 @@ def add_float_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: M
     m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
     sizes = m, n, k
     is_single = dtype.itemsize == 4
-    found = _add_magnitudes(program, plan, a, b) if is_single else a.place
+    extremes = _add_magnitudes(program, plan, a, b) if is_single else a.place
     plain = a, b
     unit, depth = plan.choice("unit", UNITS[dtype.name]), int(plan.choice("depth", DEPTHS[dtype.name]))
     if unit == "tma":
         add_double_product(program, plan, a, b, out, depth)
     elif unit == "wgmma":
-        add_split_product(program, plan, a, b, out, _single_defines(plan, Form.FAST), found)
+        add_split_product(program, plan, a, b, out, _single_defines(plan, Form.FAST), extremes)
     else:
         if edge == "padded":
             a, b = add_padding(program, Extent(a, m, k), Extent(b, k, n), dtype)
@@ -140,14 +140,14 @@ def add_float_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: M
             edge = "whole"
         kernel = mma_kernel(mma._replace(depth=depth), launch, width, edge, (a.ld, b.ld), more)
         program.launch(
-            kernel, tiles_of(problem, launch), a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found
+            kernel, tiles_of(problem, launch), a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, extremes
         )
     if is_single:
         a, b = plain
         careful = _single_defines(plan, Form.CAREFUL) + as_defines({"BM": CAREFUL.bm, "BN": CAREFUL.bn, "COALESCED": 1})
         blocks = ceil_div(m, CAREFUL.bm) * ceil_div(n, CAREFUL.bn)
         naive = Kernel("naive", careful, (CAREFUL.threads,))
-        program.launch(naive, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, found)
+        program.launch(naive, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, extremes)
 
 
 def tiles_of(problem: Problem, launch: Launch) -> int:
@@ -163,13 +163,15 @@ def _single_defines(plan: Plan, form: Form) -> Defines:
 
 
 def _add_magnitudes(program: Program, plan: Plan, a: Matrix, b: Matrix) -> Place:
-    """Add the look at magnitudes, and return where it leaves the least but 0, and the greatest, of A and of B."""
+    """Add the extremes of magnitudes, and return their place: the least but 0 and the greatest, of A and of B."""
     problem = plan.problem
-    defines = (*_single_defines(plan, Form.ANY), ("LOOKS_AT(x)", _MAGNITUDE))
+    defines = (*_single_defines(plan, Form.ANY), ("VALUE_OF(x)", _MAGNITUDE))
     blocks = min(max(problem.m, problem.k), _PASS_BLOCKS // 4)
     shares = program.reserve("shares", 4 * blocks, problem.dtype)
-    found = program.reserve("found", 4, problem.dtype)
-    look, conclude = (Kernel("look", defines, (_PASS_BLOCK,), function=name) for name in ("look", "conclude"))
-    program.launch(look, (blocks, 2), a.place, a.ld, problem.m, b.place, b.ld, problem.n, problem.k, shares)
-    program.launch(conclude, 2, shares, blocks, found)
-    return found
+    extremes = program.reserve("extremes", 4, problem.dtype)
+    of_shares, of_all = (
+        Kernel("extremes", defines, (_PASS_BLOCK,), function=f"extremes_of_{name}") for name in ("shares", "all")
+    )
+    program.launch(of_shares, (blocks, 2), a.place, a.ld, problem.m, b.place, b.ld, problem.n, problem.k, shares)
+    program.launch(of_all, 2, shares, blocks, extremes)
+    return extremes

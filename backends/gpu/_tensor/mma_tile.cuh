@@ -10,7 +10,7 @@
 //
 // At the end of k zeros are filled in, in A and in B; of a vector that straddles the end only what exists is read.
 //
-// Defined before this file: T (of an element), Sum, Result, DEPTH (steps of k in a fragment); `multiply`, `is_wanted`;
+// Defined before this file: T (of an element), Sum, Result, DEPTH (steps of k in a fragment); `multiply`, `is_chosen`;
 // `joined`, which makes an element of C of a sum, or STORE_TILE, another way to store the sums than by fragments.
 // Defined by the host: BM, BN, BK, WM, WN, STAGES, MIN_BLOCKS; EDGE; PAD_A, PAD_B: elements between rows of the tiles, so
 // that no two lanes meet in one bank; VA, VB: elements that one copy of A, of B moves, 1, or 16 bytes of them where
@@ -80,9 +80,9 @@ __device__ __forceinline__ void store_fragments(const Sum (*sums)[NI][4], void*,
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     gemm(const T* __restrict__ a, const T* __restrict__ b, Result* __restrict__ c, int m, int n, int k,
-         int lda, int ldb, int ldc, const float* __restrict__ found)
+         int lda, int ldb, int ldc, const float* __restrict__ extremes)
 {
-    if (!is_wanted(found)) return;
+    if (!is_chosen(extremes)) return;
     DYNAMIC_SHARED(tiles_a);
     T* tiles_b = tiles_a + STAGES * TILE_A;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;

@@ -19,9 +19,9 @@ _THREADS, _BLOCKS, _SIDE = 256, 1 << 16, 32  # of split.cu
 
 
 def add_split_product(
-    program: Program, plan: Plan, a: Matrix, b: Matrix, out: Matrix, macros: Defines, found: Place
+    program: Program, plan: Plan, a: Matrix, b: Matrix, out: Matrix, macros: Defines, extremes: Place
 ) -> None:
-    """Add ``out := [out +] a b``, to be computed if `found` allows.
+    """Add ``out := [out +] a b``, to be computed if the extremes allow.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def add_split_product(
     a, b, out : Matrix
     macros : Defines
         Of the semiring, with the condition.
-    found : Place
+    extremes : Place
         The magnitudes of A and B.
     """
     problem, launch = plan.problem, plan.launch
@@ -46,4 +46,4 @@ def add_split_product(
     map_a = TensorMap(parts_a, _PARTS * m, k, width, BM, _KERNEL.bk, _FLOAT.name)
     rows_of_b = launch.bn // int(plan.options["cluster"])
     map_b = TensorMap(parts_b, _PARTS * n, k, width, rows_of_b, _KERNEL.bk, _FLOAT.name)
-    add_tma(program, plan, _KERNEL, macros, (map_a, map_b), out, np.float32(1), found)
+    add_tma(program, plan, _KERNEL, macros, (map_a, map_b), out, np.float32(1), extremes)

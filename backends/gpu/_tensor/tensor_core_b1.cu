@@ -22,7 +22,7 @@ template <int WIDTH> struct alignas(WIDTH) Bytes {
 constexpr int DEPTH = 8;
 
 __device__ __forceinline__ void multiply(int (*sums)[WN / 8][4], const unsigned (*a)[4], const unsigned (*b)[2]);
-__device__ __forceinline__ bool is_wanted(const float*) { return true; }
+__device__ __forceinline__ bool is_chosen(const float*) { return true; }
 
 #define STORE_TILE store_bytes
 __device__ __forceinline__ void store_bytes(const int (*sums)[WN / 8][4], void* shared, unsigned char* c, int ldc, int rows,

@@ -29,7 +29,7 @@ __device__ __forceinline__ void store_bools(void* memory, const int* counts, flo
 
 constexpr int BYTES_A = BM * ROW_BYTES;
 
-__device__ __forceinline__ bool is_wanted(const float*) { return true; }
+__device__ __forceinline__ bool is_chosen(const float*) { return true; }
 
 __device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
                                      int column, int p, int, int, int rank)

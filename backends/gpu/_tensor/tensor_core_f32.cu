@@ -7,7 +7,7 @@
 // DEPTH terms are taken out and added by ordinary float32 additions: the flush.
 //
 //   FLUSH       steps of k between two flushes: 8 or 16
-//   FORM        IF_SAFE: return at once unless `found` says that high and low are finite, normal numbers (semiring.cuh)
+//   FORM        IF_SAFE: return at once unless `extremes` says that high and low are finite, normal numbers (semiring.cuh)
 //
 // Loops, tiles and edges: mma_tile.cuh. Source: Markidis et al. (2018), section V; Ootomo and Yokota, "Recovering single
 // precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance" (2022), section 3.

@@ -14,7 +14,7 @@ constexpr int DEPTH = K_STEP;
 
 __device__ __forceinline__ void multiply(double (*sums)[WN / 8][4], const double (*a)[DEPTH / 2],
                                          const double (*b)[DEPTH / 4]);
-__device__ __forceinline__ bool is_wanted(const float*) { return true; }
+__device__ __forceinline__ bool is_chosen(const float*) { return true; }
 __device__ __forceinline__ double joined(const double* place, double sum) { return ACCUMULATE ? *place + sum : sum; }
 
 #include "mma_tile.cuh"

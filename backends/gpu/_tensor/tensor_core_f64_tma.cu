@@ -34,7 +34,7 @@ struct alignas(16) Pair {
     double x, y;
 };
 
-__device__ __forceinline__ bool is_wanted(const float*) { return true; }
+__device__ __forceinline__ bool is_chosen(const float*) { return true; }
 
 // Where 16 bytes of a row stand: pieces are exchanged by the number of the row.
 __device__ __forceinline__ int place(int row, int piece) { return row * ROW_BYTES + ((piece ^ row % 8) << 4); }

@@ -16,7 +16,7 @@ constexpr bool FLUSHES = false;
 #include "boxes.cuh"
 #include "wgmma_tile.cuh"
 
-__device__ __forceinline__ bool is_wanted(const float*) { return true; }
+__device__ __forceinline__ bool is_chosen(const float*) { return true; }
 
 __device__ __forceinline__ void begin_step(float* sums, unsigned tile, int part, bool is_first)
 {

@@ -7,7 +7,7 @@
 // all four. What a tensor core truncates as it adds stays small because `terms` begins anew with each stage, and is added
 // to the sums by ordinary float32 additions, while the other warpgroup computes.
 //
-//   FORM  IF_SAFE: return at once unless `found` says that high and low are finite, normal numbers (semiring.cuh)
+//   FORM  IF_SAFE: return at once unless `extremes` says that high and low are finite, normal numbers (semiring.cuh)
 //
 // Loops, roles and edges: wgmma_tile.cuh. Source: Ootomo and Yokota (2022), section 3; PTX ISA, wgmma .tf32.
 #define DEPTH 8

@@ -1,4 +1,4 @@
-"""Tensor maps: how Hopper's copy engine (TMA) is told where a matrix lies and which boxes of it are asked for."""
+"""Tensor maps, which describe a matrix and its boxes to Hopper's copy engine (TMA)."""
 
 from __future__ import annotations
 

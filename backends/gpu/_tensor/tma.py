@@ -67,7 +67,7 @@ def add_tma(
     maps: tuple[TensorMap, TensorMap],
     out: Matrix,
     alpha: Any,
-    found: Place,
+    extremes: Place,
 ) -> None:
     """Add ``out := [out (+)] alpha a b``, with as many steps of k as A's map has columns.
 
@@ -82,7 +82,7 @@ def add_tma(
     maps : (TensorMap, TensorMap)
     out : Matrix
     alpha : float32
-    found : Place
+    extremes : Place
         What the form of the kernel goes by.
 
     Raises
@@ -104,7 +104,7 @@ def add_tma(
     kernel = Kernel(made_of.stem, as_defines(macros) + more, (_THREADS,), shared, suffix="a")
     clusters = ceil_div(problem.m, cluster * BM) * ceil_div(problem.n, launch.bn)
     blocks = cluster * min(max(int(plan.options["blocks"]) // cluster, 1), clusters)
-    program.launch(kernel, blocks, *maps, out.place, problem.m, problem.n, maps[0].columns, out.ld, alpha, found)
+    program.launch(kernel, blocks, *maps, out.place, problem.m, problem.n, maps[0].columns, out.ld, alpha, extremes)
 
 
 def bytes_at_once(out: Matrix, itemsize: int) -> int:

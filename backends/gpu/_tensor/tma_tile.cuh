@@ -13,7 +13,7 @@
 // at multiples of 128: a row of a box is 128 bytes, and where it lies across two lines everything takes a quarter longer.
 //
 // Defined before this file: T; Result (of an element of C); BK (steps of k of a stage), BYTES (of a stage), ARRIVALS (of
-// consumers at an empty stage); `fill`, `compute`, `is_wanted`.
+// consumers at an empty stage); `fill`, `compute`, `is_chosen`.
 // Defined by the host: BN; STAGES; CLUSTER; GROUP: rows of clusters that are walked through column by column.
 //
 // Source: PTX ISA, cp.async.bulk.tensor; CUTLASS 3, warp-specialised persistent kernels.
@@ -42,7 +42,7 @@ __device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const Tens
 // begin at `memory`; behind them there is the room that the host has reserved.
 __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Result* c, int ldc, int index, int m, int n,
                                         int steps, float alpha);
-__device__ __forceinline__ bool is_wanted(const float* found);
+__device__ __forceinline__ bool is_chosen(const float* extremes);
 
 // Where the tile of this block begins in the cluster's work of this number: GROUP rows of clusters, column by column, then
 // the next GROUP. It is known when this returns: divisions are slow, and consumers have time while the last of a tile's
@@ -83,12 +83,12 @@ __device__ __forceinline__ void produce(Ring& ring, unsigned tiles, const Tensor
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTER(CLUSTER)
     gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, Result* c, int m, int n, int k, int ldc,
-         float alpha, const float* found)
+         float alpha, const float* extremes)
 {
     DYNAMIC_SHARED(dynamic);
     unsigned char* memory = (unsigned char*)dynamic;
     __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
-    if (!is_wanted(found)) return;
+    if (!is_chosen(extremes)) return;
     memory += -shared_address(memory) % SWIZZLED;  // swizzling goes by the address
     const unsigned tiles = shared_address(memory), full = shared_address(barriers);
     if (threadIdx.x == 0) {

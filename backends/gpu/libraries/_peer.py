@@ -1,4 +1,4 @@
-"""What peers written by others share: array views of buffers, and chunks of rows for broadcasts."""
+"""The common part of peers written by others: array views of buffers, and chunks of rows for broadcasts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Peer(Rung):
         return reason
 
     def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
     ) -> None:
         """Add the call; once, since values make no difference."""
         if form is Form.CAREFUL:

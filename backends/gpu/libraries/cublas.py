@@ -61,7 +61,7 @@ class Cublas(Rung):
         return None
 
     def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
     ) -> None:
         """Add the call."""
         problem = plan.problem

@@ -1,4 +1,4 @@
-"""What CuPy alone can do for a semiring: all terms of some rows as one array, then a reduction along k.
+"""A semiring product by CuPy alone: all terms of some rows as one array, then a reduction along k.
 
     loop  over rows of C in chunks    terms[i, p, j] = a[i, p] (x) b[p, j];  c[i, j] = (+)_p terms[i, p, j]
 

@@ -1,4 +1,4 @@
-"""Triton: the same products in a language of tiles, as well as it lets us write them.
+"""Triton: the same products, written in a language of tiles.
 
     min_plus, max_plus   rank-1 updates of a tile of C from rows of A transposed (timed) and of B, 8 steps unrolled
     plus_times float32   tl.dot in full precision

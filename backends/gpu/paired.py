@@ -5,10 +5,10 @@
 So A is made of such words as it lies, if its rows are even and aligned, B becomes so by interleaving two rows each, and
 an element of C is what (+) makes of the halves of a sum.
 
-Over integers it is right where no element is the semiring's zero and no sum can pass an extreme: A and B are looked at
-on the GPU, and where they are not so, the kernel of 16-bit elements, which saturates, does the work.
+Over integers it is right where no element is the semiring's zero and no sum can pass an extreme: the extremes
+of A and B, found on the GPU, decide. Otherwise the kernel of 16-bit elements, which saturates, does the work.
 
-Source: NVIDIA, DPX instructions (CUDA Math API, SIMD intrinsics); the pipeline is that of gpu-pipelined.
+Source: NVIDIA, DPX instructions (CUDA Math API, SIMD intrinsics); the kernel is that of gpu-tuned.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._simt import pairs
 from backends.gpu._simt.operators import Form
 from backends.gpu._simt.pairs import PER_WORD, WORD
-from backends.gpu._simt.pipelined_rung import PipelinedRung, add_fold, tail_of
 from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
-from backends.gpu._simt.tiled_rung import Product, launch_product
+from backends.gpu._simt.tiled_rung import Product
+from backends.gpu._simt.tuned_rung import TunedRung, launch_tuned
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
-from harness.tuning.gpu import packed_tiles
+from harness.tuning.gpu import paired_tiles
 
 _PASS_BLOCK, _PASS_ROWS = 256, 1024
 
@@ -36,10 +36,10 @@ _PASS_BLOCK, _PASS_ROWS = 256, 1024
 _VECTOR = 4
 
 
-class Packed(PipelinedRung):
+class Paired(TunedRung):
     """16-bit elements, two by two."""
 
-    name = "gpu-packed"
+    name = "gpu-paired"
     step = 75
     idea = "two 16-bit elements share a word, and one instruction works on both"
     source = "NVIDIA CUDA Math API: DPX instructions; PTX ISA: half precision instructions"
@@ -51,15 +51,15 @@ class Packed(PipelinedRung):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the tiles: those of 4-byte elements, bk in words."""
-        tiles, options = packed_tiles(_words(problem))
+        tiles, options = paired_tiles(_words(problem))
         return Plan(problem, 1, options={**options, "edge": "redirected"}, launch=tiles)
 
     def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, found: Place
+        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
     ) -> None:
-        """Add the packed product, or that of single elements for values that it is wrong for."""
+        """Add the product of words, or that of single elements for values that it is wrong for."""
         if form is not pairs.form_of(plan.problem.dtype):
-            super().multiply(program, plan, form, a, b, out, found)
+            super().multiply(program, plan, form, a, b, out, extremes)
             return
         problem = plan.problem
         m, n, k = problem.m, problem.n, problem.k
@@ -74,21 +74,17 @@ class Packed(PipelinedRung):
         interleave = Kernel("pack_pairs", (), (_PASS_BLOCK,), function="interleave")
         program.launch(interleave, _pass_grid(columns, steps), b.place, b.ld, k, n, interleaved.place, columns)
         product = Product(joined, interleaved, out, m, n, steps, "redirected", problem.accumulate)
-        self._add_words(program, plan, form, product, found)
+        self._add_words(program, plan, form, product, extremes)
 
-    def _add_words(self, program: Program, plan: Plan, form: Form, product: Product, found: Place) -> None:
-        """Add the kernel of words, and of elements what adds up the sums of shares of k."""
+    def _add_words(self, program: Program, plan: Plan, form: Form, product: Product, extremes: Place) -> None:
+        """Add the kernel of words; shares of k are stored, and added up, as single elements."""
         problem, words = plan.problem, dataclasses.replace(plan, problem=_words(plan.problem))
         launch = self.prepare_launch(words)
-        tail = tail_of(program, words, product, problem.dtype)
-        shared = product._replace(tail=tail)
         semiring = pairs.pair_defines(problem.semiring, problem.dtype, accumulate=product.accumulate)
         redirected = as_defines({"EDGE": 1})  # REDIRECTED of edges.cuh
-        defines = semiring + redirected + self.tile_defines(words, shared)
-        kernel = Kernel("pipelined", defines, (launch.threads,), self.shared_bytes(launch, WORD.itemsize))
-        launch_product(program, kernel, shared, (launch.bm, launch.bn), found)
-        if tail is not None:
-            add_fold(program, plan, form, product, tail, found)
+        defines = semiring + redirected + self.tile_defines(words, product)
+        kernel = Kernel("tuned", defines, (launch.threads,), self.shared_bytes(launch, WORD.itemsize))
+        launch_tuned(program, kernel, plan, form, product, extremes)
 
 
 def _pass_grid(width: int, rows: int) -> tuple[int, int]:

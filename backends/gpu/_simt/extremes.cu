@@ -1,22 +1,25 @@
-// The extremes of A and of B, by which the fast forms of (x) are chosen: low and high of A, then of B, in `found`.
+// The extremes of A and of B, by which the fast forms of (x) are chosen: low and high of A, then of B.
 //
-// First every block reduces a share of one matrix, blockIdx.y saying which; then one block reduces what they found. Over
-// floats a NaN comes through, and no comparison with it is true.
+//   extremes_of_shares   every block reduces a share of the rows of one matrix; blockIdx.y says of which
+//   extremes_of_all      one block a matrix reduces what those have left
+//
+// Over floats a NaN among the elements is the result, and no comparison with it is true.
 //
 // Rows are read by 16 bytes where they begin and end at multiples of that.
 //
-//   LOOKS_AT(x)  what is looked at of each element; x itself if it is not defined
+//   VALUE_OF(x)  the value of an element x that is compared; x itself if it is not defined
 #include "semiring.cuh"
 
-#ifndef LOOKS_AT
-#define LOOKS_AT(x) (x)
+#ifndef VALUE_OF
+#define VALUE_OF(x) (x)
 #endif
 #define THREADS 256
 
 __device__ __forceinline__ T least(T x, T y) { return x < y || x != x ? x : y; }
 __device__ __forceinline__ T most(T x, T y) { return x > y || x != x ? x : y; }
 
-__device__ __forceinline__ void reduce_block(T low, T high, T* place)
+// Reduce `low` and `high` of all threads of the block to pair[0] and pair[1].
+__device__ __forceinline__ void reduce_block(T low, T high, T* pair)
 {
     __shared__ T lows[THREADS], highs[THREADS];
     const int me = threadIdx.x;
@@ -25,7 +28,7 @@ __device__ __forceinline__ void reduce_block(T low, T high, T* place)
         __syncthreads();
         if (me < half) lows[me] = least(lows[me], lows[me + half]), highs[me] = most(highs[me], highs[me + half]);
     }
-    if (me == 0) place[0] = lows[0], place[1] = highs[0];
+    if (me == 0) pair[0] = lows[0], pair[1] = highs[0];
 }
 
 // Elements that are read at once, where rows allow it
@@ -35,40 +38,41 @@ template <int COUNT> struct alignas(sizeof(T) * COUNT) Group {
     T x[COUNT];
 };
 
-template <int WIDTH> __device__ __forceinline__ void look_at(const T* x, int ld, int rows, int columns, T& low, T& high)
+// Reduce this thread's elements of the block's rows, WIDTH at a time.
+template <int WIDTH> __device__ __forceinline__ void reduce_rows(const T* x, int ld, int rows, int columns, T& low, T& high)
 {
     for (int i = blockIdx.x; i < rows; i += gridDim.x)
 #pragma unroll 4
         for (int j = threadIdx.x * WIDTH; j < columns; j += THREADS * WIDTH) {
-            const T* place = x + (long long)i * ld + j;
-            check_aligned<sizeof(T) * WIDTH>(place);
-            const Group<WIDTH> group = *(const Group<WIDTH>*)place;
+            const T* address = x + (long long)i * ld + j;
+            check_aligned<sizeof(T) * WIDTH>(address);
+            const Group<WIDTH> group = *(const Group<WIDTH>*)address;
 #pragma unroll
             for (int v = 0; v < WIDTH; ++v) {
-                const T value = LOOKS_AT(group.x[v]);
+                const T value = VALUE_OF(group.x[v]);
                 low = least(low, value), high = most(high, value);
             }
         }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    look(const T* a, int lda, int m, const T* b, int ldb, int n, int k, T* shares)
+    extremes_of_shares(const T* a, int lda, int m, const T* b, int ldb, int n, int k, T* shares)
 {
     const T* x = blockIdx.y ? b : a;
     const int ld = blockIdx.y ? ldb : lda, rows = blockIdx.y ? k : m, columns = blockIdx.y ? n : k;
-    T low = LOOKS_AT(x[0]), high = low;
+    T low = VALUE_OF(x[0]), high = low;
     const bool is_wide = (ld | columns) % WIDEST == 0 && (size_t)x % (WIDEST * sizeof(T)) == 0;
-    if (is_wide) look_at<WIDEST>(x, ld, rows, columns, low, high);
-    else look_at<1>(x, ld, rows, columns, low, high);
+    if (is_wide) reduce_rows<WIDEST>(x, ld, rows, columns, low, high);
+    else reduce_rows<1>(x, ld, rows, columns, low, high);
     reduce_block(low, high, shares + 2 * (blockIdx.y * gridDim.x + blockIdx.x));
 }
 
 // `shares` holds `count` pairs of A, then as many of B; block 0 reduces those of A, block 1 those of B.
-extern "C" __global__ void __launch_bounds__(THREADS) conclude(const T* shares, int count, T* found)
+extern "C" __global__ void __launch_bounds__(THREADS) extremes_of_all(const T* shares, int count, T* extremes)
 {
     shares += 2 * blockIdx.x * count;
     T low = shares[0], high = shares[1];
     for (int i = threadIdx.x; i < count; i += THREADS)
         low = least(low, shares[2 * i]), high = most(high, shares[2 * i + 1]);
-    reduce_block(low, high, found + 2 * blockIdx.x);
+    reduce_block(low, high, extremes + 2 * blockIdx.x);
 }

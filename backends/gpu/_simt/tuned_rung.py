@@ -1,0 +1,106 @@
+"""The launches of tuned.cu: one kernel for whole tiles and for shares of k, and the one that adds the shares up."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+from backends.gpu._cuda.kernel_files import as_defines
+from backends.gpu._simt.operators import Form, semiring_defines
+from backends.gpu._simt.pipelined_rung import PipelinedRung
+from backends.gpu._simt.program import Kernel, Place, Program, ceil_div
+from backends.gpu._simt.tiled_rung import Product, launch_product, product_arguments
+from harness.plan import Plan
+
+# Threads of a block that adds up shares of k; elements of a thread, and the threads that a GPU has to have for that.
+_FOLD_BLOCK, _FOLD_EACH, _FOLD_THREADS = 256, 4, 1 << 16
+
+
+class TunedRung(PipelinedRung):
+    """A pipeline that combines two steps of k at once where it can, and shares the k of the last tiles among blocks."""
+
+    stem = "tuned"
+    takes_two_steps = True
+    counts = ("blocks", "shares", "wave")
+
+    def add_product(self, program: Program, plan: Plan, form: Form, product: Product, extremes: Place) -> None:
+        """Add the kernel; where k is shared among blocks, add up the sums of the shares after it."""
+        launch_tuned(program, self.kernel(plan, form, product), plan, form, product, extremes)
+
+
+class Tail(NamedTuple):
+    """The last tiles of a product, each of which several blocks compute together: every one a share of k.
+
+    Attributes
+    ----------
+    parts : Place
+        The sums of the shares: bm x bn each, share after share, and in each tile after tile.
+    whole, rest : int
+        Number of tiles that one block computes each, and of those after them.
+    shares, depth : int
+        Blocks of each of these, and the steps of k of a block, the last one maybe fewer; each has some.
+    """
+
+    parts: Place
+    whole: int
+    rest: int
+    shares: int
+    depth: int
+
+
+def launch_tuned(program: Program, kernel: Kernel, plan: Plan, form: Form, product: Product, extremes: Place) -> None:
+    """Add the launch of `kernel`, and of fold.cu where shares of k are to be added up.
+
+    Parameters
+    ----------
+    program : Program
+    kernel : Kernel
+        tuned.cu with all its macros but ``IS_SPLIT``.
+    plan : Plan
+        With the dtype and semiring of C, by which shares are stored and added up.
+    form : Form
+    product : Product
+    extremes : Place
+    """
+    launch, tail = plan.launch, _reserve_tail(program, plan, product)
+    assert launch is not None
+    split = dataclasses.replace(kernel, defines=kernel.defines + as_defines({"IS_SPLIT": tail is not None}))
+    if tail is None:
+        launch_product(program, split, product, (launch.bm, launch.bn), extremes)
+        return
+    blocks = tail.whole + tail.rest * tail.shares
+    shares = tail.parts, tail.whole, tail.rest, tail.depth
+    program.launch(split, blocks, *product_arguments(product, extremes), *shares)
+    _add_fold(program, plan, form, product, tail, extremes)
+
+
+def _reserve_tail(program: Program, plan: Plan, product: Product) -> Tail | None:
+    """Reserve the sums of shares, and return the tiles to share: those after whole waves; None if the plan has none."""
+    launch, shares, wave = plan.launch, plan.options["shares"], plan.options["wave"]
+    assert launch is not None
+    assert isinstance(shares, int)
+    assert isinstance(wave, int)
+    tiles, steps = ceil_div(product.m, launch.bm) * ceil_div(product.n, launch.bn), ceil_div(product.k, launch.bk)
+    each = ceil_div(steps, shares)
+    shares, rest, dtype = ceil_div(steps, each), tiles % wave, plan.problem.dtype
+    if shares == 1 or rest == 0:
+        return None
+    # the other form of a kernel has them too, and maybe fewer of them
+    most = max(shares * rest * launch.bm * launch.bn, program.scratch.get("parts", (0, dtype))[0])
+    program.scratch["parts"] = (most, dtype)
+    return Tail(Place("parts"), tiles - rest, rest, shares, each * launch.bk)
+
+
+def _add_fold(program: Program, plan: Plan, form: Form, product: Product, tail: Tail, extremes: Place) -> None:
+    """Add the launch that adds up the sums of shares."""
+    launch, out = plan.launch, product.out
+    assert launch is not None
+    semiring = semiring_defines(plan.problem.semiring, plan.problem.dtype, form=form, accumulate=product.accumulate)
+    tile = {"BM": launch.bm, "BN": launch.bn, "GROUP": plan.options["group"]}
+    size = launch.bm * launch.bn
+    each = _FOLD_EACH if tail.rest * size >= _FOLD_EACH * _FOLD_THREADS else 1
+    defines = semiring + as_defines({**tile, "THREADS": _FOLD_BLOCK, "EACH": each})
+    blocks = tail.rest * ceil_div(size, _FOLD_BLOCK * each)
+    shares = tail.shares, tail.whole, tail.rest
+    fold = Kernel("fold", defines, (_FOLD_BLOCK,), function="fold")
+    program.launch(fold, blocks, tail.parts, *shares, out.place, out.ld, product.m, product.n, extremes)

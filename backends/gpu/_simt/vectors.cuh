@@ -1,0 +1,31 @@
+// Loads and stores of several neighbouring elements by one instruction, and of the groups that a thread's tile is made of.
+//
+// Defined before this file: what semiring.cuh and warp_tiles.cuh ask for.
+//
+// Source: lecture notes on GPU programming: vectorised memory access.
+#pragma once
+#include "warp_tiles.cuh"
+
+template <class E, int COUNT> struct alignas(sizeof(E) * COUNT) Vector {
+    E x[COUNT];
+};
+
+template <int COUNT, class E> __device__ __forceinline__ Vector<E, COUNT> read_vector(const E* address)
+{
+    check_aligned<sizeof(E) * COUNT>(address);
+    return *(const Vector<E, COUNT>*)address;
+}
+
+template <int COUNT, class E> __device__ __forceinline__ void write_vector(E* address, const Vector<E, COUNT>& values)
+{
+    check_aligned<sizeof(E) * COUNT>(address);
+    *(Vector<E, COUNT>*)address = values;
+}
+
+// Read a group from shared memory.
+__device__ __forceinline__ void read_group(T* values, const T* address)
+{
+    const auto group = read_vector<GROUP_SIZE>(address);
+#pragma unroll
+    for (int v = 0; v < GROUP_SIZE; ++v) values[v] = group.x[v];
+}

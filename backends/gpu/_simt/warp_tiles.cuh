@@ -1,0 +1,32 @@
+// Sizes of the tiles of warps and threads, and of the tiles that blocks keep in shared memory. warp_tiled.cu shows with a
+// diagram where a warp and a thread stand in them.
+//
+// Defined before this file: T; BM, BN, BK, the tile of a block; WM, WN, of a warp; TM, TN, of a thread; STEPS, the steps of
+// k that are combined at once.
+//
+// In shared memory a tile of A lies transposed: element (i, p) at [p * STRIDE_A + i], so that a column is contiguous;
+// element (p, j) of B at [p * STRIDE_B + j].
+//
+// Source: CUTLASS, "Efficient GEMM in CUDA": warp-level and thread-level tiles.
+#pragma once
+
+// Elements that a thread reads from shared memory at once: 16 bytes; for small types at most 4 elements.
+constexpr int GROUP_SIZE = sizeof(T) >= 4 ? 16 / sizeof(T) : 4;
+
+// Threads of a warp along m and n, warps of a block along n, and threads of a block.
+constexpr int LANES_M = WM / TM, LANES_N = WN / TN, WARPS_N = BN / WN, THREADS = 32 * (BM / WM) * WARPS_N;
+
+// With 16 bytes of padding a transposed store of 8 steps of k by 4 rows meets each bank once.
+constexpr int PADDING = sizeof(T) >= 4 ? 16 / sizeof(T) : 4, STRIDE_A = BM + PADDING, STRIDE_B = BN;
+constexpr int TILE_A = BK * STRIDE_A, TILE_B = BK * STRIDE_B;
+
+static_assert(LANES_M * LANES_N == 32, "a warp has 32 threads");
+static_assert(TM % GROUP_SIZE == 0 && TN % GROUP_SIZE == 0, "a thread has whole groups");
+static_assert(BK % STEPS == 0, "a tile has whole groups of steps");
+
+// Distance of row r, or column s, of a thread from its first one: groups are LANES_M, or LANES_N, groups apart.
+__device__ __forceinline__ constexpr int row_of(int r) { return r / GROUP_SIZE * LANES_M * GROUP_SIZE + r % GROUP_SIZE; }
+__device__ __forceinline__ constexpr int column_of(int s)
+{
+    return s / GROUP_SIZE * LANES_N * GROUP_SIZE + s % GROUP_SIZE;
+}

@@ -1,0 +1,191 @@
+// The double buffer of pipelined.cu, with three things that only products as fast as possible need: two steps of k at
+// once, sums that settle, and tiles whose k is shared among blocks.
+//
+//   C[i, j] = (+)_p A[i, p] (x) B[p, j]
+//
+//   loop over tiles of k, by BK              wait for the oldest tile; start the copy of the one that is STAGES - 1 ahead
+//     loop over steps of a tile, by STEPS    the operands of the next steps are read while those of these are combined
+//       loop over pairs of a step        TM * TN sums in registers
+//
+//   BM, BN, BK, WM, WN, TM, TN, STAGES, BLOCKS   as in pipelined.cu
+//   STEPS      steps of k that are combined at once; semiring.cuh
+//   SETTLES    1: sums of one sign are combined by a faster form
+//   IS_SPLIT   1: several blocks compute each of the last tiles together
+//
+// SETTLES: over floats of any sign the careful form of min_plus and max_plus starts with one step after the other. Once
+// all sums of a block have the sign that (+) leads to, two steps take one integer instruction (min_of_negative below).
+// All threads are asked at the end of tiles 1, 2, 4, 8 ...: a question after every tile would cost more.
+//
+// IS_SPLIT: one block computes each of the first `whole` tiles of C; of the `rest` after them each is computed by several,
+// a share of `depth` steps of k each, whose sums become tiles (BM x BN) of their own at `parts`: share after share, and in
+// each tile after tile, none empty. fold.cu adds them up. So the last tiles, too few to occupy every multiprocessor, take
+// no more than their part of the time; and with `whole` = 0 a few tiles and a long k occupy a GPU.
+//
+// Source: that of pipelined.cu. Of IS_SPLIT: Osama, Merrill, Cecka, Garland, Owens, "Stream-K" (2023), its hybrid of whole
+// tiles and a shared rest, by fixed shares. Of SETTLES: measured, docs/gpu.md.
+#include "semiring.cuh"
+#include "edges.cuh"
+#include "grid.cuh"
+#include "fragments.cuh"
+#include "async_tiles.cuh"
+
+#if SETTLES
+// Whether all sums of this thread have the sign that (+) leads to.
+__device__ __forceinline__ bool are_settled(const Sums& sums)
+{
+    bool all = true;
+#pragma unroll
+    for (int t = 0; t < TM * TN; ++t) all = all && FLIPPED(sums.x[t / TN][t % TN]) < 0;
+    return all;
+}
+
+__device__ __forceinline__ void flip_signs(Sums& sums)
+{
+#pragma unroll
+    for (int t = 0; t < TM * TN; ++t) sums.x[t / TN][t % TN] = FLIPPED(sums.x[t / TN][t % TN]);
+}
+
+// Floats of any sign: once a sum is negative, only negative terms can lower it, and of negative floats the least has the
+// greatest bits; those of non-negative terms, and of the one NaN that an addition gives, are less than theirs. A sum does
+// not become non-negative again. For max the signs of sums and terms are flipped, which costs nothing.
+__device__ __forceinline__ float min_of_negative(float c, float s, float t)
+{
+    return __uint_as_float(max_of_3(__float_as_uint(c), __float_as_uint(s), __float_as_uint(t)));
+}
+
+// What Sums::combine does, for sums that are settled and flipped.
+__device__ __forceinline__ void combine_settled(Sums& sums, const Fragment& f)
+{
+    // loop over pairs of a step
+#pragma unroll
+    for (int t = 0; t < TM * TN; ++t) {
+        const Element e = element_of(t);
+        const T first = sum_or_nan(FLIPPED(f.a[0][e.r]), FLIPPED(f.b[0][e.s]));
+        const T second = sum_or_nan(FLIPPED(f.a[1][e.r]), FLIPPED(f.b[1][e.s]));
+        sums.x[e.r][e.s] = min_of_negative(sums.x[e.r][e.s], first, second);
+    }
+}
+#endif
+
+// Store the sums of a share into a tile of its own, row by row.
+__device__ __forceinline__ void store_aside(const Sums& sums, RESULT* part, Corner corner)
+{
+#pragma unroll
+    for (int r = 0; r < TM; ++r)
+#pragma unroll
+        for (int s = 0; s < TN; s += GROUP_SIZE) {
+            Vector<RESULT, GROUP_SIZE> group;
+#pragma unroll
+            for (int v = 0; v < GROUP_SIZE; ++v) group.x[v] = FINISHED(sums.x[r][s + v]);
+            write_vector<GROUP_SIZE>(part + (corner.row + row_of(r)) * BN + corner.column + column_of(s), group);
+        }
+}
+
+// All steps of a tile; `tile_a` and `tile_b`: this thread's corner of the tiles.
+template <bool SETTLED> __device__ __forceinline__ void combine_tile(Sums& sums, const T* tile_a, const T* tile_b)
+{
+    Fragment fragments[2];
+    fragments[0].read(tile_a, tile_b);
+    // loop over steps of a tile
+#pragma unroll
+    for (int p = 0; p < BK; p += STEPS) {
+        const int now = p / STEPS % 2, next = p + STEPS;
+        if (next < BK) fragments[1 - now].read(tile_a + next * STRIDE_A, tile_b + next * STRIDE_B);
+#if SETTLES
+        if (SETTLED) combine_settled(sums, fragments[now]);
+        else
+#endif
+            sums.combine(fragments[now]);
+    }
+}
+
+// The stages in shared memory, and which of them is read and which written.
+struct Stages {
+    T *tiles_a, *tiles_b;
+    int reading, writing;
+
+    __device__ __forceinline__ void advance()
+    {
+        reading = reading + 1 == STAGES ? 0 : reading + 1;
+        writing = writing + 1 == STAGES ? 0 : writing + 1;
+    }
+};
+
+// One iteration of the loop over tiles of k, as in pipelined.cu: the copy of a further tile is started if `goes_on`, and the
+// `steps` of the oldest are combined.
+template <bool SETTLED>
+__device__ __forceinline__ void next_tile(Sums& sums, Copier& copier, Stages& stages, Corner corner, bool goes_on, int steps)
+{
+    wait_copies<STAGES - 2>();
+    __syncthreads();
+    if (goes_on) copier.start(stages.tiles_a + stages.writing * TILE_A, stages.tiles_b + stages.writing * TILE_B);
+    commit_copies();
+    const T* tile_a = stages.tiles_a + stages.reading * TILE_A + corner.row;
+    const T* tile_b = stages.tiles_b + stages.reading * TILE_B + corner.column;
+    if (IS_LONG || (K_TAIL == LIMIT && steps < BK)) sums.combine_steps(tile_a, tile_b, steps);
+    else combine_tile<SETTLED>(sums, tile_a, tile_b);
+    stages.advance();
+}
+
+#if IS_SPLIT
+#define SPLIT_PARAMETERS , RESULT *__restrict__ parts, int whole, int rest, int depth
+#else
+#define SPLIT_PARAMETERS
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS SPLIT_PARAMETERS)
+{
+    if (!is_chosen(extremes)) return;
+    int index = blockIdx.x;  // of the tile
+#if IS_SPLIT
+    const int part = index - whole;
+    if (part >= 0) {
+        const int begin = part / rest * depth;
+        a += begin, b += (long long)begin * ldb, k = min(k - begin, depth), index = whole + part % rest;
+    }
+#endif
+    DYNAMIC_SHARED(tiles_a);
+    T* tiles_b = tiles_a + STAGES * TILE_A;
+    Tile tile = tile_at<BM, BN, GROUP>(index, m, n);
+    const Corner corner = corner_of_thread();
+    const int tiles_k = (k + BK - 1) / BK;
+    const int first = EDGE == PADDED ? BK : k - (tiles_k - 1) * BK;  // steps of the first tile
+    Copier copier(a, b, tile, m, n, lda, ldb);
+    Sums sums;
+    sums.clear();
+
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; ++s) {
+        if (s == 0) copier.start_first(tiles_a, tiles_b, first);
+        else if (s < tiles_k) copier.start(tiles_a + s * TILE_A, tiles_b + s * TILE_B);
+        commit_copies();
+    }
+    Stages stages{tiles_a, tiles_b, 0, STAGES - 1};
+    int t = 0;
+#if SETTLES
+    // loop over tiles of k, until the sums have settled
+    for (bool is_settled = false; t < tiles_k && !is_settled; ++t) {
+        next_tile<false>(sums, copier, stages, corner, t + STAGES - 1 < tiles_k, BK);
+        is_settled = (t & (t + 1)) == 0 && __syncthreads_and(are_settled(sums));
+    }
+    flip_signs(sums);
+    // loop over tiles of k, by the faster form
+    for (; t < tiles_k; ++t) next_tile<true>(sums, copier, stages, corner, t + STAGES - 1 < tiles_k, BK);
+    flip_signs(sums);
+#else
+    // loop over tiles of k
+    for (; t < tiles_k; ++t) {
+        const int steps = steps_of_tile<BK>(EDGE == PADDED ? k - t * BK : t == 0 ? first : BK);
+        next_tile<false>(sums, copier, stages, corner, t + STAGES - 1 < tiles_k, steps);
+    }
+#endif
+#if IS_SPLIT
+    if (part >= 0) return store_aside(sums, parts + (long long)part * (BM * BN), corner);
+    if (sizeof(T) == 8) {  // the tile is computed anew, which spares registers, and costs floats 9 %
+        index = blockIdx.x;
+        forget(index);
+        tile = tile_at<BM, BN, GROUP>(index, m, n);
+    }
+#endif
+    store_tile(sums.x, c, m, n, ldc, tile.row + corner.row, tile.column + corner.column);
+}
