@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from harness import registry
+from harness import machine, registry
 from harness.errors import BackendUnavailable, PlanError
-from harness.interface import Backend
+from harness.interface import Backend, Prepared, prepare
+from harness.operands import Operands
+from harness.plan import Plan
 from harness.problem import Problem
 
 
@@ -61,10 +63,15 @@ class Composite(Backend):
             )
         return able[str(name)]
 
+    def prepare_part(self, plan: Plan, problem: Problem, operands: Operands) -> Prepared:
+        """Have the base of `plan` prepare `problem`, a part of the product; raises as `find_base` does."""
+        base = self.find_base(plan.options["base"], problem)
+        return prepare(base, base.plan(problem, machine.detect().with_threads(plan.threads)), operands)
+
     def _able(self, problem: Problem) -> dict[str, Backend]:
         """Return the possible bases by name, the highest step first."""
         return {
             backend.name: backend
-            for backend in registry.able(problem, on_device=self.takes_device_arrays)
+            for backend in registry.able(problem, on_device="device arrays" in self.takes)
             if backend.name.startswith(self.base_family) and not isinstance(backend, Composite)
         }

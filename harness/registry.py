@@ -15,7 +15,7 @@ import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.errors import BackendUnavailable
+from harness.errors import BackendUnavailable, Declined
 from harness.interface import Backend
 from harness.problem import Problem
 
@@ -94,6 +94,28 @@ def find(name: str) -> Backend:
     return entry.backend
 
 
+def admit(name: str, problem: Problem) -> Backend:
+    """Return the backend called `name`, which can compute `problem` here.
+
+    Raises
+    ------
+    BackendUnavailable
+        If there is none of that name.
+    Declined
+        If it misses something on this machine, or declines the problem.
+    """
+    entry = next((entry for entry in discover() if entry.name == name), None)
+    if entry is None:
+        return find(name)  # raises, naming the closest
+    missing = entry.unavailable()
+    if entry.backend is None or missing:
+        raise Declined("missing", str(missing))
+    reason = entry.backend.refuses(problem)
+    if reason:
+        raise Declined("declined", reason)
+    return entry.backend
+
+
 def able(problem: Problem, *, on_device: bool | None = None) -> Iterator[Backend]:
     """Yield the backends that this machine can run and that do not decline `problem`, the highest step first.
 
@@ -102,7 +124,7 @@ def able(problem: Problem, *, on_device: bool | None = None) -> Iterator[Backend
     """
     backends = [entry.backend for entry in discover() if entry.backend]
     for backend in sorted(backends, key=lambda backend: -backend.step):
-        is_meant = on_device is None or backend.takes_device_arrays == on_device
+        is_meant = on_device is None or ("device arrays" in backend.takes) == on_device
         if is_meant and not backend.missing() and backend.refuses(problem) is None:
             yield backend
 

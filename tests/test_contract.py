@@ -94,7 +94,7 @@ def _mixed_kernels() -> list[object]:
     return [
         pytest.param(entry, narrow, wide, id=f"{entry.name}-{narrow.name}-{wide.name}", marks=_marks(entry))
         for entry in ENTRIES
-        if entry.backend and entry.backend.takes_mixed and entry.unavailable() is None
+        if entry.backend and "mixed" in entry.backend.takes and entry.unavailable() is None
         for narrow, wide in mixed_dtypes()
     ]
 
@@ -119,7 +119,7 @@ def _half_kernels() -> list[object]:
     return [
         pytest.param(entry, semiring, id=f"{entry.name}-{semiring.name}-float16", marks=_marks(entry))
         for entry in ENTRIES
-        if entry.backend and entry.backend.takes_half and entry.unavailable() is None
+        if entry.backend and "half" in entry.backend.takes and entry.unavailable() is None
         for semiring in SEMIRINGS.values()
         if semiring.unsupported(HALF) is None and semiring.name not in MIRRORED
     ]

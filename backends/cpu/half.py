@@ -33,9 +33,8 @@ from numba import prange
 from numba.extending import intrinsic
 
 from backends.cpu._ladder.jit import jit, rows, scalar, scratch
-from harness import machine
 from harness.composite import Composite
-from harness.interface import Execution
+from harness.interface import Execution, HostExecution, Prepared
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -59,7 +58,7 @@ class Half(Composite):
     step = 56
     idea = "float16 without arithmetic over it: converted to float32, where another backend computes, and rounded once"
     source = 'Figueroa, "When is Double Rounding Innocuous?" (1995)'
-    takes_half = True
+    takes = frozenset({"half"})
 
     def declines(self, problem: Problem) -> str | None:
         """Decline every other dtype."""
@@ -67,25 +66,23 @@ class Half(Composite):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the base."""
-        return Plan(problem, machine.threads, None, {"base": self.choose_base(_widened(problem), (AUTO_FIRST,))})
+        return Plan(problem, machine.threads, None, {"base": self.choose_base(_widened(problem), AUTO_FIRST)})
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Allocate the float32 operands, and have the base prepare its product."""
         wide = _widened(plan.problem)
-        base = self.find_base(plan.options["base"], wide)
         shapes = (operands.a.shape, operands.b.shape, operands.out.shape)
         a, b, out = (np.empty(shape, _WIDE, order) for shape, order in zip(shapes, _orders(wide), strict=True))
         c = np.empty_like(out) if plan.problem.accumulate else None
-        within = machine.detect().with_threads(plan.threads)
-        converted = Operands(a, b, c, out)
-        return _HalfExecution(plan.problem, operands, converted, base.prepare(base.plan(wide, within), converted))
+        return _HalfExecution(plan.problem, operands, self.prepare_part(plan, wide, Operands(a, b, c, out)))
 
 
-class _HalfExecution:
+class _HalfExecution(HostExecution):
     """The base's product between the conversions of its operands and of its result."""
 
-    def __init__(self, problem: Problem, operands: Operands, converted: Operands, product: Execution) -> None:
-        self._operands, self._converted, self._product = operands, converted, product
+    def __init__(self, problem: Problem, operands: Operands, product: Prepared) -> None:
+        super().__init__(operands)
+        self._product, converted = product, product.operands
         self._alpha, self._multiply = problem.alpha, problem.semiring.multiply.ufunc
         self._a = operands.a if self._alpha is None else np.empty(operands.a.shape, HALF)
         pairs = [(self._a, converted.a), (operands.b, converted.b)]
@@ -98,22 +95,11 @@ class _HalfExecution:
         """Compute once into `operands.out`."""
         with np.errstate(all="ignore"):
             if self._multiply is not None and self._alpha is not None:
-                self._a[...] = self._multiply(self._alpha, self._operands.a)
+                self._a[...] = self._multiply(self._alpha, self.operands.a)
             for widen in self._widen:
                 widen()
-            self._product.run()
-            self._product.wait()
-            produced = self._product.result()
-            if produced is not self._converted.out:
-                self._converted.out[...] = produced
+            self._product.run_once()
             self._round()
-
-    def wait(self) -> None:
-        """Return: the result is complete."""
-
-    def result(self) -> np.ndarray:
-        """Return D, the output array itself."""
-        return self._operands.out
 
 
 def _widened(problem: Problem) -> Problem:

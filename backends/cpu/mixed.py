@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import Any
 
 import numba
 import numpy as np
@@ -30,7 +30,7 @@ from backends.cpu._mixed.methods import METHODS, MixedKey, refusal, usable_metho
 from backends.cpu._mixed.product import MixedProduct
 from backends.cpu._vector.unit import check_tile
 from harness.errors import PlanError
-from harness.interface import Backend, Execution
+from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
@@ -47,7 +47,7 @@ class Mixed(Backend):
     idea = "operands of 1 or 2 bytes are packed in words, whose parts one instruction multiplies and adds to a wide sum"
     source = "Goto and van de Geijn (2008); Khudia et al., FBGEMM (2021), section 3"
     calls_libraries = False
-    takes_mixed: ClassVar[bool] = True
+    takes = frozenset({"mixed"})
 
     def missing(self) -> str | None:
         """Return why generated code cannot run."""
@@ -98,28 +98,22 @@ class Mixed(Backend):
         return ScaledExecution(problem, execution, sums, operands)
 
 
-class ScaledExecution:
+class ScaledExecution(HostExecution):
     """The sums, and then a pass over them: ``out := alpha sums [+ beta c]``."""
 
     def __init__(self, problem: Problem, sums: Execution, array: np.ndarray, operands: Operands) -> None:
-        self._sums, self._out = sums, operands.out
+        super().__init__(operands)
+        self._sums = sums
         zero, one = problem.dtype.type(0), problem.dtype.type(1)
         beta = (one if problem.beta is None else problem.beta) if problem.accumulate else zero
         c = operands.c if problem.accumulate else array
         scale = build_scale(problem.dtype)
-        self._scale = functools.partial(scale, problem.alpha, array, problem.accumulate, beta, c, self._out)
+        self._scale = functools.partial(scale, problem.alpha, array, problem.accumulate, beta, c, operands.out)
 
     def run(self) -> None:
         """Compute once."""
         self._sums.run()
         self._scale()
-
-    def wait(self) -> None:
-        """Return: the kernels have returned, so the result is complete."""
-
-    def result(self) -> np.ndarray:
-        """Return D, the output array itself."""
-        return self._out
 
 
 @functools.cache

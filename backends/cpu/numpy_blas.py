@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.interface import Backend, Execution
+from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -51,18 +51,19 @@ def _uses_blas(problem: Problem) -> bool:
     return problem.semiring.is_ordinary and problem.dtype.kind == "f"
 
 
-class _BlasExecution:
+class _BlasExecution(HostExecution):
     """plus_times over floats. Operands that BLAS cannot read as they lie are copied, or matmul would leave BLAS."""
 
     def __init__(self, plan: Plan, operands: Operands) -> None:
-        self._problem, self._operands = plan.problem, operands
+        super().__init__(operands)
+        self._problem = plan.problem
         self._copies = [None if _is_blas_layout(x) else np.empty(x.shape, x.dtype) for x in (operands.a, operands.b)]
         direct = plan.problem.alpha is None and not plan.problem.accumulate and operands.out.flags.c_contiguous
         self._product = operands.out if direct else np.empty(operands.out.shape, operands.out.dtype)
 
     def run(self) -> None:
         """Compute once."""
-        problem, operands, product = self._problem, self._operands, self._product
+        problem, operands, product = self._problem, self.operands, self._product
         inputs = []
         for x, copy in zip((operands.a, operands.b), self._copies, strict=True):
             if copy is not None:
@@ -83,13 +84,6 @@ class _BlasExecution:
                 np.multiply(operands.c, problem.beta, out=operands.out)
                 np.add(operands.out, product, out=operands.out)
 
-    def wait(self) -> None:
-        """Return: NumPy has returned."""
-
-    def result(self) -> np.ndarray:
-        """Return D, the output array itself."""
-        return self._operands.out
-
 
 def _is_blas_layout(x: np.ndarray) -> bool:
     """Whether one stride is the item size and the other a positive multiple that covers the row or column."""
@@ -98,13 +92,14 @@ def _is_blas_layout(x: np.ndarray) -> bool:
     return (column == size and row >= columns * size) or (row == size and column >= rows * size)
 
 
-class _UfuncExecution:
+class _UfuncExecution(HostExecution):
     """Any semiring, a rank-1 update of a block of C at a time."""
 
     def __init__(self, plan: Plan, operands: Operands) -> None:
         assert plan.blocking is not None
+        super().__init__(operands)
         problem = plan.problem
-        self._problem, self._operands, self._blocking = problem, operands, plan.blocking
+        self._problem, self._blocking = problem, plan.blocking
         self._zero = problem.semiring.zero(problem.dtype)
         shape = (min(plan.blocking.mc, problem.m), min(plan.blocking.nc, problem.n))
         self._c, self._terms = np.empty(shape, problem.dtype), np.empty(shape, problem.dtype)
@@ -117,18 +112,18 @@ class _UfuncExecution:
         problem, blocking = self._problem, self._blocking
         with np.errstate(all="ignore"):
             if problem.alpha is not None:
-                self._multiply(problem.alpha, self._operands.a, out=self._a)
+                self._multiply(problem.alpha, self.operands.a, out=self._a)
             for ic in range(0, problem.m, blocking.mc):
                 for jc in range(0, problem.n, blocking.nc):
                     self._compute(slice(ic, ic + blocking.mc), slice(jc, jc + blocking.nc))
 
     def _compute(self, rows: slice, columns: slice) -> None:
         problem, add, multiply = self._problem, self._add, self._multiply
-        out, a, b = self._operands.out[rows, columns], self._a[rows], self._operands.b[:, columns]
+        out, a, b = self.operands.out[rows, columns], self._a[rows], self.operands.b[:, columns]
         c, terms = self._c[: out.shape[0], : out.shape[1]], self._terms[: out.shape[0], : out.shape[1]]
         c.fill(self._zero)
-        if self._operands.c is not None:
-            given = self._operands.c[rows, columns]
+        if self.operands.c is not None:
+            given = self.operands.c[rows, columns]
             if problem.beta is not None:
                 multiply(problem.beta, given, out=terms)
                 given = terms
@@ -137,13 +132,6 @@ class _UfuncExecution:
             multiply(a[:, p, None], b[None, p], out=terms)
             add(c, terms, out=c)
         out[...] = c
-
-    def wait(self) -> None:
-        """Return: NumPy has returned."""
-
-    def result(self) -> np.ndarray:
-        """Return D, the output array itself."""
-        return self._operands.out
 
 
 def _elementwise_multiply(problem: Problem) -> Any:

@@ -48,7 +48,7 @@ from backends.cpu._simd.tile_listing import list_tile
 from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import check_tile, find_unit, usable_units
 from harness.errors import PlanError
-from harness.interface import Backend, Execution, Shortcut
+from harness.interface import Backend, Execution, HostExecution, Shortcut
 from harness.machine import Machine, detect
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
@@ -131,7 +131,7 @@ class Simd(Backend):
         if has_work:
             prepared[id(a)] = _prepare(problem, settings, a, b, out, problem.accumulate)
         if has_work and problem.alpha is None and not problem.accumulate:
-            return SimdExecution(prepared[id(a)], out)
+            return HostExecution(operands, prepared[id(a)])
         return KernelExecution(plan, operands, kernel)
 
     def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
@@ -147,7 +147,7 @@ class Simd(Backend):
             return None
         settings = _settings(plan).tracking(steps)
         product = GeneratedProduct(problem.semiring, settings, *arrays, accumulate=False, block=block)
-        return SimdExecution(product.run, operands.out)
+        return HostExecution(operands, product.run)
 
     def listing(self, plan: Plan) -> str:
         """Return the loop of the register tile, in pseudo-code and in assembly; of bools that of words of bits."""
@@ -155,26 +155,6 @@ class Simd(Backend):
         ops = operations(_computed(problem.semiring), problem.dtype)
         assert ops is not None
         return list_tile(_settings(plan).key(ops, _word(problem)))
-
-
-class SimdExecution:
-    """A plain product: nothing stands between the caller and compiled code.
-
-    Attributes
-    ----------
-    run : callable
-        ``run()`` computes once.
-    """
-
-    def __init__(self, run: Run, out: np.ndarray) -> None:
-        self.run, self._out = run, out
-
-    def wait(self) -> None:
-        """Return: the kernel has returned, so the result is complete."""
-
-    def result(self) -> np.ndarray:
-        """Return D, the output array itself."""
-        return self._out
 
 
 def _prepare(

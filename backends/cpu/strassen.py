@@ -38,10 +38,9 @@ from backends.cpu._strassen.sums import (
     build_spread_left,
     build_spread_right,
 )
-from harness import machine
 from harness.composite import Composite
 from harness.errors import PlanError
-from harness.interface import Execution
+from harness.interface import Execution, HostExecution, Prepared
 from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
@@ -81,8 +80,8 @@ class Strassen(Composite):
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the sums, allocate every level, have the base prepare its products."""
         levels = _levels(plan)
-        whole = self._by_base(plan, plan.problem, operands)
-        return StrassenExecution(self, plan, operands, levels, whole) if levels else whole
+        whole = self.prepare_part(plan, plan.problem, operands)
+        return StrassenExecution(self, plan, operands, levels, whole) if levels else whole.execution
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return the norm-wise bound: ``|alpha| gamma_f max_ib |A[i, b]|_2 max_bj |B[b, j]|_2``.
@@ -107,11 +106,6 @@ class Strassen(Composite):
         alpha = 1.0 if problem.alpha is None else abs(float(problem.alpha))
         return alpha * (relative / (1 - relative) * norms + underflow)
 
-    def _by_base(self, plan: Plan, problem: Problem, operands: Operands) -> Execution:
-        """Prepare `problem`, a part of the plan's, with the base."""
-        base = self.find_base(plan.options["base"], problem)
-        return base.prepare(base.plan(problem, machine.detect().with_threads(plan.threads)), operands)
-
 
 @dataclass
 class _Level:
@@ -126,7 +120,7 @@ class _Level:
         return Operands(self.left[i], self.right[i], None, self.product[i])
 
 
-class StrassenExecution:
+class StrassenExecution(HostExecution):
     """A product by `levels` levels of recursion.
 
     Parameters
@@ -136,14 +130,15 @@ class StrassenExecution:
     operands : Operands
     levels : int
         1 or more.
-    whole : Execution
+    whole : Prepared
         The product by the base alone.
     """
 
-    def __init__(self, strassen: Strassen, plan: Plan, operands: Operands, levels: int, whole: Execution) -> None:
+    def __init__(self, strassen: Strassen, plan: Plan, operands: Operands, levels: int, whole: Prepared) -> None:
+        super().__init__(operands)
         problem = plan.problem
         ring = problem.semiring, problem.dtype
-        self._problem, self._operands, self._whole = problem, operands, whole
+        self._problem, self._whole = problem, whole
         self._guard = _Guard(problem, levels) if problem.dtype.kind == "f" else None
         self._left, self._right, self._gather = (
             build(*ring) for build in (build_spread_left, build_spread_right, build_gather)
@@ -155,14 +150,13 @@ class StrassenExecution:
         last = self._parts[-1]
         sizes = last[0].out.shape[0], last[0].out.shape[1], last[0].a.shape[1]
         part = Problem(*sizes, *ring)
-        self._leaves = [strassen._by_base(plan, part, own) for own in last]  # noqa: SLF001 its own execution
+        self._leaves = [strassen.prepare_part(plan, part, own) for own in last]
 
     def run(self) -> None:
         """Compute once into `operands.out`."""
-        operands = self._operands
+        operands = self.operands
         if self._guard is not None and not self._guard.admits(operands):
-            self._whole.run()
-            self._whole.wait()
+            self._whole.run_once()
             return
         self._multiply(0, operands.a, operands.b, operands.out)
         if self._finish is not None:
@@ -184,16 +178,8 @@ class StrassenExecution:
                 self._multiply(level + 1, part.a, part.b, part.out)
         else:
             for leaf in self._leaves:
-                leaf.run()
-                leaf.wait()
+                leaf.run_once()
         self._gather(here.product, out)
-
-    def wait(self) -> None:
-        """Return: the kernels have returned, so the result is complete."""
-
-    def result(self) -> np.ndarray:
-        """Return D, the output array itself."""
-        return self._operands.out
 
 
 class _Guard:

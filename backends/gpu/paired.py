@@ -43,7 +43,7 @@ class Paired(TunedRung):
     step = 75
     idea = "two 16-bit elements share a word, and one instruction works on both"
     source = "NVIDIA CUDA Math API: DPX instructions; PTX ISA: half precision instructions"
-    takes_half = True
+    takes = TunedRung.takes | {"half"}
 
     def declines(self, problem: Problem) -> str | None:
         """Decline what no instruction does to two elements at once."""

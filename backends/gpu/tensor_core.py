@@ -65,7 +65,7 @@ class TensorCore(Rung):
     step = 80
     idea = "tensor cores: one instruction multiplies small matrices; float32 is put together from three TF32 products"
     source = "PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022); Markidis et al. (2018)"
-    takes_mixed = True
+    takes = Rung.takes | {"mixed"}
     needs = device.ASYNC_COPY
 
     def declines(self, problem: Problem) -> str | None:

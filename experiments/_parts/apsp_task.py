@@ -12,10 +12,9 @@ import numpy as np
 from experiments._parts import scipy_distances
 from experiments._parts.graphs import graph as load_graph
 from harness import registry
-from harness.errors import BackendUnavailable, VerificationError
+from harness.errors import Declined, VerificationError
 from harness.paths import METHODS, shortest_paths
 from harness.problem import Problem
-from harness.run.task import Declined
 
 Compute = Callable[[], np.ndarray]
 
@@ -91,7 +90,7 @@ def apsp(*, graph: Mapping[str, Any], method: str, threads: int, backend: str = 
     """
     weights = load_graph(**graph)
     if method in METHODS:
-        _check_backend(backend, weights)
+        registry.admit(backend, Problem(*weights.shape, len(weights), "min_plus", weights.dtype))
         compute = distances_by(method, weights, backend)
         compute()  # compiles
     else:
@@ -154,18 +153,6 @@ def compare(distances: np.ndarray, expected: np.ndarray, oracle: str, tolerance:
         )
     how = f"within a relative {tolerance:.2g}: fractions are rounded" if tolerance else "exactly"
     return f"all {distances.size} distances with {name}, {how}"
-
-
-def _check_backend(backend: str, weights: np.ndarray) -> None:
-    """Raise Declined if `backend` cannot compute the products of this graph."""
-    try:
-        chosen = registry.find(backend)
-    except BackendUnavailable as error:
-        raise Declined("missing", error.got or str(error)) from None
-    n = weights.shape[0]
-    reason = chosen.declines(Problem(n, n, n, "min_plus", weights.dtype))
-    if reason:
-        raise Declined("declined", reason)
 
 
 def _has_scipy() -> bool:

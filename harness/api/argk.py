@@ -21,18 +21,18 @@ out, not believed.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 from typing import Any
 
 import numpy as np
 
-from harness import machine, registry
-from harness.api import device_product
-from harness.api.arguments import as_array, convert, shapes
-from harness.api.gemm import check_threads, choose, limited_to
+from harness import registry
+from harness.api.arguments import read_arguments
+from harness.api.arrays import Arrays
+from harness.api.gemm import check_threads, choose, limited_to, machine_of
 from harness.errors import BackendUnavailable, ProblemError, VerificationError
-from harness.interface import Backend, Execution
-from harness.machine import Machine
+from harness.interface import Backend, Prepared, prepare
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
 from harness.problem import Problem
@@ -93,30 +93,16 @@ def gemm_argk(
     >>> product, argk
     (array([[8.]]), array([[0]], dtype=int32))
     """
-    semiring = _selecting(as_semiring(semiring))
     check_threads(threads)
-    if any(map(device_product.is_device_array, (a, b))):
-        request = device_product.Request("gemm_argk", semiring, backend=backend)
-        return device_product.gemm_argk({"a": a, "b": b}, request)
-    arrays = {"a": as_array("a", a), "b": as_array("b", b)}
-    dtype = np.result_type(arrays["a"].dtype, arrays["b"].dtype).newbyteorder("=")
-    batch, (m, n, k) = shapes(arrays)
-    problem = Problem(m, n, k, semiring, dtype)
-    chosen = choose(problem, backend)
-    x, y = (convert(array, dtype, batch) for array in arrays.values())
-    here = machine.detect()
-    locate = _Locator(problem, chosen, here if threads is None else here.with_threads(threads), threads)
-    product, argk = np.empty((*batch, m, n), dtype), np.empty((*batch, m, n), np.int32)
-    if product.size:
-        for index in np.ndindex(batch):
-            operands = Operands(x[index], y[index], None, product[index])
-            execution = chosen.prepare_argk(locate.plan, operands, argk[index])
-            if execution is None:
-                locate(x[index], y[index], product[index], argk[index])
-            else:
-                execution.run()
-                execution.wait()
-                product[index] = execution.result()
+    arguments = read_arguments("gemm_argk", {"a": a, "b": b}, _selecting(as_semiring(semiring)))
+    arrays, problem, batch = arguments.arrays, arguments.problem, arguments.batch
+    with arrays.in_force():
+        chosen = choose(problem, backend, arrays)
+        x, y = arguments.operands().values()
+        product, argk = (arrays.empty(arguments.shape, dtype) for dtype in (problem.dtype, np.dtype(np.int32)))
+        locate = _Locator(problem, chosen, arrays, threads)
+        for index in np.ndindex(batch) if product.size else ():
+            locate(Operands(x[index], y[index], None, product[index]), argk[index])
     return product, argk
 
 
@@ -138,129 +124,119 @@ class _Locator:
     ----------
     problem : Problem
     backend : Backend
-    here : Machine
+    arrays : Arrays
+        The kind of the operands.
     threads : int, optional
-        None: the settings of BLAS and Numba are left alone.
+        As in `gemm_argk`.
     """
 
-    def __init__(self, problem: Problem, backend: Backend, here: Machine, threads: int | None) -> None:
-        self._problem, self._backend, self._here, self._threads = problem, backend, here, threads
-        self._part = importlib.import_module(_PASSES)
-        self._plan: Plan | None = None
+    def __init__(self, problem: Problem, backend: Backend, arrays: Arrays, threads: int | None) -> None:
+        self._problem, self._backend, self._arrays, self._threads = problem, backend, arrays, threads
+        self._here = machine_of(threads)
+        self._plan = backend.plan(problem, self._here)
 
-    @property
-    def plan(self) -> Plan:
-        """The backend's plan of one product; made once."""
-        if self._plan is None:
-            self._plan = self._backend.plan(self._problem, self._here)
-        return self._plan
-
-    def __call__(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, argk: np.ndarray) -> None:
-        """Write ``a (x) b`` to `product`, and where it comes from to `argk`."""
-        problem = self._problem
-        if problem.dtype == HALF:
+    def __call__(self, operands: Operands, argk: Any) -> None:
+        """Write ``a (x) b`` to `operands.out`, and where it comes from to `argk`."""
+        execution = self._backend.prepare_argk(self._plan, operands, argk)
+        if execution is not None:
+            Prepared(self._plan, operands, execution).run_once()
+        elif self._arrays.on_device:
+            name, fix = self._backend.name, f"backend='auto', or {self._arrays.other_way}"
+            raise BackendUnavailable(f"backend {name!r} does not say which k it was", fix=fix)
+        elif self._problem.dtype == HALF:
             raise BackendUnavailable(
                 f"gemm_argk: backend {self._backend.name!r} does not say which k it was; no float16 is searched",
-                got=str(problem),
+                got=str(self._problem),
                 fix="convert a and b with astype('float32'); or arrays on a GPU",
             )
-        if not problem.k:
-            product.fill(problem.semiring.zero(problem.dtype))
+        elif not self._problem.k:
+            operands.out.fill(self._problem.semiring.zero(self._problem.dtype))
             argk.fill(NO_K)
+        else:
+            with limited_to(self._threads, self._backend):
+                self._search(operands, argk)
+
+    def _search(self, operands: Operands, argk: np.ndarray) -> None:
+        """Do that with a backend that does not say which k it was."""
+        problem, part, (a, b, product) = self._problem, self._part, (operands.a, operands.b, operands.out)
+        ranges = part.ranges_of(problem.semiring, a, b)
+        if self._pack(operands, argk, ranges):
             return
-        with limited_to(self._threads, self._backend):
-            ranges = self._part.ranges_of(problem.semiring, a, b)
-            if self._pack(a, b, product, argk, ranges):
-                return
-            block = self._part.blocks_of(problem.m, problem.n)
-            steps = (
-                self._number_at_once(self._backend, self.plan, a, b, product, block)
-                or self._number_beside(a, b, product, block)
-                or self._number_tiles(a, b, product, block)
-            )
-            search = self._part.passes(problem.semiring, problem.dtype, steps).search
-            is_whole = search(a, b, product, block, argk, ranges, *tuning_argk.argk_searched(problem, self._here))
-        if not is_whole:
+        block = part.blocks_of(problem.m, problem.n)
+        steps = (
+            self._number_at_once(self._backend, self._plan, operands, block)
+            or self._number_beside(operands, block)
+            or self._number_tiles(operands, block)
+        )
+        search = part.passes(problem.semiring, problem.dtype, steps).search
+        if not search(a, b, product, block, argk, ranges, *tuning_argk.argk_searched(problem, self._here)):
             self._refuse()
 
-    def _pack(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, argk: np.ndarray, ranges: Any) -> bool:
+    @functools.cached_property
+    def _part(self) -> Any:
+        return importlib.import_module(_PASSES)
+
+    def _pack(self, operands: Operands, argk: np.ndarray, ranges: Any) -> bool:
         """Have the product carry k beside its values, in parts of k if need be; return whether there is room for it."""
-        problem = self._problem
+        problem, product = self._problem, operands.out
         packing = self._part.packing(problem.semiring, problem.dtype, problem.k, ranges, tuning_argk.ARGK_PACKED_STEPS)
         if packing is None:
             return False
         for begin in range(0, problem.k, packing.steps):
             part = slice(begin, begin + packing.steps)
-            x, y = packing.operands(a[:, part], b[part])
-            plan = self._backend.plan(dataclasses.replace(problem, k=x.shape[1]), self._here)
             terms = aligned_empty(product.shape, product.dtype) if begin else product
-            execution = self._backend.prepare(plan, Operands(x, y, None, terms))
-            execution.run()
-            execution.wait()
-            packing.unpack(execution.result(), product, argk, begin)
+            x, y = packing.operands(operands.a[:, part], operands.b[part])
+            packing.unpack(self._prepare(Operands(x, y, None, terms)).run_once(), product, argk, begin)
         return True
 
-    def _number_at_once(
-        self, backend: Backend, plan: Plan, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray
-    ) -> int:
-        """Have a backend write `product`, and to `block` the numbers of blocks; return their steps, or 0."""
+    def _number_at_once(self, backend: Backend, plan: Plan, operands: Operands, block: np.ndarray) -> int:
+        """Have a backend write the product, and to `block` the numbers of blocks; return their steps, or 0."""
         steps = tuning_argk.argk_steps(self._problem)
-        execution = backend.prepare_blocks(plan, Operands(a, b, None, product), block, steps)
+        execution = backend.prepare_blocks(plan, operands, block, steps)
         if execution is None:
             return 0
-        execution.run()
-        execution.wait()
+        Prepared(plan, operands, execution).run_once()
         return steps
 
-    def _number_beside(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
-        """Have a backend that can number blocks, and the one asked for write `product`: the search compares the two."""
-        problem = self._problem
-        able = (
-            own for own in registry.able(problem, on_device=False) if own.name == _NUMBERS and own is not self._backend
-        )
-        beside = next(able, None)
-        if beside is None:
+    def _number_beside(self, operands: Operands, block: np.ndarray) -> int:
+        """Have a backend that can number blocks, and the one asked for write the product: the search compares both."""
+        able = (other for other in registry.able(self._problem, on_device=False) if other.name == _NUMBERS)
+        beside = next(able, self._backend)
+        if beside is self._backend:
             return 0
-        plan = beside.plan(problem, self._here)
-        steps = self._number_at_once(beside, plan, a, b, aligned_empty(product.shape, product.dtype), block)
+        apart = dataclasses.replace(operands, out=aligned_empty(operands.out.shape, operands.out.dtype))
+        steps = self._number_at_once(beside, beside.plan(self._problem, self._here), apart, block)
         if steps:
-            execution = self._backend.prepare(self.plan, Operands(a, b, None, product))
-            execution.run()
-            execution.wait()
-            if (produced := execution.result()) is not product:
-                product[...] = produced
+            prepare(self._backend, self._plan, operands).run_once()
         return steps
 
-    def _number_tiles(self, a: np.ndarray, b: np.ndarray, product: np.ndarray, block: np.ndarray) -> int:
+    def _number_tiles(self, operands: Operands, block: np.ndarray) -> int:
         """Do the same with any backend, tile by tile of C."""
-        problem, dtype = self._problem, self._problem.dtype
+        problem, dtype, (a, b, product) = self._problem, self._problem.dtype, (operands.a, operands.b, operands.out)
         height, width, steps = tuning_argk.argk_blocks(problem, self._here)
         merge = self._part.passes(problem.semiring, dtype, steps).merge
         product.fill(problem.semiring.zero(dtype))
         block.fill(NO_K)
         panel, terms = np.zeros((problem.k, width), dtype), aligned_empty((height, width), dtype)
         tiles = [slice(i, min(i + height, problem.m)) for i in range(0, problem.m, height)]
-        executions = [self._prepare(a[rows], panel, terms[: rows.stop - rows.start], steps) for rows in tiles]
+        parts = [slice(begin, begin + steps) for begin in range(0, problem.k, steps)]
+        prepared = [
+            [self._prepare(Operands(a[rows, p], panel[p], None, terms[: rows.stop - rows.start])) for p in parts]
+            for rows in tiles
+        ]
         for j in range(0, problem.n, width):
             columns = slice(j, min(j + width, problem.n))
             panel[:, : columns.stop - j] = b[:, columns]
-            for rows, products in zip(tiles, executions, strict=True):
-                for q, execution in enumerate(products):
-                    execution.run()
-                    execution.wait()
-                    merge(execution.result(), product[rows, columns], block[rows, columns], q)
+            for rows, products in zip(tiles, prepared, strict=True):
+                for q, part in enumerate(products):
+                    merge(part.run_once(), product[rows, columns], block[rows, columns], q)
         return steps
 
-    def _prepare(self, a: np.ndarray, panel: np.ndarray, terms: np.ndarray, steps: int) -> list[Execution]:
-        """Return the products of `a` and `panel`, one for each block of k, all into `terms`."""
-        executions = []
-        for begin in range(0, self._problem.k, steps):
-            block = slice(begin, begin + steps)
-            operands = Operands(a[:, block], panel[block], None, terms)
-            (m, n), problem = terms.shape, self._problem
-            part = Problem(m, n, len(operands.b), problem.semiring, problem.dtype)
-            executions.append(self._backend.prepare(self._backend.plan(part, self._here), operands))
-        return executions
+    def _prepare(self, operands: Operands) -> Prepared:
+        """Prepare a part of the product by the backend asked for."""
+        (m, n), problem = operands.out.shape, self._problem
+        part = Problem(m, n, len(operands.b), problem.semiring, problem.dtype)
+        return prepare(self._backend, self._backend.plan(part, self._here), operands)
 
     def _refuse(self) -> None:
         name = self._problem.semiring.name

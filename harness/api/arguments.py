@@ -1,46 +1,127 @@
-"""The arrays that the public calls take: looked at once, at the edge, with a message that names the argument."""
+"""The arguments of the public calls: looked at once, at the edge, with a message that names the argument.
+
+Nothing is converted silently. Without a dtype NumPy's promotion decides, and the result has the promoted dtype. A dtype
+that is asked for is either that one, or the dtype of the sums of a mixed product (`harness.problem.MIXED`), whose A and
+B stay as they are.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
+from harness.api.arrays import Arrays, kind_of
 from harness.errors import ProblemError
-from harness.problem import MIXED
+from harness.problem import MIXED, Problem
+from harness.semiring import Scalar, Semiring
 
 
-def as_array(name: str, x: Any) -> np.ndarray:
-    """Return `x` as a matrix or a stack of matrices of numbers."""
-    if hasattr(x, "__cuda_array_interface__"):
-        raise ProblemError(
-            f"gemm: {name} lies on a GPU",
-            expected="a host array, or all arrays of CuPy",
-            got=f"{type(x).__module__}.{type(x).__name__}",
-            fix=f"cupy.asarray({name}), which copies nothing, for all arrays",
-        )
-    if isinstance(x, np.ma.MaskedArray):
-        raise ProblemError(
-            f"gemm: {name} is a masked array",
-            expected="an array whose every element counts",
-            got=type(x).__name__,
-            fix=f"{name}.filled(value): the semiring's zero makes an element absent",
-        )
-    try:
-        array = np.asarray(x)
-    except ValueError as error:
-        raise ProblemError(f"gemm: {name} is no array", got=str(error)) from None
-    check_matrix(name, array, type(x).__name__)
-    return array
+class Arguments:
+    """Arguments that fit.
+
+    Parameters
+    ----------
+    arrays : Arrays
+        The kind of all arrays.
+    given : dict
+        The operands by name as they came: a, b, and c if there is one.
+    problem : Problem
+        One product of the batch.
+    batch : tuple of int
+        The leading dimensions; `shape` is that of the result.
+    """
+
+    # no dataclass: to make one takes 0.7 ms of every import
+    def __init__(self, arrays: Arrays, given: dict[str, Any], problem: Problem, batch: tuple[int, ...]) -> None:
+        self.arrays, self.given, self.problem, self.batch = arrays, given, problem, batch
+        self.shape = (*batch, problem.m, problem.n)
+
+    def operands(self) -> dict[str, Any]:
+        """Return the operands with the product's dtypes, broadcast to the batch; copies only where they must be."""
+        wide, narrow = self.problem.dtype, self.problem.input_dtype
+        return {
+            name: self.arrays.operand(x, wide if name == "c" else narrow, self.batch) for name, x in self.given.items()
+        }
 
 
-def check_matrix(name: str, array: Any, kind: str = "array") -> None:
-    """Raise unless `array`, which came as a `kind`, is a matrix or a stack of matrices of numbers."""
+def read_arguments(
+    caller: str,
+    given: dict[str, Any],
+    semiring: Semiring,
+    *,
+    alpha: Scalar = None,
+    beta: Scalar = None,
+    out: Any = None,
+    dtype: Any = None,
+) -> Arguments:
+    """Check the arguments of `caller`, and return them with what they say of the product.
+
+    Parameters
+    ----------
+    caller : str
+        Named in messages.
+    given : dict
+        The operands by name: a, b, and c if there is one.
+    semiring, alpha, beta, out, dtype
+        As in `harness.gemm`.
+
+    Raises
+    ------
+    ProblemError
+        As in `harness.gemm`.
+    """
+    arrays = kind_of(caller, given if out is None else {**given, "out": out})
+    operands = {name: _as_matrices(arrays, name, x) for name, x in given.items()}
+    dtype, operand_dtype = choose_dtypes(operands, dtype)
+    batch, (m, n, k) = _shapes(operands)
+    problem = Problem(m, n, k, semiring, dtype, alpha, beta, "c" in given, operand_dtype=operand_dtype)
+    _check_out(arrays, out, (*batch, m, n), problem.dtype)
+    layout = _order(operands["a"]) + _order(operands["b"]) + ("C" if out is None else _order(out))
+    return Arguments(arrays, operands, dataclasses.replace(problem, layout=layout), batch)
+
+
+def choose_dtypes(arrays: dict[str, Any], wanted: Any) -> tuple[np.dtype[Any], np.dtype[Any] | None]:
+    """Return the dtype of the sums and of the result, and that of a and b if the product is mixed.
+
+    Parameters
+    ----------
+    arrays : dict
+        The operands by name: a, b, and c if there is one.
+    wanted : numpy dtype or None
+        The dtype that the caller asks for.
+
+    Raises
+    ------
+    ProblemError
+        If the operands have no common dtype, or `wanted` is neither that nor the dtype of the sums of a mixed product.
+    """
+    dtypes = {name: x.dtype.newbyteorder("=") for name, x in arrays.items()}
+    if wanted is None:
+        return _promoted(dtypes), None
+    dtype, narrow = _as_dtype(wanted), dtypes["a"]
+    if narrow != dtypes["b"] or MIXED.get(narrow.name) != dtype.name:
+        promoted = _promoted(dtypes)
+        if dtype != promoted:
+            mixed = ", ".join(f"{wide} for a and b of {name}" for name, wide in MIXED.items())
+            raise _misfit(
+                f"gemm: dtype={dtype.name!r} is not that of the product", f"{promoted.name}; or {mixed}", dtypes
+            )
+        return dtype, None
+    if dtypes.get("c", dtype) != dtype:
+        raise _misfit("gemm: c has not the dtype of the sums", f"c of {dtype.name}", dtypes)
+    return dtype, narrow
+
+
+def _as_matrices(arrays: Arrays, name: str, x: Any) -> Any:
+    """Return the operand `name` as a matrix or a stack of matrices of numbers."""
+    array = arrays.take(name, x)
     if array.dtype.kind not in "biuf" and array.dtype.name not in MIXED:
         raise ProblemError(
             f"gemm: {name} does not hold real numbers or bools",
             expected="a float, integer or bool array",
-            got=f"{kind} of dtype {array.dtype}",
+            got=f"{type(x).__name__} of dtype {array.dtype}",
             fix=f"{name}.toarray() if it is sparse, else {name}.astype(float)",
         )
     if array.ndim < 2:
@@ -50,11 +131,12 @@ def check_matrix(name: str, array: Any, kind: str = "array") -> None:
             got=f"shape {array.shape}",
             fix=f"{name}[None, :] for a row, {name}[:, None] for a column",
         )
+    return array
 
 
-def shapes(arrays: dict[str, np.ndarray]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
-    """Return the batch shape, and m, n, k, of the operands a, b and, if there is one, c."""
-    a, b, c = arrays["a"], arrays["b"], arrays.get("c")
+def _shapes(operands: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
+    """Return the batch shape, and m, n, k."""
+    a, b, c = operands["a"], operands["b"], operands.get("c")
     (m, k), (k_of_b, n) = a.shape[-2:], b.shape[-2:]
     if k != k_of_b:
         raise ProblemError(
@@ -68,17 +150,37 @@ def shapes(arrays: dict[str, np.ndarray]) -> tuple[tuple[int, ...], tuple[int, i
             "gemm: c does not have the shape of the product", expected=f"(..., {m}, {n})", got=f"{c.shape}"
         )
     try:
-        batch = np.broadcast_shapes(*(x.shape[:-2] for x in arrays.values()))
+        batch = np.broadcast_shapes(*(x.shape[:-2] for x in operands.values()))
     except ValueError:
         raise ProblemError(
             "gemm: the leading dimensions do not broadcast",
             expected="equal leading dimensions, or 1",
-            got=", ".join(f"{name} {x.shape}" for name, x in arrays.items()),
+            got=", ".join(f"{name} {x.shape}" for name, x in operands.items()),
         ) from None
     return batch, (m, n, k)
 
 
-def order(x: np.ndarray) -> str:
+def _check_out(arrays: Arrays, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Raise unless the result, of that shape and dtype, can be written to `out`; None will be made."""
+    if out is None:
+        return
+    got = type(out).__name__
+    if isinstance(out, arrays.module.ndarray):
+        repeats = out.size > 0 and any(s == 0 and n > 1 for s, n in zip(out.strides, out.shape, strict=True))
+        is_writable = arrays.is_writable(out)
+        if out.shape == shape and out.dtype == dtype and is_writable and not repeats:
+            return
+        got = f"shape {out.shape}, {out.dtype}, {'writable' if is_writable else 'read-only'}"
+        got += ", elements that share memory" if repeats else ""
+    raise ProblemError(
+        "gemm: out cannot take the result",
+        expected=f"a writable array of shape {shape} and dtype {dtype.name}",
+        got=got,
+        fix=f"out={arrays.module.__name__}.empty({shape}, {dtype.name!r})",
+    )
+
+
+def _order(x: Any) -> str:
     """Return the memory order of the matrices in `x`, a letter of `Problem.layout`."""
     (rows, columns), (row, column), size = x.shape[-2:], x.strides[-2:], x.itemsize
     if column == size and row == columns * size:
@@ -86,27 +188,22 @@ def order(x: np.ndarray) -> str:
     return "F" if row == size and column == rows * size else "A"
 
 
-def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Raise unless the result, of that shape and dtype, can be written to `out`; None will be made."""
-    if out is None:
-        return
-    got = f"{type(out).__name__}"
-    if isinstance(out, np.ndarray):
-        got = f"shape {out.shape}, {out.dtype}, {'writable' if out.flags.writeable else 'read-only'}"
-        repeats = out.size > 0 and any(s == 0 and n > 1 for s, n in zip(out.strides, out.shape, strict=True))
-        if out.shape == shape and out.dtype == dtype and out.flags.writeable and not repeats:
-            return
-        got += ", elements that share memory" if repeats else ""
-    raise ProblemError(
-        "gemm: out cannot take the result",
-        expected=f"a writable array of shape {shape} and dtype {dtype.name}",
-        got=got,
-        fix=f"out=numpy.empty({shape}, {dtype.name!r})",
-    )
+def _promoted(dtypes: dict[str, np.dtype[Any]]) -> np.dtype[Any]:
+    try:
+        promoted: np.dtype[Any] = np.result_type(*dtypes.values()).newbyteorder("=")
+    except TypeError:
+        raise _misfit("gemm: the operands have no common dtype", "dtypes that NumPy promotes to one", dtypes) from None
+    return promoted
 
 
-def convert(x: np.ndarray, dtype: np.dtype[Any], batch: tuple[int, ...]) -> np.ndarray:
-    """Return `x` with the product's dtype, native, aligned, and broadcast to the batch; a copy only if it must be."""
-    if x.dtype != dtype or not x.flags.aligned:
-        x = x.astype(dtype, order="K")
-    return np.broadcast_to(x, (*batch, *x.shape[-2:]))
+def _as_dtype(dtype: Any) -> np.dtype[Any]:
+    try:
+        native: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
+    except TypeError:
+        raise ProblemError("gemm: dtype is not a NumPy dtype", expected="'float32'", got=repr(dtype)) from None
+    return native
+
+
+def _misfit(what: str, expected: str, dtypes: dict[str, np.dtype[Any]]) -> ProblemError:
+    got = ", ".join(f"{name} of {dtype.name}" for name, dtype in dtypes.items())
+    return ProblemError(what, expected=expected, got=got, fix="convert with astype: gemm converts nothing by itself")

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 from typing import Any
 
 import numpy as np
 
 from harness import machine, registry, threads
-from harness.api import device_product
-from harness.api.arguments import as_array, check_out, convert, order, shapes
-from harness.api.promotion import choose_dtypes
+from harness.api.arguments import Arguments, read_arguments
+from harness.api.arrays import HOST, Arrays
 from harness.errors import BackendUnavailable
-from harness.interface import Backend, Shortcut
+from harness.interface import Backend, Shortcut, prepare
+from harness.machine import Machine
 from harness.operands import Operands
 from harness.problem import Problem
 from harness.semiring import Scalar, Semiring, as_semiring
-from harness.tuning import cpu as tuning_cpu
 
 
 def gemm(
@@ -120,28 +118,15 @@ def _gemm(
     """
     check_threads(count)
     given = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
-    if any(map(device_product.is_device_array, (*given.values(), out))):
-        request = device_product.Request("gemm", semiring, alpha, beta, backend, dtype)
-        return device_product.gemm(given, out, request)
-    arrays = {name: as_array(name, x) for name, x in given.items()}
-    dtype, operand_dtype = choose_dtypes(arrays, dtype)
-    batch, (m, n, k) = shapes(arrays)
-    problem = Problem(m, n, k, semiring, dtype, alpha, beta, c is not None, operand_dtype=operand_dtype)
-    dtype = problem.dtype
-    check_out(out, (*batch, m, n), dtype)
-    layout = order(arrays["a"]) + order(arrays["b"]) + ("C" if out is None else order(out))
-    problem = dataclasses.replace(problem, layout=layout)
-    chosen = choose(problem, backend)
-    shortcut = _shortcut(chosen, problem, count)
-    if shortcut is not None and key is not None and all(x.dtype == dtype for x in arrays.values()):
-        _remembered[key] = shortcut, dtype
-    operands = {name: convert(x, dtype if name == "c" else problem.input_dtype, batch) for name, x in arrays.items()}
-    result = np.empty((*batch, m, n), dtype) if out is None else out
-    overlaps = any(np.may_share_memory(result, x) for x in operands.values())
-    target = np.empty((*batch, m, n), dtype) if overlaps else result
-    _compute(problem, chosen, operands, target, batch, count, shortcut if batch else None)
-    if target is not result:
-        result[...] = target
+    arguments = read_arguments("gemm", given, semiring, alpha=alpha, beta=beta, out=out, dtype=dtype)
+    arrays, problem = arguments.arrays, arguments.problem
+    with arrays.in_force():
+        chosen = choose(problem, backend, arrays)
+        shortcut = _shortcut(chosen, problem, count)
+        if shortcut is not None and key is not None and all(x.dtype == problem.dtype for x in arguments.given.values()):
+            _remembered[key] = shortcut, problem.dtype
+        result = arrays.empty(arguments.shape, problem.dtype) if out is None else out
+        _compute(arguments, chosen, result, count, shortcut if arguments.batch else None)
     return result
 
 
@@ -167,8 +152,7 @@ def _shortcut(backend: Backend, problem: Problem, count: int | None) -> Shortcut
 
 @functools.cache
 def _make_shortcut(backend: Backend, semiring: Semiring, dtype: np.dtype[Any], count: int | None) -> Shortcut | None:
-    here = machine.detect()
-    shortcut = backend.shortcut(semiring, dtype, here if count is None else here.with_threads(count))
+    shortcut = backend.shortcut(semiring, dtype, machine_of(count))
     if shortcut is None or count is None or count == 1:
         return shortcut
 
@@ -184,68 +168,72 @@ def check_threads(count: int | None) -> None:
         threads.check(count)
 
 
+def machine_of(count: int | None) -> Machine:
+    """Return this machine, with `count` threads unless that is None."""
+    here = machine.detect()
+    return here if count is None else here.with_threads(count)
+
+
 def limited_to(count: int | None, backend: Backend) -> contextlib.AbstractContextManager[Any]:
     """Return the context in which `backend` has `count` threads; with None nothing changes."""
     return contextlib.nullcontext() if count is None else threads.limit(count, libraries=backend.calls_libraries)
 
 
-def _compute(
-    problem: Problem,
-    backend: Backend,
-    operands: dict[str, np.ndarray],
-    out: np.ndarray,
-    batch: tuple[int, ...],
-    count: int | None,
-    quick: Shortcut | None,
-) -> None:
-    """Run `backend` once for each product of the batch, with `count` threads, or `quick` for those that it takes."""
-    here = machine.detect()
-    plan = backend.plan(problem, here if count is None else here.with_threads(count))
-    limited: contextlib.AbstractContextManager[Any] | None = None
+def _compute(arguments: Arguments, backend: Backend, result: Any, count: int | None, quick: Shortcut | None) -> None:
+    """Have `backend` compute each product of the batch on `count` threads, or `quick` those that it takes."""
+    arrays, problem, operands = arguments.arrays, arguments.problem, arguments.operands()
+    overlaps = any(arrays.overlaps(result, x) for x in operands.values())
+    target = arrays.empty(arguments.shape, problem.dtype) if overlaps else result
+    plan = backend.plan(problem, machine_of(count))
+    is_limited = False
     with contextlib.ExitStack() as stack:
-        for index in np.ndindex(batch):
-            a, b = operands["a"][index], operands["b"][index]
-            if quick is not None and quick(a, b, out[index]):
+        for index in np.ndindex(arguments.batch):
+            a, b, out = operands["a"][index], operands["b"][index], target[index]
+            if quick is not None and quick(a, b, out):
                 continue
-            c = operands["c"][index] if problem.accumulate else None
-            execution = backend.prepare(plan, Operands(a, b, c, out[index]))
-            if limited is None:  # only now: preparing may have loaded the library whose threads are meant
-                limited = limited_to(count, backend)
-                stack.enter_context(limited)
-            execution.run()
-            execution.wait()
-            produced = execution.result()
-            if not np.may_share_memory(produced, out[index]):
-                out[index] = produced
+            prepared = prepare(backend, plan, Operands(a, b, operands["c"][index] if problem.accumulate else None, out))
+            if not is_limited:  # only now: preparing may have loaded the library whose threads are meant
+                stack.enter_context(limited_to(count, backend))
+                is_limited = True
+            prepared.run_once()
+    if target is not result:
+        result[...] = target
 
 
-def choose(problem: Problem, name: str) -> Backend:
-    """Return the backend of that name, or for ``"auto"`` the best that can compute `problem` here.
+def choose(problem: Problem, name: str, arrays: Arrays = HOST) -> Backend:
+    """Return the backend of that name, or for ``"auto"`` the best that can compute `problem` with such arrays.
 
     Raises
     ------
     BackendUnavailable
-        If there is none, or it declines.
+        If there is none, it declines, or it computes on the host and the arrays lie on a device.
     """
     if name == "auto":
-        return _choose_automatically(problem)
+        return _choose_automatically(problem, arrays)
     backend = registry.find(name)
     reason = backend.refuses(problem)
+    if reason is None and arrays.on_device and "device arrays" not in backend.takes:
+        reason = "it computes on the host, and the arrays lie on a GPU"
     if reason:
         raise BackendUnavailable(
             f"backend {name!r} declines this product",
             got=f"{problem}: {reason}",
-            fix="backend='auto', or another from `python -m harness list`",
+            fix=f"backend='auto', or {arrays.other_way}",
         )
     return backend
 
 
-def _choose_automatically(problem: Problem) -> Backend:
-    first = next((entry.backend for entry in registry.discover() if entry.name == tuning_cpu.AUTO_FIRST), None)
-    # before the others are asked, which takes ten times as long
-    if first and not first.missing() and first.refuses(problem) is None and not first.loosens(problem):
-        return first
-    for on_device in (False, True):  # arrays are on the host: a device is for those who name it, or the last resort
+def _choose_automatically(problem: Problem, arrays: Arrays = HOST) -> Backend:
+    known = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
+    for first in filter(None, map(known.get, arrays.tried_first())):
+        # before the others are asked, which takes ten times as long
+        if not first.missing() and first.refuses(problem) is None and not first.loosens(problem):
+            return first
+    # of arrays on the host a device computes for those who name it, or as the last resort
+    for on_device in (True,) if arrays.on_device else (False, True):
         for backend in registry.automatic(problem, on_device=on_device):
             return backend
+    if arrays.on_device:
+        fix = f"arrays on the host: {arrays.other_way}"
+        raise BackendUnavailable(f"no backend computes {problem} on this GPU", fix=fix)
     raise BackendUnavailable(f"no backend here computes {problem}")

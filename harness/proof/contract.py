@@ -16,7 +16,7 @@ import numpy as np
 
 from harness import machine, registry
 from harness.errors import HarnessError
-from harness.interface import Backend
+from harness.interface import Backend, prepare
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -81,12 +81,12 @@ def check_backend(
         As soon as it is known: one for the declaration, then one for each aspect of each kernel.
     """
     yield check_declaration(backend)
-    dtypes = [dtype for dtype in DTYPES if dtype != HALF or backend.takes_half]
+    dtypes = [dtype for dtype in DTYPES if dtype != HALF or "half" in backend.takes]
     for semiring, dtype in itertools.product(SEMIRINGS.values() if semirings is None else semirings, dtypes):
         is_quick = dtype in QUICK_DTYPES or (semiring.name, dtype) in QUICK_INTEGERS
         if semiring.unsupported(dtype) is None and (is_quick or depth == "full"):
             yield from check_kernel(backend, semiring, dtype)
-    for narrow, wide in mixed_dtypes() if backend.takes_mixed else ():
+    for narrow, wide in mixed_dtypes() if "mixed" in backend.takes else ():
         yield from check_kernel(backend, SEMIRINGS["plus_times"], wide, narrow)
 
 
@@ -160,19 +160,15 @@ def _run_case(backend: Backend, case: Case, here: Machine) -> None:
     operands = case.operands()
     before = [None if x is None else x.copy() for x in _inputs(operands)]
     plan = backend.plan(case.problem, here).override(case.parameters)
-    execution = backend.prepare(plan, operands)
-    execution.run()
-    execution.wait()
-    first = np.array(execution.result())
+    prepared = prepare(backend, plan, operands)
+    first = np.array(prepared.produce())
     _check_unchanged(before, operands)  # first of all: what was changed proves nothing
     extra_error = backend.extra_error(plan, operands)
-    verify(case.problem, operands, execution.result(), seed=SEED, extra_error=extra_error)
+    verify(case.problem, operands, first, seed=SEED, extra_error=extra_error)
     if case.expected is not None and not extra_error and not _same(first, case.expected(operands)):
         raise _Fault("the result is within the bound but not exact, as it must be for an identity matrix")
     operands.out[...] = 1  # neither the result nor the poison: whoever reads it gives itself away
-    execution.run()
-    execution.wait()
-    if not _same(first, np.asarray(execution.result()), exactly=is_exact(case.problem)):
+    if not _same(first, np.asarray(prepared.produce()), exactly=is_exact(case.problem)):
         raise _Fault("a second run over another content of the output gives another result")
     _check_unchanged(before, operands)
 

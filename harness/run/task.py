@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from harness import machine, registry
-from harness.errors import Declined, VerificationError
-from harness.interface import DeviceQueue, Execution
+from harness.errors import VerificationError
+from harness.interface import Execution, Prepared
 from harness.operands import Operands, poison
 from harness.plan import Plan
 from harness.problem import Problem
@@ -44,16 +43,25 @@ class Task(Protocol):
         ...
 
 
-@dataclass
-class GemmTask:
-    """One product by one backend."""
+class GemmTask(Prepared):
+    """One product by one backend.
 
-    plan: Plan
-    operands: Operands
-    execution: Execution
-    seed: int
-    extra_error: float = 0.0
-    is_turned: bool = False
+    Parameters
+    ----------
+    plan : Plan
+    operands : Operands
+        Drawn from `seed`.
+    execution : Execution
+    seed : int
+    extra_error : float
+        Of the backend, see `harness.interface.abilities`.
+    """
+
+    def __init__(
+        self, plan: Plan, operands: Operands, execution: Execution, seed: int, extra_error: float = 0.0
+    ) -> None:
+        super().__init__(plan, operands, execution)
+        self.seed, self.extra_error, self.is_turned = seed, extra_error, False
 
     def run(self) -> None:
         self.execution.run()
@@ -63,21 +71,17 @@ class GemmTask:
 
     def clock(self) -> Clock:
         """Return the clock of the device that the product is computed on, or the host's."""
-        queue: DeviceQueue | None = getattr(self.execution, "queue", None)
-        return CudaEventClock(queue) if queue is not None else CpuClock()
+        queue = self.queue
+        return CpuClock() if queue is None else CudaEventClock(queue)
 
     def spoil(self) -> None:
         poison(self.operands.out)
 
     def turn(self) -> None:
-        """Reverse the rows of A and C and the columns of B and C: the result is another, and no distribution changes.
-
-        An execution that keeps copies of the operands on a device has a method ``upload`` that makes them anew.
-        """
+        """Reverse the rows of A and C, and the columns of B and C: another result of equal distributions."""
         self.is_turned = not self.is_turned
         _reverse(self.operands)
-        if hasattr(self.execution, "upload"):
-            self.execution.upload()
+        self.upload()
 
     def verify(self) -> str:
         from harness.proof.verify import verify
@@ -113,21 +117,11 @@ def gemm(
     PlanError
         If a parameter is unknown or has no legal value.
     """
-    entry = next((entry for entry in registry.discover() if entry.name == backend), None)
-    if entry is None:
-        registry.find(backend)  # raises, naming the closest
-    assert entry is not None
-    missing = entry.unavailable()
-    if entry.backend is None or missing:
-        raise Declined("missing", str(missing))
     wanted = Problem.from_json(dict(problem))
-    reason = entry.backend.refuses(wanted)
-    if reason:
-        raise Declined("declined", reason)
-    plan = entry.backend.plan(wanted, machine.detect().with_threads(threads)).override(parameters or {})
+    chosen = registry.admit(backend, wanted)
+    plan = chosen.plan(wanted, machine.detect().with_threads(threads)).override(parameters or {})
     operands = Operands.generate(wanted, seed)
-    execution = entry.backend.prepare(plan, operands)
-    return GemmTask(plan, operands, execution, seed, entry.backend.extra_error(plan, operands))
+    return GemmTask(plan, operands, chosen.prepare(plan, operands), seed, chosen.extra_error(plan, operands))
 
 
 def _inputs(operands: Operands) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

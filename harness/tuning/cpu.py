@@ -40,8 +40,9 @@ PATHS_BLOCK = 128
 # Measured 2026-11-22 in turns with np.matmul on the machine above.
 POOL_LOOKS, POOL_YIELDS = 1000, 20_000
 
-# Which backend gemm(..., backend="auto") tries first; then any other by falling step.
-AUTO_FIRST = "cpu-simd"
+# Backends that gemm(..., backend="auto") tries first, of arrays on the host and on a GPU; then any by falling step.
+AUTO_FIRST = ("cpu-simd",)
+AUTO_FIRST_ON_GPU = ("gpu-cublas", "gpu-tensor-core", "gpu-bits", "gpu-paired", "gpu-tuned")
 
 # Bases of cpu-strassen, best first, with the smallest half that is worth a further level with that base. Time of one
 # level to that of the base alone: cpu-simd float64 0.99, 0.94, 0.89 at n = 1536, 2048, 3000, float32 1.04, 0.98 at

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.interface import Backend
+from harness.interface import Backend, HostExecution
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.proof.reference import product
@@ -54,7 +54,9 @@ class Array:
 
 
 class Gpus:
-    """What stands for the module `cupy`; knows which GPU is the current one, and which ones were."""
+    """Stands for the module `cupy`; knows which GPU is the current one, and which ones were."""
+
+    __name__ = "cupy"
 
     def __init__(self) -> None:
         self.current, self.entered = 0, list[int]()
@@ -84,8 +86,7 @@ class OnDevice(Backend):
 
     name, step = "gpu-fake", 50
     idea = source = "a test"
-    takes_device_arrays = True
-    takes_mixed = True
+    takes = frozenset({"device arrays", "mixed"})
 
     def plan(self, problem: Any, machine: Any) -> Plan:
         return Plan(problem, 1)
@@ -94,17 +95,15 @@ class OnDevice(Backend):
         return _Execution(plan, operands)
 
 
-class _Execution:
+class _Execution(HostExecution):
     def __init__(self, plan: Plan, operands: Any) -> None:
-        self._plan, self._operands = plan, operands
+        super().__init__(operands)
+        self._plan = plan
 
     def run(self) -> None:
-        given = self._operands
+        given: Any = self.operands
         c = None if given.c is None else given.c.values
         given.out[...] = product(self._plan.problem, given.a.values, given.b.values, c)
 
     def wait(self) -> None:
         raise AssertionError("nobody waits for the GPU")
-
-    def result(self) -> Any:
-        return self._operands.out

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from harness.interface import Backend
+from harness.interface import Backend, HostExecution
 from harness.plan import Plan
 
 
@@ -31,9 +31,10 @@ class _Planted(Backend):
         return _Execution(operands, self)
 
 
-class _Execution:
+class _Execution(HostExecution):
     def __init__(self, operands, backend):
-        self.operands, self.backend = operands, backend
+        super().__init__(operands)
+        self.backend = backend
         self.is_first = True
 
     def run(self):
@@ -42,12 +43,6 @@ class _Execution:
         if self.backend.is_broken:
             raise RuntimeError("broken on purpose")
         np.matmul(self.operands.a, self.operands.b, out=self.operands.out)
-
-    def wait(self):
-        pass
-
-    def result(self):
-        return self.operands.out
 """
 BACKEND = """
 

@@ -18,7 +18,7 @@ class Loose(Backend):
     """A planted backend of the highest step, whose sums are off by a thousandth."""
 
     name, step, idea, source = "cpu-loose", 999, "loose sums", "planted"
-    takes_mixed = takes_half = True
+    takes = frozenset({"mixed", "half"})
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         return 1e9
@@ -69,7 +69,7 @@ class TestWhatLoosensTheBound:
         assert (gemm(a, a.T, dtype="float32") == 180_000).all()
 
     def test_nor_as_the_first_choice(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tuning_cpu, "AUTO_FIRST", Loose.name)
+        monkeypatch.setattr(tuning_cpu, "AUTO_FIRST", (Loose.name,))
         assert choose(Problem(9, 9, 9), "auto").name != Loose.name
 
     def test_nor_as_a_base(self) -> None:
@@ -86,7 +86,7 @@ class TestWhatLoosensTheBound:
 
 class Device(Loose):
     name = "gpu-planted"
-    takes_device_arrays = True
+    takes = frozenset({"device arrays"})
 
     def loosens(self, problem: Problem) -> bool:
         return False

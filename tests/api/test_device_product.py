@@ -6,8 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from harness import BackendUnavailable, Operands, ProblemError, gemm, gemm_argk, registry
-from harness.api import device_product
+from harness import BackendUnavailable, Operands, Problem, ProblemError, gemm, gemm_argk, registry
+from harness.api.arrays import kind_of
+from harness.api.gemm import choose
+from harness.tuning import cpu as tuning_cpu
 from tests._support.fake_cupy import Array, Gpus, OnDevice
 from tests.api.test_argk import by_definition
 
@@ -22,19 +24,18 @@ class Slower(OnDevice):
 
 class OnHost(OnDevice):
     name, step = "cpu-best", 99
-    takes_device_arrays = False
+    takes = OnDevice.takes - {"device arrays"}
 
 
 BACKENDS = [OnHost(), OnDevice(), Better(), Slower()]
+REAL = registry.discover()
 
 
 def plant(monkeypatch, *backends):
-    """Let these be all backends that are able to do anything."""
-
-    def able(problem, *, on_device=None):
-        return [b for b in backends if on_device in (None, b.takes_device_arrays) and b.refuses(problem) is None]
-
-    monkeypatch.setattr(registry, "able", able)
+    """Let these be all backends, beside the real ones of the host."""
+    planted = [registry.Entry(backend.name, "planted", backend) for backend in backends]
+    found = (*[entry for entry in REAL if entry.name.startswith("cpu-")], *planted)
+    monkeypatch.setattr(registry, "discover", lambda: found)
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +43,6 @@ def gpus(monkeypatch):
     found = Gpus()
     monkeypatch.setitem(sys.modules, "cupy", found)
     plant(monkeypatch, *BACKENDS)
-    find = registry.find
-    monkeypatch.setattr(registry, "find", lambda name: {b.name: b for b in BACKENDS}.get(name) or find(name))
     return found
 
 
@@ -131,7 +130,7 @@ def test_a_backend_may_look_up_host_arrays_by_itself_too(monkeypatch):
 
     a, b = numbers(5, 7).get(), numbers(7, 3).get()
     expected, where = gemm_argk(a, b, backend="cpu-simd")
-    monkeypatch.setattr(registry, "find", lambda name: OnHostToo())
+    plant(monkeypatch, OnHostToo())
     product, argk = gemm_argk(a, b, backend="gpu-fake")
     assert np.array_equal(product, expected)
     assert np.array_equal(argk, where)
@@ -144,13 +143,17 @@ def test_a_backend_that_does_not_say_which_k_is_named():
         gemm_argk(numbers(2, 2), np.ones((2, 2)))
 
 
+def chosen(name="auto"):
+    return choose(Problem(2, 2, 2), name, kind_of("gemm", {"a": numbers(2, 2)}))
+
+
 class TestWhoComputes:
     def test_automatically_the_first_on_the_list(self):
-        assert device_product.choose(_problem(), "auto").name == "gpu-tuned"
+        assert chosen().name == "gpu-tuned"
 
     def test_then_by_falling_step(self, monkeypatch):
         plant(monkeypatch, OnHost(), OnDevice(), Slower())
-        assert device_product.choose(_problem(), "auto").name == "gpu-fake"
+        assert chosen().name == "gpu-fake"
 
     def test_none_that_loosens_the_bound_not_even_the_first_on_the_list(self, monkeypatch):
         class Loose(OnDevice):
@@ -161,9 +164,8 @@ class TestWhoComputes:
 
         loose = Loose()
         plant(monkeypatch, loose, *BACKENDS)
-        monkeypatch.setattr(registry, "find", lambda name: loose)
-        assert device_product.choose(_problem(), "auto").name == "gpu-tuned"
-        assert device_product.choose(_problem(), "gpu-cublas") is loose
+        assert chosen().name == "gpu-tuned"
+        assert chosen("gpu-cublas") is loose
 
     def test_nobody(self, monkeypatch):
         plant(monkeypatch, OnHost())
@@ -175,18 +177,12 @@ class TestWhoComputes:
             gemm(numbers(2, 2), numbers(2, 2), backend="cpu-best")
 
     def test_every_rung_of_the_gpu_takes_them_and_no_other(self):
-        for entry in registry.discover():
+        for entry in REAL:
             if entry.backend is not None:
-                assert entry.backend.takes_device_arrays == entry.name.startswith("gpu-"), entry.name
+                assert ("device arrays" in entry.backend.takes) == entry.name.startswith("gpu-"), entry.name
 
     def test_names_that_are_tried_first_exist(self):
-        assert set(device_product.AUTO_FIRST) <= {entry.name for entry in registry.discover()}
-
-
-def _problem():
-    from harness import Problem
-
-    return Problem(2, 2, 2)
+        assert {*tuning_cpu.AUTO_FIRST, *tuning_cpu.AUTO_FIRST_ON_GPU} <= {entry.name for entry in REAL}
 
 
 REFUSED = {

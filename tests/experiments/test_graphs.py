@@ -8,8 +8,8 @@ from experiments._parts import scipy_distances
 from experiments._parts.apsp_task import apsp, distances_by, floyd_warshall
 from experiments._parts.graphs import LONGEST, REAL, graph, load, r_mat
 from harness import ExperimentError, VerificationError, machine
+from harness.errors import Declined
 from harness.experiment import PRESETS
-from harness.run.task import Declined
 
 
 @pytest.mark.parametrize(("name", "vertices", "edges"), [("karate_club", 34, 78), ("les_miserables", 77, 254)])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from harness import SEMIRINGS, Backend, Machine, Operands, Plan, Problem
+from harness.interface import HostExecution
 from harness.proof.contract import Finding, check_backend, check_declaration, check_kernel
 
 FLOAT, INT = np.dtype(np.float64), np.dtype(np.int32)
@@ -38,21 +39,16 @@ class Good(Backend):
         return value
 
 
-class Execution:
+class Execution(HostExecution):
     """Calls `compute` of its backend."""
 
     def __init__(self, backend: Good, problem: Problem, operands: Operands) -> None:
-        self.backend, self.problem, self.operands = backend, problem, operands
+        super().__init__(operands)
+        self.backend, self.problem = backend, problem
 
     def run(self) -> None:
         with np.errstate(all="ignore"):
             self.backend.compute(self.problem, self.operands)
-
-    def wait(self) -> None:
-        """Return at once."""
-
-    def result(self) -> np.ndarray:
-        return self.operands.out
 
 
 class Lazy(Good):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from harness import Problem, VerificationError
+from harness.interface import HostExecution
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.run.task import GemmTask, gemm
@@ -11,21 +12,12 @@ from harness.run.task import GemmTask, gemm
 PROBLEM = Problem(5, 6, 7)
 
 
-class Cheat:
+class Cheat(HostExecution):
     """Zeroes an operand, and answers with the product that is then right."""
 
-    def __init__(self, operands):
-        self._operands = operands
-
     def run(self):
-        self._operands.a[...] = 0
-        self._operands.out[...] = 0
-
-    def wait(self):
-        pass
-
-    def result(self):
-        return self._operands.out
+        self.operands.a[...] = 0
+        self.operands.out[...] = 0
 
 
 def test_a_product_of_operands_that_the_backend_changed_does_not_pass():
@@ -46,21 +38,18 @@ def test_a_spoiled_result_does_not_pass_until_it_is_computed_again():
         task.verify()
 
 
-class Copies:
+class Copies(HostExecution):
     """Computes on copies of its own, as a device does; `upload` makes them anew."""
 
     def __init__(self, operands):
-        self._operands = operands
+        super().__init__(operands)
         self.upload()
 
     def upload(self):
-        self._a, self._b, self._out = (x.copy() for x in (self._operands.a, self._operands.b, self._operands.out))
+        self._a, self._b, self._out = (x.copy() for x in (self.operands.a, self.operands.b, self.operands.out))
 
     def run(self):
         self._out = self._a @ self._b
-
-    def wait(self):
-        pass
 
     def result(self):
         return self._out

@@ -15,6 +15,7 @@ from numba import types
 
 from backends.cpu._ladder.jit import jit, output, scalar, strided
 from backends.cpu._ladder.operators import operators
+from harness.interface import HostExecution
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.semiring import Semiring
@@ -22,7 +23,7 @@ from harness.semiring import Semiring
 Kernel = Callable[[np.ndarray, np.ndarray, np.ndarray, bool], None]
 
 
-class KernelExecution:
+class KernelExecution(HostExecution):
     """A product by a compiled kernel.
 
     Parameters
@@ -35,18 +36,19 @@ class KernelExecution:
 
     def __init__(self, plan: Plan, operands: Operands, kernel: Kernel) -> None:
         problem = plan.problem
-        self._operands, self._kernel, self._problem = operands, kernel, problem
+        super().__init__(operands)
+        self._kernel, self._problem = kernel, problem
         self._scaled_a = np.empty_like(operands.a, order="C") if problem.alpha is not None else None
         self._scale = build_scale(problem.semiring, problem.dtype) if problem.alpha is not None else None
         self._begin = build_begin(problem.semiring, problem.dtype) if problem.accumulate else None
 
     def run(self) -> None:
         """Compute once into `operands.out`."""
-        problem, a, out = self._problem, self._operands.a, self._operands.out
+        problem, a, out = self._problem, self.operands.a, self.operands.out
         if out.size == 0:
             return
         if self._begin is not None:
-            self._begin(problem.beta is not None, problem.beta or problem.dtype.type(0), self._operands.c, out)
+            self._begin(problem.beta is not None, problem.beta or problem.dtype.type(0), self.operands.c, out)
         if problem.k == 0:
             if not problem.accumulate:
                 out[...] = problem.semiring.zero(problem.dtype)
@@ -54,14 +56,7 @@ class KernelExecution:
         if self._scale is not None:
             self._scale(problem.alpha, a, self._scaled_a)
             a = self._scaled_a  # type: ignore[assignment]
-        self._kernel(a, self._operands.b, out, problem.accumulate)
-
-    def wait(self) -> None:
-        """Return: the kernel has returned, so the result is complete."""
-
-    def result(self) -> np.ndarray:
-        """Return D, the output array itself."""
-        return self._operands.out
+        self._kernel(a, self.operands.b, out, problem.accumulate)
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.interface import HostExecution
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -22,7 +23,7 @@ Takes = Callable[[np.ndarray], bool]
 Bind = Callable[[Any, np.ndarray, np.ndarray, Any, np.ndarray], Callable[[], object]]
 
 
-class BlasExecution:
+class BlasExecution(HostExecution):
     """A product by a BLAS library.
 
     Parameters
@@ -37,8 +38,8 @@ class BlasExecution:
     """
 
     def __init__(self, plan: Plan, operands: Operands, takes: Takes, bind: Bind) -> None:
-        problem = plan.problem
-        self._problem, self._operands = problem, operands
+        super().__init__(operands)
+        problem = self._problem = plan.problem
         self._target = _in_place_or_scratch(operands.out, takes)
         self._a = _in_place_or_scratch(operands.a, takes)
         self._b = _in_place_or_scratch(operands.b, takes)
@@ -55,7 +56,7 @@ class BlasExecution:
 
     def run(self) -> None:
         """Compute once into `operands.out`."""
-        operands = self._operands
+        operands = self.operands
         if self._multiply is None:
             self._run_without_terms()
             return
@@ -76,16 +77,9 @@ class BlasExecution:
         """Compute a product whose inner size, or whose result, is empty."""
         if self._problem.accumulate:
             with np.errstate(all="ignore"):
-                np.multiply(self._operands.c, self._beta, out=self._operands.out)
+                np.multiply(self.operands.c, self._beta, out=self.operands.out)
         else:
-            self._operands.out[...] = 0
-
-    def wait(self) -> None:
-        """Return: the library has returned, so the result is complete."""
-
-    def result(self) -> np.ndarray:
-        """Return D, the output array itself."""
-        return self._operands.out
+            self.operands.out[...] = 0
 
 
 @functools.cache

@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Mkl(Backend):
     step = 95
     idea = "Intel oneMKL: the vendor's kernels for each processor, chosen at run time"
     source = "Intel oneMKL developer reference, cblas_?gemm; wheel mkl"
-    takes_mixed: ClassVar[bool] = True
+    takes = frozenset({"mixed"})
 
     def missing(self) -> str | None:
         """Return that the wheel is not installed, or None."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from backends.cpu.libraries._blas import BlasExecution, absent, declines_but_float_sums, is_contiguous
-from harness.interface import Backend, Execution
+from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -33,7 +33,7 @@ class Torch(Backend):
     step = 90
     idea = "what PyTorch offers on a CPU: MKL, and oneDNN for bfloat16, float16 and int8"
     source = "torch.addmm, torch.mm, torch._int_mm; oneDNN"
-    takes_mixed: ClassVar[bool] = True
+    takes = frozenset({"mixed"})
 
     def missing(self) -> str | None:
         """Return that PyTorch is not installed, or None."""
@@ -88,11 +88,12 @@ def bind(torch: Any, alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: n
     return functools.partial(torch.addmm, target, left, right, beta=float(beta), alpha=float(alpha), out=target)
 
 
-class _MixedExecution:
+class _MixedExecution(HostExecution):
     """``torch.mm`` of narrow operands, as it comes; widened only when the result is asked for."""
 
     def __init__(self, torch: Any, operands: Operands) -> None:
-        self._out, self._torch = operands.out, torch
+        super().__init__(operands)
+        self._torch = torch
         own = [(x, x if takes(x) else np.empty_like(x, order="C")) for x in (operands.a, operands.b)]
         self._copies = [(x, copy) for x, copy in own if copy is not x]
         a, b = (_tensor(torch, x) for _, x in own)
@@ -108,14 +109,11 @@ class _MixedExecution:
         with self._torch.inference_mode():
             self._multiply()
 
-    def wait(self) -> None:
-        """Return: the library has returned, so the result is complete."""
-
     def result(self) -> np.ndarray:
         """Return D, the output array itself."""
         wide = self._narrow if self._narrow.dtype == self._torch.int32 else self._narrow.float()
-        self._out[...] = wide.numpy()
-        return self._out
+        self.operands.out[...] = wide.numpy()
+        return self.operands.out
 
 
 def _tensor(torch: Any, x: np.ndarray) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from backends.cpu.libraries._blas import absent
-from harness.interface import Backend, Execution
+from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -73,11 +73,12 @@ class TropicalGemm(Backend):
         return _Execution(plan.problem, operands, getattr(tropical_gemm, routine))
 
 
-class _Execution:
+class _Execution(HostExecution):
     """A product by ``multiply(a, b) -> d``, all C-ordered, that is right where no term is NaN."""
 
     def __init__(self, problem: Problem, operands: Operands, multiply: Any) -> None:
-        self._problem, self._operands, self._multiply = problem, operands, multiply
+        super().__init__(operands)
+        self._problem, self._multiply = problem, multiply
         self._add = problem.semiring.add.ufunc
         self._zero = problem.semiring.zero(problem.dtype)
         is_used_in_place = operands.a.flags.c_contiguous and problem.alpha is None
@@ -87,7 +88,7 @@ class _Execution:
 
     def run(self) -> None:
         """Compute once into `operands.out`."""
-        out = self._operands.out
+        out = self.operands.out
         if out.size == 0:
             return
         with np.errstate(all="ignore"):
@@ -96,19 +97,12 @@ class _Execution:
                 out[...] = product
                 return
             beta = self._problem.dtype.type(0 if self._problem.beta is None else self._problem.beta)
-            np.add(self._operands.c, beta, out=self._scaled_c)
+            np.add(self.operands.c, beta, out=self._scaled_c)
             self._add(self._add(self._zero, self._scaled_c, out=self._scaled_c), product, out=out)
-
-    def wait(self) -> None:
-        """Return: the wheel has returned, so the result is complete."""
-
-    def result(self) -> np.ndarray:
-        """Return D, the output array itself."""
-        return self._operands.out
 
     def _product(self) -> Any:
         """Return ``alpha (x) A (x) B``."""
-        problem, operands = self._problem, self._operands
+        problem, operands = self._problem, self.operands
         if problem.alpha is not None:
             np.add(operands.a, problem.alpha, out=self._a)
         elif self._a is not operands.a:

@@ -13,6 +13,7 @@ from backends.gpu._cuda.kernel_files import load_kernel
 from backends.gpu._cuda.queue import CudaQueue, current_queue
 from backends.gpu._simt.program import Call, Matrix, Place, Program, Step
 from backends.gpu._tensor.tensor_map import TensorMap
+from harness.interface import Execution
 from harness.operands import Operands
 
 
@@ -60,7 +61,7 @@ class GpuOperands:
         return self._out
 
 
-class GpuExecution:
+class GpuExecution(Execution):
     """A product by a program.
 
     Parameters

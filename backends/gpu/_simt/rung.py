@@ -44,7 +44,8 @@ class Rung(Backend):
         Whether it computes logaddexp_plus as a real product of exponentials (`_simt.log_sum_exp`), not pair by pair.
     """
 
-    takes_device_arrays = True
+    takes = frozenset({"device arrays"})
+    calls_libraries = False
     needs: ClassVar[tuple[int, int]] = device.OLDEST
     takes_two_steps: ClassVar[bool] = False
     takes_exponentials: ClassVar[bool] = False

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
-from harness.errors import Declined
 from harness.interface import Backend, Execution
 from harness.machine import detect
 from harness.operands import Operands
@@ -86,8 +85,4 @@ def product(
     from harness import registry
 
     wanted = Problem.from_json(dict(problem))
-    found = next(e.backend for e in registry.discover() if e.name == backend and e.backend)
-    missing, refused = found.missing(), found.refuses(wanted)
-    if missing or refused:
-        raise Declined("missing" if missing else "declined", str(missing or refused))
-    return OffloadedProduct(found, wanted, copies, seed, parameters or {})
+    return OffloadedProduct(registry.admit(backend, wanted), wanted, copies, seed, parameters or {})

@@ -35,7 +35,7 @@ class Cublas(Rung):
     step = 90
     idea = "the vendor's library, in full precision: what every rung below is measured against"
     source = "NVIDIA cuBLAS, cublasGemmEx with CUBLAS_COMPUTE_32F, 64F, 32I"
-    takes_mixed = True
+    takes = Rung.takes | {"mixed"}
     uses_tf32: ClassVar[bool] = False
 
     def missing(self) -> str | None:
@@ -80,7 +80,7 @@ class CublasTf32(Cublas):
     step = 91
     idea = "the vendor's library on tensor cores: float32 operands rounded to 11 significant bits, and faster for it"
     source = "NVIDIA cuBLAS, cublasGemmEx with CUBLAS_COMPUTE_32F_FAST_TF32"
-    takes_mixed = False
+    takes = Rung.takes
     uses_tf32 = True
 
     def declines(self, problem: Problem) -> str | None:

@@ -1,0 +1,167 @@
+"""The kinds of arrays that the public calls take, with the few operations that differ by kind.
+
+A call chooses the kind once, at its edge, by the types of its arguments. Products of arrays of CuPy are computed on the
+GPU that they lie on, in its current stream, without a copy; CuPy is never imported here, since whoever hands over one
+of its arrays has it loaded. Another library is another subclass of `Arrays`, with its package in `_BY_PACKAGE`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from harness.errors import ProblemError
+from harness.tuning import cpu as tuning_cpu
+
+
+class Arrays:
+    """Arrays of NumPy, and whatever it makes arrays of. Another kind overrides what differs.
+
+    Attributes
+    ----------
+    module : module
+        The library, which names `empty`, `broadcast_to` and `may_share_memory` as NumPy does.
+    on_device : bool
+        Whether they lie on a device, so that backends must take them there.
+    other_way : str
+        A caller's fix if no backend computes with them, or the one asked for does not.
+    """
+
+    module: ModuleType = np
+    on_device = False
+    other_way = "another from `python -m harness list`"
+
+    def tried_first(self) -> tuple[str, ...]:
+        """Return the backends that ``backend="auto"`` asks before all others, the first one first."""
+        return tuning_cpu.AUTO_FIRST
+
+    def take(self, name: str, x: Any) -> Any:
+        """Return the operand `name` as an array of this kind, or raise ProblemError."""
+        if hasattr(x, "__cuda_array_interface__"):
+            raise ProblemError(
+                f"gemm: {name} lies on a GPU",
+                expected="a host array, or all arrays of CuPy",
+                got=_type_name(x),
+                fix=f"cupy.asarray({name}), which copies nothing, for all arrays",
+            )
+        if isinstance(x, np.ma.MaskedArray):
+            raise ProblemError(
+                f"gemm: {name} is a masked array",
+                expected="an array whose every element counts",
+                got=type(x).__name__,
+                fix=f"{name}.filled(value): the semiring's zero makes an element absent",
+            )
+        try:
+            return np.asarray(x)
+        except ValueError as error:
+            raise ProblemError(f"gemm: {name} is no array", got=str(error)) from None
+
+    def is_writable(self, out: Any) -> bool:
+        """Whether the array `out`, of this kind, may be written to."""
+        return bool(out.flags.writeable)
+
+    def converted(self, x: Any, dtype: np.dtype[Any]) -> Any:
+        """Return `x` with that dtype, native and aligned, as backends read it; a copy only if it must be."""
+        return x.astype(dtype, order="K") if x.dtype != dtype or not x.flags.aligned else x
+
+    def in_force(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the context in which new arrays lie where these do."""
+        return contextlib.nullcontext()
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """Return an uninitialised C-ordered array."""
+        return self.module.empty(shape, dtype)
+
+    def operand(self, x: Any, dtype: np.dtype[Any], batch: tuple[int, ...]) -> Any:
+        """Return `x` with the product's dtype, broadcast to the batch."""
+        return self.module.broadcast_to(self.converted(x, dtype), (*batch, *x.shape[-2:]))
+
+    def overlaps(self, x: Any, y: Any) -> bool:
+        """Whether `x` and `y` may share memory."""
+        return bool(self.module.may_share_memory(x, y))
+
+
+class CupyArrays(Arrays):
+    """Arrays of CuPy on one GPU.
+
+    Parameters
+    ----------
+    caller : str
+        Named in messages.
+    given : dict
+        All arrays of the call by name; at least one is of CuPy.
+
+    Raises
+    ------
+    ProblemError
+        If one of them lies on the host, or on another GPU.
+    """
+
+    on_device = True
+    other_way = "x.get() of each"
+
+    def __init__(self, caller: str, given: dict[str, Any]) -> None:
+        self.module = sys.modules["cupy"]
+        first = next(name for name, x in given.items() if isinstance(x, self.module.ndarray))
+        self._index = int(given[first].device.id)
+        for name, x in given.items():
+            if not isinstance(x, self.module.ndarray):
+                raise ProblemError(
+                    f"{caller}: {first} lies on a GPU, {name} does not",
+                    expected="all arrays of CuPy, or all on the host",
+                    got=f"{name}: {_type_name(x)}",
+                    fix=f"cupy.asarray({name}), or {first}.get()",
+                )
+            if int(x.device.id) != self._index:
+                raise ProblemError(
+                    f"{caller}: {first} and {name} lie on different GPUs",
+                    expected=f"all arrays on GPU {self._index}, where {first} is",
+                    got=f"{name} on GPU {int(x.device.id)}",
+                    fix=f"with cupy.cuda.Device({self._index}): {name} = cupy.array({name})",
+                )
+
+    def tried_first(self) -> tuple[str, ...]:
+        return tuning_cpu.AUTO_FIRST_ON_GPU
+
+    def take(self, name: str, x: Any) -> Any:
+        return x  # it lies on the GPU already
+
+    def is_writable(self, out: Any) -> bool:
+        return True  # CuPy has no read-only arrays
+
+    def converted(self, x: Any, dtype: np.dtype[Any]) -> Any:
+        return x.astype(dtype) if x.dtype != dtype else x
+
+    def in_force(self) -> contextlib.AbstractContextManager[Any]:
+        context: contextlib.AbstractContextManager[Any] = self.module.cuda.Device(self._index)
+        return context
+
+
+HOST = Arrays()
+
+# Kinds of other libraries, by the package that the type of such an array is defined in.
+_BY_PACKAGE: dict[str, Callable[[str, dict[str, Any]], Arrays]] = {"cupy": CupyArrays}
+
+
+def kind_of(caller: str, given: dict[str, Any]) -> Arrays:
+    """Return the kind of the arrays `given` by name; on the host if nothing else is among them.
+
+    Raises
+    ------
+    ProblemError
+        If they are not all of one kind, or do not lie in one place.
+    """
+    for x in given.values():
+        package = type(x).__module__.partition(".")[0]
+        if package in _BY_PACKAGE and isinstance(x, sys.modules[package].ndarray):
+            return _BY_PACKAGE[package](caller, given)
+    return HOST
+
+
+def _type_name(x: Any) -> str:
+    return f"{type(x).__module__}.{type(x).__name__}"

@@ -1,0 +1,127 @@
+"""The interface a backend implements. A subclass of Backend in a module of its own is all it takes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.interface.abilities import Abilities, Shortcut
+from harness.interface.execution import DeviceQueue, Execution, HostExecution
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.semiring import HALF
+
+__all__ = ["Backend", "DeviceQueue", "Execution", "HostExecution", "Prepared", "Shortcut", "prepare"]
+
+
+class Backend(Abilities, ABC):
+    """One way to compute ``D := alpha (x) A (x) B  (+)  beta (x) C`` over a semiring.
+
+    A subclass states what it is by four class attributes, and what it does by `plan` and `prepare`. It must compute any
+    size, m != n != k, any strides and zero sizes, or say in `declines` what it does not. It must not read
+    `operands.out` before writing it, nor change any other operand. A failure is an exception: it becomes a FAILED cell.
+    What else it may offer stands in `harness.interface.abilities`.
+
+    Attributes
+    ----------
+    name : str
+        ``"cpu-packed"``: unique and stable, the key in stored results.
+    step : int
+        Rung on its ladder: naive lowest, vendor library highest.
+    idea : str
+        One sentence: what this rung adds to the one below.
+    source : str
+        Paper and section, or course, that the method comes from.
+    """
+
+    name: ClassVar[str]
+    step: ClassVar[int]
+    idea: ClassVar[str]
+    source: ClassVar[str]
+
+    @abstractmethod
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Choose block sizes and options for `machine.threads` threads. Pure: touches no operand, compiles nothing.
+
+        Every option that a user may vary stands in the plan with its default.
+        """
+
+    @abstractmethod
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        """Do everything that must not be timed: compile, warm, allocate, upload.
+
+        Raises
+        ------
+        PlanError
+            If an option of the plan has no legal value.
+        """
+
+    def missing(self) -> str | None:
+        """Return why this machine cannot run it ("no CUDA device"), or None."""
+        return None
+
+    def declines(self, problem: Problem) -> str | None:
+        """Return why `problem` is out of scope, or None."""
+        return None
+
+    def refuses(self, problem: Problem) -> str | None:
+        """Return why `problem` is not to be handed to this backend, or None: what callers ask, and nobody overrides."""
+        if problem.is_mixed and "mixed" not in self.takes:
+            return "a and b are narrower than the sums: it takes one dtype for all"
+        if problem.dtype == HALF and "half" not in self.takes:
+            return "it has no arithmetic over float16"
+        return self.declines(problem)
+
+
+class Prepared:
+    """A product of given operands that is ready to run.
+
+    Parameters
+    ----------
+    plan : Plan
+    operands : Operands
+    execution : Execution
+    """
+
+    def __init__(self, plan: Plan, operands: Operands, execution: Execution) -> None:
+        self.plan, self.operands, self.execution = plan, operands, execution
+
+    def run_once(self) -> Any:
+        """Compute once, and return `operands.out`, which then holds the result.
+
+        On the host the result is complete. Where `out` lies on a device it is complete for whatever comes later in the
+        same stream, and nobody waits for it.
+        """
+        out, produced = self.operands.out, self.produce()
+        if produced is not out:  # a backend may return an array of its own
+            out[...] = produced
+        return out
+
+    def produce(self) -> Any:
+        """Compute once, and return the array that the execution returns, which need not be `operands.out`."""
+        self.execution.run()
+        if isinstance(self.operands.out, np.ndarray):
+            self.execution.wait()
+        return self.execution.result()
+
+    @property
+    def queue(self) -> DeviceQueue | None:
+        """The device queue that times the product, if there is one."""
+        return getattr(self.execution, "queue", None)  # a plug-in's execution need not derive from `Execution`
+
+    def upload(self) -> None:
+        """Have the execution read the operands anew: their values have changed."""
+        getattr(self.execution, "upload", _nothing)()
+
+
+def prepare(backend: Backend, plan: Plan, operands: Operands) -> Prepared:
+    """Have `backend` prepare the product; raises as `Backend.prepare` does."""
+    return Prepared(plan, operands, backend.prepare(plan, operands))
+
+
+def _nothing() -> None:
+    return None

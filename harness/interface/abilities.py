@@ -1,0 +1,122 @@
+"""What a backend may offer beside the product. Each method has a default that says that there is nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.interface.execution import Execution
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.semiring import Semiring
+
+# Products that no backend is given unless it declares them.
+TAKES = frozenset({"mixed", "half", "device arrays"})
+
+# How plug-ins declared them before there was one set.
+_FORMER = {"takes_mixed": "mixed", "takes_half": "half", "takes_device_arrays": "device arrays"}
+
+Shortcut = Callable[[Any, Any, Any], bool]
+
+
+class Abilities:
+    """The optional part of a backend.
+
+    Attributes
+    ----------
+    takes : set of str
+        ``"mixed"``: products whose A and B have a narrower dtype than the sums. ``"half"``: products over float16,
+        where (+) selects. ``"device arrays"``: operands that are arrays of CuPy, computed with where they lie, in the
+        current stream; `prepare` copies what it must in that stream, and `Execution.result` returns `out`.
+    calls_libraries : bool
+        Whether it may call libraries with threads of their own, such as BLAS: they are told how many a product may use,
+        and the whole process with them. False: its loops are Numba's alone.
+    """
+
+    takes: ClassVar[frozenset[str]] = frozenset()
+    calls_libraries: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Read ``takes_mixed = True`` and its like as `takes`, and raise TypeError if that names no ability."""
+        super().__init_subclass__(**options)
+        for former, ability in _FORMER.items():
+            if former in vars(cls):
+                cls.takes = cls.takes | {ability} if vars(cls)[former] else cls.takes - {ability}
+        if unknown := set(cls.takes) - TAKES:
+            raise TypeError(f"{cls.__name__}.takes has {sorted(unknown)}; expected some of {sorted(TAKES)}")
+
+    def shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
+        """Return the fastest way to small plain products, for the public call, or None if there is none.
+
+        It may take whatever time it needs to compile. What it returns is called with any three objects: if they are
+        matrices of NumPy of `dtype`, and `out` is writable, it computes ``out := a (x) b``, on no more threads than
+        `machine.threads`, and returns True; or it returns False and has done nothing, for whatever else they are and
+        whatever sizes, strides or overlap it does not care for.
+        """
+        return None
+
+    def extra_error(self, plan: Plan, operands: Operands) -> float:
+        """Return how much further from the definition than the bound of `harness.proof.verify` a float result may be.
+
+        0: the element-wise bound holds, as it does for sums of terms in any order. An algorithm whose error is bounded
+        by norms of `operands` alone returns that bound, for the largest element, by `plan`.
+
+        Whoever overrides this computes for those who name it: ``backend="auto"`` leaves it out, see `loosens`.
+        """
+        return 0.0
+
+    def loosens(self, problem: Problem) -> bool:
+        """Return whether `extra_error` may be more than 0 for `problem`, so that ``backend="auto"`` must not choose it.
+
+        A backend whose own `extra_error` is 0 for some problems may say for which.
+        """
+        return type(self).extra_error is not Abilities.extra_error
+
+    def prepare_argk(self, plan: Plan, operands: Operands, argk: np.ndarray) -> Execution | None:
+        """Prepare a plain product that also says which k each element comes from, or return None.
+
+        Asked where (+) selects, and before `prepare_blocks`, by `harness.gemm_argk`.
+
+        Parameters
+        ----------
+        plan : Plan
+        operands : Operands
+            Without a C.
+        argk : (m, n) array of int32
+            C-ordered; where `operands` are. When `result` has returned, it holds the smallest k that attains the
+            element, and -1 where the element is the semiring's zero.
+        """
+        return None
+
+    def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
+        """Prepare a plain product that also says which block of k each element comes from, or return None.
+
+        Asked where (+) selects; `harness.gemm_argk` does without where the answer is None.
+
+        Parameters
+        ----------
+        plan : Plan
+        operands : Operands
+            Without a C.
+        block : (m, n) array of int8
+            Rows contiguous; `run` writes to it the number, from 0, of the first block of `steps` terms that attains the
+            element, and -1 where the element is the semiring's zero.
+        steps : int
+        """
+        return None
+
+    def listing(self, plan: Plan) -> str:
+        """Return the innermost loop of the kernel that `plan` compiles, for a reader; empty: there is none to show."""
+        return ""
+
+    def architecture(self) -> str:
+        """Return the architecture of the device that it computes on, as the compiler calls it; empty: the host's."""
+        return ""
+
+    def compile(self, plans: Iterable[Plan]) -> int:
+        """Compile what `plans` need, on all cores, and return how many kernels that was; `prepare` does without."""
+        return 0

@@ -1,0 +1,107 @@
+"""A product that is ready to run: what `Backend.prepare` returns, and what the harness asks of a device to time it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from harness.operands import Operands
+
+
+class Execution(Protocol):
+    """A product that is ready to be computed, any number of times. Made by `Backend.prepare`.
+
+    On the host derive from `HostExecution`. One that computes on a device derives from this class.
+    """
+
+    @property
+    def queue(self) -> DeviceQueue | None:
+        """The device queue that `run` uses, which then times it; None: the clock of the host does."""
+        return None
+
+    def run(self) -> None:
+        """Compute once. Timed: everything that depends on the values of A, B and C (packing too), and nothing else."""
+
+    def wait(self) -> None:
+        """Return when the result is complete. Timed with `run`; nothing to do on a CPU."""
+
+    def result(self) -> np.ndarray:
+        """Return D as an (m, n) host array, or `out` itself where that lies on a device. Not timed."""
+        ...
+
+    def upload(self) -> None:
+        """Copy the operands to the device anew: their values have changed. Nothing to do without such copies."""
+
+
+class HostExecution(Execution):
+    """A product on the host, complete in `operands.out` when `run` returns.
+
+    Parameters
+    ----------
+    operands : Operands
+    run : callable, optional
+        ``run()`` computes once. None: the subclass defines `run`.
+    """
+
+    def __init__(self, operands: Operands, run: Callable[[], Any] | None = None) -> None:
+        self.operands = operands
+        if run is not None:
+            self.run = run  # type: ignore[method-assign] # nothing stands between the caller and compiled code
+
+    def wait(self) -> None:
+        """Return: `run` has returned, so the result is complete."""
+
+    def result(self) -> np.ndarray:
+        """Return D, the output array itself."""
+        return self.operands.out
+
+
+class DeviceQueue(Protocol):
+    """What the harness needs of a device to time work on it: in CUDA a stream, its events, and one blocking kernel.
+
+    Everything but `synchronize` and the readings only enqueues, and returns at once. All of it goes into the queue that
+    `Execution.run` uses. Two devices, or two streams, are two queues.
+
+    Attributes
+    ----------
+    name : str
+        How intervals are taken: ``"CUDA events"``.
+    nominal_mhz : float
+        The clock that the device runs at unless it is throttled [MHz]; 0: not known.
+    """
+
+    name: str
+    nominal_mhz: float
+
+    def stamp(self) -> Any:
+        """Enqueue a time stamp, and return what `between_ns` takes."""
+        ...
+
+    def between_ns(self, start: Any, stop: Any) -> float:
+        """Return the time on the device between two stamps that it has reached [ns]."""
+        ...
+
+    def block(self, most_s: float) -> None:
+        """Enqueue something that holds up all that comes after it until `release`, but no longer than `most_s`."""
+
+    def release(self) -> None:
+        """Let the queue go on, at once and without entering the queue: through memory that host and device share."""
+
+    def gave_up(self) -> bool:
+        """Return whether the last `block`, which is over, was ended by its time-out and not by `release`."""
+        ...
+
+    def flush(self) -> None:
+        """Enqueue a write of as many bytes as the last level of cache holds, or more."""
+
+    def synchronize(self) -> None:
+        """Return when the queue is empty."""
+
+    def read(self) -> Mapping[str, float]:
+        """Return what the device tells of itself now, by name.
+
+        ``mhz``, its clock, ``watts``, and ``power_capped``, 1 if power lowers that clock; any of them may be missing.
+        """
+        ...
