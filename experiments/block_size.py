@@ -1,4 +1,4 @@
-"""How the block sizes decide the rate, against the caches that the blocks are meant to stay in."""
+"""Rate against block size, beside the caches that the blocks are meant to stay in."""
 
 from __future__ import annotations
 

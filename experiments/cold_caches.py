@@ -1,4 +1,4 @@
-"""What a product loses whose operands are nowhere in the caches, as in a program that computes other things between.
+"""The loss of a product whose operands are in no cache, as in a program that computes other things in between.
 
 On a GPU the cache is its L2, which both operands and the result fit up to about n = 1500 in float64 on an H200.
 """

@@ -1,4 +1,4 @@
-"""Every size of a range, one after the other: a kernel whose edges are dear shows dips that a few chosen sizes hide.
+"""Every size of a range: slow edges of a kernel show as dips, which a few chosen sizes would hide.
 
 Each sweep changes m, n and k together, or only one of them while the other two stay. The lowest rate of a sweep over
 its median is the one number per sweep and contender.

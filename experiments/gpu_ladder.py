@@ -1,4 +1,4 @@
-"""What each optimisation of a product buys on a GPU, from a thread an element to tensor cores and libraries.
+"""The gain by each optimisation of a product on a GPU, from a thread an element to tensor cores and libraries.
 
 The best of the CPU, on all its cores, stands on top. It has a case of its own: between samples that keep all cores busy
 for a quarter of a second the GPU would be idle, and its power could not be told.

@@ -1,4 +1,4 @@
-"""By rows, by columns or tile by tile: what coalesced access is worth on a GPU, and what another order costs."""
+"""Products of matrices stored by rows, by columns or tile by tile: the value of coalesced access on a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of what the registers of a GPU can do whole products keep, by semiring and dtype (16 bits: gpu-paired)."""
+"""Whole products on a GPU as a share of what its registers can do, by semiring and dtype (16 bits: gpu-paired)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Narrow operands and wide sums: bfloat16, float16 and int8, against wide operands, and what libraries make of them."""
+"""Narrow operands with wide sums (bfloat16, float16, int8), against wide operands and against libraries."""
 
 from __future__ import annotations
 

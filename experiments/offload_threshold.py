@@ -1,4 +1,4 @@
-"""From which size on a GPU is worth its copies: the best CPU backend against products whose copies are timed."""
+"""The size from which a GPU pays for its copies: the best CPU backend against products whose copies are timed."""
 
 from __future__ import annotations
 

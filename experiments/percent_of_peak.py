@@ -1,4 +1,4 @@
-"""How much of what registers alone can do cpu-simd keeps on whole products, for every semiring and dtype.
+"""Whole products by cpu-simd as a share of what registers alone can do, for every semiring and dtype.
 
 The loop that measures the peak is timed in turns with the product: what else is on the core slows down both.
 """

@@ -1,4 +1,4 @@
-"""Which wall a product runs into, by shape: the memory's or the arithmetic's, both measured here."""
+"""The roof that bounds a product, memory or arithmetic, by shape; both are measured here."""
 
 from __future__ import annotations
 

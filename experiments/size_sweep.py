@@ -1,4 +1,4 @@
-"""Rates against size over every kind of size, what sizes that fit no tile lose, and what padding them would compute."""
+"""Rate against size, the loss at sizes that fit no tile, and the extra work of padding them."""
 
 from __future__ import annotations
 

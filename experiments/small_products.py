@@ -1,4 +1,4 @@
-"""Small products: prepared once and run, where kernels show, and as whole calls, where what is around them does."""
+"""Small products, prepared once and run, where kernels show, and as whole calls, where their overhead does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Strassen's algorithm is worth: its time relative to its base alone, against size, for one, two and three levels.
+"""The gain by Strassen's algorithm: its time over that of its base alone, against size, for one to three levels.
 
 Where the curve of one level falls below 1, a half of that size is the crossover that belongs into `harness.tuning.cpu`.
 """

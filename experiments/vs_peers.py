@@ -1,4 +1,4 @@
-"""cpu-simd against every library that this machine has for the same product, at sizes that fit a tile and that do not.
+"""cpu-simd against every installed library for the same product, at sizes that fit a tile and that do not.
 
 Judged is the ratio to whichever peer is the fastest at that size: its samples were taken in turns with the subject's.
 """

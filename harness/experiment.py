@@ -1,4 +1,4 @@
-"""What an experiment is, as data: a question, cases by preset, and figures. Runs nothing, draws nothing.
+"""Experiments as data: a question, cases by preset, and figures. Runs nothing, draws nothing.
 
 A *case* is one thing to do and the contenders that do it, measured interleaved; a contender in a case is a *cell*. What
 a contender does is a *task*: by default one product, computed by a backend (`harness.run.task`). Everything here turns

@@ -1,4 +1,4 @@
-"""What this machine is: processor, caches, memory, versions. The fingerprint that is stored with each result."""
+"""This machine: processor, caches, memory, versions. The fingerprint that is stored with each result."""
 
 from __future__ import annotations
 

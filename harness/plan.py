@@ -1,4 +1,4 @@
-"""How one backend will compute one Problem: block sizes and options. Invariants only; numbers come from tuning.py."""
+"""The plan of a product: block sizes and options. Invariants only; numbers come from `harness.tuning`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discovery of backends: every module of `backends/` and every entry point in the group ``gemm_harness.backends``.
+"""Discover backends: every module of `backends/` and every entry point in the group ``gemm_harness.backends``.
 
 A module that fails to import is listed with its exception; a name that is taken already is refused and listed. No list
 of backends stands anywhere else.

@@ -1,4 +1,4 @@
-"""The scalar functions that semirings are made of: plain Python that Numba can compile, so that any backend inlines it.
+"""Scalar functions of semirings: plain Python that Numba can compile, so that any backend inlines it.
 
 As (x) a function gets ``(x, y)``; as (+) it gets the accumulator first, ``(c, t)``. Over NumPy scalars of one dtype.
 """

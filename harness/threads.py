@@ -1,4 +1,4 @@
-"""One way to set how many threads BLAS and Numba use together, and to read back what is in force."""
+"""Set how many threads BLAS and Numba use together, and read back what is in force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the experiments on GPUs share: their cases, or without a GPU one that says so; and who stands beside whom."""
+"""Contenders and cases that experiments on GPUs share; without a GPU, one case that says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom the fast kernels are measured against, and over what: libraries of others, and every semiring and dtype."""
+"""The libraries that the fast kernels are compared with, and the semirings and dtypes that they are compared over."""
 
 from __future__ import annotations
 

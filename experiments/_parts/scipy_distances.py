@@ -1,4 +1,4 @@
-"""What scipy.sparse.csgraph found in the graphs of the experiment, shipped, so that the check needs no SciPy.
+"""Distances by scipy.sparse.csgraph in the graphs of the experiment, shipped, so that the check needs no SciPy.
 
 ``python -m experiments._parts.scipy_distances`` writes the file anew, with SciPy; a test compares the two.
 """

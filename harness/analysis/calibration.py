@@ -1,4 +1,4 @@
-"""The findings of a calibration: the rate of false verdicts, how many planted ones were found, what change can be seen.
+"""Findings of a calibration: the rate of false verdicts, planted changes found, and the least change that is seen.
 
 Pure, from the cells that `harness.compare.calibration` measured.
 """

@@ -1,4 +1,4 @@
-"""What a reader has to know of measured cells beside their times: who has none and why, how far to trust the others.
+"""Caveats of measured cells: which have no time and why, and how far to trust the others.
 
 The same remarks stand in the rows of a table, in a list below the figures of an experiment, and in one line within each
 figure. Pure, from cells.

@@ -1,4 +1,4 @@
-"""Conditions under which a cell was sampled: clock, power, launches, and marks of what disturbed samples. Pure.
+"""Conditions of a cell's samples: clock, power, launch time, and disturbance by throttling or preemption. Pure.
 
 A disturbed sample stays among the others and in every interval: who drops samples by a rule about their circumstances
 chooses the result. The marks stand beside the figure, so that a slow machine is not taken for slow code.

@@ -1,4 +1,4 @@
-"""Offload thresholds: from which size on a device is faster than the best of the host. Pure, from cells.
+"""Offload thresholds: the size from which a device is faster than the best of the host. Pure, from cells.
 
 A threshold holds for all larger sizes that were measured as well, and only a ratio whose interval lies above 1 counts:
 so it is a claim that does not hang on one lucky sample. It lies between two sizes, since those between were not asked.

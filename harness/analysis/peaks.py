@@ -1,4 +1,4 @@
-"""Which measured peak bounds a cell, and how much of it the cell reaches. Pure, from cells."""
+"""The measured peak that bounds a cell, and the share of it that the cell reaches. Pure, from cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries of what has been recorded: cells by machine, preset, experiment, run, contender, status and axes; counts.
+"""Select recorded cells by machine, preset, experiment, run, contender, status and axes. Streams.
 
 Cells are a stream: one is held at a time.
 """

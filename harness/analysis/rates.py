@@ -1,4 +1,4 @@
-"""What figures and tables say beyond the samples: rates, ratios, ragged loss, scaling. Pure, from cells."""
+"""Rates, ratios, ragged loss and scaling, computed from the samples of cells. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A product that also says which k won: back-pointers of Viterbi, predecessors of paths, gradients of max and min.
+"""`gemm_argk`: a product and, for each element, the smallest k that attains it. Back-pointers, predecessors, gradients.
 
 A (+) that selects (min, max, or, and) makes every element one of its terms, ``c[i, j] = a[i, k] (x) b[k, j]``, and the
 smallest such k is wanted. Asking for it in the innermost loop triples its work. Here a product says which block of k

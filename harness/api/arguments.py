@@ -1,4 +1,4 @@
-"""The arguments of the public calls: looked at once, at the edge, with a message that names the argument.
+"""Check the arrays that the public calls take, once, at the edge, with a message that names the argument.
 
 Nothing is converted silently. Without a dtype NumPy's promotion decides, and the result has the promoted dtype. A dtype
 that is asked for is either that one, or the dtype of the sums of a mixed product (`harness.problem.MIXED`), whose A and

@@ -1,4 +1,4 @@
-"""The public call: validates once at the edge, chooses a backend, computes every product of a batch."""
+"""`gemm`: validate once at the edge, choose a backend, compute every product of a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tune` tries of cpu-simd: a few values of each parameter, on products for which it matters."""
+"""Candidates of `tune` for cpu-simd: a few values of each parameter, on products for which it matters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tune --gpu`: which tiles of gpu-tuned are better on this GPU than the table's; a grid compiled ahead, then raced.
+"""`tune --gpu`: find tiles of gpu-tuned that are better on this GPU than the table's. Compiled ahead, then raced.
 
 The mechanism is `harness.autotune.search`'s: heats by successive halving, paired ratios, and a value is taken only if
 it is better by more than noise. Contenders are proven right first, and timed by events. The kernels of a heat are

@@ -1,4 +1,4 @@
-"""`tune`: finds by measuring which block sizes of cpu-simd are better here than the model's, and stores them.
+"""`tune`: find block sizes of cpu-simd that are better here than the model's, by measuring, and store them.
 
 Coordinate descent from the model's choice, a parameter at a time. The contenders of a parameter are the plans that the
 backend makes with each of its values, raced by `harness.timing.measure`: successive halving, and a longer last heat

@@ -1,4 +1,4 @@
-"""The command line, ``gemm-harness COMMAND``: which commands there are, and what becomes of mistakes.
+"""The command line, ``gemm-harness COMMAND``: its commands, and how mistakes are reported.
 
 A command is a function of a module of this folder; what it needs beyond NumPy it imports inside, so that ``--help`` and
 mistakes answer at once.

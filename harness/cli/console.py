@@ -1,4 +1,4 @@
-"""What the commands print: tables on stdout, complaints on stderr. No colours and no cutting off without a terminal."""
+"""Output of the commands: tables on stdout, complaints on stderr. No colours or cut lines without a terminal."""
 
 from __future__ import annotations
 

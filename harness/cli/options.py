@@ -1,4 +1,4 @@
-"""What several commands share: exit statuses, options, where results are, and how they are looked up."""
+"""Options, exit statuses and folders that several commands share."""
 
 from __future__ import annotations
 

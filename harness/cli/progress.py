@@ -1,4 +1,4 @@
-"""Shows how a run goes: a bar with the time left on a terminal, an occasional line elsewhere."""
+"""Progress of a run: a bar with the time left on a terminal, an occasional line elsewhere."""
 
 from __future__ import annotations
 

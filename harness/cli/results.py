@@ -1,4 +1,4 @@
-"""The command for what has been recorded: results shows, filters and exports it."""
+"""The command `results`: show, filter, export and join what has been recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A/A: how often this harness finds a difference where there is none on this machine, and what change it can see.
+"""A/A runs: the rate of false differences on this machine, and the least change that is found.
 
 The same backend is measured under two names, by the path that experiments take, and judged like any two contenders.
 In planted cells one of the two is really slower, by a stated fraction. Records are in the store

@@ -1,4 +1,4 @@
-"""Every stored run's ratios as series over time, and where they change. From stored results alone; measures nothing.
+"""Ratios of every stored run as series over time, with their change points. From stored results alone.
 
 A series is one contender at one place of an experiment: its time over the time of the reference that it was measured
 interleaved with, run by run. A contender's summary is the geometric mean over the places that all its runs have.

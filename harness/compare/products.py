@@ -1,4 +1,4 @@
-"""What `bench-compare` measures: products by preset, how long each is sampled, and products as a user writes them."""
+"""The products of `bench-compare` by preset, the time for each, and products as a user writes them."""
 
 from __future__ import annotations
 

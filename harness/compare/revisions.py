@@ -1,4 +1,4 @@
-"""Two revisions of the source code, measured against each other on this machine, to find what is slower than it was.
+"""Two revisions of the source code measured against each other on this machine, to find regressions.
 
 A cell is one backend and one product: an ordinary case with two contenders, each in processes that import from a tree
 of its own. Its records are in the store ``<results>/<machine>/revisions/``; all cells of a run are judged together

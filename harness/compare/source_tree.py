@@ -1,4 +1,4 @@
-"""A state of the source code in a folder of its own: which backends it has, and whether its workers understand."""
+"""A source tree in a folder of its own: the backends it has, and the commands its worker understands."""
 
 from __future__ import annotations
 

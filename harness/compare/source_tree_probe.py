@@ -1,4 +1,4 @@
-"""A description of a source tree, run by path with that tree first on the import path: prints one JSON object.
+"""Describe a source tree as one JSON object. Run by path, with that tree first on the import path.
 
 It is the only code of this tree that runs against the modules of another one, so it asks for as little as it can: the
 commands of the worker with their parameters, and where each backend comes from.

@@ -1,4 +1,4 @@
-"""Two stored runs, or two contenders of one, compared cell by cell; and whether it is the machine that changed. Pure.
+"""Two stored runs, or two contenders of one, compared cell by cell, with changes of the machine taken out. Pure.
 
 Samples of different runs are no pairs. But either run measured the same reference, in turns with each contender: the
 ratio to it is compared, so that what the machine did in between cancels. The reference itself can only be compared by

@@ -1,4 +1,4 @@
-"""A revision of a git repository as a folder: checked out beside the working tree, and gone afterwards.
+"""A revision of a git repository as a folder: checked out beside the working tree, removed afterwards.
 
 The folder is a worktree of git's: it shares the repository's objects, so making it costs the files alone. It is removed
 whatever ends the block, SIGTERM and SIGHUP included. After kill -9 the next use removes what was left.

@@ -1,4 +1,4 @@
-"""What a wrong product looks like: the mistakes that kernels make, recognised from what came and what was expected."""
+"""Recognise the mistake behind a wrong product: typical bugs of kernels, from the result and what was expected."""
 
 from __future__ import annotations
 

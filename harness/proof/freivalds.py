@@ -1,4 +1,4 @@
-"""Looks at every element of a large plus_times product at once: by its action on random vectors, as Freivalds does.
+"""Freivalds' check of a large plus_times product: every element at once, by products with random vectors.
 
 For x of plus and minus ones, ``D x - (alpha A (B x) + beta C x)`` is the sum of the errors of a row with random signs:
 an element that is wrong by more than rounding makes its row stand out, wherever it is. The check costs O(n^2), and no

@@ -1,4 +1,4 @@
-"""Proves a product right or wrong: exact or bounded comparison with the definition; reports the first mismatch.
+"""Compare a product with its definition, exactly or within a bound, and report the first mismatch.
 
 * Integers, bool, and semirings whose (+) selects (min, max): every value must be equal. Zeros of either sign are equal.
 * Floats under a (+) that rounds: within the bound of `allowed_error`; NaN and infinities must stand where they should.

@@ -1,4 +1,4 @@
-"""The processes that a backend has started: found and ended, however far they have removed themselves.
+"""Find and end the processes that a backend has started, however far they have detached themselves.
 
 A worker becomes the parent of every orphan below it, so it sees a daemon that forked twice. And it carries a mark in
 its environment, which everything it starts inherits: what is left when the worker itself has gone is found by that.

@@ -1,4 +1,4 @@
-"""The machine as `gemm-harness info` describes it: fingerprint, threads of the libraries that compute, measured peaks.
+"""The machine as `gemm-harness info` shows it: fingerprint, threads of libraries, tuned values.
 
 The peak of a semiring and dtype is what registers alone can do here, and the fastest of a few samples: nothing makes a
 loop of registers faster than it is, and much makes it slower.

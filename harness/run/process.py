@@ -1,4 +1,4 @@
-"""A process for each untrusted backend, seen from outside: started, told what to do, watched, killed when it fails.
+"""A supervised process for each contender: started, commanded, watched, and killed when it fails.
 
 A process runs only while it has something to do. As soon as it has answered it is stopped by a signal, and continued
 for the next command: OpenBLAS's idle threads spin for 100 ms after a product and OpenMP's for some 5 ms, on the cores

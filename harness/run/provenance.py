@@ -1,4 +1,4 @@
-"""Which code produced a result: version, commit, changes since then, and a digest of what decides what is measured.
+"""The code that produced a result: version, commit, changes since then, and a digest of its sources.
 
 Committed results, figures and tables are evidence: somebody else can check out the commit and repeat them. So commands
 refuse to write them in a checkout whose sources differ from its commit (`require_clean`).

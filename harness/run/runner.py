@@ -1,4 +1,4 @@
-"""Runs experiments: the only place where cases, processes, the clock and the store come together. Prints nothing.
+"""Run experiments: the only place where cases, processes, the clock and the store come together. Prints nothing.
 
 A case is measured by `harness.run.trial` and recorded at once, one line per contender. A contender without a time gets
 a line with the reason, and the run goes on.

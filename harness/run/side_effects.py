@@ -1,4 +1,4 @@
-"""Notices what a backend does to its process beside computing: it would change what is timed, now or in a later cell.
+"""Detect side effects of a backend on its process that would change times, now or in a later cell.
 
 A `Watch` is asked after each command of a worker. What must stay as it is, is compared with how it was when the worker
 began, or, where importing a library may rightly change it, with how it was when the task had been prepared.

@@ -1,4 +1,4 @@
-"""What a worker does for one cell: prepare, prove right, run. The ordinary task is one product by one backend."""
+"""The task of a worker for one cell: prepare, prove right, run. The ordinary task is one product by one backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One case, measured: prepared, proven right, timed in turns, and proven again, each contender in a process of its own.
+"""Measure one case: prepare, prove, time in turns and prove again, each contender in a process of its own.
 
 A contender that fails on the way has a reason and never a time; the others go on.
 """

@@ -1,4 +1,4 @@
-"""The process of an untrusted backend, seen from inside: ``python -m harness.run.worker FD``.
+"""The process of one contender, seen from inside: ``python -m harness.run.worker FD``.
 
 It answers commands that come over the connection on the inherited descriptor FD, one at a time. What a backend prints
 goes to this process's own stdout and stderr, which the parent has pointed at a file. What else it does to the process

@@ -1,4 +1,4 @@
-"""Where a series of ratios changes its level, and where it is only noise. Pure.
+"""Change points: where a series of ratios changes its level, and where it is only noise. Pure.
 
 A change is believed when the order of the points matters: if the largest difference between what lies before and after
 any cut, or inside and outside of any two, is rarely as large once the points are shuffled. Shuffling assumes nothing

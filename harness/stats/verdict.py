@@ -1,4 +1,4 @@
-"""Verdicts: is one contender faster than another, slower, the same, or can these samples not tell? Pure.
+"""Verdicts on two contenders: faster, slower, the same, or undecided by these samples. Pure.
 
 `compare` looks at one cell alone; `judge` at all cells of a sweep together, which know more than each of them: how much
 processes of the same code differ. The reasons, and what simulations say, are in docs/statistics.md.

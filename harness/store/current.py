@@ -1,4 +1,4 @@
-"""Which of the recorded cells count: of each place the batch that was measured last. Pure, from what `Entry` keeps.
+"""Select current cells: the most recent batch for each point of an experiment. Pure.
 
 A *batch* is what one run measured of one case, interleaved, on one machine, with one state of the code. Samples are
 comparable within a batch only, so cells of two batches are never shown as one case, whatever became of the run that

@@ -1,4 +1,4 @@
-"""A file of JSON lines that is only ever appended to, and that survives kill -9, a full disk and concurrent writers.
+"""An append-only file of JSON lines that survives kill -9, a full disk and concurrent writers.
 
 An append is one write of whole lines and an fsync, under a lock. What a killed writer left of a last line is dropped by
 readers and cut off by the next append; what a full disk took half of is taken back. No line that was there is lost.

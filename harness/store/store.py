@@ -1,4 +1,4 @@
-"""What was measured, as JSON lines, only ever appended to: ``<results>/<machine slug>/<preset>/<experiment>.jsonl``.
+"""Measured cells as JSON lines in append-only files: ``<results>/<machine slug>/<preset>/<experiment>.jsonl``.
 
 ``runs.jsonl`` beside them says which run began (``run``) and ended (``done``). Lines of an experiment are of the kind
 ``machine`` (once per fingerprint) or ``cell`` (one contender in one case of one run). Readers see, for each place on an

@@ -1,4 +1,4 @@
-"""Clocks: they time calls of something that is run and waited for. Here the processor's own."""
+"""Clocks: time calls of something that is run and waited for. Here the processor's own."""
 
 from __future__ import annotations
 

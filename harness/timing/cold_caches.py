@@ -1,4 +1,4 @@
-"""Empties the caches of the processor, for times of a product whose operands are nowhere near.
+"""Empty the caches of the processor, to time a product whose operands are in main memory.
 
 There is no instruction for it that Python could call, so the caches are filled with something else: a buffer larger
 than the largest of them. One thread streams through it on each core in turn, since cores have caches of their own. It

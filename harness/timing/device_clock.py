@@ -1,4 +1,4 @@
-"""The clock of a device that works through a queue: time stamps on the device, with everything queued before it starts.
+"""The clock of a device with a queue: time stamps on the device, with all work queued before it starts.
 
 A launch takes the host some microseconds, as long as a small product takes a GPU. So the queue is held up first, by a
 kernel that waits for a flag; behind it come the first stamp, the calls and the second stamp; then the flag is set, and

@@ -1,4 +1,4 @@
-"""The host: which core contenders of one thread are timed on, and what others take from the processors.
+"""Place contenders of one thread: all of a case on the same core, since no two cores are equal.
 
 All of a case are on the same core, since no two cores are equal: who else is on a core, its sibling on a shared host
 included, lasts for seconds and makes a product take up to half as long again. Two processes on a core each would be

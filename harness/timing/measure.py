@@ -1,4 +1,4 @@
-"""The one clock of the harness: every time that it stores, shows or judges was sampled here.
+"""Sample contenders in turns: every time that is stored, shown or judged comes from here.
 
 All contenders of a case are sampled in turns, so that whatever the machine does meanwhile happens to all of them. A
 round visits them in a random order and then in the reverse one (ABBA): a drift that is linear in time cancels. Sample i

@@ -1,4 +1,4 @@
-"""Takes samples of one task: in the hot or in the cold series, which are never mixed."""
+"""Take samples of one task, in the hot or in the cold series, which are never mixed."""
 
 from __future__ import annotations
 

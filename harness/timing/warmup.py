@@ -1,4 +1,4 @@
-"""Before anything is recorded: how many calls make a sample, and calls until they get no faster.
+"""Warm a contender up, and choose how many calls make a sample.
 
 First calls are slow: pages are touched for the first time, libraries start threads, a clock rises, a kernel is compiled
 after all. None of these calls is among the samples.

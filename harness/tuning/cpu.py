@@ -1,4 +1,4 @@
-"""Block sizes for a problem on a machine, from the sizes of its caches: with `tuning_*` the only place with numbers.
+"""Block sizes of the CPU ladder from the sizes of the caches, and numbers of all CPU backends.
 
 The cache model is the one of Low et al., "Analytical Modeling Is Enough for High-Performance BLIS" (2016), simplified:
 a micro-panel of B stays in L1, the block of A in L2, the row-panel of B in L3, each in a share of the cache that leaves

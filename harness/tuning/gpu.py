@@ -1,4 +1,4 @@
-"""The only place with numbers for GPUs: tiles, stages and orders of kernels, with where they come from.
+"""Numbers of GPU kernels: tiles, stages and orders, each with its source.
 
 Sizes of tiles are elements. Where a row has no source of its own it is a study on one H200 of 2026-11-20 (driver 580,
 CUDA 13.0): about 1500 configurations, medians of 7 to 30 samples by events. Among sane tiles the shape matters little

@@ -1,4 +1,4 @@
-"""Block sizes that `tune` found on this machine, in a file: found, validated, written, removed. Numbers it knows not.
+"""Block sizes that `tune` found on this machine, in a file: read, validated, written, removed.
 
 They lie where data lie, not in a cache: a cache may be emptied at any time, and these are minutes of measuring. A file
 belongs to one machine with its versions (`Machine.key`), so two that share a home directory do not disturb each other;

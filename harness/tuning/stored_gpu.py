@@ -1,4 +1,4 @@
-"""Tiles that `tune --gpu` found for an architecture of GPUs: which products they are for, and the plan with them."""
+"""Tiles that `tune --gpu` found for an architecture, the products they are for, and plans with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only place with numbers for tensor cores: tiles, stages, and where padding pays, with where they come from.
+"""Numbers of tensor cores: tiles, stages, and where padding pays, each with its source.
 
 Rows of `gpu-tensor-core`. Unless a row says otherwise it was found with the prototypes of the design study on one H200,
 2026-11-20: ratios to cuBLAS at n = 4096, sampled in turns in one process.
