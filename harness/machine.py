@@ -1,4 +1,4 @@
-"""This machine: processor, caches, memory, versions. The fingerprint that is stored with each result."""
+"""The machine at hand: processor, caches, memory, versions. The fingerprint that is stored with each result."""
 
 from __future__ import annotations
 
