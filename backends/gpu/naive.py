@@ -11,8 +11,7 @@ Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".
 
 from __future__ import annotations
 
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.program import Kernel, Product, Program
 from backends.gpu._simt.rung import Rung, product_defines
 from harness.machine import Machine
 from harness.plan import Plan
@@ -34,16 +33,10 @@ class Naive(Rung):
         """Choose a block, and coalesced access."""
         return Plan(problem, 1, options={"access": "coalesced"}, launch=NAIVE)
 
-    def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
-    ) -> None:
+    def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the one launch."""
-        problem, launch = plan.problem, plan.launch
+        launch = plan.launch
         is_coalesced = plan.choice("access", ACCESS) == "coalesced"
-        defines = product_defines(
-            problem, form, accumulate=problem.accumulate, BM=launch.bm, BN=launch.bn, COALESCED=is_coalesced
-        )
+        defines = product_defines(plan.problem, product, BM=launch.bm, BN=launch.bn, COALESCED=is_coalesced)
         kernel = Kernel("naive", defines, (launch.bm * launch.bn,))
-        blocks = ceil_div(problem.m, launch.bm) * ceil_div(problem.n, launch.bn)
-        sizes = problem.m, problem.n, problem.k
-        program.launch(kernel, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, extremes)
+        program.launch(kernel, product.tiles(launch.bm, launch.bn), *product.arguments)

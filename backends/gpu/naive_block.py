@@ -9,8 +9,7 @@ Source: lecture notes on GPU programming, the first matrix product.
 
 from __future__ import annotations
 
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program
+from backends.gpu._simt.program import Kernel, Product, Program
 from backends.gpu._simt.rung import Rung, product_defines
 from harness.plan import Plan
 from harness.problem import Problem
@@ -32,13 +31,7 @@ class NaiveBlock(Rung):
             return f"C is larger than one block of {side} x {side} threads"
         return super().declines(problem)
 
-    def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
-    ) -> None:
+    def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the one launch."""
-        problem = plan.problem
-        kernel = Kernel(
-            "naive_block", product_defines(problem, form, accumulate=problem.accumulate), (problem.n, problem.m)
-        )
-        sizes = problem.m, problem.n, problem.k
-        program.launch(kernel, 1, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, extremes)
+        kernel = Kernel("naive_block", product_defines(plan.problem, product), (product.n, product.m))
+        program.launch(kernel, 1, *product.arguments)

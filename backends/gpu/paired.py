@@ -17,12 +17,9 @@ import dataclasses
 
 import numpy as np
 
-from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._simt import pairs
-from backends.gpu._simt.operators import Form
 from backends.gpu._simt.pairs import PER_WORD, WORD
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
-from backends.gpu._simt.tiled_rung import Product
+from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
 from backends.gpu._simt.tuned_rung import TunedRung, launch_tuned
 from harness.machine import Machine
 from harness.plan import Plan
@@ -54,15 +51,13 @@ class Paired(TunedRung):
         tiles, options = paired_tiles(_words(problem))
         return Plan(problem, 1, options={**options, "edge": "redirected"}, launch=tiles)
 
-    def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
-    ) -> None:
+    def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the product of words, or that of single elements for values that it is wrong for."""
-        if form is not pairs.form_of(plan.problem.dtype):
-            super().multiply(program, plan, form, a, b, out, extremes)
+        problem, a, b = plan.problem, product.a, product.b
+        if product.form is not pairs.form_of(problem.dtype):
+            super().multiply(program, plan, product)
             return
-        problem = plan.problem
-        m, n, k = problem.m, problem.n, problem.k
+        m, n, k = product.m, product.n, product.k
         steps, columns = ceil_div(k, PER_WORD), ceil_div(n, _VECTOR) * _VECTOR
         if k % PER_WORD or a.ld % PER_WORD or a.alignment % WORD.itemsize:
             joined = Matrix(program.reserve("joined", m * steps, WORD), steps)
@@ -73,18 +68,10 @@ class Paired(TunedRung):
         interleaved = Matrix(program.reserve("interleaved", steps * columns, WORD), columns)
         interleave = Kernel("pack_pairs", (), (_PASS_BLOCK,), function="interleave")
         program.launch(interleave, _pass_grid(columns, steps), b.place, b.ld, k, n, interleaved.place, columns)
-        product = Product(joined, interleaved, out, m, n, steps, "redirected", problem.accumulate)
-        self._add_words(program, plan, form, product, extremes)
-
-    def _add_words(self, program: Program, plan: Plan, form: Form, product: Product, extremes: Place) -> None:
-        """Add the kernel of words; shares of k are stored, and added up, as single elements."""
-        problem, words = plan.problem, dataclasses.replace(plan, problem=_words(plan.problem))
-        launch = self.prepare_launch(words)
+        of_words = product._replace(a=joined, b=interleaved, k=steps)
         semiring = pairs.pair_defines(problem.semiring, problem.dtype, accumulate=product.accumulate)
-        redirected = as_defines({"EDGE": 1})  # REDIRECTED of edges.cuh
-        defines = semiring + redirected + self.tile_defines(words, product)
-        kernel = Kernel("tuned", defines, (launch.threads,), self.shared_bytes(launch, WORD.itemsize))
-        launch_tuned(program, kernel, plan, form, product, extremes)
+        kernel = self.word_kernel(dataclasses.replace(plan, problem=_words(problem)), of_words, semiring)
+        launch_tuned(program, kernel, plan, of_words)  # shares of k are stored, and added up, as single elements
 
 
 def _pass_grid(width: int, rows: int) -> tuple[int, int]:

@@ -12,7 +12,8 @@ Source: Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (200
 from __future__ import annotations
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.tiled_rung import Product, TiledRung, offset_type
+from backends.gpu._simt.program import Product
+from backends.gpu._simt.tiled_rung import TiledRung, offset_type
 from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem
@@ -39,6 +40,5 @@ class RegisterTiled(TiledRung):
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles."""
         launch = plan.launch
-        assert launch is not None
         sizes = {name.upper(): getattr(launch, name) for name in "bm bn bk tm tn".split()}
         return as_defines({**sizes, "OFFSET": offset_type(launch, product)})

@@ -6,7 +6,7 @@
         the same on Hopper  by wgmma, of parts that a pass has made                 tensor_core_tf32.cu
     float16, bfloat16       TMA and wgmma, sums in float32; Hopper alone            tensor_core_half.cu
     bool, or-and, xor-and   32 bools a word; counts of common ones along k          tensor_core_b1.cu
-        the same on Hopper  by wgmma, B turned as it is packed                      tensor_core_bits.cu
+        the same on Hopper  by wgmma, B transposed as it is packed                  tensor_core_bits.cu
 
     grid    tiles of C, bm x bn   a block each (16-bit: persistent blocks)
     warp    wm x wn of it         sums in registers
@@ -28,13 +28,12 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu._cuda import device
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.program import Matrix, Place, Program
+from backends.gpu._simt.program import Product, Program
 from backends.gpu._simt.rung import Rung
 from backends.gpu._tensor.bit_product import add_bit_product
-from backends.gpu._tensor.mixed_product import add_half_product
 from backends.gpu._tensor.mma_product import MMA, UNITS, add_float_product
 from backends.gpu._tensor.norms import largest_dot
+from backends.gpu._tensor.row_product import add_half_product
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -81,10 +80,8 @@ class TensorCore(Rung):
             return f"no tensor-core kernel for {dtype.name}"
         if problem.is_mixed and problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
-        return self._declines_half(problem) if problem.is_mixed else None
-
-    def _declines_half(self, problem: Problem) -> str | None:
-        return device.missing(device.HOPPER, "wgmma and TMA") if self.missing() is None else None
+        needs_hopper = problem.is_mixed and self.missing() is None
+        return device.missing(device.HOPPER, "wgmma and TMA") if needs_hopper else None
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles by how many there are, and whether unaligned rows are copied."""
@@ -122,14 +119,12 @@ class TensorCore(Rung):
             return 0.0
         return _TF32_UNITS * _UNIT * largest_dot(problem, operands) + 3 * problem.k * _TINY
 
-    def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
-    ) -> None:
+    def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the launches for the dtype of A and B."""
         dtype = plan.problem.input_dtype
         if dtype.kind == "b":
-            add_bit_product(program, plan, a, b, out)
+            add_bit_product(program, plan, product)
         elif plan.problem.is_mixed:
-            add_half_product(program, plan, a, b, out)
+            add_half_product(program, plan, product)
         else:
-            add_float_product(program, plan, a, b, out)
+            add_float_product(program, plan, product)

@@ -10,7 +10,8 @@ Source: CUDA C++ Programming Guide, "Shared Memory"; lecture notes on GPU progra
 from __future__ import annotations
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.tiled_rung import Product, TiledRung
+from backends.gpu._simt.program import Product
+from backends.gpu._simt.tiled_rung import TiledRung
 from harness.errors import PlanError
 from harness.machine import Machine
 from harness.plan import Launch, Plan
@@ -46,5 +47,4 @@ class Tiled(TiledRung):
 
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the side of a tile."""
-        assert plan.launch is not None
         return as_defines({"TILE": plan.launch.bm})

@@ -11,15 +11,16 @@ Source: CUTLASS, "Efficient GEMM in CUDA": threadblock, warp and thread tiles.
 from __future__ import annotations
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.tiled_rung import Product, TiledRung, width_of_loads
-from backends.gpu._simt.warp_tiles import check_warp_tiles, tile_bytes, warp_tile_defines
+from backends.gpu._simt.padding import width_of_loads
+from backends.gpu._simt.program import Product
+from backends.gpu._simt.warp_tiles import WarpRung
 from harness.machine import Machine
-from harness.plan import Launch, Plan
+from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.gpu import DEFAULT_EDGE, warp_tiles
 
 
-class WarpTiled(TiledRung):
+class WarpTiled(WarpRung):
     """Warp tiles and 16-byte loads."""
 
     name = "gpu-warp-tiled"
@@ -33,21 +34,12 @@ class WarpTiled(TiledRung):
         tiles, options = warp_tiles(problem)
         return Plan(problem, 1, options={"edge": DEFAULT_EDGE, **options}, launch=tiles)
 
-    def prepare_launch(self, plan: Plan) -> Launch:
-        """Return the tiles; raise PlanError where a thread has no whole groups of elements."""
-        return check_warp_tiles(self.name, super().prepare_launch(plan), plan.problem.dtype.itemsize)
-
-    def shared_bytes(self, launch: Launch, itemsize: int) -> int:
-        """Return the bytes of a tile of A and one of B."""
-        return tile_bytes(launch, itemsize)
-
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles, and how wide loads may be."""
         launch, itemsize = plan.launch, plan.problem.dtype.itemsize
-        assert launch is not None
         width_a, width_b = (width_of_loads(x, itemsize) for x in (product.a, product.b))
         while launch.bk % width_a or launch.bm * launch.bk // width_a % launch.threads:
             width_a //= 2
         while launch.bn * launch.bk // width_b % launch.threads:
             width_b //= 2
-        return warp_tile_defines(plan, product) + as_defines({"WIDTH_A": width_a, "WIDTH_B": width_b})
+        return super().tile_defines(plan, product) + as_defines({"WIDTH_A": width_a, "WIDTH_B": width_b})

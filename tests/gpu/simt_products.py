@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from backends.gpu._simt import passes
 from backends.gpu._simt import rung as simt_rung
 from harness import SEMIRINGS, Operands, registry
 from harness.interface import Backend
@@ -40,7 +41,7 @@ def use_the_cpu(patch: Any, *, at_end: bool = True, edits: tuple[tuple[str, str]
     patch.setattr(simt_rung, "GpuExecution", HostExecution)
     patch.setattr(HostOperands, "at_end", at_end)
     patch.setattr(HostExecution, "edits", edits)
-    patch.setattr(simt_rung, "_PASS_BLOCKS", 8)  # threads that take turns: a few are enough
+    patch.setattr(passes, "_PASS_BLOCKS", 8)  # threads that take turns: a few are enough
 
 
 def sizes(plan: Plan) -> Iterator[tuple[int, int, int]]:

@@ -33,8 +33,8 @@ def compiled(folder, monkeypatch):
     """Return the calls of the fake compiler."""
     calls = []
 
-    def compile_source(source, name, arch, options):
-        calls.append((name, arch, options))
+    def compile_source(source, name, arch):
+        calls.append((name, arch))
         return Compiled(CUBIN, f"ptxas of {name} \N{MULTIPLICATION SIGN} {len(calls)}")
 
     monkeypatch.setattr(nvrtc, "compile_source", compile_source)
@@ -42,9 +42,9 @@ def compiled(folder, monkeypatch):
     return calls
 
 
-def kernel(stem="tiled", defines=(("BM", "8"),), arch="sm_90", options=()):
+def kernel(stem="tiled", defines=(("BM", "8"),), arch="sm_90"):
     """Compile as a new process would, in which nothing has been compiled."""
-    return kernel_files.compile_kernel.__wrapped__(stem, defines, arch, options)
+    return kernel_files.compile_kernel.__wrapped__(stem, defines, arch)
 
 
 def test_a_kernel_is_compiled_once(folder, compiled):
@@ -93,7 +93,6 @@ def test_entries_unused_for_longest_go_first(folder, compiled, monkeypatch):
         {"stem": "naive"},
         {"defines": (("BM", "16"),)},
         {"arch": "sm_80"},
-        {"options": ("-lineinfo",)},
     ],
     ids=str,
 )
@@ -107,7 +106,7 @@ def test_another_compiler_or_another_option_of_ours_compiles_anew(compiled, monk
     kernel()
     monkeypatch.setattr(nvrtc, "version", lambda: (13, 1))
     kernel()
-    monkeypatch.setattr(nvrtc, "all_options", lambda arch, options: (arch, *options, "-ftz=true"))
+    monkeypatch.setattr(nvrtc, "all_options", lambda arch: (arch, "-ftz=true"))
     kernel()
     assert len(compiled) == 3
 
@@ -130,7 +129,7 @@ def test_files_are_found_in_subfolders(moved):
 
 def test_an_edited_header_in_a_subfolder_makes_another_entry(compiled, moved):
     def name():
-        return kernel_files._entry_name(kernel_files.assemble("tiled", (), (moved,)), "sm_90", ())
+        return kernel_files._entry_name(kernel_files.assemble("tiled", (), (moved,)), "sm_90")
 
     before = name()
     for file, is_part in (("_kernels/deeper/naive.cu", False), ("_headers/edges.cuh", True)):

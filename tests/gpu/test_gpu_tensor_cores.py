@@ -225,7 +225,7 @@ def test_kernels_compile_and_do_not_spill(name, problem, parameters):
         for arch in ARCHITECTURES:
             if kernel.stem not in _OWN or (kernel.suffix and arch != "sm_90"):
                 continue
-            found = resources(compile_kernel(kernel.stem, kernel.defines, arch + kernel.suffix, kernel.options))
+            found = resources(compile_kernel(kernel.stem, kernel.defines, arch + kernel.suffix))
             assert found[kernel.function].spill_bytes <= MOST_SPILLS.get(kernel.stem, 0), (kernel.stem, arch)
 
 

@@ -186,5 +186,5 @@ def test_an_error_names_the_file_and_the_line():
 
 
 @needs_nvrtc
-def test_the_blocking_kernel_compiles():
-    assert resources(compile_kernel("block", (), "sm_90"))["block"].spill_bytes == 0
+def test_the_kernel_that_holds_up_the_queue_compiles():
+    assert resources(compile_kernel("hold", (), "sm_90"))["hold"].spill_bytes == 0

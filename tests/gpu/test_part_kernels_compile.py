@@ -16,10 +16,6 @@ from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS, needs_nvrt
 pytestmark = pytest.mark.no_cover
 
 
-def add_extremes(program, problem, a, b):
-    return program.reserve("extremes", 4, problem.dtype)
-
-
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("semiring", "dtype", "arch"),
@@ -33,7 +29,8 @@ def add_extremes(program, problem, a, b):
 def test_argk_compiles_and_spills_next_to_nothing(semiring, dtype, arch):
     problem = Problem(100, 100, 100, SEMIRINGS[semiring], np.dtype(dtype))
     a, b, out = (Matrix(Place(name), 100) for name in ("a", "b", "out"))
-    for step in argk.argk_program(problem, a, b, out, add_extremes).steps:
+    steps = argk.argk_program(problem, a, b, out).steps
+    for step in (step for step in steps if step.kernel.stem == "argk"):
         taken = resources(compile_kernel("argk", step.kernel.defines, arch))["argk"]
         assert taken.spill_bytes <= 16  # of float64 on sm_80, once a tile
         assert taken.registers <= MOST_REGISTERS
@@ -50,10 +47,11 @@ def test_sums_of_exponentials_compile(dtype):
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("turned", (False, True))
-def test_orders_in_memory_compile(turned):
-    found = resources(compile_kernel("layout", layouts.layout_defines("columns", "tiles", turned=turned), "sm_80"))
-    assert set(found) == {"naive", "tiled", "change", "turn"}
+@pytest.mark.parametrize("along_memory", (False, True))
+def test_orders_in_memory_compile(along_memory):
+    defines = layouts.layout_defines("columns", "tiles", along_memory=along_memory)
+    found = resources(compile_kernel("layout", defines, "sm_80"))
+    assert set(found) == {"naive", "tiled", "change", "transpose"}
     assert all(taken.spill_bytes == 0 for taken in found.values())
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from backends.gpu._simt import argk as simt_argk
 from backends.gpu._simt import log_sum_exp as simt_log_sum_exp
-from backends.gpu._simt import rung
 from backends.gpu._simt.program import Kernel, Place, Program
 from backends.gpu._tasks import layouts
 from harness import SEMIRINGS, Operands
@@ -49,7 +48,7 @@ def argk(semiring, a, b):
     operands = HostOperands(Operands(a, b, None, np.empty((problem.m, problem.n), a.dtype)))
     operands.buffers["which"] = fenced(problem.m * problem.n, np.dtype(np.int32), at_end=True)
     matrices = (operands.matrix(name) for name in ("a", "b", "out"))
-    execution = HostExecution(simt_argk.argk_program(problem, *matrices, rung.add_extremes), operands)
+    execution = HostExecution(simt_argk.argk_program(problem, *matrices), operands)
     execution.run()
     return execution.result(), operands.buffers["which"].reshape(problem.m, problem.n).copy()
 
@@ -201,19 +200,19 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(layouts, "TILE", 4)
 
 
-@pytest.mark.parametrize("turned", (False, True))
+@pytest.mark.parametrize("along_memory", (False, True))
 @pytest.mark.parametrize("kernel", ("naive", "tiled"))
 @pytest.mark.parametrize(("of_a", "of_b"), (("rows", "columns"), ("columns", "tiles"), ("tiles", "rows")))
-def test_a_product_is_the_same_in_every_order(kernel, of_a, of_b, turned, small_tiles, rng):
+def test_a_product_is_the_same_in_every_order(kernel, of_a, of_b, along_memory, small_tiles, rng):
     m, n, k = 8, 12, 16
     a, b = rng.integers(-9, 9, (m, k)).astype("f4"), rng.integers(-9, 9, (k, n)).astype("f4")
     arrays = layouts.stored(a, of_a), layouts.stored(b, of_b), np.empty(m * n, "f4")
-    got = run_layout(kernel, arrays, (m, n, k), (n // 4, m // 4), a=of_a, b=of_b, turned=turned)
+    got = run_layout(kernel, arrays, (m, n, k), (n // 4, m // 4), a=of_a, b=of_b, along_memory=along_memory)
     assert np.array_equal(got.reshape(m, n), a @ b)
 
 
 @pytest.mark.parametrize(
-    ("function", "to"), (("change", "rows"), ("change", "tiles"), ("change", "columns"), ("turn", "columns"))
+    ("function", "to"), (("change", "rows"), ("change", "tiles"), ("change", "columns"), ("transpose", "columns"))
 )
 def test_a_change_of_order_puts_every_element_where_it_belongs(function, to, small_tiles, rng):
     m, n = 8, 12
@@ -225,8 +224,8 @@ def test_a_change_of_order_puts_every_element_where_it_belongs(function, to, sma
 @pytest.mark.parametrize(
     ("function", "old", "new"),
     (
-        ("turn", "tile[fast][slow]", "tile[slow][fast]"),
-        ("turn", "    __syncthreads();\n    y[", "    y["),
+        ("transpose", "tile[fast][slow]", "tile[slow][fast]"),
+        ("transpose", "    __syncthreads();\n    y[", "    y["),
         ("change", "(long long)i * n + j];", "(long long)j * n + i];"),
     ),
 )

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from backends.gpu._simt.program import Place, Program
+from backends.gpu._simt.operators import Form
+from backends.gpu._simt.program import Place, Product, Program
 from backends.gpu._tensor.split_product import add_split_product
 from harness import SEMIRINGS, Operands
 from harness.errors import VerificationError
@@ -165,8 +166,9 @@ def split(size, edits=()):
     program = Program()
     placed = HostOperands(given)
     matrices = (placed.matrix(name) for name in ("a", "b", "out"))
+    product = Product(*matrices, *size, Form.FAST, accumulate=False, extremes=Place("a"))
     plan = RUNGS[RUNG].plan(problem, detect()).override(SPLIT)
-    add_split_product(program, plan, *matrices, (), Place("a"))
+    add_split_product(program, plan, product, ())
     program.steps = [step for step in program.steps if step.kernel.stem == "split"]
     execution = HostExecution(program, placed)
     execution.edits = edits
@@ -195,7 +197,7 @@ def test_operands_are_split_into_what_tf32_holds(size):
     [
         ("& KEPT);\n    low", ");\n    low"),
         ("(__float_as_uint(x) + HALF)", "__float_as_uint(x)"),
-        ("tile[along][down + turn]", "tile[down + turn][along]"),
+        ("tile[along][down + offset]", "tile[down + offset][along]"),
         ("(long long)columns * width", "(long long)rows * width"),
     ],
 )

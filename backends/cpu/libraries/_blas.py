@@ -1,4 +1,4 @@
-"""Execution shared by the BLAS peers, around their routine: unreadable layouts, alpha, beta, and empty sizes.
+"""Common parts of the BLAS peers, around their routine: unreadable layouts, alpha, beta, and empty sizes.
 
 A library's routine computes ``out := alpha a b + beta out`` for m, n, k >= 1. It is bound to its operands once, in
 `prepare`. An operand that the library cannot take where it lies is copied into scratch that `prepare` allocated; the
@@ -10,17 +10,49 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.interface import HostExecution
+from harness.interface import Backend, HostExecution
+from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 
 Takes = Callable[[np.ndarray], bool]
 Bind = Callable[[Any, np.ndarray, np.ndarray, Any, np.ndarray], Callable[[], object]]
+
+
+class BlasPeer(Backend):
+    """A library that computes plus_times over floats, on as many threads as it is given, with blocks of its own choice.
+
+    Attributes
+    ----------
+    module : str
+        The optional module that it is called through, named as its package.
+    library : str
+        Its name in reasons.
+    """
+
+    module: ClassVar[str]
+    library: ClassVar[str] = "BLAS"
+
+    def missing(self) -> str | None:
+        """Return that the package is not installed, or None."""
+        return absent(self.module)
+
+    def declines(self, problem: Problem) -> str | None:
+        """Return why the library does not compute `problem`, or None."""
+        if not problem.semiring.is_ordinary:
+            return f"{self.library} computes plus_times only"
+        if problem.dtype.kind != "f":
+            return f"{self.library} takes float32 and float64 only"
+        return None
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Return a plan without blocks: the library chooses its own."""
+        return Plan(problem, machine.threads)
 
 
 class BlasExecution(HostExecution):
@@ -93,17 +125,8 @@ def not_installed(package: str) -> str:
     return f"package {package} is not installed: pip install 'gemm-harness[peers]'"
 
 
-def declines_but_float_sums(problem: Problem, library: str) -> str | None:
-    """Return why a BLAS library does not compute `problem`, or None."""
-    if not problem.semiring.is_ordinary:
-        return f"{library} computes plus_times only"
-    if problem.dtype.kind != "f":
-        return f"{library} takes float32 and float64 only"
-    return None
-
-
 def is_contiguous(x: np.ndarray) -> bool:
-    """Whether rows or columns of `x` follow each other without a gap."""
+    """Return whether rows or columns of `x` follow each other without a gap."""
     return x.flags.c_contiguous or x.flags.f_contiguous
 
 

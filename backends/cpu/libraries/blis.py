@@ -14,29 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu.libraries._blas import BlasExecution, absent, declines_but_float_sums
-from harness.interface import Backend, Execution
+from backends.cpu.libraries._blas import BlasExecution, BlasPeer
+from harness.interface import Execution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 
 
-class Blis(Backend):
+class Blis(BlasPeer):
     """The five loops around a micro-kernel that the packed rungs follow, by their authors."""
 
     name = "cpu-blis"
     step = 80
     idea = "BLIS: the same five loops around a hand-written micro-kernel, one thread"
     source = "Van Zee and van de Geijn 2015, BLIS; wheel blis"
-
-    def missing(self) -> str | None:
-        """Return that the wheel is not installed, or None."""
-        return absent("blis")
-
-    def declines(self, problem: Problem) -> str | None:
-        """Return why BLIS does not compute `problem`, or None."""
-        return declines_but_float_sums(problem, "BLIS")
+    module, library = "blis", "BLIS"
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan for the one thread that the wheel uses."""

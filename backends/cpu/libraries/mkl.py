@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu.libraries._blas import BlasExecution, declines_but_float_sums, not_installed
-from harness.interface import Backend, Execution
-from harness.machine import Machine
+from backends.cpu.libraries._blas import BlasExecution, BlasPeer, not_installed
+from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -32,7 +31,7 @@ from harness.problem import Problem
 ROW_MAJOR, COLUMN_MAJOR, AS_IT_IS, TRANSPOSED = 101, 102, 111, 112
 
 
-class Mkl(Backend):
+class Mkl(BlasPeer):
     """Intel's BLAS."""
 
     name = "cpu-mkl"
@@ -49,11 +48,7 @@ class Mkl(Backend):
         """Return why MKL does not compute `problem`, or None."""
         if problem.is_mixed and problem.alpha is not None and (not np.isfinite(problem.alpha) or problem.alpha == 0):
             return "no factor of A of so few bits: MKL multiplies sums by alpha, and 0 or infinity would lose NaN"
-        return declines_but_float_sums(problem, "BLAS")
-
-    def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Return a plan without blocks: the library chooses its own."""
-        return Plan(problem, machine.threads)
+        return super().declines(problem)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Load MKL and bind its routine to the operands."""
@@ -127,7 +122,7 @@ def bind_to(
 
 
 def has_contiguous_lines(x: np.ndarray) -> bool:
-    """Whether CBLAS can take the matrix `x` where it lies: rows or columns contiguous, the next one further on."""
+    """Return whether CBLAS can take the matrix `x` in place: rows or columns contiguous, the next one further on."""
     return _has_contiguous_rows(x) or _has_contiguous_rows(x.T)
 
 

@@ -15,33 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu.libraries._blas import BlasExecution, absent, declines_but_float_sums, is_contiguous
-from harness.interface import Backend, Execution
-from harness.machine import Machine
+from backends.cpu.libraries._blas import BlasExecution, BlasPeer, is_contiguous
+from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan
-from harness.problem import Problem
 
 
-class ScipyBlas(Backend):
+class ScipyBlas(BlasPeer):
     """SciPy's own BLAS, usually another build of OpenBLAS than NumPy's."""
 
     name = "cpu-scipy"
     step = 85
     idea = "the BLAS that SciPy ships, called without NumPy's dispatch"
     source = "scipy.linalg.blas.dgemm and sgemm; Dongarra et al. 1990, level 3 BLAS"
-
-    def missing(self) -> str | None:
-        """Return that SciPy is not installed, or None."""
-        return absent("scipy")
-
-    def declines(self, problem: Problem) -> str | None:
-        """Return why BLAS does not compute `problem`, or None."""
-        return declines_but_float_sums(problem, "BLAS")
-
-    def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Return a plan without blocks: the library chooses its own."""
-        return Plan(problem, machine.threads)
+    module = "scipy"
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Load SciPy and bind its routine to the operands."""

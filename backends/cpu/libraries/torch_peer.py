@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu.libraries._blas import BlasExecution, absent, declines_but_float_sums, is_contiguous
-from harness.interface import Backend, Execution, HostExecution
-from harness.machine import Machine
+from backends.cpu.libraries._blas import BlasExecution, BlasPeer, absent, is_contiguous
+from harness.interface import Execution, HostExecution
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -26,13 +25,14 @@ from harness.problem import Problem
 _ROUNDING = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
 
 
-class Torch(Backend):
+class Torch(BlasPeer):
     """PyTorch's own products."""
 
     name = "cpu-torch"
     step = 90
     idea = "what PyTorch offers on a CPU: MKL, and oneDNN for bfloat16, float16 and int8"
     source = "torch.addmm, torch.mm, torch._int_mm; oneDNN"
+    library = "PyTorch"
     takes = frozenset({"mixed"})
 
     def missing(self) -> str | None:
@@ -42,14 +42,10 @@ class Torch(Backend):
     def declines(self, problem: Problem) -> str | None:
         """Return why PyTorch does not compute `problem`, or None."""
         if not problem.is_mixed:
-            return declines_but_float_sums(problem, "PyTorch")
+            return super().declines(problem)
         if problem.alpha is not None or problem.accumulate or min(problem.m, problem.n, problem.k) == 0:
             return "PyTorch's mixed products are taken plain: no alpha, no C, no empty size"
         return None
-
-    def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Return a plan without blocks: the library chooses its own."""
-        return Plan(problem, machine.threads)
 
     def loosens(self, problem: Problem) -> bool:
         """Return whether PyTorch rounds the sums of `problem` to the dtype of A and B."""
@@ -76,7 +72,7 @@ class Torch(Backend):
 
 
 def takes(x: np.ndarray) -> bool:
-    """Whether PyTorch can take `x` where it lies. A stride that leads nowhere, of one row, may be one it refuses."""
+    """Return whether PyTorch can take `x` in place. It may refuse the unused stride of a single row."""
     return is_contiguous(x) and all(stride >= 0 and stride % x.itemsize == 0 for stride in x.strides)
 
 
@@ -94,9 +90,9 @@ class _MixedExecution(HostExecution):
     def __init__(self, torch: Any, operands: Operands) -> None:
         super().__init__(operands)
         self._torch = torch
-        own = [(x, x if takes(x) else np.empty_like(x, order="C")) for x in (operands.a, operands.b)]
-        self._copies = [(x, copy) for x, copy in own if copy is not x]
-        a, b = (_tensor(torch, x) for _, x in own)
+        pairs = [(x, x if takes(x) else np.empty_like(x, order="C")) for x in (operands.a, operands.b)]
+        self._copies = [(x, copy) for x, copy in pairs if copy is not x]
+        a, b = (_tensor(torch, x) for _, x in pairs)
         # PyTorch has no other product of int8.
         multiply, dtype = (torch._int_mm, torch.int32) if a.dtype == torch.int8 else (torch.mm, a.dtype)  # noqa: SLF001
         self._narrow = torch.empty(operands.out.shape, dtype=dtype)
@@ -119,7 +115,7 @@ class _MixedExecution(HostExecution):
 def _tensor(torch: Any, x: np.ndarray) -> Any:
     """Return the tensor over the memory of `x`. NumPy's bfloat16 is none that PyTorch knows."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of arrays that may not be written: nobody does
+        warnings.simplefilter("ignore", UserWarning)  # of read-only arrays, which are only read
         if x.dtype.name == "bfloat16":
             return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
         return torch.from_numpy(x)

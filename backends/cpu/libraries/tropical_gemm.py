@@ -135,7 +135,7 @@ class _Execution(HostExecution):
 
 
 def has_no_nan_term(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether no sum of an element of `a` and one of `b` is NaN. One pass over finite operands, else two more."""
+    """Return whether no sum of an element of `a` and one of `b` is NaN. One pass for finite operands, else three."""
     if np.isfinite(a.sum()) and np.isfinite(b.sum()):
         return True
     extremes = a.min(), a.max(), b.min(), b.max()  # NaN where there is one

@@ -1,7 +1,6 @@
-"""The GPU as this process sees it: the only `import cupy`, lazy, and every reason why there is no GPU to use.
+"""The GPU of this process: the only `import cupy`, lazy; its properties and memory; the reason why none is usable.
 
-Nothing here runs when the module is imported, so that a machine without CuPy or without a GPU lists every rung and says
-what each of them misses.
+Nothing here runs on import, so that a machine without CuPy or a GPU can list every rung and what it misses.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import BackendUnavailable
+from harness.errors import BackendUnavailable, PlanError
 from harness.memory import on_free
+from harness.plan import Launch
 
-# What kernels are compiled for at least: older chips are not known to NVRTC 13, and cp.async needs the newer one.
+# Least compute capabilities: NVRTC 13 knows no older chip; cp.async needs the second; wgmma and TMA the third.
 OLDEST, ASYNC_COPY, HOPPER = (7, 0), (8, 0), (9, 0)
 
 
@@ -73,14 +73,8 @@ def cupy() -> Any:
         import cupy as module
     except Exception as error:
         raise BackendUnavailable(f"CuPy cannot be imported: {error}") from error
-    on_free(lambda: _give_back(module))
+    on_free(free_memory)
     return module
-
-
-def _give_back(cupy: Any) -> None:
-    """Return the unused blocks of CuPy's pools to the GPU, and to the host."""
-    cupy.get_default_memory_pool().free_all_blocks()
-    cupy.get_default_pinned_memory_pool().free_all_blocks()
 
 
 def missing(least: tuple[int, int] = OLDEST, what: str = "CUDA kernels") -> str | None:
@@ -88,9 +82,9 @@ def missing(least: tuple[int, int] = OLDEST, what: str = "CUDA kernels") -> str 
     reason = _no_gpu()
     if reason is not None:
         return reason
-    found = device()
-    if found.capability < least:
-        return "{} need compute capability {}.{}; {} has {}.{}".format(what, *least, found.name, *found.capability)
+    gpu = device()
+    if gpu.capability < least:
+        return "{} need compute capability {}.{}; {} has {}.{}".format(what, *least, gpu.name, *gpu.capability)
     return None
 
 
@@ -158,6 +152,25 @@ def shared_limit() -> int:
     return _SHARED_OF_SM_90 if _no_gpu() else device().shared_memory
 
 
+def fitting(name: str, needed: int, launch: Launch) -> Launch:
+    """Return `launch`, tiles of the backend `name` for which a block takes `needed` bytes.
+
+    Raises
+    ------
+    PlanError
+        If a block may not have so many here.
+    """
+    limit = shared_limit()
+    if needed > limit:
+        raise PlanError(
+            f"{name}: the tiles do not fit into shared memory",
+            expected=f"{limit} bytes",
+            got=f"{needed} bytes for {launch}",
+            fix="smaller tiles, or fewer stages",
+        )
+    return launch
+
+
 def upload(x: np.ndarray) -> Any:
     """Return a C-ordered copy of a host array on the current GPU.
 
@@ -201,7 +214,7 @@ def allocating(allocate: Callable[[], Any], size: int) -> Any:
 
 
 def free_memory() -> None:
-    """Give back the memory that CuPy keeps in reserve."""
+    """Return the unused blocks of CuPy's pools to the GPU, and to the host."""
     cupy().get_default_memory_pool().free_all_blocks()
     cupy().get_default_pinned_memory_pool().free_all_blocks()
 

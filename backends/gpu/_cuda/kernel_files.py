@@ -27,14 +27,14 @@ _FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
 
-# What a block has without asking for more, in bytes.
+# Dynamic shared memory of a block that needs no attribute of the kernel, in bytes.
 SHARED_WITHOUT_ASKING = 48 << 10
 
 Defines = tuple[tuple[str, str], ...]
 
 
 class Resources(NamedTuple):
-    """What one kernel takes, as ptxas reports it.
+    """Resources that one kernel takes, as ptxas reports them.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def assemble(stem: str, defines: Defines, folders: tuple[Path, ...] = (FOLDER,))
 
 
 @functools.lru_cache(maxsize=1024)
-def compile_kernel(stem: str, defines: Defines, arch: str, options: tuple[str, ...] = ()) -> Compiled:
+def compile_kernel(stem: str, defines: Defines, arch: str) -> Compiled:
     """Return the machine code of ``stem.cu`` for `arch`, from the cache if it is there.
 
     Raises
@@ -104,25 +104,25 @@ def compile_kernel(stem: str, defines: Defines, arch: str, options: tuple[str, .
         If it is not correct.
     """
     source = assemble(stem, defines)
-    folder, name = _kernel_files.cache_folder(_FAMILY), _entry_name(source, arch, options)
+    folder, name = _kernel_files.cache_folder(_FAMILY), _entry_name(source, arch)
     payload = _kernel_files.read(folder, name)
     if payload is not None:
         log, _, cubin = payload.partition(b"\0")
         return Compiled(cubin, log.decode())
-    compiled = nvrtc.compile_source(source, f"{stem}.cu", arch, options)
+    compiled = nvrtc.compile_source(source, f"{stem}.cu", arch)
     _kernel_files.write(folder, name, compiled.log.encode() + b"\0" + compiled.cubin)
     return compiled
 
 
-def is_kept(stem: str, defines: Defines, arch: str, options: tuple[str, ...] = ()) -> bool:
-    """Whether the machine code of ``stem.cu`` for `arch` has been kept."""
-    name = _entry_name(assemble(stem, defines), arch, options)
+def is_kept(stem: str, defines: Defines, arch: str) -> bool:
+    """Return whether the machine code of ``stem.cu`` for `arch` has been kept."""
+    name = _entry_name(assemble(stem, defines), arch)
     return _kernel_files.read(_kernel_files.cache_folder(_FAMILY), name) is not None
 
 
-def _entry_name(source: str, arch: str, options: tuple[str, ...]) -> str:
-    """Return the name in the cache of all that the compiler is given; the source text has its headers in it."""
-    return _kernel_files.entry_name(_PAYLOAD, nvrtc.version(), nvrtc.all_options(arch, options), source)
+def _entry_name(source: str, arch: str) -> str:
+    """Return the name in the cache of the compiler and all of its input; the source text includes its headers."""
+    return _kernel_files.entry_name(_PAYLOAD, nvrtc.version(), nvrtc.all_options(arch), source)
 
 
 def resources(compiled: Compiled) -> dict[str, Resources]:
@@ -138,9 +138,7 @@ def resources(compiled: Compiled) -> dict[str, Resources]:
     return by_kernel
 
 
-def load_kernel(
-    stem: str, defines: Defines, function: str, shared_bytes: int = 0, options: tuple[str, ...] = (), suffix: str = ""
-) -> Any:
+def load_kernel(stem: str, defines: Defines, function: str, shared_bytes: int = 0, suffix: str = "") -> Any:
     """Return `function` of ``stem.cu``, ready to launch on the current GPU: ``kernel(grid, block, args, shared_mem=)``.
 
     Parameters
@@ -149,8 +147,6 @@ def load_kernel(
     defines : Defines
     shared_bytes : int
         Dynamic shared memory that launches will ask for; raises the limit of the kernel where that is needed.
-    options : tuple of str
-        Further options of NVRTC.
     suffix : str
         Appended to the architecture: ``"a"`` for what is peculiar to one, as wgmma is to sm_90a.
 
@@ -161,17 +157,14 @@ def load_kernel(
     BackendUnavailable
         If there is no GPU.
     """
-    index = device.current_index()
-    return _load(index, stem, defines, function, shared_bytes, options, suffix)
+    return _load(device.current_index(), stem, defines, function, shared_bytes, suffix)
 
 
 @functools.lru_cache(maxsize=1024)
-def _load(
-    index: int, stem: str, defines: Defines, function: str, shared_bytes: int, options: tuple[str, ...], suffix: str
-) -> Any:
+def _load(index: int, stem: str, defines: Defines, function: str, shared_bytes: int, suffix: str) -> Any:
     """Load for the GPU `index`, which is the current one: machine code is loaded into one GPU."""
     cupy = device.cupy()
-    compiled = compile_kernel(stem, defines, device.device(index).arch + suffix, options)
+    compiled = compile_kernel(stem, defines, device.device(index).arch + suffix)
     module = cupy.cuda.function.Module()
     module.load(compiled.cubin)
     kernel = module.get_function(function)

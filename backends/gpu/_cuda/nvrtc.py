@@ -43,10 +43,10 @@ def library() -> ctypes.CDLL:
     """
     try:
         from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
+
+        return ctypes.CDLL(load_nvidia_dynamic_lib("nvrtc").abs_path)
     except ImportError:
         raise BackendUnavailable("cuda-pathfinder is not installed", fix="it comes with CuPy 14") from None
-    try:
-        return ctypes.CDLL(load_nvidia_dynamic_lib("nvrtc").abs_path)
     except DynamicLibNotFoundError:
         raise BackendUnavailable(
             "NVRTC is not installed", fix="pip install nvidia-cuda-nvrtc, or a CUDA toolkit"
@@ -61,12 +61,12 @@ def version() -> tuple[int, int]:
     return major.value, minor.value
 
 
-def all_options(arch: str, options: tuple[str, ...]) -> tuple[str, ...]:
+def all_options(arch: str) -> tuple[str, ...]:
     """Return every option that `compile_source` hands to the compiler."""
-    return (f"-arch={arch}", "-std=c++17", "--ptxas-options=-v", *options)
+    return (f"-arch={arch}", "-std=c++17", "--ptxas-options=-v")
 
 
-def compile_source(source: str, name: str, arch: str, options: tuple[str, ...] = ()) -> Compiled:
+def compile_source(source: str, name: str, arch: str) -> Compiled:
     """Compile `source`.
 
     Parameters
@@ -77,8 +77,6 @@ def compile_source(source: str, name: str, arch: str, options: tuple[str, ...] =
         The file that messages name: ``"tiled.cu"``.
     arch : str
         ``"sm_90"``, ``"sm_90a"``.
-    options : tuple of str
-        Further options of NVRTC.
 
     Raises
     ------
@@ -90,7 +88,7 @@ def compile_source(source: str, name: str, arch: str, options: tuple[str, ...] =
         nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name.encode(), 0, None, None), "createProgram"
     )
     try:
-        encoded = [option.encode() for option in all_options(arch, options)]
+        encoded = [option.encode() for option in all_options(arch)]
         status = nvrtc.nvrtcCompileProgram(program, len(encoded), (ctypes.c_char_p * len(encoded))(*encoded))
         log = _text(program, "ProgramLog").partition(b"\0")[0].decode(errors="replace").rstrip("\n")
         if status:
@@ -100,14 +98,14 @@ def compile_source(source: str, name: str, arch: str, options: tuple[str, ...] =
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-def _text(program: ctypes.c_void_p, what: str) -> bytes:
+def _text(program: ctypes.c_void_p, item: str) -> bytes:
     size = ctypes.c_size_t()
-    _check(getattr(library(), f"nvrtcGet{what}Size")(program, ctypes.byref(size)), what)
+    _check(getattr(library(), f"nvrtcGet{item}Size")(program, ctypes.byref(size)), item)
     buffer = ctypes.create_string_buffer(size.value)
-    _check(getattr(library(), f"nvrtcGet{what}")(program, buffer), what)
+    _check(getattr(library(), f"nvrtcGet{item}")(program, buffer), item)
     return buffer.raw
 
 
-def _check(status: int, what: str) -> None:
+def _check(status: int, call: str) -> None:
     if status:
-        raise CompileError(f"NVRTC: {what} failed", got=f"status {status}")
+        raise CompileError(f"NVRTC: {call} failed", got=f"status {status}")

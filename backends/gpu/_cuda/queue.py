@@ -36,7 +36,7 @@ class CudaQueue:
     def __init__(self, index: int) -> None:
         cupy = device.cupy()
         self._cuda = cupy.cuda
-        self._kernel = load_kernel("block", (), "block")
+        self._kernel = load_kernel("hold", (), "hold")
         self._memory = cupy.cuda.alloc_pinned_memory(8)  # the GPU reads it where it is
         self._flags = np.frombuffer(self._memory, np.int32, 2)
         self._flags[:] = 0
@@ -55,7 +55,7 @@ class CudaQueue:
         return 1e6 * float(self._cuda.get_elapsed_time(start, stop))
 
     def block(self, most_s: float) -> None:
-        """Launch the kernel that waits."""
+        """Launch the kernel that holds up the queue (hold.cu)."""
         self._flags[:] = 0
         self._kernel((1,), (1,), (np.uint64(self._memory.ptr), np.int64(1e9 * most_s)))
 

@@ -5,19 +5,17 @@ The arrays stay where they are: host arrays are uploaded and both results come b
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.execution import GpuExecution, GpuOperands, is_on_device
+from backends.gpu._simt.execution import GpuOperands, is_on_device
 from backends.gpu._simt.operators import Form, semiring_defines
+from backends.gpu._simt.passes import add_extremes
 from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
 from harness.operands import Operands
 from harness.problem import Problem
 from harness.tuning.gpu import ARGK_TILES
-
-AddExtremes = Callable[[Program, Problem, Matrix, Matrix], Place]
 
 
 class ArgkOperands(GpuOperands):
@@ -35,24 +33,8 @@ class ArgkOperands(GpuOperands):
         return super().result()
 
 
-class ArgkExecution(GpuExecution):
-    """A product by `argk.cu`."""
-
-    def __init__(self, problem: Problem, operands: ArgkOperands, add_extremes: AddExtremes) -> None:
-        a, b, out = (operands.matrix(name) for name in ("a", "b", "out"))
-        super().__init__(argk_program(problem, a, b, out, add_extremes), operands)
-
-
-def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix, add_extremes: AddExtremes) -> Program:
-    """Return the launches of ``out := a (x) b``, with the k of each element to the buffer ``which``.
-
-    Parameters
-    ----------
-    problem : Problem
-    a, b, out : Matrix
-    add_extremes : callable
-        ``add_extremes(program, problem, a, b)`` adds the extremes of A and B, which choose a form of (x) over integers.
-    """
+def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix) -> Program:
+    """Return the launches of ``out := a (x) b``, with the k of each element to the buffer ``which``."""
     program, tiles, size = Program(), ARGK_TILES[max(problem.dtype.itemsize, 4)], problem.dtype.itemsize
     sizes_of_tiles = {"BM": tiles.bm, "BN": tiles.bn, "BK": tiles.bk, "TM": tiles.tm, "TN": tiles.tn}
     if not (problem.m and problem.n):

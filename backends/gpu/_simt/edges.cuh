@@ -27,9 +27,9 @@
 __device__ __forceinline__ int redirect_row(int i, int m) { return EDGE == REDIRECTED ? min(i, m - 1) : i; }
 
 // The first of the WIDTH columns of B, a divisor of the leading dimension, that are read in the place of those from `j`,
-// in tiles of SIDE of them: single columns are those of the tile before, vectors are the last LAST_VECTORS of B. Were they
-// all the last one, the threads of a warp would copy from one address, which takes turns; the fewer they are, the less is
-// read.
+// in tiles of SIDE of them: single columns are those of the tile before, vectors are the last LAST_VECTORS of B. If they
+// were all the last one, the threads of a warp would copy from one address, one after another; fewer vectors mean fewer
+// reads.
 constexpr int LAST_VECTORS = 8;
 template <int SIDE, int WIDTH> __device__ __forceinline__ int redirect_columns(int j, int n)
 {

@@ -31,17 +31,17 @@ class GpuOperands:
     """
 
     def __init__(self, operands: Operands) -> None:
-        given = {"a": operands.a, "b": operands.b, "c": operands.c}
-        self._given = {name: x for name, x in given.items() if x is not None}
-        self.buffers = {name: _on_device(x) for name, x in self._given.items()}
-        self.is_uploaded = not all(map(is_on_device, self._given.values()))
+        inputs = {"a": operands.a, "b": operands.b, "c": operands.c}
+        self._inputs = {name: x for name, x in inputs.items() if x is not None}
+        self.buffers = {name: _on_device(x) for name, x in self._inputs.items()}
+        self.is_uploaded = not all(map(is_on_device, self._inputs.values()))
         self._out = operands.out
         stays = is_on_device(self._out) and _has_contiguous_rows(self._out)
         self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
 
     def upload(self) -> None:
         """Copy the host arrays anew, whose values have changed, `out` with its poison too."""
-        for name, x in {**self._given, "out": self._out}.items():
+        for name, x in {**self._inputs, "out": self._out}.items():
             if not is_on_device(x):
                 self.buffers[name][...] = device.upload(x)
 
@@ -76,7 +76,7 @@ class GpuExecution(Execution):
         buffers = operands.buffers | scratch
         self._keep = scratch  # steps know their buffers by address alone
         self._launches = [_bind(step, buffers) for step in program.steps]
-        if operands.is_uploaded:  # else all is in the order of the current stream, and nobody need wait
+        if operands.is_uploaded:  # else the current stream keeps the order, without a wait
             device.synchronize()
 
     @property
@@ -104,14 +104,12 @@ class GpuExecution(Execution):
 
 
 def _bind(step: Step | Call, buffers: dict[str, Any]) -> Callable[[], object]:
-    """Return what launches `step`."""
+    """Return a function that launches `step`."""
     arguments = tuple(_resolve(x, buffers) for x in step.arguments)
     if isinstance(step, Call):
         return step.bind(*arguments)
     kernel = step.kernel
-    function = load_kernel(
-        kernel.stem, kernel.defines, kernel.function, kernel.shared_bytes, kernel.options, kernel.suffix
-    )
+    function = load_kernel(kernel.stem, kernel.defines, kernel.function, kernel.shared_bytes, kernel.suffix)
     return functools.partial(function, step.grid, kernel.block, arguments, kernel.shared_bytes)
 
 
@@ -128,7 +126,7 @@ def _address(place: Place, buffers: dict[str, Any]) -> np.uint64:
 
 
 def is_on_device(x: Any) -> bool:
-    """Whether `x` is an array on a GPU."""
+    """Return whether `x` is an array on a GPU."""
     return hasattr(x, "__cuda_array_interface__")
 
 

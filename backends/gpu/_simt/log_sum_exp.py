@@ -21,7 +21,7 @@ import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.operators import Form, semiring_defines
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
@@ -30,11 +30,11 @@ from harness.semiring import SEMIRINGS
 _LANES, _GROUPS, _MOST_BLOCKS = 32, 8, 1 << 14
 _INDEX = np.dtype(np.int32)
 
-Multiply = Callable[[Program, Plan, Form, Matrix, Matrix, Matrix, Place], None]
+Multiply = Callable[[Program, Plan, Product], None]
 
 
 def is_log_sum_exp(problem: Problem) -> bool:
-    """Whether `problem` is a product over logaddexp_plus."""
+    """Return whether `problem` is a product over logaddexp_plus."""
     return (problem.semiring.add.name, problem.semiring.multiply.name) == ("logaddexp", "plus")
 
 
@@ -54,7 +54,7 @@ def scale_defines(dtype: np.dtype[Any], k: int) -> Defines:
     return as_defines({"EXPONENT": h, "NARROW": repr(narrow), "LIMIT": repr(limit)})
 
 
-def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, a: Matrix, b: Matrix, out: Matrix) -> None:
+def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, product: Product) -> None:
     """Add the launches of ``out := [out (+)] a (x) b`` over logaddexp_plus, for m, n, k >= 1.
 
     Parameters
@@ -63,10 +63,10 @@ def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, a: Matrix,
     plan : Plan
     multiply : callable
         `Rung.multiply`, for the product of exponentials.
-    a, b, out : Matrix
+    product : Product
     """
-    problem = plan.problem
-    m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
+    problem, (a, b, out, m, n, k, *_) = plan.problem, product
+    dtype = problem.dtype
     defines = semiring_defines(problem.semiring, dtype, accumulate=problem.accumulate) + scale_defines(dtype, k)
     x, y, sums, rows, columns = (
         program.reserve(name, size, dtype)
@@ -80,7 +80,8 @@ def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, a: Matrix,
     program.launch(kernel("scale_rows"), ceil_div(m, _GROUPS), a.place, a.ld, m, k, x, rows, row_singles)
     program.launch(kernel("scale_columns"), ceil_div(n, _LANES), b.place, b.ld, n, k, y, columns, column_singles)
     real = dataclasses.replace(plan, problem=real_product(problem))
-    multiply(program, real, Form.ANY, Matrix(x, k), Matrix(y, n), Matrix(sums, n), x)
+    operands = Matrix(x, k), Matrix(y, n), Matrix(sums, n)
+    multiply(program, real, Product(*operands, m, n, k, Form.ANY, accumulate=False, extremes=x))
     blocks = min(ceil_div(m * n, _LANES * _GROUPS), _MOST_BLOCKS)
     lines = rows, row_singles, columns, column_singles
     program.launch(

@@ -1,6 +1,6 @@
 """A semiring as macros of CUDA C: tables of (+), of (x) and of fused forms, and the conditions of the fast forms.
 
-`semiring.cuh` holds the functions that these expressions call, and says which macros a kernel is given. The rules are
+`semiring.cuh` holds the functions that these expressions call, and lists the macros that a kernel needs. The rules are
 those of docs/semirings.md:
 
 * a NaN term is absent under min and max: ``fminf`` drops it; so does a comparison that the NaN loses. Over float64 the
@@ -29,7 +29,7 @@ TYPES = {
 
 
 class Form(enum.Enum):
-    """Which form of (x) a kernel has; the numbers are those of semiring.cuh."""
+    """Form of (x) that a kernel has; the numbers are those of semiring.cuh."""
 
     ANY = 0  # right for all values
     FAST = 1  # right if the extremes of A and B obey `IS_SAFE`; returns at once otherwise
@@ -37,7 +37,7 @@ class Form(enum.Enum):
 
 
 class KTail(enum.Enum):
-    """How the last tile along k is made up; the numbers are those of edges.cuh."""
+    """Way to fill the last tile along k; the numbers are those of edges.cuh."""
 
     REPEAT = 0
     FILL = 1
@@ -58,7 +58,7 @@ class _Expressions(NamedTuple):
         return self.single if dtype.itemsize == 4 else self.double
 
 
-class _TwoSteps(NamedTuple):
+class TwoSteps(NamedTuple):
     """Two steps of k at once: the instruction, when it is right, and what flips signs for the other form."""
 
     combine: str
@@ -109,8 +109,8 @@ _ZEROS_ADD_NOTHING = {
 # Where they do not, the careful form starts with one step after the other, and goes on with two once the sums have the
 # sign that (+) leads to (`min_of_negative` in tuned.cu); `flipped` makes that the negative one.
 _TWO_STEPS = {
-    ("min", "plus"): _TwoSteps("min_non_negative(c, s, t)", "(low_a) + (low_b) >= 0", "(x)"),
-    ("max", "plus"): _TwoSteps("max_non_positive(c, s, t)", "(high_a) + (high_b) <= 0", "(-(x))"),
+    ("min", "plus"): TwoSteps("min_non_negative(c, s, t)", "(low_a) + (low_b) >= 0", "(x)"),
+    ("max", "plus"): TwoSteps("max_non_positive(c, s, t)", "(high_a) + (high_b) <= 0", "(-(x))"),
 }
 
 
@@ -124,13 +124,14 @@ def unsupported(semiring: Semiring, dtype: np.dtype[Any]) -> str | None:
 
 
 def has_fast_form(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
-    """Whether some values allow a faster (x), so that the extremes of A and B are worth finding."""
-    return semiring.absorbs(dtype) or has_two_steps(semiring, dtype)
+    """Return whether some values allow a faster (x), so that the extremes of A and B are worth finding."""
+    return semiring.absorbs(dtype) or two_steps(semiring, dtype) is not None
 
 
-def has_two_steps(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
-    """Whether the fast form combines two steps of k at once."""
-    return _two_steps(semiring, dtype) is not None
+def two_steps(semiring: Semiring, dtype: np.dtype[Any]) -> TwoSteps | None:
+    """Return how the fast form combines two steps of k at once, or None if it does not."""
+    is_single = dtype.kind == "f" and dtype.itemsize == 4
+    return _TWO_STEPS.get((semiring.add.name, semiring.multiply.name)) if is_single else None
 
 
 def k_tail(semiring: Semiring) -> KTail:
@@ -174,7 +175,7 @@ def semiring_defines(
         "MULTIPLY(a, b)": f"((T)({multiply}))",
         "COMBINE(c, a, b)": f"c = {fused.of(dtype)}" if fused else "c = ADD(c, MULTIPLY(a, b))",
     }
-    two = _two_steps(semiring, dtype)
+    two = two_steps(semiring, dtype)
     settles = two is not None and form is Form.CAREFUL
     if two is not None:
         safe = two.is_safe
@@ -202,8 +203,3 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
     if dtype.kind == "u":
         return f"((T){int(value)}ull)"
     return f"((T)({int(value) + 1}ll - 1))" if value < 0 else f"((T){int(value)}ll)"
-
-
-def _two_steps(semiring: Semiring, dtype: np.dtype[Any]) -> _TwoSteps | None:
-    is_single = dtype.kind == "f" and dtype.itemsize == 4
-    return _TWO_STEPS.get((semiring.add.name, semiring.multiply.name)) if is_single else None

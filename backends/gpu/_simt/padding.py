@@ -1,57 +1,44 @@
-"""Rows that begin at multiples of 16 bytes: what wide loads ask for, and copies of matrices that have them."""
+"""Alignment of rows to 16 bytes, which wide loads need, and copies of matrices with aligned rows."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.program import Kernel, Matrix, Program, ceil_div
+from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
 
-_ROW_BYTES = 16
+WIDE = 16  # bytes of the widest load
 # Copies have rows of whole lines: 4097 bfloat16 of 4104 apart are multiplied a quarter slower than 4224, on an H200.
 LINE_BYTES = 128
 _THREADS, _ROWS, _MOST_BLOCKS = 128, 4, 1 << 16  # the first two as in pad_rows.cu
 _ELEMENTS = {2: "unsigned short", 4: "float", 8: "double"}
 
 
-class Extent(NamedTuple):
-    """A matrix and how much of it there is.
-
-    Attributes
-    ----------
-    matrix : Matrix
-    rows, columns : int
-    """
-
-    matrix: Matrix
-    rows: int
-    columns: int
-
-
 def is_aligned(x: Matrix, itemsize: int) -> bool:
-    """Whether every row of `x` begins at a multiple of 16 bytes."""
-    return x.ld * itemsize % _ROW_BYTES == 0 and x.alignment % _ROW_BYTES == 0
+    """Return whether every row of `x` begins at a multiple of 16 bytes."""
+    return x.ld * itemsize % WIDE == 0 and x.alignment % WIDE == 0
 
 
-def add_padding(program: Program, a: Extent, b: Extent, dtype: np.dtype[Any]) -> tuple[Matrix, Matrix]:
-    """Return A and B with aligned rows: themselves where they have them, else copies, in one launch."""
-    line = LINE_BYTES // dtype.itemsize
-    result, copies = [], []
-    for name, x in (("padded_a", a), ("padded_b", b)):
-        if is_aligned(x.matrix, dtype.itemsize):
-            result.append(x.matrix)
-            continue
-        ld = ceil_div(x.columns, line) * line
-        place = program.reserve(name, x.rows * ld, np.dtype(f"u{dtype.itemsize}"))
-        copies.append((x, place, ld))
-        result.append(Matrix(place, ld))
+def width_of_loads(matrix: Matrix, itemsize: int) -> int:
+    """Return how many elements of a row one load of `matrix` may take: 16 bytes, or one where that is not aligned."""
+    return WIDE // itemsize if is_aligned(matrix, itemsize) else 1
+
+
+def add_padding(program: Program, product: Product, dtype: np.dtype[Any]) -> Product:
+    """Return the product of A and B with aligned rows: themselves where they have them, else copies, in one launch."""
+    line, sizes = LINE_BYTES // dtype.itemsize, {"a": (product.m, product.k), "b": (product.k, product.n)}
+    copies, arguments = {}, []
+    for name, (rows, columns) in sizes.items():
+        x = getattr(product, name)
+        if not is_aligned(x, dtype.itemsize):
+            ld = ceil_div(columns, line) * line
+            place = program.reserve(f"padded_{name}", rows * ld, np.dtype(f"u{dtype.itemsize}"))
+            copies[name] = Matrix(place, ld)
+            arguments.append((x.place, x.ld, rows, columns, place, ld))
     if copies:
-        blocks = min(max(ceil_div(x.rows, _ROWS) for x, _, _ in copies), _MOST_BLOCKS)
-        arguments: list[Any] = []
-        for x, place, ld in (copies[0], copies[-1]):
-            arguments += [x.matrix.place, x.matrix.ld, x.rows, x.columns, place, ld]
+        blocks = min(max(ceil_div(sizes[name][0], _ROWS) for name in copies), _MOST_BLOCKS)
         kernel = Kernel("pad_rows", as_defines({"T": _ELEMENTS[dtype.itemsize]}), (_THREADS,), function="pad_rows")
-        program.launch(kernel, (blocks, len(copies)), *arguments)
-    return result[0], result[1]
+        program.launch(kernel, (blocks, len(copies)), *arguments[0], *arguments[-1])
+    return product._replace(**copies)

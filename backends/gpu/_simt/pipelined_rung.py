@@ -6,14 +6,15 @@ from typing import ClassVar
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.tiled_rung import Product, TiledRung, width_of_loads
-from backends.gpu._simt.warp_tiles import check_warp_tiles, tile_bytes, warp_tile_defines
+from backends.gpu._simt.padding import width_of_loads
+from backends.gpu._simt.program import Product
+from backends.gpu._simt.warp_tiles import WarpRung
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.gpu import LANES_K
 
 
-class PipelinedRung(TiledRung):
+class PipelinedRung(WarpRung):
     """A pipeline of asynchronous copies.
 
     Attributes
@@ -27,7 +28,7 @@ class PipelinedRung(TiledRung):
 
     def prepare_launch(self, plan: Plan) -> Launch:
         """Return the tiles; raise PlanError where there is no pipeline, or a copy has no whole passes."""
-        launch = check_warp_tiles(self.name, super().prepare_launch(plan), plan.problem.dtype.itemsize)
+        launch = super().prepare_launch(plan)
         rows = launch.threads // LANES_K
         is_whole = launch.bk % LANES_K == 0 and launch.bm % rows == 0 and _has_whole_passes(launch, launch.bn)
         counts = {name: plan.options[name] for name in self.counts}
@@ -42,20 +43,19 @@ class PipelinedRung(TiledRung):
 
     def shared_bytes(self, launch: Launch, itemsize: int) -> int:
         """Return the bytes of all stages."""
-        return launch.stages * tile_bytes(launch, itemsize)
+        return launch.stages * super().shared_bytes(launch, itemsize)
 
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles, the stages, and how wide copies may be."""
         launch, itemsize = plan.launch, plan.problem.dtype.itemsize
-        assert launch is not None
         width = width_of_loads(product.b, itemsize)
         while not _has_whole_passes(launch, launch.bn // width):
             width //= 2
         pipeline = {"STAGES": launch.stages, "WIDTH_B": width, "LANES_K": LANES_K, "BLOCKS": plan.options["blocks"]}
-        return warp_tile_defines(plan, product) + as_defines(pipeline)
+        return super().tile_defines(plan, product) + as_defines(pipeline)
 
 
 def _has_whole_passes(launch: Launch, vectors: int) -> bool:
-    """Whether the threads of a block go over the `vectors` of a row of B, and over its bk rows, in whole passes."""
+    """Return whether the threads of a block cover the `vectors` of a row of B, and its bk rows, in whole passes."""
     across = min(launch.threads, vectors)
     return launch.threads % across == vectors % across == 0 and launch.bk % (launch.threads // across) == 0

@@ -16,7 +16,7 @@ from backends.gpu._simt.program import Kernel
 # To start workers takes as long as to compile so many.
 WORTH_WORKERS = 4
 
-Job = tuple[str, Defines, str, tuple[str, ...]]
+Job = tuple[str, Defines, str]
 
 
 def precompile(kernels: Iterable[Kernel], arch: str) -> int:
@@ -27,7 +27,7 @@ def precompile(kernels: Iterable[Kernel], arch: str) -> int:
     """
     if _kernel_files.cache_folder() is None:
         return 0
-    jobs = {(k.stem, k.defines, arch + k.suffix, k.options) for k in kernels}
+    jobs = {(k.stem, k.defines, arch + k.suffix) for k in kernels}
     missing = sorted(job for job in jobs if not is_kept(*job))
     if len(missing) < WORTH_WORKERS:
         for job in missing:

@@ -1,7 +1,7 @@
 """A product as a list of launches: kernels, arguments and buffers, as data; nothing here touches a GPU.
 
-A program is pure data, so that whoever can run its kernels can run it: CuPy on a GPU (`_execution.py`), or a test on a
-CPU from the same ``.cu`` files.
+A program is pure data: CuPy runs it on a GPU (`execution.py`), and a test runs it on a CPU from the same ``.cu``
+files.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines
+from backends.gpu._simt.operators import Form
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,6 @@ class Kernel:
         Threads, x first.
     shared_bytes : int
         Dynamic shared memory of a block.
-    options : tuple of str
-        Further options of NVRTC.
     suffix : str
         Appended to the architecture, as in `load_kernel`.
     """
@@ -38,12 +37,11 @@ class Kernel:
     block: tuple[int, ...]
     shared_bytes: int = 0
     function: str = "gemm"
-    options: tuple[str, ...] = ()
     suffix: str = ""
 
 
 class Place(NamedTuple):
-    """Somewhere in a buffer.
+    """A position in a buffer.
 
     Attributes
     ----------
@@ -73,6 +71,44 @@ class Matrix(NamedTuple):
     place: Place
     ld: int
     alignment: int = 16
+
+
+class Product(NamedTuple):
+    """One product for kernels to compute: ``out := [out (+)] a (x) b``, for m, n, k >= 1.
+
+    Attributes
+    ----------
+    a, b, out : Matrix
+    m, n, k : int
+    form : Form
+        The form of (x) that the kernel has.
+    accumulate : bool
+    extremes : Place
+        Those of A and B, where they decide the form.
+    edge : str
+        Treatment of tiles that stick out; ``"padded"`` also where everything is made of whole tiles.
+    """
+
+    a: Matrix
+    b: Matrix
+    out: Matrix
+    m: int
+    n: int
+    k: int
+    form: Form
+    accumulate: bool
+    extremes: Place
+    edge: str = ""
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The arguments of a kernel: GEMM_PARAMETERS of semiring.cuh."""
+        a, b, out = self.a, self.b, self.out
+        return a.place, b.place, out.place, self.m, self.n, self.k, a.ld, b.ld, out.ld, self.extremes
+
+    def tiles(self, bm: int, bn: int) -> int:
+        """Return how many tiles of bm x bn cover C."""
+        return ceil_div(self.m, bm) * ceil_div(self.n, bn)
 
 
 class Step(NamedTuple):
@@ -129,8 +165,8 @@ class Program:
 
     def launch(self, kernel: Kernel, grid: int | tuple[int, ...], *arguments: Any) -> None:
         """Add a step; Python integers become 32-bit arguments."""
-        given = tuple(np.int32(x) if isinstance(x, int) else x for x in arguments)
-        self.steps.append(Step(kernel, (grid,) if isinstance(grid, int) else grid, given))
+        scalars = tuple(np.int32(x) if isinstance(x, int) else x for x in arguments)
+        self.steps.append(Step(kernel, (grid,) if isinstance(grid, int) else grid, scalars))
 
     def call(self, bind: Callable[..., Callable[[], object]], *arguments: Any) -> None:
         """Add a step that is a library's routine."""

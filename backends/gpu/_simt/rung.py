@@ -10,25 +10,21 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-import numpy as np
-
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.argk import ArgkExecution, ArgkOperands
+from backends.gpu._simt.argk import ArgkOperands, argk_program
 from backends.gpu._simt.execution import GpuExecution, GpuOperands
 from backends.gpu._simt.log_sum_exp import add_log_sum_exp, is_log_sum_exp
-from backends.gpu._simt.operators import Form, has_fast_form, has_two_steps, semiring_defines, unsupported
+from backends.gpu._simt.operators import Form, has_fast_form, semiring_defines, two_steps, unsupported
+from backends.gpu._simt.passes import add_extremes, add_pass
 from backends.gpu._simt.precompile import precompile
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, Step, ceil_div
+from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, Step
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-
-# Threads of a block of the passes around a product, and blocks enough for any GPU.
-_PASS_BLOCK, _PASS_BLOCKS, _EXTREMES_BLOCK = 256, 4096, 256
 
 
 class Rung(Backend):
@@ -88,23 +84,18 @@ class Rung(Backend):
 
     def prepare_argk(self, plan: Plan, operands: Operands, argk: Any) -> Execution | None:
         """Prepare `argk.cu`, whichever rung is asked."""
-        return ArgkExecution(plan.problem, ArgkOperands(operands, argk), add_extremes)
+        placed = ArgkOperands(operands, argk)
+        return GpuExecution(argk_program(plan.problem, *(placed.matrix(name) for name in ("a", "b", "out"))), placed)
 
     @abstractmethod
-    def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
-    ) -> None:
+    def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the launches of ``out := [out (+)] a (x) b`` to `program`, for m, n, k >= 1.
 
         Parameters
         ----------
         program : Program
         plan : Plan
-        form : Form
-            Which form of (x) the kernel is to have.
-        a, b, out : Matrix
-        extremes : Place
-            Those of A and B, where they decide the form; the last argument of the kernel.
+        product : Product
         """
 
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:
@@ -126,41 +117,21 @@ class Rung(Backend):
             scaled = program.reserve("scaled_a", m * k, problem.dtype)
             add_pass(program, problem, "scale", m * k, problem.alpha, a.place, a.ld, scaled, m, k)
             a = Matrix(scaled, k)
+        product = Product(a, b, out, m, n, k, Form.ANY, problem.accumulate, a.place)
         if self.takes_exponentials and is_log_sum_exp(problem):
-            add_log_sum_exp(program, plan, self.multiply, a, b, out)
+            add_log_sum_exp(program, plan, self.multiply, product)
             return program
-        is_two = has_two_steps(problem.semiring, problem.dtype)
+        is_two = two_steps(problem.semiring, problem.dtype) is not None
         if not has_fast_form(problem.semiring, problem.dtype) or (is_two and not self.takes_two_steps):
-            self.multiply(program, plan, Form.ANY, a, b, out, a.place)
+            self.multiply(program, plan, product)
             return program
         extremes = add_extremes(program, problem, a, b)
         for form in (Form.FAST, Form.CAREFUL):
-            self.multiply(program, plan, form, a, b, out, extremes)
+            self.multiply(program, plan, product._replace(form=form, extremes=extremes))
         return program
 
 
-def product_defines(problem: Problem, form: Form, *, accumulate: bool, **tile: int) -> Defines:
-    """Return the macros of a kernel that computes ``out := [out (+)] a (x) b``, with those of its own, `tile`."""
-    return semiring_defines(problem.semiring, problem.dtype, form=form, accumulate=accumulate) + as_defines(tile)
-
-
-def add_pass(program: Program, problem: Problem, function: str, elements: int, *arguments: object) -> None:
-    """Add a pass over `elements` elements; bools are bytes there."""
-    defines = semiring_defines(problem.semiring, problem.dtype)
-    given = [np.uint8(x) if isinstance(x, np.bool_) else x for x in arguments]
-    kernel = Kernel("passes", defines, (_PASS_BLOCK,), function=function)
-    program.launch(kernel, min(ceil_div(elements, _PASS_BLOCK), _PASS_BLOCKS), *given)
-
-
-def add_extremes(program: Program, problem: Problem, a: Matrix, b: Matrix) -> Place:
-    """Add the launches that find the extremes of A and B, and return the place of the four."""
-    defines = semiring_defines(problem.semiring, problem.dtype)
-    blocks = min(max(problem.m, problem.k), _PASS_BLOCKS // 4)
-    shares = program.reserve("shares", 4 * blocks, problem.dtype)
-    extremes = program.reserve("extremes", 4, problem.dtype)
-    of_shares, of_all = (
-        Kernel("extremes", defines, (_EXTREMES_BLOCK,), function=f"extremes_of_{name}") for name in ("shares", "all")
-    )
-    program.launch(of_shares, (blocks, 2), a.place, a.ld, problem.m, b.place, b.ld, problem.n, problem.k, shares)
-    program.launch(of_all, 2, shares, blocks, extremes)
-    return extremes
+def product_defines(problem: Problem, product: Product, **tile: int) -> Defines:
+    """Return the macros of a kernel that computes `product`, with those of its own, `tile`."""
+    macros = semiring_defines(problem.semiring, problem.dtype, form=product.form, accumulate=product.accumulate)
+    return macros + as_defines(tile)

@@ -13,44 +13,19 @@ Source of redirected: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Dense
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
 
 from backends.gpu._cuda import device
-from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
-from backends.gpu._simt.rung import Rung, add_pass, product_defines
-from harness.errors import PlanError
+from backends.gpu._cuda.kernel_files import Defines
+from backends.gpu._simt.passes import add_pass
+from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, ceil_div
+from backends.gpu._simt.rung import Rung, product_defines
 from harness.plan import Launch, Plan
 from harness.problem import Problem
 from harness.tuning.gpu import SMALL_TILE
 
 EDGES = ("redirected", "conditional", "padded", "big-small")
 _EDGE_NUMBERS = {"conditional": 0, "redirected": 1, "padded": 2}  # those of edges.cuh
-WIDE = 16  # bytes of the widest load
 _LARGEST_INT = (1 << 31) - 1
-
-
-class Product(NamedTuple):
-    """One product that a kernel is to compute.
-
-    Attributes
-    ----------
-    a, b, out : Matrix
-    m, n, k : int
-    edge : str
-        ``"padded"`` also where everything is made of whole tiles.
-    accumulate : bool
-    """
-
-    a: Matrix
-    b: Matrix
-    out: Matrix
-    m: int
-    n: int
-    k: int
-    edge: str
-    accumulate: bool
 
 
 class TiledRung(Rung):
@@ -64,16 +39,7 @@ class TiledRung(Rung):
         PlanError
             If the kernel cannot have them.
         """
-        assert plan.launch is not None
-        limit, needed = device.shared_limit(), self.shared_bytes(plan.launch, plan.problem.dtype.itemsize)
-        if needed > limit:
-            raise PlanError(
-                f"{self.name}: the tiles do not fit into shared memory",
-                expected=f"{limit} bytes",
-                got=f"{needed} bytes for {plan.launch}",
-                fix="smaller tiles, or fewer stages",
-            )
-        return plan.launch
+        return device.fitting(self.name, self.shared_bytes(plan.launch, plan.problem.dtype.itemsize), plan.launch)
 
     def edge(self, plan: Plan, launch: Launch) -> str:
         """Return the chosen way; where nothing sticks out, the one that asks nothing and then copies nothing."""
@@ -94,48 +60,40 @@ class TiledRung(Rung):
     def stem(self) -> str:
         """The rung's ``.cu`` file."""
 
-    def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
-    ) -> None:
+    def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the launches for the chosen way with edges."""
-        problem, launch = plan.problem, self.prepare_launch(plan)
-        edge, m, n, k = self.edge(plan, launch), problem.m, problem.n, problem.k
-        whole = Product(a, b, out, m, n, k, edge, problem.accumulate)
-        if edge == "big-small":
+        problem, launch, (a, b, _, m, n, k, *_) = plan.problem, self.prepare_launch(plan), product
+        whole = product._replace(edge=self.edge(plan, launch))
+        if whole.edge == "big-small":
             big = whole._replace(
                 m=m // launch.bm * launch.bm, n=n // launch.bn * launch.bn, k=k // launch.bk * launch.bk, edge="padded"
             )
-            self._add_big_and_small(program, plan, form, whole, big, extremes)
+            self._add_big_and_small(program, plan, whole, big)
             return
-        if edge == "padded":
+        if whole.edge == "padded":
             whole = whole._replace(
                 a=_padded(program, problem, "padded_a", a, (m, k), (launch.bm, launch.bk)),
                 b=_padded(program, problem, "padded_b", b, (k, n), (launch.bk, launch.bn)),
             )
-        self.add_product(program, plan, form, whole, extremes)
+        self.add_product(program, plan, whole)
 
-    def add_product(self, program: Program, plan: Plan, form: Form, product: Product, extremes: Place) -> None:
+    def add_product(self, program: Program, plan: Plan, product: Product) -> None:
         """Add one launch of the rung's own kernel."""
-        launch = plan.launch
-        assert launch is not None
-        launch_product(program, self.kernel(plan, form, product), product, (launch.bm, launch.bn), extremes)
+        tiles = product.tiles(plan.launch.bm, plan.launch.bn)
+        program.launch(self.kernel(plan, product), tiles, *product.arguments)
 
-    def kernel(self, plan: Plan, form: Form, product: Product) -> Kernel:
+    def kernel(self, plan: Plan, product: Product) -> Kernel:
         """Return the rung's own kernel for `product`."""
-        launch = plan.launch
-        assert launch is not None
-        defines = product_defines(plan.problem, form, accumulate=product.accumulate, EDGE=_EDGE_NUMBERS[product.edge])
-        size = self.shared_bytes(launch, plan.problem.dtype.itemsize)
-        return Kernel(self.stem, defines + self.tile_defines(plan, product), (launch.threads,), size)
+        defines = product_defines(plan.problem, product, EDGE=_EDGE_NUMBERS[product.edge])
+        size = self.shared_bytes(plan.launch, plan.problem.dtype.itemsize)
+        return Kernel(self.stem, defines + self.tile_defines(plan, product), (plan.launch.threads,), size)
 
-    def _add_big_and_small(
-        self, program: Program, plan: Plan, form: Form, whole: Product, big: Product, extremes: Place
-    ) -> None:
+    def _add_big_and_small(self, program: Program, plan: Plan, whole: Product, big: Product) -> None:
         """Add the kernel for `big`, and small tiles for what it leaves of `whole`."""
         if not (big.m and big.n and big.k):
-            _add_small(program, plan.problem, form, whole, extremes)
+            _add_small(program, plan.problem, whole)
             return
-        self.add_product(program, plan, form, big, extremes)
+        self.add_product(program, plan, big)
         right = whole._replace(b=_moved(whole.b, big.n), out=_moved(whole.out, big.n), n=whole.n - big.n)
         below = whole._replace(
             a=_moved(whole.a, big.m * whole.a.ld),
@@ -148,13 +106,7 @@ class TiledRung(Rung):
         )
         for rest in (rest_of_k, right, below):
             if rest.m and rest.n and rest.k:
-                _add_small(program, plan.problem, form, rest, extremes)
-
-
-def width_of_loads(matrix: Matrix, itemsize: int) -> int:
-    """Return how many elements of a row one load of `matrix` may take: 16 bytes, or one where that is not aligned."""
-    is_aligned = matrix.ld * itemsize % WIDE == 0 and matrix.alignment % WIDE == 0
-    return WIDE // itemsize if is_aligned else 1
+                _add_small(program, plan.problem, rest)
 
 
 def offset_type(launch: Launch, product: Product) -> str:
@@ -163,23 +115,10 @@ def offset_type(launch: Launch, product: Product) -> str:
     return "int" if farthest <= _LARGEST_INT else "long long"
 
 
-def _add_small(program: Program, problem: Problem, form: Form, product: Product, extremes: Place) -> None:
-    tile = as_defines({"TILE": SMALL_TILE})
-    defines = product_defines(problem, form, accumulate=product.accumulate, EDGE=_EDGE_NUMBERS["conditional"]) + tile
+def _add_small(program: Program, problem: Problem, product: Product) -> None:
+    defines = product_defines(problem, product, EDGE=_EDGE_NUMBERS["conditional"], TILE=SMALL_TILE)
     kernel = Kernel("tiled", defines, (SMALL_TILE**2,), 2 * SMALL_TILE**2 * problem.dtype.itemsize)
-    launch_product(program, kernel, product, (SMALL_TILE, SMALL_TILE), extremes)
-
-
-def launch_product(program: Program, kernel: Kernel, product: Product, tile: tuple[int, int], extremes: Place) -> None:
-    """Add the launch of `kernel`, one block for each tile of `tile` (rows, columns)."""
-    blocks = ceil_div(product.m, tile[0]) * ceil_div(product.n, tile[1])
-    program.launch(kernel, blocks, *product_arguments(product, extremes))
-
-
-def product_arguments(product: Product, extremes: Place) -> tuple[Any, ...]:
-    """Return the arguments of a kernel of `product`: GEMM_PARAMETERS of semiring.cuh."""
-    a, b, out = product.a, product.b, product.out
-    return a.place, b.place, out.place, product.m, product.n, product.k, a.ld, b.ld, out.ld, extremes
+    program.launch(kernel, product.tiles(SMALL_TILE, SMALL_TILE), *product.arguments)
 
 
 def _moved(matrix: Matrix, elements: int) -> Matrix:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.operators import Form, semiring_defines
+from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.pipelined_rung import PipelinedRung
-from backends.gpu._simt.program import Kernel, Place, Program, ceil_div
-from backends.gpu._simt.tiled_rung import Product, launch_product, product_arguments
+from backends.gpu._simt.program import Kernel, Place, Product, Program, ceil_div
+from backends.gpu._simt.rung import product_defines
 from harness.plan import Plan
 
 # Threads of a block that adds up shares of k; elements of a thread, and the threads that a GPU has to have for that.
@@ -23,9 +22,16 @@ class TunedRung(PipelinedRung):
     takes_two_steps = True
     counts = ("blocks", "shares", "wave")
 
-    def add_product(self, program: Program, plan: Plan, form: Form, product: Product, extremes: Place) -> None:
+    def add_product(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the kernel; where k is shared among blocks, add up the sums of the shares after it."""
-        launch_tuned(program, self.kernel(plan, form, product), plan, form, product, extremes)
+        launch_tuned(program, self.kernel(plan, product), plan, product)
+
+    def word_kernel(self, words: Plan, product: Product, semiring: Defines) -> Kernel:
+        """Return the kernel of a product over words of several elements, by the macros of `semiring` on whole words."""
+        launch, itemsize = self.prepare_launch(words), words.problem.dtype.itemsize
+        redirected = as_defines({"EDGE": 1})  # REDIRECTED of edges.cuh
+        defines = semiring + redirected + self.tile_defines(words, product)
+        return Kernel(self.stem, defines, (launch.threads,), self.shared_bytes(launch, itemsize))
 
 
 class Tail(NamedTuple):
@@ -48,7 +54,7 @@ class Tail(NamedTuple):
     depth: int
 
 
-def launch_tuned(program: Program, kernel: Kernel, plan: Plan, form: Form, product: Product, extremes: Place) -> None:
+def launch_tuned(program: Program, kernel: Kernel, plan: Plan, product: Product) -> None:
     """Add the launch of `kernel`, and of fold.cu where shares of k are to be added up.
 
     Parameters
@@ -58,29 +64,22 @@ def launch_tuned(program: Program, kernel: Kernel, plan: Plan, form: Form, produ
         tuned.cu with all its macros but ``IS_SPLIT``.
     plan : Plan
         With the dtype and semiring of C, by which shares are stored and added up.
-    form : Form
     product : Product
-    extremes : Place
     """
-    launch, tail = plan.launch, _reserve_tail(program, plan, product)
-    assert launch is not None
+    tail = _reserve_tail(program, plan, product)
     split = dataclasses.replace(kernel, defines=kernel.defines + as_defines({"IS_SPLIT": tail is not None}))
     if tail is None:
-        launch_product(program, split, product, (launch.bm, launch.bn), extremes)
+        program.launch(split, product.tiles(plan.launch.bm, plan.launch.bn), *product.arguments)
         return
     blocks = tail.whole + tail.rest * tail.shares
-    shares = tail.parts, tail.whole, tail.rest, tail.depth
-    program.launch(split, blocks, *product_arguments(product, extremes), *shares)
-    _add_fold(program, plan, form, product, tail, extremes)
+    program.launch(split, blocks, *product.arguments, tail.parts, tail.whole, tail.rest, tail.depth)
+    _add_fold(program, plan, product, tail)
 
 
 def _reserve_tail(program: Program, plan: Plan, product: Product) -> Tail | None:
     """Reserve the sums of shares, and return the tiles to share: those after whole waves; None if the plan has none."""
     launch, shares, wave = plan.launch, plan.options["shares"], plan.options["wave"]
-    assert launch is not None
-    assert isinstance(shares, int)
-    assert isinstance(wave, int)
-    tiles, steps = ceil_div(product.m, launch.bm) * ceil_div(product.n, launch.bn), ceil_div(product.k, launch.bk)
+    tiles, steps = product.tiles(launch.bm, launch.bn), ceil_div(product.k, launch.bk)
     each = ceil_div(steps, shares)
     shares, rest, dtype = ceil_div(steps, each), tiles % wave, plan.problem.dtype
     if shares == 1 or rest == 0:
@@ -91,16 +90,14 @@ def _reserve_tail(program: Program, plan: Plan, product: Product) -> Tail | None
     return Tail(Place("parts"), tiles - rest, rest, shares, each * launch.bk)
 
 
-def _add_fold(program: Program, plan: Plan, form: Form, product: Product, tail: Tail, extremes: Place) -> None:
+def _add_fold(program: Program, plan: Plan, product: Product, tail: Tail) -> None:
     """Add the launch that adds up the sums of shares."""
     launch, out = plan.launch, product.out
-    assert launch is not None
-    semiring = semiring_defines(plan.problem.semiring, plan.problem.dtype, form=form, accumulate=product.accumulate)
-    tile = {"BM": launch.bm, "BN": launch.bn, "GROUP": plan.options["group"]}
     size = launch.bm * launch.bn
     each = _FOLD_EACH if tail.rest * size >= _FOLD_EACH * _FOLD_THREADS else 1
-    defines = semiring + as_defines({**tile, "THREADS": _FOLD_BLOCK, "EACH": each})
+    tile = {"BM": launch.bm, "BN": launch.bn, "GROUP": plan.options["group"]}
+    defines = product_defines(plan.problem, product, **tile, THREADS=_FOLD_BLOCK, EACH=each)
     blocks = tail.rest * ceil_div(size, _FOLD_BLOCK * each)
     shares = tail.shares, tail.whole, tail.rest
     fold = Kernel("fold", defines, (_FOLD_BLOCK,), function="fold")
-    program.launch(fold, blocks, tail.parts, *shares, out.place, out.ld, product.m, product.n, extremes)
+    program.launch(fold, blocks, tail.parts, *shares, out.place, out.ld, product.m, product.n, product.extremes)

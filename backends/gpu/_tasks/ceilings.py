@@ -38,10 +38,10 @@ def per_sum(dtype: np.dtype[Any]) -> int:
 
 def peak_defines(semiring: Semiring, dtype: np.dtype[Any]) -> Defines:
     """Return the macros of `peak.cu`."""
-    own = as_defines({"SUMS": sums_of(dtype), "UNROLLED": UNROLLED, "THREADS": THREADS})
+    loop = as_defines({"SUMS": sums_of(dtype), "UNROLLED": UNROLLED, "THREADS": THREADS})
     if per_sum(dtype) > 1:
-        return simt_pairs.pair_defines(semiring, dtype) + own
-    return semiring_defines(semiring, dtype, form=Form.FAST if semiring.absorbs(dtype) else Form.ANY) + own
+        return simt_pairs.pair_defines(semiring, dtype) + loop
+    return semiring_defines(semiring, dtype, form=Form.FAST if semiring.absorbs(dtype) else Form.ANY) + loop
 
 
 class RegisterLoop(DeviceTask):
@@ -96,12 +96,12 @@ def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
         If there is no GPU, or no such loop.
     """
     require_gpu()
-    kind, wanted = np.dtype(dtype), SEMIRINGS[semiring]
-    is_known = wanted.add.name in _ADDED and wanted.multiply.name != "pair" and kind.itemsize >= 2
-    without = simt_pairs.unsupported if per_sum(kind) > 1 else unsupported
-    if wanted.unsupported(kind) or without(wanted, kind) or not is_known:
+    element, ring = np.dtype(dtype), SEMIRINGS[semiring]
+    is_known = ring.add.name in _ADDED and ring.multiply.name != "pair" and element.itemsize >= 2
+    without = simt_pairs.unsupported if per_sum(element) > 1 else unsupported
+    if ring.unsupported(element) or without(ring, element) or not is_known:
         raise Declined("declined", f"no register loop for {semiring} over {dtype}")
-    return RegisterLoop(wanted, kind)
+    return RegisterLoop(ring, element)
 
 
 class Copy(DeviceTask):

@@ -1,4 +1,4 @@
-"""The common part of tasks of experiments on a GPU: they run on the current stream, and its clock times them."""
+"""Common part of the tasks of GPU experiments: they run on the current stream, timed by the clock of the GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.interface import DeviceQueue
 
 
 class DeviceTask:
-    """What is launched on the current stream, and its clock."""
+    """A task whose work is launched on the current stream."""
 
     @property
     def queue(self) -> DeviceQueue:

@@ -1,10 +1,10 @@
-// How matrices are stored decides how they should be read: by rows, by columns, or tile by tile.
+// Kernels that read matrices stored by rows, by columns or tile by tile, without copying them first.
 //
-//   naive    a thread an element of C, 32 threads side by side: what they read of B at once is one transaction only if
-//            neighbours in a row are neighbours in memory
-//   tiled    tiles of A and B in shared memory, loaded by rows; TURNED: in the order of memory, whatever that is
-//   change   a matrix from rows to another order, element by element: reads or writes are scattered
-//   turn     from rows to columns through a tile in shared memory: both go along memory
+//   naive      a thread an element of C, 32 threads side by side: they read B in one transaction only if neighbours in
+//              a row are neighbours in memory
+//   tiled      tiles of A and B in shared memory, loaded by rows; ALONG_MEMORY: in the order of memory
+//   change     a matrix from rows to another layout, element by element: reads or writes are scattered
+//   transpose  from rows to columns through a tile in shared memory: reads and writes go along memory
 //
 //   LAYOUT_A, LAYOUT_B  0 by rows, 1 by columns, 2 tiles of TILE x TILE by rows, each of them by rows
 //   TILE                also the side of a block of threads
@@ -14,8 +14,8 @@
 #define BY_ROWS 0
 #define BY_COLUMNS 1
 
-// Where element (i, j) of a matrix of rows x columns lies
-template <int LAYOUT> __device__ __forceinline__ long long place(int i, int j, int rows, int columns)
+// Offset of element (i, j) of a matrix of rows x columns
+template <int LAYOUT> __device__ __forceinline__ long long offset(int i, int j, int rows, int columns)
 {
     if (LAYOUT == BY_ROWS) return (long long)i * columns + j;
     if (LAYOUT == BY_COLUMNS) return (long long)j * rows + i;
@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE)
 {
     const int i = blockIdx.y * TILE + threadIdx.x / TILE, j = blockIdx.x * TILE + threadIdx.x % TILE;
     T total = 0;
-    for (int p = 0; p < k; ++p) total += a[place<LAYOUT_A>(i, p, m, k)] * b[place<LAYOUT_B>(p, j, k, n)];
+    for (int p = 0; p < k; ++p) total += a[offset<LAYOUT_A>(i, p, m, k)] * b[offset<LAYOUT_B>(p, j, k, n)];
     c[(long long)i * n + j] = total;
 }
 
@@ -36,9 +36,9 @@ template <int LAYOUT>
 __device__ __forceinline__ void load(T (*tile)[TILE + 1], const T* x, int row, int column, int rows, int columns)
 {
     const int slow = threadIdx.x / TILE, fast = threadIdx.x % TILE;
-    const bool is_turned = TURNED && LAYOUT == BY_COLUMNS;
-    const int i = is_turned ? fast : slow, j = is_turned ? slow : fast;
-    tile[i][j] = x[place<LAYOUT>(row + i, column + j, rows, columns)];
+    const bool is_transposed = ALONG_MEMORY && LAYOUT == BY_COLUMNS;
+    const int i = is_transposed ? fast : slow, j = is_transposed ? slow : fast;
+    tile[i][j] = x[offset<LAYOUT>(row + i, column + j, rows, columns)];
 }
 
 extern "C" __global__ void __launch_bounds__(TILE* TILE)
@@ -61,10 +61,11 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE)
 extern "C" __global__ void __launch_bounds__(TILE* TILE) change(const T* __restrict__ x, T* __restrict__ y, int m, int n)
 {
     const int i = blockIdx.y * TILE + threadIdx.x / TILE, j = blockIdx.x * TILE + threadIdx.x % TILE;
-    y[place<LAYOUT_A>(i, j, m, n)] = x[(long long)i * n + j];
+    y[offset<LAYOUT_A>(i, j, m, n)] = x[(long long)i * n + j];
 }
 
-extern "C" __global__ void __launch_bounds__(TILE* TILE) turn(const T* __restrict__ x, T* __restrict__ y, int m, int n)
+extern "C" __global__ void __launch_bounds__(TILE* TILE)
+    transpose(const T* __restrict__ x, T* __restrict__ y, int m, int n)
 {
     __shared__ T tile[TILE][TILE + 1];
     const int slow = threadIdx.x / TILE, fast = threadIdx.x % TILE;

@@ -1,7 +1,7 @@
-"""Products of matrices stored by rows, by columns or tile by tile, and what a change of order costs, as tasks.
+"""Tasks that time products of matrices stored by rows, by columns or tile by tile, and changes of layout.
 
-The rungs read rows, and copy first what is stored in another way. Here the textbook kernels of `layout.cu` read it as
-it lies, so that what coalesced access is worth can be seen.
+The rungs read rows, and first copy a matrix in another layout. The textbook kernels of `layout.cu` read every layout in
+place, so that the effect of coalesced access shows.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ TILE = LARGEST_BLOCK_SIDE
 _ELEMENT = np.dtype(np.float32)
 
 
-def layout_defines(a: str = "rows", b: str = "rows", *, turned: bool = False) -> Defines:
+def layout_defines(a: str = "rows", b: str = "rows", *, along_memory: bool = False) -> Defines:
     """Return the macros of `layout.cu`."""
-    own = {"LAYOUT_A": LAYOUTS.index(a), "LAYOUT_B": LAYOUTS.index(b), "TURNED": turned}
-    return as_defines({"T": "float", "TILE": TILE, **own})
+    layouts = {"LAYOUT_A": LAYOUTS.index(a), "LAYOUT_B": LAYOUTS.index(b), "ALONG_MEMORY": along_memory}
+    return as_defines({"T": "float", "TILE": TILE, **layouts})
 
 
 def stored(x: np.ndarray, layout: str) -> np.ndarray:
@@ -63,7 +63,7 @@ class LayoutProduct(DeviceTask):
         self._facts = {"layout_a": a, "layout_b": b, "turned": turned, "kernel": kernel}
         self._a, self._b = device.upload(stored(self._host.a, a)), device.upload(stored(self._host.b, b))
         self._out = device.empty((n, n), _ELEMENT)
-        self._kernel = load_kernel("layout", layout_defines(a, b, turned=turned), kernel)
+        self._kernel = load_kernel("layout", layout_defines(a, b, along_memory=turned), kernel)
         addresses = (np.uint64(x.data.ptr) for x in (self._a, self._b, self._out))
         self._arguments = *addresses, *(np.int32(n),) * 3
 
@@ -107,7 +107,7 @@ class LayoutChange(DeviceTask):
         self._host = np.random.default_rng(seed).standard_normal((n, n)).astype(_ELEMENT)
         self._to, self._from, self._n = to, device.upload(self._host), n
         self._out = device.empty((n * n,), _ELEMENT)
-        self._kernel = load_kernel("layout", layout_defines(to), "turn" if turned else "change")
+        self._kernel = load_kernel("layout", layout_defines(to), "transpose" if turned else "change")
         self._arguments = *(np.uint64(x.data.ptr) for x in (self._from, self._out)), *(np.int32(n),) * 2
 
     def run(self) -> None:

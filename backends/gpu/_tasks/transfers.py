@@ -84,5 +84,5 @@ def product(
     """
     from harness import registry
 
-    wanted = Problem.from_json(dict(problem))
-    return OffloadedProduct(registry.admit(backend, wanted), wanted, copies, seed, parameters or {})
+    decoded = Problem.from_json(dict(problem))
+    return OffloadedProduct(registry.admit(backend, decoded), decoded, copies, seed, parameters or {})

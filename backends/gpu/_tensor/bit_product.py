@@ -6,8 +6,8 @@ import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.padding import is_aligned
-from backends.gpu._simt.program import Kernel, Matrix, Program, ceil_div
-from backends.gpu._tensor.mma_product import B1, UNITS, mma_kernel, tiles_of
+from backends.gpu._simt.program import Kernel, Product, Program, ceil_div
+from backends.gpu._tensor.mma_product import B1, UNITS, mma_kernel
 from backends.gpu._tensor.tensor_map import TensorMap
 from backends.gpu._tensor.tma import BM, TmaKernel, add_tma, bytes_at_once
 from harness.plan import Plan
@@ -20,35 +20,33 @@ _THREADS, _MOST_BLOCKS = 256, 1 << 16
 _ROWS_OF_A, _WORDS_OF_B, _COLUMNS_OF_B = 4, 8, 128  # that a block of pack_bits.cu packs at a time
 
 
-def add_bit_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: Matrix) -> None:
+def add_bit_product(program: Program, plan: Plan, product: Product) -> None:
     """Add ``out := [out (+)] a (x) b`` over or-and or xor-and of bools."""
-    problem, launch = plan.problem, plan.launch
-    assert launch is not None
-    m, n, k = problem.m, problem.n, problem.k
-    is_turned = plan.choice("unit", UNITS["bool"]) == "wgmma"
+    launch, (a, b, out, m, n, k, *_) = plan.launch, product
+    is_transposed = plan.choice("unit", UNITS["bool"]) == "wgmma"
     words = ceil_div(k, _BITS * _VECTOR) * _VECTOR
     columns = ceil_div(n, _RUN) * _RUN
     bits_a = program.reserve("bits_a", m * words, _WORD)
     bits_b = program.reserve("bits_b", words * columns, _WORD)
-    defines = pack_defines(is_aligned=is_aligned(a, 1) and is_aligned(b, 1), is_turned=is_turned)
+    defines = pack_defines(is_aligned=is_aligned(a, 1) and is_aligned(b, 1), is_transposed=is_transposed)
     pack = Kernel("pack_bits", defines, (_THREADS,), function="pack_operands")
     packed = bits_a, bits_b, words, columns
     blocks_of_b = ceil_div(words, _WORDS_OF_B) * ceil_div(columns, _COLUMNS_OF_B)
     blocks = min(max(ceil_div(m, _ROWS_OF_A), blocks_of_b), _MOST_BLOCKS)
     program.launch(pack, (blocks, 2), a.place, a.ld, m, b.place, b.ld, n, k, *packed)
-    more = as_defines({"IS_XOR": problem.semiring.name == "lxor_land", "ACCUMULATE": problem.accumulate})
-    if is_turned:
+    more = as_defines({"IS_XOR": plan.problem.semiring.name == "lxor_land", "ACCUMULATE": product.accumulate})
+    if is_transposed:
         rows_of_b = launch.bn // int(plan.options["cluster"])
         map_a = TensorMap(bits_a, m, words, words, BM, _KERNEL.bk, _WORD.name)
         map_b = TensorMap(bits_b, columns, words, words, rows_of_b, _KERNEL.bk, _WORD.name)
-        add_tma(program, plan, _KERNEL, more, (map_a, map_b), out, np.float32(1), bits_a)
+        add_tma(program, plan, _KERNEL, more, (map_a, map_b), product._replace(extremes=bits_a))
         return
     more += as_defines({"IS_LONG": 0, "AT_ONCE": bytes_at_once(out, 1)})
     kernel = mma_kernel(B1, launch, _VECTOR, "redirected", (words, columns), more)
-    blocks = tiles_of(problem, launch)
+    blocks = product.tiles(launch.bm, launch.bn)
     program.launch(kernel, blocks, bits_a, bits_b, out.place, m, n, words, words, columns, out.ld, bits_a)
 
 
-def pack_defines(*, is_aligned: bool, is_turned: bool = False) -> Defines:
-    """Return the macros of pack_bits.cu, with rows of bools aligned or not, with B turned or not."""
-    return as_defines({"IS_ALIGNED": is_aligned, "IS_TURNED": is_turned})
+def pack_defines(*, is_aligned: bool, is_transposed: bool = False) -> Defines:
+    """Return the macros of pack_bits.cu, with rows of bools aligned or not, with B transposed or not."""
+    return as_defines({"IS_ALIGNED": is_aligned, "IS_TRANSPOSED": is_transposed})

@@ -13,8 +13,8 @@ __device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const Tens
 {
     copy_box(to, a, barrier, p, row);
 #pragma unroll
-    for (int turn = 0; turn < BOXES / CLUSTER; ++turn) {
-        const int box = rank * (BOXES / CLUSTER) + turn;
+    for (int iteration = 0; iteration < BOXES / CLUSTER; ++iteration) {
+        const int box = rank * (BOXES / CLUSTER) + iteration;
         copy_box_to_all(to + BYTES_A + box * BOX, b, barrier, column + box * BOX_COLUMNS, p);
     }
 }

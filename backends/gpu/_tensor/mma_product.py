@@ -1,26 +1,24 @@
-"""Products by mma.sync: which kernel, with which tiles and copies; float64, float32 by three TF32 products."""
+"""Products by mma.sync, with their tiles and copies: float64, and float32 by three TF32 products."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.operators import Form, semiring_defines
-from backends.gpu._simt.padding import Extent, add_padding, is_aligned
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
-from backends.gpu._simt.shared_memory import fitting
-from backends.gpu._tensor.double_product import add_double_product
+from backends.gpu._simt.padding import add_padding, is_aligned, width_of_loads
+from backends.gpu._simt.passes import add_extremes
+from backends.gpu._simt.program import Kernel, Product, Program
+from backends.gpu._tensor.row_product import add_double_product
 from backends.gpu._tensor.split_product import add_split_product
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
-from harness.problem import Problem
 from harness.tuning.tensor_cores import CAREFUL, GROUP
 
 EDGES = ("padded", "redirected", "conditional")
-# Those of edges.cuh. Padded rows are aligned, and the tiles stick out all the same; "whole": they do not.
+# Numbers of edges.cuh. Padded rows are aligned, but tiles still stick out; "whole": no tile sticks out.
 _CODES = {"conditional": 0, "redirected": 1, "padded": 1, "whole": 2}
-
-_PASS_BLOCK, _PASS_BLOCKS = 256, 4096
 
 # 3xTF32 is right for magnitudes between these, and zeros: high and low parts are finite and normal, products finite.
 TF32_LEAST, TF32_GREATEST = "1e-30f", "1e18f"
@@ -32,7 +30,7 @@ _TF32_IS_SAFE = (
 
 
 class Mma(NamedTuple):
-    """What a kernel file of mma_tile.cuh is made of.
+    """Fixed sizes of a kernel on mma_tile.cuh.
 
     Attributes
     ----------
@@ -66,8 +64,8 @@ F64, F32, B1 = (
 
 # By the dtype of A and B. Steps of k of an instruction in float64; in float32, between two flushes.
 DEPTHS = {"float64": (4, 8, 16), "float32": (8, 16)}
-# What computes: mma.sync alone; or on Hopper wgmma, of operands that a pass has split, or turned, or mma.sync of tiles
-# that the copy engine brings.
+# Instructions, and on Hopper others: wgmma of operands that a pass has split or transposed, or mma.sync of tiles that
+# the copy engine brings.
 UNITS = {"float64": ("mma", "tma"), "float32": ("mma", "wgmma"), "bool": ("mma", "wgmma")}
 MMA = {"float64": F64, "float32": F32, "bool": B1}
 
@@ -108,51 +106,49 @@ def mma_kernel(mma: Mma, launch: Launch, width: int, edge: str, lds: tuple[int, 
     tile = {"BM": bm, "BN": bn, "BK": bk, "WM": launch.wm, "WN": launch.wn, "STAGES": launch.stages}
     rest = {"MIN_BLOCKS": 2 if threads <= 128 else 1, "PAD_A": mma.pad_a, "PAD_B": mma.pad_b, "VA": width, "VB": width}
     rest["GROUP"] = GROUP
-    shared = fitting(mma.shared_bytes(launch), launch)
+    shared = mma.shared_bytes(launch)
+    device.fitting("gpu-tensor-core", shared, launch)
     return Kernel(
         mma.stem, as_defines({**tile, **rest, "EDGE": _CODES[edge], "OFFSET": offset}) + more, (threads,), shared
     )
 
 
-def add_float_product(program: Program, plan: Plan, a: Matrix, b: Matrix, out: Matrix) -> None:
+def add_float_product(program: Program, plan: Plan, product: Product) -> None:
     """Add ``out := [out +] a b`` in float64, or in float32 by three TF32 products where values allow."""
-    problem, launch, edge = plan.problem, plan.launch, str(plan.choice("edge", EDGES))
-    assert launch is not None
-    m, n, k, dtype = problem.m, problem.n, problem.k, problem.dtype
-    sizes = m, n, k
-    is_single = dtype.itemsize == 4
-    extremes = _add_magnitudes(program, plan, a, b) if is_single else a.place
-    plain = a, b
-    unit, depth = plan.choice("unit", UNITS[dtype.name]), int(plan.choice("depth", DEPTHS[dtype.name]))
-    if unit == "tma":
-        add_double_product(program, plan, a, b, out, depth)
-    elif unit == "wgmma":
-        add_split_product(program, plan, a, b, out, _single_defines(plan, Form.FAST), extremes)
-    else:
-        if edge == "padded":
-            a, b = add_padding(program, Extent(a, m, k), Extent(b, k, n), dtype)
-        width = 16 // dtype.itemsize if is_aligned(a, dtype.itemsize) and is_aligned(b, dtype.itemsize) else 1
-        mma, more = F64, as_defines({"ACCUMULATE": problem.accumulate, "IS_LONG": 0, "K_STEP": depth})
-        if is_single:
-            mma, more = F32, _single_defines(plan, Form.FAST) + as_defines({"FLUSH": depth})
-        more += as_defines({"PAIRS": is_aligned(out, dtype.itemsize)})
-        if m % launch.bm == n % launch.bn == k % launch.bk == 0:
-            edge = "whole"
-        kernel = mma_kernel(mma._replace(depth=depth), launch, width, edge, (a.ld, b.ld), more)
-        program.launch(
-            kernel, tiles_of(problem, launch), a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, extremes
-        )
+    problem, edge = plan.problem, str(plan.choice("edge", EDGES))
+    unit, depth = plan.choice("unit", UNITS[problem.dtype.name]), int(plan.choice("depth", DEPTHS[problem.dtype.name]))
+    is_single = problem.dtype.itemsize == 4
     if is_single:
-        a, b = plain
+        magnitudes = (*_single_defines(plan, Form.ANY), ("VALUE_OF(x)", _MAGNITUDE))  # the least but 0, the greatest
+        product = product._replace(extremes=add_extremes(program, problem, product.a, product.b, magnitudes))
+    if unit == "tma":
+        add_double_product(program, plan, product, depth)
+    elif unit == "wgmma":
+        add_split_product(program, plan, product, _single_defines(plan, Form.FAST))
+    else:
+        _add_mma(program, plan, product, edge, depth)
+    if is_single:
         careful = _single_defines(plan, Form.CAREFUL) + as_defines({"BM": CAREFUL.bm, "BN": CAREFUL.bn, "COALESCED": 1})
-        blocks = ceil_div(m, CAREFUL.bm) * ceil_div(n, CAREFUL.bn)
         naive = Kernel("naive", careful, (CAREFUL.threads,))
-        program.launch(naive, blocks, a.place, b.place, out.place, *sizes, a.ld, b.ld, out.ld, extremes)
+        program.launch(naive, product.tiles(CAREFUL.bm, CAREFUL.bn), *product.arguments)
 
 
-def tiles_of(problem: Problem, launch: Launch) -> int:
-    """Return how many tiles cover C."""
-    return ceil_div(problem.m, launch.bm) * ceil_div(problem.n, launch.bn)
+def _add_mma(program: Program, plan: Plan, product: Product, edge: str, depth: int) -> None:
+    """Add the kernel of mma.sync alone."""
+    launch, dtype = plan.launch, plan.problem.dtype
+    if edge == "padded":
+        product = add_padding(program, product, dtype)
+    a, b, out, m, n, k, *_ = product
+    width = min(width_of_loads(x, dtype.itemsize) for x in (a, b))
+    if dtype.itemsize == 4:
+        mma, more = F32, _single_defines(plan, Form.FAST) + as_defines({"FLUSH": depth})
+    else:
+        mma, more = F64, as_defines({"ACCUMULATE": product.accumulate, "IS_LONG": 0, "K_STEP": depth})
+    more += as_defines({"PAIRS": is_aligned(out, dtype.itemsize)})
+    if m % launch.bm == n % launch.bn == k % launch.bk == 0:
+        edge = "whole"
+    kernel = mma_kernel(mma._replace(depth=depth), launch, width, edge, (a.ld, b.ld), more)
+    program.launch(kernel, product.tiles(launch.bm, launch.bn), *product.arguments)
 
 
 def _single_defines(plan: Plan, form: Form) -> Defines:
@@ -160,18 +156,3 @@ def _single_defines(plan: Plan, form: Form) -> Defines:
     problem = plan.problem
     macros = dict(semiring_defines(problem.semiring, problem.dtype, form=form, accumulate=problem.accumulate))
     return as_defines({**macros, "IS_SAFE(low_a, high_a, low_b, high_b)": _TF32_IS_SAFE})
-
-
-def _add_magnitudes(program: Program, plan: Plan, a: Matrix, b: Matrix) -> Place:
-    """Add the extremes of magnitudes, and return their place: the least but 0 and the greatest, of A and of B."""
-    problem = plan.problem
-    defines = (*_single_defines(plan, Form.ANY), ("VALUE_OF(x)", _MAGNITUDE))
-    blocks = min(max(problem.m, problem.k), _PASS_BLOCKS // 4)
-    shares = program.reserve("shares", 4 * blocks, problem.dtype)
-    extremes = program.reserve("extremes", 4, problem.dtype)
-    of_shares, of_all = (
-        Kernel("extremes", defines, (_PASS_BLOCK,), function=f"extremes_of_{name}") for name in ("shares", "all")
-    )
-    program.launch(of_shares, (blocks, 2), a.place, a.ld, problem.m, b.place, b.ld, problem.n, problem.k, shares)
-    program.launch(of_all, 2, shares, blocks, extremes)
-    return extremes

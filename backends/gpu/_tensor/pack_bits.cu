@@ -5,11 +5,11 @@
 //   spread         a bool becomes a word of zeros or of ones: A for products of words along n
 //   unpack         out := [out (+)] the bits of each row
 //
-// Bools are bytes of 0 or 1. Beyond the matrix bits are zeros, of A at least. Each pass reads and writes neighbours by neighbouring threads,
-// and a thread asks for all that it reads before it uses any of it: memory is what bounds a pass, and it is far away.
+// Bools are bytes of 0 or 1. Bits beyond the matrix are zeros, of A at least. Neighbouring threads read and write
+// neighbours, and a thread loads all that it needs before it uses any of it: memory bounds a pass, and its latency is long.
 //
-//   IS_ALIGNED  rows of bools begin at multiples of 16 bytes
-//   IS_TURNED   1: B becomes a row of words a column, for wgmma; 0: rows of a word a column, for mma.sync
+//   IS_ALIGNED     rows of bools begin at multiples of 16 bytes
+//   IS_TRANSPOSED  1: B becomes a row of words a column, for wgmma; 0: rows of a word a column, for mma.sync
 #include "intrinsics.cuh"
 
 constexpr int BITS = 32, THREADS = 256;
@@ -118,31 +118,31 @@ __device__ __forceinline__ Words words_of_columns(const unsigned char* from, int
     return words;
 }
 
-// The row of words of column j, if IS_TURNED: of 64, so that 16 neighbours are those that a thread of wgmma holds counts of,
-// two in every eighth of the 64.
+// The row of words of column j, if IS_TRANSPOSED. Of 64 columns, 16 neighbours are those that a thread of wgmma holds
+// counts of, two in every eighth of the 64.
 __device__ __forceinline__ int neighbour(int j) { return j / 64 * 64 + j % 16 / 2 * 8 + j % 64 / 16 * 2 + j % 2; }
 
 // Words of `all_columns` columns, a multiple of 64, and of `all_words` words of each, a multiple of 4: COLUMNS and WORDS of
-// them a block, turned through shared memory.
+// them a block, transposed through shared memory.
 __device__ __forceinline__ void pack_along_columns(const unsigned char* __restrict__ x, int ld, int rows, int columns,
                                                    unsigned* __restrict__ words, int all_words, int all_columns)
 {
-    __shared__ unsigned turned[COLUMNS * PITCH];
+    __shared__ unsigned transposed[COLUMNS * PITCH];
     const int across = (all_columns + COLUMNS - 1) / COLUMNS, down = (all_words + WORDS - 1) / WORDS;
     for (int index = blockIdx.x; index < down * across; index += gridDim.x) {
         const int first_w = index / across * WORDS, first_j = index % across * COLUMNS;
         const int along = threadIdx.x % 32 * 4, w = first_w + threadIdx.x / 32, j = first_j + along;
         const Words packed = words_of_columns(x + (long long)w * BITS * ld + j, ld, rows - w * BITS, j, columns);
-        if (!IS_TURNED) {
+        if (!IS_TRANSPOSED) {
             if (j < all_columns && w < all_words) *(Words*)(words + (long long)w * all_columns + j) = packed;
             continue;
         }
 #pragma unroll
-        for (int u = 0; u < 4; ++u) turned[(along + u) * PITCH + threadIdx.x / 32] = packed.x[u];
+        for (int u = 0; u < 4; ++u) transposed[(along + u) * PITCH + threadIdx.x / 32] = packed.x[u];
         __syncthreads();
         const int column = threadIdx.x / 2, piece = threadIdx.x % 2 * 4;
         if (first_j + column < all_columns && first_w + piece < all_words) {
-            const unsigned* from = turned + column * PITCH + piece;
+            const unsigned* from = transposed + column * PITCH + piece;
             *(Words*)(words + (long long)neighbour(first_j + column) * all_words + first_w + piece) =
                 Words{from[0], from[1], from[2], from[3]};
         }

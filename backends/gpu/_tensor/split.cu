@@ -48,16 +48,16 @@ extern "C" __global__ void __launch_bounds__(256)
     const int first_row = blockIdx.x / across * SIDE, first_column = blockIdx.x % across * SIDE;
     const long long below = (long long)columns * width;
 #pragma unroll
-    for (int turn = 0; turn < SIDE; turn += ROWS) {
-        const int i = first_row + down + turn, j = first_column + along;
-        if (i < rows && j < columns) tile[down + turn][along] = x[(long long)i * ld + j];
+    for (int offset = 0; offset < SIDE; offset += ROWS) {
+        const int i = first_row + down + offset, j = first_column + along;
+        if (i < rows && j < columns) tile[down + offset][along] = x[(long long)i * ld + j];
     }
     __syncthreads();
 #pragma unroll
-    for (int turn = 0; turn < SIDE; turn += ROWS) {
-        const int j = first_column + down + turn, i = first_row + along;
+    for (int offset = 0; offset < SIDE; offset += ROWS) {
+        const int j = first_column + down + offset, i = first_row + along;
         if (i >= rows || j >= columns) continue;
         const long long place = (long long)j * width + i;
-        split(tile[along][down + turn], parts[place], parts[below + place]);
+        split(tile[along][down + offset], parts[place], parts[below + place]);
     }
 }

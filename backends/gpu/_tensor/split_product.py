@@ -6,7 +6,7 @@ import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.padding import LINE_BYTES, is_aligned
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.program import Kernel, Product, Program, ceil_div
 from backends.gpu._tensor.tensor_map import TensorMap
 from backends.gpu._tensor.tma import BM, TmaKernel, add_tma
 from harness.plan import Plan
@@ -18,24 +18,19 @@ _VECTOR, _LINE = 4, LINE_BYTES // _FLOAT.itemsize
 _THREADS, _BLOCKS, _SIDE = 256, 1 << 16, 32  # of split.cu
 
 
-def add_split_product(
-    program: Program, plan: Plan, a: Matrix, b: Matrix, out: Matrix, macros: Defines, extremes: Place
-) -> None:
+def add_split_product(program: Program, plan: Plan, product: Product, macros: Defines) -> None:
     """Add ``out := [out +] a b``, to be computed if the extremes allow.
 
     Parameters
     ----------
     program : Program
     plan : Plan
-    a, b, out : Matrix
+    product : Product
+        Its extremes are those of magnitudes.
     macros : Defines
         Of the semiring, with the condition.
-    extremes : Place
-        The magnitudes of A and B.
     """
-    problem, launch = plan.problem, plan.launch
-    assert launch is not None
-    m, n, k = problem.m, problem.n, problem.k
+    a, b, _, m, n, k, *_ = product
     width = ceil_div(k, _LINE) * _LINE
     parts_a = program.reserve("parts_a", _PARTS * m * width, _FLOAT)
     parts_b = program.reserve("parts_b", _PARTS * n * width, _FLOAT)
@@ -44,6 +39,6 @@ def add_split_product(
     program.launch(rows, min(m, _BLOCKS), a.place, a.ld, m, k, parts_a, width)
     program.launch(columns, ceil_div(n, _SIDE) * ceil_div(k, _SIDE), b.place, b.ld, k, n, parts_b, width)
     map_a = TensorMap(parts_a, _PARTS * m, k, width, BM, _KERNEL.bk, _FLOAT.name)
-    rows_of_b = launch.bn // int(plan.options["cluster"])
+    rows_of_b = plan.launch.bn // int(plan.options["cluster"])
     map_b = TensorMap(parts_b, _PARTS * n, k, width, rows_of_b, _KERNEL.bk, _FLOAT.name)
-    add_tma(program, plan, _KERNEL, macros, (map_a, map_b), out, np.float32(1), extremes)
+    add_tma(program, plan, _KERNEL, macros, (map_a, map_b), product)

@@ -89,8 +89,9 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
 #pragma unroll
             for (int i = 0; i < MI; ++i)
 #pragma unroll
-                for (int turn = 0; turn < NI; ++turn) {
-                    const int j = i % 2 ? NI - 1 - turn : turn;  // there and back: the last fragment is used twice in a row
+                // There and back: the last fragment is used twice in a row.
+                for (int iteration = 0; iteration < NI; ++iteration) {
+                    const int j = i % 2 ? NI - 1 - iteration : iteration;
                     mma_f64<K_STEP>(sums[i][j], of_b[i] + p / 2, of_a[j] + p / 4);
                 }
     }

@@ -11,7 +11,7 @@ import numpy as np
 from backends.gpu._simt.program import Place
 from harness.errors import BackendUnavailable, HarnessError
 
-# CUtensorMapDataType, and the other enumerations of cuda.h that are wanted here.
+# CUtensorMapDataType, and the other enumerations of cuda.h in use here.
 _TYPES = {"uint32": 2, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}
 ITEMSIZES = {"uint32": 4, "float16": 2, "float32": 4, "float64": 8, "bfloat16": 2}
 _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSIDE = 0, 3, 2, 0

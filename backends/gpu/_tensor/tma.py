@@ -1,12 +1,14 @@
-"""The launch of a kernel of tma_tile.cuh, to which the copy engine brings tiles: clusters, shared memory."""
+"""Launches of kernels on tma_tile.cuh, to which the copy engine brings tiles: clusters and shared memory."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
+
+from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
-from backends.gpu._simt.shared_memory import fitting
+from backends.gpu._simt.program import Kernel, Matrix, Product, Program
 from backends.gpu._tensor.tensor_map import TensorMap
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
@@ -19,7 +21,7 @@ _ROOM_BYTES = 8 * 16 * 40 * 4  # what the tile of C leaves through: 16 rows of 4
 
 
 class TmaKernel(NamedTuple):
-    """What a kernel file of tma_tile.cuh is made of.
+    """Fixed sizes of a kernel on tma_tile.cuh.
 
     Attributes
     ----------
@@ -27,7 +29,7 @@ class TmaKernel(NamedTuple):
     bk : int
         Steps of k of a stage.
     columns : tuple of int
-        That a tile may have.
+        Legal numbers of columns of a tile.
     parts : int
         Matrices that each operand consists of.
     warps : tuple of (int, int)
@@ -62,12 +64,11 @@ class TmaKernel(NamedTuple):
 def add_tma(
     program: Program,
     plan: Plan,
-    made_of: TmaKernel,
+    tma: TmaKernel,
     more: Defines,
     maps: tuple[TensorMap, TensorMap],
-    out: Matrix,
-    alpha: Any,
-    extremes: Place,
+    product: Product,
+    alpha: float = 1,
 ) -> None:
     """Add ``out := [out (+)] alpha a b``, with as many steps of k as A's map has columns.
 
@@ -76,35 +77,34 @@ def add_tma(
     program : Program
     plan : Plan
         With the options ``cluster``, ``group`` and ``blocks``.
-    made_of : TmaKernel
+    tma : TmaKernel
     more : Defines
         Of the kernel file itself.
     maps : (TensorMap, TensorMap)
-    out : Matrix
-    alpha : float32
-    extremes : Place
-        What the form of the kernel goes by.
+    product : Product
+    alpha : float
 
     Raises
     ------
     PlanError
         If the kernel has no such tiles, or they do not fit into shared memory.
     """
-    problem, launch = plan.problem, plan.launch
-    assert launch is not None
+    launch, out, itemsize = plan.launch, product.out, plan.problem.dtype.itemsize
     cluster = int(plan.choice("cluster", CLUSTERS))
     macros = {
         "BN": launch.bn,
         "STAGES": launch.stages,
         "CLUSTER": cluster,
         "GROUP": int(plan.options["group"]),
-        "WIDTH": bytes_at_once(out, problem.dtype.itemsize) // problem.dtype.itemsize,
+        "WIDTH": bytes_at_once(out, itemsize) // itemsize,
     }
-    shared = fitting(made_of.shared_bytes(launch), launch)
-    kernel = Kernel(made_of.stem, as_defines(macros) + more, (_THREADS,), shared, suffix="a")
-    clusters = ceil_div(problem.m, cluster * BM) * ceil_div(problem.n, launch.bn)
+    shared = tma.shared_bytes(launch)
+    device.fitting("gpu-tensor-core", shared, launch)
+    kernel = Kernel(tma.stem, as_defines(macros) + more, (_THREADS,), shared, suffix="a")
+    clusters = product.tiles(cluster * BM, launch.bn)
     blocks = cluster * min(max(int(plan.options["blocks"]) // cluster, 1), clusters)
-    program.launch(kernel, blocks, *maps, out.place, problem.m, problem.n, maps[0].columns, out.ld, alpha, extremes)
+    sizes = product.m, product.n, maps[0].columns
+    program.launch(kernel, blocks, *maps, out.place, *sizes, out.ld, np.float32(alpha), product.extremes)
 
 
 def bytes_at_once(out: Matrix, itemsize: int) -> int:

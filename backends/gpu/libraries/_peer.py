@@ -6,27 +6,19 @@ import functools
 import importlib.util
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._simt.operators import Form
-from backends.gpu._simt.program import Matrix, Place, Program
+from backends.gpu._simt.program import Product, Program
 from backends.gpu._simt.rung import Rung
 from harness.plan import Plan
 from harness.problem import Problem
 
 # Terms that exist at once in a broadcast: 512 MiB of float64.
 MOST_TERMS = 1 << 26
-
-
-class Arrays(NamedTuple):
-    """The operands of one product as arrays of CuPy: ``out := [out (+)] a (x) b``."""
-
-    a: Any
-    b: Any
-    out: Any
 
 
 class Peer(Rung):
@@ -46,25 +38,22 @@ class Peer(Rung):
             return f"package {self.package} is not installed"
         return reason
 
-    def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
-    ) -> None:
+    def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the call; once, since values make no difference."""
-        if form is Form.CAREFUL:
+        if product.form is Form.CAREFUL:
             return
-        problem = plan.problem
-        shapes = (problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n)
-        leading = a.ld, b.ld, out.ld
+        problem, (a, b, out, m, n, k, *_) = plan.problem, product
 
         def bind(*addresses: Any) -> Any:
-            views = (_view(*x, problem.dtype) for x in zip(addresses, shapes, leading, strict=True))
-            return self.bind(problem, Arrays(*views))
+            shapes = ((m, k), a.ld), ((k, n), b.ld), ((m, n), out.ld)
+            views = (_view(address, *x, problem.dtype) for address, x in zip(addresses, shapes, strict=True))
+            return self.bind(problem, *views)
 
         program.call(bind, a.place, b.place, out.place)
 
     @abstractmethod
-    def bind(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """Return what computes the product on the current stream, any number of times."""
+    def bind(self, problem: Problem, a: Any, b: Any, out: Any) -> Callable[[], object]:
+        """Return a function that computes ``out := [out (+)] a (x) b`` over arrays of CuPy, on the current stream."""
 
 
 @functools.cache
@@ -72,10 +61,32 @@ def _is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def chunks(problem: Problem) -> list[slice]:
-    """Return parts of the rows of C whose terms exist at once."""
+def broadcast(package: Any, names: tuple[str, str, str], problem: Problem, a: Any, b: Any, out: Any) -> Any:
+    """Return a function that makes the terms of some rows as one array, and reduces it along k, chunk by chunk.
+
+    Parameters
+    ----------
+    package : module
+        Of the arrays `a`, `b` and `out`.
+    names : (str, str, str)
+        Its reduction of (+), its operations of (+) and of (x).
+    problem : Problem
+    a, b, out : array
+    """
+    reduce, add, multiply = (getattr(package, name) for name in names)
+    zero, drops_nan = float(problem.semiring.zero(problem.dtype)), problem.semiring.add.is_selective
     rows = max(MOST_TERMS // (problem.k * problem.n), 1)
-    return [slice(i, i + rows) for i in range(0, problem.m, rows)]
+    parts = [slice(i, i + rows) for i in range(0, problem.m, rows)]
+
+    def run() -> None:
+        for part in parts:
+            terms = multiply(a[part, :, None], b[None])
+            if drops_nan:
+                terms = package.where(package.isnan(terms), zero, terms)
+            total = reduce(terms, 1)
+            out[part] = add(out[part], total) if problem.accumulate else total
+
+    return run
 
 
 def _view(address: Any, shape: tuple[int, int], ld: int, dtype: np.dtype[Any]) -> Any:

@@ -5,24 +5,34 @@
     float16, bfloat16 sums in float32
     int8              sums in int32, where rows begin at multiples of 4 bytes
 
+cublasGemmEx is called directly: CuPy's wrappers change from version to version, and choose the arithmetic.
+
 Source: cuBLAS, cublasGemmEx.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.program import Matrix, Place, Program
+from backends.gpu._cuda import device
+from backends.gpu._simt.program import Product, Program
 from backends.gpu._simt.rung import Rung
 from backends.gpu._tensor.norms import largest_dot
-from backends.gpu.libraries._cublas import Gemm, library
-from harness.errors import BackendUnavailable
+from harness.errors import BackendUnavailable, HarnessError
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+
+# cublas_api.h and library_types.h
+_NO_TRANSPOSE, _DEFAULT_ALGORITHM = 0, -1
+_TYPES = {"float32": 0, "float64": 1, "float16": 2, "int8": 3, "int32": 10, "bfloat16": 14}
+_FLOAT, _TF32, _DOUBLE, _INTEGER = 68, 77, 70, 72
+_ARITHMETIC = {"float32": _FLOAT, "float64": _DOUBLE, "int32": _INTEGER}
 
 # cuBLAS wants rows of int8 matrices to begin at multiples of so many bytes.
 _INT8_STEP = 4
@@ -43,7 +53,7 @@ class Cublas(Rung):
         reason = super().missing()
         if reason is None:
             try:
-                library()
+                _library()
             except BackendUnavailable as error:
                 return error.what
         return reason
@@ -60,11 +70,9 @@ class Cublas(Rung):
             return f"cuBLAS takes int8 where k and n are multiples of {_INT8_STEP}"
         return None
 
-    def multiply(
-        self, program: Program, plan: Plan, form: Form, a: Matrix, b: Matrix, out: Matrix, extremes: Place
-    ) -> None:
+    def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the call."""
-        problem = plan.problem
+        problem, (a, b, out, *_) = plan.problem, product
         alpha = problem.alpha if problem.is_mixed and problem.alpha is not None else problem.dtype.type(1)
         gemm = Gemm(
             problem.m, problem.n, problem.k, a.ld, b.ld, out.ld, problem.input_dtype.name, problem.dtype.name,
@@ -90,3 +98,85 @@ class CublasTf32(Cublas):
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return what rounding both operands to TF32 costs: 2^-11 each, of the largest sum of absolute terms."""
         return 2.0**-10 * largest_dot(plan.problem, operands)
+
+
+class Gemm(NamedTuple):
+    """One call of cuBLAS: ``out := alpha a b + beta out`` over row-major matrices.
+
+    Attributes
+    ----------
+    m, n, k : int
+    lda, ldb, ldc : int
+        Leading dimensions, in elements.
+    operand_dtype, dtype : str
+        Of A and B; and of alpha, beta, the sums and the result.
+    alpha, beta : float or int
+    uses_tf32 : bool
+        Whether float32 operands are rounded to TF32 first.
+    """
+
+    m: int
+    n: int
+    k: int
+    lda: int
+    ldb: int
+    ldc: int
+    operand_dtype: str
+    dtype: str
+    alpha: float | int
+    beta: float | int
+    uses_tf32: bool
+
+    def bind(self, a: Any, b: Any, out: Any) -> Callable[[], object]:
+        """Return a function that launches it on the current stream, for operands at these addresses.
+
+        cuBLAS takes columns for rows, so it is asked for ``out^T := b^T a^T``.
+        """
+        scalars = (np.array([x], self.dtype) for x in (self.alpha, self.beta))
+        alpha, beta = (ctypes.c_char_p(x.tobytes()) for x in scalars)
+        narrow, wide = _TYPES[self.operand_dtype], _TYPES[self.dtype]
+        arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
+        x, y, z = (ctypes.c_void_p(int(address)) for address in (b, a, out))
+        arguments = (
+            _NO_TRANSPOSE, _NO_TRANSPOSE, self.n, self.m, self.k, alpha, x, narrow, self.ldb, y, narrow, self.lda,
+            beta, z, wide, self.ldc, arithmetic, _DEFAULT_ALGORITHM,
+        )  # fmt: skip
+        return functools.partial(_launch, _library(), _handle(), arguments)
+
+
+def _launch(cublas: ctypes.CDLL, context: ctypes.c_void_p, arguments: tuple[Any, ...]) -> None:
+    stream = ctypes.c_void_p(device.cupy().cuda.get_current_stream().ptr)
+    _check(cublas.cublasSetStream_v2(context, stream), "set the stream")
+    _check(cublas.cublasGemmEx(context, *arguments), "compute the product")
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    """Return cuBLAS, as CuPy loads it.
+
+    Raises
+    ------
+    BackendUnavailable
+        If it is not installed.
+    """
+    try:
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        return ctypes.CDLL(load_nvidia_dynamic_lib("cublas").abs_path)
+    except (ImportError, RuntimeError, OSError) as error:  # DynamicLibNotFoundError is a RuntimeError
+        raise BackendUnavailable(
+            "cuBLAS cannot be loaded", got=str(error), fix="pip install nvidia-cublas, or a CUDA toolkit"
+        ) from None
+
+
+@functools.cache
+def _handle() -> ctypes.c_void_p:
+    """Return this process's context of cuBLAS on the current GPU, made once, with the arithmetic that is asked for."""
+    context = ctypes.c_void_p()
+    _check(_library().cublasCreate_v2(ctypes.byref(context)), "begin")
+    return context
+
+
+def _check(status: int, action: str) -> None:
+    if status:
+        raise HarnessError(f"cuBLAS could not {action}", got=f"status {status} (cublas_api.h, cublasStatus_t)")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from backends.gpu._cuda import device
-from backends.gpu.libraries._peer import Arrays, Peer, chunks
+from backends.gpu.libraries._peer import Peer, broadcast
 from harness.problem import Problem
 
 # Names in CuPy: the reduction and the operation of (+), and the operation of (x).
@@ -36,21 +36,7 @@ class CupyBroadcast(Peer):
             return "float64 only: CuPy compiles with -ftz=true, which takes subnormal float32 for zero"
         return None
 
-    def bind(self, problem: Problem, arrays: Arrays) -> Any:
+    def bind(self, problem: Problem, a: Any, b: Any, out: Any) -> Any:
         """Return the loop over chunks."""
-        cupy, (a, b, out) = device.cupy(), arrays
-        names = _ADD[problem.semiring.add.name]
-        reduce, add = (getattr(cupy, name) for name in names)
-        multiply = getattr(cupy, _MULTIPLY[problem.semiring.multiply.name])
-        zero, drops_nan = problem.semiring.zero(problem.dtype), problem.semiring.add.is_selective
-        parts = chunks(problem)
-
-        def run() -> None:
-            for rows in parts:
-                terms = multiply(a[rows, :, None], b[None])
-                if drops_nan:
-                    terms = cupy.where(cupy.isnan(terms), zero, terms)
-                total = reduce(terms, axis=1)
-                out[rows] = add(out[rows], total) if problem.accumulate else total
-
-        return run
+        names = *_ADD[problem.semiring.add.name], _MULTIPLY[problem.semiring.multiply.name]
+        return broadcast(device.cupy(), names, problem, a, b, out)

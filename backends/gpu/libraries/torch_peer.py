@@ -6,10 +6,11 @@ Source: torch.mm, torch.addmm; broadcasting for the rest.
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any
 
 from backends.gpu._cuda import device
-from backends.gpu.libraries._peer import Arrays, Peer, chunks
+from backends.gpu.libraries._peer import Peer, broadcast
 from harness.problem import Problem
 
 _ADD = {"min": ("amin", "minimum"), "max": ("amax", "maximum")}
@@ -35,33 +36,19 @@ class TorchPeer(Peer):
         is_known = semiring.is_named and semiring.add.name in _ADD and semiring.multiply.name in _MULTIPLY
         return None if is_known else "PyTorch has no reduction for it"
 
-    def bind(self, problem: Problem, arrays: Arrays) -> Any:
+    def bind(self, problem: Problem, a: Any, b: Any, out: Any) -> Any:
         """Return the call, or the loop over chunks."""
         import torch
 
-        a, b, out = (torch.as_tensor(x, device="cuda") for x in arrays)
-        compute = _ordinary(torch, problem, a, b, out) if problem.semiring.is_ordinary else None
-        return _on_current_stream(torch, compute or _broadcast(torch, problem, a, b, out))
-
-
-def _ordinary(torch: Any, problem: Problem, a: Any, b: Any, out: Any) -> Any:
-    if problem.accumulate:
-        return lambda: out.addmm_(a, b)
-    return lambda: torch.mm(a, b, out=out)
-
-
-def _broadcast(torch: Any, problem: Problem, a: Any, b: Any, out: Any) -> Any:
-    reduce, add = (getattr(torch, name) for name in _ADD[problem.semiring.add.name])
-    multiply = getattr(torch, _MULTIPLY[problem.semiring.multiply.name])
-    zero, parts = float(problem.semiring.zero(problem.dtype)), chunks(problem)
-
-    def run() -> None:
-        for rows in parts:
-            terms = multiply(a[rows, :, None], b[None])
-            total = reduce(torch.where(torch.isnan(terms), zero, terms), dim=1)
-            out[rows] = add(out[rows], total) if problem.accumulate else total
-
-    return run
+        a, b, out = (torch.as_tensor(x, device="cuda") for x in (a, b, out))
+        if not problem.semiring.is_ordinary:
+            names = *_ADD[problem.semiring.add.name], _MULTIPLY[problem.semiring.multiply.name]
+            compute = broadcast(torch, names, problem, a, b, out)
+        elif problem.accumulate:
+            compute = functools.partial(out.addmm_, a, b)
+        else:
+            compute = functools.partial(torch.mm, a, b, out=out)
+        return _on_current_stream(torch, compute)
 
 
 def _on_current_stream(torch: Any, compute: Any) -> Any:

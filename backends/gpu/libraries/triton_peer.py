@@ -14,7 +14,7 @@ import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._simt.program import ceil_div
-from backends.gpu.libraries._peer import Arrays, Peer
+from backends.gpu.libraries._peer import Peer
 from harness.problem import Problem
 
 _GROUP = 8
@@ -43,13 +43,13 @@ class TritonPeer(Peer):
         is_known = semiring.is_named and semiring.name in ("min_plus", "max_plus")
         return None if is_known else "the kernels in Triton compute min_plus, max_plus and plus_times"
 
-    def bind(self, problem: Problem, arrays: Arrays) -> Any:
+    def bind(self, problem: Problem, a: Any, b: Any, out: Any) -> Any:
         """Return the launch, compiled by a first call at the latest."""
         import torch
 
         from backends.gpu.libraries import _triton_kernels as kernels
 
-        a, b, out = (torch.as_tensor(x, device="cuda") for x in arrays)
+        a, b, out = (torch.as_tensor(x, device="cuda") for x in (a, b, out))
         m, n, k = problem.m, problem.n, problem.k
         if problem.semiring.is_ordinary:
             blocks = (ceil_div(m, _ORDINARY["BM"]) * ceil_div(n, _ORDINARY["BN"]),)

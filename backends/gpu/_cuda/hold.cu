@@ -1,6 +1,6 @@
-// Holds up whatever is queued behind it until the host sets a flag, or until it has waited long enough.
+// Holds up the work queued behind it until the host sets a flag, or for `most_ns` at most.
 //
-// `flags` lies in memory of the host that the GPU reads: [0] is set by the host, [1] here, when the time is over.
+// `flags` lies in host memory that the GPU reads: the host sets [0]; this kernel sets [1] when the time is over.
 //
 // Source: the blocking kernel of NVIDIA's nvbench.
 __device__ __forceinline__ long long time_ns()
@@ -10,7 +10,7 @@ __device__ __forceinline__ long long time_ns()
     return ns;
 }
 
-extern "C" __global__ void block(volatile int* flags, long long most_ns)
+extern "C" __global__ void hold(volatile int* flags, long long most_ns)
 {
     const long long begin = time_ns();
     while (!flags[0]) {

@@ -1,0 +1,44 @@
+"""Passes around a product: alpha, beta and copies (passes.cu), and the extremes of values (extremes.cu)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from backends.gpu._cuda.kernel_files import Defines
+from backends.gpu._simt.operators import semiring_defines
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from harness.problem import Problem
+
+# Threads of a block, and blocks enough for any GPU.
+_PASS_BLOCK, _PASS_BLOCKS = 256, 4096
+
+
+def add_pass(program: Program, problem: Problem, function: str, elements: int, *arguments: object) -> None:
+    """Add a pass over `elements` elements; bools are bytes there."""
+    defines = semiring_defines(problem.semiring, problem.dtype)
+    scalars = [np.uint8(x) if isinstance(x, np.bool_) else x for x in arguments]
+    kernel = Kernel("passes", defines, (_PASS_BLOCK,), function=function)
+    program.launch(kernel, min(ceil_div(elements, _PASS_BLOCK), _PASS_BLOCKS), *scalars)
+
+
+def add_extremes(program: Program, problem: Problem, a: Matrix, b: Matrix, defines: Defines | None = None) -> Place:
+    """Add the launches that find the extremes of A and B, and return the place of the four.
+
+    Parameters
+    ----------
+    program : Program
+    problem : Problem
+    a, b : Matrix
+    defines : Defines, optional
+        Macros of the semiring, with other values than those of the elements. None: the values themselves.
+    """
+    defines = defines or semiring_defines(problem.semiring, problem.dtype)
+    blocks = min(max(problem.m, problem.k), _PASS_BLOCKS // 4)
+    shares = program.reserve("shares", 4 * blocks, problem.dtype)
+    extremes = program.reserve("extremes", 4, problem.dtype)
+    of_shares, of_all = (
+        Kernel("extremes", defines, (_PASS_BLOCK,), function=f"extremes_of_{name}") for name in ("shares", "all")
+    )
+    program.launch(of_shares, (blocks, 2), a.place, a.ld, problem.m, b.place, b.ld, problem.n, problem.k, shares)
+    program.launch(of_all, 2, shares, blocks, extremes)
+    return extremes

@@ -1,0 +1,40 @@
+"""Products of A and B by rows, as the copy engine of Hopper brings them: float64, float16 and bfloat16."""
+
+from __future__ import annotations
+
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.padding import add_padding
+from backends.gpu._simt.program import Product, Program
+from backends.gpu._tensor.tensor_map import TensorMap
+from backends.gpu._tensor.tma import BM, TmaKernel, add_tma
+from harness.plan import Plan
+
+_DOUBLE = TmaKernel("tensor_core_f64_tma", bk=16, columns=(128,), warps=((32, 64), (64, 32)))
+_HALF = TmaKernel("tensor_core_half", bk=64, columns=(128, 256))
+_BOX = {_DOUBLE: 16, _HALF: 64}  # columns of B that one copy brings
+_KINDS = {"float16": '"f16"', "bfloat16": '"bf16"'}
+
+
+def add_double_product(program: Program, plan: Plan, product: Product, depth: int) -> None:
+    """Add ``out := [out +] a b`` in float64, by instructions of `depth` steps of k."""
+    macros = {"WM": plan.launch.wm, "WN": plan.launch.wn, "K_STEP": depth, "ACCUMULATE": product.accumulate}
+    _add_rows(program, plan, product, _DOUBLE, as_defines(macros))
+
+
+def add_half_product(program: Program, plan: Plan, product: Product) -> None:
+    """Add ``out := [out +] alpha a b`` of float16 or bfloat16, summed in float32."""
+    macros = {"KIND": _KINDS[plan.problem.input_dtype.name], "ACCUMULATE": product.accumulate}
+    alpha = 1 if plan.problem.alpha is None else plan.problem.alpha
+    _add_rows(program, plan, product, _HALF, as_defines(macros), alpha)
+
+
+def _add_rows(program: Program, plan: Plan, product: Product, tma: TmaKernel, more: Defines, alpha: float = 1) -> None:
+    """Add the product; rows that are not aligned are copied first."""
+    dtype, bk = plan.problem.input_dtype, tma.bk
+    product = add_padding(program, product, dtype)
+    a, b, _, m, n, k, *_ = product
+    maps = (
+        TensorMap(a.place, m, k, a.ld, BM, bk, dtype.name),
+        TensorMap(b.place, k, n, b.ld, bk, _BOX[tma], dtype.name),
+    )
+    add_tma(program, plan, tma, more, maps, product._replace(extremes=a.place), alpha)
