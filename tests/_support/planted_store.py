@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.machine import Machine
 from harness.store import schema
-from harness.store.store import Store
+from harness.store.store import Cell, Store
 
 MACHINE = Machine(cpu="planted", cores=2, threads=2, l1d=1, l2=2, l3=3, simd=("avx2",), memory=4)
 
@@ -47,6 +49,12 @@ def cell(contender: str = "a", n: int = 64, **changes: Any) -> dict[str, Any]:
         "commit": "",
     }
     return {**record, **changes}
+
+
+def read_cell(record: Mapping[str, Any] | None = None, **fields: Any) -> Cell:
+    """Return a cell that was never read, of these fields; the others are empty."""
+    names = {field.name for field in dataclasses.fields(Cell)} - {"record", "is_current"}
+    return Cell(**{**dict.fromkeys(names, ""), **fields}, record=record or {})
 
 
 def begun(run: str = "run1", **changes: Any) -> dict[str, Any]:

@@ -20,11 +20,11 @@ from harness.experiment import Budget
 from harness.run import runner, trial
 from harness.stats import verdict
 from harness.store.journal import Journal
-from harness.store.schema import FIELDS
 from harness.store.store import Cell, Store
 from harness.timing.measure import Measurement
 from harness.timing.warmup import WarmUp
 from tests._support.noise import times
+from tests._support.planted_store import read_cell
 from tests._support.planted_tasks import Planted
 
 
@@ -39,14 +39,8 @@ def trials(count: int, slowdown: float, *, true: float | None = None, scatter: f
 
 def contender(label: str, samples_ns: list[list[float]], slowdown: float) -> Cell:
     """Return a cell that was never measured."""
-    known = {
-        "axes": {"semiring": "plus_times", "dtype": "float64", "n": 64, "slowdown": slowdown},
-        "contender": label,
-        "arguments": {"backend": "cpu-test"},
-        "status": "ok",
-        "samples_ns": samples_ns,
-    }
-    return Cell(**{**dict.fromkeys(FIELDS["cell"], ""), **known}, record={})
+    axes = {"semiring": "plus_times", "dtype": "float64", "n": 64, "slowdown": slowdown}
+    return read_cell(axes=axes, contender=label, arguments={"backend": "cpu-test"}, status="ok", samples_ns=samples_ns)
 
 
 class Measured(list):

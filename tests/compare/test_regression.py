@@ -20,9 +20,8 @@ from harness.experiment import GEMM_TASK
 from harness.problem import Problem
 from harness.run.process import WorkerProcess, full_name
 from harness.stats.verdict import Verdict
-from harness.store import schema
-from harness.store.store import Cell
 from tests._support import planted_project as planted
+from tests._support.planted_store import read_cell
 
 PROBLEM = Problem(16, 16, 16)
 SMALL = ("--preset", "smoke", "--problem", "plus_times float64 16")
@@ -269,9 +268,8 @@ def _finding(factor, **statuses):
     axes = {"backend": "cpu-a", "threads": 1, **PROBLEM.to_json()}
     base = [[100.0 + i % 3 for i in range(20)] for _ in range(4)]
     samples = {"base": base, "head": [[factor * sample for sample in process] for process in base]}
-    empty = dict.fromkeys(schema.FIELDS["cell"], "")
     cells = [
-        Cell(**{**empty, "axes": axes, "contender": label, "status": "ok", "samples_ns": own}, record={"unmet": ""})
+        read_cell({"unmet": ""}, axes=axes, contender=label, status="ok", samples_ns=own)
         for label, own in samples.items()
     ]
     base, head = (

@@ -108,12 +108,12 @@ DRAWING = """
 import sys
 from pathlib import Path
 
-from harness import plots
+from harness.report.figures import drawing
 from harness.experiment import load_all
 from tests._support.synthetic import MACHINE, cells
 
 ladder = load_all()["ladder"]
-plots.draw(ladder, cells(ladder), MACHINE, Path(sys.argv[1]))
+drawing.draw(ladder, cells(ladder), MACHINE, Path(sys.argv[1]))
 """
 
 

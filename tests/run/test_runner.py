@@ -20,7 +20,7 @@ from harness.errors import StoreError
 from harness.experiment import Budget, Case, Contender, Experiment
 from harness.machine import detect
 from harness.run import runner, trial
-from harness.run.process import Pool, WorkerProcess
+from harness.run.process import Pool, WorkerProcess, full_name
 from harness.run.runner import Observer, Summary
 from harness.run.trial import Patience
 from harness.store import schema
@@ -118,7 +118,7 @@ def test_a_product_is_computed_again_from_its_record(tmp_path):
 
     product = product_case(Problem(8, 9, 7), [backend_contender("cpu-tiled", reuse=2)], seed=3)
     record = cells(run(tmp_path, experiment(product)))["cpu-tiled"].record
-    module, _, function = record["task"].partition(":")
+    module, _, function = full_name(record["task"], None).partition(":")
     make = getattr(importlib.import_module(module), function)
     task = make(threads=record["threads"], **record["case_arguments"], **record["arguments"])
     task.run()
