@@ -1,4 +1,4 @@
-"""The search behind `tune`: candidates, races between plans, and what is kept of them.
+"""The search behind `tune`: candidates, races between plans, and the choices that are stored.
 
 May be imported by `cli`. Imports `run`, `timing`, `tuning`, `proof` and `stats`. Never imports `report`, `analysis` or
 `compare`.

@@ -1,8 +1,8 @@
-"""`tune --gpu`: find tiles of gpu-tuned that are better on this GPU than the table's. Compiled ahead, then raced.
+"""`tune --gpu`: find tiles of gpu-tuned that are better on this GPU than the table's.
 
-The mechanism is `harness.autotune.search`'s: heats by successive halving, paired ratios, and a value is taken only if
-it is better by more than noise. Contenders are proven right first, and timed by events. The kernels of a heat are
-compiled by NVRTC in worker processes, which need no GPU (`Backend.compile`). Winners are kept for the architecture.
+The search is that of `harness.autotune.search`. The kernels of a heat are compiled by NVRTC in worker processes, which
+need no GPU (`Backend.compile`). Contenders are then proven right, and timed by events. Winners are kept for the
+architecture.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TILES = {
     ),
 }
 DEPTHS, STAGES, ORDERS = (16, 32), (2, 3, 4), range(5)
-# Threads that share the registers of a multiprocessor are asked to be about as many, by the blocks that are to fit.
+# Threads that are to share the registers of a multiprocessor, about: it decides how many blocks are to fit.
 THREADS = (256, 512)
 
 # Squares that are raced: with whole tiles of every kind, and one that has few of them.
@@ -50,7 +50,7 @@ _LAUNCH = tuple("bm bn wm wn tm tn".split())
 
 
 class GpuTuner(Tuner):
-    """One tuning of gpu-tuned at work, on the current GPU."""
+    """A tuning of gpu-tuned on the current GPU."""
 
     products: ClassVar = (
         ("float32", "plus_times"),
@@ -61,7 +61,7 @@ class GpuTuner(Tuner):
     )
 
     def __post_init__(self) -> None:
-        self._is_busy = False  # the host's load is no concern of the GPU's clock
+        self._is_busy = False  # the load of the host does not disturb times of the GPU
         if not self.backend.architecture():
             raise BackendUnavailable(f"{self.backend.name} has no GPU here to be tuned for")
 
@@ -77,22 +77,21 @@ class GpuTuner(Tuner):
 
 
 def stages(plan: Plan) -> list[Stage]:
-    """Return what is tried beside the tiles, stages and order of `plan`: tiles first, on which the others depend."""
+    """Return the stages for tiles, stages and order other than those of `plan`: tiles first, since others depend."""
     launch, shapes = plan.launch, tuple((n, n, n) for n in SQUARES)
     assert launch is not None
-    own = {**dataclasses.asdict(launch), **plan.options}
-    own_label = _label(own)
+    model = _label({**dataclasses.asdict(launch), **plan.options})
     tiles = {_label(numbers): numbers for numbers in _tiles(8 if plan.problem.dtype.itemsize == 8 else 4)}
-    tiles.pop(own_label, None)
+    tiles.pop(model, None)
     return [
-        Stage("tiles", own_label, tiles, shapes),
+        Stage("tiles", model, tiles, shapes),
         Stage("stages", str(launch.stages), _others("stages", STAGES, launch.stages), shapes),
         Stage("order", str(plan.options["order"]), _others("order", ORDERS, int(plan.options["order"])), shapes),
     ]
 
 
 def _tiles(itemsize: int) -> Iterator[dict[str, int]]:
-    """Yield each block of tiles, by depth and by how many blocks are to fit on a multiprocessor at once."""
+    """Yield the tiles at each depth, with the numbers of blocks that are to fit on a multiprocessor at once."""
     for sizes in TILES[itemsize]:
         numbers = dict(zip(_LAUNCH, sizes, strict=True))
         threads = numbers["bm"] // numbers["tm"] * (numbers["bn"] // numbers["tn"])
@@ -102,12 +101,12 @@ def _tiles(itemsize: int) -> Iterator[dict[str, int]]:
 
 
 def _label(numbers: Mapping[str, int | str]) -> str:
-    """Return what a reader sees: ``"64 x 128 x 16 by 32 x 64 by 8 x 8, 4 blocks"``."""
+    """Return the label for the reader: ``"64 x 128 x 16 by 32 x 64 by 8 x 8, 4 blocks"``."""
     return "{bm} x {bn} x {bk} by {wm} x {wn} by {tm} x {tn}, {blocks} blocks".format(**numbers)
 
 
-def _others(name: str, values: range | tuple[int, ...], own: int) -> dict[str, dict[str, int]]:
-    return {str(value): {name: value} for value in values if value != own}
+def _others(name: str, values: range | tuple[int, ...], model: int) -> dict[str, dict[str, int]]:
+    return {str(value): {name: value} for value in values if value != model}
 
 
 def _square(problem: Problem, n: int) -> Problem:

@@ -1,10 +1,11 @@
-"""A race of plans: one backend, one problem, one process, the same operands; proven right, then timed in turns."""
+"""Race plans of one backend for one problem in this process, on the same operands: proven right, timed in turns."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,19 +26,8 @@ SEED = 1
 Samples = dict[str, list[float]]
 
 
-@dataclass(frozen=True)
-class Race:
-    """What is raced.
-
-    Parameters
-    ----------
-    backend : Backend
-    problem : Problem
-    plans : mapping of str to Plan
-    budget : Budget
-    threads : int
-        In force for all of them; a plan may use fewer.
-    """
+class Race(NamedTuple):
+    """Plans of `backend` by label, the budget of the race, and the threads in force; a plan may use fewer."""
 
     backend: Backend
     problem: Problem
@@ -48,20 +38,22 @@ class Race:
 
 @dataclass
 class Racer:
-    """Runs races, and keeps operands and proven result of each problem from one race to the next."""
+    """Runs races, and keeps the operands and the proven result of each problem for the next race."""
 
     _proofs: dict[Problem, _Proof] = field(default_factory=dict)
 
     def run(self, race: Race) -> tuple[Samples, dict[str, str]]:
-        """Return the samples [ns per call], and why a plan has none, by label. Plans that are equal are raced once.
+        """Return the samples [ns per call], and the reasons of plans without any, by label. Equal plans race once.
 
         Every plan is proven right before it is timed, and so is the last result of all.
         """
         if any((p.dtype, p.semiring) != (race.problem.dtype, race.problem.semiring) for p in self._proofs):
-            self._proofs.clear()  # a kind that is done with
+            self._proofs.clear()  # problems of another kind are not raced again
         proof = self._proofs.setdefault(race.problem, _Proof(race.problem))
         seen: dict[str, str] = {}
-        own = {label: seen.setdefault(json.dumps(plan.to_json()), label) for label, plan in race.plans.items()}
+        representatives = {
+            label: seen.setdefault(json.dumps(plan.to_json()), label) for label, plan in race.plans.items()
+        }
         samplers, tasks, failures = dict[str, ClockSampler](), list[GemmTask](), dict[str, str]()
         with threads.limit(race.threads):
             for label in seen.values():
@@ -76,15 +68,16 @@ class Racer:
                     tasks.append(task)
             measurement = measure(samplers, race.budget, SEED)
             results = {id(result): result for result in (task.execution.result() for task in tasks)}
-            for result in results.values():  # one where all write to the same; each has its own on a device
+            for result in results.values():  # one on the host, where all write to `out`; one for each on a device
                 proof.check(result)
         failures |= {label: str(error) for label, error in measurement.failures.items()}
-        samples = {label: measurement.samples_ns[one] for label, one in own.items() if one in measurement.samples_ns}
-        return samples, {label: failures[one] for label, one in own.items() if one in failures}
+        samples_ns = measurement.samples_ns
+        samples = {label: samples_ns[one] for label, one in representatives.items() if one in samples_ns}
+        return samples, {label: failures[one] for label, one in representatives.items() if one in failures}
 
 
 class _Proof:
-    """The first result is compared with the definition, which takes seconds; the others with it, in milliseconds."""
+    """Compares the first result with the definition, in seconds, and the others with the first, in milliseconds."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem

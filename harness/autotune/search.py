@@ -34,78 +34,50 @@ from harness.tuning import stored as tuning_stored
 
 BACKEND = "cpu-simd"
 
-# What is measured, as representatives of their kinds (`tuning_simd.simd_kind`).
+# Dtypes and semirings that are measured, as representatives of their kinds (`tuning_simd.simd_kind`).
 PRODUCTS = (("float64", "plus_times"), ("float32", "plus_times"), ("float64", "min_plus"), ("float32", "min_plus"))
 
-# For all of it [s]; what a stage does not need, the later ones may use.
+# Time for all stages [s]. Time that a stage leaves over goes to the later ones.
 SECONDS = 280.0
 
 # A value is taken if the lower end of the interval of its gain is above MARGIN, and no product is slower than WORST.
 MARGIN, WORST = 1.01, 0.98
 
-# Heats: rounds of each, its share of the stage's time, and how many go on. Who is at HOPELESS or below goes on never.
+# Heats: rounds, share of the stage's time, and number of survivors. A gain of HOPELESS or less never survives.
 HEATS = ((2, 0.25, 2), (4, 0.25, 1), (10, 0.5, 1))
 HOPELESS = 0.985
 INCUMBENT = "as it is"
-# Above this load for each core, others are computing: a thread that has to wait for its core makes a product last for
-# milliseconds, and no number of pairs seems enough for it.
+# Above this load for each core, others are computing. A thread that waits for its core makes a product last for
+# milliseconds, so that threads never seem to be worth it.
 BUSY = 0.5
 
 _NOTHING = Interval(math.nan, math.nan, math.nan)  # the gain of no value
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What became of one parameter.
-
-    Parameters
-    ----------
-    kind : str
-    name : str
-    model : str
-        The model's value.
-    best : str
-        The best other value that was tried; empty if none could be.
-    gain : Interval
-        Time with the value in force, to time with the best other one: geometric mean over the products.
-    worst : float
-        The least gain in one product.
-    is_taken : bool
-        Whether it is better beyond doubt.
-    """
+class Choice:
+    """The result of one stage."""
 
     kind: str
     name: str
-    model: str
-    best: str
-    gain: Interval
-    worst: float
-    is_taken: bool
+    model: str  # the model's value
+    best: str  # the best other value that was tried; empty if none could be
+    gain: Interval  # time with the value in force, to time with the best other one: geometric mean over the products
+    worst: float  # the least gain in one product
+    is_taken: bool  # the best other value is better beyond doubt
 
 
 @dataclass
 class Tuner:
-    """One tuning at work.
-
-    Parameters
-    ----------
-    backend : Backend
-    machine : Machine
-    observer : Observer
-    is_stored : bool
-        Whether what is found is stored, after every stage.
-    race : callable
-        How a race is run.
-    seconds : float
-    """
+    """One tuning at work."""
 
     backend: Backend
     machine: Machine = field(default_factory=detect)
     observer: Observer = field(default_factory=Observer)
-    is_stored: bool = True
+    is_stored: bool = True  # values are stored after every stage
     race: Callable[[Race], tuple[Samples, dict[str, str]]] = field(default_factory=lambda: Racer().run)
     seconds: float = SECONDS
-    findings: list[Finding] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
 
     products: ClassVar[Sequence[tuple[str, str]]] = PRODUCTS
 
@@ -114,11 +86,11 @@ class Tuner:
 
     @property
     def owner(self) -> tuning_stored.Owner:
-        """Whose values they are."""
+        """The owner of the values."""
         return self.machine
 
-    def tune(self, products: Sequence[tuple[str, str]] | None = None) -> Iterator[Finding]:
-        """Yield what becomes of each parameter, kind by kind; each is stored before it is yielded.
+    def tune(self, products: Sequence[tuple[str, str]] | None = None) -> Iterator[Choice]:
+        """Yield the choice of each parameter, kind by kind; each is stored before it is yielded.
 
         Parameters
         ----------
@@ -128,50 +100,50 @@ class Tuner:
         Raises
         ------
         StoreError
-            If what is found cannot be stored.
+            If a choice cannot be stored.
         KeyboardInterrupt
-            As usual. What was stored is kept.
+            As usual. Stored values are kept.
         """
-        able = [
+        problems = [
             Problem(8, 8, 8, as_semiring(semiring), np.dtype(dtype)) for dtype, semiring in products or self.products
         ]
-        plan = {problem: self._stages(problem) for problem in able if not self.backend.declines(problem)}
-        cases, end = sum(len(found) for _, found in plan.values()), time.monotonic() + self.seconds
+        plan = {problem: self._stages(problem) for problem in problems if not self.backend.declines(problem)}
+        cases, end = sum(len(stages) for _, stages in plan.values()), time.monotonic() + self.seconds
         values = dict(tuning_stored.read(self.owner).values)
         self.observer.run_started("tune", is_resumed=False, cases=cases, seconds=self.seconds)
         if self._is_busy:
             self.observer.notice("this machine is busy: better tune an idle one; what threads are worth is left out")
         left, each = cases, self.seconds / max(cases, 1)
-        for problem, (kind, found) in plan.items():
-            self.observer.experiment_started(kind, len(found))
+        for problem, (kind, stages_of_kind) in plan.items():
+            self.observer.experiment_started(kind, len(stages_of_kind))
             changed: dict[str, int] = {}
-            for stage in found:
+            for stage in stages_of_kind:
                 case = _case(problem, stage)
                 self.observer.case_started(kind, case)
                 share = max(end - time.monotonic(), 0.0) / left
-                finding = self._stage(problem, kind, stage, changed, share)
-                if finding.is_taken:
-                    changed |= stage.candidates[finding.best]
-                self.findings.append(finding)
+                choice = self._stage(problem, kind, stage, changed, share)
+                if choice.is_taken:
+                    changed |= stage.candidates[choice.best]
+                self.choices.append(choice)
                 values[kind] = dict(changed)
                 if self.is_stored:
-                    findings = [dataclasses.asdict(one) for one in self.findings]
-                    evidence = {"findings": findings, "margin": MARGIN, "code": provenance.code()}
+                    choices = [dataclasses.asdict(one) for one in self.choices]
+                    evidence = {"findings": choices, "margin": MARGIN, "code": provenance.code()}
                     tuning_stored.write(self.owner, values, evidence)
                 left -= 1
                 self.observer.case_done(kind, case, was_recorded=False, seconds=each)
-                yield finding
-            self.observer.experiment_done(kind)
+                yield choice
 
     def _stages(self, problem: Problem) -> tuple[str, list[Stage]]:
         """Return the kind that `problem` stands for, and its stages."""
         unit = str(self._plan(problem, "", {}, 1).options["unit"])
-        found = stages(tuning_simd.simd_model(problem, self.machine), self.machine, unit, problem.dtype.itemsize)
-        able = [stage for stage in found if stage.threads == 1 or not self._is_busy]
+        model = tuning_simd.simd_model(problem, self.machine)
+        candidates = stages(model, self.machine, unit, problem.dtype.itemsize)
+        able = [stage for stage in candidates if stage.threads == 1 or not self._is_busy]
         return tuning_simd.simd_kind(problem, unit), able
 
-    def _stage(self, problem: Problem, kind: str, stage: Stage, changed: Mapping[str, int], seconds: float) -> Finding:
-        """Race the candidates of one stage against what is in force: `changed`, and the model for the rest."""
+    def _stage(self, problem: Problem, kind: str, stage: Stage, changed: Mapping[str, int], seconds: float) -> Choice:
+        """Race the candidates of one stage against the values in force: `changed`, and the model's for the rest."""
         rivals = list(stage.candidates)
         gains: dict[str, tuple[Interval, float]] = {}
         for rounds, part, survivors in HEATS:
@@ -183,10 +155,10 @@ class Tuner:
                 if not rivals or gains[rivals[0]][0].estimate <= HOPELESS:
                     break
         if not rivals:
-            return Finding(kind, stage.name, stage.model, "", _NOTHING, math.nan, is_taken=False)
+            return Choice(kind, stage.name, stage.model, "", _NOTHING, math.nan, is_taken=False)
         gain, worst = gains[rivals[0]]
         is_taken = gain.low > MARGIN and worst > WORST
-        return Finding(kind, stage.name, stage.model, rivals[0], gain, worst, is_taken)
+        return Choice(kind, stage.name, stage.model, rivals[0], gain, worst, is_taken)
 
     def _heat(
         self, problem: Problem, kind: str, stage: Stage, heat: Mapping[str, Mapping[str, int]], budget: Budget
@@ -229,11 +201,11 @@ def _case(problem: Problem, stage: Stage) -> Case:
     return Case(axes, tuple(Contender(label) for label in (INCUMBENT, *stage.candidates)))
 
 
-def table(findings: Sequence[Finding]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return heads and rows of what was found, for the reader; of a value not taken, how it compared."""
+def table(choices: Sequence[Choice]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return heads and rows of the choices, for the reader; a value that is not taken has its gain too."""
     heads = ("kind", "parameter", "model", "tuned", "best other", "gain", "interval", "least")
     rows: list[tuple[str, ...]] = []
-    for x in findings:
+    for x in choices:
         gain = (f"{x.gain.estimate:.3f}", f"{x.gain.low:.3f} to {x.gain.high:.3f}", f"{x.worst:.3f}") if x.best else ()
         rows.append((x.kind, x.name, x.model, x.best if x.is_taken else x.model, x.best, *(gain or ("", "", ""))))
     return heads, rows

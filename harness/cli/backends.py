@@ -38,16 +38,16 @@ def info(
     from harness.semiring import DTYPES
 
     facts = machine_info.collect()
-    found = list(machine_info.measure_peaks()) if peaks else []
+    measured = list(machine_info.measure_peaks()) if peaks else []
     if as_json:
-        measured = [{"semiring": name, "dtype": dtype, "gpairs_per_s": rate} for name, dtype, rate in found]
-        console.print_json({**facts, "peaks": measured} if peaks else facts)
+        names = ("semiring", "dtype", "gpairs_per_s")
+        more = {"peaks": [dict(zip(names, peak, strict=True)) for peak in measured]} if peaks else {}
+        console.print_json({**facts, **more})
         return
     console.print_table(("what", "value"), machine_info.rows(facts))
     if peaks:
-        console.print_table(
-            ("peak of one core, 1e9 pairs/s", *(dtype.name for dtype in DTYPES)), machine_info.peaks_table(found)
-        )
+        heads = ("peak of one core, 1e9 pairs/s", *(dtype.name for dtype in DTYPES))
+        console.print_table(heads, machine_info.peaks_table(measured))
 
 
 def check(
@@ -71,7 +71,7 @@ def check(
 
     names = backends or [entry.name for entry in registry.discover() if not entry.unavailable()]
     failed = 0
-    for backend in [registry.find(name) for name in names]:  # a mistake in any name is said before work begins
+    for backend in [registry.find(name) for name in names]:  # a mistake in any name is reported before work begins
         findings = check_backend(backend, depth=depth) if in_process else _findings(backend.name, depth, patience)
         failed += console.print_findings(backend.name, findings, as_json=as_json, verbose=verbose)
     if failed:
@@ -79,15 +79,7 @@ def check(
 
 
 def _findings(backend: str, depth: str, patience: float) -> Iterator[Finding]:
-    """Yield the findings of a check in a process of its own; if that fails, this is the last finding.
-
-    Parameters
-    ----------
-    backend, depth : str
-        As for ``gemm-harness check``.
-    patience : float
-        How long the next finding may take [s] before the backend counts as hung.
-    """
+    """Yield the findings of a check in a process of its own; the last one tells if the process fails."""
     from harness.proof import contract
     from harness.run.process import WorkerFailed, WorkerProcess
 
@@ -97,7 +89,7 @@ def _findings(backend: str, depth: str, patience: float) -> Iterator[Finding]:
             finding = contract.Finding(**item)
             last = finding.what
             yield finding
-    except (WorkerFailed, TypeError) as failure:  # TypeError: the backend has sent something of its own
+    except (WorkerFailed, TypeError) as failure:  # TypeError: the backend has sent something else than a finding
         yield contract.Finding("failed", "process", f"{failure}; the last finding was: {last}")
     finally:
         worker.kill()
@@ -154,18 +146,18 @@ def tune(
         gone = tuning_stored.forget(owner)
         console.print_lines(f"removed  {gone}" if gone else f"nothing is stored for this {'GPU' if gpu else 'machine'}")
         return
-    place = None if dry_run else tuning_stored.writable(owner)
-    findings: list[search.Finding] = []
+    path = None if dry_run else tuning_stored.writable(owner)
+    choices: list[search.Choice] = []
     is_interrupted = False
     try:
         with Progress() as progress:
-            kind = autotune_gpu.GpuTuner if gpu else search.Tuner
-            work = kind(backend, observer=progress, is_stored=not dry_run)
-            findings.extend(work.tune())
+            make = autotune_gpu.GpuTuner if gpu else search.Tuner
+            tuner = make(backend, observer=progress, is_stored=not dry_run)
+            choices.extend(tuner.tune())
     except KeyboardInterrupt:
-        is_interrupted, findings = True, work.findings
-    console.print_table(*search.table(findings), numeric=("gain",))
-    console.print_lines("", f"stored   {place}" if place and findings else "nothing was stored")
+        is_interrupted, choices = True, tuner.choices
+    console.print_table(*search.table(choices), numeric=("gain",))
+    console.print_lines("", f"stored   {path}" if path and choices else "nothing was stored")
     if is_interrupted:
         complain("interrupted: what is finished is kept")
         raise typer.Exit(INTERRUPTED)

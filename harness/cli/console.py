@@ -1,4 +1,4 @@
-"""Output of the commands: tables on stdout, complaints on stderr. No colours or cut lines without a terminal."""
+"""Output of the commands: tables, lines and JSON. No colours or cut lines without a terminal."""
 
 from __future__ import annotations
 
@@ -16,17 +16,11 @@ from rich.text import Text
 from harness.proof.contract import Finding
 from harness.registry import Entry
 
-# Where nothing tells how wide the output may be: a pipe, a file, a log of continuous integration.
+# Columns of an output without a known width: a pipe, a file, a log of continuous integration.
 PLAIN_WIDTH = 160
 
-COLOURS = {
-    "ok": "green",
-    "yes": "green",
-    "failed": "bold red",
-    "missing": "yellow",
-    "declined": "yellow",
-    "no": "yellow",
-}
+COLOURS = {"ok": "green", "yes": "green", "failed": "bold red"}
+COLOURS |= dict.fromkeys(("missing", "declined", "no"), "yellow")
 
 
 def make_console(*, stderr: bool = False) -> Console:
@@ -43,18 +37,13 @@ def print_lines(*lines: str) -> None:
         typer.echo(line)
 
 
-def complain(text: object) -> None:
-    """Print what the user has to know on stderr, in full."""
-    make_console(stderr=True).print(Text(str(text)), soft_wrap=True)
-
-
 def print_json(value: Any) -> None:
     """Print `value` as JSON on stdout."""
     print_lines(json.dumps(value, indent=2, default=str))
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[str] = ()) -> None:
-    """Print rows under their heads; a word that is a status is coloured, columns named in `numeric` stand right."""
+    """Print rows under their heads; statuses are coloured, columns named in `numeric` are right-aligned."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for index, head in enumerate(heads):
         table.add_column(
@@ -70,13 +59,10 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numeric:
 
 
 def describe(entry: Entry) -> dict[str, Any]:
-    """Return what is known of a backend, as a JSON object."""
-    backend = entry.backend
+    """Return the facts of a backend, as a JSON object."""
     return {
         "name": entry.name,
-        "step": backend.step if backend else None,
-        "idea": backend.idea if backend else None,
-        "source": backend.source if backend else None,
+        **{name: getattr(entry.backend, name, None) for name in ("step", "idea", "source")},
         "origin": entry.origin,
         "available": entry.unavailable() is None,
         "missing": entry.unavailable(),
@@ -87,15 +73,15 @@ def print_backends(entries: Iterable[Entry]) -> None:
     """Print the backends as a table, those that failed to load last."""
     rows = []
     for record in map(describe, entries):
-        said = record["missing"] or "yes"
-        if record["step"] is None:
-            said = f"failed: {said}"
-        rows.append((record["name"], str(record["step"] or ""), said, record["idea"] or "", record["source"] or ""))
+        step, available = record["step"], record["missing"] or "yes"
+        if step is None:
+            available = f"failed: {available}"
+        rows.append((record["name"], str(step or ""), available, record["idea"] or "", record["source"] or ""))
     print_table(("name", "step", "available", "idea", "source"), rows, numeric=("step",))
 
 
 def print_findings(name: str, findings: Iterable[Finding], *, as_json: bool, verbose: bool) -> int:
-    """Print what a check of the backend called `name` finds, as it comes; return how many findings are defects."""
+    """Print the findings on the backend called `name` as they come; return the number of defects."""
     counts: collections.Counter[str] = collections.Counter()
     reasons: dict[str, None] = {}
     for finding in findings:
@@ -113,11 +99,8 @@ def print_findings(name: str, findings: Iterable[Finding], *, as_json: bool, ver
 
 
 def print_counts(counts: Mapping[str, Mapping[str, int]]) -> None:
-    """Print how many cells of each experiment were measured, and what became of the others."""
-    heads = ("ok", "failed", "declined", "missing", "recorded")
-    rows = [(name, *(str(own.get(head, 0) or "") for head in heads)) for name, own in counts.items()]
-    print_table(
-        ("experiment", "measured", *heads[1:-1], "recorded before"),
-        rows,
-        numeric=("measured", *heads[1:-1], "recorded before"),
-    )
+    """Print the numbers of cells of each experiment: measured, without a time by status, and recorded before."""
+    statuses = ("ok", "failed", "declined", "missing", "recorded")
+    rows = [(name, *(str(tally.get(status, 0) or "") for status in statuses)) for name, tally in counts.items()]
+    numeric = ("measured", *statuses[1:-1], "recorded before")
+    print_table(("experiment", *numeric), rows, numeric=numeric)

@@ -1,9 +1,9 @@
-"""Commands that measure experiments and show what was measured: run, plot, report."""
+"""Commands that measure experiments and show the results: run, plot, report."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from harness.cli.options import (
     INTERRUPTED,
     RESULTS,
     AllowDirty,
+    Effort,
     Figures,
     Machines,
     Names,
@@ -30,7 +31,7 @@ from harness.run import provenance
 def run(
     experiments: Names = None,
     *,
-    preset: Annotated[Literal["smoke", "quick", "full"], typer.Option(help="How much to measure.")] = "quick",
+    preset: Effort = "quick",
     only: Annotated[
         list[str] | None, typer.Option(help="Measure this contender or backend only; may be repeated.")
     ] = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -50,48 +50,39 @@ def calibrate(
         registry.find(name)
     if not cells + planted:
         raise ExperimentError("nothing to calibrate with", expected="--cells or --planted above 0")
-    wanted = calibration.interleaved(
+    cases = calibration.interleaved(
         calibration.cases(cells, 0.0, names), calibration.cases(planted, slowdown, names) if slowdown else []
     )
-    budget = dataclasses.replace(calibration.BUDGET, processes=processes, rounds=rounds, precision=precision)
+    settings: dict[str, Any] = {"processes": processes, "rounds": rounds, "precision": precision}
+    experiment = calibration.experiment(cases, dataclasses.replace(calibration.BUDGET, **settings))
     is_interrupted, end = False, time.monotonic() + 60 * minutes
+
+    def is_over() -> bool:
+        return time.monotonic() > end
+
     with Progress() as progress:
         try:
-            experiment = calibration.experiment(wanted, budget)
-            runner.run(
-                [experiment],
-                findings.CALIBRATION,
-                results,
-                progress,
-                fresh=True,
-                is_over=lambda: time.monotonic() > end,
-            )
+            runner.run([experiment], findings.CALIBRATION, results, progress, fresh=True, is_over=is_over)
         except KeyboardInterrupt:
             is_interrupted = True
     folder = results / detect().slug
     trials = calibration.trials(folder, progress.run)
-    found = findings.findings(trials)
-    summary = {
-        **found.to_json(),
-        "processes": processes,
-        "rounds": rounds,
-        "precision": precision,
-        "machine": detect().key,
-    }
+    result = findings.findings(trials)
+    summary = {**result.to_json(), **settings, "machine": detect().key}
     if trials:
         Journal(folder / findings.FILE).append([summary])
     if as_json:
         console.print_json(summary)
     else:
         console.print_table(*findings.table(trials), numeric=findings.NUMBERS)
-        console.print_lines("", *findings.sentences(found), "", f"stored   {folder / findings.CALIBRATION}")
+        console.print_lines("", *findings.sentences(result), "", f"stored   {folder / findings.CALIBRATION}")
     for trial in trials:
         if not trial.is_ok:
             complain(f"no time: {trial.backend} {trial.problem}: {trial.reason}")
     if is_interrupted:
         complain("interrupted: what is finished is kept")
         raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(FAILED if found.failed else DONE)
+    raise typer.Exit(FAILED if result.failed else DONE)
 
 
 def compare(
@@ -120,15 +111,15 @@ def compare(
     before = comparing.side(old, results, presets or (), experiments or ())
     notes: list[str] = []
     if contenders:
-        rows = comparing.within(before, *contenders, minimum_effect)
+        changes = comparing.within(before, *contenders, minimum_effect)
     else:
         after = comparing.side(new, results, presets or (), experiments or ())
-        rows = comparing.across(before, after, minimum_effect)
+        changes = comparing.across(before, after, minimum_effect)
         notes = comparing.notes(before, after)
     if as_json:
-        console.print_json({"cells": [row.to_json() for row in rows], "notes": notes})
+        console.print_json({"cells": [change.to_json() for change in changes], "notes": notes})
     else:
-        console.print_table(*comparing.table(rows), numeric=("processes",))
-        counts = ", ".join(f"{sum(row.verdict is v for row in rows)} {v.value}" for v in Verdict)
-        console.print_lines("", f"{len(rows)} cells, judged together: {counts}", *notes)
-    raise typer.Exit(FAILED if any(row.verdict is Verdict.SLOWER for row in rows) else DONE)
+        console.print_table(*comparing.table(changes), numeric=("processes",))
+        counts = ", ".join(f"{sum(change.verdict is v for change in changes)} {v.value}" for v in Verdict)
+        console.print_lines("", f"{len(changes)} cells, judged together: {counts}", *notes)
+    raise typer.Exit(FAILED if any(change.verdict is Verdict.SLOWER for change in changes) else DONE)

@@ -27,9 +27,9 @@ THIS = "this"
 Results = Annotated[Path, typer.Option("--results", help="Folder of the stored results.")]
 Figures = Annotated[Path, typer.Option("--figures", help="Folder that figures go to, one folder per machine.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Stored = Annotated[
-    Literal["smoke", "quick", "full"] | None, typer.Option("--preset", help="By default the largest a machine has.")
-]
+Preset = Literal["smoke", "quick", "full"]
+Effort = Annotated[Preset, typer.Option("--preset", help="How much to measure.")]
+Stored = Annotated[Preset | None, typer.Option("--preset", help="By default the largest a machine has.")]
 Machines = Annotated[
     list[str] | None,
     typer.Option("--machine", help=f"Of this one (its folder; {THIS!r}: that of this machine); may be repeated."),
@@ -73,17 +73,17 @@ def recorded(
     from harness.store import store
 
     slugs = [slug for slug in store.machines(results) if preset is None or (results / slug / preset).exists()]
-    wanted = [detect().slug if name == THIS else name for name in machines] or slugs
-    absent = [name for name in wanted if name not in slugs]
+    chosen = [detect().slug if name == THIS else name for name in machines] or slugs
+    absent = [name for name in chosen if name not in slugs]
     if absent or not slugs:
-        kind = f" of preset {preset}" if preset else ""
+        of_preset = f" of preset {preset}" if preset else ""
         raise StoreError(
-            f"{results}: no results{kind}",
+            f"{results}: no results{of_preset}",
             expected=f"one of {', '.join(slugs)}" if slugs else "",
             got=", ".join(absent),
             fix="make experiments, or --results FOLDER",
         )
-    for slug in wanted:
+    for slug in chosen:
         stores = [store.Store(results / slug / name) for name in ([preset] if preset else store.presets(results, slug))]
         of_experiment, finished = dict[str, store.Store](), set[str]()
         for records in stores:
@@ -99,7 +99,9 @@ def recorded(
 
 
 def complain(text: object) -> None:
-    """Say `text` on stderr, in the name of the program."""
-    from harness.cli.console import complain as write
+    """Print `text` on stderr in full, in the name of the program."""
+    from rich.text import Text
 
-    write(f"gemm-harness: {text}")
+    from harness.cli.console import make_console
+
+    make_console(stderr=True).print(Text(f"gemm-harness: {text}"), soft_wrap=True)

@@ -21,19 +21,12 @@ LINE_INTERVAL = 15.0
 
 
 class Progress(Observer):
-    """Tells the user on stderr; use as a context manager around the run.
-
-    Attributes
-    ----------
-    counts : dict of str to Counter
-        By experiment: cells by status, and ``"recorded"``: those that a resumed run had recorded before.
-    run : str
-        The run that is shown; empty before it begins.
-    """
+    """Tells the user on stderr; use as a context manager around the run."""
 
     def __init__(self, console: Console | None = None) -> None:
+        # By experiment: cells by status, and "recorded": those that a resumed run had recorded before.
         self.counts: dict[str, collections.Counter[str]] = {}
-        self.run = ""
+        self.run = ""  # the run that is shown; empty before it begins
         self._console = console or make_console(stderr=True)
         self._bar = progress.Progress(
             progress.TextColumn("{task.description}", markup=False),
@@ -48,7 +41,7 @@ class Progress(Observer):
         )
         self._cases = self._done = 0
         self._seconds = self._spent = self._skipped = 0.0  # by the budgets of the cases
-        self._began = self._said = time.monotonic()
+        self._began = self._printed_at = time.monotonic()
         self._task: Any = None
 
     def __enter__(self) -> Self:
@@ -66,25 +59,25 @@ class Progress(Observer):
         self._cases, self._seconds, self._began = cases, seconds, time.monotonic()
         self._task = self._bar.add_task("", total=seconds, cases=f"0/{cases}")
         if is_resumed:
-            self._say(f"resuming the run {run}: what it recorded is kept (--fresh measures all anew)")
+            self._print(f"resuming the run {run}: what it recorded is kept (--fresh measures all anew)")
 
     def experiment_started(self, experiment: str, cases: int) -> None:
         """Name the experiment."""
         self.counts[experiment] = collections.Counter()
         self._bar.update(self._task, description=experiment)
         if not self._console.is_terminal:
-            self._say(f"{experiment}: {cases} case{'s' * (cases != 1)}")
+            self._print(f"{experiment}: {cases} case{'s' * (cases != 1)}")
 
     def case_started(self, experiment: str, case: Case) -> None:
         """Name the case."""
         self._bar.update(self._task, description=f"{experiment}  {place(case.axes)}")
 
     def cell_failed(self, experiment: str, case: Case, contender: str, status: str, reason: str) -> None:
-        """Count it; say at once what failed. What was declined or is missing is no news."""
+        """Count the cell; print a failure at once, but nothing about a contender that declined or is missing."""
         self.counts[experiment][status] += 1
         self.counts[experiment]["ok"] -= 1
         if status == "failed":
-            self._say(f"FAILED  {experiment}  {place(case.axes)}  {contender}: {reason}", style="red")
+            self._print(f"FAILED  {experiment}  {place(case.axes)}  {contender}: {reason}", style="red")
 
     def case_done(self, experiment: str, case: Case, *, was_recorded: bool, seconds: float) -> None:
         """Advance the bar."""
@@ -93,22 +86,22 @@ class Progress(Observer):
         self._spent += seconds
         self._skipped += seconds * was_recorded
         self._bar.update(self._task, advance=seconds, cases=f"{self._done}/{self._cases}")
-        if not self._console.is_terminal and time.monotonic() - self._said > LINE_INTERVAL:
+        if not self._console.is_terminal and time.monotonic() - self._printed_at > LINE_INTERVAL:
             elapsed = time.monotonic() - self._began
             left = elapsed / max(self._spent - self._skipped, seconds) * (self._seconds - self._spent)
-            self._say(f"{experiment}: {self._done}/{self._cases} cases in {clock(elapsed)}, about {clock(left)} left")
+            self._print(f"{experiment}: {self._done}/{self._cases} cases in {clock(elapsed)}, about {clock(left)} left")
 
     def notice(self, text: str) -> None:
-        """Pass it on."""
-        self._say(text, style="yellow")
+        """Print `text`."""
+        self._print(text, style="yellow")
 
-    def _say(self, text: str, style: str = "") -> None:
-        self._said = time.monotonic()
+    def _print(self, text: str, style: str = "") -> None:
+        self._printed_at = time.monotonic()
         self._console.print(Text(text, style=style), soft_wrap=True)
 
 
 def place(axes: Mapping[str, Any]) -> str:
-    """Return where a case stands: ``n=512 float64 min_plus``; m and k are named only where they differ from n."""
+    """Return the coordinates of a case: ``n=512 float64 min_plus``; m and k only where they differ from n."""
     shown = {name: value for name, value in axes.items() if not (name in "mk" and value == axes.get("n"))}
     return " ".join(
         str(value) if name in ("dtype", "semiring", "role") else f"{name}={value}" for name, value in shown.items()

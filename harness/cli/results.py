@@ -1,4 +1,4 @@
-"""The command `results`: show, filter, export and join what has been recorded."""
+"""The command `results`: show, filter and export recorded cells."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from harness.cli.options import RESULTS, AsJson, Results, complain
+from harness.cli.options import RESULTS, AsJson, Preset, Results, complain
 from harness.errors import ExperimentError
 
-Preset = Literal["smoke", "quick", "full"]
 Status = Literal["ok", "failed", "declined", "missing"]
 Kind = Literal["experiment", "run", "commit", "contender", "cell"]
 
@@ -69,13 +68,7 @@ def results(
 
 
 def _values_by_axis(where: list[str]) -> dict[str, list[str]]:
-    """Return the values that are asked for, by axis, of texts like "n=1024".
-
-    Raises
-    ------
-    ExperimentError
-        If a text is none like that.
-    """
+    """Return the values by axis, of texts like "n=1024"; raise ExperimentError if a text is not of this form."""
     values: dict[str, list[str]] = {}
     for text in where:
         axis, equals, value = text.partition("=")

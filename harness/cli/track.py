@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import FAILED, FIGURES, INTERRUPTED, RESULTS, AllowDirty, AsJson, Figures, Results, complain
+from harness.cli.options import (
+    FAILED,
+    FIGURES,
+    INTERRUPTED,
+    RESULTS,
+    AllowDirty,
+    AsJson,
+    Effort,
+    Figures,
+    Results,
+    complain,
+)
 
 if TYPE_CHECKING:
-    from harness.compare.revisions import Finding
-
-BaseRevision = Annotated[
-    str, typer.Argument(metavar="BASE", show_default=False, help="A commit, a branch or a tag to compare with.")
-]
+    from harness.compare.revisions import RevisionContest
 
 
 def bench_compare(
-    base: BaseRevision = "",
+    base: Annotated[
+        str, typer.Argument(metavar="BASE", show_default=False, help="A commit, a branch or a tag to compare with.")
+    ] = "",
     *,
-    preset: Annotated[Literal["smoke", "quick", "full"], typer.Option(help="How much to measure.")] = "quick",
+    preset: Effort = "quick",
     backends: Annotated[
         list[str] | None, typer.Option("--backend", help="Compare this one only; may be repeated. All by default.")
     ] = None,
@@ -51,25 +60,25 @@ def bench_compare(
     from harness.threads import check
 
     check(threads)
-    wanted = [products.problem(text) for text in problems or products.PRODUCTS[preset]]
+    chosen = [products.problem(text) for text in problems or products.PRODUCTS[preset]]
     repository = Repository.around(Path())
     commit = repository.commit(base)
     try:
         with repository.checked_out(commit) as folder, Progress() as progress:
             trees = source_tree.pair(repository, folder, commit, source)
-            cases, notes = revisions.cases(*trees, wanted, backends=backends or (), threads=threads)
+            cases, notes = revisions.cases(*trees, chosen, backends=backends or (), threads=threads)
             experiment = revisions.experiment(cases, products.BUDGETS[preset])
             done = runner.run([experiment], revisions.REVISIONS, results, progress, fresh=True)
     except (KeyboardInterrupt, Terminated) as signal:
         complain("interrupted: what was measured is kept")
         raise typer.Exit(128 + signal.number if isinstance(signal, Terminated) else INTERRUPTED) from None
-    findings = next(found for found in revisions.runs(done.folder.parent) if found[0].own.run == done.run)
-    judge(findings, minimum_effect=minimum_effect)
+    contests = next(run for run in revisions.runs(done.folder.parent) if run[0].own.run == done.run)
+    judge(contests, minimum_effect=minimum_effect)
     if as_json:
-        console.print_json([finding.to_json() for finding in findings])
+        console.print_json([contest.to_json() for contest in contests])
     else:
-        _show(findings, notes, trees)
-    if any(finding.is_regression for finding in findings):
+        _show(contests, notes, trees)
+    if any(contest.is_regression for contest in contests):
         raise typer.Exit(FAILED)
 
 
@@ -89,37 +98,37 @@ def history(*, results: Results = RESULTS, figures: Figures = FIGURES, allow_dir
         console.print_lines(f"history  {page}  ({rates.plural(changes, 'change')})")
 
 
-def _show(findings: Sequence[Finding], notes: Sequence[str], trees: Sequence[Any]) -> None:
-    """Print the table of verdicts, and below it whatever has none."""
+def _show(contests: Sequence[RevisionContest], notes: Sequence[str], trees: Sequence[Any]) -> None:
+    """Print the table of verdicts, and below it the contests without one."""
     from harness.analysis import rates
     from harness.cli import console
     from harness.report import tables
 
     base, head = trees
     console.print_lines(f"base {base.commit}, head {head.commit}: time of head over time of base, 95 % interval", "")
-    timed = [finding for finding in findings if finding.is_ok]
+    timed = [contest for contest in contests if contest.is_ok]
     heads = ("cell", "base ms", "head ms", "head/base", "verdict")
     rows = [
         (
-            str(finding),
-            f"{1e-6 * finding.reference.median_ns:.4g}",
-            f"{1e-6 * finding.own.median_ns:.4g}",
-            tables.number(finding.comparison.ratio),
-            _verdict(finding),
+            str(contest),
+            f"{1e-6 * contest.reference.median_ns:.4g}",
+            f"{1e-6 * contest.own.median_ns:.4g}",
+            tables.number(contest.comparison.ratio),
+            _verdict(contest),
         )
-        for finding in timed
+        for contest in timed
     ]
     console.print_table(heads, rows, numeric=heads[1:3])
-    for finding in findings:
-        if finding.status == "failed":
-            console.print_lines(f"FAILED   {finding}: {finding.reason}")
-    tally = rates.group(findings, _verdict)
-    console.print_lines("", ", ".join(f"{len(own)} {word}" for word, own in tally.items()))
-    unmet = rates.group((finding for finding in timed if finding.unmet), lambda finding: finding.unmet)
-    console.print_lines(*(f"budget not met: {why}: {rates.plural(len(own), 'cell')}" for why, own in unmet.items()))
+    for contest in contests:
+        if contest.status == "failed":
+            console.print_lines(f"FAILED   {contest}: {contest.reason}")
+    tally = rates.group(contests, _verdict)
+    console.print_lines("", ", ".join(f"{len(members)} {word}" for word, members in tally.items()))
+    unmet = rates.group((contest for contest in timed if contest.unmet), lambda contest: contest.unmet)
+    console.print_lines(*(f"budget not met: {why}: {rates.plural(len(cells), 'cell')}" for why, cells in unmet.items()))
     console.print_lines(*notes)
 
 
-def _verdict(finding: Finding) -> str:
-    """Return the verdict, or why there is none."""
-    return finding.verdict.name if finding.is_ok else finding.status
+def _verdict(contest: RevisionContest) -> str:
+    """Return the verdict, or the status of a contest without one."""
+    return contest.verdict.name if contest.is_ok else contest.status

@@ -1,8 +1,7 @@
 """A/A runs: the rate of false differences on this machine, and the least change that is found.
 
-The same backend is measured under two names, by the path that experiments take, and judged like any two contenders.
-In planted cells one of the two is really slower, by a stated fraction. Records are in the store
-``<results>/<machine>/calibration/``.
+The same backend is measured under two names, as experiments are, and judged like any two contenders. In planted cells
+one of the two is really slower, by a stated fraction. Records are in the store ``<results>/<machine>/calibration/``.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,18 +23,17 @@ from harness.timing.clock import CpuClock
 
 BACKENDS = ("cpu-simd", "cpu-numpy")
 SIZES, DTYPES = (64, 128, 192, 256, 384), ("float64", "float32")
-SLOWDOWN = 0.05
 # Simulated, they find 5 % in 97 of 100 cells where processes differ by 2 % (docs/statistics.md).
 BUDGET = Budget(rounds=10, seconds=4.0, sample_ms=5.0, processes=3, precision=0.01)
 SLOWED_TASK = f"{__name__}:slowed"
 
 
 def cases(count: int, slowdown: float, backends: Sequence[str] = BACKENDS) -> list[Case]:
-    """Return `count` cases over backends, sizes and dtypes, again and again with other operands."""
-    kinds = [(backend, n, dtype) for n in SIZES for dtype in DTYPES for backend in backends]
+    """Return `count` cases that repeat all backends, sizes and dtypes, each time with other operands."""
+    products = [(backend, n, dtype) for n in SIZES for dtype in DTYPES for backend in backends]
     made = []
     for index in range(count):
-        backend, n, dtype = kinds[index % len(kinds)]
+        backend, n, dtype = products[index % len(products)]
         arguments = {"backend": backend, "parameters": {}}
         if slowdown:
             pair = [
@@ -43,14 +42,14 @@ def cases(count: int, slowdown: float, backends: Sequence[str] = BACKENDS) -> li
             ]
         else:
             pair = [Contender(label, arguments) for label in (REFERENCE, OWN)]
-        where: dict[str, Any] = {"slowdown": slowdown, "repetition": index}
-        made.append(product_case(Problem(n, n, n, dtype=np.dtype(dtype)), pair, seed=1 + index, **where))
+        problem = Problem(n, n, n, dtype=np.dtype(dtype))
+        made.append(product_case(problem, pair, seed=1 + index, slowdown=slowdown, repetition=index))
     return made
 
 
 def interleaved(first: Sequence[Case], second: Sequence[Case]) -> list[Case]:
-    """Return both in one list, spread evenly: whatever ends the calibration early, each has had its share."""
-    placed = [((i + 0.5) / len(own), case) for own in (first, second) for i, case in enumerate(own)]
+    """Return both in one list, spread evenly, so that a calibration that ends early has measured a share of each."""
+    placed = [((i + 0.5) / len(cases), case) for cases in (first, second) for i, case in enumerate(cases)]
     return [case for _, case in sorted(placed, key=lambda entry: entry[0])]
 
 
@@ -60,25 +59,24 @@ def experiment(made: Sequence[Case], budget: Budget = BUDGET) -> Experiment:
 
 
 def trials(folder: Path, run: str) -> list[Trial]:
-    """Return what `run` has measured, from the results `folder` of a machine."""
+    """Return the trials that `run` has measured, from the results `folder` of a machine."""
     cells = Store(folder / CALIBRATION).every_cell(CALIBRATION)
     return Trial.of_run((cell for cell in cells if cell.run == run), OWN, REFERENCE)
 
 
 class SlowedTask:
-    """A task that computes like another one and then keeps the processor busy for a fraction of the time it took.
+    """A task that computes like another one and then keeps the processor busy for a fraction of the time of a call.
 
-    With fraction 0 it does the same and waits for nothing: its calls cost the same beside the product. What they cost
-    is part of the time that the fraction is of.
+    The time of a call includes its overhead beside the product. With fraction 0 the overhead is the same.
     """
 
     def __init__(self, task: Task, fraction: float, calls_ns: float = 0.0) -> None:
         self._task, self._fraction, self._calls_ns, self._owed_ns = task, fraction, calls_ns, 0.0
         self.wait, self.spoil, self.verify, self.facts = task.wait, task.spoil, task.verify, task.facts
-        self.turn = getattr(task, "turn", _nothing)
+        self.turn = getattr(task, "turn", lambda: None)
 
     def run(self) -> None:
-        """Compute, and spin. What one call spins too long, by the grain of the clock, the next ones spin less."""
+        """Compute, and spin. A call that spins too long, by the grain of the clock, makes later ones spin less."""
         start = time.perf_counter_ns()
         self._task.run()
         self._task.wait()
@@ -91,33 +89,13 @@ class SlowedTask:
 
 
 def slowed(*, slowdown: float, **arguments: Any) -> SlowedTask:
-    """Prepare one product as `harness.run.task.gemm` does, that takes longer by the fraction `slowdown`."""
+    """Prepare one product like `harness.run.task.gemm`, slower by the fraction `slowdown`."""
     return SlowedTask(gemm(**arguments), slowdown, calls_ns())
 
 
 def calls_ns(calls: int = 2000) -> float:
-    """Return what a call costs beside the product that it is made for [ns]: what it takes with no product."""
-    empty = SlowedTask(_Nothing(), 0.0)
+    """Return the overhead of a call beside its product [ns]: the time of a call without a product."""
+    nothing: Any = SimpleNamespace(**dict.fromkeys(("run", "wait", "spoil", "verify", "facts"), lambda: None))
+    empty = SlowedTask(nothing, 0.0)
     samples = CpuClock().sample(empty.run, empty.wait, calls), CpuClock().sample(empty.run, empty.wait, calls)
     return min(sample.ns for sample in samples)
-
-
-def _nothing() -> None:
-    """Do nothing: a task without operands cannot turn them."""
-
-
-class _Nothing:
-    """A task that does nothing."""
-
-    def run(self) -> None:
-        """Do it once."""
-
-    wait = spoil = run
-
-    def verify(self) -> str:
-        """Return what was compared."""
-        return "nothing"
-
-    def facts(self) -> dict[str, Any]:
-        """Return nothing."""
-        return {}

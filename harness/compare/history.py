@@ -1,7 +1,7 @@
 """Ratios of every stored run as series over time, with their change points. From stored results alone.
 
-A series is one contender at one place of an experiment: its time over the time of the reference that it was measured
-interleaved with, run by run. A contender's summary is the geometric mean over the places that all its runs have.
+A series is one contender at one place of an experiment: its time over that of the reference that was measured in turns
+with it, run by run. The summary of a contender is the geometric mean over the places that all its runs have.
 """
 
 from __future__ import annotations
@@ -38,29 +38,16 @@ class Point(NamedTuple):
 
 @dataclass
 class Series:
-    """The ratios of one contender at one place, run by run.
-
-    Parameters
-    ----------
-    experiment, preset, where : str
-        `where` says which cell, for people; of a summary, over how many.
-    contender, reference : str
-    specimen : Cell
-        One of its cells, without samples: for the looks of figures.
-    points : list of Point
-        In the order of the runs.
-    steps : list of Step
-        Where the logarithm of the ratio changes its level.
-    """
+    """The ratios of one contender at one place, run by run."""
 
     experiment: str
     preset: str
-    where: str
+    where: str  # the cell, for people; of a summary, the number of cells
     contender: str
     reference: str
-    specimen: Cell
-    points: list[Point] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    specimen: Cell  # one of its cells, without samples: for the looks of figures
+    points: list[Point] = field(default_factory=list)  # in the order of the runs
+    steps: list[Step] = field(default_factory=list)  # changes of the level of the logarithm of the ratio
 
     @property
     def logs(self) -> list[float]:
@@ -73,7 +60,7 @@ class Series:
         return [math.log(point.ratio.high / point.ratio.low) for point in self.points]
 
     def is_other_machine(self, step: Step) -> bool:
-        """Whether the machine (processor, memory, versions of packages) changed where the level does."""
+        """Return whether the machine (processor, memory, versions of packages) changed with the level."""
         return self.points[step.start - 1].machine != self.points[step.start].machine
 
 
@@ -82,14 +69,14 @@ def collect(results_root: Path, slug: str) -> list[Series]:
 
     Holds the samples of one run of one experiment at a time.
     """
-    found: dict[str, Series] = {}
+    series: dict[str, Series] = {}
     for preset in presets(results_root, slug):
         store = Store(results_root / slug / preset)
         for experiment in store.experiments():
-            for _, own in groupby(store.every_cell(experiment), key=lambda cell: cell.run):
-                for cell, point in _points(list(own)):
-                    _series(found, cell).points.append(point)
-    return list(found.values())
+            for _, cells in groupby(store.every_cell(experiment), key=lambda cell: cell.run):
+                for cell, point in _points(list(cells)):
+                    _series(series, cell).points.append(point)
+    return list(series.values())
 
 
 def _points(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Point]]:
@@ -103,31 +90,31 @@ def _points(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Point]]:
                 yield cell, Point(cell.run, cell.time[:10], commit, cell.machine, ratio)
 
 
-def _series(found: dict[str, Series], cell: Cell) -> Series:
-    """Return the series that `cell` belongs to, a new one if it is the first."""
+def _series(known: dict[str, Series], cell: Cell) -> Series:
+    """Return the series of `cell` from those `known`; add it if `cell` is its first."""
     key = content_hash([cell.experiment, cell.preset, cell.axes, cell.contender, cell.arguments, cell.reference])
-    if key not in found:
+    if key not in known:
         specimen = dataclasses.replace(cell, samples_ns=[], record={})
         where = tables.place([cell])
-        found[key] = Series(cell.experiment, cell.preset, where, cell.contender, cell.reference, specimen)
-    return found[key]
+        known[key] = Series(cell.experiment, cell.preset, where, cell.contender, cell.reference, specimen)
+    return known[key]
 
 
 def summaries(series: Iterable[Series]) -> list[Series]:
     """Return, for each experiment, preset and contender, the geometric mean of its ratios, run by run.
 
-    Over the places that all its runs have, or that most have: a mean over other places is another mean.
+    Means are taken over the places that all its runs have, or that most have: a mean over other places is another one.
     """
-    found = []
-    groups = rates.group(series, lambda own: (own.experiment, own.preset, own.contender, own.reference))
+    totals = []
+    groups = rates.group(series, lambda one: (one.experiment, one.preset, one.contender, one.reference))
     for members in groups.values():
-        most = max(len(own.points) for own in members)
-        whole = [own for own in members if len(own.points) == most]
-        by_run = rates.group((point for own in whole for point in own.points), lambda point: point.run)
+        most = max(len(one.points) for one in members)
+        whole = [one for one in members if len(one.points) == most]
+        by_run = rates.group((point for one in whole for point in one.points), lambda point: point.run)
         points = [_mean(points) for points in by_run.values() if len(points) == len(whole)]
         where = f"geometric mean of {rates.plural(len(whole), 'cell')}"
-        found.append(dataclasses.replace(whole[0], where=where, points=sorted(points), steps=[]))
-    return found
+        totals.append(dataclasses.replace(whole[0], where=where, points=sorted(points), steps=[]))
+    return totals
 
 
 def _mean(points: Sequence[Point]) -> Point:
@@ -139,13 +126,13 @@ def _mean(points: Sequence[Point]) -> Point:
 
 
 def find_steps(series: Sequence[Series]) -> None:
-    """Set the steps of all `series`, which are corrected for being many: noise in 500 series looks like a step in 20.
+    """Set the steps of all `series`, corrected for their number: noise makes some 20 steps in 500 series.
 
-    A series is looked into if its largest change is among those that the false discovery rate lets pass.
+    Only series are searched whose largest change passes the false discovery rate.
     """
-    largest = [changepoints.largest_change(own.logs, own.widths) for own in series]
+    largest = [changepoints.largest_change(one.logs, one.widths) for one in series]
     p_values = [change.p_value if change else math.nan for change in largest]
-    for own, p_value in zip(series, statistics.benjamini_hochberg(p_values), strict=True):
-        own.steps = []
+    for one, p_value in zip(series, statistics.benjamini_hochberg(p_values), strict=True):
+        one.steps = []
         if p_value <= FALSE_DISCOVERY_RATE:
-            own.steps = changepoints.steps(own.logs, own.widths, minimum=math.log1p(MINIMUM_CHANGE))
+            one.steps = changepoints.steps(one.logs, one.widths, minimum=math.log1p(MINIMUM_CHANGE))

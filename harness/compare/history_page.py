@@ -12,7 +12,7 @@ from harness.analysis import rates
 from harness.analysis.contests import judge
 from harness.compare import revisions
 from harness.compare.history import MINIMUM_CHANGE, Series, collect, find_steps, summaries
-from harness.compare.revisions import Finding
+from harness.compare.revisions import RevisionContest
 from harness.errors import StoreError
 from harness.machine import Machine
 from harness.report.figures.style import GREY, INK, Looks, Sheet, styled
@@ -25,7 +25,7 @@ from harness.store import store
 PAGE = "history.md"
 MOST_COMPARISONS = 30
 MOST_LABELS = 14
-# More contenders than this are a tangle: those that changed most are drawn, and the table has all.
+# The most contenders in a figure: those that changed most are drawn, and the table has all.
 MOST_LINES = 10
 VERDICTS = (Verdict.SLOWER, Verdict.FASTER, Verdict.SAME, Verdict.UNSURE)
 
@@ -55,7 +55,7 @@ def machines(results_root: Path) -> Iterator[tuple[str, Machine]]:
 
 
 def write(results_root: Path, figures: Path, slug: str, machine: Machine, *, mark: str = "") -> tuple[Path, int]:
-    """Write the page of the machine called `slug` and draw its figures; return where it is, and how many changes.
+    """Write the page of the machine called `slug` and draw its figures; return its path and the number of changes.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def write(results_root: Path, figures: Path, slug: str, machine: Machine, *, mar
     machine : Machine
         Of the latest run.
     mark : str
-        What is to be said of the code that makes the page.
+        The sentence about the code that makes the page.
     """
     series = collect(results_root, slug)
     totals = summaries(series)
@@ -80,30 +80,30 @@ def write(results_root: Path, figures: Path, slug: str, machine: Machine, *, mar
         _changes([*totals, *series]),
         _comparisons(deque(revisions.runs(results_root / slug), MOST_COMPARISONS)),
     ]
-    for (experiment, preset), own in rates.group(totals, lambda one: (one.experiment, one.preset)).items():
+    for (experiment, preset), members in rates.group(totals, lambda one: (one.experiment, one.preset)).items():
         name = f"{experiment} ({preset})"
         figure = figures / f"history-{experiment}-{preset}"
-        has_runs = max(len(one.points) for one in own) > 1
+        has_runs = max(len(one.points) for one in members) > 1
         if has_runs:
-            draw(name, own, machine, figure)
-        parts.append(_section(name, own, figure.with_name(f"{figure.name}.svg") if has_runs else None, page.parent))
+            draw(name, members, machine, figure)
+        parts.append(_section(name, members, figure.with_name(f"{figure.name}.svg") if has_runs else None, page.parent))
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
     return page, sum(len(one.steps) for one in [*totals, *series])
 
 
 def _changes(series: Sequence[Series]) -> str:
-    """Return the table of all changes, the latest first, or why there is none."""
+    """Return the table of all changes, the latest first, with the number of series that could have one."""
     rows = []
-    for own in series:
-        for step in own.steps:
-            at = own.points[step.start]
-            cause = "machine changed too" if own.is_other_machine(step) else ""
+    for one in series:
+        for step in one.steps:
+            at = one.points[step.start]
+            cause = "machine changed too" if one.is_other_machine(step) else ""
             levels = f"{math.exp(step.before):.3g} to {math.exp(step.after):.3g}"
             change = f"{100 * math.expm1(step.after - step.before):+.1f} %"
-            place = (f"{own.experiment} ({own.preset})", own.where, own.contender)
-            rows.append((at.day, at.commit, *place, levels, change, cause))
-    enough = sum(len(own.points) >= changepoints.FEWEST_POINTS for own in series)
+            names = (f"{one.experiment} ({one.preset})", one.where, one.contender)
+            rows.append((at.day, at.commit, *names, levels, change, cause))
+    enough = sum(len(one.points) >= changepoints.FEWEST_POINTS for one in series)
     judged = f"{enough} of {len(series)} series have the {changepoints.FEWEST_POINTS} runs that it takes."
     heads = ["since", "commit", "experiment", "cell", "contender", "time over reference", "change", "remark"]
     rows.sort(reverse=True)
@@ -111,39 +111,39 @@ def _changes(series: Sequence[Series]) -> str:
     return f"## Changes\n\n{judged}\n\n{body}"
 
 
-def _comparisons(runs: Sequence[Sequence[Finding]]) -> str:
-    """Return the table of what these runs of `bench-compare` found, the latest first; empty without any."""
+def _comparisons(runs: Sequence[Sequence[RevisionContest]]) -> str:
+    """Return the table of these runs of `bench-compare`, the latest first; empty without any."""
     if not runs:
         return ""
     words = [verdict.value for verdict in VERDICTS]
-    rows = [_comparison(findings) for findings in runs]
+    rows = [_comparison(contests) for contests in runs]
     heads = ["measured", "base", "head", *words, "which"]
     return f"## Revisions compared\n\n{markdown_table(heads, rows[::-1], right=words)}"
 
 
-def _comparison(findings: Sequence[Finding]) -> list[str]:
+def _comparison(contests: Sequence[RevisionContest]) -> list[str]:
     """Return the line of one run of `bench-compare`."""
-    judge(findings)
-    timed = [finding for finding in findings if finding.is_ok]
-    tally = [sum(finding.verdict is verdict for finding in timed) for verdict in VERDICTS]
+    judge(contests)
+    timed = [contest for contest in contests if contest.is_ok]
+    tally = [sum(contest.verdict is verdict for contest in timed) for verdict in VERDICTS]
     changed = [
-        f"{finding} {finding.comparison.ratio.estimate:.3g}"
-        for finding in timed
-        if finding.verdict in (Verdict.SLOWER, Verdict.FASTER)
+        f"{contest} {contest.comparison.ratio.estimate:.3g}"
+        for contest in timed
+        if contest.verdict in (Verdict.SLOWER, Verdict.FASTER)
     ]
-    head = findings[0].own
+    head = contests[0].own
     return [head.time[:10], head.axes["base"], head.axes["head"], *map(str, tally), "; ".join(changed)]
 
 
 def _section(name: str, series: Sequence[Series], figure: Path | None, folder: Path) -> str:
     """Return figure and table of one experiment in one preset."""
     rows = []
-    for own in series:
-        earlier = [point.ratio.estimate for point in own.points[:-1]]
-        now = own.points[-1].ratio
+    for one in series:
+        earlier = [point.ratio.estimate for point in one.points[:-1]]
+        now = one.points[-1].ratio
         change = f"{100 * (now.estimate / median(earlier) - 1):+.1f} %" if earlier else ""
         before = f"{median(earlier):.3g}" if earlier else ""
-        rows.append((own.contender, own.reference, own.where, str(len(own.points)), number(now), before, change))
+        rows.append((one.contender, one.reference, one.where, str(len(one.points)), number(now), before, change))
     heads = ["contender", "reference", "over", "runs", "latest", "median before", "change"]
     shown = [f"![{name}]({Path(os.path.relpath(figure, folder)).as_posix()})"] if figure else []
     table = markdown_table(heads, rows, right=["runs", "median before", "change"])
@@ -164,22 +164,22 @@ def draw(name: str, series: Sequence[Series], machine: Machine, path: Path) -> l
     """
     with styled():
         sheet = Sheet(f"{name}: run by run")
-        shown = sorted(series, key=lambda own: (-len(own.steps), -_spread(own)))[:MOST_LINES]
-        runs = sorted({point.run: point for own in shown for point in own.points}.values())
-        place = {point.run: index for index, point in enumerate(runs)}
+        shown = sorted(series, key=lambda one: (-len(one.steps), min(one.logs) - max(one.logs)))[:MOST_LINES]
+        runs = sorted({point.run: point for one in shown for point in one.points}.values())
+        position = {point.run: index for index, point in enumerate(runs)}
         (panel,) = sheet.panels(height=3.6)
-        looks = Looks([own.specimen for own in shown])
-        for own in shown:
-            look = looks.of(own.contender)
-            x, usual = [place[point.run] for point in own.points], median([p.ratio.estimate for p in own.points])
+        looks = Looks([one.specimen for one in shown])
+        for one in shown:
+            look = looks.of(one.contender)
+            x, usual = [position[point.run] for point in one.points], median([p.ratio.estimate for p in one.points])
             estimates, lows, highs = (
                 [100 * (bound / usual - 1) for bound in bounds]
-                for bounds in zip(*(point.ratio for point in own.points), strict=True)
+                for bounds in zip(*(point.ratio for point in one.points), strict=True)
             )
             panel.fill_between(x, lows, highs, color=look["color"], alpha=0.15, linewidth=0)
             panel.plot(x, estimates, **look)
-            sheet.add_to_legend(own.contender, **look)
-            for step in own.steps:
+            sheet.add_to_legend(one.contender, **look)
+            for step in one.steps:
                 panel.axvline(x[step.start] - 0.5, color=look["color"], linestyle=":", linewidth=1.4)
         panel.axhline(0, color=INK, linewidth=1.0)
         panel.set_ylabel("time over the reference,\n% off its median over all runs")
@@ -187,7 +187,7 @@ def draw(name: str, series: Sequence[Series], machine: Machine, path: Path) -> l
         panel.set_xticks(range(0, len(runs), stride))
         panel.set_xticklabels([f"{p.day[2:]}\n{p.commit[:7]}" for p in runs[::stride]], size=8, color=GREY)
         panel.set_xlim(-0.6, len(runs) - 0.4)
-        references = ", ".join(sorted({own.reference for own in series}))
+        references = ", ".join(sorted({one.reference for one in series}))
         sheet.notes.append(
             f"Reference: {references}. A dotted line: the level of that colour's contender changes there."
         )
@@ -195,7 +195,3 @@ def draw(name: str, series: Sequence[Series], machine: Machine, path: Path) -> l
             sheet.notes.append(f"{len(shown)} of {len(series)} contenders, those that changed most.")
         cores = rates.plural(machine.cores, "core")
         return sheet.save(path, f"{machine.cpu}, {cores} · {rates.plural(len(runs), 'run')} · 95 % interval")
-
-
-def _spread(own: Series) -> float:
-    return max(own.logs) - min(own.logs)

@@ -1,4 +1,4 @@
-"""The products of `bench-compare` by preset, the time for each, and products as a user writes them."""
+"""The products of `bench-compare` by preset, the time for each, and a parser of products that a user writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.experiment import Budget
 from harness.problem import Problem, named_dtype
 from harness.semiring import as_semiring
 
-# Several processes: where memory lies differs from one to the next, and makes more false alarms than anything else.
+# Several processes: the placement of memory differs from one to the next, and is the main cause of false alarms.
 BUDGETS = {
     "smoke": Budget(rounds=5, seconds=0.5, processes=2),
     "quick": Budget(rounds=10, seconds=3.0, processes=4, precision=0.01),
@@ -46,7 +46,7 @@ def problem(text: str) -> Problem:
     Raises
     ------
     ProblemError
-        If it is none.
+        If it does not describe a product.
     """
     match = re.fullmatch(r"(\w+) (\w+) (\d+)(?:x(\d+)x(\d+))?", text.strip())
     if match is None:

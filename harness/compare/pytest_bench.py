@@ -1,7 +1,7 @@
-"""Benchmarks for pytest-benchmark that are sampled by the harness: pytest-benchmark shows, stores and compares them.
+"""Sample benchmarks of pytest-benchmark by the harness; pytest-benchmark shows, stores and compares them.
 
 pytest-benchmark's own sampling takes one contender after the other, and calibrates on a first call that may compile.
-Here a case is measured as every experiment's case is (`harness.run.trial`): each contender in a process of its own,
+Here a case is measured like every experiment's case (`harness.run.trial`): each contender in a process of its own,
 compiled and proven right before the clock starts, in turns. A test then hands the samples of its contender over::
 
     # conftest.py
@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -30,7 +30,7 @@ from harness.experiment import GEMM_TASK, PEAK_TASK, Budget, Case, Contender, ba
 from harness.problem import Problem
 from harness.run import provenance, trial
 from harness.run.process import Pool
-from harness.run.trial import Outcome, Patience
+from harness.run.trial import Entrant, Patience
 from harness.stats import statistics, verdict
 from harness.timing.measure import Measurement
 
@@ -39,13 +39,13 @@ PEAK_BUDGET = Budget(rounds=5, seconds=1.0)
 
 
 class Replay:
-    """A timer that shows times which were taken before: of two readings, the first is 0 and the second the sample."""
+    """A timer that repeats known times: of two readings, the first is 0 and the second the sample."""
 
     def __init__(self) -> None:
         self._readings: Iterator[float] = iter(())
 
     def load(self, samples_ns: Iterable[float]) -> None:
-        """Take over the samples [ns]."""
+        """Set the samples to repeat [ns]."""
         self._readings = (reading for sample in samples_ns for reading in (0.0, sample * 1e-9))
 
     def __call__(self) -> float:
@@ -58,14 +58,7 @@ REPLAY = Replay()
 
 @dataclass(frozen=True)
 class BenchCell:
-    """One contender in one case, as the parameter of a test.
-
-    Parameters
-    ----------
-    case : Case
-    label : str
-    budget : Budget
-    """
+    """One contender in one case, as the parameter of a test."""
 
     case: Case
     label: str
@@ -78,21 +71,21 @@ class BenchCell:
 
     @property
     def problem(self) -> Problem | None:
-        """The product that is computed, or None if the task is none."""
+        """The product that the task computes, or None if it computes none."""
         is_product = self.contender.task == GEMM_TASK
         return Problem.from_json(dict(self.case.arguments["problem"])) if is_product else None
 
     @property
     def axes(self) -> dict[str, Any]:
-        """Where the cell stands, as plain JSON."""
+        """The coordinates of the cell, as plain JSON."""
         return {**self.case.axes, "threads": self.contender.threads, "contender": self.label}
 
     @property
     def group(self) -> str:
-        """What all contenders of the case have in common: a table of pytest-benchmark shows them together."""
-        what = self.problem or " ".join(map(str, self.case.axes.values()))
+        """The title of the case: a table of pytest-benchmark shows its contenders together."""
+        title = self.problem or " ".join(map(str, self.case.axes.values()))
         threads = {contender.threads for contender in self.case.contenders}
-        return f"{what} threads={threads.pop()}" if len(threads) == 1 else str(what)
+        return f"{title} threads={threads.pop()}" if len(threads) == 1 else str(title)
 
 
 def race(problem: Problem, *, reference: str, threads: int = 1, family: str = "cpu-") -> Case:
@@ -105,18 +98,18 @@ def race(problem: Problem, *, reference: str, threads: int = 1, family: str = "c
 
 def cells(*cases: Case, budget: Budget = BUDGET) -> list[Any]:
     """Return each contender of `cases` as a parameter for ``pytest.mark.parametrize``; a table shows one case."""
-    found = [BenchCell(case, contender.label, budget) for case in cases for contender in case.contenders]
+    parameters = [BenchCell(case, contender.label, budget) for case in cases for contender in case.contenders]
     return [
         pytest.param(cell, id=f"{cell.group} {cell.label}", marks=pytest.mark.benchmark(group=cell.group, timer=REPLAY))
-        for cell in found
+        for cell in parameters
     ]
 
 
 @dataclass
-class Found:
-    """What became of the contenders of one case, and their samples, a measurement a process."""
+class MeasuredCase:
+    """The entrants of one case by label, and a measurement for each process."""
 
-    outcomes: Mapping[str, Outcome]
+    entrants: Mapping[str, Entrant]
     measurements: list[Measurement]
 
     def samples_ns(self, label: str) -> list[list[float]]:
@@ -126,30 +119,24 @@ class Found:
 
 @dataclass
 class Measured:
-    """Measures a case when its first contender is asked for, and keeps what it found; peaks likewise.
+    """Measures a case when its first contender is asked for, and keeps the result; peaks likewise."""
 
-    Parameters
-    ----------
-    wanted : iterable of BenchCell
-        The cells that will be asked for: only they and their references are measured.
-    """
-
-    wanted: Iterable[BenchCell] = ()
+    selected: Iterable[BenchCell] = ()  # cells that will be asked for: only they and their references are measured
     pool: Pool = field(default_factory=Pool)
-    _found: dict[str, Found] = field(default_factory=dict)
+    _cases: dict[str, MeasuredCase] = field(default_factory=dict)
 
-    def __call__(self, cell: BenchCell) -> Found:
-        """Return what was found in the case of `cell`."""
+    def __call__(self, cell: BenchCell) -> MeasuredCase:
+        """Return the measured case of `cell`."""
         case, key = cell.case, cell.case.key
-        if key not in self._found:
-            labels = {other.label for other in self.wanted if other.case.key == key} | {cell.label, case.reference}
+        if key not in self._cases:
+            labels = {other.label for other in self.selected if other.case.key == key} | {cell.label, case.reference}
             contenders = tuple(contender for contender in case.contenders if contender.label in labels)
             chosen = Case(case.axes, contenders, case.arguments, case.reference)
-            self._found[key] = Found(*trial.measure_case(chosen, cell.budget, self.pool, Patience()))
-        return self._found[key]
+            self._cases[key] = MeasuredCase(*trial.measure_case(chosen, cell.budget, self.pool, Patience()))
+        return self._cases[key]
 
     def peak(self, cell: BenchCell) -> float | None:
-        """Return what registers alone reach here at the task of `cell` [G operations/s]; None: not known, or a GPU's.
+        """Return the peak out of registers for the task of `cell` [G operations/s]; None: not known, or a GPU's.
 
         It is the rate of the fastest sample: a ceiling is missed by chance, never exceeded.
         """
@@ -158,84 +145,81 @@ class Measured:
             return None
         arguments = {"semiring": problem.semiring.name, "dtype": problem.dtype.name}
         case = Case({**arguments, "threads": threads}, (Contender("peak", {}, threads, PEAK_TASK),), arguments)
-        found = self(BenchCell(case, "peak", PEAK_BUDGET))
-        outcome = found.outcomes["peak"]
-        if not outcome.is_ok:
+        measured_case = self(BenchCell(case, "peak", PEAK_BUDGET))
+        entrant = measured_case.entrants["peak"]
+        if not entrant.is_ok:
             return None
-        return float(outcome.facts["operations"]) / min(min(samples) for samples in found.samples_ns("peak"))
-
-
-class Hand(Protocol):
-    """Hands the samples of a cell to pytest-benchmark."""
-
-    def __call__(self, cell: BenchCell) -> None:
-        """Do so; skip the test of a contender that declined or is missing here, and fail that of one that failed."""
+        return float(entrant.facts["operations"]) / min(min(samples) for samples in measured_case.samples_ns("peak"))
 
 
 @pytest.fixture(scope="session")
 def measured(request: pytest.FixtureRequest) -> Iterator[Measured]:
-    """Return what measures the cases of the tests that were selected, each once a session."""
+    """Return the `Measured` of the tests that were selected, which measures each case once a session."""
     parameters = [getattr(item, "callspec", None) for item in request.session.items]
-    values = [value for found in parameters if found for value in found.params.values()]
+    values = [value for callspec in parameters if callspec for value in callspec.params.values()]
     measure = Measured([value for value in values if isinstance(value, BenchCell)])
     yield measure
     measure.pool.kill()
 
 
 @pytest.fixture
-def replay(benchmark: Any, measured: Measured) -> Hand:
-    """Return what hands the samples of a cell to pytest-benchmark, with ratios and percent of peak as extra_info."""
+def replay(benchmark: Any, measured: Measured) -> Callable[[BenchCell], None]:
+    """Return a function that hands the samples of a cell to pytest-benchmark, with `extra_info`.
+
+    It skips the test of a contender that declined or is missing here, and fails that of one that failed.
+    """
 
     def hand_over(cell: BenchCell) -> None:
-        found = measured(cell)
-        outcome = found.outcomes[cell.label]
-        if outcome.status in ("declined", "missing"):
-            pytest.skip(f"{outcome.status}: {outcome.reason}")
-        if not outcome.is_ok:
-            pytest.fail(outcome.reason, pytrace=False)
-        samples_ns = [sample for process in found.samples_ns(cell.label) for sample in process]
-        benchmark.extra_info.update(extra_info(cell, found, measured.peak(cell)))
+        case = measured(cell)
+        entrant = case.entrants[cell.label]
+        if entrant.status in ("declined", "missing"):
+            pytest.skip(f"{entrant.status}: {entrant.reason}")
+        if not entrant.is_ok:
+            pytest.fail(entrant.reason, pytrace=False)
+        samples_ns = [sample for process in case.samples_ns(cell.label) for sample in process]
+        benchmark.extra_info.update(extra_info(cell, case, measured.peak(cell)))
         benchmark.params = cell.axes  # what --benchmark-group-by=param:NAME goes by, in place of an object
         REPLAY.load(samples_ns)
-        benchmark.pedantic(_nothing, rounds=len(samples_ns))
+        benchmark.pedantic(lambda: None, rounds=len(samples_ns))  # the times were taken before
 
     return hand_over
 
 
-def extra_info(cell: BenchCell, found: Found, peak: float | None) -> dict[str, Any]:
-    """Return what pytest-benchmark stores beside the times: what was measured, and what the times say.
+def extra_info(cell: BenchCell, case: MeasuredCase, peak: float | None) -> dict[str, Any]:
+    """Return what pytest-benchmark stores beside the times: the conditions of the measurement, and rates and ratios.
 
     ``time_over_reference`` is estimate, low and high end of the paired ratio to ``reference``; below 1 is faster.
     """
-    own, outcome = found.samples_ns(cell.label), found.outcomes[cell.label]
-    operations = outcome.facts.get("operations")
-    rate = operations / statistics.median([sample for process in own for sample in process]) if operations else None
+    samples_ns, entrant = case.samples_ns(cell.label), case.entrants[cell.label]
+    operations = entrant.facts.get("operations")
+    pooled_ns = [sample for process in samples_ns for sample in process]
+    rate = operations / statistics.median(pooled_ns) if operations else None
     ratio = None
-    if found.outcomes[cell.case.reference].is_ok:
-        ratio = verdict.compare(own, found.samples_ns(cell.case.reference)).ratio
+    if case.entrants[cell.case.reference].is_ok:
+        ratio = verdict.compare(samples_ns, case.samples_ns(cell.case.reference)).ratio
     return {
         "contender": cell.label,
         "problem": cell.problem.to_json() if cell.problem else dict(cell.case.axes),
         "threads": cell.contender.threads,
-        "processes": len(own),
-        "loops": [measurement.loops[cell.label] for measurement in found.measurements],
+        "processes": len(samples_ns),
+        "loops": [measurement.loops[cell.label] for measurement in case.measurements],
         "reference": cell.case.reference,
         "time_over_reference": [round(value, 4) for value in ratio] if ratio else None,
         "rate_gops": round(rate, 3) if rate else None,
         "percent_of_peak": round(100 * rate / peak, 2) if rate and peak else None,
-        "verified": outcome.verified,
-        "unmet": next((measurement.unmet for measurement in found.measurements if measurement.unmet), ""),
+        "verified": entrant.verified,
+        "unmet": next((measurement.unmet for measurement in case.measurements if measurement.unmet), ""),
     }
 
 
 def pytest_benchmark_update_machine_info(config: object, machine_info: dict[str, Any]) -> None:
-    """Add what decides the speed of a product here: results are comparable where ``fingerprint`` is equal."""
+    """Add the facts that decide the speed of a product: results are comparable where ``fingerprint`` is equal."""
     machine_info["gemm_harness"] = _description()
 
 
 @functools.cache
 def _description() -> dict[str, Any]:
-    """Return it, found out once a session: Numba has to compile a function to say which threads it takes."""
+    """Return the facts of this machine, collected once: Numba compiles a function to tell its threads."""
     from harness.run import machine_info as run_machine_info
 
     facts, here = run_machine_info.collect(), machine.detect()
@@ -251,7 +235,7 @@ def _description() -> dict[str, Any]:
         "packages": here.packages,
         "blas": sorted(pools, key=str),  # the order in which they were loaded means nothing
         "numba": facts["numba"],
-        "gpu": gpu(),
+        "gpu": here.gpu.get("name", ""),
     }
 
 
@@ -260,19 +244,5 @@ def pytest_benchmark_update_commit_info(config: object, commit_info: dict[str, A
     commit_info["source"] = provenance.source_digest()
 
 
-def gpu() -> str:
-    """Return the name of the GPU that CuPy sees, or an empty string."""
-    try:
-        import cupy
-
-        return str(cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
-    except Exception:  # noqa: BLE001 not installed, no device, no driver: whatever it is, there is no GPU to name
-        return ""
-
-
-def _nothing() -> None:
-    """Do nothing: the times were taken before."""
-
-
-# What a conftest.py takes over.
+# The names that a conftest.py takes over.
 __all__ = ["measured", "pytest_benchmark_update_commit_info", "pytest_benchmark_update_machine_info", "replay"]

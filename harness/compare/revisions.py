@@ -1,4 +1,4 @@
-"""Two revisions of the source code measured against each other on this machine, to find regressions.
+"""Two revisions of the source code, measured against each other on this machine to find regressions.
 
 A cell is one backend and one product: an ordinary case with two contenders, each in processes that import from a tree
 of its own. Its records are in the store ``<results>/<machine>/revisions/``; all cells of a run are judged together
@@ -26,8 +26,8 @@ REVISIONS = "revisions"
 BASE, HEAD = "base", "head"
 
 
-class Finding(Contest):
-    """What was found in one cell: head, judged against base."""
+class RevisionContest(Contest):
+    """Head judged against base, for one backend and one product."""
 
     def __str__(self) -> str:
         axes = self.own.axes
@@ -36,19 +36,19 @@ class Finding(Contest):
 
     @property
     def status(self) -> str:
-        """Whether both have a time: "ok"; else "failed" if one failed, or what the first without a time is."""
+        """Return "ok" if both have a time, "failed" if one failed, else the status of the first without a time."""
         statuses = [cell.status for cell in (self.reference, self.own) if not cell.is_ok]
         return "failed" if "failed" in statuses else next(iter(statuses), "ok")
 
     @property
     def unmet(self) -> str:
-        """Which conditions of the budget were not met, or empty."""
+        """Return the conditions of the budget that were not met, or an empty string."""
         texts = [text for cell in (self.reference, self.own) for text in cell.record["unmet"].split("; ") if text]
         return "; ".join(dict.fromkeys(texts))
 
     @property
     def is_regression(self) -> bool:
-        """Whether head is slower than base, or no longer works where base does."""
+        """Return whether head is slower than base, or fails where base does not."""
         if self.is_ok:
             return self.verdict is Verdict.SLOWER
         return self.own.status == "failed" and self.reference.is_ok
@@ -127,8 +127,8 @@ def experiment(made: Sequence[Case], budget: Budget) -> Experiment:
     return Experiment(REVISIONS, "Is it slower than it was?", lambda *_: list(made), (), {REVISIONS: budget})
 
 
-def runs(folder: Path) -> Iterator[list[Finding]]:
-    """Yield the findings of each run, not judged, from the results `folder` of a machine; the first run first."""
-    cells = Store(folder / REVISIONS).every_cell(REVISIONS)
-    for _, own in itertools.groupby(cells, key=lambda cell: cell.run):
-        yield Finding.of_run(own, HEAD, BASE)
+def runs(folder: Path) -> Iterator[list[RevisionContest]]:
+    """Yield the contests of each run, not judged, from the results `folder` of a machine; the first run first."""
+    every_cell = Store(folder / REVISIONS).every_cell(REVISIONS)
+    for _, cells in itertools.groupby(every_cell, key=lambda cell: cell.run):
+        yield RevisionContest.of_run(cells, HEAD, BASE)

@@ -1,4 +1,4 @@
-"""A source tree in a folder of its own: the backends it has, and the commands its worker understands."""
+"""A source tree in a folder of its own, its backends, and the commands of its worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.compare.worktree import Repository
 from harness.errors import HarnessError
 from harness.run.process import import_path, module_of
 
-# What a tree's worker must understand, with the arguments that are sent: trees without it are too old to compare with.
+# Commands and arguments that the worker of a tree must know; trees without them are too old to compare with.
 COMMANDS = {
     "prepare": ("task", "arguments", "threads"),
     "prove": (),
@@ -32,24 +32,14 @@ class RegressionError(HarnessError, ValueError):
 
 @dataclass(frozen=True)
 class Tree:
-    """One state of the source code.
+    """One state of the source code."""
 
-    Parameters
-    ----------
-    label : str
-        "base" or "head".
-    source : Path
-        Folder whose modules are imported first.
-    commit : str
-        What it was checked out from, "-dirty" if it has been changed since.
-    """
-
-    label: str
-    source: Path
-    commit: str
+    label: str  # "base" or "head"
+    source: Path  # folder whose modules are imported first
+    commit: str  # with "-dirty" if files differ from it
 
     def describe(self) -> dict[str, Any]:
-        """Return what `harness.compare.source_tree_probe` finds in the tree.
+        """Return the description of the tree by `harness.compare.source_tree_probe`.
 
         Raises
         ------
@@ -66,17 +56,17 @@ class Tree:
             timeout=PROBE_TIMEOUT,
         )
         if answer.returncode:
-            said = answer.stderr.strip().splitlines() or [f"status {answer.returncode}"]
-            raise RegressionError(f"{self.label} ({self.commit}) cannot be imported, or is too old", got=said[-1])
-        found: dict[str, Any] = json.loads(answer.stdout)
-        if found["mixed"]:
+            lines = answer.stderr.strip().splitlines() or [f"status {answer.returncode}"]
+            raise RegressionError(f"{self.label} ({self.commit}) cannot be imported, or is too old", got=lines[-1])
+        description: dict[str, Any] = json.loads(answer.stdout)
+        if description["mixed"]:
             raise RegressionError(
                 f"{self.label} ({self.commit}) lacks modules of this version and is too old",
-                got=", ".join(found["mixed"]),
+                got=", ".join(description["mixed"]),
                 fix="compare with a later revision",
             )
         for command, sent in COMMANDS.items():
-            known = found["commands"].get(command)
+            known = description["commands"].get(command)
             if known is None or not set(known["required"]) <= set(sent) <= set(known["all"]):
                 raise RegressionError(
                     f"{self.label} ({self.commit}) speaks another language with its workers",
@@ -84,10 +74,10 @@ class Tree:
                     got="no such command" if known is None else f"{command}({', '.join(known['all'])})",
                     fix="compare with a later revision",
                 )
-        return found
+        return description
 
     def backends(self) -> dict[str, str | None]:
-        """Return the backends whose code lies in this tree: why each is missing on this machine, or None, by name."""
+        """Return the backends whose code lies in this tree, each with the reason why it is missing here, or None."""
         root = self.source.resolve()
         entries = self.describe()["backends"]
         return {
@@ -96,14 +86,14 @@ class Tree:
 
 
 def pair(repository: Repository, checkout: Path, commit: str, source: str | None = None) -> tuple[Tree, Tree]:
-    """Return base, which `checkout` holds, and head, the working tree as it is.
+    """Return base, which is in `checkout`, and head, the working tree as it is.
 
     Parameters
     ----------
     repository : Repository
     checkout : Path
     commit : str
-        What `checkout` holds.
+        The commit in `checkout`.
     source : str, optional
         Folder inside both that modules are imported from; by default ``src`` if the working tree has one, else the top.
 
@@ -113,11 +103,11 @@ def pair(repository: Repository, checkout: Path, commit: str, source: str | None
         If one of the two has no such folder.
     """
     inside = source if source is not None else "src" if (repository.root / "src").is_dir() else "."
-    found = (
+    trees = (
         Tree("base", checkout / inside, commit[:12]),
         Tree("head", repository.root / inside, repository.describe()),
     )
-    for tree in found:
+    for tree in trees:
         if not tree.source.is_dir():
             raise RegressionError(f"{tree.label} ({tree.commit}) has no folder {inside!r}", fix="--source FOLDER")
-    return found
+    return trees

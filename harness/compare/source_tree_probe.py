@@ -1,7 +1,7 @@
 """Describe a source tree as one JSON object. Run by path, with that tree first on the import path.
 
-It is the only code of this tree that runs against the modules of another one, so it asks for as little as it can: the
-commands of the worker with their parameters, and where each backend comes from.
+It is the only code of this tree that runs with the modules of another one, so it uses as few of them as it can: the
+commands of the worker with their parameters, and the file of each backend.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 
 def describe(worker: str) -> dict[str, Any]:
-    """Return ``commands`` of the module `worker` with their parameters, ``backends``, and what is ``mixed``."""
+    """Return ``commands`` of the module `worker` with their parameters, ``backends``, and ``mixed`` modules."""
     from harness import registry
 
     backends = {}
@@ -33,24 +33,24 @@ def describe(worker: str) -> dict[str, Any]:
 def mixed() -> list[str]:
     """Return the modules that do not lie in the folder of their package.
 
-    What a tree lacks, the finder of an editable installation takes from where that points to: another state of it.
+    A module that the tree lacks is taken from an editable installation, which is another state of the code.
     """
     packages = {name: module.__path__ for name, module in sys.modules.items() if hasattr(module, "__path__")}
-    found = []
+    misplaced = []
     for name, module in list(sys.modules.items()):
         parent, file = name.rpartition(".")[0], getattr(module, "__file__", None)
         if name.partition(".")[0] in ("harness", "backends") and parent in packages and file:
             folders = [Path(folder).resolve() for folder in packages[parent]]
             if not any(folder in Path(file).resolve().parents for folder in folders):
-                found.append(name)
-    return found
+                misplaced.append(name)
+    return misplaced
 
 
 def parameters(method: Callable[..., Any]) -> dict[str, list[str]]:
     """Return the names of ``all`` parameters but self, and of those that are ``required``."""
-    found = list(inspect.signature(method).parameters.values())[1:]
-    required = [parameter.name for parameter in found if parameter.default is parameter.empty]
-    return {"all": [parameter.name for parameter in found], "required": required}
+    known = list(inspect.signature(method).parameters.values())[1:]
+    required = [parameter.name for parameter in known if parameter.default is parameter.empty]
+    return {"all": [parameter.name for parameter in known], "required": required}
 
 
 if __name__ == "__main__":

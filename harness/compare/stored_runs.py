@@ -1,13 +1,12 @@
 """Two stored runs, or two contenders of one, compared cell by cell, with changes of the machine taken out. Pure.
 
-Samples of different runs are no pairs. But either run measured the same reference, in turns with each contender: the
-ratio to it is compared, so that what the machine did in between cancels. The reference itself can only be compared by
-its own time, which says whether the machine (or the reference's code) changed.
+Samples of different runs are no pairs. But both runs measured the same reference in turns with each contender. The
+ratios to it are compared, so that changes of the machine cancel. The reference itself can only be compared by its own
+time, which tells whether the machine (or the reference's code) changed.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,92 +14,103 @@ from pathlib import Path
 from typing import Any
 
 from harness.analysis import rates
+from harness.analysis.contests import Contest, judge
 from harness.errors import StoreError
 from harness.experiment import content_hash
 from harness.machine import Machine
 from harness.report import tables
-from harness.stats import significance, statistics, verdict
+from harness.stats import significance, verdict
 from harness.stats.verdict import Comparison, Verdict
 from harness.store import store
 from harness.store.journal import Journal
 from harness.store.store import Cell, Store
 
-# A time that moved by less than this, or by chance more often than in one of a thousand cases, says nothing of the
-# machine: it drifts that much all the time.
+# A reference's time that moved by less, or moves so by chance more often, tells nothing of the machine, which drifts.
 MACHINE_EFFECT, MACHINE_CHANCE = 0.05, 0.001
 
-Place = tuple[str, str, str]
+Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison.
+    """One side of a comparison."""
 
-    Parameters
-    ----------
-    name : str
-        What the user called it.
-    cells : mapping
-        By experiment, place on its axes, and contender: the latest that this name stands for.
-    machines : mapping of str to Machine
-        The fingerprints of those cells, by key.
-    """
-
-    name: str
-    cells: Mapping[Place, Cell]
-    machines: Mapping[str, Machine]
+    name: str  # as the user gave it
+    cells: Mapping[Key, Cell]  # the latest ones by experiment, hash of the axes, and contender
+    machines: Mapping[str, Machine]  # the fingerprints of those cells, by key
 
 
 @dataclass
-class Row:
-    """One cell of the table.
+class Change(Contest):
+    """A contender judged against itself in an older run, in units of the reference; or against the other contender."""
 
-    Parameters
-    ----------
-    place, contender, reference : str
-    comparison : Comparison
-        New against old, both in units of `reference`; or one contender against the other.
-    moved : float
-        Own time, new over old; NaN within one run.
-    machine_moved : float or None
-        Time of the reference, new over old, if it moved for certain; else None.
-    verdict : Verdict
-    """
+    before: tuple[Cell, Cell] | None = None  # contender and reference in the older run; None within one run
 
-    place: str
-    contender: str
-    reference: str
-    comparison: Comparison
-    moved: float
-    machine_moved: float | None
-    verdict: Verdict = Verdict.UNSURE
+    @property
+    def place(self) -> str:
+        """The experiment and the coordinates of the cell, for people."""
+        return f"{self.own.experiment}: {tables.place([self.own])}"
+
+    @property
+    def contender(self) -> str:
+        """The label of the contender that is judged."""
+        return self.own.contender
+
+    @property
+    def comparison(self) -> Comparison:
+        """New against old, both in units of the reference; or one contender against the other."""
+        if self.settled or self.before is None:
+            return super().comparison
+        old = (self.before[0].samples_ns, self.before[1].samples_ns)
+        return verdict.compare_runs((self.own.samples_ns, self.reference.samples_ns), old)
+
+    @property
+    def moved(self) -> float:
+        """Own time, new over old; NaN within one run."""
+        return self.own.median_ns / self.before[0].median_ns if self.before else math.nan
+
+    @property
+    def machine_moved(self) -> float | None:
+        """Time of the reference, new over old, if it moved beyond the drift of a machine; else None."""
+        if self.before is None:
+            return None
+        now, then = self.reference, self.before[1]
+        moved = now.median_ns / then.median_ns
+        chance = significance.mann_whitney(now.all_samples_ns, then.all_samples_ns)
+        is_large = not 1 / (1 + MACHINE_EFFECT) <= moved <= 1 + MACHINE_EFFECT
+        return moved if is_large and chance < MACHINE_CHANCE else None
 
     @property
     def hint(self) -> str:
-        """Whether it is the machine that changed, in words."""
-        if self.machine_moved is None:
+        """A sentence that says whether the machine changed; empty if it did not."""
+        machine_moved, reference = self.machine_moved, self.reference.contender
+        if machine_moved is None:
             return ""
-        kind = "slower" if self.machine_moved > 1 else "faster"
-        if self.verdict in (Verdict.SLOWER, Verdict.FASTER) and not _is_likewise(self.moved, self.machine_moved):
-            return f"{self.reference} moved alone: x{self.machine_moved:.2f} ({kind})"
-        return f"machine: {self.reference} x{self.machine_moved:.2f} ({kind})"
+        direction = "slower" if machine_moved > 1 else "faster"
+        if self.verdict in (Verdict.SLOWER, Verdict.FASTER) and not _is_likewise(self.moved, machine_moved):
+            return f"{reference} moved alone: x{machine_moved:.2f} ({direction})"
+        return f"machine: {reference} x{machine_moved:.2f} ({direction})"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as a JSON object."""
-        fields = dataclasses.asdict(self)
+        """Return the change as a JSON object."""
+        comparison = self.comparison
         return {
-            **{name: fields[name] for name in ("place", "contender", "reference", "moved", "machine_moved")},
-            "ratio": list(self.comparison.ratio),
-            "p_value": self.comparison.p_value,
-            "pairs": self.comparison.pairs,
-            "processes": self.comparison.processes,
+            "place": self.place,
+            "contender": self.contender,
+            "reference": self.reference.contender,
+            "moved": self.moved,
+            "machine_moved": self.machine_moved,
+            "ratio": list(comparison.ratio),
+            "p_value": comparison.p_value,
+            "pairs": comparison.pairs,
+            "processes": comparison.processes,
             "verdict": self.verdict.value,
             "hint": self.hint,
         }
 
 
 def side(name: str, results: Path, presets: Collection[str] = (), experiments: Collection[str] = ()) -> Side:
-    """Return what `name` stands for: a folder of results, or a machine, preset, run or commit below `results`.
+    """Return the side called `name`: a folder of results, or a machine, preset, run or commit below `results`.
 
     Runs and commits may be shortened. A preset, a machine or a folder stands for what is current in it.
 
@@ -111,23 +121,21 @@ def side(name: str, results: Path, presets: Collection[str] = (), experiments: C
     """
     is_folder = (Path(name) / "").is_dir() and bool(store.machines(name))
     root = Path(name) if is_folder else results
-    cells: dict[Place, Cell] = {}
-    machines: dict[str, Machine] = {}
-    runs: set[str] = set()
+    cells, machines, runs = dict[Key, Cell](), dict[str, Machine](), set[str]()
     for slug in store.machines(root):
         for preset in store.presets(root, slug):
             if presets and preset not in presets:
                 continue
             names_all = is_folder or name in (slug, preset, f"{slug}/{preset}")
-            own = Store(root / slug / preset)
-            for experiment in own.experiments():
+            records = Store(root / slug / preset)
+            for experiment in records.experiments():
                 if experiments and experiment not in experiments:
                     continue
-                for cell in own.every_cell(experiment):
+                for cell in records.every_cell(experiment):
                     runs.add(cell.run)
                     if cell.is_current if names_all else _is_called(cell, name):
                         _keep_latest(cells, cell)
-                machines |= _machines(own.folder / f"{experiment}.jsonl")
+                machines |= _machines(records.folder / f"{experiment}.jsonl")
     if not cells:
         raise StoreError(
             f"nothing recorded is called {name!r}",
@@ -139,69 +147,58 @@ def side(name: str, results: Path, presets: Collection[str] = (), experiments: C
     return Side(name, cells, {key: machine for key, machine in machines.items() if key in used})
 
 
-def across(old: Side, new: Side, minimum_effect: float = verdict.MINIMUM_EFFECT) -> list[Row]:
-    """Return a row for each cell that both sides have a time of, `new` judged against `old`.
+def across(old: Side, new: Side, minimum_effect: float = verdict.MINIMUM_EFFECT) -> list[Change]:
+    """Return the change of each cell that both sides have a time of, `new` judged against `old`.
 
     Raises
     ------
     StoreError
         If they have no cell in common.
     """
-    rows = []
-    for place, cell in new.cells.items():
-        before = old.cells.get(place)
-        if before is None or not (before.is_ok and cell.is_ok) or cell.contender == cell.reference:
+    changes = []
+    for key, cell in new.cells.items():
+        reference_key = (*key[:2], cell.reference)
+        before, now, then = old.cells.get(key), new.cells.get(reference_key), old.cells.get(reference_key)
+        if before is None or now is None or then is None or key == reference_key:
             continue
-        references = [own.cells.get((*place[:2], cell.reference)) for own in (new, old)]
-        if before.reference != cell.reference or not all(r is not None and r.is_ok for r in references):
-            continue
-        now, then = (reference.samples_ns for reference in references if reference is not None)
-        comparison = verdict.compare_runs((cell.samples_ns, now), (before.samples_ns, then))
-        rows.append(
-            Row(
-                _place(cell),
-                cell.contender,
-                cell.reference,
-                comparison,
-                _moved(cell.samples_ns, before.samples_ns),
-                _machine_moved(now, then),
-            )
-        )
-    if not rows:
+        if before.reference == cell.reference and all(one.is_ok for one in (cell, before, now, then)):
+            changes.append(Change(cell, now, before=(before, then)))
+    if not changes:
         raise StoreError(
             f"{old.name} and {new.name} have no cell in common",
             expected="an experiment, a place on its axes, a contender and its reference that both have a time of",
         )
-    return _judged(rows, minimum_effect)
+    judge(changes, minimum_effect=minimum_effect)
+    return changes
 
 
-def within(run: Side, own: str, reference: str, minimum_effect: float = verdict.MINIMUM_EFFECT) -> list[Row]:
-    """Return a row for each case of `run` that has a time of both contenders, `own` judged against `reference`.
+def within(run: Side, own: str, reference: str, minimum_effect: float = verdict.MINIMUM_EFFECT) -> list[Change]:
+    """Return the contest of each case of `run` that has a time of both contenders, `own` against `reference`.
 
     Raises
     ------
     StoreError
         If there is no such case.
     """
-    rows = []
-    for (experiment, where, contender), cell in run.cells.items():
-        other = run.cells.get((experiment, where, reference))
+    contests = []
+    for (experiment, axes, contender), cell in run.cells.items():
+        other = run.cells.get((experiment, axes, reference))
         if contender != own or other is None or not (cell.is_ok and other.is_ok):
             continue
         if (cell.run, cell.case) == (other.run, other.case):  # measured in turns
-            comparison = verdict.compare(cell.samples_ns, other.samples_ns)
-            rows.append(Row(_place(cell), own, reference, comparison, math.nan, None))
-    if not rows:
+            contests.append(Change(cell, other))
+    if not contests:
         known = sorted({contender for _, _, contender in run.cells})
         raise StoreError(f"{run.name}: no case has a time of both {own!r} and {reference!r}", expected=", ".join(known))
-    return _judged(rows, minimum_effect)
+    judge(contests, minimum_effect=minimum_effect)
+    return contests
 
 
 def fingerprint_changes(old: Side, new: Side) -> list[str]:
-    """Return what differs between the machines of the two sides, a line for each field; empty if nothing does."""
+    """Return the differences between the machines of the two sides, a line for each field; empty without any."""
     if set(old.machines) == set(new.machines):
         return []
-    before, after = (_flat(own.machines.values()) for own in (old, new))
+    before, after = (_flat(one.machines.values()) for one in (old, new))
     return [
         f"{name}: {before.get(name, 'none')} -> {after.get(name, 'none')}"
         for name in sorted(before | after)
@@ -210,7 +207,7 @@ def fingerprint_changes(old: Side, new: Side) -> list[str]:
 
 
 def notes(old: Side, new: Side) -> list[str]:
-    """Return what the reader of a comparison of two sides has to know, a line each."""
+    """Return the notes for the reader of a comparison of two sides, a line each."""
     changes = fingerprint_changes(old, new)
     counts = [(one.name, len(set(one.cells) - set(other.cells))) for one, other in ((old, new), (new, old))]
     return [
@@ -221,28 +218,19 @@ def notes(old: Side, new: Side) -> list[str]:
     ]
 
 
-def table(rows: Sequence[Row]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """Return heads and rows for the terminal; without a word about the machine where there is nothing to say."""
+def table(changes: Sequence[Change]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return heads and rows for the terminal; a column with nothing to say of the machine is left out."""
     columns = {
-        "case": [row.place for row in rows],
-        "contender": [row.contender for row in rows],
-        "against": [row.reference for row in rows],
-        "time ratio": [tables.number(row.comparison.ratio) for row in rows],
-        "verdict": [row.verdict.value for row in rows],
-        "processes": [str(row.comparison.processes) for row in rows],
-        "is it the machine?": [row.hint for row in rows],
+        "case": [change.place for change in changes],
+        "contender": [change.contender for change in changes],
+        "against": [change.reference.contender for change in changes],
+        "time ratio": [tables.number(change.comparison.ratio) for change in changes],
+        "verdict": [change.verdict.value for change in changes],
+        "processes": [str(change.comparison.processes) for change in changes],
+        "is it the machine?": [change.hint for change in changes],
     }
     shown = {head: entries for head, entries in columns.items() if any(entries)}
     return list(shown), list(zip(*shown.values(), strict=True))
-
-
-def _judged(rows: list[Row], minimum_effect: float) -> list[Row]:
-    """Give the rows their settled comparisons and their verdicts."""
-    comparisons = [row.comparison for row in rows]
-    verdicts = verdict.judge(comparisons, minimum_effect=minimum_effect)
-    for row, settled, said in zip(rows, verdict.settle(comparisons), verdicts, strict=True):
-        row.comparison, row.verdict = settled, said
-    return rows
 
 
 def _is_called(cell: Cell, name: str) -> bool:
@@ -250,15 +238,11 @@ def _is_called(cell: Cell, name: str) -> bool:
     return len(name) >= 4 and (cell.run.startswith(name) or commit.startswith(name))
 
 
-def _keep_latest(cells: dict[Place, Cell], cell: Cell) -> None:
-    """Keep `cell` unless a later run measured its place."""
-    place = (cell.experiment, content_hash(cell.axes), cell.contender)
-    if place not in cells or cells[place].run <= cell.run:
-        cells[place] = cell
-
-
-def _place(cell: Cell) -> str:
-    return f"{cell.experiment}: {tables.place([cell])}"
+def _keep_latest(cells: dict[Key, Cell], cell: Cell) -> None:
+    """Keep `cell` unless a later run measured it."""
+    key = (cell.experiment, content_hash(cell.axes), cell.contender)
+    if key not in cells or cells[key].run <= cell.run:
+        cells[key] = cell
 
 
 def _machines(path: Path) -> dict[str, Machine]:
@@ -269,32 +253,16 @@ def _machines(path: Path) -> dict[str, Machine]:
 
 def _flat(machines: Iterable[Machine]) -> dict[str, str]:
     """Return the fields of fingerprints as text, packages one by one."""
-    found: dict[str, set[str]] = {}
+    values: dict[str, set[str]] = {}
     for machine in machines:
         fields = machine.to_json()
         packages = fields.pop("packages")
         for name, value in {**fields, **packages}.items():
             if name != "threads":
-                found.setdefault(name, set()).add(str(value))
-    return {name: ", ".join(sorted(values)) for name, values in found.items()}
-
-
-def _moved(now: verdict.Samples, then: verdict.Samples) -> float:
-    return statistics.median(_pooled(now)) / statistics.median(_pooled(then))
-
-
-def _machine_moved(now: verdict.Samples, then: verdict.Samples) -> float | None:
-    """Return the time of a reference, new over old, if it moved beyond what a machine drifts by."""
-    moved = _moved(now, then)
-    chance = significance.mann_whitney(_pooled(now), _pooled(then))
-    is_large = not 1 / (1 + MACHINE_EFFECT) <= moved <= 1 + MACHINE_EFFECT
-    return moved if is_large and chance < MACHINE_CHANCE else None
+                values.setdefault(name, set()).add(str(value))
+    return {name: ", ".join(sorted(texts)) for name, texts in values.items()}
 
 
 def _is_likewise(moved: float, reference_moved: float) -> bool:
-    """Whether a contender's own time moved to the same side as the reference's, and not much less."""
+    """Return whether a contender's own time moved to the same side as the reference's, and not much less."""
     return (moved - 1) * (reference_moved - 1) > 0 and abs(moved - 1) > abs(reference_moved - 1) / 2
-
-
-def _pooled(samples: verdict.Samples) -> list[float]:
-    return [sample for process in samples for sample in process]

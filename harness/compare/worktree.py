@@ -1,7 +1,7 @@
-"""A revision of a git repository as a folder: checked out beside the working tree, removed afterwards.
+"""Check out a revision of a git repository in a folder beside the working tree, and remove it afterwards.
 
-The folder is a worktree of git's: it shares the repository's objects, so making it costs the files alone. It is removed
-whatever ends the block, SIGTERM and SIGHUP included. After kill -9 the next use removes what was left.
+The folder is a worktree of git: it shares the objects of the repository, so that only its files take space. It is
+removed whatever ends the block, SIGTERM and SIGHUP included. After kill -9 the next use removes it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.errors import HarnessError
 from harness.run.provenance import git
@@ -23,11 +24,11 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class RevisionError(HarnessError, ValueError):
-    """A revision that is not there, or a folder under no version control."""
+    """An unknown revision, or a folder under no version control."""
 
 
 class Terminated(BaseException):
-    """The process was told to end by a signal, its `number`."""
+    """The process was ended by a signal, its `number`."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -36,15 +37,9 @@ class Terminated(BaseException):
 
 @dataclass(frozen=True)
 class Repository:
-    """A git repository.
+    """A git repository."""
 
-    Parameters
-    ----------
-    root : Path
-        Its working tree.
-    """
-
-    root: Path
+    root: Path  # of the working tree
 
     @classmethod
     def around(cls, folder: Path) -> Repository:
@@ -91,7 +86,7 @@ class Repository:
         return answer.stdout.strip()
 
     def describe(self) -> str:
-        """Return the short hash of what is checked out, with "-dirty" behind it if files differ from it."""
+        """Return the short hash of the commit that is checked out, with "-dirty" behind it if files differ."""
         answer = git(self.root, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
         return answer.stdout.strip()
 
@@ -107,8 +102,8 @@ class Repository:
             If SIGTERM or SIGHUP ended the block.
         """
         self.remove_leftovers()
-        with _signals_raised():
-            # the number of the process tells a later one whether it still runs
+        with _signals(_ENDING, _terminate):
+            # by its number a later process sees whether this one still runs
             outer = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
             tree = outer / "tree"
             try:
@@ -117,11 +112,11 @@ class Repository:
                     raise RevisionError(f"{commit[:12]} cannot be checked out", got=_first_line(answer.stderr))
                 yield tree
             finally:
-                with _signals_ignored():
+                with _signals((signal.SIGINT, *_ENDING), signal.SIG_IGN):  # however impatient the user is
                     self._remove(tree)
 
     def remove_leftovers(self) -> None:
-        """Remove the worktrees of processes that were killed before they could do so."""
+        """Remove the worktrees of processes that were killed before they could remove them."""
         listed = git(self.root, "worktree", "list", "--porcelain").stdout
         for line in listed.splitlines():
             tree = Path(line.removeprefix("worktree "))
@@ -137,29 +132,19 @@ class Repository:
 
 
 @contextlib.contextmanager
-def _signals_raised() -> Iterator[None]:
-    """Have the signals that end a process raise `Terminated` in the block, so that it can clean up."""
-
-    def handle(number: int, frame: object) -> None:
-        raise Terminated(number)
-
-    before = {number: signal.signal(number, handle) for number in _ENDING}
+def _signals(numbers: Iterable[signal.Signals], handler: Callable[[int, Any], Any] | signal.Handlers) -> Iterator[None]:
+    """Handle the signals called `numbers` by `handler` in the block."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, usual in before.items():
+            signal.signal(number, usual)
 
 
-@contextlib.contextmanager
-def _signals_ignored() -> Iterator[None]:
-    """Finish the block, however impatient the user is."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *_ENDING)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _terminate(number: int, frame: object) -> None:
+    """Raise `Terminated`, so that the block that was interrupted can clean up."""
+    raise Terminated(number)
 
 
 def _is_running(process: int) -> bool:

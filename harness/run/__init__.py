@@ -1,5 +1,5 @@
 """From an experiment to records: cases, supervised processes, trials, and the facts of the machine.
 
 May be imported by `cli`, `compare` and `autotune`. Imports `timing`, `proof`, `store` and `tuning`. Never imports
-`report` or `analysis`: what is measured does not depend on what is said of it.
+`report` or `analysis`: measuring does not depend on what is reported.
 """

@@ -1,9 +1,9 @@
 """Find and end the processes that a backend has started, however far they have detached themselves.
 
-A worker becomes the parent of every orphan below it, so it sees a daemon that forked twice. And it carries a mark in
-its environment, which everything it starts inherits: what is left when the worker itself has gone is found by that.
-Only a process that was started with an environment of its own, after its parents and the worker had died, stays
-unseen. Both need Linux; elsewhere a worker's children end with its process group.
+A worker becomes the parent of every orphan below it, so it sees a daemon that forked twice. It also carries a mark in
+its environment, which its descendants inherit: after its death they are found by that. A process stays unseen only if
+it was started with an environment of its own after its parents and the worker had died. Both need Linux; elsewhere the
+children of a worker end with its process group.
 """
 
 from __future__ import annotations
@@ -19,21 +19,26 @@ MARK = "GEMM_HARNESS_WORKER"
 _PROC = Path("/proc")
 _PR_SET_CHILD_SUBREAPER = 36
 _ENDED = ("Z", "X")
-# A process that forks faster than it is killed is met again; one that cannot be killed is met every time.
+# Passes end the hunt for a process that cannot be killed. One that forks faster than it is killed takes several.
 _PASSES, _BETWEEN_PASSES_S = 100, 0.005
 _BETWEEN_LOOKS_S = 0.001
-# Processes that have been without an environment for all passes, and so are not just starting.
+# Processes that had no environment in all passes, and so are not just starting.
 _bare: set[int] = set()
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of whatever below it loses its own."""
+    """Make this process the parent of every orphan below it."""
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an option of this process in the kernel; only Linux can."""
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        ctypes.CDLL(None).prctl(option, value)
 
 
 def has_children() -> bool:
-    """Whether this process has any child, running or not yet waited for. Takes less than a microsecond."""
+    """Return whether this process has any child, running or not yet waited for. Takes less than a microsecond."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -45,19 +50,19 @@ def running() -> dict[int, tuple[str, int]]:
     """Return name and process group of each running process below this one, by its number."""
     if not has_children():
         return {}
-    found = {pid: fields for pid in _numbers() if (fields := _fields(_PROC / str(pid)))}
-    below, grown = {os.getpid()}, True
-    while grown:
-        more = {pid for pid, (_, _, parent, _) in found.items() if parent in below} - below
-        below, grown = below | more, bool(more)
-    own = below - {os.getpid()}
-    return {pid: (name, group) for pid, (name, state, _, group) in found.items() if pid in own and state not in _ENDED}
+    processes = {pid: fields for pid in _numbers() if (fields := _fields(_PROC / str(pid)))}
+    below = more = {os.getpid()}
+    while more:
+        more = {pid for pid, (_, _, parent, _) in processes.items() if parent in below} - below
+        below = below | more
+    below.discard(os.getpid())
+    return {pid: processes[pid][::3] for pid in below if processes[pid][1] not in _ENDED}
 
 
 def running_threads() -> int:
     """Return how many threads of this process, beside the one that asks, are on a processor or want to be."""
-    found = [_fields(folder) for folder in (_PROC / "self" / "task").glob("*")]
-    return max(0, sum(fields is not None and fields[1] == "R" for fields in found) - 1)
+    threads = [_fields(folder) for folder in (_PROC / "self" / "task").glob("*")]
+    return max(0, sum(fields is not None and fields[1] == "R" for fields in threads) - 1)
 
 
 def wait_until_idle(most_s: float) -> bool:
@@ -71,12 +76,12 @@ def wait_until_idle(most_s: float) -> bool:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill every process that has `mark` in its environment, and wait for those that are just getting theirs."""
+    """Kill every process that has `mark` in its environment; wait for processes that have no environment yet."""
     entry = f"{MARK}={mark}".encode()
     for _ in range(_PASSES):
         environments = {pid: _environment(pid) for pid in _numbers() if pid not in _bare}
-        marked = [pid for pid, own in environments.items() if own and entry in own.split(b"\0")]
-        bare = {pid for pid, own in environments.items() if own == b""}
+        marked = [pid for pid, text in environments.items() if text and entry in text.split(b"\0")]
+        bare = {pid for pid, text in environments.items() if text == b""}
         if not marked and not bare:
             return
         for pid in marked:

@@ -1,14 +1,14 @@
-"""The machine as `gemm-harness info` shows it: fingerprint, threads of libraries, tuned values.
+"""Facts of the machine for `gemm-harness info`: fingerprint, threads of libraries, tuned values, peaks.
 
-The peak of a semiring and dtype is what registers alone can do here, and the fastest of a few samples: nothing makes a
-loop of registers faster than it is, and much makes it slower.
+The peak of a semiring and dtype is the rate of a loop out of registers: the fastest of a few samples, since disturbance
+only makes it slower.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,10 @@ from harness.timing.warmup import warm_up
 from harness.tuning import stored as tuning_stored
 
 KIB, GIB = 1 << 10, 1 << 30
-# Of a peak: how many, and how long each lasts [ns].
+# Facts that are kept of a pool of threads, and of tuned values.
+_POOL = ("user_api", "internal_api", "version", "threading_layer", "architecture", "num_threads", "filepath")
+_TUNED = ("date", "values", "notice")
+# Samples of a peak, and the time of each [ns].
 SAMPLES, SAMPLE_NS = 15, 2e6
 
 
@@ -46,22 +49,13 @@ def collect() -> dict[str, Any]:
         "tiles": (tiles_refused() or "permitted") if "amx_tile" in machine.simd else "",
         "numba": numba,
         "threadpools": pools,
-        "tuned": {
-            "path": str(stored.path or ""),
-            "date": stored.date,
-            "values": stored.values,
-            "notice": stored.notice,
-        },
+        "tuned": {"path": str(stored.path or ""), **{name: getattr(stored, name) for name in _TUNED}},
     }
-
-
-_POOL = ("user_api", "internal_api", "version", "threading_layer", "architecture", "num_threads", "filepath")
 
 
 def _numba() -> dict[str, Any]:
     """Return Numba's number of threads, and its threading layer, which is chosen at the first parallel call."""
     import numba
-    import numpy as np
 
     @numba.njit(parallel=True)
     def touch(x: np.ndarray) -> None:
@@ -69,13 +63,14 @@ def _numba() -> dict[str, Any]:
             x[i] = i
 
     touch(np.zeros(2))
-    found = threads.read_back()
-    return {"threads": found["numba"], "threading_layer": found["numba_layer"]}
+    in_force = threads.read_back()
+    return {"threads": in_force["numba"], "threading_layer": in_force["numba_layer"]}
 
 
 def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what `collect` returned as lines for a table."""
+    """Return the facts of `collect` as rows of a table."""
     machine = Machine.from_json(facts["machine"])
+    caches = {"L1d": machine.l1d, "L2": machine.l2, "L3": machine.l3}
     pools = [
         (
             f"pool {pool['internal_api']}",
@@ -89,7 +84,7 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("machine", f"{facts['slug']} ({facts['key']})"),
         ("processor", machine.cpu),
         ("cores", f"{machine.cores} usable"),
-        ("caches", ", ".join(f"{name} {_kib(size)}" for name, size in _caches(machine).items())),
+        ("caches", ", ".join(f"{name} {_kib(size)}" for name, size in caches.items())),
         ("SIMD", " ".join(machine.simd) or "not known"),
         *([("AMX tiles", facts["tiles"])] if facts["tiles"] else []),
         ("memory", f"{machine.memory / GIB:.1f} GiB"),
@@ -102,7 +97,7 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _tuned(stored: dict[str, Any]) -> str:
-    """Return in one line whether values that `tune` found are in use, or why not."""
+    """Return a line that says whether tuned values are in use, or why not."""
     if stored["date"]:
         count = sum(len(changed) for changed in stored["values"].values())
         return f"in use: {count} that differ from the model's, measured {stored['date']}, in {stored['path']}"
@@ -111,25 +106,20 @@ def _tuned(stored: dict[str, Any]) -> str:
     return f"warning: {stored['notice']}" if stored["notice"] else "none: the model's are in use"
 
 
-def _caches(machine: Machine) -> dict[str, int]:
-    return {"L1d": machine.l1d, "L2": machine.l2, "L3": machine.l3}
-
-
 def _kib(size: int) -> str:
     return f"{size // KIB} KiB" if size else "not known"
 
 
 def measure_peaks(
-    semirings: Iterable[str] = tuple(SEMIRINGS), dtypes: Iterable[np.dtype[Any]] = DTYPES, threads: int = 1
+    semirings: Iterable[str] = tuple(SEMIRINGS), dtypes: Sequence[np.dtype[Any]] = DTYPES
 ) -> Iterator[tuple[str, str, float]]:
-    """Yield semiring, dtype and its peak in 1e9 pairs a second, for each that has a kernel; compiles at first use."""
+    """Yield semiring, dtype and the peak of one thread in 1e9 pairs a second, for each that has a kernel."""
     module, _, name = PEAK_TASK.partition(":")
     factory = getattr(importlib.import_module(module), name)
-    dtypes = tuple(dtypes)
     for semiring in semirings:
         for dtype in dtypes:
             try:
-                task = factory(dtype=dtype.name, semiring=semiring, threads=threads)
+                task = factory(dtype=dtype.name, semiring=semiring, threads=1)
             except Declined:
                 continue
             sampler = ClockSampler(task.run, task.wait)
@@ -139,9 +129,7 @@ def measure_peaks(
 
 
 def peaks_table(peaks: Iterable[tuple[str, str, float]]) -> list[tuple[str, ...]]:
-    """Return what `measure_peaks` yields as lines: semiring, then a column for each of `DTYPES`."""
-    found = {(semiring, dtype): rate for semiring, dtype, rate in peaks}
-    semirings = dict.fromkeys(semiring for semiring, _ in found)
-    return [
-        (name, *(f"{found[name, d.name]:.1f}" if (name, d.name) in found else "" for d in DTYPES)) for name in semirings
-    ]
+    """Return the peaks of `measure_peaks` as rows: semiring, then a column for each of `DTYPES`."""
+    rates = {(semiring, dtype): f"{rate:.1f}" for semiring, dtype, rate in peaks}
+    semirings = dict.fromkeys(semiring for semiring, _ in rates)
+    return [(name, *(rates.get((name, dtype.name), "") for dtype in DTYPES)) for name in semirings]

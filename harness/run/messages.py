@@ -2,8 +2,8 @@
 
 Commands and answers travel as `multiprocessing.Connection` sends them, a length and a pickle. `Connection.recv` would
 wait for ever for the rest of a message whose sender stopped in its middle, and a pickle may call any function of the
-process that reads it. Here neither is possible. They stay pickles and do not become JSON, since the workers of older
-trees, which `bench-compare` talks to, send nothing else.
+process that reads it. Here neither is possible. Workers of older trees, which `bench-compare` talks to, send nothing
+but pickles, so they do not become JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST = 1 << 24  # bytes of an answer; a hundred thousand samples are less tha
 
 
 class Garbled(Exception):
-    """What came is no answer."""
+    """A message that is no answer."""
 
 
 def receive(connection: Connection, deadline: float) -> Any:
@@ -31,7 +31,7 @@ def receive(connection: Connection, deadline: float) -> Any:
     ----------
     connection : Connection
     deadline : float
-        Time of `time.monotonic` by which all of it must have come [s].
+        Time of `time.monotonic` by which the whole message must have arrived [s].
 
     Raises
     ------
@@ -68,7 +68,7 @@ def _read(connection: Connection, size: int, deadline: float) -> bytes:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Knows no class and no function, so it can make and call none."""
+    """An unpickler without classes and functions, so that it can make and call none."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Refuse."""

@@ -1,8 +1,8 @@
-"""A supervised process for each contender: started, commanded, watched, and killed when it fails.
+"""Supervise a process for each contender: start, command and watch it, and kill it when it fails.
 
-A process runs only while it has something to do. As soon as it has answered it is stopped by a signal, and continued
-for the next command: OpenBLAS's idle threads spin for 100 ms after a product and OpenMP's for some 5 ms, on the cores
-where the next contender is timed. Environment variables could make them sleep at once, but would change what is timed.
+A process runs only while it executes a command. After its answer it is stopped by a signal, until the next command:
+idle threads of OpenBLAS spin for 100 ms after a product and those of OpenMP for some 5 ms, on the cores where the next
+contender is timed. Environment variables could make them sleep at once, but would change the times.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -26,7 +25,7 @@ from typing import Any, NamedTuple
 from harness.errors import Declined
 from harness.run import descendants, messages
 
-# How much of what a backend printed goes into the reason of its failure, in bytes.
+# The most of a backend's output that goes into the reason of its failure, in bytes.
 TAIL = 600
 # The longest reason that is kept, in characters.
 LONGEST_REASON = 2000
@@ -37,7 +36,7 @@ IDLE_PROCESSES = 8
 
 
 class WorkerFailed(Exception):
-    """Why a contender's process gave no good answer, in words for the user. The process is gone."""
+    """A contender's process gave no good answer; the message is for the user. The process is gone."""
 
 
 class WorkerProcess:
@@ -79,14 +78,14 @@ class WorkerProcess:
 
     @property
     def number(self) -> int:
-        """What the system calls the process."""
+        """The number of the process in the system."""
         return self._process.pid
 
     @property
     def signs(self) -> list[Any]:
-        """What `multiprocessing.connection.wait` has to look at: it has answered, or it has died.
+        """The objects to wait for with `multiprocessing.connection.wait`: the process has answered, or it has died.
 
-        Its death alone does not close the connection if a child of the backend has kept that.
+        Its death alone does not close the connection if a child of the backend has inherited it.
         """
         return [self.connection] if self._end is None else [self.connection, self._end]
 
@@ -96,20 +95,20 @@ class WorkerProcess:
         return max(0.0, self._deadline - time.monotonic())
 
     def call(self, command: str, timeout: float, **arguments: Any) -> Any:
-        """Have `command` done and return the answer, within `timeout` seconds.
+        """Execute `command` in the process and return the answer, within `timeout` seconds.
 
         Raises
         ------
         WorkerFailed
             If it failed, in whatever way. The process and its children have then been killed.
         Declined
-            If the task's factory said so.
+            If the task's factory raised it.
         """
         self.begin(command, timeout, **arguments)
         return self.finish()
 
     def stream(self, factory: Callable[..., Iterator[Any]], patience: float, **arguments: Any) -> Iterator[Any]:
-        """Yield as plain data what ``factory(**arguments)`` yields in the process, each item within `patience` seconds.
+        """Yield the items of ``factory(**arguments)`` in the process as plain data, each within `patience` seconds.
 
         Raises
         ------
@@ -125,12 +124,12 @@ class WorkerProcess:
         """Send `command`; `finish` must follow."""
         os.ftruncate(self._output.fileno(), 0)
         self._timeout, self._deadline = timeout, time.monotonic() + timeout
-        with contextlib.suppress(OSError):  # it has died; finish finds out how
+        with contextlib.suppress(OSError):  # it has died; `finish` tells how
             self._signal(signal.SIGCONT)
             self.connection.send((command, arguments))
 
     def finish(self) -> Any:
-        """Wait for the answer to the command that was begun; return and raise as `call` does."""
+        """Wait for the answer to the last command; return and raise as `call` does."""
         status, answer = self._receive()
         if status in ("ok", "declined", "missing"):
             self._signal(signal.SIGSTOP)
@@ -163,7 +162,7 @@ class WorkerProcess:
         self._output.close()
 
     def _receive(self) -> tuple[str, Any]:
-        """Return the status of the answer and the answer; "overdue", "died" or "garbled" if there is none."""
+        """Return the status of the answer and the answer; without one "overdue", "died" or "garbled"."""
         try:
             if self.connection not in wait(self.signs, self.seconds_left):
                 return ("overdue", None) if self._process.poll() is None else ("died", None)
@@ -192,31 +191,27 @@ class WorkerProcess:
         return f"killed by {signal.Signals(-status).name}{hint}"
 
     def _printed(self) -> str:
-        """Return the last lines that the process printed since the last command, in one line."""
+        """Return the end of the output since the last command, in one line."""
         size = os.fstat(self._output.fileno()).st_size
         tail = os.pread(self._output.fileno(), TAIL, max(0, size - TAIL)).decode(errors="replace")
         lines = ["".join(c if c.isprintable() else " " for c in line).strip() for line in tail.splitlines()]
         return " | ".join(line for line in lines if line)
 
 
-@dataclass(frozen=True)
-class Call:
-    """A command for a process, its time-out [s] and its arguments."""
-
-    worker: WorkerProcess
-    command: str
-    timeout: float
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-
-def call_all(calls: Mapping[str, Call], at_once: int) -> dict[str, Any]:
-    """Have all `calls` done, `at_once` at a time; return by label the answer, or what was raised."""
-    waiting, running, answers = list(calls.items()), dict[str, WorkerProcess](), dict[str, Any]()
+def call_all(
+    workers: Mapping[str, WorkerProcess],
+    command: str,
+    timeout: float,
+    arguments: Mapping[str, Mapping[str, Any]],
+    at_once: int,
+) -> dict[str, Any]:
+    """Execute `command` in all `workers`, `at_once` at a time; return by label the answer, or the exception."""
+    waiting, running, answers = list(workers), dict[str, WorkerProcess](), dict[str, Any]()
     while waiting or running:
         while waiting and len(running) < at_once:
-            label, call = waiting.pop(0)
-            call.worker.begin(call.command, call.timeout, **call.arguments)
-            running[label] = call.worker
+            label = waiting.pop(0)
+            workers[label].begin(command, timeout, **arguments.get(label, {}))
+            running[label] = workers[label]
         soonest = min(worker.seconds_left for worker in running.values())
         ready = wait([sign for worker in running.values() for sign in worker.signs], soonest)
         for label, worker in list(running.items()):
@@ -230,7 +225,7 @@ def call_all(calls: Mapping[str, Call], at_once: int) -> dict[str, Any]:
 
 
 class Slot(NamedTuple):
-    """What a process is used for in case after case: contender `number` of a `kind`, with the modules of `source`."""
+    """The role of a process in case after case: contender `number` of a `kind`, with the modules of `source`."""
 
     kind: str
     number: int = 0
@@ -238,7 +233,7 @@ class Slot(NamedTuple):
 
 
 class Pool:
-    """Processes that live on from case to case, so that what they compiled is compiled once."""
+    """Processes that live on from case to case, so that their kernels are compiled once."""
 
     def __init__(self) -> None:
         self._workers: dict[Slot, WorkerProcess] = {}
@@ -247,7 +242,7 @@ class Pool:
         """Return a live process for each of `slots`, the one that had that slot before if it lives."""
         needed = list(slots)
         for slot in needed:
-            worker = self._workers.pop(slot, None)  # put in anew at the end: the first is the one longest unused
+            worker = self._workers.pop(slot, None)  # reinserted at the end: the first is the one longest unused
             self._workers[slot] = worker if worker and worker.is_alive else WorkerProcess(slot.source)
         for slot in list(self._workers)[: -len(needed) - IDLE_PROCESSES]:
             self._workers.pop(slot).kill()
@@ -261,7 +256,7 @@ class Pool:
 
 
 def import_path(source: Path | None = None) -> str:
-    """Return where this process looks for modules, after `source`: a worker finds the same ones, and no others."""
+    """Return the import path of this process, after `source`: a worker imports the same modules, and no others."""
     folders = [Path(folder).absolute() for folder in sys.path]
     return os.pathsep.join(map(str, [source.absolute(), *folders] if source else folders))
 
@@ -269,7 +264,7 @@ def import_path(source: Path | None = None) -> str:
 def module_of(source: Path | None, name: str) -> str:
     """Return the full name of the module "worker" or "task" in the harness that a worker of `source` imports.
 
-    It is found by looking at the files: a tree may be older than this one, and arranged in another way.
+    A tree may be older than this one and arranged in another way, so its files are looked at.
     """
     packages = [Path(folder) / "harness" for folder in import_path(source).split(os.pathsep)]
     package = next((path for path in packages if (path / "__init__.py").exists()), Path(__file__).parents[1])
@@ -278,12 +273,12 @@ def module_of(source: Path | None, name: str) -> str:
 
 
 def full_name(task: str, source: Path | None) -> str:
-    """Return ``"module:function"`` of `task`, as workers of `source` know it."""
+    """Return ``"module:function"`` of `task` in the tree of `source`."""
     return task if ":" in task else f"{module_of(source, 'task')}:{task}"
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> int | None:
-    """Return a descriptor that is readable when `process` has ended, or None where the system has no such thing."""
+    """Return a descriptor that is readable when `process` has ended, or None where the system has none."""
     try:
         return os.pidfd_open(process.pid)
     except (AttributeError, OSError):
@@ -291,6 +286,6 @@ def _end_of(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def _clean(reason: str) -> str:
-    """Return `reason` as it can be kept in a file: not too long, and without half characters."""
+    """Return `reason` fit for a file: not too long, and without lone surrogates."""
     short = reason if len(reason) <= LONGEST_REASON else f"{reason[:LONGEST_REASON]} ..."
     return short.encode(errors="replace").decode()

@@ -17,7 +17,7 @@ from harness.machine import VERSION
 from harness.store.schema import DIRTY, UNKNOWN
 
 ROOT = Path(__file__).resolve().parents[2]
-# What decides what is measured and drawn, as git's path specifications. What a run itself writes is none of it.
+# Files that decide results and figures, as path specifications of git. The output of a run is excluded.
 SOURCES = (
     *("harness", "backends", "experiments", "pyproject.toml", "constraints.txt", "Makefile"),
     *(":(exclude)experiments/results", ":(exclude)experiments/figures"),
@@ -27,12 +27,12 @@ ALLOW_DIRTY = "--allow-dirty"
 _SUFFIXES = (".py", ".cu", ".cuh")
 _MOST_NAMED = 3
 
-# Set inside git's hooks; they would turn every command to the repository and the index of the hook.
+# Set inside git's hooks; they would direct every command to the repository and the index of the hook.
 _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 
 
 def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run git in `folder`, whatever hook this process runs in; raise FileNotFoundError if it is not installed."""
+    """Run git in `folder`, also inside a hook; raise FileNotFoundError if it is not installed."""
     environment = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
     return subprocess.run(  # noqa: S603
         ["git", "-C", str(folder), *arguments],  # noqa: S607 the user's git
@@ -58,7 +58,7 @@ def source_digest() -> str:
 def commit() -> str:
     """Return the short hash of the commit that is checked out; "unknown" if these sources are in no repository.
 
-    An installed package may lie inside somebody else's repository, which does not say what it is.
+    An installed package may lie inside another repository, whose commit says nothing of it.
     """
     try:
         is_ours = git(ROOT, "ls-files", "--error-unmatch", "harness/__init__.py").returncode == 0
@@ -85,7 +85,7 @@ def code() -> dict[str, str]:
 
 
 def mark() -> str:
-    """Return what figures, pages and tables say of the code that makes them: nothing if its commit can be named."""
+    """Return the mark of figures, pages and tables that were made by changed sources; else an empty string."""
     return f"Made by code that differs from commit {commit()}" if changed() else ""
 
 
@@ -95,9 +95,9 @@ def require_clean(*targets: Path, allow_dirty: bool) -> None:
     Parameters
     ----------
     targets : Path
-        What is to be written. Only files below `experiments/` of this checkout, and its README.md, are evidence.
+        Files to be written. Only those below `experiments/` of this checkout, and its README.md, are evidence.
     allow_dirty : bool
-        Write all the same; the caller marks what comes of it.
+        Write all the same; the caller marks the output.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Run experiments: the only place where cases, processes, the clock and the store come together. Prints nothing.
+"""Run experiments: connect cases, processes, the clock and the store. Prints nothing.
 
 A case is measured by `harness.run.trial` and recorded at once, one line per contender. A contender without a time gets
 a line with the reason, and the run goes on.
@@ -19,64 +19,49 @@ from harness.experiment import Budget, Case, Contender, Experiment, content_hash
 from harness.machine import Machine, detect
 from harness.run import provenance, trial
 from harness.run.process import Pool
-from harness.run.trial import Outcome, Patience
+from harness.run.trial import Entrant, Patience
 from harness.store.store import Store
 from harness.timing.host import processor_time, stolen
 from harness.timing.measure import Measurement, shortfalls
 
-# What preparing and proving take a case [s], for the time left to a run: more in a first case, less in a later one.
+# Time to prepare and prove a case [s], for estimates: more in a first case, less in a later one.
 PREPARING = 1.0
 
 
 class Observer:
-    """Is told how a run goes. Does nothing; override what is to be shown."""
+    """Receives the progress of a run. Its methods do nothing; override those that are to show something."""
 
     def run_started(self, run: str, *, is_resumed: bool, cases: int, seconds: float) -> None:
-        """Run `run` has `cases` cases, which have `seconds` by their budgets.
+        """Begin the run `run` of `cases` cases, which take `seconds` by their budgets.
 
-        Resumed, what it recorded before it was stopped is not measured again.
+        If it is resumed, recorded cases are not measured again.
         """
 
     def experiment_started(self, experiment: str, cases: int) -> None:
-        """Next come the `cases` cases of `experiment`."""
+        """Begin the `cases` cases of `experiment`."""
 
     def case_started(self, experiment: str, case: Case) -> None:
-        """Next comes `case`."""
+        """Begin `case`."""
 
     def cell_failed(self, experiment: str, case: Case, contender: str, status: str, reason: str) -> None:
-        """Contender got no time: it "failed", "declined", or is "missing" here, for `reason`."""
+        """Note a contender without a time: it "failed", "declined", or is "missing" here, for `reason`."""
 
     def case_done(self, experiment: str, case: Case, *, was_recorded: bool, seconds: float) -> None:
-        """`case`, which had `seconds`, is in the store; `was_recorded`: it already was, by the run that is resumed."""
-
-    def experiment_done(self, experiment: str) -> None:
-        """All cases of `experiment` are in the store."""
+        """Note that `case`, which had `seconds`, is in the store; `was_recorded`: since before the run was resumed."""
 
     def notice(self, text: str) -> None:
-        """Something that the user should know."""
+        """Tell the user `text`."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run did.
-
-    Parameters
-    ----------
-    run : str
-    folder : Path
-        Where its records are.
-    is_resumed : bool
-    counts : mapping of str to int
-        Cells measured now, by status.
-    recorded : int
-        Cells that the resumed run had recorded before.
-    """
+    """The result of a run."""
 
     run: str
-    folder: Path
+    folder: Path  # of its records
     is_resumed: bool
-    counts: Mapping[str, int]
-    recorded: int
+    counts: Mapping[str, int]  # cells measured now, by status
+    recorded: int  # cells that the resumed run had recorded before
 
 
 def run(
@@ -92,7 +77,7 @@ def run(
 ) -> Summary:
     """Run `experiments` and record every cell below `results_root`.
 
-    If the last run on this machine was stopped before its end, it is resumed: what it recorded is not measured again.
+    If the last run on this machine was stopped before its end, it is resumed: recorded cases are not measured again.
 
     Parameters
     ----------
@@ -106,14 +91,14 @@ def run(
         Start a new run even if there is one to resume.
     patience : Patience, optional
     is_over : callable
-        Whether no further case is to be begun.
+        Returns whether no further case is to be begun.
 
     Raises
     ------
     StoreError
-        If results cannot be read or written, or another run is at work on them. What was recorded is kept.
+        If results cannot be read or written, or another run is at work on them. Recorded cells are kept.
     KeyboardInterrupt
-        As usual. What was recorded is kept; no process is left behind.
+        As usual. Recorded cells are kept; no process is left behind.
     """
     machine = detect()
     store = Store(Path(results_root) / machine.slug / preset)
@@ -146,7 +131,7 @@ class _Runner:
     recorded: int = 0
 
     def run(self, plan: list[tuple[Experiment, list[Case]]], *, is_resumed: bool, is_complete: bool) -> None:
-        """Do the cases of all experiments; say in the store when the run begins and ends, and what it covered."""
+        """Do the cases of all experiments; record when the run begins and ends, and the experiments it completed."""
         names = [experiment.name for experiment, _ in plan]
         known = {name: self.store.keys_of_run(name, self.run_id) if is_resumed else set() for name in names}
         for text in self.store.notices:
@@ -166,7 +151,6 @@ class _Runner:
                     is_complete = False
                     break
                 self._case(experiment, case, known[experiment.name])
-            self.observer.experiment_done(experiment.name)
         covered = names if is_complete else []
         self.store.append({"kind": "done", "run": self.run_id, "time": _now(), "experiments": covered})
 
@@ -190,70 +174,63 @@ class _Runner:
         self.observer.case_done(experiment.name, case, was_recorded=was_recorded, seconds=self._seconds(experiment))
 
     def _seconds(self, experiment: Experiment) -> float:
-        """Return how long a case of `experiment` may be expected to take, from its budget."""
+        """Return the expected time of a case of `experiment`, by its budget."""
         budget = experiment.budget[self.preset]
         return budget.processes * (budget.seconds + PREPARING)
 
     def _measured(self, case: Case, budget: Budget) -> list[dict[str, Any]]:
         """Measure `case`; return a record of each contender, with the load of the machine before and after."""
         load, before = [os.getloadavg()[0]], processor_time()
-        outcomes, measurements = trial.measure_case(case, budget, self.pool, self.patience)
+        entrants, measurements = trial.measure_case(case, budget, self.pool, self.patience)
         load.append(os.getloadavg()[0])
         shared = {"load": load, "stolen": stolen(before, processor_time()), "budget": dataclasses.asdict(budget)}
+        shared |= {"machine": self.machine.key, "run": self.run_id, "time": _now(), **provenance.code()}
         return [
-            {**self._record(case, contender, outcomes[contender.label], measurements, budget), **shared}
+            {**_record(case, contender, entrants[contender.label], measurements, budget), **shared}
             for contender in case.contenders
         ]
 
-    def _record(
-        self,
-        case: Case,
-        contender: Contender,
-        outcome: Outcome,
-        measurements: Sequence[Measurement],
-        budget: Budget,
-    ) -> dict[str, Any]:
-        """Return what the store keeps of one contender."""
-        label = contender.label
-        sampled = measurements if outcome.is_ok else []
-        unmet = shortfalls(sampled, label, budget, case.reference) if sampled else []
-        return {
-            "axes": case.axes,
-            "case_arguments": case.arguments,
-            "seed": case.arguments.get("seed"),
-            "contender": label,
-            "task": contender.task,
-            "arguments": contender.arguments,
-            "threads": contender.threads,
-            "reference": case.reference,
-            "status": outcome.status,
-            "reason": outcome.reason,
-            "series": case.series,
-            "samples_ns": [[round(sample, 1) for sample in found.samples_ns[label]] for found in sampled],
-            "readings": _columns([found.readings[label] for found in sampled]),
-            "loops": [found.loops[label] for found in sampled],
-            "warm_up_calls": [found.warm_ups[label].calls for found in sampled],
-            "rounds": min(measurement.rounds for measurement in measurements),
-            "unmet": "; ".join(unmet),
-            "processes": len(measurements),
-            "facts": outcome.facts,
-            "verified": outcome.verified if outcome.is_ok else "",
-            "threads_read": outcome.threads_read,
-            "clock": outcome.clock,
-            "machine": self.machine.key,
-            "run": self.run_id,
-            "time": _now(),
-            **provenance.code(),
-        }
-
     def _key(self, experiment: Experiment, case: Case, label: str) -> str:
-        """Return the hash of all that decides the result of a cell."""
+        """Return the hash of everything that decides the result of a cell."""
         budget = dataclasses.asdict(experiment.budget[self.preset])
         return content_hash([experiment.name, case.key, label, budget, provenance.source_digest(), self.machine.key])
 
 
+def _record(
+    case: Case, contender: Contender, entrant: Entrant, measurements: Sequence[Measurement], budget: Budget
+) -> dict[str, Any]:
+    """Return the fields of a record that tell what was measured of one contender."""
+    label = contender.label
+    sampled = measurements if entrant.is_ok else []
+    unmet = shortfalls(sampled, label, budget, case.reference) if sampled else []
+    return {
+        "axes": case.axes,
+        "case_arguments": case.arguments,
+        "seed": case.arguments.get("seed"),
+        "contender": label,
+        "task": contender.task,
+        "arguments": contender.arguments,
+        "threads": contender.threads,
+        "reference": case.reference,
+        "status": entrant.status,
+        "reason": entrant.reason,
+        "series": case.series,
+        "samples_ns": [[round(sample, 1) for sample in process.samples_ns[label]] for process in sampled],
+        "readings": _columns([process.readings[label] for process in sampled]),
+        "loops": [process.loops[label] for process in sampled],
+        "warm_up_calls": [process.warm_ups[label].calls for process in sampled],
+        "rounds": min(process.rounds for process in measurements),
+        "unmet": "; ".join(unmet),
+        "processes": len(measurements),
+        "facts": entrant.facts,
+        "verified": entrant.verified if entrant.is_ok else "",
+        "threads_read": entrant.threads_read,
+        "clock": entrant.clock,
+    }
+
+
 def _columns(readings: list[list[Mapping[str, float]]]) -> dict[str, list[list[float | None]]]:
-    """Return what was read with the samples, by name, process and sample; None where a sample has no such reading."""
+    """Return the readings of the samples by name, process and sample; None where a sample has no such reading."""
     names = dict.fromkeys(name for process in readings for sample in process for name in sample)
     return {name: [[sample.get(name) for sample in process] for process in readings] for name in names}
 

@@ -1,7 +1,7 @@
 """Detect side effects of a backend on its process that would change times, now or in a later cell.
 
-A `Watch` is asked after each command of a worker. What must stay as it is, is compared with how it was when the worker
-began, or, where importing a library may rightly change it, with how it was when the task had been prepared.
+A `Watch` checks the process after each command of a worker. It compares the state with that at the start of the worker;
+state that importing a library may rightly change, with that after the task was prepared.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 
 from harness.errors import HarnessError
 
-# Not used here: loaded before any backend, so that their functions are among those that are watched.
+# Not used here: imported before any backend, so that their functions are watched too.
 from harness.proof import reference, verify  # noqa: F401
 from harness.run import descendants
 
 # A library's threads may spin for a while after a call, waiting for the next: OpenBLAS's for 0.1 s, OpenMP's for 0.2 s.
 LOOKS, BETWEEN_LOOKS_S = 10, 0.05
-# Processor time that is tolerated beyond that of the threads told, as a fraction of the time; from when on it counts.
+# Tolerated processor time beyond that of the given threads, as a fraction of the time; the least time that is judged.
 LEEWAY, LEAST_JUDGED_S = 0.5, 0.1
 
 
@@ -46,26 +46,26 @@ STATE: Mapping[str, Callable[[], Any]] = {
     "the locale": lambda: locale.setlocale(locale.LC_ALL),
     "the environment": lambda: dict(os.environ),
 }
-# Commands in which libraries are imported, and what importing one may rightly change.
+# Commands in which libraries are imported, and the state that importing one may rightly change.
 IMPORTING = ("prepare", "stream", "next_item")
 OPEN_TO_IMPORTS = ("the environment",)
 
 
 class Watch:
-    """Knows how the process was. Make it before anything of a backend is imported."""
+    """Remembers the state of the process. Make it before anything of a backend is imported."""
 
     def __init__(self) -> None:
         descendants.adopt_orphans()
         self._remember()
 
     def _remember(self) -> None:
-        self._state = {what: read() for what, read in STATE.items()}
+        self._state = {name: read() for name, read in STATE.items()}
         self._functions = functions()
         self._children = descendants.running()
         self._wall_s = self._processor_s = 0.0
 
     def timed(self, command: str, work: Callable[[], Any]) -> Any:
-        """Return what `work` returns; of samples count how long they take, by the clock and by the processors."""
+        """Return the result of `work`; of samples add up the time on the clock and the time of processors."""
         if command != "sample":
             return work()
         wall, processor = time.perf_counter(), time.process_time()
@@ -75,9 +75,9 @@ class Watch:
         return answer
 
     def check(self, command: str, threads: int) -> None:
-        """Raise Misbehaved if `command`, told to use `threads` threads, left the process other than it should be."""
+        """Raise Misbehaved if `command`, given `threads` threads, had a side effect on the process."""
         if command in IMPORTING:
-            self._check_state(what for what in STATE if what not in OPEN_TO_IMPORTS)
+            self._check_state(name for name in STATE if name not in OPEN_TO_IMPORTS)
             self._check_children(own_group=True)
             self._remember()
             return
@@ -100,35 +100,40 @@ class Watch:
             raise Misbehaved(f"it changed {', '.join(changed)}")
 
     def _check_children(self, *, own_group: bool) -> None:
-        """Raise if there are more processes than there were; those in the own group are stopped with this one."""
-        more = {pid: found for pid, found in descendants.running().items() if pid not in self._children}
-        left = [name for name, group in more.values() if not own_group or group != os.getpgrp()]
+        """Raise if there are new child processes; with `own_group`, only those of another group than this one.
+
+        Processes in the group of this one are stopped with it.
+        """
+        running = descendants.running().items()
+        new = [process for pid, process in running if pid not in self._children]
+        left = [name for name, group in new if not own_group or group != os.getpgrp()]
         if left:
             raise Misbehaved(f"it left a process running: {_few(left)}")
 
 
 def functions() -> dict[str, Any]:
     """Return every function, class and method of the harness and of `time`, by name."""
-    found: dict[str, Any] = {}
+    watched: dict[str, Any] = {}
     for name, module in list(sys.modules.items()):
         if name == "time" or name.startswith("harness."):
             for attribute, value in vars(module).items():
                 if callable(value):
-                    found[f"{name}.{attribute}"] = value
+                    watched[f"{name}.{attribute}"] = value
                 if isinstance(value, type) and value.__module__ == name:
-                    found |= {f"{name}.{attribute}.{part}": own for part, own in vars(value).items() if callable(own)}
-    return found
+                    methods = {f"{name}.{attribute}.{part}": part_value for part, part_value in vars(value).items()}
+                    watched |= {method: code for method, code in methods.items() if callable(code)}
+    return watched
 
 
 def excess(wall_s: float, processor_s: float, threads: int) -> str:
-    """Return a sentence if `threads` threads cannot have used that much time of the processors, or nothing."""
+    """Return a sentence if `threads` threads cannot have used that much processor time; else nothing."""
     if wall_s < LEAST_JUDGED_S or processor_s <= (threads + LEEWAY) * wall_s:
         return ""
     return f"it used {processor_s / wall_s:.1f} processors while it was timed, told to use {threads}"
 
 
 def _check_threads(threads: int) -> None:
-    """Raise if more than ``threads - 1`` threads go on running beside this one although nothing is left to do."""
+    """Raise if more than ``threads - 1`` threads beside this one go on running after the command."""
     for look in range(LOOKS):
         running = descendants.running_threads()
         if running < threads:
@@ -139,7 +144,7 @@ def _check_threads(threads: int) -> None:
 
 
 def _entries(before: Any, after: Any) -> str:
-    """Return which entries of a mapping changed, or nothing if it is none."""
+    """Return the entries of a mapping that changed; nothing for other state."""
     if not isinstance(before, dict):
         return ""
     changed = [name for name in before | after if before.get(name) != after.get(name)]

@@ -1,4 +1,4 @@
-"""The task of a worker for one cell: prepare, prove right, run. The ordinary task is one product by one backend."""
+"""Tasks, which a worker runs, times and proves right. The ordinary task is one product by one backend."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Task(Protocol):
         """Overwrite the last result with values that `verify` would not accept."""
 
     def verify(self) -> str:
-        """Return one sentence that says what was compared; raise VerificationError if the last result is wrong."""
+        """Return a sentence that says what was compared; raise VerificationError if the last result is wrong."""
         ...
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what the record keeps: ``operations``, ``bytes_moved``, ``plan`` and whatever figures need."""
+        """Return the facts of the record: ``operations``, ``bytes_moved``, ``plan`` and all that figures need."""
         ...
 
 
@@ -54,14 +54,14 @@ class GemmTask(Prepared):
     execution : Execution
     seed : int
     extra_error : float
-        Of the backend, see `harness.interface.abilities`.
+        Tolerance of the backend, see `harness.interface.abilities`.
     """
 
     def __init__(
         self, plan: Plan, operands: Operands, execution: Execution, seed: int, extra_error: float = 0.0
     ) -> None:
         super().__init__(plan, operands, execution)
-        self.seed, self.extra_error, self.is_turned = seed, extra_error, False
+        self.seed, self.extra_error, self.is_reversed = seed, extra_error, False
 
     def run(self) -> None:
         self.execution.run()
@@ -79,7 +79,7 @@ class GemmTask(Prepared):
 
     def turn(self) -> None:
         """Reverse the rows of A and C, and the columns of B and C: another result of equal distributions."""
-        self.is_turned = not self.is_turned
+        self.is_reversed = not self.is_reversed
         _reverse(self.operands)
         self.upload()
 
@@ -88,10 +88,10 @@ class GemmTask(Prepared):
 
         problem = self.plan.problem
         untouched = Operands.generate(problem, self.seed)
-        if self.is_turned:
+        if self.is_reversed:
             _reverse(untouched)
-        for name, own, other in zip("abc", *map(_inputs, (self.operands, untouched)), strict=True):
-            if own is not None and not np.array_equal(own, other):
+        for name, operand, original in zip("abc", *map(_inputs, (self.operands, untouched)), strict=True):
+            if operand is not None and not np.array_equal(operand, original):
                 raise VerificationError(f"the backend changed its operand {name}")
         return verify(problem, untouched, self.execution.result(), seed=self.seed, extra_error=self.extra_error)
 
@@ -117,10 +117,10 @@ def gemm(
     PlanError
         If a parameter is unknown or has no legal value.
     """
-    wanted = Problem.from_json(dict(problem))
-    chosen = registry.admit(backend, wanted)
-    plan = chosen.plan(wanted, machine.detect().with_threads(threads)).override(parameters or {})
-    operands = Operands.generate(wanted, seed)
+    product = Problem.from_json(dict(problem))
+    chosen = registry.admit(backend, product)
+    plan = chosen.plan(product, machine.detect().with_threads(threads)).override(parameters or {})
+    operands = Operands.generate(product, seed)
     return GemmTask(plan, operands, chosen.prepare(plan, operands), seed, chosen.extra_error(plan, operands))
 
 

@@ -1,14 +1,13 @@
 """The process of one contender, seen from inside: ``python -m harness.run.worker FD``.
 
-It answers commands that come over the connection on the inherited descriptor FD, one at a time. What a backend prints
-goes to this process's own stdout and stderr, which the parent has pointed at a file. What else it does to the process
-is noticed by `harness.run.side_effects`. The parent's side is `harness.run.process`.
+It answers commands that come over the connection on the inherited descriptor FD, one at a time. The output of a backend
+goes to stdout and stderr of this process, which the parent has pointed at a file. Other side effects are detected by
+`harness.run.side_effects`. The parent's side is `harness.run.process`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import itertools
 import json
@@ -34,7 +33,7 @@ from harness.timing.clock import CpuClock
 from harness.timing.sampler import ClockSampler
 
 MEMORY_FRACTION = 0.5
-MOST_PRINTED = 1 << 28  # bytes of any one file, the one that takes what is printed too
+MOST_PRINTED = 1 << 28  # bytes of any one file, that of the output included
 LONGEST_MESSAGE = 1000
 # A library's threads may spin for a while after a call, waiting for the next: MKL's for 0.2 s.
 SPINNING_S = 0.5
@@ -43,11 +42,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 class ThreadsChanged(HarnessError):
-    """A library does not use the number of threads that it was told to use: its times mean something else."""
+    """A library does not use the number of threads that it was told to use, so its times mean something else."""
 
 
 class Worker:
-    """Holds one task, or one stream of findings, and does with it what it is told. Public methods are the commands."""
+    """Holds one task, or one stream of findings, and executes commands on it. Public methods are the commands."""
 
     def __init__(self) -> None:
         self._task: Task | None = None
@@ -78,13 +77,13 @@ class Worker:
         return [_as_json(item) for item in itertools.islice(self._items, 1)]
 
     def prove(self) -> dict[str, Any]:
-        """Run once and verify; return what was ``verified`` and ``elapsed_ns`` of the call.
+        """Run once and verify; return the sentence ``verified``, and ``elapsed_ns`` of the call.
 
-        The result is spoiled before and after, and operands that can be turned are turned for this call only: who does
-        nothing when it is timed, or repeats what it found before, has a wrong result in the end.
+        The result is spoiled before and after, and operands that can be turned are turned for this call only. So a task
+        that does nothing while it is timed, or repeats an earlier result, has a wrong result in the end.
         """
         task = self._the_task()
-        turn = getattr(task, "turn", _nothing)
+        turn = getattr(task, "turn", lambda: None)  # a task without operands has none
         task.spoil()
         turn()
         start = time.perf_counter_ns()
@@ -97,19 +96,19 @@ class Worker:
         return {"verified": verified, "elapsed_ns": elapsed_ns}
 
     def verify(self) -> str:
-        """Verify the result that the last call left; return what was compared."""
+        """Verify the result of the last call; return a sentence that says what was compared."""
         return self._the_task().verify()
 
     def sample(self, loops: int, count: int) -> dict[str, Any]:
-        """Return ``samples_ns``, their ``readings``, ``clock``: how they were timed, and ``threads_read``.
+        """Return ``samples_ns``, their ``readings``, the facts of the ``clock``, and ``threads_read``.
 
-        The threads in force are read before and after, and must be what they ought to be.
+        The threads in force are read before and after, and must be as many as the task was given.
         """
         sampler = self._sampler
         assert sampler is not None
         self._threads_in_force()
         samples = sampler.sample(loops, count)
-        if self.threads > 1:  # the next contender's turn is not to begin while these threads spin for another call
+        if self.threads > 1:  # no other contender is to begin while these threads spin for another call
             descendants.wait_until_idle(SPINNING_S)
         return {
             "samples_ns": [sample.ns for sample in samples],
@@ -119,7 +118,7 @@ class Worker:
         }
 
     def release(self) -> None:
-        """Let go of the task and its operands. What was compiled for it stays."""
+        """Release the task and its operands. Code that was compiled for it stays."""
         self._task = self._sampler = None
         self._items = iter(())
         self._limit.close()
@@ -129,11 +128,11 @@ class Worker:
         return self._task
 
     def _threads_in_force(self) -> dict[str, Any]:
-        found = read_back()
-        changed = disagreement(found, self.threads)
+        in_force = read_back()
+        changed = disagreement(in_force, self.threads)
         if changed:
             raise ThreadsChanged(f"sample rejected: {changed}")
-        return found
+        return in_force
 
 
 def main(descriptor: int) -> None:
@@ -142,18 +141,18 @@ def main(descriptor: int) -> None:
     _limit_resources()
     os.set_inheritable(descriptor, False)  # or a child of the backend would keep it open when this process dies
     connection = Connection(descriptor)
-    worker, watch, own = Worker(), Watch(), os.getpid()
+    worker, watch, pid = Worker(), Watch(), os.getpid()
     with contextlib.suppress(EOFError, ConnectionError):  # the parent has gone, or wants no more
         while True:
             command, arguments = connection.recv()
             answer = answer_to(worker, watch, command, arguments)
-            if os.getpid() != own:
-                os._exit(0)  # a backend forked, and came back twice
+            if os.getpid() != pid:
+                os._exit(0)  # a backend forked, and its child returned here too
             connection.send(answer)
 
 
 def answer_to(worker: Worker, watch: Watch, command: str, arguments: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return ("ok", value), or ("declined" | "missing" | "failed", reason); "raised" if it was nothing foreseen."""
+    """Return ("ok", value), or ("declined" | "missing" | "failed", reason); "raised" for an unforeseen exception."""
     try:
         answer = watch.timed(command, lambda: getattr(worker, command)(**arguments))
         watch.check(command, worker.threads)
@@ -169,7 +168,7 @@ def answer_to(worker: Worker, watch: Watch, command: str, arguments: Mapping[str
 
 
 def _unexpected(error: BaseException) -> str:
-    """Return what was raised and in which line."""
+    """Return the message of the exception, and the line that raised it."""
     message = traceback.format_exception_only(error)[-1].strip()
     where = traceback.extract_tb(error.__traceback__)[-1]
     if len(message) > LONGEST_MESSAGE:
@@ -180,8 +179,8 @@ def _unexpected(error: BaseException) -> str:
 def _function(name: str) -> Callable[..., Any]:
     """Return the function called ``"module:function"``."""
     module, _, function = name.partition(":")
-    made: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return made
+    factory: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return factory
 
 
 def _as_json(value: Any) -> Any:
@@ -189,27 +188,21 @@ def _as_json(value: Any) -> Any:
     return json.loads(json.dumps(value, default=_plain))
 
 
-def _nothing() -> None:
-    """Do nothing: a task without operands cannot turn them."""
-
-
 def _plain(value: Any) -> Any:
-    """Return a number of NumPy's, or a mapping, as JSON knows it."""
+    """Return a number of NumPy, or a mapping, as plain data."""
     return value.item() if hasattr(value, "item") else dict(value)
 
 
 def _die_with_parent() -> None:
-    """Have the kernel kill this process when its parent dies, however busy it is; only Linux can."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    """Have the kernel kill this process when its parent dies, however busy it is."""
+    descendants.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _limit_resources() -> None:
-    """Make an allocation or a file beyond its cap fail, so that it fails this contender and not the machine.
+    """Make an allocation or a file beyond its cap fail, so that this contender fails and not the machine.
 
     The cap of memory counts private writable memory: address space that is only reserved, as CUDA does by the terabyte,
-    is free. It holds for each process by itself; should several together fill the machine, the kernel is told to end
-    these first.
+    is free. It holds for each process by itself. If several together fill the machine, the kernel ends them first.
     """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")

@@ -1,4 +1,4 @@
-"""Clocks: time calls of something that is run and waited for. Here the processor's own."""
+"""The protocol of clocks, and the clock of the host: time calls of something that is run and waited for."""
 
 from __future__ import annotations
 
@@ -20,23 +20,15 @@ Action = Callable[[], None]
 
 _CPUS = Path("/sys/devices/system/cpu")
 
-# The kernel counts the processor time of a process in microseconds: of a shorter sample its share says nothing.
+# The kernel counts the processor time of a process in microseconds: the share of a shorter sample means nothing.
 SHORTEST_SHARED_NS = 100_000
 
 
 class Sample(NamedTuple):
-    """One timing.
+    """One timing."""
 
-    Parameters
-    ----------
-    ns : float
-        Mean time of a call [ns].
-    readings : mapping of str to float
-        What else was read off the machine meanwhile; which names there are and what they mean is the clock's affair.
-    """
-
-    ns: float
-    readings: Mapping[str, float]
+    ns: float  # mean time of a call
+    readings: Mapping[str, float]  # of the machine during the sample; the clock defines their names
 
 
 class Clock(Protocol):
@@ -47,15 +39,15 @@ class Clock(Protocol):
         ...
 
     def flush(self) -> None:
-        """Empty the caches of whatever computes, and return when that is done."""
+        """Empty the caches of the device that computes, and return when that is done."""
 
     def facts(self) -> Mapping[str, Any]:
-        """Return ``name``, how it times at the moment, and the units of what it reads."""
+        """Return ``name``, its present way of timing, and the units of its readings."""
         ...
 
 
 class CoreFrequency:
-    """Reads how fast the core runs that this thread is on. A virtual machine seldom tells, a real one under Linux does.
+    """Reads the frequency of this thread's core. A virtual machine seldom tells it, a real one under Linux does.
 
     ``/proc/cpuinfo`` is no substitute: it lists all cores, which takes milliseconds where there are many, and on a
     virtual machine its figure is a constant.
@@ -63,7 +55,7 @@ class CoreFrequency:
     Parameters
     ----------
     cpus : Path
-        Where the system describes its cores.
+        Folder in which the system describes its cores.
     which : callable, optional
         Returns the number of the core that this thread is on.
     """

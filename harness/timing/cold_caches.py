@@ -1,8 +1,8 @@
 """Empty the caches of the processor, to time a product whose operands are in main memory.
 
-There is no instruction for it that Python could call, so the caches are filled with something else: a buffer larger
-than the largest of them. One thread streams through it on each core in turn, since cores have caches of their own. It
-does so on one after the other, so that it never uses more of the processors than a contender may.
+Python cannot call an instruction for it, so a buffer larger than the largest cache fills them all. Cores have caches of
+their own, so a thread streams through it on each core: on one after the other, to use no more processors than a
+contender may.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.machine import Machine, detect
 
 # Twice the size of a cache: caches do not replace strictly the oldest lines, and some keep a stream out.
 TIMES = 2
-# If the system does not say how large a cache is; and no more than this is allocated, whatever it says.
+# Sizes of caches where the system does not tell them; and the most that is allocated.
 ASSUMED_OWN, ASSUMED_LARGEST, MOST = 4 << 20, 64 << 20, 512 << 20
 
 _CPUS = Path("/sys/devices/system/cpu")
@@ -44,18 +44,18 @@ def size(machine: Machine) -> int:
 
 
 def passes(machine: Machine, cores: list[int], cpus: Path = _CPUS) -> list[tuple[int, int]]:
-    """Return each of `cores` with how many bytes it reads: all of them where it is the first to fill a shared cache.
+    """Return each of `cores` with the number of bytes it reads: all where it is the first to fill a shared cache.
 
-    The others fill only what is their own. Where the system does not say what is shared, nothing is.
+    The others fill only their own caches. Where the system does not tell what is shared, no cache counts as shared.
     """
     whole = size(machine)
-    own = min(TIMES * (machine.l2 or ASSUMED_OWN), whole)
+    part = min(TIMES * (machine.l2 or ASSUMED_OWN), whole)
     filled, plan = set[str](), list[tuple[int, int]]()
     for core in cores:
         group = str(core)
         with contextlib.suppress(OSError):
             group = "shared by " + (cpus / f"cpu{core}" / "cache" / "index3" / "shared_cpu_list").read_text().strip()
-        plan.append((core, own if group in filled else whole))
+        plan.append((core, part if group in filled else whole))
         filled.add(group)
     return plan
 

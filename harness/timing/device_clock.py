@@ -1,8 +1,8 @@
 """The clock of a device with a queue: time stamps on the device, with all work queued before it starts.
 
-A launch takes the host some microseconds, as long as a small product takes a GPU. So the queue is held up first, by a
-kernel that waits for a flag; behind it come the first stamp, the calls and the second stamp; then the flag is set, and
-the device goes through them without waiting for the host. (NVIDIA's nvbench times single calls the same way.)
+A launch takes the host some microseconds, as long as a small product takes a GPU. So a kernel that waits for a flag
+blocks the queue first. Behind it come the first stamp, the calls and the second stamp. Then the flag is set, and the
+device executes them without waiting for the host. (NVIDIA's nvbench times single calls the same way.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Readings = dict[str, float]
 AHEAD = 2
 # How long the blocking kernel waits for its flag [s]: to enqueue two calls takes far less.
 MOST_BLOCKED_S = 0.25
-# How often it may give up before it is done without: a host that was busy for seconds is no reason yet.
+# Times that it may give up before samples are taken without it: a host may have been busy for seconds once.
 MOST_TIMEOUTS = 2
 
 
@@ -29,8 +29,8 @@ class CudaEventClock:
     """Times calls on a device by stamps in its queue.
 
     It reads ``is_queued``, 1 if the calls were queued before the device might start and 0 if the time of launching them
-    may be in the sample; if they were, ``launch_ns``, what the host took to enqueue one of them; and what the device
-    tells.
+    may be in the sample; if they were, ``launch_ns``, the time of the host to enqueue one of them; and the readings of
+    the device.
 
     The first sample is taken without the blocking kernel: a call that loads a module, allocates or compiles waits for
     the device, which waits for the flag. A workload that does so in every call cannot be blocked at all. The blocking
@@ -53,12 +53,12 @@ class CudaEventClock:
     def sample(self, run: Action, wait: Action, loops: int) -> Sample:
         """Time `loops` calls from the start of the first to the end of the last; `wait` comes once, at the end."""
         is_cold, self._is_flushed = self._is_flushed, False
-        found = None
-        while found is None and not self._is_first and self._timeouts < MOST_TIMEOUTS:
-            found = self._blocked(run, wait, loops)
-            if found is None and is_cold:
+        timed = None
+        while timed is None and not self._is_first and self._timeouts < MOST_TIMEOUTS:
+            timed = self._blocked(run, wait, loops)
+            if timed is None and is_cold:
                 self.flush()
-        elapsed_ns, readings = found or self._open(run, wait, loops)
+        elapsed_ns, readings = timed or self._open(run, wait, loops)
         self._is_first = self._is_flushed = False
         return Sample(elapsed_ns / loops, readings)
 
@@ -86,13 +86,17 @@ class CudaEventClock:
         launches_ns += self._enqueue(run, loops - ahead)
         if stop is None:
             stop = self._queue.stamp()
-        told = self._queue.read()  # while the device still works: idle, it has other clocks within milliseconds
+        readings = self._queue.read()  # while the device still works: idle, it has other clocks within milliseconds
         wait()
         self._queue.synchronize()
         if self._queue.gave_up():
             self._timeouts += 1
             return None
-        return self._queue.between_ns(start, stop), {"is_queued": 1, "launch_ns": round(launches_ns / loops, 1), **told}
+        return self._queue.between_ns(start, stop), {
+            "is_queued": 1,
+            "launch_ns": round(launches_ns / loops, 1),
+            **readings,
+        }
 
     def _open(self, run: Action, wait: Action, loops: int) -> tuple[float, Readings]:
         """Return the time of `loops` calls that begin while the host still enqueues them."""
@@ -100,13 +104,13 @@ class CudaEventClock:
         start = self._queue.stamp()
         self._enqueue(run, loops)
         stop = self._queue.stamp()
-        told = self._queue.read()
+        readings = self._queue.read()
         wait()
         self._queue.synchronize()
-        return self._queue.between_ns(start, stop), {"is_queued": 0, **told}
+        return self._queue.between_ns(start, stop), {"is_queued": 0, **readings}
 
     def _enqueue(self, run: Action, calls: int) -> float:
-        """Launch so many calls, and return what that took the host [ns]."""
+        """Launch `calls` calls, and return the time that took the host [ns]."""
         began_ns = self._now_ns()
         for _ in range(calls):
             run()

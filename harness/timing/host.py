@@ -1,8 +1,7 @@
-"""Place contenders of one thread: all of a case on the same core, since no two cores are equal.
+"""Place the contenders of one thread, all of a case on the same core; read the processor time that the host took.
 
-All of a case are on the same core, since no two cores are equal: who else is on a core, its sibling on a shared host
-included, lasts for seconds and makes a product take up to half as long again. Two processes on a core each would be
-compared with that in the ratio; in turns on one core both have it.
+No two cores are equal: load on a core, or on its sibling on a shared host, lasts for seconds and makes a product take
+up to half as long again. Processes on different cores would have that in their ratio; in turns on one core it cancels.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _STAT = Path("/proc/stat")
 _COLUMNS, _STEAL = 8, 7
 
 _CPUS = Path("/sys/devices/system/cpu")
-# A core whose highest clock is this part of the best one's is no slower: some processors name a favourite.
+# A core with this part of the best core's highest clock counts as equally fast: some processors name a favourite.
 EQUALLY_FAST = 0.9
 
 
@@ -46,7 +45,7 @@ def on_one_core(processes: Sequence[int], replicate: int) -> Iterator[int | None
     processes : sequence of int
         Their numbers. One that has ended is passed over.
     replicate : int
-        Which of the cores: replicates take turns, so that none stands for the machine.
+        Selects the core: replicates use different ones, so that no core stands for the machine.
 
     Yields
     ------
@@ -83,7 +82,7 @@ class ProcessorTime(NamedTuple):
 
 
 def processor_time(stat: Path = _STAT) -> ProcessorTime:
-    """Return the time that has passed on all processors, and what the host ran others for; zeros if it is not told."""
+    """Return the time that has passed on all processors, and the part that the host took; zeros if not known."""
     try:
         name, *columns = stat.read_text().partition("\n")[0].split()
         ticks = [int(column) for column in columns[:_COLUMNS]]
@@ -93,6 +92,6 @@ def processor_time(stat: Path = _STAT) -> ProcessorTime:
 
 
 def stolen(before: ProcessorTime, after: ProcessorTime) -> float:
-    """Return the part of the time of all processors in between that the host took; 0 if it does not tell."""
+    """Return the fraction of the time of all processors in between that the host took; 0 if not known."""
     total = after.total - before.total
     return round((after.stolen - before.stolen) / total, 4) if total > 0 else 0.0

@@ -1,15 +1,14 @@
 """Sample contenders in turns: every time that is stored, shown or judged comes from here.
 
-All contenders of a case are sampled in turns, so that whatever the machine does meanwhile happens to all of them. A
-round visits them in a random order and then in the reverse one (ABBA): a drift that is linear in time cancels. Sample i
-of one contender was taken in the same half round as sample i of every other, so ratios by index are paired ratios.
-Grouped, a visit takes all the samples up to the next checkpoint, and pairs are pairs by index only.
+All contenders of a case are sampled in turns, so that a disturbance of the machine reaches all of them. A round visits
+them in a random order and then in the reverse one (ABBA): a drift that is linear in time cancels. Sample i of one
+contender was taken in the same half round as sample i of every other, so ratios by index are paired ratios. Grouped, a
+visit takes all the samples up to the next checkpoint, and pairs are pairs by index only.
 
-A case has been sampled enough when the interval of every paired ratio is narrow. To stop as soon as an interval happens
-to be narrow would make intervals that are too narrow: luck would decide when to look away. So intervals are looked at
-only at checkpoints fixed beforehand, each after twice as many rounds as the one before: few looks, at samples half of
-which are new. Simulated on skewed and spiky noise, the 95 % interval then still covers the true median in 94 % of the
-measurements; with a look after each round it is 93 %.
+A case has enough samples when the interval of every paired ratio is narrow. To stop as soon as an interval happens to
+be narrow would make intervals too narrow. So intervals are checked only at checkpoints fixed beforehand, each after
+twice as many rounds as the one before. Simulated on skewed and spiky noise, the 95 % interval then still covers the
+true median in 94 % of the measurements; with a check after each round it is 93 %.
 """
 
 from __future__ import annotations
@@ -35,28 +34,16 @@ WARM_UP_PART = 0.25
 
 @dataclass
 class Measurement:
-    """The samples of one case, from one process of each contender.
+    """The samples of one case, from one process of each contender. A contender that failed has none.
 
-    Parameters
-    ----------
-    samples_ns : dict of str to list of float
-        Time per call [ns] by contender, all of the same length unless grouped and out of time; a contender that failed
-        is not in it.
-    readings : dict of str to list of mapping
-        What the clock read with each sample, see `harness.timing.clock`.
-    warm_ups : dict of str to WarmUp
-        How each was warmed up, which also says how many calls are in a sample.
-    failures : dict of str to Exception
-        What the sampler of a contender raised.
-    shortfalls : dict of str to list of str
-        By contender, which conditions of the budget were not met, see `shortfalls`.
+    Contenders have equally many samples, unless they are grouped and time is up.
     """
 
-    samples_ns: dict[str, list[float]]
-    readings: dict[str, list[Mapping[str, float]]] = field(default_factory=dict)
+    samples_ns: dict[str, list[float]]  # time per call, by contender
+    readings: dict[str, list[Mapping[str, float]]] = field(default_factory=dict)  # of the clock, with each sample
     warm_ups: dict[str, WarmUp] = field(default_factory=dict)
-    failures: dict[str, Exception] = field(default_factory=dict)
-    shortfalls: dict[str, list[str]] = field(default_factory=dict)
+    failures: dict[str, Exception] = field(default_factory=dict)  # raised by the samplers
+    shortfalls: dict[str, list[str]] = field(default_factory=dict)  # conditions of the budget that were not met
 
     @property
     def loops(self) -> dict[str, int]:
@@ -74,7 +61,7 @@ class Measurement:
         return "; ".join(dict.fromkeys(text for texts in self.shortfalls.values() for text in texts))
 
     def drop(self, label: str, error: Exception) -> None:
-        """Keep why a contender failed, and nothing else of it."""
+        """Keep the failure of a contender, and drop its samples."""
         self.failures[label] = error
         for kept in (self.samples_ns, self.readings, self.warm_ups):
             kept.pop(label, None)
@@ -140,18 +127,18 @@ class _Run:
                 self.measurement.warm_ups[label] = warm
 
     def is_over(self) -> bool:
-        """Whether nobody is left, or time is up and one round has been done."""
+        """Return whether nobody is left, or time is up and one round has been done."""
         return not self.measurement.samples_ns or (self.measurement.rounds >= 1 and self.now() >= self.end)
 
     def sample(self, most: int, orders: Iterator[list[str]]) -> None:
         """Visit contenders by `orders` until each has `most` samples, or time is up."""
         while not self.is_over() and 2 * self.measurement.rounds < most:
             order = next(orders)
-            for place, label in enumerate(order):
+            for position, label in enumerate(order):
                 if label in self.measurement.samples_ns:
                     with _dropping(self.measurement, label):
                         if self.budget.order == GROUPED:
-                            self._visit(label, most, len(order) - place)
+                            self._visit(label, most, len(order) - position)
                         else:
                             self._take(label)
 
@@ -182,37 +169,33 @@ def shortfalls(processes: Sequence[Measurement], label: str, budget: Budget, ref
     reference : str
         Label of the contender that the ratio is taken to.
     """
-    found = []
-    unstable = [own.warm_ups[label] for own in processes if not own.warm_ups[label].is_stable]
+    unmet = []
+    unstable = [process.warm_ups[label] for process in processes if not process.warm_ups[label].is_stable]
     if unstable:
         warm = max(unstable, key=lambda warm: warm.gain)
-        found.append(f"warm-up: still got {100 * warm.gain:.0f} % faster after {warm.calls} calls")
-    rounds = min(len(own.samples_ns[label]) for own in processes) / 2
+        unmet.append(f"warm-up: still got {100 * warm.gain:.0f} % faster after {warm.calls} calls")
+    rounds = min(len(process.samples_ns[label]) for process in processes) / 2
     if rounds < budget.rounds:
-        found.append(f"rounds: {rounds:g} of {budget.rounds} in {budget.seconds:g} s")
-    if all(reference in own.samples_ns for own in processes):
-        paired = pairs([own.samples_ns for own in processes], (label, reference))
+        unmet.append(f"rounds: {rounds:g} of {budget.rounds} in {budget.seconds:g} s")
+    if all(reference in process.samples_ns for process in processes):
+        paired = pairs([process.samples_ns for process in processes], (label, reference))
         wide = too_wide(paired, reference, budget.precision).get(label)
         if wide:
-            found.append(
+            unmet.append(
                 f"precision: interval of its ratio to {reference} is ±{100 * wide:.3g} %, "
                 f"wanted ±{100 * budget.precision:.2g} %"
             )
-    return found
+    return unmet
 
 
 def overhead_ns(samples: int = 200) -> float:
-    """Return what the harness itself costs per sample [ns], in one process: the time it takes to measure nothing."""
-    samplers = {label: ClockSampler(_nothing, _nothing) for label in ("a", "b")}
-    measure(samplers, Budget(rounds=1, sample_ms=0.0), seed=1)  # what is imported late is imported now
+    """Return the overhead of the harness per sample [ns], in one process: the time to measure nothing."""
+    samplers = {label: ClockSampler(lambda: None, lambda: None) for label in ("a", "b")}
+    measure(samplers, Budget(rounds=1, sample_ms=0.0), seed=1)  # for imports at first use
     start = time.perf_counter_ns()
     measurement = measure(samplers, Budget(max(1, samples // 4), math.inf, sample_ms=0.0), seed=1)
     elapsed = time.perf_counter_ns() - start
     return elapsed / sum(len(taken) for taken in measurement.samples_ns.values())
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 def _orders(labels: list[str], seed: int) -> Iterator[list[str]]:
@@ -241,7 +224,7 @@ class _dropping:  # noqa: N801 it reads as a verb, like contextlib.suppress
 
 
 def checkpoints(rounds: int) -> Iterator[int]:
-    """Yield after how many rounds the intervals are looked at: `rounds`, and then twice as many again and again."""
+    """Yield the numbers of rounds after which intervals are checked: `rounds`, then twice as many, without end."""
     return (max(1, rounds) * GROWTH**look for look in itertools.count())
 
 
@@ -254,13 +237,13 @@ def half_width(samples: Sequence[float], reference: Sequence[float]) -> float:
 def pairs(processes: Sequence[Mapping[str, Sequence[float]]], labels: Iterable[str]) -> dict[str, list[float]]:
     """Return the samples of contenders over all processes, by contender; those of equal index were taken side by side.
 
-    What one contender has more than another in a process has no partner, and is left out.
+    Samples without a partner, of a contender that has more than another in a process, are left out.
     """
-    wanted = list(labels)
-    counts = [min(len(samples[label]) for label in wanted) for samples in processes]
+    labels = list(labels)
+    counts = [min(len(samples[label]) for label in labels) for samples in processes]
     return {
         label: [ns for samples, count in zip(processes, counts, strict=True) for ns in samples[label][:count]]
-        for label in wanted
+        for label in labels
     }
 
 
@@ -270,11 +253,10 @@ def too_wide(samples_ns: Mapping[str, Sequence[float]], reference: str, precisio
     Parameters
     ----------
     samples_ns : mapping of str to sequence of float
-        By contender. One that has no partner (the reference itself, or all if the reference has no samples) has no
-        ratio that could be too wide.
+        By contender. The reference itself has no ratio; without samples of the reference no contender has one.
     reference : str
     precision : float
-        0: anything will do.
+        0: no interval is too wide.
     """
     if not precision or reference not in samples_ns:
         return {}

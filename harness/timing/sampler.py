@@ -23,25 +23,17 @@ class Sampler(Protocol):
 
 @dataclass
 class ClockSampler:
-    """Times a task in this process.
+    """Times a task in this process. A call is `run` and then `wait`.
 
     In the hot series each sample but the first is preceded by an untimed call, so that the caches are as they are when
-    the call is repeated, whatever ran on the machine since the last sample. A call so long that it makes no difference
-    is spared it. In the cold series the caches are emptied before each sample, which is one call.
-
-    Parameters
-    ----------
-    run, wait : callable
-        A call is `run` and then `wait`.
-    clock : Clock
-    series : str
-        ``"hot"`` or ``"cold"``.
+    the call is repeated, whatever ran on the machine since the last sample. A long call, for which it makes no
+    difference, is spared it. In the cold series the caches are emptied before each sample, which is one call.
     """
 
     run: Action
     wait: Action
     clock: Clock = field(default_factory=CpuClock)
-    series: str = HOT
+    series: str = HOT  # or COLD
     _last_ns: float = math.inf
 
     def sample(self, loops: int, count: int) -> list[Sample]:

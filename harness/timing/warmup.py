@@ -16,34 +16,24 @@ MOST_GROWTH = 10
 # Two windows in a row are compared. A window is two samples, or one if that lasts this long: so much is more than an
 # interrupt or a time slice of another process.
 WINDOW_NS = 10e6
-# Only getting faster is warming up, so only that is looked at. pyperf allows as much between its two windows; below it
-# the noise of a shared machine would look like warming up for ever.
+# Only a gain in speed is warming up. pyperf allows as much between its two windows; with less, the noise of a shared
+# machine would look like warming up for ever.
 MOST_GAIN = 0.10
-# Where time is no bound: pyperf gives up after 300 samples.
+# The bound where time is none: pyperf gives up after 300 samples.
 MOST_WINDOWS = 60
 
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What warming up came to.
+    """The result of warming up."""
 
-    Parameters
-    ----------
-    loops : int
-        Calls that make a sample.
-    calls : int
-        Timed calls that it took.
-    gain : float
-        How much faster the last window was than the one before: 0.1 is 10 %.
-    """
-
-    loops: int
-    calls: int
-    gain: float
+    loops: int  # calls that make a sample
+    calls: int  # timed calls of the warm-up
+    gain: float  # of the last window over the one before: 0.1 is 10 % faster
 
     @property
     def is_stable(self) -> bool:
-        """Whether calls had stopped to get faster."""
+        """Return whether calls had stopped to get faster."""
         return self.gain <= MOST_GAIN
 
 
@@ -79,7 +69,7 @@ def warm_up(sampler: Sampler, least_ns: float, most_ns: float, loops: int = 1) -
 
 
 def _calibrated(sampler: Sampler, least_ns: float, loops: int) -> tuple[int, int, float]:
-    """Return how many calls make a sample, how many it took to find out, and what one took in the last sample [ns]."""
+    """Return the calls that make a sample, the calls used to find out, and the time of one in the last sample [ns]."""
     used = 0
     while True:
         (sample,) = sampler.sample(loops, 1)

@@ -12,7 +12,7 @@ from harness.compare.pytest_bench import BenchCell, Measured, Replay, cells, ext
 from harness.experiment import PEAK_TASK, Budget, Case, Contender
 from harness.problem import Problem
 from harness.run import trial
-from harness.run.trial import Outcome
+from harness.run.trial import Entrant
 from harness.stats import verdict
 from harness.timing.measure import Measurement
 from harness.timing.warmup import WarmUp
@@ -122,7 +122,7 @@ class _Lab:
         self.measured.append(labels)
         is_peak = case.contenders[0].task == PEAK_TASK
         facts = {"operations": PROBLEM.operations}
-        outcomes = {label: Outcome(None, facts=facts, verified="all") for label in labels}
+        outcomes = {label: Entrant(None, facts=facts, verified="all") for label in labels}
         times = {label: [50.0, 80.0] if is_peak else [100.0 * (i + 1)] * 8 for i, label in enumerate(labels)}
         warm_ups = {label: WarmUp(loops=1, calls=3, gain=0.0) for label in labels}
         return outcomes, [Measurement(dict(times), warm_ups=warm_ups)] * budget.processes

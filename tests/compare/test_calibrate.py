@@ -62,7 +62,7 @@ def measured(monkeypatch):
         samples = {label: [100.0 + i for i in range(2 * budget.rounds)] for label in labels}
         readings = {label: [{}] * len(own) for label, own in samples.items()}
         warm_ups = {label: WarmUp(1, 1, 0.0) for label in labels}
-        outcomes = {label: trial.Outcome(pool) for label in labels}
+        outcomes = {label: trial.Entrant(pool) for label in labels}
         return outcomes, [Measurement(dict(samples), readings, warm_ups) for _ in range(budget.processes)]
 
     monkeypatch.setattr(trial, "measure_case", measure_case)

@@ -12,7 +12,7 @@ import pytest
 
 from harness.analysis.contests import judge
 from harness.compare import products, revisions
-from harness.compare.revisions import Finding
+from harness.compare.revisions import RevisionContest
 from harness.compare.source_tree import RegressionError, Tree, pair
 from harness.compare.worktree import PREFIX, Repository, RevisionError
 from harness.errors import BackendUnavailable, ProblemError
@@ -278,7 +278,7 @@ def _finding(factor, **statuses):
         else cell
         for cell in cells
     )
-    return Finding(head, base)
+    return RevisionContest(head, base)
 
 
 def test_verdicts_are_of_head_over_base():

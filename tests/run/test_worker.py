@@ -11,8 +11,8 @@ import pytest
 
 from harness.errors import Declined
 from harness.machine import detect
-from harness.run.process import Call, Pool, Slot, WorkerFailed, WorkerProcess, call_all
-from harness.run.trial import RemoteSampler
+from harness.run.process import Pool, Slot, WorkerFailed, WorkerProcess, call_all
+from harness.run.trial import Entrant
 from harness.run.worker import MEMORY_FRACTION, MOST_PRINTED
 
 TASKS = "tests._support.planted_tasks:"
@@ -53,7 +53,7 @@ def test_a_good_task_is_prepared_proven_sampled_and_released(worker):
     proof = worker.call("prove", PATIENCE)
     assert proof["verified"] == "all 4 elements, exactly"
     assert proof["elapsed_ns"] > 0
-    sampler = RemoteSampler(worker, proof["elapsed_ns"], PATIENCE)
+    sampler = Entrant(worker, first_ns=proof["elapsed_ns"])
     samples = sampler.sample(10, 3)
     assert len(samples) == 3
     assert all(sample.ns > 0 for sample in samples)
@@ -85,7 +85,7 @@ def test_a_failure_while_sampling_has_a_reason_too(worker):
     prepare(worker, "crash", after=2)
     worker.call("prove", PATIENCE)
     with pytest.raises(WorkerFailed, match="killed by SIGSEGV"):
-        RemoteSampler(worker, 1.0, PATIENCE).sample(1, 1)
+        Entrant(worker).sample(1, 1)
 
 
 def test_a_hang_is_ended(worker):
@@ -148,18 +148,15 @@ def test_calls_are_made_together_and_answered_each(worker):
     others = [WorkerProcess() for _ in range(2)]
     try:
         tasks = dict(zip(["good", "decline", "make_raise"], [worker, *others], strict=True))
-        calls = {
-            task: Call(process, "prepare", PATIENCE, {"task": TASKS + task, "arguments": {}, "threads": 1})
-            for task, process in tasks.items()
-        }
-        answers = call_all(calls, at_once=2)
+        arguments = {task: {"task": TASKS + task, "arguments": {}, "threads": 1} for task in tasks}
+        answers = call_all(tasks, "prepare", PATIENCE, arguments, at_once=2)
     finally:
         for other in others:
             other.kill()
     assert answers["good"]["operations"] == 8
     assert isinstance(answers["decline"], Declined)
     assert isinstance(answers["make_raise"], WorkerFailed)
-    assert call_all({}, at_once=2) == {}
+    assert call_all({}, "prepare", PATIENCE, {}, at_once=2) == {}
 
 
 def test_the_pool_keeps_processes_and_replaces_dead_ones(tmp_path):
