@@ -34,7 +34,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Budget:
-    """How long the contenders of one case are sampled.
+    """Limits on the sampling of one case.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class Case:
 
     @property
     def series(self) -> str:
-        """What the caches hold when a sample begins: ``"hot"`` or ``"cold"``."""
+        """State of the caches when a sample begins: ``"hot"`` or ``"cold"``."""
         return str(self.axes.get("series", HOT))
 
     def cold(self) -> Case:
@@ -202,14 +202,9 @@ class Experiment:
 
 def product_case(problem: Problem, contenders: list[Contender], *, seed: int = 1, **axes: Any) -> Case:
     """Return the case in which `contenders` compute `problem`, with its sizes, dtype and semiring among the axes."""
-    own = {
-        "m": problem.m,
-        "n": problem.n,
-        "k": problem.k,
-        "dtype": problem.dtype.name,
-        "semiring": problem.semiring.name,
-    }
-    return Case({**own, **axes}, tuple(contenders), {"problem": problem.to_json(), "seed": seed})
+    record = problem.to_json()
+    of_problem = {name: record[name] for name in ("m", "n", "k", "dtype", "semiring")}
+    return Case({**of_problem, **axes}, tuple(contenders), {"problem": record, "seed": seed})
 
 
 def backend_contender(backend: str, *, label: str = "", threads: int = 1, **parameters: int | str) -> Contender:
@@ -226,9 +221,9 @@ def load_all() -> dict[str, Experiment]:
     """Return every experiment of `experiments/`, by name, in the order of the report."""
     import experiments
 
-    found = [
+    loaded = [
         importlib.import_module(info.name).EXPERIMENT
         for info in pkgutil.iter_modules(experiments.__path__, "experiments.")
         if not info.name.rpartition(".")[2].startswith("_")
     ]
-    return {experiment.name: experiment for experiment in sorted(found, key=lambda e: e.order)}
+    return {experiment.name: experiment for experiment in sorted(loaded, key=lambda e: e.order)}

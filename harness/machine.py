@@ -172,12 +172,12 @@ def _gpu() -> dict[str, str]:
         return {}
     command = [program, f"--query-gpu={','.join(_GPU_QUERY.values())}", "--format=csv,noheader,nounits", "--id=0"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    values = [value.strip() for value in said.stdout.strip().split(",")]
-    is_told = said.returncode == 0 and len(values) == len(_GPU_QUERY)
-    return dict(zip(_GPU_QUERY, values, strict=True)) if is_told else {}
+    values = [value.strip() for value in answer.stdout.strip().split(",")]
+    is_complete = answer.returncode == 0 and len(values) == len(_GPU_QUERY)
+    return dict(zip(_GPU_QUERY, values, strict=True)) if is_complete else {}
 
 
 def _versions() -> dict[str, str]:

@@ -17,8 +17,6 @@ CACHE_LINE = 64  # bytes, on every x86-64 and nearly every AArch64 processor
 
 ROWS_AT_A_TIME = 1024  # are drawn: bounds the memory that it takes
 
-DISTRIBUTION = "floats standard normal; integers uniform over a quarter of the range; bool: half of the result is true"
-
 
 @dataclass
 class Operands:
@@ -38,6 +36,10 @@ class Operands:
     b: np.ndarray
     c: np.ndarray | None
     out: np.ndarray
+
+    def inputs(self) -> list[np.ndarray]:
+        """Return A, B, and C if there is one."""
+        return [x for x in (self.a, self.b, self.c) if x is not None]
 
     @classmethod
     def generate(cls, problem: Problem, seed: int) -> Operands:
@@ -100,6 +102,7 @@ def _draw(rng: np.random.Generator, problem: Problem, x: np.ndarray) -> np.ndarr
 
 
 def _values(rng: np.random.Generator, shape: tuple[int, ...], problem: Problem, dtype: np.dtype[Any]) -> np.ndarray:
+    """Draw floats from the standard normal, integers over a quarter of the range, bools so that half of D is true."""
     if problem.dtype.kind == "f":
         return rng.standard_normal(shape)
     if dtype.kind == "b":

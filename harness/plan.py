@@ -35,12 +35,7 @@ class Blocking:
     nr: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("mc", "nc", "kc", "mr", "nr"):
-            size = getattr(self, name)
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise PlanError(
-                    f"{name} is not a block size", expected=f"an integer {name} >= 1", got=f"{name}={size!r}"
-                )
+        _check_sizes(self, "block")
         for block, register in (("mc", "mr"), ("nc", "nr")):
             size, step = getattr(self, block), getattr(self, register)
             if size % step:
@@ -85,12 +80,7 @@ class Launch:
     stages: int = 1
 
     def __post_init__(self) -> None:
-        for name, size in dataclasses.asdict(self).items():
-            least = 0 if name in ("wm", "wn") else 1
-            if not isinstance(size, int) or isinstance(size, bool) or size < least:
-                raise PlanError(
-                    f"{name} is not a tile size", expected=f"an integer {name} >= {least}", got=f"{name}={size!r}"
-                )
+        _check_sizes(self, "tile", may_be_zero=("wm", "wn"))
         wm, wn = self.wm or self.tm, self.wn or self.tn
         parts = (
             ("bm", self.bm, "wm", wm),
@@ -120,13 +110,23 @@ class Launch:
         return (self.bm // self.tm) * (self.bn // self.tn)
 
 
+def _check_sizes(sizes: Blocking | Launch, noun: str, may_be_zero: tuple[str, ...] = ()) -> None:
+    """Raise PlanError unless every field is an integer of at least 1, or of at least 0 where that is legal."""
+    for name, size in vars(sizes).items():
+        least = 0 if name in may_be_zero else 1
+        if not isinstance(size, int) or isinstance(size, bool) or size < least:
+            raise PlanError(
+                f"{name} is not a {noun} size", expected=f"an integer {name} >= {least}", got=f"{name}={size!r}"
+            )
+
+
 # Of every CUDA device; CUDA C++ Programming Guide, "Compute Capabilities".
 WARP, LARGEST_BLOCK = 32, 1024
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a backend decided for a Problem.
+    """The decisions of a backend for a Problem.
 
     Parameters
     ----------

@@ -123,7 +123,7 @@ class Problem:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether A and B have a narrower dtype than the sums, C and D."""
+        """True if A and B have a narrower dtype than the sums, C and D."""
         return self.operand_dtype is not None
 
     @property
@@ -154,18 +154,12 @@ class Problem:
                 f"semiring {self.semiring.name!r} has no name in the table",
                 expected="one of " + ", ".join(SEMIRINGS) + " where a problem is stored",
             )
-        record = {
-            "m": self.m,
-            "n": self.n,
-            "k": self.k,
-            "semiring": self.semiring.name,
-            "dtype": self.dtype.name,
-            "alpha": None if self.alpha is None else self.alpha.item(),
-            "beta": None if self.beta is None else self.beta.item(),
-            "accumulate": self.accumulate,
-            "layout": self.layout,
-        }
-        if self.operand_dtype is not None:  # left out otherwise: the keys of stored results are hashes of records
+        record = {**vars(self), "semiring": self.semiring.name, "dtype": self.dtype.name}
+        for name in ("alpha", "beta"):
+            record[name] = None if record[name] is None else record[name].item()
+        if self.operand_dtype is None:  # then left out: the keys of stored results are hashes of records
+            del record["operand_dtype"]
+        else:
             record["operand_dtype"] = self.operand_dtype.name
         return record
 
@@ -202,11 +196,11 @@ def named_dtype(name: str) -> np.dtype[Any]:
 
 def mixed_dtypes() -> list[tuple[np.dtype[Any], np.dtype[Any]]]:
     """Return the pairs of `MIXED` that can be made here: without `ml_dtypes` there is no bfloat16."""
-    found = []
+    pairs = []
     for narrow, wide in MIXED.items():
         with contextlib.suppress(ProblemError):
-            found.append((named_dtype(narrow), np.dtype(wide)))
-    return found
+            pairs.append((named_dtype(narrow), np.dtype(wide)))
+    return pairs
 
 
 def _as_size(name: str, value: Any) -> int:

@@ -12,7 +12,7 @@ import importlib
 import importlib.metadata
 import inspect
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from harness.errors import BackendUnavailable, Declined
@@ -20,29 +20,19 @@ from harness.interface import Backend
 from harness.problem import Problem
 
 ENTRY_POINT_GROUP = "gemm_harness.backends"
+_Source = tuple[str, Callable[[], Iterator[type[Backend]]]]  # where backends may be, and how to load them
 # Backends that have another name than they had. Stored results of the old name are read under the new one.
 RENAMED = {"gpu-packed": "gpu-paired"}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What discovery found under one name.
+    """A backend that discovery found, or the reason why it could not be loaded."""
 
-    Parameters
-    ----------
-    name : str
-        The backend's name, or where it was looked for if it could not be loaded.
-    origin : str
-        Module, or entry point and distribution.
-    backend : Backend, optional
-        None: it could not be loaded, and `error` says why.
-    error : str, optional
-    """
-
-    name: str
-    origin: str
+    name: str  # of the backend, or where it was looked for if it could not be loaded
+    origin: str  # module, or entry point and distribution
     backend: Backend | None = None
-    error: str | None = None
+    error: str | None = None  # why there is no backend
 
     def unavailable(self) -> str | None:
         """Return why this backend cannot run on this machine, or None."""
@@ -52,7 +42,7 @@ class Entry:
 @functools.cache
 def discover() -> tuple[Entry, ...]:
     """Find every backend once per process, those of `backends/` first, by family and then by step."""
-    found: dict[str, Entry] = {}
+    loaded: dict[str, Entry] = {}
     failed: list[Entry] = []
     for origin, load in [*_modules(), *_entry_points()]:
         try:
@@ -61,12 +51,12 @@ def discover() -> tuple[Entry, ...]:
             failed.append(Entry(origin, origin, error=f"import failed: {type(error).__name__}: {error}"))
             continue
         for cls in backends:
-            entry = _instantiate(cls, origin, found)
+            entry = _instantiate(cls, origin, loaded)
             if entry.backend is None:
                 failed.append(entry)
             else:
-                found[entry.name] = entry
-    return (*sorted(found.values(), key=_ladder_order), *failed)
+                loaded[entry.name] = entry
+    return (*sorted(loaded.values(), key=_ladder_order), *failed)
 
 
 def find(name: str) -> Backend:
@@ -139,20 +129,20 @@ def _ladder_order(entry: Entry) -> tuple[str, int]:
     return entry.name.split("-")[0], entry.backend.step
 
 
-def _instantiate(cls: type[Backend], origin: str, found: dict[str, Entry]) -> Entry:
+def _instantiate(cls: type[Backend], origin: str, loaded: dict[str, Entry]) -> Entry:
     """Return an entry for `cls`, or one that says why it is refused."""
     lacking = [name for name in ("name", "step", "idea", "source") if not hasattr(cls, name)]
     if lacking:
         return Entry(origin, origin, error=f"{cls.__name__} lacks the attribute {lacking[0]!r}")
-    if cls.name in found:
-        return Entry(origin, origin, error=f"the name {cls.name!r} is taken by {found[cls.name].origin}: refused")
+    if cls.name in loaded:
+        return Entry(origin, origin, error=f"the name {cls.name!r} is taken by {loaded[cls.name].origin}: refused")
     try:
         return Entry(cls.name, origin, cls())
     except Exception as error:  # noqa: BLE001 as above
         return Entry(cls.name, origin, error=f"{type(error).__name__}: {error}")
 
 
-def _modules() -> Iterator[tuple[str, functools.partial[Iterator[type[Backend]]]]]:
+def _modules() -> Iterator[_Source]:
     """Yield each module below `backends` that no underscore marks as a part, with a loader of its backends."""
     import backends
 
@@ -161,7 +151,7 @@ def _modules() -> Iterator[tuple[str, functools.partial[Iterator[type[Backend]]]
             yield info.name, functools.partial(_backends_of_module, info.name)
 
 
-def _entry_points() -> Iterator[tuple[str, functools.partial[Iterator[type[Backend]]]]]:
+def _entry_points() -> Iterator[_Source]:
     for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
         yield f"{point.value} (entry point {point.name})", functools.partial(_backends_of_entry_point, point)
 

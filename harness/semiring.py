@@ -218,12 +218,12 @@ class Semiring:
 
     @property
     def is_named(self) -> bool:
-        """Whether this is a semiring of the table, so that its name alone describes it."""
+        """True if this is a semiring of the table, so that its name alone describes it."""
         return SEMIRINGS.get(self.name) is self
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether this is plus_times, which BLAS computes."""
+        """True if this is plus_times, which BLAS computes."""
         return self.add.name == "plus" and self.multiply.name == "times"
 
     def zero(self, dtype: np.dtype[Any]) -> Scalar:
@@ -235,7 +235,7 @@ class Semiring:
         return None if self.multiply.identity is None else dtype.type(self.multiply.identity(dtype))
 
     def absorbs(self, dtype: np.dtype[Any]) -> bool:
-        """Whether (x) over `dtype` is an integer sum in which the zero stands for infinity and absorbs."""
+        """Return whether (x) over `dtype` is an integer sum in which the zero stands for infinity and absorbs."""
         return dtype.kind in "iu" and self.add.is_selective and self.multiply.absorbing is not None
 
     def multiply_function(self, dtype: np.dtype[Any]) -> ScalarFunction:
@@ -345,5 +345,5 @@ def as_semiring(semiring: str | Semiring) -> Semiring:
             expected="one of " + ", ".join(SEMIRINGS) + ", or a Semiring object",
             got=f"{type(semiring).__name__}: {semiring!r}",
         )
-    found: Semiring = _look_up(SEMIRINGS, semiring, "semiring")
-    return found
+    known: Semiring = _look_up(SEMIRINGS, semiring, "semiring")
+    return known

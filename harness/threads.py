@@ -105,18 +105,18 @@ def read_back() -> dict[str, Any]:
     version.
     """
     numba = sys.modules.get("numba")
-    found: dict[str, Any] = {}
+    in_force: dict[str, Any] = {}
     for pool in _controller(_loaded()).info():
         name, version = str(pool["internal_api"]), pool.get("version")
-        name = f"{name} {version}" if name in found else name
-        found[name] = pool["num_threads"]
+        name = f"{name} {version}" if name in in_force else name
+        in_force[name] = pool["num_threads"]
         if pool.get("architecture"):
-            found[f"{name} kernels"] = f"{version} {pool['architecture']}"
+            in_force[f"{name} kernels"] = f"{version} {pool['architecture']}"
     if numba:
-        found["numba"] = _of_numba(numba)
+        in_force["numba"] = _of_numba(numba)
         with contextlib.suppress(ValueError):  # the layer is chosen at the first parallel call
-            found["numba_layer"] = "own" if _own_loops else numba.threading_layer()
-    return found
+            in_force["numba_layer"] = "own" if _own_loops else numba.threading_layer()
+    return in_force
 
 
 def disagreement(found: dict[str, Any], threads: int) -> str | None:

@@ -46,40 +46,21 @@ class Trial(Contest):
 
 @dataclass(frozen=True)
 class Findings:
-    """What a calibration found.
+    """Results of a calibration. A/A cells compare a backend with itself; planted cells really are slower."""
 
-    Parameters
-    ----------
-    cells, false : int
-        A/A cells, and how many of them were called FASTER or SLOWER.
-    false_rate : Interval
-        `false` over `cells`, with its 95 % interval.
-    same : int
-        A/A cells that were called SAME.
-    planted, found, found_alone : int
-        Cells that really are slower; how many were called SLOWER, judged together; and how many would be if each were
-        the only change among the A/A cells.
-    slowdown : float
-    detectable : tuple of float
-        Smallest change that is found in 95 % of the cases: of the median cell, and of the cell that is worse than nine
-        in ten. Of a single cell, without correction for others.
-    scatter : float
-        Standard deviation of the ratio from process to process, of the median cell.
-    failed : int
-        Cells without a time.
-    """
-
-    cells: int
-    false: int
-    false_rate: Interval
-    same: int
+    cells: int  # A/A cells
+    false: int  # A/A cells called FASTER or SLOWER
+    false_rate: Interval  # `false` over `cells`, with its 95 % interval
+    same: int  # A/A cells called SAME
     planted: int
-    found: int
-    found_alone: int
-    slowdown: float
+    found: int  # planted cells called SLOWER, judged together
+    found_alone: int  # planted cells called SLOWER if each were the only change among the A/A cells
+    slowdown: float  # of the planted cells, a fraction
+    # Smallest change that is found in 95 % of the cases, in the median cell and in the cell that is worse than nine in
+    # ten: for a single cell, without correction for others.
     detectable: tuple[float, float]
-    scatter: float
-    failed: int
+    scatter: float  # standard deviation of the ratio from process to process, in the median cell
+    failed: int  # cells without a time
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary that is recorded."""
@@ -92,17 +73,17 @@ def findings(trials: Sequence[Trial]) -> Findings:
     pairs = [done.comparison for done in timed]
     null = [pair for pair, done in zip(pairs, timed, strict=True) if not done.slowdown]
     planted = [pair for pair, done in zip(pairs, timed, strict=True) if done.slowdown]
-    said, of_planted = verdict.judge(null), verdict.judge(planted)
-    false = sum(v in (Verdict.FASTER, Verdict.SLOWER) for v in said)
+    verdicts, planted_verdicts = verdict.judge(null), verdict.judge(planted)
+    false = sum(v in (Verdict.FASTER, Verdict.SLOWER) for v in verdicts)
     alone = sum(verdict.judge([pair, *null])[0] is Verdict.SLOWER for pair in planted)
     changes = [detectable_change(pair) for pair in verdict.settle(null or planted)]
     return Findings(
         cells=len(null),
         false=false,
         false_rate=proportion(false, len(null)),
-        same=said.count(Verdict.SAME),
+        same=verdicts.count(Verdict.SAME),
         planted=len(planted),
-        found=of_planted.count(Verdict.SLOWER),
+        found=planted_verdicts.count(Verdict.SLOWER),
         found_alone=alone,
         slowdown=max((done.slowdown for done in timed), default=0.0),
         detectable=(median(changes), quantiles(changes, (0.9,))[0]) if changes else (math.nan, math.nan),
@@ -137,17 +118,21 @@ def proportion(count: int, of: int) -> Interval:
     return Interval(share, max(0.0, centre - half), min(1.0, centre + half))
 
 
-def sentences(found: Findings) -> list[str]:
+def sentences(findings: Findings) -> list[str]:
     """Return the findings in words, a line each."""
-    rate = [100 * share for share in found.false_rate]
-    false = f"{found.false} of {found.cells} cells called faster or slower: {rate[0]:.1f} %"
-    seen = f"{found.found} of {found.planted} cells that are {100 * found.slowdown:g} % slower found"
-    usual, most = (f"{100 * change:.1f} %" for change in found.detectable)
+    rate = [100 * share for share in findings.false_rate]
+    false = f"{findings.false} of {findings.cells} cells called faster or slower: {rate[0]:.1f} %"
+    seen = f"{findings.found} of {findings.planted} cells that are {100 * findings.slowdown:g} % slower found"
+    usual, most = (f"{100 * change:.1f} %" for change in findings.detectable)
     lines = [
-        ("A/A", f"{false} [{rate[1]:.1f}, {rate[2]:.1f}]; {found.same} called the same", found.cells),
-        ("planted", f"{seen}; {found.found_alone} if each were the only change among the A/A cells", found.planted),
-        ("detectable", f"{usual} in the median cell, {most} in nine cells of ten", found.cells + found.planted),
-        ("scatter", f"{100 * found.scatter:.2f} % from process to process, in the median cell", 1),
+        ("A/A", f"{false} [{rate[1]:.1f}, {rate[2]:.1f}]; {findings.same} called the same", findings.cells),
+        (
+            "planted",
+            f"{seen}; {findings.found_alone} if each were the only change among the A/A cells",
+            findings.planted,
+        ),
+        ("detectable", f"{usual} in the median cell, {most} in nine cells of ten", findings.cells + findings.planted),
+        ("scatter", f"{100 * findings.scatter:.2f} % from process to process, in the median cell", 1),
     ]
     return [f"{head:<12}{text}" for head, text, count in lines if count]
 
@@ -158,22 +143,22 @@ def table(trials: Sequence[Trial]) -> tuple[Sequence[str], Sequence[Sequence[str
     kinds = dict.fromkeys((done.slowdown, done.backend, done.problem) for done in timed)
     rows = []
     for slowdown in dict.fromkeys(slowdown for slowdown, _, _ in kinds):
-        own = [done for done in timed if done.slowdown == slowdown]
-        pairs = verdict.settle([done.comparison for done in own])
-        judged = list(zip(own, pairs, verdict.judge(pairs), strict=True))
+        alike = [done for done in timed if done.slowdown == slowdown]
+        pairs = verdict.settle([done.comparison for done in alike])
+        judged = list(zip(alike, pairs, verdict.judge(pairs), strict=True))
         for kind in (kind for kind in kinds if kind[0] == slowdown):
-            found = [(pair, v) for done, pair, v in judged if (done.slowdown, done.backend, done.problem) == kind]
-            half = median([(pair.ratio.high / pair.ratio.estimate - 1) for pair, _ in found])
-            counts = [sum(v is wanted for _, v in found) for wanted in Verdict]
+            judgements = [(pair, v) for done, pair, v in judged if (done.slowdown, done.backend, done.problem) == kind]
+            half = median([(pair.ratio.high / pair.ratio.estimate - 1) for pair, _ in judgements])
+            counts = [sum(v is outcome for _, v in judgements) for outcome in Verdict]
             planted = f"{100 * slowdown:g} % slower" if slowdown else "A/A"
-            rows.append((planted, *kind[1:], str(len(found)), *map(str, counts), f"{100 * half:.2f} %"))
+            rows.append((planted, *kind[1:], str(len(judgements)), *map(str, counts), f"{100 * half:.2f} %"))
     return ("cells", "backend", "problem", *NUMBERS), rows
 
 
 def latest(folder: Path) -> dict[str, Any] | None:
     """Return the last summary with A/A cells that was recorded in the results `folder` of a machine, or None."""
-    found = None
+    summary = None
     for line in Journal(folder / FILE).lines(containing=b'"kind":"calibration"'):
         if line.record["cells"]:
-            found = line.record
-    return found
+            summary = line.record
+    return summary

@@ -37,24 +37,19 @@ Key = tuple[str, str, str]
 
 
 def of_cell(cell: Cell, unsure: Mapping[Key, str]) -> str:
-    """Return what is to be said of a time, whose ratio may be among those that are `unsure`; nothing of most."""
+    """Return the remarks on the time of `cell`, whose ratio may be among those that are `unsure`; mostly none."""
     if not cell.is_ok:
         return ""
     unmet = ", ".join(name for name, _ in conditions(cell))
     bound = LAUNCH_BOUND if analysis_conditions.is_launch_bound(cell) else ""
-    said = [unsure.get(key(cell), ""), bound, unmet and f"not met: {unmet}", *analysis_conditions.marks(cell.record)]
-    return "; ".join(filter(None, said))
+    remarks = [unsure.get(key(cell), ""), bound, unmet and f"not met: {unmet}", *analysis_conditions.marks(cell.record)]
+    return "; ".join(filter(None, remarks))
 
 
 def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
-    """Return a line for each thing that a reader of the figures and tables made of `cells` has to know, in Markdown.
+    """Return what a reader of the figures and tables of one experiment has to know, in Markdown, a line each.
 
-    Parameters
-    ----------
-    cells : sequence of Cell
-        Of one experiment.
-    unsure : mapping
-        Their `doubts`.
+    `unsure` are the `doubts` about its cells.
     """
     timed = [cell for cell in cells if cell.is_ok]
     lines = [
@@ -66,7 +61,7 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
         group = [cell for cell in timed if unsure.get(key(cell)) == doubt]
         if group:
             lines.append(f"**Unsure**, {_of(group, compared)}: {meaning}")
-    lines += [f"**{OFFLOAD_THRESHOLD}**, {_OFFLOAD_MEANING}: {said}" for said in offload.sentences(timed)]
+    lines += [f"**{OFFLOAD_THRESHOLD}**, {_OFFLOAD_MEANING}: {sentence}" for sentence in offload.sentences(timed)]
     bound = [cell for cell in timed if analysis_conditions.is_launch_bound(cell)]
     if bound:
         sizes = ". ".join(analysis_conditions.launch_bound(bound))
@@ -94,26 +89,24 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
         "budgets not met": (sum(bool(conditions(cell)) for cell in timed), len(timed)),
         "cells of code that no commit holds": (len(_of_no_commit(timed)), len(timed)),
     }
-    said = [f"{count} of {of} {what}" for what, (count, of) in counts.items() if count]
+    told = [f"{count} of {of} {kind}" for kind, (count, of) in counts.items() if count]
+    bound = analysis_conditions.launch_bound(timed)
     return [
-        *(f"{OFFLOAD_THRESHOLD} ({_OFFLOAD_MEANING}), {said}" for said in offload.sentences(timed)),
-        *(
-            f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}), {said}"
-            for said in analysis_conditions.launch_bound(timed)
-        ),
-        *([f"Told in the report: {', '.join(said)}"] if said else []),
+        *(f"{OFFLOAD_THRESHOLD} ({_OFFLOAD_MEANING}), {sentence}" for sentence in offload.sentences(timed)),
+        *(f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}), {sentence}" for sentence in bound),
+        *([f"Told in the report: {', '.join(told)}"] if told else []),
     ]
 
 
 def of_code(cells: Sequence[Cell]) -> str:
     """Return a sentence that counts the cells whose code no commit holds, so that nobody can measure it again."""
-    own = _of_no_commit(cells)
-    if not own:
+    unheld = _of_no_commit(cells)
+    if not unheld:
         return ""
-    dirty = sum(str(cell.record["commit"]).endswith(DIRTY) for cell in own)
-    kinds = ((dirty, "of changed sources"), (len(own) - dirty, "of sources under no version control"))
-    said = ", ".join(f"{count} {kind}" for count, kind in kinds if count)
-    return f"Measured with code that no commit holds: {len(own)} of {rates.plural(len(cells), 'cell')} ({said})"
+    dirty = sum(str(cell.record["commit"]).endswith(DIRTY) for cell in unheld)
+    kinds = ((dirty, "of changed sources"), (len(unheld) - dirty, "of sources under no version control"))
+    parts = ", ".join(f"{count} {kind}" for count, kind in kinds if count)
+    return f"Measured with code that no commit holds: {len(unheld)} of {rates.plural(len(cells), 'cell')} ({parts})"
 
 
 def _of_no_commit(cells: Iterable[Cell]) -> list[Cell]:
@@ -123,25 +116,25 @@ def _of_no_commit(cells: Iterable[Cell]) -> list[Cell]:
 
 def doubts(cells: Iterable[Cell]) -> dict[Key, str]:
     """Return by `key` why the verdict on the ratio of a cell to its reference is UNSURE; an experiment is a sweep."""
-    found = {}
-    for own in rates.group(cells, lambda cell: cell.experiment).values():
-        pairs = _compared(own)
+    reasons = {}
+    for sweep in rates.group(cells, lambda cell: cell.experiment).values():
+        pairs = _compared(sweep)
         comparisons = verdict.compare_all((cell.samples_ns, reference.samples_ns) for cell, reference in pairs)
-        for (cell, reference), said in zip(pairs, verdict.judge(comparisons), strict=True):
-            if said is Verdict.UNSURE:
+        for (cell, reference), outcome in zip(pairs, verdict.judge(comparisons), strict=True):
+            if outcome is Verdict.UNSURE:
                 _, low, high = rates.time_ratio(cell, reference)
-                found[key(cell)] = EVEN if low <= 1 <= high else FEW
-    return found
+                reasons[key(cell)] = EVEN if low <= 1 <= high else FEW
+    return reasons
 
 
 def conditions(cell: Cell) -> list[tuple[str, str]]:
-    """Return which conditions of its budget a cell did not meet: name and how far off, "rounds" and "2 of 3 in 4 s"."""
+    """Return the conditions of its budget that a cell did not meet: name and how far off, "rounds", "2 of 3 in 4 s"."""
     parts = [part.partition(": ") for part in str(cell.record.get("unmet", "")).split("; ") if part]
     return [(name, detail) if detail else ("rounds", name) for name, _, detail in parts]  # older records name none
 
 
 def key(cell: Cell) -> Key:
-    """Return what tells `cell` from all others."""
+    """Return the identity of `cell`."""
     return cell.run, cell.case, cell.contender
 
 
@@ -150,9 +143,9 @@ def _of(group: Sequence[Cell], everything: Sequence[Cell]) -> str:
     if len(group) == len(everything):
         return f"all {len(group)}"
     counts = {name: len(own) for name, own in rates.group(group, lambda cell: cell.contender).items()}
-    said = [name if count == 1 else f"{name} ({count})" for name, count in list(counts.items())[:MOST_NAMED]]
+    names = [name if count == 1 else f"{name} ({count})" for name, count in list(counts.items())[:MOST_NAMED]]
     more = f"; {len(counts) - MOST_NAMED} others" if len(counts) > MOST_NAMED else ""
-    return f"{len(group)} of {len(everything)}: {'; '.join(said)}{more}"
+    return f"{len(group)} of {len(everything)}: {'; '.join(names)}{more}"
 
 
 def _text(reason: str) -> str:

@@ -32,20 +32,20 @@ MOST_SIZES = 6
 
 
 def reading(cell: Cell, name: str) -> float | None:
-    """Return the median of what was read by that name; None: nothing was."""
+    """Return the median of the readings of that name, or None without any."""
     processes = (cell.record.get("readings") or {}).get(name) or []
     known = [value for process in processes for value in process if value is not None]
     return statistics.median(known) if known else None
 
 
 def clock_and_power(cell: Cell) -> str:
-    """Return the clock and the power of what computed, as far as they are known: "1755 MHz, 698 W"."""
+    """Return the clock and the power of the processor that computed, as far as they are known: "1755 MHz, 698 W"."""
     values = ((reading(cell, name), unit) for name, unit in (("mhz", "MHz"), ("watts", "W")))
     return ", ".join(f"{value:.0f} {unit}" for value, unit in values if value is not None)
 
 
 def is_launch_bound(cell: Cell) -> bool:
-    """Whether the host takes about as long to launch a call as the device to compute it, or longer.
+    """Return whether the host takes at least about as long to launch a call as the device to compute it.
 
     Calls in a row then follow one another as fast as the host can enqueue them, and the device waits in between.
     """
@@ -56,12 +56,12 @@ def is_launch_bound(cell: Cell) -> bool:
 def launch_bound(cells: Iterable[Cell]) -> list[str]:
     """Return a sentence for each problem with launch-bound cells: "min_plus float32: gpu-tuned at n=16, n=64"."""
     by_problem = rates.group(filter(is_launch_bound, cells), lambda cell: rates.axis(cell, "problem"))
-    return [f"{problem}: {_contenders(own)}" for problem, own in by_problem.items()]
+    return [f"{problem}: {_contenders(alike)}" for problem, alike in by_problem.items()]
 
 
 def _contenders(cells: Iterable[Cell]) -> str:
     by_name = rates.group(cells, lambda cell: cell.contender)
-    return "; ".join(f"{name} at {_sizes(own)}" for name, own in by_name.items())
+    return "; ".join(f"{name} at {_sizes(alike)}" for name, alike in by_name.items())
 
 
 def _sizes(cells: Iterable[Cell]) -> str:
@@ -70,43 +70,34 @@ def _sizes(cells: Iterable[Cell]) -> str:
 
 
 def marks(record: Mapping[str, Any]) -> list[str]:
-    """Return what disturbed the samples of a stored cell: "descheduled in 2 of 6 samples"; empty if nothing is known.
+    """Return the disturbances of the samples of a stored cell: "descheduled in 2 of 6 samples"; empty without any.
 
-    Parameters
-    ----------
-    record : mapping
-        Of the store: ``readings`` (name to values by process and sample), ``threads``, ``clock``, ``stolen``. Each may
-        be absent, as in records older than it.
+    Any field of the record may be absent, as in records older than it.
     """
     readings: Readings = record.get("readings") or {}
     nominal = float((record.get("clock") or {}).get("nominal_mhz", 0.0))
-    found = {
-        "descheduled": [descheduled(own, int(record.get("threads", 1))) for own in readings.get("cpu_share", [])],
-        "throttled": [throttled(own, nominal) for own in readings.get("mhz", [])],
-        "at its power limit": [[value == 1 for value in own] for own in readings.get("power_capped", [])],
-        "timed with the launch": [[value == 0 for value in own] for own in readings.get("is_queued", [])],
+    disturbed = {
+        "descheduled": [descheduled(shares, int(record.get("threads", 1))) for shares in readings.get("cpu_share", [])],
+        "throttled": [throttled(mhz, nominal) for mhz in readings.get("mhz", [])],
+        "at its power limit": [[value == 1 for value in process] for process in readings.get("power_capped", [])],
+        "timed with the launch": [[value == 0 for value in process] for process in readings.get("is_queued", [])],
     }
-    said = []
-    for what, by_process in found.items():
-        every = [is_so for process in by_process for is_so in process]
-        if any(every):
-            said.append(f"{what} in {sum(every)} of {len(every)} samples")
+    sentences = []
+    for condition, by_process in disturbed.items():
+        samples = [is_disturbed for process in by_process for is_disturbed in process]
+        if any(samples):
+            sentences.append(f"{condition} in {sum(samples)} of {len(samples)} samples")
     stolen = float(record.get("stolen") or 0.0)
     if stolen > MOST_STOLEN:
-        said.append(f"the host took {100 * stolen:.0f} % of the processors")
-    return said
+        sentences.append(f"the host took {100 * stolen:.0f} % of the processors")
+    return sentences
 
 
 def descheduled(shares: Sequence[float | None], threads: int) -> list[bool]:
     """Return which samples of a process had less of the processors than they could use.
 
-    Parameters
-    ----------
-    shares : sequence of float or None
-        Processor time over time; None: not known.
-    threads : int
-        One thread computes all the time, so it is held against 1. Several wait for one another, each backend in its own
-        way, so they are held against the median of their own samples.
+    A share is processor time over time, or None. One thread computes all the time, so it is held against 1. Several
+    wait for one another, each backend in its own way, so they are held against the median of their own samples.
     """
     known = [share for share in shares if share is not None]
     usual = 1.0 if threads == 1 or not known else float(np.median(known))

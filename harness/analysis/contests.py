@@ -14,23 +14,12 @@ from harness.store.store import Cell
 
 @dataclass
 class Contest:
-    """Two contenders of one case.
+    """Two contenders of one case. `judge` sets the verdict and the settled comparison."""
 
-    Parameters
-    ----------
-    own : Cell
-        The contender that is judged.
-    reference : Cell
-        The contender that it is held against.
-    verdict : Verdict
-    settled : Comparison or None
-        With the interval that all contests of the run support. Both are set by `judge`.
-    """
-
-    own: Cell
-    reference: Cell
+    own: Cell  # judged
+    reference: Cell  # what it is held against
     verdict: Verdict = Verdict.UNSURE
-    settled: Comparison | None = None
+    settled: Comparison | None = None  # with the interval that all contests of the run support
 
     @classmethod
     def of_run(cls, cells: Iterable[Cell], own: str, reference: str) -> list[Self]:
@@ -41,17 +30,17 @@ class Contest:
 
     @property
     def is_ok(self) -> bool:
-        """Whether both have a time."""
+        """True if both have a time."""
         return self.own.is_ok and self.reference.is_ok
 
     @property
     def reason(self) -> str:
-        """Who has no time and why; empty if both have one."""
+        """The contenders without a time and the reasons; empty if both have one."""
         return "; ".join(f"{cell.contender}: {cell.reason}" for cell in (self.reference, self.own) if not cell.is_ok)
 
     @property
     def comparison(self) -> Comparison:
-        """How the own times compare to those of the reference: as all contests together say, once they are judged."""
+        """Own times against those of the reference; once judged, as all contests together support it."""
         return self.settled or verdict.compare(self.own.samples_ns, self.reference.samples_ns)
 
 
@@ -60,5 +49,5 @@ def judge(contests: Sequence[Contest], *, minimum_effect: float = verdict.MINIMU
     timed = [contest for contest in contests if contest.is_ok]
     comparisons = [contest.comparison for contest in timed]
     verdicts = verdict.judge(comparisons, minimum_effect=minimum_effect)
-    for contest, settled, said in zip(timed, verdict.settle(comparisons), verdicts, strict=True):
-        contest.settled, contest.verdict = settled, said
+    for contest, settled, outcome in zip(timed, verdict.settle(comparisons), verdicts, strict=True):
+        contest.settled, contest.verdict = settled, outcome

@@ -19,23 +19,12 @@ from harness.store.store import Cell
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where a contender on a device overtakes the host.
+    """The sizes between which a contender on a device overtakes the host."""
 
-    Parameters
-    ----------
-    problem : str
-        Semiring and dtype.
-    contender : str
-    above : int or None
-        The largest size n that the device is not yet surely faster at; None: it is at all of them.
-    up_to : int or None
-        The smallest from which on it is; None: there is none.
-    """
-
-    problem: str
+    problem: str  # semiring and dtype
     contender: str
-    above: int | None
-    up_to: int | None
+    above: int | None  # largest size n at which the device is not yet surely faster; None: it is at all of them
+    up_to: int | None  # smallest size from which on it is faster; None: there is none
 
     def __str__(self) -> str:
         """Return it for people: "copies once between n=256 and n=512"."""
@@ -51,16 +40,16 @@ def thresholds(cells: Iterable[Cell]) -> list[Threshold]:
 
     Of those alone whose copies between host and device are timed, and of square products: their sizes are one row.
     """
-    own = [cell for cell in rates.contenders(cells) if cell.is_ok and rates.size(cell).startswith("n=")]
-    hosts = [cell for cell in own if not rates.is_on_device(cell)]
-    copied = [cell for cell in own if rates.is_on_device(cell) and "copies" in cell.arguments]
+    square = [cell for cell in rates.contenders(cells) if cell.is_ok and rates.size(cell).startswith("n=")]
+    hosts = [cell for cell in square if not rates.is_on_device(cell)]
+    copied = [cell for cell in square if rates.is_on_device(cell) and "copies" in cell.arguments]
     devices = [cell for cell in copied if rates.fastest_peer(cell, hosts)]
-    found = []
+    crossings = []
     for (problem, name), series in rates.group(devices, lambda c: (rates.axis(c, "problem"), c.contender)).items():
         above = max((rates.axis(cell, "n") for cell in series if not _is_faster(cell, hosts)), default=None)
         beyond = [n for n in (rates.axis(cell, "n") for cell in series) if above is None or n > above]
-        found.append(Threshold(problem, name, above, min(beyond, default=None)))
-    return found
+        crossings.append(Threshold(problem, name, above, min(beyond, default=None)))
+    return crossings
 
 
 def sentences(cells: Iterable[Cell]) -> list[str]:
@@ -70,6 +59,6 @@ def sentences(cells: Iterable[Cell]) -> list[str]:
 
 
 def _is_faster(cell: Cell, hosts: list[Cell]) -> bool:
-    """Whether `cell` is surely faster than the fastest of the host in its case."""
+    """Return whether `cell` is surely faster than the fastest of the host in its case."""
     ratio = rates.over_fastest(cell, hosts)
     return ratio is not None and ratio.low > 1

@@ -10,7 +10,7 @@ from harness.store.store import Cell
 
 
 def kind(cell: Cell) -> Hashable:
-    """Return what a peak and the cells it bounds have in common: semiring, dtype, threads, and device."""
+    """Return the semiring, dtype, threads and device, which a peak and the cells it bounds have in common."""
     return rates.axis(cell, "semiring"), rates.axis(cell, "dtype"), cell.threads, rates.axis(cell, "device")
 
 
@@ -31,7 +31,7 @@ def peak_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
 
 
 def roof_rate(roof: Cell) -> float:
-    """Return what `roof` shows the machine can do, in G operations or GB per second: its fastest call, not the median.
+    """Return the rate of the fastest call of `roof`, not of the median one, in G operations or GB per second.
 
     A ceiling is not exceeded by chance, only missed when something else ran on the machine.
     """
@@ -40,7 +40,7 @@ def roof_rate(roof: Cell) -> float:
 
 
 def name_of_peak(peak: Cell, *, short: bool = False) -> str:
-    """Return what a peak is called: on a GPU that of its SIMT units, which tensor cores may exceed."""
+    """Return the name of a peak: on a GPU that of its SIMT units, which tensor cores may exceed."""
     name = "SIMT peak" if rates.is_on_device(peak) else "peak"
     return name if short else f"measured {name}"
 

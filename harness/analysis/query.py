@@ -17,7 +17,7 @@ from harness.store import store
 from harness.store.schema import STATUSES
 from harness.store.store import Cell, Store
 
-# What a row may stand for.
+# The things that a row may stand for.
 KINDS: dict[str, Callable[[Cell], str]] = {
     "experiment": lambda cell: cell.experiment,
     "run": lambda cell: cell.run,
@@ -30,60 +30,48 @@ NUMBERS = (*COUNTS, "median ms")
 
 @dataclass(frozen=True)
 class Selection:
-    """What is asked for; an empty collection asks for all.
+    """Conditions on cells; an empty collection accepts all."""
 
-    Parameters
-    ----------
-    machines, presets, experiments : collection of str
-        Names of folders and files.
-    runs, statuses : collection of str
-    contenders : collection of str
-        Labels or backends.
-    where : mapping of str to collection of str
-        Values by axis, as text: ``{"n": ["512", "1024"]}``.
-    is_current : bool
-        Only cells that nothing recorded later has superseded.
-    """
-
-    machines: Collection[str] = ()
+    machines: Collection[str] = ()  # names of folders, as presets are
     presets: Collection[str] = ()
-    experiments: Collection[str] = ()
+    experiments: Collection[str] = ()  # names of files
     runs: Collection[str] = ()
     statuses: Collection[str] = ()
-    contenders: Collection[str] = ()
-    where: Mapping[str, Collection[str]] = field(default_factory=dict)
-    is_current: bool = False
+    contenders: Collection[str] = ()  # labels or backends
+    where: Mapping[str, Collection[str]] = field(default_factory=dict)  # by axis, as text: {"n": ["512", "1024"]}
+    is_current: bool = False  # only cells that nothing recorded later has superseded
 
     def cells(self, results: Path, notify: Callable[[str], object] | None = None) -> Iterator[tuple[str, Cell]]:
         """Yield the slug of a machine and one of its cells, of the results below `results`, for each that is meant.
 
-        `notify` is told what reading had to leave out.
+        `notify` gets a message for everything that reading had to leave out.
 
         Raises
         ------
         StoreError
             If there are no results, or none of a machine or experiment that is asked for.
         """
-        found = [
+        stores = [
             (slug, Store(results / slug / preset))
             for slug in store.machines(results)
             for preset in store.presets(results, slug)
             if slug in (self.machines or [slug]) and preset in (self.presets or [preset])
         ]
         _require(self.machines, store.machines(results), f"{results}: no such machine")
-        _require(self.experiments, {name for _, own in found for name in own.experiments()}, f"{results}: not recorded")
-        if not found:
+        recorded = {name for _, records in stores for name in records.experiments()}
+        _require(self.experiments, recorded, f"{results}: not recorded")
+        if not stores:
             raise StoreError(f"{results}: no results", fix="make experiments, or --results FOLDER")
-        for slug, own in found:
-            for name in own.experiments():
+        for slug, records in stores:
+            for name in records.experiments():
                 if name in (self.experiments or [name]):
-                    yield from ((slug, cell) for cell in own.every_cell(name) if self.accepts(cell))
-            for notice in own.notices:
+                    yield from ((slug, cell) for cell in records.every_cell(name) if self.accepts(cell))
+            for notice in records.notices:
                 if notify:
                     notify(notice)
 
     def accepts(self, cell: Cell) -> bool:
-        """Whether `cell` is meant, wherever it was recorded."""
+        """Return whether `cell` meets the conditions, wherever it was recorded."""
         names = {cell.contender, cell.arguments.get("backend")}
         return (
             (cell.is_current or not self.is_current)
@@ -102,24 +90,13 @@ def _require(names: Collection[str], known: Collection[str], what: str) -> None:
 
 @dataclass
 class Group:
-    """Cells of one machine and preset that have something in common.
+    """Counts of the cells of one machine and preset that have something in common."""
 
-    Parameters
-    ----------
-    first, last : str
-        When the first and the last of them were recorded.
-    counts : Counter
-        Of all "cells", of those that are "current", and by status.
-    runs : set of str
-    commits : dict of str to str
-        When each was measured last.
-    """
-
-    first: str
+    first: str  # when the first of them was recorded, and when the last
     last: str = ""
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)  # all "cells", the "current" ones, and by status
     runs: set[str] = field(default_factory=set)
-    commits: dict[str, str] = field(default_factory=dict)
+    commits: dict[str, str] = field(default_factory=dict)  # when each was measured last
 
     def add(self, cell: Cell) -> None:
         """Count `cell`."""
@@ -138,11 +115,11 @@ class Group:
 
 def groups(cells: Iterable[tuple[str, Cell]], kind: str) -> list[dict[str, Any]]:
     """Return a JSON object for each of `KINDS` that `cells`, with the slugs of their machines, belong to."""
-    found: dict[tuple[str, str, str], Group] = {}
+    by_name: dict[tuple[str, str, str], Group] = {}
     for slug, cell in cells:
-        found.setdefault((slug, cell.preset, KINDS[kind](cell)), Group(cell.time)).add(cell)
+        by_name.setdefault((slug, cell.preset, KINDS[kind](cell)), Group(cell.time)).add(cell)
     heads = ("machine", "preset", kind)
-    return [{**dict(zip(heads, names, strict=True)), **group.to_json()} for names, group in found.items()]
+    return [{**dict(zip(heads, names, strict=True)), **group.to_json()} for names, group in by_name.items()]
 
 
 def group_table(groups: Iterable[Mapping[str, Any]], kind: str) -> tuple[Sequence[str], list[Sequence[str]]]:

@@ -60,12 +60,12 @@ def group(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Any, list[T]
 
 
 def is_peak(cell: Cell) -> bool:
-    """Whether `cell` measures what registers alone can do: in a case of its own, or in turns with what it bounds."""
+    """Return whether `cell` measures the peak of registers alone, in its own case or beside the cells it bounds."""
     return PEAK in (cell.axes.get("role"), cell.contender)
 
 
 def is_roof(cell: Cell) -> bool:
-    """Whether `cell` measures the machine (a peak, a bandwidth) and not a contender."""
+    """Return whether `cell` measures the machine (a peak, a bandwidth) and not a contender."""
     return is_peak(cell) or cell.axes.get("role") == "bandwidth"
 
 
@@ -81,7 +81,7 @@ def unit(cells: Iterable[Cell]) -> str:
 
 
 def describe(cells: Iterable[Cell]) -> str:
-    """Return what all of `cells` have in common: semiring, dtype, sizes; before these a backend that their case has."""
+    """Return the semiring, dtype and sizes that all of `cells` share, after the backend of their case if any."""
     cells = list(cells)
     backends = {cell.axes.get("backend") for cell in cells}
     words = [backends.pop() if len(backends) == 1 else "", common(cells, "semiring"), common(cells, "dtype")]
@@ -104,7 +104,7 @@ def common(cells: Iterable[Cell], name: str) -> Any:
 
 
 def runs_on(cells: Iterable[Cell]) -> str:
-    """Return what `cells` ran on: "2 threads", "on the GPU", or "on the GPU or 2 threads".
+    """Return the processors that `cells` ran on: "2 threads", "on the GPU", or "on the GPU or 2 threads".
 
     Of different numbers of threads none is named.
     """
@@ -115,7 +115,7 @@ def runs_on(cells: Iterable[Cell]) -> str:
 
 
 def is_on_device(cell: Cell) -> bool:
-    """Whether `cell` computes on a device, not on the host."""
+    """Return whether `cell` computes on a device, not on the host."""
     return axis(cell, "device") is not None
 
 
@@ -148,10 +148,10 @@ def time_ratio(cell: Cell, reference: Cell) -> Interval:
     """Return the time of `cell` over the time of `reference`, sample paired with sample within each process."""
     pairs = [
         pair
-        for own, other in zip(cell.samples_ns, reference.samples_ns, strict=False)
-        for pair in zip(own, other, strict=False)
+        for sample, other in zip(cell.samples_ns, reference.samples_ns, strict=False)
+        for pair in zip(sample, other, strict=False)
     ]
-    return statistics.paired_ratio([own for own, _ in pairs], [other for _, other in pairs])
+    return statistics.paired_ratio([sample for sample, _ in pairs], [other for _, other in pairs])
 
 
 def speed_up(cell: Cell, reference: Cell) -> Interval:
@@ -162,7 +162,7 @@ def speed_up(cell: Cell, reference: Cell) -> Interval:
 
 
 def in_turns(cell: Cell, other: Cell) -> bool:
-    """Whether two cells are of one case and run: their samples are pairs."""
+    """Return whether two cells are of one case and run: their samples are pairs."""
     return (cell.run, cell.case) == (other.run, other.case)
 
 
@@ -228,9 +228,9 @@ def ragged_losses(cells: Iterable[Cell]) -> dict[str, list[tuple[int, float]]]:
     Sizes around: the nearest regular size below and above, interpolated by log n; with one of them only, that one.
     """
     losses = {}
-    for contender, own in group((cell for cell in cells if cell.is_ok), lambda cell: cell.contender).items():
-        regular = sorted((cell.axes["n"], cell.rate) for cell in own if cell.axes.get("kind") in REGULAR_KINDS)
-        ragged = sorted((cell.axes["n"], cell.rate) for cell in own if cell.axes.get("kind") not in REGULAR_KINDS)
+    for contender, series in group((cell for cell in cells if cell.is_ok), lambda cell: cell.contender).items():
+        regular = sorted((cell.axes["n"], cell.rate) for cell in series if cell.axes.get("kind") in REGULAR_KINDS)
+        ragged = sorted((cell.axes["n"], cell.rate) for cell in series if cell.axes.get("kind") not in REGULAR_KINDS)
         expected = [(n, rate, _interpolate(n, regular)) for n, rate in ragged if regular]
         losses[contender] = [(n, 100 * (1 - rate / around)) for n, rate, around in expected]
     return losses
@@ -260,8 +260,8 @@ def extra_work(m: int, n: int, tile_m: int, tile_n: int) -> float:
 def scaling(cells: Iterable[Cell]) -> dict[str, list[tuple[int, Interval]]]:
     """Return, by method, each number of threads with the speed-up over the fewest threads of the same case."""
     curves: dict[str, list[tuple[int, Interval]]] = {}
-    for (method, _, _), own in group(cells, lambda c: (c.axes.get("method", c.contender), c.case, c.run)).items():
-        done = sorted((cell for cell in own if cell.is_ok), key=lambda cell: cell.threads)
+    for (method, _, _), curve in group(cells, lambda c: (c.axes.get("method", c.contender), c.case, c.run)).items():
+        done = sorted((cell for cell in curve if cell.is_ok), key=lambda cell: cell.threads)
         if done and done[0].threads == 1:
             curves[method] = [(cell.threads, speed_up(cell, done[0])) for cell in done]
     return curves
@@ -269,14 +269,13 @@ def scaling(cells: Iterable[Cell]) -> dict[str, list[tuple[int, Interval]]]:
 
 def not_measured(cells: Iterable[Cell]) -> list[tuple[str, str, list[Cell]]]:
     """Return status, reason and cells of everything that has no time, those of one status and reason together."""
-    groups = group((cell for cell in cells if not cell.is_ok), lambda cell: (cell.status, _first_line(cell.reason)))
-    return [(status, reason, own) for (status, reason), own in groups.items()]
+    groups = group(
+        (cell for cell in cells if not cell.is_ok),
+        lambda cell: (cell.status, cell.reason.strip().partition("\n")[0]),
+    )
+    return [(status, reason, alike) for (status, reason), alike in groups.items()]
 
 
 def one_process(cells: Iterable[Cell]) -> list[Cell]:
     """Return the cells from a single process: what differs between processes is not in their interval."""
     return [cell for cell in cells if cell.is_ok and len(cell.samples_ns) < 2]
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]

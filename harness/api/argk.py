@@ -118,17 +118,7 @@ def _selecting(semiring: Semiring) -> Semiring:
 
 
 class _Locator:
-    """Computes products of one Problem, each with its argk.
-
-    Parameters
-    ----------
-    problem : Problem
-    backend : Backend
-    arrays : Arrays
-        The kind of the operands.
-    threads : int, optional
-        As in `gemm_argk`.
-    """
+    """Compute products of one Problem, each with its argk; `arrays` is the kind of the operands."""
 
     def __init__(self, problem: Problem, backend: Backend, arrays: Arrays, threads: int | None) -> None:
         self._problem, self._backend, self._arrays, self._threads = problem, backend, arrays, threads

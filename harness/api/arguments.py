@@ -19,19 +19,7 @@ from harness.semiring import Scalar, Semiring
 
 
 class Arguments:
-    """Arguments that fit.
-
-    Parameters
-    ----------
-    arrays : Arrays
-        The kind of all arrays.
-    given : dict
-        The operands by name as they came: a, b, and c if there is one.
-    problem : Problem
-        One product of the batch.
-    batch : tuple of int
-        The leading dimensions; `shape` is that of the result.
-    """
+    """Arguments that fit: `given` are the operands by name, `problem` is one product of the batch."""
 
     # no dataclass: to make one takes 0.7 ms of every import
     def __init__(self, arrays: Arrays, given: dict[str, Any], problem: Problem, batch: tuple[int, ...]) -> None:
@@ -56,21 +44,9 @@ def read_arguments(
     out: Any = None,
     dtype: Any = None,
 ) -> Arguments:
-    """Check the arguments of `caller`, and return them with what they say of the product.
+    """Check the arguments of `caller` (its name), and return them with the product that they describe.
 
-    Parameters
-    ----------
-    caller : str
-        Named in messages.
-    given : dict
-        The operands by name: a, b, and c if there is one.
-    semiring, alpha, beta, out, dtype
-        As in `harness.gemm`.
-
-    Raises
-    ------
-    ProblemError
-        As in `harness.gemm`.
+    The operands are `given` by name: a, b, and c if there is one. All else is, and raises, as in `harness.gemm`.
     """
     arrays = kind_of(caller, given if out is None else {**given, "out": out})
     operands = {name: _as_matrices(arrays, name, x) for name, x in given.items()}
@@ -82,25 +58,20 @@ def read_arguments(
     return Arguments(arrays, operands, dataclasses.replace(problem, layout=layout), batch)
 
 
-def choose_dtypes(arrays: dict[str, Any], wanted: Any) -> tuple[np.dtype[Any], np.dtype[Any] | None]:
+def choose_dtypes(arrays: dict[str, Any], requested: Any) -> tuple[np.dtype[Any], np.dtype[Any] | None]:
     """Return the dtype of the sums and of the result, and that of a and b if the product is mixed.
 
-    Parameters
-    ----------
-    arrays : dict
-        The operands by name: a, b, and c if there is one.
-    wanted : numpy dtype or None
-        The dtype that the caller asks for.
+    `requested` is the dtype that the caller asks for, or None.
 
     Raises
     ------
     ProblemError
-        If the operands have no common dtype, or `wanted` is neither that nor the dtype of the sums of a mixed product.
+        If the operands have no common dtype, or `requested` is neither that nor a dtype of the sums of a mixed product.
     """
     dtypes = {name: x.dtype.newbyteorder("=") for name, x in arrays.items()}
-    if wanted is None:
+    if requested is None:
         return _promoted(dtypes), None
-    dtype, narrow = _as_dtype(wanted), dtypes["a"]
+    dtype, narrow = _as_dtype(requested), dtypes["a"]
     if narrow != dtypes["b"] or MIXED.get(narrow.name) != dtype.name:
         promoted = _promoted(dtypes)
         if dtype != promoted:

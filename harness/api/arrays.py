@@ -62,7 +62,7 @@ class Arrays:
             raise ProblemError(f"gemm: {name} is no array", got=str(error)) from None
 
     def is_writable(self, out: Any) -> bool:
-        """Whether the array `out`, of this kind, may be written to."""
+        """Return whether the array `out`, of this kind, may be written to."""
         return bool(out.flags.writeable)
 
     def converted(self, x: Any, dtype: np.dtype[Any]) -> Any:
@@ -82,7 +82,7 @@ class Arrays:
         return self.module.broadcast_to(self.converted(x, dtype), (*batch, *x.shape[-2:]))
 
     def overlaps(self, x: Any, y: Any) -> bool:
-        """Whether `x` and `y` may share memory."""
+        """Return whether `x` and `y` may share memory."""
         return bool(self.module.may_share_memory(x, y))
 
 

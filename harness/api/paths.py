@@ -159,16 +159,9 @@ def closure(
 
 
 class _Steps:
-    """Improves `best`, and its predecessors, until all paths through a range of vertices are in it.
+    """Improve `best`, and its predecessors, in place, until all paths through a range of vertices are in it.
 
-    Parameters
-    ----------
-    best : (n, n) array
-        Changed in place; at first the edges, with the one on the diagonal.
-    semiring : Semiring
-    backend, threads
-        As in `harness.gemm`.
-    with_predecessors : bool
+    At first `best` holds the edges, with the one on the diagonal.
     """
 
     def __init__(

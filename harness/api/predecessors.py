@@ -26,18 +26,7 @@ NO_PREDECESSOR = -9999  # as scipy.sparse.csgraph has it, whose functions walk t
 
 
 def of_edges(weights: np.ndarray, zero: Scalar) -> np.ndarray:
-    """Return the predecessors where every path is an edge.
-
-    Parameters
-    ----------
-    weights : (n, n) array
-    zero : scalar
-        No edge.
-
-    Returns
-    -------
-    (n, n) array of int32
-    """
+    """Return the (n, n) array of predecessors where every path is an edge; in `weights`, `zero` is no edge."""
     rows = np.arange(weights.shape[0], dtype=np.int32)[:, None]
     predecessors = np.where(weights != zero, rows, np.int32(NO_PREDECESSOR))
     np.fill_diagonal(predecessors, NO_PREDECESSOR)
@@ -45,27 +34,15 @@ def of_edges(weights: np.ndarray, zero: Scalar) -> np.ndarray:
 
 
 def follow(predecessors: np.ndarray, rows: slice, pivots: slice, better: np.ndarray, argk: np.ndarray) -> None:
-    """Let the paths from `rows` that are better by a pivot arrive as the pivot's own path does.
-
-    Parameters
-    ----------
-    predecessors : (n, n) array of int32, changed
-    better : (rows, n) bool array
-    argk : (rows, n) array of integers
-        Which of the pivots.
-    """
+    """Let the paths from `rows` that are `better` by the pivot of index `argk` arrive as the pivot's own path does."""
     i, j = np.nonzero(better)
     predecessors[rows][i, j] = predecessors[pivots][argk[i, j], j]
 
 
 def untangle(predecessors: np.ndarray, best: np.ndarray, weights: np.ndarray) -> None:
-    """Hang on the tree of its row again what hangs on a circle; for a (x) that is plus.
+    """Move vertices from a circle back to the tree of their row, in place, for a (x) that is plus.
 
-    Parameters
-    ----------
-    predecessors : (n, n) array of int32, changed
-    best, weights : (n, n) arrays
-        Lengths of best paths and of edges.
+    `best` and `weights` are the lengths of best paths and of edges.
     """
     adrift = _adrift(predecessors)
     for i in np.flatnonzero(adrift.any(axis=1)):
@@ -80,7 +57,7 @@ def untangle(predecessors: np.ndarray, best: np.ndarray, weights: np.ndarray) ->
 
 
 def _adrift(predecessors: np.ndarray, first: int = 0) -> np.ndarray:
-    """Return from where walking back does not end at the root; the rows are those of vertices from `first` on."""
+    """Return the vertices from which walking back misses the root; the rows are those of vertices from `first` on."""
     count, n = predecessors.shape
     roots = np.arange(first, first + count)[:, None]
     ends = np.where(predecessors == NO_PREDECESSOR, np.arange(n), predecessors)

@@ -1,4 +1,4 @@
-"""What a backend may offer beside the product. Each method has a default that says that there is nothing."""
+"""The optional abilities of a backend. The default of each method says that there is nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A product that is ready to run: what `Backend.prepare` returns, and what the harness asks of a device to time it."""
+"""A product that is ready to run, as `Backend.prepare` returns it, and the device queue that times it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class HostExecution(Execution):
 
 
 class DeviceQueue(Protocol):
-    """What the harness needs of a device to time work on it: in CUDA a stream, its events, and one blocking kernel.
+    """The operations that time work on a device: in CUDA a stream, its events, and one blocking kernel.
 
     Everything but `synchronize` and the readings only enqueues, and returns at once. All of it goes into the queue that
     `Execution.run` uses. Two devices, or two streams, are two queues.

@@ -15,13 +15,13 @@ from typing import Any, Literal
 import numpy as np
 
 from harness import machine, registry
-from harness.errors import HarnessError
+from harness.errors import HarnessError, VerificationError
 from harness.interface import Backend, prepare
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem, mixed_dtypes
-from harness.proof.contract_cases import SEED, Case, cases
+from harness.proof.contract_cases import SEED, ContractCase, cases
 from harness.proof.verify import is_exact, verify
 from harness.semiring import DTYPES, HALF, SEMIRINGS, Semiring
 
@@ -35,24 +35,11 @@ QUICK_INTEGERS = {("plus_times", np.dtype(np.int16)), ("min_plus", np.dtype(np.i
 
 @dataclass(frozen=True)
 class Finding:
-    """What one aspect of one kernel was found to be.
-
-    Parameters
-    ----------
-    status : "ok", "failed" or "declined"
-    what : str
-        ``"min_plus float32: layouts"``.
-    detail : str
-        What was compared, what is wrong, or why it is declined.
-    """
+    """The result of checking one aspect of one kernel."""
 
     status: Literal["ok", "failed", "declined"]
-    what: str
-    detail: str
-
-
-class _Fault(Exception):
-    """A case that the backend does not pass, said in words."""
+    what: str  # kernel and aspect, "min_plus float32: layouts"
+    detail: str  # what was compared, what is wrong, or why it is declined
 
 
 def findings(*, backend: str, depth: Depth) -> Iterator[dict[str, str]]:
@@ -120,15 +107,15 @@ def check_kernel(
             yield Finding("declined", kernel, reason)
             return
         yield _check_plan(backend, ordinary, here)
-        found = list(cases(backend, semiring, dtype, here, operand_dtype))
+        kernel_cases = list(cases(backend, semiring, dtype, here, operand_dtype))
     except Exception as error:  # noqa: BLE001 a backend may raise anything; it becomes a finding
         yield Finding("failed", kernel, f"planning: {_sentence(error)}")
         return
-    for aspect, group in itertools.groupby(found, key=lambda case: case.aspect):
+    for aspect, group in itertools.groupby(kernel_cases, key=lambda case: case.aspect):
         yield _check_aspect(backend, f"{kernel}: {aspect}", list(group), here)
 
 
-def _check_aspect(backend: Backend, what: str, group: list[Case], here: Machine) -> Finding:
+def _check_aspect(backend: Backend, what: str, group: list[ContractCase], here: Machine) -> Finding:
     """Run every case of `group`; report the first that fails, and how many do."""
     faults, declined = [], []
     for case in group:
@@ -149,16 +136,16 @@ def _check_aspect(backend: Backend, what: str, group: list[Case], here: Machine)
     return Finding("ok", what, f"{len(group)} cases")
 
 
-def _run_case(backend: Backend, case: Case, here: Machine) -> None:
+def _run_case(backend: Backend, case: ContractCase, here: Machine) -> None:
     """Compute one case twice and verify it.
 
     Raises
     ------
-    _Fault, HarnessError
+    HarnessError
         If the result is wrong, changes from run to run, or an operand was changed.
     """
     operands = case.operands()
-    before = [None if x is None else x.copy() for x in _inputs(operands)]
+    before = [x.copy() for x in operands.inputs()]
     plan = backend.plan(case.problem, here).override(case.parameters)
     prepared = prepare(backend, plan, operands)
     first = np.array(prepared.produce())
@@ -166,17 +153,17 @@ def _run_case(backend: Backend, case: Case, here: Machine) -> None:
     extra_error = backend.extra_error(plan, operands)
     verify(case.problem, operands, first, seed=SEED, extra_error=extra_error)
     if case.expected is not None and not extra_error and not _same(first, case.expected(operands)):
-        raise _Fault("the result is within the bound but not exact, as it must be for an identity matrix")
+        raise VerificationError("the result is within the bound but not exact, as it must be for an identity matrix")
     operands.out[...] = 1  # neither the result nor the poison: whoever reads it gives itself away
     if not _same(first, np.asarray(prepared.produce()), exactly=is_exact(case.problem)):
-        raise _Fault("a second run over another content of the output gives another result")
+        raise VerificationError("a second run over another content of the output gives another result")
     _check_unchanged(before, operands)
 
 
-def _check_unchanged(before: list[np.ndarray | None], operands: Operands) -> None:
-    for name, old, new in zip("abc", before, _inputs(operands), strict=True):
-        if old is not None and new is not None and old.tobytes() != new.tobytes():
-            raise _Fault(f"operand {name} was changed")
+def _check_unchanged(before: list[np.ndarray], operands: Operands) -> None:
+    for name, old, new in zip("abc", before, operands.inputs(), strict=False):
+        if old.tobytes() != new.tobytes():
+            raise VerificationError(f"operand {name} was changed")
 
 
 def _check_plan(backend: Backend, problem: Problem, here: Machine) -> Finding:
@@ -200,16 +187,12 @@ def _check_plan(backend: Backend, problem: Problem, here: Machine) -> Finding:
 def _declines(backend: Backend, problem: Problem) -> str | None:
     reason = backend.refuses(problem)
     if reason is not None and (not isinstance(reason, str) or not reason.strip()):
-        raise _Fault(f"declines() returned {reason!r}; expected a sentence or None")
+        raise VerificationError(f"declines() returned {reason!r}; expected a sentence or None")
     return reason
 
 
-def _inputs(operands: Operands) -> tuple[np.ndarray | None, ...]:
-    return operands.a, operands.b, operands.c
-
-
 def _same(x: np.ndarray, y: np.ndarray, *, exactly: bool = True) -> bool:
-    """Whether two results are equal, a NaN being equal to a NaN; not `exactly`: up to the order of parallel sums."""
+    """Return whether two results are equal, NaN to NaN; not `exactly`: up to the order of parallel sums."""
     if x.dtype.kind != "f":
         return np.array_equal(x, y)
     if exactly:
@@ -221,4 +204,4 @@ def _same(x: np.ndarray, y: np.ndarray, *, exactly: bool = True) -> bool:
 
 def _sentence(error: Exception) -> str:
     """Return what `error` says, with its type if it is no error of the harness's own."""
-    return str(error) if isinstance(error, (HarnessError, _Fault)) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, HarnessError) else f"{type(error).__name__}: {error}"

@@ -24,38 +24,23 @@ WITH_IDENTITY_MATRIX = frozenset(
     "plus_times min_plus max_plus max_min min_max lor_land lxor_land logaddexp_plus".split()
 )
 
+Change = Callable[[Operands, np.random.Generator], None]
+
 # A size whose own plan shows the blocks that a large product gets, and the pairs that one case may take.
 LARGE, MOST_PAIRS = 1024, 1 << 20
 
 
 @dataclass(frozen=True)
-class Case:
-    """One product to compute.
+class ContractCase:
+    """One product to compute."""
 
-    Parameters
-    ----------
-    aspect : str
-        What it is about: ``"sizes"``, ``"layouts"``.
-    what : str
-        What tells it from the other cases of its aspect.
-    problem : Problem
-    change : callable, optional
-        ``change(operands, rng)`` puts other values into generated operands, in place.
-    is_read_only : bool
-        Whether A, B and C may not be written.
-    parameters : mapping
-        Block sizes and options that differ from the backend's plan.
-    expected : callable, optional
-        ``expected(operands)`` is what D must be exactly, besides what the definition says.
-    """
-
-    aspect: str
-    what: str
+    aspect: str  # "sizes", "layouts"
+    what: str  # tells it from the other cases of its aspect
     problem: Problem
-    change: Callable[[Operands, np.random.Generator], None] | None = None
-    is_read_only: bool = False
-    parameters: Mapping[str, int | str] = field(default_factory=dict)
-    expected: Callable[[Operands], np.ndarray] | None = None
+    change: Change | None = None  # puts other values into generated operands, in place
+    is_read_only: bool = False  # whether A, B and C may not be written
+    parameters: Mapping[str, int | str] = field(default_factory=dict)  # of the plan, in place of the backend's own
+    expected: Callable[[Operands], np.ndarray] | None = None  # returns the exact D, which the definition may only bound
 
     def operands(self) -> Operands:
         """Return the operands, always the same."""
@@ -63,9 +48,8 @@ class Case:
         if self.change:
             self.change(operands, np.random.default_rng(SEED))
         if self.is_read_only:
-            for x in (operands.a, operands.b, operands.c):
-                if x is not None:
-                    x.flags.writeable = False
+            for x in operands.inputs():
+                x.flags.writeable = False
         return operands
 
 
@@ -75,34 +59,36 @@ def cases(
     dtype: np.dtype[Any],
     machine: Machine,
     operand_dtype: np.dtype[Any] | None = None,
-) -> Iterator[Case]:
+) -> Iterator[ContractCase]:
     """Yield every case for one kernel of `backend`, aspect by aspect; a mixed one if there is an `operand_dtype`."""
 
     def problem(m: int, n: int, k: int, **options: Any) -> Problem:
         return Problem(m, n, k, semiring, dtype, operand_dtype=operand_dtype, **options)
 
     for m, n, k in _sizes():
-        yield Case("sizes", f"{m}x{n}x{k}", problem(m, n, k))
-        yield Case("sizes", f"{m}x{n}x{k} added to C", problem(m, n, k, accumulate=True))
+        yield ContractCase("sizes", f"{m}x{n}x{k}", problem(m, n, k))
+        yield ContractCase("sizes", f"{m}x{n}x{k} added to C", problem(m, n, k, accumulate=True))
     plan = backend.plan(problem(LARGE, LARGE, LARGE), machine)
     for m, n, k in _edges(plan):
         if m * n * k <= MOST_PAIRS:
-            yield Case("block edges", f"{m}x{n}x{k}", problem(m, n, k))
+            yield ContractCase("block edges", f"{m}x{n}x{k}", problem(m, n, k))
     small, parameters = _small_blocks(backend, problem(5, 5, 5), machine)
     for m, n, k in _edges(small) if parameters else ():
         options = {"accumulate": (m + n + k) % 2 == 1}
         what = f"{m}x{n}x{k} in blocks of {', '.join(f'{x}={y}' for x, y in parameters.items())}"
-        yield Case("small blocks", what, problem(m, n, k, **options), parameters=parameters)
+        yield ContractCase("small blocks", what, problem(m, n, k, **options), parameters=parameters)
     for layout in ("FCC", "CFC", "CCF", "FFF", "ACC", "CAC", "CCA", "AAA", "FAC", "AFA"):
-        yield Case("layouts", f"{layout} 13x11x7", problem(13, 11, 7, layout=layout, accumulate=layout[2] != "C"))
-    yield Case("layouts", "read-only, 7x13x11", problem(7, 13, 11, accumulate=True), is_read_only=True)
-    yield Case("layouts", "read-only, any strides", problem(7, 13, 11, layout="AAA"), is_read_only=True)
+        yield ContractCase(
+            "layouts", f"{layout} 13x11x7", problem(13, 11, 7, layout=layout, accumulate=layout[2] != "C")
+        )
+    yield ContractCase("layouts", "read-only, 7x13x11", problem(7, 13, 11, accumulate=True), is_read_only=True)
+    yield ContractCase("layouts", "read-only, any strides", problem(7, 13, 11, layout="AAA"), is_read_only=True)
     yield from _scalar_cases(problem, semiring, dtype)
     yield from _special_cases(problem, semiring, dtype)
     if semiring.name in WITH_IDENTITY_MATRIX:
         same_a, same_b = (lambda o: o.a.astype(dtype)), (lambda o: o.b.astype(dtype))
-        yield Case("identity", "A (x) I is A", problem(9, 11, 11), _b_to_identity(semiring), expected=same_a)
-        yield Case("identity", "I (x) B is B", problem(11, 9, 11), _a_to_identity(semiring), expected=same_b)
+        yield ContractCase("identity", "A (x) I is A", problem(9, 11, 11), _identity("b", semiring), expected=same_a)
+        yield ContractCase("identity", "I (x) B is B", problem(11, 9, 11), _identity("a", semiring), expected=same_b)
 
 
 def _sizes() -> list[tuple[int, int, int]]:
@@ -153,27 +139,29 @@ def _small_blocks(backend: Backend, problem: Problem, machine: Machine) -> tuple
         return plan, {}
 
 
-def _scalar_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[Case]:
+def _scalar_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[ContractCase]:
     """Yield cases with alpha and beta: ordinary values, the zero, and those that mean the one."""
     zero, one = semiring.zero(dtype), semiring.one(dtype)
     factor = {"f": 0.75, "b": False}.get(dtype.kind, 3)
     other = {"f": -2.5, "b": True}.get(dtype.kind, 2)
-    yield Case("alpha and beta", f"alpha={factor}", problem(9, 10, 11, alpha=factor))
-    yield Case("alpha and beta", "alpha is the zero", problem(9, 10, 11, alpha=zero))
-    yield Case("alpha and beta", f"beta={other}", problem(9, 10, 11, beta=other, accumulate=True))
     both = problem(9, 10, 11, alpha=factor, beta=other, accumulate=True)
-    yield Case("alpha and beta", f"alpha={factor}, beta={other}", both)
-    turned = dataclasses.replace(both, layout="AAA")
-    yield Case("alpha and beta", f"alpha={factor}, beta={other}, any strides, read-only", turned, is_read_only=True)
-    yield Case("alpha and beta", "beta is the zero: no C", problem(9, 10, 11, beta=zero, accumulate=True))
-    empty = problem(4, 5, 0, alpha=factor, beta=other, accumulate=True)
-    yield Case("alpha and beta", f"beta={other} and k=0", empty)
+    strided = dataclasses.replace(both, layout="AAA")
+    problems = {
+        f"alpha={factor}": problem(9, 10, 11, alpha=factor),
+        "alpha is the zero": problem(9, 10, 11, alpha=zero),
+        f"beta={other}": problem(9, 10, 11, beta=other, accumulate=True),
+        f"alpha={factor}, beta={other}": both,
+        f"alpha={factor}, beta={other}, any strides, read-only": strided,
+        "beta is the zero: no C": problem(9, 10, 11, beta=zero, accumulate=True),
+        f"beta={other} and k=0": problem(4, 5, 0, alpha=factor, beta=other, accumulate=True),
+    }
     if one is not None:
-        ones = problem(9, 10, 11, alpha=one, beta=one, accumulate=True)
-        yield Case("alpha and beta", "alpha and beta are the one", ones)
+        problems["alpha and beta are the one"] = problem(9, 10, 11, alpha=one, beta=one, accumulate=True)
+    for what, scaled in problems.items():
+        yield ContractCase("alpha and beta", what, scaled, is_read_only=scaled is strided)
 
 
-def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[Case]:
+def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[ContractCase]:
     """Yield cases whose operands hold the values that break kernels."""
     zero, narrow = semiring.zero(dtype), problem(1, 1, 1).input_dtype  # values that A and B can hold
     if dtype.kind == "f":
@@ -188,21 +176,22 @@ def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: n
         name = "special values" if values is special else "values"
         options = {"accumulate": True}
         scatter = _scatter(values, share)
-        yield Case("special values", f"{what} {name}", problem(23, 21, 9), scatter)
-        yield Case("special values", f"{what} {name}, added to C", problem(23, 21, 9, **options), scatter)
-    yield Case("special values", "nothing but the zero", problem(5, 6, 7, accumulate=True), _scatter([zero], 1.0))
+        yield ContractCase("special values", f"{what} {name}", problem(23, 21, 9), scatter)
+        yield ContractCase("special values", f"{what} {name}, added to C", problem(23, 21, 9, **options), scatter)
+    yield ContractCase(
+        "special values", "nothing but the zero", problem(5, 6, 7, accumulate=True), _scatter([zero], 1.0)
+    )
     if dtype.kind == "f":
-        yield Case("special values", "nothing but NaN", problem(5, 6, 7), _scatter([np.nan], 1.0))
-        yield Case("special values", "NaN at one end of k", problem(5, 6, 7), _nan_at_ends)
-        yield Case("special values", "negative numbers alone", problem(9, 10, 11), _negate)
+        yield ContractCase("special values", "nothing but NaN", problem(5, 6, 7), _scatter([np.nan], 1.0))
+        yield ContractCase("special values", "NaN at one end of k", problem(5, 6, 7), _nan_at_ends)
+        yield ContractCase("special values", "negative numbers alone", problem(9, 10, 11), _negate)
 
 
-def _scatter(values: list[Any], share: float) -> Callable[[Operands, np.random.Generator], None]:
+def _scatter(values: list[Any], share: float) -> Change:
     def change(operands: Operands, rng: np.random.Generator) -> None:
-        for x in (operands.a, operands.b, operands.c):
-            if x is not None:
-                chosen = rng.random(x.shape) < share
-                x[chosen] = rng.choice(np.array(values, x.dtype), x.shape)[chosen]
+        for x in operands.inputs():
+            chosen = rng.random(x.shape) < share
+            x[chosen] = rng.choice(np.array(values, x.dtype), x.shape)[chosen]
 
     return change
 
@@ -216,20 +205,12 @@ def _negate(operands: Operands, rng: np.random.Generator) -> None:
     operands.a[...] = -np.abs(operands.a)
 
 
-def _b_to_identity(semiring: Semiring) -> Callable[[Operands, np.random.Generator], None]:
+def _identity(name: str, semiring: Semiring) -> Change:
+    """Return the change that makes an identity matrix of the operand called `name`."""
+
     def change(operands: Operands, rng: np.random.Generator) -> None:
-        _make_identity(operands.b, semiring)
+        x = getattr(operands, name)
+        x[...] = semiring.zero(x.dtype)
+        np.fill_diagonal(x, semiring.one(x.dtype))
 
     return change
-
-
-def _a_to_identity(semiring: Semiring) -> Callable[[Operands, np.random.Generator], None]:
-    def change(operands: Operands, rng: np.random.Generator) -> None:
-        _make_identity(operands.a, semiring)
-
-    return change
-
-
-def _make_identity(x: np.ndarray, semiring: Semiring) -> None:
-    x[...] = semiring.zero(x.dtype)
-    np.fill_diagonal(x, semiring.one(x.dtype))

@@ -41,20 +41,20 @@ def recognise(
     wrong : (len(rows), len(columns)) array of bool
         Which elements of that part are wrong.
     """
-    got, place = result[np.ix_(rows, columns)], _where(rows, columns, wrong, result.shape)
+    got, position = result[np.ix_(rows, columns)], _where(rows, columns, wrong, result.shape)
     poisoned = np.empty_like(result)
     poison(poisoned)
     if problem.dtype.kind == "f" and np.isnan(got[wrong]).all():
         what = "the output was not written" if np.isnan(got).all() else "NaN, or output that was not written,"
-        return f"{what} {place}".rstrip(" ,")
+        return f"{what} {position}".rstrip(" ,")
     if np.count_nonzero(wrong) >= ENOUGH and np.array_equal(got[wrong], poisoned[np.ix_(rows, columns)][wrong]):
-        return f"the output was not written {place}".rstrip()
+        return f"the output was not written {position}".rstrip()
     if problem.dtype.kind == "f" and wrong.all() and (expected == -got).all():
         return "the sign is wrong"
     for what, other in _mistakes(problem, operands, rows, columns, expected):
         if _agree(problem, got, other):
             return what
-    return place
+    return position
 
 
 def _mistakes(
@@ -71,8 +71,8 @@ def _mistakes(
     if c is not None:
         yield "C itself, as if k were 0", c[np.ix_(rows, columns)]
     if problem.m == problem.n:
-        turned = {"rows": columns, "columns": rows}
-        yield "the transpose of the product", reference.product(problem, a, b, c, **turned).T
+        swapped = {"rows": columns, "columns": rows}
+        yield "the transpose of the product", reference.product(problem, a, b, c, **swapped).T
     if problem.alpha is not None:
         yield "alpha was left out", reference.product(dataclasses.replace(problem, alpha=None), a, b, c, **part)
     if problem.beta is not None:
@@ -91,7 +91,7 @@ def _mistakes(
 
 
 def _agree(problem: Problem, x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether `x` is `y` up to rounding."""
+    """Return whether `x` is `y` up to rounding."""
     if problem.dtype.kind != "f":
         return np.array_equal(x, y)
     tolerance = ULPS_PER_TERM * (problem.k + 1) * float(np.finfo(problem.dtype).eps)

@@ -22,20 +22,9 @@ ROWS_AT_A_TIME = 128  # bounds the memory that conversions take
 
 
 def most_suspect_rows(problem: Problem, operands: Operands, result: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the rows of `result` whose projections differ most from those of the operands.
+    """Return the rows of `result`, over plus_times, whose projections differ most from those of the operands.
 
-    Parameters
-    ----------
-    problem : Problem
-        Over plus_times.
-    operands : Operands
-    result : (m, n) array
-    rng : numpy Generator
-
-    Returns
-    -------
-    integer array
-        At most two rows of floats, the most suspect first; of integers rows that are wrong for certain, or none.
+    At most two rows of floats, the most suspect first; of integers rows that are wrong for certain, or none.
     """
     if problem.dtype.kind == "f":
         suspicion = _float_suspicion(problem, operands, result, rng.choice([-1.0, 1.0], (problem.n, VECTORS)))

@@ -176,7 +176,7 @@ _BOUNDS: dict[str, ArrayFunction] = {"times": np.multiply, "sqdiff": lambda x, y
 
 
 def is_tabled(semiring: Semiring) -> bool:
-    """Whether both operations are named ones, which this file defines, and none is a function of the user's own."""
+    """Return whether this file defines both operations by name, and none is a function of the user's own."""
     add, multiply = semiring.add, semiring.multiply
     return MONOIDS.get(add.name) is add and BINARY_OPS.get(multiply.name) is multiply
 
@@ -212,11 +212,11 @@ def _part(
     return a, b, None if c is None else _take(_take(c, rows, 0), columns, 1)
 
 
-def _take(x: np.ndarray, wanted: np.ndarray | None, axis: int) -> np.ndarray:
+def _take(x: np.ndarray, indices: np.ndarray | None, axis: int) -> np.ndarray:
     """Return the wanted rows (axis 0) or columns (axis 1) of x, or x itself, not copied, where those are all."""
-    if wanted is None or np.array_equal(wanted, np.arange(x.shape[axis])):
+    if indices is None or np.array_equal(indices, np.arange(x.shape[axis])):
         return x
-    return np.take(x, wanted, axis)
+    return np.take(x, indices, axis)
 
 
 def _steps(

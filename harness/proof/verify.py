@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,20 +59,25 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
     """
     _check_form(problem, result)
     rng = np.random.default_rng(seed)
-    worst, units, compared = 0.0, 0.0, []
-    for sample in _samples(problem, rng):
-        finding = _compare(problem, operands, result, sample, extra_error)
-        worst, units = max(worst, finding.worst), finding.units
-        compared.append(sample.what)
-    how = f"within {worst:.2g} of {units:.0f} units of rounding" if units else "exactly"
-    if units and extra_error:
-        how = f"within {worst / units:.2g} of the bound for ordinary sums plus {extra_error:.2g}"
-    said = f"{' and '.join(compared)}, {how}"
-    if len(compared) == 1 or not _is_linear(problem):
-        return said
+    worst, compared = 0.0, []
+    for rows, columns, name in _samples(problem, rng):
+        worst = max(worst, _compare(problem, operands, result, rows, columns, extra_error))
+        compared.append(name)
+    if is_exact(problem):
+        how = "exactly"
+    elif extra_error:
+        how = f"within {worst:.2g} of the bound for ordinary sums plus {extra_error:.2g}"
+    else:
+        unit = float(np.finfo(problem.dtype).eps) / 2
+        units = _gamma(problem.k + EXTRA_ROUNDINGS, unit) / unit
+        how = f"within {worst * units:.2g} of {units:.0f} units of rounding"
+    summary = f"{' and '.join(compared)}, {how}"
+    is_linear = problem.semiring.is_ordinary and reference.is_tabled(problem.semiring)
+    if len(compared) == 1 or not is_linear:  # projections are for linear maps
+        return summary
     suspects = most_suspect_rows(problem, operands, result, rng)
-    _compare(problem, operands, result, _Sample(suspects, np.arange(problem.n)), extra_error)
-    return f"{said}; every element by projection"
+    _compare(problem, operands, result, suspects, np.arange(problem.n), extra_error)
+    return f"{summary}; every element by projection"
 
 
 def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
@@ -102,30 +106,8 @@ def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray)
 
 
 def is_exact(problem: Problem) -> bool:
-    """Whether every correct implementation gives equal results, whatever the order of its operations."""
+    """Return whether every correct implementation gives equal results, whatever the order of its operations."""
     return problem.dtype.kind != "f" or problem.semiring.add.is_selective
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """Some rows and columns of D, whose crossings are compared; `rows` or `columns` may be all of them."""
-
-    rows: np.ndarray
-    columns: np.ndarray
-    what: str = ""
-
-
-@dataclass(frozen=True)
-class _Finding:
-    """How far a sample that agrees was from what was expected, and what was allowed, in units of rounding; 0: exact."""
-
-    worst: float = 0.0
-    units: float = 0.0
-
-
-def _is_linear(problem: Problem) -> bool:
-    """Whether the product is a product of linear maps, on which projections work."""
-    return problem.semiring.is_ordinary and reference.is_tabled(problem.semiring)
 
 
 def _check_form(problem: Problem, result: Any) -> None:
@@ -138,19 +120,19 @@ def _check_form(problem: Problem, result: Any) -> None:
         )
 
 
-def _samples(problem: Problem, rng: np.random.Generator) -> Iterator[_Sample]:
-    """Yield what is to be compared, one after the other."""
+def _samples(problem: Problem, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, str]]:
+    """Yield rows and columns of D whose crossings are compared, and the name of that sample."""
     m, n, k = problem.m, problem.n, problem.k
     all_rows, all_columns = np.arange(m), np.arange(n)
     calls = not reference.is_tabled(problem.semiring)
     if problem.pairs <= (FULL_CALLS if calls else FULL_PAIRS):
-        yield _Sample(all_rows, all_columns, f"all {m * n} elements")
+        yield all_rows, all_columns, f"all {m * n} elements"
         return
     affordable = SAMPLE_CALLS if calls else SAMPLE_PAIRS
     rows = _choose(m, affordable // (n * k), rng)
     columns = _choose(n, affordable // (m * k), rng)
-    yield _Sample(rows, all_columns, f"{rows.size} rows")
-    yield _Sample(all_rows, columns, f"{columns.size} columns of {m}x{n}")
+    yield rows, all_columns, f"{rows.size} rows"
+    yield all_rows, columns, f"{columns.size} columns of {m}x{n}"
 
 
 def _choose(size: int, affordable: int, rng: np.random.Generator) -> np.ndarray:
@@ -163,28 +145,34 @@ def _choose(size: int, affordable: int, rng: np.random.Generator) -> np.ndarray:
     return np.unique([0, *between, size - 1])
 
 
-def _compare(problem: Problem, operands: Operands, result: np.ndarray, sample: _Sample, extra_error: float) -> _Finding:
-    """Compare a sample.
+def _compare(
+    problem: Problem,
+    operands: Operands,
+    result: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    extra_error: float,
+) -> float:
+    """Compare the crossings of some rows and columns; return the largest error as a fraction of what is allowed.
 
     Raises
     ------
     VerificationError
         If an element of it differs.
     """
-    rows, columns = sample.rows, sample.columns
     part = {"rows": rows, "columns": columns}
     arrays = operands.a, operands.b, operands.c
     expected = reference.product(problem, *arrays, **part)
     got = result[np.ix_(rows, columns)]
     if is_exact(problem):
-        allowed, finding = None, _Finding()
+        allowed, worst = None, 0.0
         right = (got == expected) | ((got != got) & (expected != expected))  # noqa: PLR0124 x != x: NaN
     else:
         magnitude = reference.magnitude(problem, *arrays, **part)
         allowed = allowed_error(problem, expected, magnitude) + extra_error
-        right, finding = _compare_floats(problem, expected, got, allowed, magnitude)
+        right, worst = _compare_floats(problem, expected, got, allowed, magnitude)
     if right.all():
-        return finding
+        return worst
     i, j = np.argwhere(~right)[0]
     margin = "" if allowed is None else f" +- {allowed[i, j]:.3g}"
     looks_like = diagnosis.recognise(problem, operands, result, rows, columns, expected, ~right)
@@ -198,9 +186,9 @@ def _compare(problem: Problem, operands: Operands, result: np.ndarray, sample: _
 
 def _compare_floats(
     problem: Problem, expected: np.ndarray, got: np.ndarray, allowed: np.ndarray, magnitude: np.ndarray
-) -> tuple[np.ndarray, _Finding]:
-    """Return which elements are right, and how far those were that are numbers."""
-    unit, largest = float(np.finfo(problem.dtype).eps) / 2, float(np.finfo(problem.dtype).max)
+) -> tuple[np.ndarray, float]:
+    """Return which elements are right, and the largest error of right numbers as a fraction of what is allowed."""
+    largest = float(np.finfo(problem.dtype).max)
     numbers = np.isfinite(expected) & np.isfinite(got)
     with np.errstate(all="ignore"):
         wide_got, wide_expected = got.astype(np.float64), expected.astype(np.float64)
@@ -211,9 +199,7 @@ def _compare_floats(
         reached = np.isinf(expected) & (np.sign(wide_expected) * wide_got + allowed >= largest)
         right |= may_overflow & (reached | ~np.isfinite(got))
         scale = np.where(numbers & (allowed > 0), allowed, np.inf)
-        worst = float((error / scale).max(initial=0, where=numbers & right))
-    units = _gamma(problem.k + EXTRA_ROUNDINGS, unit) / unit
-    return right, _Finding(worst * units, units)
+        return right, float((error / scale).max(initial=0, where=numbers & right))
 
 
 def _gamma(roundings: int, unit: float) -> float:

@@ -143,11 +143,11 @@ def _axes(cell: Cell) -> dict[str, Any]:
 
 def _types(cells: Iterable[Placed], *, samples: bool) -> dict[str, type]:
     """Return the columns and their types; an axis has the one type that holds all its values."""
-    found: dict[str, set[type]] = {}
+    by_axis: dict[str, set[type]] = {}
     for _, cell in cells:
         for name, value in _axes(cell).items():
-            found.setdefault(name, set()).add(type(value))
-    axes = {name: _common_type(kinds - {type(None)}) for name, kinds in sorted(found.items())}
+            by_axis.setdefault(name, set()).add(type(value))
+    axes = {name: _common_type(kinds - {type(None)}) for name, kinds in sorted(by_axis.items())}
     types = {name: kind for name, (kind, _) in _COLUMNS.items()}
     if samples:
         return {**{name: types[name] for name in _IDENTITY}, **axes, **_SAMPLE}

@@ -64,9 +64,9 @@ def write(
     parts = [_head(cells, machine)]
     absent = []
     for experiment in experiments:
-        own = [cell for cell in cells if cell.experiment == experiment.name]
-        if own:
-            parts.append(_section(experiment, own, cells, figures, results))
+        recorded = [cell for cell in cells if cell.experiment == experiment.name]
+        if recorded:
+            parts.append(_section(experiment, recorded, cells, figures, results))
         else:
             absent.append(experiment.name)
     parts.append(_caveats(cells, absent, results, mark))
@@ -103,8 +103,8 @@ def write_tables(
     for experiment in experiments:
         marker = f"{experiment.name} of {slug}" if slug else experiment.name
         if experiment.name in measured and f"<!-- {marker}:" in text:
-            own = [cell for cell in cells if cell.experiment == experiment.name]
-            notes = [f"*{note}.*" for note in (caveats.of_code(own), mark) if note]
+            recorded = [cell for cell in cells if cell.experiment == experiment.name]
+            notes = [f"*{note}.*" for note in (caveats.of_code(recorded), mark) if note]
             text = update_markers(text, marker, "\n\n".join([short_table(experiment, cells), *notes]))
     page.write_text(text, encoding="utf-8")
 
@@ -170,27 +170,29 @@ def _gpu(facts: Mapping[str, str]) -> str:
     return ", ".join([facts.get("name", "not known"), *details])
 
 
-def _section(experiment: Experiment, own: Sequence[Cell], cells: Sequence[Cell], figures: Path, results: Path) -> str:
-    """Return what one experiment found: question, figures, what they cannot show, and the table."""
+def _section(
+    experiment: Experiment, recorded: Sequence[Cell], cells: Sequence[Cell], figures: Path, results: Path
+) -> str:
+    """Return the section of one experiment: question, figures, caveats, and the table."""
     shown = [
         f"![{figure.title}]({Path(os.path.relpath(figures / f'{figure.name}.svg', results)).as_posix()})"
         for figure in experiment.figures
         if (figures / f"{figure.name}.svg").exists()
     ]
     roofs = [cell for cell in cells if cell.experiment != experiment.name and rates.is_roof(cell)]
-    unsure = caveats.doubts(own)
-    body = table(experiment, [*own, *roofs], unsure)
-    count = len(rates.contenders(own))
+    unsure = caveats.doubts(recorded)
+    body = table(experiment, [*recorded, *roofs], unsure)
+    count = len(rates.contenders(recorded))
     if count > LONGEST_OPEN_TABLE:
         body = f"<details><summary>All {count} cells</summary>\n\n{body}\n\n</details>"
-    known = "\n".join(f"- {line}" for line in caveats.of_section(own, unsure))
+    known = "\n".join(f"- {line}" for line in caveats.of_section(recorded, unsure))
     return "\n\n".join([f"## {experiment.name}", experiment.question, *shown, *([known] if known else []), body])
 
 
 def _caveats(cells: Sequence[Cell], absent: Sequence[str], results: Path, mark: str) -> str:
-    """Return what a careful reader has to know of all experiments together."""
+    """Return the caveats of all experiments together."""
     by_status = rates.group(cells, lambda cell: cell.status)
-    tally = ", ".join(f"{len(own)} {status}" for status, own in by_status.items())
+    tally = ", ".join(f"{len(alike)} {status}" for status, alike in by_status.items())
     lines = [
         f"{rates.plural(len(cells), 'cell')}: {tally}.",
         *_calibration(results),
@@ -201,13 +203,15 @@ def _caveats(cells: Sequence[Cell], absent: Sequence[str], results: Path, mark: 
 
 
 def _calibration(results: Path) -> list[str]:
-    """Return what the last calibration found out about verdicts on this machine."""
-    found = calibration.latest(results)
-    if not found:
+    """Return the last calibration of verdicts on this machine in a sentence."""
+    summary = calibration.latest(results)
+    if not summary:
         return ["Not calibrated: `python -m harness calibrate` finds out how often verdicts are false on this machine."]
-    rate, low, high = (100 * share for share in found["false_rate"])
-    usual, most = (100 * change for change in found["detectable"])
-    processes = rates.plural(found["processes"], "process")
-    false = f"{found['false']} of {found['cells']} cells that compare a backend with itself are called faster or slower"
+    rate, low, high = (100 * share for share in summary["false_rate"])
+    usual, most = (100 * change for change in summary["detectable"])
+    processes = rates.plural(summary["processes"], "process")
+    false = (
+        f"{summary['false']} of {summary['cells']} cells that compare a backend with itself are called faster or slower"
+    )
     change = f"a change of {usual:.1f} % is found in the median cell, of {most:.1f} % in nine cells of ten"
     return [f"Calibrated, {processes} of each contender: {false}, {rate:.1f} % [{low:.1f}, {high:.1f}]; {change}."]

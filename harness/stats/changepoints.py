@@ -33,45 +33,31 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Change(NamedTuple):
-    """The most marked change of a series.
+    """The most marked change of a series."""
 
-    Parameters
-    ----------
-    cuts : tuple of int
-        The first point of each new level: one, or two if it goes somewhere and another change ends that.
-    p_value : float
-        How often shuffled points show as marked a change.
-    """
-
-    cuts: tuple[int, ...]
-    p_value: float
+    cuts: tuple[int, ...]  # first point of each new level: one, or two if another change ends the first
+    p_value: float  # how often shuffled points show as marked a change
 
 
 class Step(NamedTuple):
-    """A change of level: its first point, the medians of the level before and of its own, and the p-value."""
+    """A change of level."""
 
-    start: int
-    before: float
-    after: float
+    start: int  # its first point
+    before: float  # median of the level before
+    after: float  # median of its own level
     p_value: float
 
 
 def largest_change(values: Sequence[float], widths: Sequence[float] | None = None, *, seed: int = 1) -> Change | None:
     """Return the most marked change, believable or not; None of fewer than `FEWEST_POINTS` points.
 
-    Parameters
-    ----------
-    values : sequence of float
-    widths : sequence of float, optional
-        Width of each value's interval: what is known badly counts less.
-    seed : int
-        Of the shuffles.
+    `widths` are those of the values' intervals: an imprecise value counts less. `seed` is that of the shuffles.
     """
     count = len(values)
     if count < FEWEST_POINTS:
         return None
     ranks, weights = _ranks(np.asarray(values, float)), _weights(widths, count)
-    found = []
+    changes = []
     for cuts, share in zip((1, 2), _SHARES, strict=True):
         begins, ends = _spans(count, cuts)
         contrast = _contrasts(ranks[None], weights[None], begins, ends)[0]
@@ -79,9 +65,9 @@ def largest_change(values: Sequence[float], widths: Sequence[float] | None = Non
         p_value = _p_value(ranks, weights, cuts, float(contrast[best]), SHUFFLES, seed)
         if p_value <= 2 * share * ALPHA:
             p_value = _p_value(ranks, weights, cuts, float(contrast[best]), MORE_SHUFFLES, seed)
-        places = tuple(sorted({int(begins[best]), int(ends[best])} - {0}))
-        found.append(Change(places, min(1.0, p_value / share)))
-    return min(found, key=lambda change: change.p_value)
+        bounds = tuple(sorted({int(begins[best]), int(ends[best])} - {0}))
+        changes.append(Change(bounds, min(1.0, p_value / share)))
+    return min(changes, key=lambda change: change.p_value)
 
 
 def steps(
@@ -103,11 +89,11 @@ def steps(
         return []
     edges = [0, *(start for start, _ in bounds), len(values)]
     levels = [float(np.median(values[low:high])) for low, high in itertools.pairwise(edges)]
-    found = [
+    all_steps = [
         Step(start, before, after, p_value)
         for (start, p_value), (before, after) in zip(bounds, itertools.pairwise(levels), strict=True)
     ]
-    return [step for step in found if abs(step.after - step.before) >= minimum]
+    return [step for step in all_steps if abs(step.after - step.before) >= minimum]
 
 
 def _bounds(
@@ -166,10 +152,10 @@ def _p_value(ranks: _Array, weights: _Array, cuts: int, observed: float, shuffle
         return reached(orders) / len(orders)
     rng, block = np.random.default_rng(seed), max(1, _ELEMENTS // len(begins))
     shuffles = min(shuffles, max(SHUFFLES, _MOST_ELEMENTS // len(begins)))
-    found = 0
+    as_marked = 0
     for done in range(0, shuffles, block):
-        found += reached(rng.permuted(np.tile(np.arange(count), (min(block, shuffles - done), 1)), axis=1))
-    return (1 + found) / (1 + shuffles)
+        as_marked += reached(rng.permuted(np.tile(np.arange(count), (min(block, shuffles - done), 1)), axis=1))
+    return (1 + as_marked) / (1 + shuffles)
 
 
 @functools.cache

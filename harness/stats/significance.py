@@ -112,7 +112,7 @@ def mean_ranks(values: Floats) -> Floats:
 
 
 class Prior(NamedTuple):
-    """What all cells together say about the variance of one: its typical value, worth so many degrees of freedom."""
+    """The variance of a cell as all cells suggest it: a typical value, worth so many degrees of freedom."""
 
     variance: float
     freedom: int

@@ -120,12 +120,12 @@ def _resampling_weights(processes: int, parts: int) -> Floats:
 def _expanded_tail(processes: int, parts: int, confidence: float) -> float:
     """Return the fraction of resamples to leave out at each end."""
     between, within = (processes - 1) / processes, (parts - 1) / parts
-    found = between + within
-    freedom = found**2 / (
+    share = between + within
+    freedom = share**2 / (
         (between**2 / (processes - 1) if between else 0) + (within**2 / (processes * (parts - 1)) if within else 0)
     )
     usual = NormalDist().inv_cdf((1 + confidence) / 2)
-    needed = student_t_quantile(confidence, max(1, int(freedom))) / math.sqrt(found)
+    needed = student_t_quantile(confidence, max(1, int(freedom))) / math.sqrt(share)
     return 1 - NormalDist().cdf(max(usual, needed))
 
 

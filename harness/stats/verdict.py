@@ -33,7 +33,7 @@ STAND_INS = 4
 
 
 class Verdict(enum.Enum):
-    """What is said of a contender's own time against the reference's."""
+    """Verdicts on a contender's own time against the reference's."""
 
     SAME = "same"
     FASTER = "faster"
@@ -43,33 +43,15 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two contenders in one cell.
+    """Two contenders in one cell."""
 
-    Parameters
-    ----------
-    ratio : Interval
-        Own time over the reference's, with its 95 % interval: above 1 is slower.
-    p_value : float
-        Of the hypothesis that the two take the same time, before any correction; NaN if nothing can be tested.
-    pairs : int
-        Pairs of samples.
-    processes : int
-        Processes of each that the pairs come from.
-    scatter : float
-        Standard deviation of log(ratio) from process to process, or between parts of the only process.
-    freedom : int
-        Degrees of freedom of `scatter`; 0: not known.
-    units : float
-        How many values of that `scatter` the ratio is the mean of.
-    """
-
-    ratio: Interval
-    p_value: float
-    pairs: int
-    processes: int
-    scatter: float = math.nan
-    freedom: int = 0
-    units: float = 0.0
+    ratio: Interval  # own time over the reference's, with its 95 % interval: above 1 is slower
+    p_value: float  # for the hypothesis of equal times, before any correction; NaN if nothing can be tested
+    pairs: int  # of samples
+    processes: int  # of each contender that the pairs come from
+    scatter: float = math.nan  # standard deviation of log(ratio) between processes, or parts of the only process
+    freedom: int = 0  # degrees of freedom of `scatter`; 0: not known
+    units: float = 0.0  # number of values with that `scatter` whose mean the ratio is
 
 
 NOTHING = Comparison(Interval(math.nan, math.nan, math.nan), math.nan, 0, 0)
@@ -92,13 +74,13 @@ def compare(own: Samples, reference: Samples) -> Comparison:
 def compare_all(cells: Iterable[tuple[Samples, Samples]]) -> list[Comparison]:
     """Return `compare` of each pair of own and reference, at once: it takes microseconds a cell."""
     logs = [_paired_logs(own, reference) for own, reference in cells]
-    found = [NOTHING] * len(logs)
+    comparisons = [NOTHING] * len(logs)
     for rows in _alike(logs, lambda processes: tuple(map(len, processes))):
         if logs[rows[0]]:
             by_process = [np.asarray([logs[row][p] for row in rows]) for p in range(len(logs[rows[0]]))]
             for row, comparison in zip(rows, _compare_alike(by_process), strict=True):
-                found[row] = comparison
-    return found
+                comparisons[row] = comparison
+    return comparisons
 
 
 def compare_runs(own: tuple[Samples, Samples], before: tuple[Samples, Samples]) -> Comparison:
@@ -137,18 +119,18 @@ def compare_runs(own: tuple[Samples, Samples], before: tuple[Samples, Samples]) 
 def settle(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Return the comparisons with the intervals and p-values that the sweep supports, before correction.
 
-    How much processes of the same code differ is known badly from two of them, and well from all cells of a sweep: each
-    cell's scatter is drawn towards the typical one, the more the less cells differ in it. Cells of one process
-    are a group of their own. Settled twice is settled once.
+    Two processes of the same code tell little about how much processes differ, all cells of a sweep tell much. So each
+    cell's scatter is drawn towards the typical one: the more, the less cells differ in it. Cells of one process are a
+    group of their own. To settle again changes nothing.
     """
     settled = list(comparisons)
     for rows in _alike(comparisons, lambda c: None if not c.freedom else "one" if c.processes == 1 else "more"):
-        own = [comparisons[row] for row in rows]
-        if not own[0].freedom:
+        alike = [comparisons[row] for row in rows]
+        if not alike[0].freedom:
             continue
-        variances = np.asarray([c.scatter**2 for c in own])
-        prior = significance.fit_prior(variances, np.asarray([c.freedom for c in own]))
-        for row, comparison in zip(rows, _moderated(own, variances, prior), strict=True):
+        variances = np.asarray([c.scatter**2 for c in alike])
+        prior = significance.fit_prior(variances, np.asarray([c.freedom for c in alike]))
+        for row, comparison in zip(rows, _moderated(alike, variances, prior), strict=True):
             settled[row] = comparison
     return settled
 
@@ -192,7 +174,7 @@ def _verdict(ratio: Interval, most: float, *, is_different: bool) -> Verdict:
 
 
 def _paired_logs(own: Samples, reference: Samples) -> list[Floats]:
-    """Return log(own / reference) of the pairs of each process that has any."""
+    """Return log(own / reference) for the pairs of each process with pairs."""
     logs = []
     for mine, other in zip(own, reference, strict=False):
         count = min(len(mine), len(other))
@@ -206,8 +188,8 @@ def _compare_alike(logs: Sequence[Floats]) -> list[Comparison]:
     units, processes = _units(logs)
     size = units.shape[1]
     estimates = units.mean(axis=1)
-    wanted = PARTS_ALONE if processes == 1 else PARTS_OF_EACH
-    parts = min(wanted, max(1, min(process.shape[1] for process in logs) // 2))
+    most_parts = PARTS_ALONE if processes == 1 else PARTS_OF_EACH
+    parts = min(most_parts, max(1, min(process.shape[1] for process in logs) // 2))
     values = np.stack([_medians(process, parts) for process in logs], axis=1)
     shift = estimates - values.mean(axis=(1, 2))
     low, high = (end + shift for end in statistics.bootstrap_intervals(values, CONFIDENCE))
@@ -249,20 +231,20 @@ def _alone(comparison: Comparison) -> Comparison:
 
 def _moderated(comparisons: Sequence[Comparison], variances: Floats, prior: significance.Prior) -> list[Comparison]:
     """Return the comparisons with interval and p-value by variances that are drawn towards the prior."""
-    own = np.asarray([comparison.freedom for comparison in comparisons])
-    freedom = own + prior.freedom
+    own_freedom = np.asarray([comparison.freedom for comparison in comparisons])
+    freedom = own_freedom + prior.freedom
     units = np.asarray([comparison.units for comparison in comparisons])
-    moderated = (prior.freedom * prior.variance + own * variances) / freedom
+    moderated = (prior.freedom * prior.variance + own_freedom * variances) / freedom
     errors = np.sqrt(np.maximum(moderated, significance.LEAST_VARIANCE) / units)
     estimates = np.asarray([comparison.ratio.estimate for comparison in comparisons])
     distances = np.log(estimates) / errors
-    halves, p_values = np.empty(len(own)), np.asarray([comparison.p_value for comparison in comparisons])
+    halves, p_values = np.empty(len(own_freedom)), np.asarray([comparison.p_value for comparison in comparisons])
     for count in np.unique(freedom):
         rows = freedom == count
         halves[rows] = statistics.student_t_quantile(CONFIDENCE, int(count)) * errors[rows]
         p_values[rows] = np.maximum(p_values[rows], statistics.student_t(distances[rows], int(count)))
     return [
-        Comparison(_around(c.ratio.estimate, half), p_value, c.pairs, c.processes, c.scatter, c.freedom, c.units)
+        dataclasses.replace(c, ratio=_around(c.ratio.estimate, half), p_value=p_value)
         for c, half, p_value in zip(comparisons, halves.tolist(), p_values.tolist(), strict=True)
     ]
 

@@ -15,41 +15,26 @@ from harness.experiment import content_hash
 from harness.store.schema import Record
 
 
-class Entry(NamedTuple):
-    """One recorded cell, without its samples.
+class IndexEntry(NamedTuple):
+    """One recorded cell, without its samples. Times are text, and sort by time."""
 
-    Parameters
-    ----------
-    run, appended, time : str
-        When the run began, its batch was appended, and the cell recorded; as text they sort by time.
-    place : str
-        Content hash of where the case stands on the axes.
-    batch : tuple of str
-        Machine, case and digest of the source: with `run`, what belongs together.
-    contender : str
-    position : int
-        Among the cells that were appended together.
-    offset : int
-        Where the record begins in its file [bytes].
-    """
-
-    run: str
-    appended: str
-    time: str
-    place: str
-    batch: tuple[str, str, str]
+    run: str  # when the run began
+    appended: str  # when its batch was appended
+    time: str  # when the cell was recorded
+    point: str  # content hash of where the case stands on the axes
+    batch: tuple[str, str, str]  # machine, case and digest of the source: with `run`, what belongs together
     contender: str
-    position: int
-    offset: int
+    position: int  # among the cells that were appended together
+    offset: int  # of the record in its file [bytes]
 
     @classmethod
-    def of(cls, record: Record, offset: int) -> Entry:
+    def of(cls, record: Record, offset: int) -> IndexEntry:
         """Return the entry of the cell `record`, which begins at `offset`."""
         return cls(
             run=record["run"],
             appended=record["appended"],
             time=record["time"],
-            place=content_hash(record["axes"]),
+            point=content_hash(record["axes"]),
             batch=(record["machine"], record["case"], str(record.get("source", ""))),
             contender=record["contender"],
             position=record["position"],
@@ -57,40 +42,40 @@ class Entry(NamedTuple):
         )
 
 
-def of_each_run(entries: Iterable[Entry]) -> list[Entry]:
-    """Return each cell once for each run: of each place the last batch of the run."""
-    return _last_batches(entries, lambda entry: (entry.run, entry.place))
+def of_each_run(entries: Iterable[IndexEntry]) -> list[IndexEntry]:
+    """Return each cell once for each run: for each point the last batch of the run."""
+    return _last_batches(entries, lambda entry: (entry.run, entry.point))
 
 
-def current(entries: Iterable[Entry], completed: str) -> list[Entry]:
-    """Return of each place the last batch.
+def current(entries: Iterable[IndexEntry], completed: str) -> list[IndexEntry]:
+    """Return the last batch of each point.
 
     Parameters
     ----------
-    entries : iterable of Entry
+    entries : iterable of IndexEntry
         Of one experiment.
     completed : str
-        The last run that recorded all its cases, or empty. What is older has been superseded, also at places that this
+        The last run that recorded all its cases, or empty. What is older has been superseded, also at points that this
         run no longer has; so has what it measured with other code, before it was interrupted and resumed.
     """
     entries = [entry for entry in entries if entry.run >= completed]
     finished = max((entry for entry in entries if entry.run == completed), key=_age, default=None)
     return _last_batches(
         (entry for entry in entries if finished is None or entry.run > completed or _code(entry) == _code(finished)),
-        lambda entry: entry.place,
+        lambda entry: entry.point,
     )
 
 
-def _last_batches(entries: Iterable[Entry], scope: Callable[[Entry], Hashable]) -> list[Entry]:
+def _last_batches(entries: Iterable[IndexEntry], scope: Callable[[IndexEntry], Hashable]) -> list[IndexEntry]:
     """Return the cells of the last batch of each scope: scopes in the order of their first batch, cells by position."""
-    scopes: dict[Hashable, list[Entry]] = {}
+    scopes: dict[Hashable, list[IndexEntry]] = {}
     for entry in entries:
         scopes.setdefault(scope(entry), []).append(entry)
-    ordered = sorted(scopes.values(), key=lambda own: min((e.run, e.appended, e.position) for e in own))
-    return [entry for own in ordered for entry in _last_batch(own)]
+    ordered = sorted(scopes.values(), key=lambda group: min((e.run, e.appended, e.position) for e in group))
+    return [entry for group in ordered for entry in _last_batch(group)]
 
 
-def _last_batch(entries: list[Entry]) -> list[Entry]:
+def _last_batch(entries: list[IndexEntry]) -> list[IndexEntry]:
     """Return the cells of the last batch, each contender once.
 
     A contender that is there twice was measured again, because the append of the whole case had been cut off: then only
@@ -104,9 +89,9 @@ def _last_batch(entries: list[Entry]) -> list[Entry]:
     return list({entry.contender: entry for entry in together}.values())
 
 
-def _age(entry: Entry) -> tuple[object, ...]:
+def _age(entry: IndexEntry) -> tuple[object, ...]:
     return entry.run, entry.appended, entry.time, entry.batch
 
 
-def _code(entry: Entry) -> str:
+def _code(entry: IndexEntry) -> str:
     return entry.batch[2]

@@ -123,12 +123,12 @@ class Journal:
     def _records(self, text: bytes, number: int, offset: int, notify: Callable[[str], object] | None) -> Iterator[Line]:
         """Yield the records in one line: one, but where files were joined whose last line lacked its newline."""
         line = text.rstrip(b"\n")
-        found = _whole(line)
-        if not found and text.endswith(b"\n") and not line.startswith(_BEGIN.encode()):
+        objects = _whole(line)
+        if not objects and text.endswith(b"\n") and not line.startswith(_BEGIN.encode()):
             raise self._foreign(line, number)
-        if notify and sum(end - begin for begin, end, _ in found) < max(1, len(line.strip())):
+        if notify and sum(end - begin for begin, end, _ in objects) < max(1, len(line.strip())):
             notify(f"{self.path}: line {number} was cut off while it was written; dropped")
-        for begin, end, record in found:
+        for begin, end, record in objects:
             schema = record.get("schema")
             if type(schema) is not int or schema < 1:
                 raise self._foreign(line, number)
@@ -161,17 +161,17 @@ def _whole(line: bytes) -> list[tuple[int, int, Record]]:
 
 def _salvaged(text: str) -> list[tuple[int, int, Record]]:
     """Return what `_whole` does of a line in which records are torn, or follow each other without a newline."""
-    found = []
+    objects = []
     begin = 0 if text.startswith(_BEGIN) else -1
     while begin >= 0:
         try:
             record, end = _DECODER.raw_decode(text, begin)
             first, last = (len(text[:index].encode(errors="surrogateescape")) for index in (begin, end))
-            found.append((first, last, record))
+            objects.append((first, last, record))
         except (ValueError, RecursionError):
             end = begin + 1
         begin = text.find(_BEGIN, end)
-    return found
+    return objects
 
 
 def _stable_end(file: IO[bytes]) -> int:

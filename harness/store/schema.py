@@ -28,31 +28,15 @@ _NUMBER = int | float
 
 
 class Field(NamedTuple):
-    """One field of a cell.
-
-    Parameters
-    ----------
-    name : str
-    type : type
-        Of its JSON value.
-    meaning : str
-    unit : str
-        Empty: a name, a hash or a structure.
-    since : int
-        The first schema that has it.
-    unknown : object
-        Its value in records of earlier schemas.
-    is_column : bool
-        Whether an exported table has a column for it: axes have columns of their own, samples rows.
-    """
+    """One field of a cell."""
 
     name: str
-    type: type | UnionType
+    type: type | UnionType  # of its JSON value
     meaning: str
-    unit: str = ""
-    since: int = 1
-    unknown: Any = None
-    is_column: bool = True
+    unit: str = ""  # empty: a name, a hash or a structure
+    since: int = 1  # the first schema that has it
+    unknown: Any = None  # its value in records of earlier schemas
+    is_column: bool = True  # whether an exported table has a column for it: axes have their own, samples rows
 
 
 CELL = (

@@ -1,7 +1,7 @@
 """Measured cells as JSON lines in append-only files: ``<results>/<machine slug>/<preset>/<experiment>.jsonl``.
 
 ``runs.jsonl`` beside them says which run began (``run``) and ended (``done``). Lines of an experiment are of the kind
-``machine`` (once per fingerprint) or ``cell`` (one contender in one case of one run). Readers see, for each place on an
+``machine`` (once per fingerprint) or ``cell`` (one contender in one case of one run). Readers see, for each point on an
 experiment's axes, the case that was measured there last, with all its contenders: samples are comparable within a case.
 """
 
@@ -23,7 +23,7 @@ from harness.machine import Machine
 from harness.stats import statistics
 from harness.store import current as store_current
 from harness.store import schema
-from harness.store.current import Entry
+from harness.store.current import IndexEntry
 from harness.store.journal import Journal, Line
 from harness.store.schema import Record
 
@@ -36,17 +36,7 @@ _IN_MACHINES = b'"cores"'
 
 @dataclass(frozen=True)
 class Cell:
-    """One contender in one case: what was recorded.
-
-    Parameters
-    ----------
-    experiment ... time
-        The fields of these names, as `harness.store.schema.CELL` describes them.
-    record : mapping
-        The whole line with all fields, brought up to the present schema.
-    is_current : bool
-        Whether nothing that was recorded later has superseded it.
-    """
+    """The record of one contender in one case. `harness.store.schema.CELL` describes the fields."""
 
     experiment: str
     preset: str
@@ -64,12 +54,12 @@ class Cell:
     key: str
     run: str
     time: str
-    record: Mapping[str, Any] = dataclasses.field(repr=False)
-    is_current: bool = True
+    record: Mapping[str, Any] = dataclasses.field(repr=False)  # the whole line, brought up to the present schema
+    is_current: bool = True  # nothing that was recorded later has superseded it
 
     @property
     def is_ok(self) -> bool:
-        """Whether it was proven right and timed."""
+        """True if it was proven right and timed."""
         return self.status == "ok"
 
     @property
@@ -113,7 +103,7 @@ class Store:
         self._machines_written: set[tuple[str, str]] = set()
 
     def cells(self, experiment: str | None = None) -> list[Cell]:
-        """Return the cells of `experiment`, or of all, that are current: of each place on the axes, the latest case.
+        """Return the current cells of `experiment`, or of all: for each point on the axes, the latest case.
 
         Raises
         ------
@@ -129,7 +119,7 @@ class Store:
         ]
 
     def every_cell(self, experiment: str | None = None) -> Iterator[Cell]:
-        """Yield the cells of all runs, of the first run first; of each run and place the latest case.
+        """Yield the cells of all runs, the first run first; for each run and point the latest case.
 
         Holds one cell at a time. Raises as `cells` does.
         """
@@ -157,10 +147,10 @@ class Store:
         StoreError
             If nothing has been recorded here.
         """
-        machines = {line.record["key"]: line.record for name in self.experiments() for line in self._machines(name)}
+        machines = {record["key"]: record for name in self.experiments() for record in self._machines(name)}
         if not machines:
             raise StoreError(f"{self.folder}: no results", fix="make experiments")
-        runs = [(run["run"], run["machine"]) for run in self._runs("run") if run["machine"] in machines]
+        runs = [(run["run"], run["machine"]) for run in self._records(RUNS, "run") if run["machine"] in machines]
         return Machine.from_json(machines[max(runs)[1] if runs else max(machines)]["machine"])
 
     def append(self, *records: Mapping[str, Any], machine: Machine | None = None) -> None:
@@ -188,13 +178,13 @@ class Store:
 
     def unfinished_run(self, machine: Machine) -> str | None:
         """Return the run that was started last on `machine` if it has not ended, or None."""
-        last = max((run["run"] for run in self._runs("run") if run["machine"] == machine.key), default=None)
-        return None if last in {run["run"] for run in self._runs("done")} else last
+        begun = (run["run"] for run in self._records(RUNS, "run") if run["machine"] == machine.key)
+        last = max(begun, default=None)
+        return None if last in {run["run"] for run in self._records(RUNS, "done")} else last
 
     def keys_of_run(self, experiment: str, run: str) -> set[str]:
         """Return the keys of the cells of `experiment` that `run` has recorded, whatever their status."""
-        records = (line.record for line in self._lines(experiment, containing=run.encode()))
-        return {record["key"] for record in records if record["kind"] == "cell" and record["run"] == run}
+        return {cell["key"] for cell in self._records(experiment, "cell", run.encode()) if cell["run"] == run}
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -229,33 +219,33 @@ class Store:
             _check(line, journal.path, _RUN_KINDS if name == RUNS else _CELL_KINDS)
             yield line
 
+    def _records(self, name: str, kind: str, containing: bytes = b"") -> Iterator[Record]:
+        return (line.record for line in self._lines(name, containing) if line.record["kind"] == kind)
+
+    def _machines(self, name: str) -> Iterator[Record]:
+        return self._records(name, "machine", _IN_MACHINES)
+
     def _notice(self, text: str) -> None:
         if text not in self.notices:
             self.notices.append(text)
 
-    def _entries(self, name: str) -> list[Entry]:
-        return [Entry.of(line.record, line.offset) for line in self._lines(name) if line.record["kind"] == "cell"]
+    def _entries(self, name: str) -> list[IndexEntry]:
+        return [IndexEntry.of(line.record, line.offset) for line in self._lines(name) if line.record["kind"] == "cell"]
 
-    def _load(self, name: str, entries: Sequence[Entry]) -> Iterator[Cell]:
+    def _load(self, name: str, entries: Sequence[IndexEntry]) -> Iterator[Cell]:
         for record in self._journal(name).at([entry.offset for entry in entries]):
             yield Cell(**{name: record[name] for name in _RECORDED}, record=record)
-
-    def _runs(self, kind: str) -> list[Record]:
-        return [line.record for line in self._lines(RUNS) if line.record["kind"] == kind]
-
-    def _machines(self, name: str) -> Iterator[Line]:
-        return (line for line in self._lines(name, _IN_MACHINES) if line.record["kind"] == "machine")
 
     def _latest_completed(self) -> dict[str, str]:
         """Return, by experiment, the latest run that recorded all its cases: what is older has been superseded."""
         completed: dict[str, str] = {}
-        for done in self._runs("done"):
+        for done in self._records(RUNS, "done"):
             for experiment in done.get("experiments", ()):
                 completed[experiment] = max(done["run"], completed.get(experiment, ""))
         return completed
 
     def _has_machine(self, name: str, key: str) -> bool:
-        return (name, key) in self._machines_written or any(line.record["key"] == key for line in self._machines(name))
+        return (name, key) in self._machines_written or any(record["key"] == key for record in self._machines(name))
 
 
 def machines(results_root: Path | str) -> list[str]:
@@ -278,14 +268,14 @@ def richest_preset(results_root: Path | str, slug: str) -> str:
     StoreError
         If it has none.
     """
-    found = presets(results_root, slug)
-    if not found:
+    recorded = presets(results_root, slug)
+    if not recorded:
         raise StoreError(
             f"{Path(results_root) / slug}: no results",
             expected=f"one of {machines(results_root)}",
             fix="make experiments",
         )
-    return found[-1]
+    return recorded[-1]
 
 
 def _check(line: Line, path: Path, kinds: tuple[str, ...]) -> None:

@@ -49,7 +49,7 @@ def amx_blocking(problem: Problem, machine: Machine) -> Blocking:
 
 
 def amx_shares(size_bytes: int, parts: int) -> bool:
-    """Whether parts of a product share what they pack of an operand of that size, which is cut in so many parts."""
+    """Return whether parts of a product share the packing of an operand of that size, which is cut in so many parts."""
     return AMX_LEAST_SHARED * parts <= size_bytes <= AMX_MOST_SHARED
 
 
@@ -59,6 +59,6 @@ def amx_finer(n: int, parts: int) -> int:
 
 
 def amx_reads_in_place(address: int, stride_bytes: int, rows: int) -> bool:
-    """Whether rows of A that begin at `address`, `stride_bytes` apart, are read where they lie."""
+    """Return whether rows of A that begin at `address`, `stride_bytes` apart, are read where they lie."""
     lines = AMX_K_STEP_BYTES
     return (address | stride_bytes) % lines == 0 and reads_in_place(stride_bytes, rows, AMX_BAD_STRIDE)

@@ -32,8 +32,8 @@ ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
 def argk_steps(problem: Problem) -> int:
     """Return the terms in a block of k for backends that number blocks themselves."""
     line = ARGK_BLOCK_BYTES // problem.dtype.itemsize
-    wanted = max(min(problem.k / ARGK_BLOCKS, ARGK_BLOCK_STEPS), problem.k / ARGK_MOST_BLOCKS, 1)
-    return math.ceil(wanted / line) * line
+    steps = max(min(problem.k / ARGK_BLOCKS, ARGK_BLOCK_STEPS), problem.k / ARGK_MOST_BLOCKS, 1)
+    return math.ceil(steps / line) * line
 
 
 def argk_blocks(problem: Problem, machine: Machine) -> tuple[int, int, int]:
@@ -44,22 +44,12 @@ def argk_blocks(problem: Problem, machine: Machine) -> tuple[int, int, int]:
 
 
 class Searched(NamedTuple):
-    """How the search of `gemm_argk` goes over C.
+    """Parts of C and panels of B for the search of `gemm_argk`."""
 
-    Attributes
-    ----------
-    across, down : int
-        Threads share the columns of C, ``across`` parts of them, and its rows, ``down`` parts.
-    rows : int
-        Of A that stream past a panel.
-    columns : int
-        Of B, transposed, in a panel.
-    """
-
-    across: int
-    down: int
-    rows: int
-    columns: int
+    across: int  # parts of the columns of C, which threads share
+    down: int  # parts of the rows of C, which threads share
+    rows: int  # of A that stream past a panel
+    columns: int  # of B, transposed, in a panel
 
 
 def argk_searched(problem: Problem, machine: Machine) -> Searched:

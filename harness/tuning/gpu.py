@@ -88,28 +88,15 @@ ENDLESS = 1 << 30
 
 
 class _Tuned(NamedTuple):
-    """Tiles for products with many blocks and for those with few, and the options of either.
-
-    Attributes
-    ----------
-    many, few : Launch
-    blocks : int
-        Blocks that are to fit on a multiprocessor at once.
-    order : int
-        Of the products of a step, 0 to 6: see fragments.cuh.
-    fewest : int
-        Blocks from which on there are many.
-    middle : Launch, optional
-        Tiles for products in between that do not consist of whole ones, and `middle_blocks` of them a multiprocessor.
-    """
+    """Tiles for products with many blocks and for those with few, and the options of either."""
 
     many: Launch
     few: Launch
-    blocks: int
-    order: int
-    fewest: int = FEWEST_BLOCKS
-    middle: Launch | None = None
-    middle_blocks: int = 5
+    blocks: int  # that are to fit on a multiprocessor at once
+    order: int  # of the products of a step, 0 to 6: see fragments.cuh
+    fewest: int = FEWEST_BLOCKS  # blocks from which on there are many
+    middle: Launch | None = None  # tiles for products in between that do not consist of whole ones
+    middle_blocks: int = 5  # of `middle` that are to fit on a multiprocessor at once
 
 
 _FEW_4 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)

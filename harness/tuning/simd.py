@@ -78,40 +78,22 @@ FUSED = ("plus_times", "logaddexp_plus")
 
 
 class SimdNumbers(NamedTuple):
-    """What decides how cpu-simd goes about products of one kind (`simd_kind`): the model's, or what `tune` found.
+    """Numbers of cpu-simd for products of one kind (`simd_kind`), from the cache model or from `tune`."""
 
-    Attributes
-    ----------
-    kc : int
-        Longest block of k, in elements.
-    a_bytes, all_of_m_bytes : int
-        Largest block of A; and the largest that is all of m.
-    in_place_up_to : int
-        Up to this m, n and k nothing is packed.
-    nc_bytes : int
-        Largest row of a row-panel of B.
-    bad_stride_a, bad_stride_b : int
-        A, and B, is packed if its rows are near a multiple of so many bytes apart.
-    pairs_per_thread : int
-        Fewest that a thread is worth.
-    mr, nv : int
-        Rows, and vectors side by side, of the register tile; 0: those of the vector unit.
-    """
-
-    kc: int
-    a_bytes: int
-    all_of_m_bytes: int
-    in_place_up_to: int
-    nc_bytes: int = SIMD_NC_BYTES
-    bad_stride_a: int = SIMD_BAD_STRIDE
-    bad_stride_b: int = SIMD_BAD_STRIDE_B
-    pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD
-    mr: int = 0
-    nv: int = 0
+    kc: int  # longest block of k [elements]
+    a_bytes: int  # largest block of A
+    all_of_m_bytes: int  # largest block of A that is all of m
+    in_place_up_to: int  # up to this m, n and k nothing is packed
+    nc_bytes: int = SIMD_NC_BYTES  # largest row of a row-panel of B
+    bad_stride_a: int = SIMD_BAD_STRIDE  # A is packed if its rows are near a multiple of so many bytes apart
+    bad_stride_b: int = SIMD_BAD_STRIDE_B  # the same for B
+    pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD  # fewest that a thread is worth
+    mr: int = 0  # rows of the register tile; 0: those of the vector unit
+    nv: int = 0  # vectors side by side in the register tile; 0: those of the vector unit
 
 
 def simd_model(problem: Problem, machine: Machine) -> SimdNumbers:
-    """Return what the sizes of the caches suggest."""
+    """Return the numbers that follow from the sizes of the caches."""
     return _simd_model(problem.dtype.kind == "f", problem.dtype.itemsize, cache_sizes(machine)[1])
 
 
@@ -138,9 +120,9 @@ def simd_kind(problem: Problem, unit: str) -> str:
 
 def simd_numbers(problem: Problem, machine: Machine, unit: str) -> SimdNumbers:
     """Return the numbers for `problem`: those that `tune` stored for this machine, the model's for the rest."""
-    found = tuning_stored.values(machine)
+    stored = tuning_stored.values(machine)
     model = simd_model(problem, machine)
-    changed = found.get(simd_kind(problem, unit)) if found else None
+    changed = stored.get(simd_kind(problem, unit)) if stored else None
     return model._replace(**changed) if changed else model
 
 
@@ -181,6 +163,6 @@ def thread_grid(m: int, n: int, threads: int, mr: int, nr: int) -> tuple[int, in
 
 
 def reads_in_place(stride_bytes: int, rows: int, bad_stride: int = SIMD_BAD_STRIDE) -> bool:
-    """Whether rows of A, or with its own `bad_stride` of B, `stride_bytes` apart, are read where they lie."""
+    """Return whether rows of A, or with its own `bad_stride` of B, `stride_bytes` apart, are read where they lie."""
     multiple = round(abs(stride_bytes) / bad_stride) * bad_stride
     return rows < SIMD_FEW_ROWS or multiple == 0 or abs(abs(stride_bytes) - multiple) > SIMD_NEAR

@@ -53,18 +53,10 @@ Values = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Chip:
-    """An architecture of GPUs.
+    """An architecture of GPUs."""
 
-    Parameters
-    ----------
-    arch : str
-        ``"sm_90"``.
-    gpu : mapping of str to str
-        The one that was measured, as `Machine.gpu`; for the record.
-    """
-
-    arch: str
-    gpu: Mapping[str, str] = field(default_factory=dict)
+    arch: str  # "sm_90"
+    gpu: Mapping[str, str] = field(default_factory=dict)  # the one that was measured, as `Machine.gpu`; for the record
 
     @property
     def key(self) -> str:
@@ -81,25 +73,14 @@ Owner = Machine | Chip
 
 @dataclass(frozen=True)
 class Stored:
-    """What is stored for a machine.
+    """The values stored for a machine."""
 
-    Parameters
-    ----------
-    path : Path or None
-        Where it is, or would be; None: the user wants none.
-    values : mapping of str to mapping of str to int
-        By kind of product (`harness.tuning.simd.simd_kind`, `harness.tuning.stored_gpu.kind`): the value of each
-        parameter that differs from the model's.
-    date : str
-        When it was measured; empty: there is nothing, or nothing that can be used.
-    notice : str
-        What the user should know, in one line; empty if all is well.
-    """
-
-    path: Path | None
+    path: Path | None  # where they are, or would be; None: the user wants none
+    # By kind of product (`harness.tuning.simd.simd_kind`, `harness.tuning.stored_gpu.kind`): the value of each
+    # parameter that differs from the model's.
     values: Values = field(default_factory=dict)
-    date: str = ""
-    notice: str = ""
+    date: str = ""  # of the measurement; empty: there is nothing, or nothing that can be used
+    notice: str = ""  # what the user should know, in one line; empty if all is well
 
 
 # By what identifies a machine within a process, its number of threads apart: to hash all of it at every product would
@@ -139,9 +120,9 @@ def folder() -> Path | None:
     ``$GEMM_HARNESS_TUNED``, which turns it off when empty; else ``$XDG_DATA_HOME/gemm-harness/tuned``; else
     ``~/.local/share/gemm-harness/tuned``.
     """
-    given = os.environ.get(VARIABLE)
-    if given is not None:
-        return Path(given) if given else None
+    setting = os.environ.get(VARIABLE)
+    if setting is not None:
+        return Path(setting) if setting else None
     base = Path(os.environ.get("XDG_DATA_HOME", ""))
     try:
         root = base if base.is_absolute() else Path.home() / ".local" / "share"  # the XDG rule: ignore a relative one
@@ -152,23 +133,23 @@ def folder() -> Path | None:
 
 def read(machine: Owner) -> Stored:
     """Return what is stored for `machine`; what cannot be used is left out, with the reason in `notice`."""
-    place = folder()
-    if place is None:
+    own_folder = folder()
+    if own_folder is None:
         return Stored(None)
-    path = place / f"{machine.key}.json"
+    path = own_folder / f"{machine.key}.json"
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        found = _validated(record, machine)
+        stored = _validated(record, machine)
     except FileNotFoundError:
-        return Stored(path, notice=_others(place, machine))
+        return Stored(path, notice=_others(own_folder, machine))
     except (OSError, ValueError, RecursionError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         return Stored(path, notice=f"{path} is ignored: {reason}")
-    return Stored(path, found, str(record["date"]))
+    return Stored(path, stored, str(record["date"]))
 
 
-def write(machine: Owner, found: Values, evidence: Mapping[str, Any]) -> Path:
-    """Store `found` for `machine`, in place of what was stored.
+def write(machine: Owner, values_by_kind: Values, evidence: Mapping[str, Any]) -> Path:
+    """Store `values_by_kind` for `machine`, in place of what was stored.
 
     `evidence` goes beside it, for the reader: what was measured, and the code that measured it.
 
@@ -185,7 +166,7 @@ def write(machine: Owner, found: Values, evidence: Mapping[str, Any]) -> Path:
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "key": machine.key,
         "version": VERSION,
-        "values": {kind: dict(changed) for kind, changed in found.items() if changed},
+        "values": {kind: dict(changed) for kind, changed in values_by_kind.items() if changed},
         "evidence": evidence,
         "machine": machine.to_json(),
     }
@@ -225,10 +206,10 @@ def writable(machine: Owner) -> Path:
     StoreError
         If the user wants nothing stored.
     """
-    place = folder()
-    if place is None:
+    own_folder = folder()
+    if own_folder is None:
         raise StoreError("tuned values are turned off", got=f"{VARIABLE} is empty", fix=f"unset {VARIABLE}")
-    return place / f"{machine.key}.json"
+    return own_folder / f"{machine.key}.json"
 
 
 def _replace(path: Path, text: str) -> None:
@@ -252,23 +233,23 @@ def _validated(record: Any, machine: Owner) -> Values:
         raise ValueError("measured on another machine, or with other versions")
     if record.get("version") != VERSION:
         raise ValueError(f"measured with version {record.get('version')}, this is {VERSION}")
-    found = record.get("values")
-    if not isinstance(found, dict) or not isinstance(record.get("date"), str):
+    stored = record.get("values")
+    if not isinstance(stored, dict) or not isinstance(record.get("date"), str):
         raise ValueError("no values, or no date")  # noqa: TRY004 one kind of error: a file that is not used
     legal = LEGAL_TILES if isinstance(machine, Chip) else LEGAL
-    for kind, changed in found.items():
+    for kind, changed in stored.items():
         if not isinstance(changed, dict):
             raise ValueError(f"{kind}: no values")  # noqa: TRY004
         for name, value in changed.items():
             least, greatest = legal.get(name, (1, 0))
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= greatest:
                 raise ValueError(f"{kind}: {name}={value!r} is no legal value")
-    return found
+    return stored
 
 
-def _others(place: Path, machine: Owner) -> str:
-    """Return what to say of files that are not for this machine as it is now; those of GPUs and of machines apart."""
+def _others(own_folder: Path, machine: Owner) -> str:
+    """Return a notice of files that are not for this machine as it is now; those of GPUs and of machines apart."""
     is_chip = isinstance(machine, Chip)
-    count = sum(path.name.startswith(_CHIP) == is_chip for path in place.glob("*.json"))
+    count = sum(path.name.startswith(_CHIP) == is_chip for path in own_folder.glob("*.json"))
     others = "architectures" if is_chip else "machines or versions"
-    return f"{count} in {place} of other {others}: not used" if count else ""
+    return f"{count} in {own_folder} of other {others}: not used" if count else ""

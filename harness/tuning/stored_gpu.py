@@ -19,8 +19,8 @@ def kind(problem: Problem) -> str:
     Fused are pairs of one instruction: (plus, times) over floats, and sums of exponentials, which are such products.
     """
     name, is_float = problem.semiring.name, problem.dtype.kind == "f"
-    what = "fused" if is_float and name in ("plus_times", "logaddexp_plus") else "float" if is_float else "int"
-    return f"{8 * problem.dtype.itemsize}-bit {what}"
+    pair_kind = "fused" if is_float and name in ("plus_times", "logaddexp_plus") else "float" if is_float else "int"
+    return f"{8 * problem.dtype.itemsize}-bit {pair_kind}"
 
 
 def with_stored(plan: Plan, arch: str) -> Plan:
@@ -36,10 +36,10 @@ def with_stored(plan: Plan, arch: str) -> Plan:
     if not changed:
         return plan
     try:
-        found = plan.override(changed)
-        launch, blocks = found.launch, found.options["blocks"]
+        tiled = plan.override(changed)
+        launch, blocks = tiled.launch, tiled.options["blocks"]
         assert launch is not None
         assert isinstance(blocks, int)
-        return found.override(sharing(problem, launch, blocks))
+        return tiled.override(sharing(problem, launch, blocks))
     except PlanError:
         return plan

@@ -13,19 +13,12 @@ from harness.problem import Problem
 
 
 class TensorCoreNumbers(NamedTuple):
-    """How products of one kind go about their tiles.
+    """Tiles for products of one kind."""
 
-    Attributes
-    ----------
-    large, small : Launch
-        Tiles where C fills the GPU with large ones, and where it does not.
-    padded_from : int
-        Smallest max(m, n, k) from which operands whose rows are not aligned to 16 bytes are copied to where they are;
-        below, they are read element by element.
-    """
-
-    large: Launch
-    small: Launch
+    large: Launch  # where C fills the GPU with them
+    small: Launch  # where it does not
+    # Smallest max(m, n, k) from which operands whose rows are not aligned to 16 bytes are copied to aligned rows; below
+    # it they are read element by element.
     padded_from: int
 
 
@@ -129,12 +122,12 @@ def depth_of(problem: Problem, launch: Launch) -> int:
 
 
 def is_busy(tiles: int) -> bool:
-    """Whether so many tiles, one a multiprocessor at a time, leave few of them idle in the last turn."""
+    """Return whether so many tiles, one a multiprocessor at a time, leave few of them idle in the last turn."""
     return tiles >= BUSY * MULTIPROCESSORS * -(-tiles // MULTIPROCESSORS)
 
 
 def suits_hopper(problem: Problem) -> bool:
-    """Whether what Hopper alone can do is faster: wgmma, for which a pass makes operands, or the copy engine."""
+    """Return whether a way of Hopper alone is faster: wgmma, for which a pass makes operands, or the copy engine."""
     m, n, name = problem.m, problem.n, problem.input_dtype.name
     launch = HOPPER_TILES[name]
     tiles = -(-m // launch.bm) * -(-n // launch.bn)
@@ -144,7 +137,7 @@ def suits_hopper(problem: Problem) -> bool:
 
 
 def pads_rows(problem: Problem) -> bool:
-    """Whether operands with unaligned rows are worth a copy."""
+    """Return whether operands with unaligned rows are worth a copy."""
     return max(problem.m, problem.n, problem.k) >= NUMBERS[problem.input_dtype.name].padded_from
 
 

@@ -20,22 +20,22 @@ LADDER = EXPERIMENTS["ladder"]
 
 
 def test_rows_hold_rate_peak_and_ratios():
-    rows = {(row.where, row.contender): row for row in tables.summary_rows(cells(LADDER))}
+    rows = {(row.where, row.cell.contender): row for row in tables.summary_rows(cells(LADDER))}
     row = rows["plus_times, float64, n=1024", "cpu-packed"]
     assert row.rate.estimate == pytest.approx(10, rel=0.02)
     assert row.unit == "GFLOP/s"
     assert row.percent_of_peak == pytest.approx(20, rel=0.03)
     assert row.over_below.estimate == pytest.approx(2.5, rel=0.03)
     assert row.over_reference.estimate == pytest.approx(10, rel=0.03)
-    assert (row.reference, row.samples, row.processes) == ("cpu-naive", 8, 1)
+    assert (row.cell.reference, len(row.cell.all_samples_ns), len(row.cell.samples_ns)) == ("cpu-naive", 8, 1)
     assert "peak" not in {contender for _, contender in rows}
 
 
 def test_a_rung_is_compared_with_the_next_lower_one_that_has_a_time():
     rows = tables.summary_rows(cells(LADDER, failing=("cpu-tiled",)))
-    packed = next(row for row in rows if row.contender == "cpu-packed")
+    packed = next(row for row in rows if row.cell.contender == "cpu-packed")
     assert packed.over_below.estimate == pytest.approx(5, rel=0.03)
-    failed = next(row for row in rows if row.status == "failed")
+    failed = next(row for row in rows if row.cell.status == "failed")
     assert failed.rate is failed.over_below is failed.over_reference is failed.percent_of_peak is None
 
 
