@@ -36,9 +36,9 @@ def cache_folder(family: str = "") -> Path | None:
     ``$GEMM_HARNESS_CACHE``, which turns the cache off when empty; else ``$XDG_CACHE_HOME/gemm-harness/kernels``; else
     ``~/.cache/gemm-harness/kernels``. In it, a folder `family`, if one is named.
     """
-    given = os.environ.get(VARIABLE)
-    if given is not None:
-        return Path(given) / family if given else None
+    folder = os.environ.get(VARIABLE)
+    if folder is not None:
+        return Path(folder) / family if folder else None
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
         root = base if base.is_absolute() else Path.home() / ".cache"  # the XDG rule: a relative one is ignored

@@ -10,7 +10,8 @@ Source: Williams, Waterman and Patterson, "Roofline" (2009), section 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numba
@@ -30,26 +31,31 @@ STEPS = 1 << 15  # times each accumulator is extended in one call; even, and few
 BYTES_PER_CALL = 1 << 26  # read in one call of `bandwidth`, whatever the size of the array
 
 
-class RegisterLoop:
-    """`peak` as a task: on each thread, STEPS times the mr x nv vectors of a register tile.
+class Ceiling:
+    """A loop as a task, whose results are all known beforehand.
 
     Parameters
     ----------
-    key : KernelKey
-    pairs_per_lane : int
-        1, or the bits of a word.
-    threads : int
+    name : str
+    result : str
+        What one of them is, in messages.
+    loop : callable
+        ``loop()`` fills `results`.
+    results, expected : array, and scalar
+        Every result has the same value.
+    facts : mapping
+        The work of one call.
     """
 
-    def __init__(self, key: KernelKey, pairs_per_lane: int, threads: int) -> None:
-        self._key, self._threads, self._pairs_per_lane = key, threads, pairs_per_lane
-        self._loop = register_loop(key, threads)
-        self._one = np.dtype(key.dtype).type(1 if pairs_per_lane == 1 else -1)
-        self._results = np.empty(threads, key.dtype)
+    def __init__(
+        self, name: str, result: str, loop: Callable[[], Any], results: np.ndarray, expected: Any, facts: dict[str, int]
+    ) -> None:
+        self._name, self._result, self._facts = name, result, facts
+        self._loop, self._results, self._expected = loop, results, expected
 
     def run(self) -> None:
-        """Extend every accumulator STEPS times on each thread."""
-        self._loop(STEPS, self._one, self._one, self._results)
+        """Compute every result once."""
+        self._loop()
 
     def wait(self) -> None:
         """Return: the loop has returned."""
@@ -59,85 +65,66 @@ class RegisterLoop:
         self._results.fill(17)
 
     def verify(self) -> str:
-        """Compare lane 0 of all accumulators together with arithmetic on x = y = one."""
-        operations, terms = self._key.operations, STEPS * self._key.mr * self._key.nv
-        term = _TERM.get(operations.multiply, int(self._one))
-        sums = {"plus": term * terms, "times": term**terms, "lxor": term if terms % 2 else 0}
-        expected = np.asarray(sums.get(operations.add, term)).astype(self._key.dtype)
-        if not (self._results == expected).all():
-            raise VerificationError("peak: an accumulator is wrong", expected=str(expected), got=str(self._results))
-        return "every accumulator, exactly"
+        """Compare every result with the expected value."""
+        if not (self._results == self._expected).all():
+            article = "an" if self._result[0] in "aeiou" else "a"
+            message = f"{self._name}: {article} {self._result} is wrong"
+            raise VerificationError(message, expected=str(self._expected), got=str(self._results))
+        return f"every {self._result}, exactly"
 
     def facts(self) -> Mapping[str, Any]:
         """Return the work of one call."""
-        lanes = self._key.lanes
-        pairs = STEPS * self._key.mr * self._key.nv * lanes * self._pairs_per_lane * self._threads
-        return {"operations": 2 * pairs, "bytes_moved": 0, "lanes": lanes}
+        return self._facts
 
 
 # x (x) y of ones, where it is not one.
 _TERM = {"plus": 2, "absdiff": 0, "sqdiff": 0}
 
 
-class ReadLoop:
-    """`bandwidth` as a task: sums of an array of `size_bytes`, shared by the threads, until BYTES_PER_CALL are read."""
-
-    def __init__(self, size_bytes: int, threads: int) -> None:
-        line = CACHE_LINE // 8
-        self._share = -(-size_bytes // 8 // threads // line) * line or line
-        self._passes = max(BYTES_PER_CALL // size_bytes, 1)
-        self._array = aligned_empty((threads, self._share), np.dtype(np.float64))
-        self._array.fill(1.0)
-        self._sums = np.zeros(threads)
-
-    def run(self) -> None:
-        """Read the array `passes` times."""
-        read_repeatedly(self._array, self._passes, self._sums)
-
-    def wait(self) -> None:
-        """Return: the loop has returned."""
-
-    def spoil(self) -> None:
-        """Forget the sums."""
-        self._sums.fill(np.nan)
-
-    def verify(self) -> str:
-        """Compare every thread's sum of ones."""
-        expected = float(self._share * self._passes)
-        if not (self._sums == expected).all():
-            raise VerificationError("bandwidth: a sum is wrong", expected=str(expected), got=str(self._sums))
-        return "every sum, exactly"
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return the traffic of one call."""
-        return {"operations": 0, "bytes_moved": self._array.nbytes * self._passes}
-
-
-def peak(*, dtype: str, semiring: str, threads: int) -> RegisterLoop:
+def peak(*, dtype: str, semiring: str, threads: int) -> Ceiling:
     """Prepare the register loop of a named semiring; of logaddexp_plus that of the real product it becomes.
+
+    On each thread the mr x nv vectors of a register tile are extended STEPS times by x (x) y, x = y = one. A result is
+    lane 0 of all of them together.
 
     Raises
     ------
     Declined
         If there is no vector code for an operation.
     """
-    kind, unit = np.dtype(dtype), usable_units()[0]
+    element, unit = np.dtype(dtype), usable_units()[0]
     computed = SEMIRINGS["plus_times" if semiring == "logaddexp_plus" else semiring]
-    ops = operations(computed, kind) if SEMIRINGS[semiring].unsupported(kind) is None else None
+    ops = operations(computed, element) if SEMIRINGS[semiring].unsupported(element) is None else None
     if ops is None:
         raise Declined("declined", f"no vector code for {semiring} over {dtype}")
-    word, bits = (WORD, WORD_BITS) if kind.kind == "b" else (kind, 1)
-    return RegisterLoop(KernelKey(ops, word.name, unit.name, unit.mr, unit.nv), bits, threads)
+    word, bits, one = (WORD, WORD_BITS, -1) if element.kind == "b" else (element, 1, 1)
+    key = KernelKey(ops, word.name, unit.name, unit.mr, unit.nv)
+    results, number = np.empty(threads, word), word.type(one)
+    loop = functools.partial(register_loop(key, threads), STEPS, number, number, results)
+    term, terms = _TERM.get(ops.multiply, one), STEPS * key.mr * key.nv
+    sums = {"plus": term * terms, "times": term**terms, "lxor": term if terms % 2 else 0}
+    expected = np.asarray(sums.get(ops.add, term)).astype(word)
+    pairs = terms * key.lanes * bits * threads
+    facts = {"operations": 2 * pairs, "bytes_moved": 0, "lanes": key.lanes}
+    return Ceiling("peak", "accumulator", loop, results, expected, facts)
 
 
-def peak_of(*, problem: Mapping[str, Any], seed: int, threads: int) -> RegisterLoop:
+def peak_of(*, problem: Mapping[str, Any], seed: int, threads: int) -> Ceiling:
     """Prepare the register loop of a product's semiring and dtype, to be timed in turns with the product."""
     return peak(dtype=str(problem["dtype"]), semiring=str(problem["semiring"]), threads=threads)
 
 
-def bandwidth(*, size_bytes: int, threads: int) -> ReadLoop:
-    """Prepare the read loop over `size_bytes` in all."""
-    return ReadLoop(size_bytes, threads)
+def bandwidth(*, size_bytes: int, threads: int) -> Ceiling:
+    """Prepare sums of an array of `size_bytes`, shared by the threads, until BYTES_PER_CALL are read."""
+    line = CACHE_LINE // 8
+    share = -(-size_bytes // 8 // threads // line) * line or line
+    passes = max(BYTES_PER_CALL // size_bytes, 1)
+    array = aligned_empty((threads, share), np.dtype(np.float64))
+    array.fill(1.0)
+    sums = np.zeros(threads)
+    loop = functools.partial(read_repeatedly, array, passes, sums)
+    facts = {"operations": 0, "bytes_moved": array.nbytes * passes}
+    return Ceiling("bandwidth", "sum", loop, sums, float(share * passes), facts)
 
 
 @numba.njit(

@@ -12,7 +12,7 @@ A conversion takes 0.1 ns an element by integer arithmetic that becomes vector c
 every processor has the instruction, nor the library function that replaces it. Without its sign a number is an integer,
 exponent before mantissa, 15 bits of float16 and 31 of float32:
 
-    widen    shifted by 13 bits it is the number times 2^-112, subnormal ones too; infinities get their exponent back
+    widen    by `_vector.half`
     narrow   half of the last place is added, less one where the last place is even, and 13 bits are cut; below 2^-14
              1/2 is added, whose last place is 2^-24, so that the processor rounds
 
@@ -30,11 +30,12 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import prange
-from numba.extending import intrinsic
 
 from backends.cpu._ladder.jit import jit, rows, scalar, scratch
+from backends.cpu._vector.half import CUT, INFINITE, SIGN, WIDE_INFINITE, widen_half
+from backends.cpu._vector.intrinsics import emits
 from harness.composite import Composite
-from harness.interface import Execution, HostExecution, Prepared
+from harness.interface import Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -46,9 +47,8 @@ _WIDE = np.dtype(np.float32)
 _BITS = np.dtype(np.uint16)  # the type in which kernels take float16: Numba has none
 
 _WORD, _FLOAT, _SHORT = ir.IntType(32), ir.FloatType(), ir.IntType(16)
-_CUT = 13  # bits of the mantissa
-_SIGN, _INFINITE, _NAN = 0x8000, 0x7C00, 0x7E00  # of float16
-_WIDE_SIGN, _WIDE_INFINITE, _WIDE_NORMAL, _WIDE_HALF = 1 << 31, 0xFF << 23, 113 << 23, 126 << 23
+_NAN = 0x7E00  # of float16
+_WIDE_SIGN, _WIDE_NORMAL, _WIDE_HALF = 1 << 31, 113 << 23, 126 << 23
 
 
 class Half(Composite):
@@ -69,37 +69,32 @@ class Half(Composite):
         return Plan(problem, machine.threads, None, {"base": self.choose_base(_widened(problem), AUTO_FIRST)})
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
-        """Allocate the float32 operands, and have the base prepare its product."""
+        """Allocate the float32 operands, and have the base prepare its product between the conversions."""
         wide = _widened(plan.problem)
         shapes = (operands.a.shape, operands.b.shape, operands.out.shape)
         a, b, out = (np.empty(shape, _WIDE, order) for shape, order in zip(shapes, _orders(wide), strict=True))
         c = np.empty_like(out) if plan.problem.accumulate else None
-        return _HalfExecution(plan.problem, operands, self.prepare_part(plan, wide, Operands(a, b, c, out)))
+        product = self.prepare_part(plan, wide, Operands(a, b, c, out))
+        alpha, multiply = plan.problem.alpha, plan.problem.semiring.multiply.ufunc
+        scaled_a = operands.a if alpha is None else np.empty(operands.a.shape, HALF)
+        pairs = [(scaled_a, a), (operands.b, b)]
+        if c is not None and operands.c is not None:
+            pairs.append((operands.c, c))
+        widen_all, narrow = (
+            [prepare_convert(*pair) for pair in pairs],
+            prepare_convert(product.operands.out, operands.out),
+        )
 
+        def run() -> None:
+            with np.errstate(all="ignore"):
+                if multiply is not None and alpha is not None:
+                    scaled_a[...] = multiply(alpha, operands.a)
+                for widen in widen_all:
+                    widen()
+                product.run_once()
+                narrow()
 
-class _HalfExecution(HostExecution):
-    """The base's product between the conversions of its operands and of its result."""
-
-    def __init__(self, problem: Problem, operands: Operands, product: Prepared) -> None:
-        super().__init__(operands)
-        self._product, converted = product, product.operands
-        self._alpha, self._multiply = problem.alpha, problem.semiring.multiply.ufunc
-        self._a = operands.a if self._alpha is None else np.empty(operands.a.shape, HALF)
-        pairs = [(self._a, converted.a), (operands.b, converted.b)]
-        if converted.c is not None and operands.c is not None:
-            pairs.append((operands.c, converted.c))
-        self._widen = [prepare_convert(*pair) for pair in pairs]
-        self._round = prepare_convert(converted.out, operands.out)
-
-    def run(self) -> None:
-        """Compute once into `operands.out`."""
-        with np.errstate(all="ignore"):
-            if self._multiply is not None and self._alpha is not None:
-                self._a[...] = self._multiply(self._alpha, self.operands.a)
-            for widen in self._widen:
-                widen()
-            self._product.run_once()
-            self._round()
+        return HostExecution(operands, run)
 
 
 def _widened(problem: Problem) -> Problem:
@@ -127,46 +122,26 @@ def prepare_convert(source: np.ndarray, target: np.ndarray) -> Callable[[], obje
 def build_convert(dtype: np.dtype[Any]) -> Any:
     """Compile ``y := x`` from `dtype` to the other, both C-contiguous, float16 as its bits."""
     is_narrow = dtype == HALF
-    given, made, emit = (_BITS, _WIDE, _widen) if is_narrow else (_WIDE, _BITS, _narrow)
-    element = _element(scalar(given), scalar(made), emit)
+    source, target, emit = (_BITS, _WIDE, widen_half) if is_narrow else (_WIDE, _BITS, _narrow)
+    element = emits(scalar(target), scalar(source))(emit)
 
     def convert(x: np.ndarray, y: np.ndarray) -> None:
         for i in prange(x.shape[0]):
             for j in range(x.shape[1]):
                 y[i, j] = element(x[i, j])
 
-    return jit(None, rows(given), scratch(made, 2))(convert)
-
-
-def _element(given: Any, made: Any, emit: Callable[[ir.IRBuilder, Any], Any]) -> Any:
-    """Return the intrinsic ``element(x)``."""
-
-    @intrinsic
-    def element(typing_context: Any, x: Any) -> Any:
-        return made(given), lambda context, builder, signature, arguments: emit(builder, *arguments)
-
-    return element
-
-
-def _widen(b: ir.IRBuilder, x: Any) -> Any:
-    given = b.zext(x, _WORD)
-    magnitude = b.and_(given, _WORD(_SIGN - 1))
-    scaled = b.fmul(b.bitcast(b.shl(magnitude, _WORD(_CUT)), _FLOAT), _FLOAT(2.0**112))
-    number = b.bitcast(scaled, _WORD)
-    is_number = b.icmp_unsigned("<", magnitude, _WORD(_INFINITE))
-    number = b.select(is_number, number, b.or_(number, _WORD(_WIDE_INFINITE)))
-    return b.bitcast(b.or_(number, b.shl(b.and_(given, _WORD(_SIGN)), _WORD(16))), _FLOAT)
+    return jit(None, rows(source), scratch(target, 2))(convert)
 
 
 def _narrow(b: ir.IRBuilder, x: Any) -> Any:
-    given = b.bitcast(x, _WORD)
-    magnitude = b.and_(given, _WORD(_WIDE_SIGN - 1))
-    is_odd = b.and_(b.lshr(magnitude, _WORD(_CUT)), _WORD(1))
-    below_half = _WORD((1 << _CUT - 1) - 1 - (112 << 23) & 0xFFFFFFFF)  # and the exponent, which begins elsewhere
-    normal = b.lshr(b.add(b.add(magnitude, below_half), is_odd), _WORD(_CUT))
-    normal = b.select(b.icmp_unsigned("<", normal, _WORD(_INFINITE)), normal, _WORD(_INFINITE))
+    bits = b.bitcast(x, _WORD)
+    magnitude = b.and_(bits, _WORD(_WIDE_SIGN - 1))
+    is_odd = b.and_(b.lshr(magnitude, _WORD(CUT)), _WORD(1))
+    below_half = _WORD((1 << CUT - 1) - 1 - (112 << 23) & 0xFFFFFFFF)  # and the exponent, which begins elsewhere
+    normal = b.lshr(b.add(b.add(magnitude, below_half), is_odd), _WORD(CUT))
+    normal = b.select(b.icmp_unsigned("<", normal, _WORD(INFINITE)), normal, _WORD(INFINITE))
     sum_with_half = b.fadd(b.bitcast(magnitude, _FLOAT), _FLOAT(0.5))
     subnormal = b.sub(b.bitcast(sum_with_half, _WORD), _WORD(_WIDE_HALF))
     rounded = b.select(b.icmp_unsigned("<", magnitude, _WORD(_WIDE_NORMAL)), subnormal, normal)
-    rounded = b.select(b.icmp_unsigned(">", magnitude, _WORD(_WIDE_INFINITE)), _WORD(_NAN), rounded)
-    return b.trunc(b.or_(rounded, b.and_(b.lshr(given, _WORD(16)), _WORD(_SIGN))), _SHORT)
+    rounded = b.select(b.icmp_unsigned(">", magnitude, _WORD(WIDE_INFINITE)), _WORD(_NAN), rounded)
+    return b.trunc(b.or_(rounded, b.and_(b.lshr(bits, _WORD(16)), _WORD(SIGN))), _SHORT)

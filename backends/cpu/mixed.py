@@ -27,7 +27,7 @@ from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._ladder.jit import jit, output, scalar, strided
 from backends.cpu._mixed.amx_kernel import check_tiles
 from backends.cpu._mixed.methods import METHODS, MixedKey, refusal, usable_methods
-from backends.cpu._mixed.product import MixedProduct
+from backends.cpu._mixed.product import prepare_mixed
 from backends.cpu._vector.unit import check_tile
 from harness.errors import PlanError
 from harness.interface import Backend, Execution, HostExecution
@@ -88,32 +88,22 @@ class Mixed(Backend):
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""
         key, careful = _keys(plan)
-        problem, blocking = plan.problem, plan.blocking
-        assert blocking is not None
+        problem = plan.problem
         if problem.alpha is None:
             return _sums(plan, key, careful, operands)
         plain = dataclasses.replace(plan, problem=dataclasses.replace(problem, alpha=None, beta=None, accumulate=False))
         sums = aligned_empty(operands.out.shape, problem.dtype) if problem.accumulate else operands.out
         execution = _sums(plain, key, careful, Operands(operands.a, operands.b, None, sums))
-        return ScaledExecution(problem, execution, sums, operands)
-
-
-class ScaledExecution(HostExecution):
-    """The sums, and then a pass over them: ``out := alpha sums [+ beta c]``."""
-
-    def __init__(self, problem: Problem, sums: Execution, array: np.ndarray, operands: Operands) -> None:
-        super().__init__(operands)
-        self._sums = sums
         zero, one = problem.dtype.type(0), problem.dtype.type(1)
         beta = (one if problem.beta is None else problem.beta) if problem.accumulate else zero
-        c = operands.c if problem.accumulate else array
+        c = operands.c if problem.accumulate else sums
         scale = build_scale(problem.dtype)
-        self._scale = functools.partial(scale, problem.alpha, array, problem.accumulate, beta, c, operands.out)
 
-    def run(self) -> None:
-        """Compute once."""
-        self._sums.run()
-        self._scale()
+        def run() -> None:
+            execution.run()
+            scale(problem.alpha, sums, problem.accumulate, beta, c, operands.out)
+
+        return HostExecution(operands, run)
 
 
 @functools.cache
@@ -132,13 +122,10 @@ def build_scale(dtype: np.dtype[Any]) -> Any:
 
 def _sums(plan: Plan, key: MixedKey, careful: MixedKey | None, operands: Operands) -> Execution:
     """Return ``out := A B [+ beta C]``, ready to run."""
-    problem, blocking, threads = plan.problem, plan.blocking, plan.threads
-    assert blocking is not None
-    prepared: list[MixedProduct] = []
-    if min(problem.m, problem.n, problem.k) > 0:
-        a, b, out = operands.a, operands.b, operands.out
-        prepared.append(MixedProduct(key, careful, blocking, threads, a, b, out, problem.accumulate))
-    return KernelExecution(plan, operands, lambda *_: prepared[0].run())
+    if min(plan.problem.m, plan.problem.n, plan.problem.k) == 0:
+        return KernelExecution(plan, operands, lambda *_: None)
+    run = prepare_mixed(key, careful, plan, operands)
+    return KernelExecution(plan, operands, lambda *_: run())
 
 
 def _keys(plan: Plan) -> tuple[MixedKey, MixedKey | None]:

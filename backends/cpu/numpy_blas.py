@@ -9,6 +9,7 @@ Source: numpy.matmul (OpenBLAS in the wheels); Goto and van de Geijn (2008) for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
-from harness.plan import Plan
+from harness.plan import Blocking, Plan
 from harness.problem import Problem
 from harness.semiring import highest, lowest
 from harness.tuning.cpu import numpy_blocking
@@ -39,36 +40,33 @@ class NumpyBlas(Backend):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan without blocks for BLAS, else blocks of C that stay in L2."""
-        uses_blas = _uses_blas(problem)
-        return Plan(problem, machine.threads, None if uses_blas else numpy_blocking(problem, machine))
+        return Plan(problem, machine.threads, None if _uses_blas(problem) else numpy_blocking(problem, machine))
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Allocate scratch."""
-        return _BlasExecution(plan, operands) if _uses_blas(plan.problem) else _UfuncExecution(plan, operands)
+        if _uses_blas(plan.problem):
+            return HostExecution(operands, _prepare_blas(plan.problem, operands))
+        assert plan.blocking is not None
+        return HostExecution(operands, _prepare_ufuncs(plan.problem, plan.blocking, operands))
 
 
 def _uses_blas(problem: Problem) -> bool:
     return problem.semiring.is_ordinary and problem.dtype.kind == "f"
 
 
-class _BlasExecution(HostExecution):
-    """plus_times over floats. Operands that BLAS cannot read as they lie are copied, or matmul would leave BLAS."""
+def _prepare_blas(problem: Problem, operands: Operands) -> Callable[[], None]:
+    """Return ``run()`` for plus_times over floats.
 
-    def __init__(self, plan: Plan, operands: Operands) -> None:
-        super().__init__(operands)
-        self._problem = plan.problem
-        self._copies = [None if _is_blas_layout(x) else np.empty(x.shape, x.dtype) for x in (operands.a, operands.b)]
-        direct = plan.problem.alpha is None and not plan.problem.accumulate and operands.out.flags.c_contiguous
-        self._product = operands.out if direct else np.empty(operands.out.shape, operands.out.dtype)
+    Operands that BLAS cannot read as they lie are copied, or matmul would leave BLAS.
+    """
+    inputs = [x if _is_blas_layout(x) else np.empty(x.shape, x.dtype) for x in (operands.a, operands.b)]
+    is_direct = problem.alpha is None and not problem.accumulate and operands.out.flags.c_contiguous
+    product = operands.out if is_direct else np.empty(operands.out.shape, operands.out.dtype)
 
-    def run(self) -> None:
-        """Compute once."""
-        problem, operands, product = self._problem, self.operands, self._product
-        inputs = []
-        for x, copy in zip((operands.a, operands.b), self._copies, strict=True):
-            if copy is not None:
-                np.copyto(copy, x)
-            inputs.append(x if copy is None else copy)
+    def run() -> None:
+        for x, read in zip((operands.a, operands.b), inputs, strict=True):
+            if read is not x:
+                np.copyto(read, x)
         with np.errstate(all="ignore"):
             np.matmul(*inputs, out=product)
             if product is operands.out:
@@ -84,54 +82,52 @@ class _BlasExecution(HostExecution):
                 np.multiply(operands.c, problem.beta, out=operands.out)
                 np.add(operands.out, product, out=operands.out)
 
+    return run
+
 
 def _is_blas_layout(x: np.ndarray) -> bool:
-    """Whether one stride is the item size and the other a positive multiple that covers the row or column."""
+    """Return whether one stride is the item size and the other a positive multiple that covers the row or column."""
     size = x.dtype.itemsize
     (rows, columns), (row, column) = x.shape, x.strides
     return (column == size and row >= columns * size) or (row == size and column >= rows * size)
 
 
-class _UfuncExecution(HostExecution):
-    """Any semiring, a rank-1 update of a block of C at a time."""
+def _prepare_ufuncs(problem: Problem, blocking: Blocking, operands: Operands) -> Callable[[], None]:
+    """Return ``run()`` for any semiring, a rank-1 update of a block of C at a time."""
+    zero, add, multiply = (
+        problem.semiring.zero(problem.dtype),
+        problem.semiring.add.ufunc,
+        _elementwise_multiply(problem),
+    )
+    assert add is not None
+    shape = (min(blocking.mc, problem.m), min(blocking.nc, problem.n))
+    c_block, terms_block = np.empty(shape, problem.dtype), np.empty(shape, problem.dtype)
+    scaled_a = operands.a if problem.alpha is None else np.empty_like(operands.a)
 
-    def __init__(self, plan: Plan, operands: Operands) -> None:
-        assert plan.blocking is not None
-        super().__init__(operands)
-        problem = plan.problem
-        self._problem, self._blocking = problem, plan.blocking
-        self._zero = problem.semiring.zero(problem.dtype)
-        shape = (min(plan.blocking.mc, problem.m), min(plan.blocking.nc, problem.n))
-        self._c, self._terms = np.empty(shape, problem.dtype), np.empty(shape, problem.dtype)
-        self._add = problem.semiring.add.ufunc
-        self._multiply = _elementwise_multiply(problem)
-        self._a = np.empty_like(operands.a) if problem.alpha is not None else operands.a
-
-    def run(self) -> None:
-        """Compute once."""
-        problem, blocking = self._problem, self._blocking
+    def run() -> None:
         with np.errstate(all="ignore"):
             if problem.alpha is not None:
-                self._multiply(problem.alpha, self.operands.a, out=self._a)
+                multiply(problem.alpha, operands.a, out=scaled_a)
             for ic in range(0, problem.m, blocking.mc):
                 for jc in range(0, problem.n, blocking.nc):
-                    self._compute(slice(ic, ic + blocking.mc), slice(jc, jc + blocking.nc))
+                    compute(slice(ic, ic + blocking.mc), slice(jc, jc + blocking.nc))
 
-    def _compute(self, rows: slice, columns: slice) -> None:
-        problem, add, multiply = self._problem, self._add, self._multiply
-        out, a, b = self.operands.out[rows, columns], self._a[rows], self.operands.b[:, columns]
-        c, terms = self._c[: out.shape[0], : out.shape[1]], self._terms[: out.shape[0], : out.shape[1]]
-        c.fill(self._zero)
-        if self.operands.c is not None:
-            given = self.operands.c[rows, columns]
+    def compute(rows: slice, columns: slice) -> None:
+        out, a, b = operands.out[rows, columns], scaled_a[rows], operands.b[:, columns]
+        c, terms = (x[: out.shape[0], : out.shape[1]] for x in (c_block, terms_block))
+        c.fill(zero)
+        if operands.c is not None:
+            begin = operands.c[rows, columns]
             if problem.beta is not None:
-                multiply(problem.beta, given, out=terms)
-                given = terms
-            add(c, given, out=c)
+                multiply(problem.beta, begin, out=terms)
+                begin = terms
+            add(c, begin, out=c)
         for p in range(problem.k):
             multiply(a[:, p, None], b[None, p], out=terms)
             add(c, terms, out=c)
         out[...] = c
+
+    return run
 
 
 def _elementwise_multiply(problem: Problem) -> Any:

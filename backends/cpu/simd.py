@@ -30,7 +30,6 @@ project, measured in docs/simd.md.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -38,11 +37,11 @@ import numpy as np
 
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._log_sum.product import LogSumExp
-from backends.cpu._simd.argument_table import Loops, Shape
-from backends.cpu._simd.bits import WORD, WORD_BITS, BitProduct
+from backends.cpu._simd.argument_table import Loops, Run, Shape
+from backends.cpu._simd.bits import WORD, WORD_BITS, prepare_bits
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.numpy_object import has_known_layout
-from backends.cpu._simd.product import GeneratedProduct, Settings
+from backends.cpu._simd.product import Settings, prepare_generated
 from backends.cpu._simd.small_products import plain_products
 from backends.cpu._simd.tile_listing import list_tile
 from backends.cpu._vector.operators import Guard, guard, operations
@@ -59,8 +58,6 @@ from harness.tuning import simd as tuning_simd
 PACKING = ("auto", "always")
 _OF_BYTES = {"lor_land": "max_min"}  # what a product of bools is, one a byte
 _LEAST = {"in_place_up_to": 0, "bad_stride_a": 1, "bad_stride_b": 1}
-
-Run = Callable[[], Any]
 
 
 class Simd(Backend):
@@ -84,8 +81,8 @@ class Simd(Backend):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the widest unit, its register tile, and the blocks by the caches; in elements, also of bits."""
-        unit = usable_units()[0]
-        lanes = unit.lanes(_word(problem)) * _elements_per_word(problem)
+        unit, (word, bits) = usable_units()[0], _word(problem)
+        lanes = unit.lanes(word) * bits
         numbers = tuning_simd.simd_numbers(problem, machine, unit.name)
         mr, nr = numbers.mr or unit.mr, (numbers.nv or unit.nv) * lanes
         blocking = tuning_simd.simd_blocking(problem, machine, mr, nr, numbers)
@@ -146,15 +143,15 @@ class Simd(Backend):
         if not is_possible or problem.accumulate or self.declines(problem):
             return None
         settings = _settings(plan).tracking(steps)
-        product = GeneratedProduct(problem.semiring, settings, *arrays, accumulate=False, block=block)
-        return HostExecution(operands, product.run)
+        product = prepare_generated(problem.semiring, settings, *arrays, accumulate=False, block=block)
+        return HostExecution(operands, product)
 
     def listing(self, plan: Plan) -> str:
         """Return the loop of the register tile, in pseudo-code and in assembly; of bools that of words of bits."""
         problem = plan.problem
         ops = operations(_computed(problem.semiring), problem.dtype)
         assert ops is not None
-        return list_tile(_settings(plan).key(ops, _word(problem)))
+        return list_tile(_settings(plan).key(ops, _word(problem)[0]))
 
 
 def _prepare(
@@ -163,14 +160,14 @@ def _prepare(
     """Return ``out := [out (+)] a (x) b``, ready to run, for m, n, k >= 1."""
     semiring, dtype = problem.semiring, problem.dtype
     if dtype.kind == "b":
-        return BitProduct(semiring, settings, a, b, out, accumulate).run
+        return prepare_bits(semiring, settings, a, b, out, accumulate)
     if semiring.add.name != "logaddexp":
-        return GeneratedProduct(semiring, settings, a, b, out, accumulate).run
+        return prepare_generated(semiring, settings, a, b, out, accumulate)
     ordinary = _computed(semiring)
 
     def product(x: np.ndarray, y: np.ndarray, sums: np.ndarray, adds: bool) -> None:
         if not made:
-            made.append(GeneratedProduct(ordinary, settings, x, y, sums, adds).run)
+            made.append(prepare_generated(ordinary, settings, x, y, sums, adds))
         made[0]()
 
     made: list[Run] = []
@@ -183,13 +180,9 @@ def _computed(semiring: Semiring) -> Semiring:
     return SEMIRINGS["plus_times"] if semiring is SEMIRINGS["logaddexp_plus"] else semiring
 
 
-def _word(problem: Problem) -> np.dtype[Any]:
-    """Return the dtype of what a lane holds."""
-    return WORD if problem.dtype.kind == "b" else problem.dtype
-
-
-def _elements_per_word(problem: Problem) -> int:
-    return WORD_BITS if problem.dtype.kind == "b" else 1
+def _word(problem: Problem) -> tuple[np.dtype[Any], int]:
+    """Return the dtype of what a lane holds, and the number of elements in it."""
+    return (WORD, WORD_BITS) if problem.dtype.kind == "b" else (problem.dtype, 1)
 
 
 def _settings(plan: Plan) -> Settings:
@@ -203,8 +196,8 @@ def _settings(plan: Plan) -> Settings:
     """
     blocking, problem = plan.blocking, plan.problem
     assert blocking is not None
-    unit, bits = find_unit(str(plan.options["unit"])), _elements_per_word(problem)
-    width = unit.lanes(_word(problem)) * bits
+    unit, (word, bits) = find_unit(str(plan.options["unit"])), _word(problem)
+    width = unit.lanes(word) * bits
     check_tile(Simd.name, blocking, unit, width)
     in_words = Blocking(blocking.mc, blocking.nc // bits, blocking.kc, blocking.mr, blocking.nr // bits)
     packs_a, packs_b = (plan.choice(option, PACKING) == "always" for option in ("pack_a", "pack_b"))

@@ -25,7 +25,6 @@ of Numerical Algorithms" (2002), theorem 23.3.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -107,19 +106,6 @@ class Strassen(Composite):
         return alpha * (relative / (1 - relative) * norms + underflow)
 
 
-@dataclass
-class _Level:
-    """The seven products of a level: left (7, m_l, k_l), right (7, k_l, n_l), product (7, m_l, n_l)."""
-
-    left: np.ndarray
-    right: np.ndarray
-    product: np.ndarray
-
-    def operands(self, i: int) -> Operands:
-        """Return the operands of product i."""
-        return Operands(self.left[i], self.right[i], None, self.product[i])
-
-
 class StrassenExecution(HostExecution):
     """A product by `levels` levels of recursion.
 
@@ -146,11 +132,11 @@ class StrassenExecution(HostExecution):
         has_factors = problem.alpha is not None or problem.accumulate
         self._finish = build_finish(*ring) if has_factors else None
         self._levels = [_allocate(problem, level) for level in range(1, levels + 1)]
-        self._parts = [[level.operands(i) for i in range(PRODUCTS)] for level in self._levels]
+        self._parts = [[Operands(a, b, None, c) for a, b, c in zip(*arrays, strict=True)] for arrays in self._levels]
         last = self._parts[-1]
         sizes = last[0].out.shape[0], last[0].out.shape[1], last[0].a.shape[1]
         part = Problem(*sizes, *ring)
-        self._leaves = [strassen.prepare_part(plan, part, own) for own in last]
+        self._leaves = [strassen.prepare_part(plan, part, leaf) for leaf in last]
 
     def run(self) -> None:
         """Compute once into `operands.out`."""
@@ -163,27 +149,27 @@ class StrassenExecution(HostExecution):
             alpha, beta, c = self._problem.alpha, self._problem.beta, operands.c
             nothing = self._problem.dtype.type(0)
             has = alpha is not None, c is not None, beta is not None
-            given = operands.out if c is None else c  # not read without C
+            source = operands.out if c is None else c  # not read without C
             self._finish(
-                has[0], alpha if has[0] else nothing, *has[1:], beta if has[2] else nothing, given, operands.out
+                has[0], alpha if has[0] else nothing, *has[1:], beta if has[2] else nothing, source, operands.out
             )
 
     def _multiply(self, level: int, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         """Compute ``out := a b`` by the seven products of `level`, 0 the first."""
-        here = self._levels[level]
-        self._left(a, here.left)
-        self._right(b, here.right)
+        left, right, products = self._levels[level]
+        self._left(a, left)
+        self._right(b, right)
         if level + 1 < len(self._levels):
             for part in self._parts[level]:
                 self._multiply(level + 1, part.a, part.b, part.out)
         else:
             for leaf in self._leaves:
                 leaf.run_once()
-        self._gather(here.product, out)
+        self._gather(products, out)
 
 
 class _Guard:
-    """Says whether sums of the operands can stand for them: all are numbers, and none so large that a sum overflows.
+    """Test of the operands for Strassen's sums: all are numbers, and none so large that a sum overflows.
 
     A NaN or an infinity belongs to one row or column of the result; in a sum it would reach others too. Such operands,
     and an infinite alpha, are left to the base: it costs one look at A and B, O(n^2).
@@ -197,7 +183,7 @@ class _Guard:
         self._flag_rows = build_flag_rows(problem.dtype)
 
     def admits(self, operands: Operands) -> bool:
-        """Whether every element of A and B is small enough."""
+        """Return whether every element of A and B is small enough."""
         for x, flags in zip((operands.a, operands.b), self._flags, strict=True):
             self._flag_rows(x, self._largest, flags)
         return self._has_finite_alpha and not any(flags.any() for flags in self._flags)
@@ -227,9 +213,10 @@ def _halved(size: int, times: int) -> int:
     return -(-size // 2**times)
 
 
-def _allocate(problem: Problem, level: int) -> _Level:
+def _allocate(problem: Problem, level: int) -> list[np.ndarray]:
+    """Return the seven products of a level: left (7, m_l, k_l), right (7, k_l, n_l), product (7, m_l, n_l)."""
     m, n, k = (_halved(size, level) for size in (problem.m, problem.n, problem.k))
-    return _Level(*(aligned_empty((PRODUCTS, *shape), problem.dtype) for shape in ((m, k), (k, n), (m, n))))
+    return [aligned_empty((PRODUCTS, *shape), problem.dtype) for shape in ((m, k), (k, n), (m, n))]
 
 
 def _block_starts(size: int, levels: int) -> list[int]:

@@ -25,7 +25,7 @@ from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._ladder.jit import jit, output, rows
 from backends.cpu._ladder.operators import operators
-from backends.cpu._ladder.rows import ContiguousRows
+from backends.cpu._ladder.rows import contiguous_rows
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -58,7 +58,7 @@ class Tiled(Backend):
         mc, nc, kc = plan.blocking.mc, plan.blocking.nc, plan.blocking.kc
         loops = build_loops(plan.problem.dtype)
         tile = address_of(build_tile(plan.problem.semiring, plan.problem.dtype, plan.choice("reuse", LEGAL_REUSE)))
-        rows_of_a, rows_of_bt = ContiguousRows(operands.a), ContiguousRows(operands.b.T)
+        rows_of_a, rows_of_bt = contiguous_rows(operands.a), contiguous_rows(operands.b.T)
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
             loops(rows_of_a(a), rows_of_bt(b.T), out, accumulate, mc, nc, kc, tile)

@@ -21,7 +21,7 @@ from numba import prange, types
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._ladder.jit import jit, output, rows
 from backends.cpu._ladder.operators import operators
-from backends.cpu._ladder.rows import ContiguousRows
+from backends.cpu._ladder.rows import contiguous_rows
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -46,7 +46,7 @@ class Transposed(Backend):
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel and allocate the transposed copy."""
         dot_products = build(plan.problem.semiring, plan.problem.dtype)
-        rows_of_a, rows_of_bt = ContiguousRows(operands.a), ContiguousRows(operands.b.T)
+        rows_of_a, rows_of_bt = contiguous_rows(operands.a), contiguous_rows(operands.b.T)
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
             bt = rows_of_bt(b.T)  # B.T is a view with strided rows: here its elements move

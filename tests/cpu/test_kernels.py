@@ -149,4 +149,4 @@ class TestCeilings:
         task.run()
         assert task.verify()
         assert task.facts()["bytes_moved"] == _ceilings.BYTES_PER_CALL
-        assert task._array.ctypes.data % CACHE_LINE == 0
+        assert task._loop.args[0].ctypes.data % CACHE_LINE == 0

@@ -109,7 +109,7 @@ class TestRecursion:
     def test_workspace_is_what_the_docstring_says(self):
         problem = Problem(80, 120, 160)
         execution = BACKEND.prepare(plan_of(problem, 20), Operands.generate(problem, 1))
-        held = sum(x.size for level in execution._levels for x in (level.left, level.right, level.product))
+        held = sum(x.size for level in execution._levels for x in level)
         assert held == 7 * (80 * 160 + 160 * 120 + 80 * 120) * (1 / 4 + 1 / 16)
 
 

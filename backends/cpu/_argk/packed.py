@@ -76,7 +76,7 @@ class Packing(NamedTuple):
 
 
 def can_carry_k(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
-    """Whether values of such a product could carry k beside them, if their range leaves room."""
+    """Return whether values of such a product could carry k beside them, if their range leaves room."""
     is_known = dtype.kind == "i" and dtype.itemsize in SIZES and searches_by_vectors(semiring, dtype)
     return is_known and semiring.add.name in ("min", "max") and semiring.multiply.name in ("plus", "min", "max")
 

@@ -93,10 +93,10 @@ def _search(
 ) -> bool:  # fmt: skip
     """Write `argk`; return whether each element was found."""
     (m, k), n = a.shape, b.shape[1]
-    what = guard(semiring, dtype)
-    is_careful = what is Guard.NO_NAN_IN_A  # no look: the search has it for nothing
-    if what is Guard.NO_EXTREME and ranges is not None:
-        is_careful = not Look(what, semiring, dtype).allows(*ranges)
+    condition = guard(semiring, dtype)
+    is_careful = condition is Guard.NO_NAN_IN_A  # no look: the search has it for nothing
+    if condition is Guard.NO_EXTREME and ranges is not None:
+        is_careful = not Look(condition, semiring, dtype).allows(*ranges)
     search = build_search(semiring, dtype, steps, is_careful)
     length = row_bytes(max(k, steps), dtype.itemsize) // dtype.itemsize
     parts, width = across * down, min(columns, -(-n // across))

@@ -19,16 +19,14 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import carray, prange, types
-from numba.extending import intrinsic
 
-from backends.cpu._compile.pointers import as_pointer
-from backends.cpu._ladder.jit import jit, scratch, strided
+from backends.cpu._ladder.jit import jit, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.block_tracker import BLOCK, NO_BLOCK
 from backends.cpu._simd.kernel import INTO_L1, KernelKey
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._vector import code as v
-from backends.cpu._vector.intrinsics import size_intrinsic
+from backends.cpu._vector.intrinsics import as_pointer, emits, size_intrinsic
 from backends.cpu._vector.operators import Operations, operations
 from backends.cpu._vector.unit import VectorUnit, usable_units
 from harness.operands import CACHE_LINE
@@ -36,7 +34,7 @@ from harness.semiring import Semiring
 
 WORD_BITS = 64  # terms compared at once, at most: a chunk
 GROUP = 16  # columns between two groups of prefetches for the next row
-PLACE = np.dtype(np.int32)
+POSITION = np.dtype(np.int32)
 
 
 @functools.cache
@@ -69,7 +67,7 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
         for part in prange(parts):
             i, j = np.intp(part) // across, np.intp(part) % across
             bottom, end = m * (i + 1) // down, n * (j + 1) // across
-            starts, masks = np.empty(width, PLACE), np.empty((chunks, width), word)
+            starts, masks = np.empty(width, POSITION), np.empty((chunks, width), word)
             for upper in range(m * i // down, bottom, height):
                 lower = min(upper + height, bottom)
                 for left in range(n * j // across, end, width):
@@ -81,7 +79,7 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
                         missing[part] = 1
 
     return jit(
-        semiring, strided(dtype), strided(dtype), scratch(dtype, 2), scratch(BLOCK, 2), scratch(PLACE, 2),
+        semiring, strided(dtype), strided(dtype), scratch(dtype, 2), scratch(BLOCK, 2), scratch(POSITION, 2),
         types.intp, types.intp, scratch(dtype, 3), scratch(np.dtype(np.int64), 1),
     )(search)  # fmt: skip
 
@@ -117,7 +115,8 @@ def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_
     ops = operations(semiring, dtype)
     assert ops is not None
     compare = _compare_intrinsic(ops._replace(is_careful=is_careful), dtype, steps)
-    first_bit, begins, word = _first_bit_intrinsic(), tuple(chunk_begins(steps)), word_of(steps)
+    begins, word = tuple(chunk_begins(steps)), word_of(steps)
+    first_bit = _first_bit_intrinsic(word)
     # as int64 they would halve the width of vectors
     step, size, nowhere, nothing = np.int32(steps), np.int32(dtype.itemsize), np.int32(NO_BLOCK), np.int32(0)
 
@@ -131,8 +130,8 @@ def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_
         for i in range(rows):
             after = min(i + 1, rows - 1)
             which = carray(as_pointer(block.ctypes.data + i * block.strides[0]), (count,), BLOCK)
-            nearest = carray(as_pointer(argk.ctypes.data + i * argk.strides[0]), (count,), PLACE)
-            start = carray(as_pointer(starts.ctypes.data), (count,), PLACE)
+            nearest = carray(as_pointer(argk.ctypes.data + i * argk.strides[0]), (count,), POSITION)
+            start = carray(as_pointer(starts.ctypes.data), (count,), POSITION)
             for j in range(count):
                 start[j] = max(min(np.int32(which[j] * step), latest), nothing) * size
             compare((
@@ -159,7 +158,7 @@ def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_
 
 
 def searches_by_vectors(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
-    """Whether there is vector code of (x), and it can run."""
+    """Return whether there is vector code of (x), and it can run."""
     return not numba.config.DISABLE_JIT and operations(semiring, dtype) is not None
 
 
@@ -196,20 +195,16 @@ def word_of(steps: int) -> np.dtype[Any]:
     return np.dtype(f"u{max(1 << (min(steps, WORD_BITS) - 1).bit_length(), 8) // 8}")
 
 
-def _first_bit_intrinsic() -> Any:
+def _first_bit_intrinsic(word: np.dtype[Any]) -> Any:
     """Return the intrinsic ``first_bit(word)``, of int32: the position of the lowest bit that is set."""
 
-    @intrinsic
-    def first_bit(typing_context: Any, word: Any) -> Any:
-        def emit(context: Any, b: v.Builder, signature: Any, values: Any) -> Any:
-            word_type = values[0].type
-            count = v.declare(b, f"llvm.cttz.i{word_type.width}", word_type, [word_type, v.BIT])
-            position = b.call(count, [*values, ir.Constant(v.BIT, 0)])
-            if word_type.width == v.INDEX.width:
-                return position
-            return (b.trunc if word_type.width > v.INDEX.width else b.zext)(position, v.INDEX)
-
-        return types.int32(word), emit
+    @emits(types.int32, scalar(word))
+    def first_bit(b: v.Builder, bits: v.Value) -> v.Value:
+        count = v.declare(b, f"llvm.cttz.i{bits.type.width}", bits.type, [bits.type, v.BIT])
+        position = b.call(count, [bits, ir.Constant(v.BIT, 0)])
+        if bits.type.width == v.INDEX.width:
+            return position
+        return (b.trunc if bits.type.width > v.INDEX.width else b.zext)(position, v.INDEX)
 
     return first_bit
 
@@ -252,7 +247,7 @@ def _compare_intrinsic(ops: Operations, dtype: np.dtype[Any], steps: int) -> Any
             j, of_b = state
             value, start, mask = (
                 v.advance(b, row, b.mul(j, v.size(width)))
-                for row, width in ((c, itemsize), (starts, PLACE.itemsize), (masks, word.itemsize))
+                for row, width in ((c, itemsize), (starts, POSITION.itemsize), (masks, word.itemsize))
             )
             wide, begin = code.broadcast(b, value), b.sext(b.load(start, typ=v.INDEX), v.SIZE)
             for i, offset in enumerate(begins):
@@ -260,7 +255,7 @@ def _compare_intrinsic(ops: Operations, dtype: np.dtype[Any], steps: int) -> Any
                 b.store(equal_terms(b, *addresses, wide), v.advance(b, mask, b.mul(masks_stride, v.size(i))))
             return [b.add(j, v.size(1)), v.advance(b, of_b, panel_stride)]
 
-        widths = (GROUP * itemsize, GROUP * PLACE.itemsize, GROUP * BLOCK.itemsize)
+        widths = (GROUP * itemsize, GROUP * POSITION.itemsize, GROUP * BLOCK.itemsize)
 
         def group(state: list[Any]) -> list[Any]:
             line, left, *state = state

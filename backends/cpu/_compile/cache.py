@@ -173,8 +173,8 @@ def _key(dispatcher: Any, signature: Any) -> str | None:
         not_kept[name] = "the source has changed since this process began, which may run the old or the new"
         return None
     try:
-        what = digest(dispatcher, tuple(signature.args), signature.return_type)
-        return _kernel_files.entry_name(sources.digest(), _versions(), _target(), _settings(), what)
+        kernel = digest(dispatcher, tuple(signature.args), signature.return_type)
+        return _kernel_files.entry_name(sources.digest(), _versions(), _target(), _settings(), kernel)
     except (Uncertain, RecursionError, OSError) as error:
         not_kept[name] = str(error)
         return None

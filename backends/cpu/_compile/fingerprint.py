@@ -15,6 +15,7 @@ import functools
 import hashlib
 import sys
 import types as python
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -79,11 +80,6 @@ def _of(value: Any, walk: _Walk, role: Role) -> Description:
     raise Uncertain(f"an object of {type(value).__module__}.{type(value).__qualname__}")
 
 
-@_of.register
-def _of_enum(value: enum.Enum, walk: _Walk, role: Role) -> Description:
-    return describe_value(value, role)
-
-
 @_of.register(tuple)
 @_of.register(list)
 def _of_sequence(value: Any, walk: _Walk, role: Role) -> Description:
@@ -119,31 +115,18 @@ def _of_intrinsic(value: _Intrinsic, walk: _Walk, role: Role) -> Description:
     return (value._name, value._prefer_literal, walk(value._ctor_kwargs, emitter), walk(value._defn, emitter))
 
 
-@_of.register
-def _of_partial(value: functools.partial, walk: _Walk, role: Role) -> Description:
-    return tuple(walk(part, role) for part in (value.func, value.args, value.keywords))
+def _of_parts(*names: str) -> Callable[[Any, _Walk, Role], Description]:
+    """Return the description of objects that are no more than the attributes of these names."""
+    return lambda value, walk, role: tuple(walk(getattr(value, name), role) for name in names)
 
 
-@_of.register
-def _of_method(value: python.MethodType, walk: _Walk, role: Role) -> Description:
-    return (walk(value.__self__, role), walk(value.__func__, role))
-
-
-@_of.register(classmethod)
-@_of.register(staticmethod)
-@_of.register(type(functools.cache(digest)))
-def _of_wrapper(value: Any, walk: _Walk, role: Role) -> Description:
-    return (walk(value.__wrapped__, role),)
-
-
-@_of.register
-def _of_property(value: property, walk: _Walk, role: Role) -> Description:
-    return tuple(walk(part, role) for part in (value.fget, value.fset, value.fdel))
-
-
-@_of.register
-def _of_llvm_type(value: ir.Type, walk: _Walk, role: Role) -> Description:
-    return (str(value),)
+_of.register(enum.Enum, lambda value, walk, role: describe_value(value, role))
+_of.register(ir.Type, lambda value, walk, role: (str(value),))
+_of.register(functools.partial, _of_parts("func", "args", "keywords"))
+_of.register(python.MethodType, _of_parts("__self__", "__func__"))
+_of.register(property, _of_parts("fget", "fset", "fdel"))
+for _wrapper in (classmethod, staticmethod, type(functools.cache(digest))):
+    _of.register(_wrapper, _of_parts("__wrapped__"))
 
 
 @_of.register
@@ -191,7 +174,7 @@ def _of_class(value: type, walk: _Walk, role: Role) -> Description:
 
 
 def _is_generated(name: str, member: Any) -> bool:
-    """Whether Python made a member of a class, and no source of ours."""
+    """Return whether Python made a member of a class, and no source of ours."""
     function = member.__func__ if isinstance(member, staticmethod) else member
     is_function = isinstance(function, python.FunctionType)
     return name in _OF_EVERY_CLASS or (is_function and function.__code__.co_filename.startswith("<"))

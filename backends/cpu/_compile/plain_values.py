@@ -40,23 +40,23 @@ def describe_value(value: Any, role: Role) -> Description:
     Uncertain
         If it is a dtype with fields, objects, strings or times, or an integer that may be an address.
     """
-    kind = type(value).__qualname__
+    type_name = type(value).__qualname__
     if isinstance(value, enum.Enum):  # also one that is an int or a str
-        return ("enum", type(value).__module__, kind, value.name, repr(value.value))
+        return ("enum", type(value).__module__, type_name, value.name, repr(value.value))
     if isinstance(value, np.dtype):
         if value.kind not in "biuf":
             raise Uncertain(f"dtype {value}")
-        return (kind, value.str)
+        return (type_name, value.str)
     if isinstance(value, np.generic):
         describe_value(value.dtype, role)
         if value.dtype.kind in "iu":
             _check_no_address(int(value), role)
-        return (kind, value.dtype.str, value.tobytes())
+        return (type_name, value.dtype.str, value.tobytes())
     if isinstance(value, int):
         _check_no_address(value, role)
     if isinstance(value, float):
-        return (kind, struct.pack("<d", value))
-    return (kind, repr(value))
+        return (type_name, struct.pack("<d", value))
+    return (type_name, repr(value))
 
 
 def _check_no_address(value: int, role: Role) -> None:

@@ -25,7 +25,7 @@ _OURS = (f"{_FOLDER}/", f"{Path(str(semiring.__file__)).parent}/")
 
 
 def is_ours(thing: Any) -> bool:
-    """Whether a function, class or module is defined in `backends/cpu/` or `harness/`, so by no library and no user."""
+    """Return whether a function, class or module is of `backends/cpu/` or `harness/`, so of no library and no user."""
     if isinstance(thing, python.FunctionType):
         return thing.__code__.co_filename.startswith(_OURS)
     name = thing.__name__ if isinstance(thing, python.ModuleType) else thing.__module__
@@ -49,7 +49,7 @@ def digest() -> str:
 
 
 def may_have_changed() -> bool:
-    """Whether a file was written, renamed or linked since this process began: it may run the old text or the new."""
+    """Return whether a file was written, renamed or linked since this process began, which may run either text."""
     try:
         return max(path.stat().st_ctime for path in files()) >= _started_s()
     except OSError:  # one is missing, for instance if only the bytecode is installed

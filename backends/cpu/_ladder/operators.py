@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from backends.cpu._vector.code import call_on_floats
+from backends.cpu._vector.intrinsics import emits
 from harness.semiring import MONOIDS, ScalarFunction, Semiring
 
 
@@ -46,7 +45,7 @@ def operators(semiring: Semiring, dtype: np.dtype[Any]) -> Operators:
 
 def _typed(function: ScalarFunction, dtype: np.dtype[Any]) -> Any:
     """Return `function` with its result cast back to `dtype`: Numba widens small integers, and integer sums wrap."""
-    inner, cast = (function if _is_intrinsic(function) else numba.njit(function)), dtype.type
+    inner, cast = (function if function in _NUMBER_FORMS.values() else numba.njit(function)), dtype.type
 
     def operation(x: Any, y: Any) -> Any:
         return cast(inner(x, y))
@@ -54,27 +53,11 @@ def _typed(function: ScalarFunction, dtype: np.dtype[Any]) -> Any:
     return numba.njit(operation)
 
 
-def _is_intrinsic(function: Any) -> bool:
-    return function in _NUMBER_FORMS.values()
-
-
 def _number_form(name: str) -> Any:
-    # llvm.minimumnum and llvm.maximumnum, LLVM Language Reference; without regard to the sign of zero
-    @intrinsic
-    def select_number(typing_context: Any, c: Any, t: Any) -> Any:
-        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            scalar = args[0].type
-            width = 64 if scalar == ir.DoubleType() else 32
-            function = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(scalar, [scalar, scalar]), f"llvm.{name}.f{width}"
-            )
-            return builder.call(function, args, fastmath=("nsz",))
-
-        return c(c, c), emit
-
-    return select_number
+    return emits()(lambda builder, c, t: call_on_floats(builder, name, c, t))
 
 
+# LLVM Language Reference: llvm.minimumnum, llvm.maximumnum
 _NUMBER_FORMS: dict[int, Any] = {
     id(MONOIDS["min"].function): _number_form("minimumnum"),
     id(MONOIDS["max"].function): _number_form("maximumnum"),

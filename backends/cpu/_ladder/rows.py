@@ -9,6 +9,7 @@ A copy depends on the values of the operand, so it belongs to the product and is
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,25 +22,21 @@ from harness.operands import aligned_empty
 _STRIP = 8
 
 
-class ContiguousRows:
-    """Callable that returns a matrix with contiguous rows.
+def contiguous_rows(like: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return ``rows_of(x)``: `x` itself if its rows are contiguous, else a copy, which the next call overwrites.
 
-    Parameters
-    ----------
-    like : (rows, columns) array
-        Shape, dtype and strides of every matrix that it will be called with.
+    `like` has the shape, dtype and strides of every matrix that it will be called with.
     """
+    copy = None if like.flags.c_contiguous else aligned_empty(like.shape, like.dtype)
+    transpose = build_transpose(like.dtype)
 
-    def __init__(self, like: np.ndarray) -> None:
-        self._copy = None if like.flags.c_contiguous else aligned_empty(like.shape, like.dtype)
-        self._transpose = build_transpose(like.dtype)
-
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        """Return `x` itself, or its values in the copy, which the next call overwrites."""
-        if x.flags.c_contiguous or self._copy is None:
+    def rows_of(x: np.ndarray) -> np.ndarray:
+        if x.flags.c_contiguous or copy is None:
             return x
-        self._transpose(x.T, self._copy)
-        return self._copy
+        transpose(x.T, copy)
+        return copy
+
+    return rows_of
 
 
 @functools.cache

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils
-from numba.extending import intrinsic
+
+from backends.cpu._vector.code import call_on_floats
+from backends.cpu._vector.intrinsics import emits
 
 Function = Callable[..., Any]
 
@@ -99,7 +100,7 @@ def elementary(dtype: np.dtype[Any]) -> Elementary:
     lowest = number(-np.inf)
     e_to_the = _polynomial(dtype, [1 / math.factorial(p) for p in range(form.exp_degree + 1)])
     artanh = _polynomial(dtype, [1 / (2 * p + 1) for p in range(form.log_degree + 1)])
-    multiply_add, power_of_two = _multiply_add(dtype), _power_of_two(dtype)
+    multiply_add, power_of_two = _multiply_add, _power_of_two(dtype)
     exponent_of, mantissa_of = _exponent_of(dtype), _mantissa_of(dtype)
 
     @numba.njit(error_model="numpy")
@@ -128,52 +129,19 @@ def elementary(dtype: np.dtype[Any]) -> Elementary:
 # --------------------------------------------------------------------------------------- instructions, by LLVM's names
 
 
-def _emitted(emit: Callable[..., Any], in_python: Function, arguments: int = 1) -> Any:
+def _emitted(emit: Callable[..., Any], in_python: Function) -> Any:
     """Return a function of scalars of one type: ``emit(builder, *values)``'s instructions, or its Python form."""
-    if numba.config.DISABLE_JIT:
-        return in_python
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return emit(builder, *values)
-
-    if arguments == 1:
-
-        @intrinsic
-        def unary(typing_context: Any, x: Any) -> Any:
-            return x(x), generate
-
-        return unary
-    if arguments == 2:
-
-        @intrinsic
-        def binary(typing_context: Any, x: Any, y: Any) -> Any:
-            return x(x, y), generate
-
-        return binary
-
-    @intrinsic
-    def ternary(typing_context: Any, x: Any, y: Any, z: Any) -> Any:
-        return x(x, y, z), generate
-
-    return ternary
-
-
-def _call(builder: Any, name: str, *values: Any) -> Any:
-    scalar = values[0].type
-    width = 64 if scalar == ir.DoubleType() else 32
-    function = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(scalar, [scalar] * len(values)), f"llvm.{name}.f{width}"
-    )
-    return builder.call(function, values, fastmath=() if name == "fmuladd" else ("nsz",))
+    return in_python if numba.config.DISABLE_JIT else emits()(emit)
 
 
 def _selection(name: str, in_python: Function) -> Any:
-    return _emitted(lambda builder, x, y: _call(builder, name, x, y), in_python, 2)
+    return _emitted(lambda builder, x, y: call_on_floats(builder, name, x, y), in_python)
 
 
-def _multiply_add(dtype: np.dtype[Any]) -> Any:
-    # fmuladd: fused where the processor can, as fma would be a call of libm where it cannot
-    return _emitted(lambda builder, x, y, z: _call(builder, "fmuladd", x, y, z), lambda x, y, z: x * y + z, 3)
+# fmuladd: fused where the processor can, as fma would be a call of libm where it cannot
+_multiply_add = _emitted(
+    lambda builder, x, y, z: call_on_floats(builder, "fmuladd", x, y, z), lambda x, y, z: x * y + z
+)
 
 
 def _polynomial(dtype: np.dtype[Any], coefficients: Sequence[float]) -> Any:
@@ -183,7 +151,7 @@ def _polynomial(dtype: np.dtype[Any], coefficients: Sequence[float]) -> Any:
     def emit(builder: Any, z: Any) -> Any:
         total = ir.Constant(z.type, float(first))
         for c in rest:
-            total = _call(builder, "fmuladd", total, z, ir.Constant(z.type, float(c)))
+            total = call_on_floats(builder, "fmuladd", total, z, ir.Constant(z.type, float(c)))
         return total
 
     return _emitted(emit, lambda z: functools.reduce(lambda total, c: total * z + c, rest, first))

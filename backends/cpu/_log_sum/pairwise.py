@@ -32,19 +32,10 @@ def build_pairwise(dtype: np.dtype[Any]) -> Any:
     raise_tops, add_terms, finish = _build_passes(dtype)
     add_line, copy_line = build_add_line(dtype), build_copy_line(dtype)
     lowest, zero = dtype.type(-np.inf), dtype.type(0)
-    flags = types.Array(types.boolean, 2, "C")
+    matrix, flags = scratch(dtype, 2), types.Array(types.boolean, 2, "C")
+    operands, result = (strided(dtype), strided(dtype)), (output(dtype), types.boolean)
 
-    @jit(
-        None,
-        strided(dtype),
-        strided(dtype),
-        flags,
-        scratch(dtype, 1),
-        scratch(dtype, 2),
-        scratch(dtype, 2),
-        output(dtype),
-        types.boolean,
-    )
+    @jit(None, *operands, flags, scratch(dtype, 1), matrix, matrix, *result)
     def pairwise(
         a: np.ndarray,
         b: np.ndarray,

@@ -20,12 +20,11 @@ from backends.cpu._mixed import amx_code
 from backends.cpu._mixed.amx_code import ROW_BYTES, ROWS, TILES
 from backends.cpu._mixed.methods import MixedKey
 from backends.cpu._mixed.packing import element_bytes
-from backends.cpu._simd.kernel import INTO_L2
+from backends.cpu._simd.kernel import INTO_L2, touched_lines
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import size_intrinsic
+from backends.cpu._vector.intrinsics import Emit, size_intrinsic, switch_intrinsic
 from harness.errors import PlanError
-from harness.operands import CACHE_LINE
 from harness.plan import Blocking
 
 ARGUMENTS = "steps a lda a_step b c ldc accumulate next_c ahead ahead_stride ahead_lines".split()
@@ -84,9 +83,9 @@ def _kernel(module: Any, key: MixedKey, rows: int, columns: int) -> Any:
 
     def emit(b: Builder, *values: Value) -> None:
         tiles = amx_code.TileCode(b)
-        given = dict(zip(ARGUMENTS, values, strict=True))
-        steps, lda, ldc = given["steps"], given["lda"], given["ldc"]
-        a, panel, c, next_c, ahead = (b.inttoptr(given[name], v.POINTER) for name in _POINTERS)
+        named = dict(zip(ARGUMENTS, values, strict=True))
+        steps, lda, ldc = named["steps"], named["lda"], named["ldc"]
+        a, panel, c, next_c, ahead = (b.inttoptr(named[name], v.POINTER) for name in _POINTERS)
         width = columns * ROW_BYTES
         of_a, of_b = rows * columns, rows * columns + rows  # the first of each
 
@@ -104,14 +103,14 @@ def _kernel(module: Any, key: MixedKey, rows: int, columns: int) -> Any:
 
                 def prefetch_panel(state: list[Value]) -> list[Value]:
                     _prefetch(b, state[0], ROWS * columns * element_bytes(key))
-                    return [v.advance(b, state[0], given["ahead_stride"])]
+                    return [v.advance(b, state[0], named["ahead_stride"])]
 
-                (line,) = v.loop(b, given["ahead_lines"], [line], prefetch_panel)
+                (line,) = v.loop(b, named["ahead_lines"], [line], prefetch_panel)
                 for _ in range(C_ROWS_A_STEP if touches_c else 0):
                     _prefetch(b, row, width)
                     row = v.advance(b, row, ldc)
                 step(a, panel)
-                return [v.advance(b, a, given["a_step"]), v.advance(b, panel, ROWS * width), line, row]
+                return [v.advance(b, a, named["a_step"]), v.advance(b, panel, ROWS * width), line, row]
 
             return v.loop(b, iterations, state, iteration)
 
@@ -120,13 +119,12 @@ def _kernel(module: Any, key: MixedKey, rows: int, columns: int) -> Any:
             for i in range(rows)
             for j in range(columns)
         ]
-        with b.if_else(b.icmp_signed("!=", given["accumulate"], v.size(0))) as (adding, storing):
-            with adding:
-                for tile, corner in tiles_of_c:
-                    tiles.load(tile, corner, ldc)
-            with storing:
-                for tile, _ in tiles_of_c:
-                    tiles.zero(tile)
+
+        def begin(is_adding: bool) -> None:
+            for tile, corner in tiles_of_c:
+                tiles.load(tile, corner, ldc) if is_adding else tiles.zero(tile)
+
+        v.in_both_forms(b, named["accumulate"], begin)
         touching = v.smaller(b, steps, v.size(rows * ROWS // C_ROWS_A_STEP))
         state = run(touching, [a, panel, ahead, next_c], touches_c=True)
         run(b.sub(steps, touching), state, touches_c=False)
@@ -137,8 +135,8 @@ def _kernel(module: Any, key: MixedKey, rows: int, columns: int) -> Any:
 
 
 def _prefetch(b: Builder, pointer: Value, size_bytes: int) -> None:
-    """Prefetch the cache lines that `size_bytes` bytes touch, which may begin amid one."""
-    for offset in (*range(0, size_bytes, CACHE_LINE), size_bytes - 1):
+    """Prefetch the cache lines that `size_bytes` bytes touch."""
+    for offset in touched_lines(size_bytes):
         v.prefetch(b, v.advance(b, pointer, offset), INTO_L2)
 
 
@@ -150,7 +148,7 @@ def merge_intrinsic(key: MixedKey) -> Any:
     """
     code, operations = key.kernel.code(), key.kernel.operations
 
-    def function(module: Any, vectors: int) -> Any:
+    def emitter(vectors: int) -> Emit:
         def emit(b: Builder, rows: Value, tile: Value, c: Value, ldc: Value, accumulate: Value, lanes: Value) -> None:
             edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
 
@@ -165,15 +163,10 @@ def merge_intrinsic(key: MixedKey) -> Any:
                 return [v.advance(b, source, vectors * code.size_bytes), v.advance(b, target, ldc)]
 
             begin = [b.inttoptr(tile, v.POINTER), b.inttoptr(c, v.POINTER)]
-            with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as branches:
-                for branch, is_adding in zip(branches, (True, False), strict=True):
-                    with branch:
-                        v.loop(b, rows, begin, lambda state, adds=is_adding: row(state, adds))
+            v.in_both_forms(
+                b, accumulate, lambda is_adding: v.loop(b, rows, begin, lambda state: row(state, is_adding))
+            )
 
-        return v.own_function(module, f"merge_{vectors}", [v.SIZE] * 6, emit)
+        return emit
 
-    def emit(builder: Builder, values: list[Value]) -> None:
-        which, *arguments = values
-        v.switch(builder, which, {n: function(builder.module, n) for n in range(1, key.nv + 1)}, arguments)
-
-    return size_intrinsic(7, emit)
+    return switch_intrinsic(7, "merge", key.nv, emitter)

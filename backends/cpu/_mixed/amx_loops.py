@@ -24,7 +24,6 @@ from typing import Any
 import numba
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from backends.cpu._ladder.jit import jit
 from backends.cpu._mixed.amx_claims import await_done, claim, is_done, publish
@@ -35,6 +34,8 @@ from backends.cpu._mixed.packing import clear_intrinsic, element_bytes, pack_a_i
 from backends.cpu._mixed.subnormals import look_intrinsic
 from backends.cpu._threads.atomics import WORD_BYTES as CLAIM_BYTES
 from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import emits
 from harness.operands import CACHE_LINE
 
 WORD_BYTES = WORD_BITS // 8
@@ -53,16 +54,12 @@ ARGUMENTS = """
 """.split()
 
 
-@intrinsic
-def _row_at(typing_context: Any, address: Any) -> Any:
+@emits(types.UniTuple(types.intp, len(ARGUMENTS)), types.intp)
+def _row_at(builder: Builder, address: Value) -> Value:
     """Return the integers of a row of the table as a tuple."""
-
-    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        row = builder.inttoptr(values[0], v.POINTER)
-        loaded = [builder.load(v.advance(builder, row, 8 * i), typ=v.SIZE) for i in range(len(ARGUMENTS))]
-        return cgutils.pack_array(builder, loaded)
-
-    return types.UniTuple(types.intp, len(ARGUMENTS))(types.intp), emit
+    row = builder.inttoptr(address, v.POINTER)
+    loaded = [builder.load(v.advance(builder, row, 8 * i), typ=v.SIZE) for i in range(len(ARGUMENTS))]
+    return cgutils.pack_array(builder, loaded)
 
 
 @numba.njit

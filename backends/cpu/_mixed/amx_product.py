@@ -112,37 +112,26 @@ class Pieces:
         return row
 
 
-class Layout:
-    """Parts, strips and panels of a product of m x k by k x n.
+def cut_product(loops: TileLoops, m: int, n: int, k: int) -> tuple[list[int], list[int], Pieces, Pieces]:
+    """Return where rows and columns of C are cut, with its end, and the strips and panels of a product."""
+    blocking, element, (height, width) = loops.blocking, element_bytes(loops.key), loops.grid
+    mr, nr, kc = blocking.mr, blocking.nr, min(blocking.kc, k)
+    row_bytes, blocks_of_k = -(-kc * element // ROW_BYTES) * ROW_BYTES, -(-k // blocking.kc)
+    has_edges = m % ROWS != 0 or (k | kc) * element % ROW_BYTES != 0  # in the last block, or in all
+    strip_bytes = row_bytes * mr if loops.packs_a or has_edges else 0
 
-    Attributes
-    ----------
-    rows, columns : list of int
-        Where C is cut, and its end.
-    strips, panels : Pieces
-    """
+    def share(extent: int, parts: int) -> bool:
+        return tuning_amx.amx_shares(extent * k * element, parts)
 
-    def __init__(self, loops: TileLoops, m: int, n: int, k: int) -> None:
-        blocking, element, (height, width) = loops.blocking, element_bytes(loops.key), loops.grid
-        mr, nr, kc = blocking.mr, blocking.nr, min(blocking.kc, k)
-        row_bytes, blocks_of_k = -(-kc * element // ROW_BYTES) * ROW_BYTES, -(-k // blocking.kc)
-        has_edges = m % ROWS != 0 or (k | kc) * element % ROW_BYTES != 0  # in the last block, or in all
-        strip_bytes = row_bytes * mr if loops.packs_a or has_edges else 0
-
-        def share(extent: int, parts: int) -> bool:
-            return tuning_amx.amx_shares(extent * k * element, parts)
-
-        shares_a = strip_bytes == 0 or share(m, height)
-        self.rows = cut_evenly(m, height, mr)
-        finer = tuning_amx.amx_finer(n, width) if height * width > 1 and shares_a else 1
-        self.columns = cut_evenly(n, width * finer, nr)
-        height, across = len(self.rows) - 1, len(self.columns) - 1
-        kept_strips = -(-min(blocking.mc, m) // mr)
-        kept_panels = -(-min(blocking.nc, n) // nr) if m > blocking.mc else 1
-        self.strips = Pieces(m, mr, height, across, shares_a and across > 1, kept_strips, blocks_of_k, strip_bytes)
-        self.panels = Pieces(
-            n, nr, across, height, share(n, width) and height > 1, kept_panels, blocks_of_k, row_bytes * nr
-        )
+    shares_a, shares_b = strip_bytes == 0 or share(m, height), share(n, width)
+    finer = tuning_amx.amx_finer(n, width) if height * width > 1 and shares_a else 1
+    rows, columns = cut_evenly(m, height, mr), cut_evenly(n, width * finer, nr)
+    height, across = len(rows) - 1, len(columns) - 1
+    kept_strips = -(-min(blocking.mc, m) // mr)
+    kept_panels = -(-min(blocking.nc, n) // nr) if m > blocking.mc else 1
+    strips = Pieces(m, mr, height, across, shares_a and across > 1, kept_strips, blocks_of_k, strip_bytes)
+    panels = Pieces(n, nr, across, height, shares_b and height > 1, kept_panels, blocks_of_k, row_bytes * nr)
+    return rows, columns, strips, panels
 
 
 def prepare_tiles(
@@ -160,8 +149,7 @@ def prepare_tiles(
     accumulate : bool
     """
     key, blocking, element = loops.key, loops.blocking, element_bytes(loops.key)
-    layout = Layout(loops, a.shape[0], b.shape[1], a.shape[1])
-    rows, columns, strips, panels = layout.rows, layout.columns, layout.strips, layout.panels
+    rows, columns, strips, panels = cut_product(loops, a.shape[0], b.shape[1], a.shape[1])
     width, tile_bytes = len(columns) - 1, blocking.mr * blocking.nr * WORD_BYTES
     parts = (len(rows) - 1) * width
     memory = scratch(strips.bytes + panels.bytes + parts * tile_bytes)

@@ -31,6 +31,7 @@ from llvmlite import ir
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.half import widen_half
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import VectorUnit, features, usable_units
 from harness.machine import tiles_refused
@@ -204,35 +205,14 @@ def _integers(bits: int, like: Value) -> Any:
     return ir.VectorType(ir.IntType(bits), like.type.count)
 
 
-def _all(vector: Any, value: Any) -> Any:
-    return ir.Constant(vector, [value] * vector.count)
-
-
 def _bfloat16_to_float32(builder: Builder, x: Value) -> Value:
     words = _integers(WORD_BITS, x)
-    return builder.shl(builder.zext(x, words), _all(words, 16))
-
-
-def _float16_to_float32(builder: Builder, x: Value) -> Value:
-    """Convert by arithmetic: the instruction is not everywhere, and the library function that stands in for it neither.
-
-    The bits of a float16 in the place of those of a float32 are the number times 2^-112, subnormal ones too. The
-    exponent of infinities and NaN is put in.
-    """
-    words = _integers(WORD_BITS, x)
-    floats = ir.VectorType(ir.FloatType(), x.type.count)
-    given = builder.zext(x, words)
-    magnitude = builder.and_(given, _all(words, 0x7FFF))
-    moved = builder.bitcast(builder.shl(magnitude, _all(words, 13)), floats)
-    number = builder.bitcast(builder.fmul(moved, _all(floats, 2.0**112)), words)
-    is_number = builder.icmp_unsigned("<", magnitude, _all(words, 0x7C00))
-    number = builder.select(is_number, number, builder.or_(number, _all(words, 0x7F800000)))
-    return builder.or_(number, builder.shl(builder.and_(given, _all(words, 0x8000)), _all(words, 16)))
+    return builder.shl(builder.zext(x, words), ir.Constant(words, [16] * words.count))
 
 
 _WIDEN: dict[str, Callable[[Builder, Value], Value]] = {
     "as it is": lambda builder, x: x,
     "bfloat16 to float32": _bfloat16_to_float32,
-    "float16 to float32": _float16_to_float32,
+    "float16 to float32": lambda builder, x: builder.bitcast(widen_half(builder, x), _integers(WORD_BITS, x)),
     "int8 to int16": lambda builder, x: builder.sext(x, _integers(16, x)),
 }

@@ -17,7 +17,7 @@ from llvmlite import ir
 from backends.cpu._mixed.methods import ONE_IN_BYTES, SIGN_OF_BYTES, WORD_BITS, Dot, MixedKey, widen
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
-from backends.cpu._vector.intrinsics import size_intrinsic
+from backends.cpu._vector.intrinsics import Emit, function_intrinsic, switch_intrinsic
 from harness.operands import CACHE_LINE
 
 SHIFT_BITS = 7  # of 128
@@ -37,7 +37,7 @@ def pack_a_intrinsic(key: MixedKey) -> Any:
             words = b.xor(words, ir.Constant(words.type, [SIGN_OF_BYTES] * code.lanes))
         b.store(words, target, align=1)
 
-    def function(
+    def emit(
         b: Builder, rows: Value, k: Value, a: Value, lda: Value, target: Value, stride: Value, further: Value
     ) -> None:
         vectors, left = b.udiv(k, v.size(elements.lanes)), b.urem(k, v.size(elements.lanes))
@@ -55,10 +55,7 @@ def pack_a_intrinsic(key: MixedKey) -> Any:
 
         v.loop(b, rows, [b.inttoptr(a, v.POINTER), b.inttoptr(target, v.POINTER)], row)
 
-    def emit(builder: Builder, values: list[Value]) -> None:
-        builder.call(v.own_function(builder.module, "pack_a_words", [v.SIZE] * 7, function), values)
-
-    return size_intrinsic(7, emit)
+    return function_intrinsic(7, "pack_a_words", emit)
 
 
 def pack_b_intrinsic(key: MixedKey) -> Any:
@@ -66,7 +63,7 @@ def pack_b_intrinsic(key: MixedKey) -> Any:
     method, code = key.method, key.kernel.code()
     elements = _elements(key, code.lanes)
 
-    def function(module: Any, vectors: int) -> Any:
+    def emitter(vectors: int) -> Emit:
         def emit(b: Builder, k: Value, source: Value, ldb: Value, panel: Value, lanes: Value) -> None:
             edges = [None] * (vectors - 1) + [elements.edge(b, lanes)]
             left = b.urem(k, v.size(method.group))
@@ -100,13 +97,9 @@ def pack_b_intrinsic(key: MixedKey) -> Any:
                 correction = b.neg(b.shl(total, code.constant(SHIFT_BITS)))
                 b.store(correction, v.advance(b, b.inttoptr(panel, v.POINTER), j * code.size_bytes), align=1)
 
-        return v.own_function(module, f"pack_words_{vectors}", [v.SIZE] * 5, emit)
+        return emit
 
-    def emit(builder: Builder, values: list[Value]) -> None:
-        which, *arguments = values
-        v.switch(builder, which, {n: function(builder.module, n) for n in range(1, key.nv + 1)}, arguments)
-
-    return size_intrinsic(6, emit)
+    return switch_intrinsic(6, "pack_words", key.nv, emitter)
 
 
 def seed_intrinsic(key: MixedKey) -> Any:
@@ -116,7 +109,7 @@ def seed_intrinsic(key: MixedKey) -> Any:
     """
     code = key.kernel.code()
 
-    def function(module: Any, vectors: int) -> Any:
+    def emitter(vectors: int) -> Emit:
         def emit(b: Builder, rows: Value, sums: Value, c: Value, ldc: Value, accumulate: Value, lanes: Value) -> None:
             edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
             source = b.inttoptr(sums, v.POINTER)
@@ -129,35 +122,28 @@ def seed_intrinsic(key: MixedKey) -> Any:
                     code.store(b, value, target, edge)
                 return [v.advance(b, state[0], ldc)]
 
-            with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as branches:
-                for branch, is_adding in zip(branches, (True, False), strict=True):
-                    with branch:
-                        v.loop(b, rows, [b.inttoptr(c, v.POINTER)], lambda state, adds=is_adding: row(state, adds))
+            def all_rows(is_adding: bool) -> None:
+                v.loop(b, rows, [b.inttoptr(c, v.POINTER)], lambda state: row(state, is_adding))
 
-        return v.own_function(module, f"seed_{vectors}", [v.SIZE] * 6, emit)
+            v.in_both_forms(b, accumulate, all_rows)
 
-    def emit(builder: Builder, values: list[Value]) -> None:
-        which, *arguments = values
-        v.switch(builder, which, {n: function(builder.module, n) for n in range(1, key.nv + 1)}, arguments)
+        return emit
 
-    return size_intrinsic(7, emit)
+    return switch_intrinsic(7, "seed", key.nv, emitter)
 
 
 def clear_intrinsic() -> Any:
     """Return the intrinsic ``clear((address, lines))``: so many times 64 bytes become zeros."""
     vector = ir.VectorType(v.INDEX, CACHE_LINE // 4)
 
-    def function(b: Builder, address: Value, lines: Value) -> None:
+    def emit(b: Builder, address: Value, lines: Value) -> None:
         def line(state: list[Value]) -> list[Value]:
             b.store(ir.Constant(vector, None), state[0], align=1)
             return [v.advance(b, state[0], CACHE_LINE)]
 
         v.loop(b, lines, [b.inttoptr(address, v.POINTER)], line)
 
-    def emit(builder: Builder, values: list[Value]) -> None:
-        builder.call(v.own_function(builder.module, "clear_lines", [v.SIZE] * 2, function), values)
-
-    return size_intrinsic(2, emit)
+    return function_intrinsic(2, "clear_lines", emit)
 
 
 def _elements(key: MixedKey, count: int) -> VectorCode:

@@ -14,11 +14,10 @@ import numpy as np
 from llvmlite import ir
 from numba import carray, types
 
-from backends.cpu._compile.pointers import as_pointer
 from backends.cpu._ladder.jit import jit
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import size_intrinsic
+from backends.cpu._vector.intrinsics import as_pointer, function_intrinsic
 
 MAGNITUDE = 0x7FFF
 LARGEST_SUBNORMAL = {"bfloat16": 0x007F, "float16": 0x03FF}
@@ -61,9 +60,7 @@ def look_intrinsic(operands: str) -> Any:
     def constant(value: int) -> Any:
         return ir.Constant(vector, [value] * vector.count)
 
-    def function(
-        b: Builder, rows: Value, lines: Value, address: Value, stride: Value, further: Value, flag: Value
-    ) -> None:
+    def emit(b: Builder, rows: Value, lines: Value, address: Value, stride: Value, further: Value, flag: Value) -> None:
         def line(state: list[Value]) -> list[Value]:
             address, least = state
             magnitude = b.and_(b.load(address, typ=vector, align=1), constant(MAGNITUDE))
@@ -82,7 +79,4 @@ def look_intrinsic(operands: str) -> Any:
         with b.if_then(b.icmp_unsigned("!=", b.bitcast(is_subnormal, bits), ir.Constant(bits, 0))):
             b.store(ir.Constant(v.BYTE, 1), b.inttoptr(flag, v.POINTER))
 
-    def emit(builder: Builder, values: list[Value]) -> None:
-        builder.call(v.own_function(builder.module, "look_for_subnormals", [v.SIZE] * 6, function), values)
-
-    return size_intrinsic(6, emit)
+    return function_intrinsic(6, "look_for_subnormals", emit)

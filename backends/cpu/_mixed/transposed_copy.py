@@ -37,7 +37,8 @@ def prepare_transposed_copy(target: np.ndarray, source: np.ndarray) -> Callable[
 def build_transposed_copy(size: int) -> Any:
     """Compile ``copy(rows, columns, source, column_stride, target, row_stride)`` for elements of `size` bytes."""
     code = VectorCode(UNITS[-1], np.dtype(f"u{size}"))
-    square, element, lanes = _square_intrinsic(code), _element_intrinsic(code), code.lanes
+    square = size_intrinsic(4, lambda b, layouts: code.copy_transposed(b, *layouts))
+    element, lanes = _element_intrinsic(code), code.lanes
 
     def copy(rows: int, columns: int, source: int, column_stride: int, target: int, row_stride: int) -> None:
         whole_rows, whole_columns = rows - rows % lanes, columns - columns % lanes
@@ -46,25 +47,12 @@ def build_transposed_copy(size: int) -> Any:
                 for i in range(i_block, min(i_block + BLOCK, whole_rows), lanes):
                     for j in range(j_block, min(j_block + BLOCK, whole_columns), lanes):
                         begin, end = source + i * size + j * column_stride, target + i * row_stride + j * size
-                        square((begin, column_stride, end, row_stride))
+                        square((end, row_stride, begin, column_stride))
         for i in range(rows):
             for j in range(0 if i >= whole_rows else whole_columns, columns):
                 element((source + i * size + j * column_stride, target + i * row_stride + j * size))
 
     return jit(None, *[types.intp] * 6, parallel=False)(copy)
-
-
-def _square_intrinsic(code: VectorCode) -> Any:
-    """Return the intrinsic ``square((source, column_stride, target, row_stride))``."""
-
-    def emit(b: Builder, values: list[Value]) -> None:
-        source, column_stride, target, row_stride = values
-        begin, end = b.inttoptr(source, v.POINTER), b.inttoptr(target, v.POINTER)
-        columns = [code.load(b, v.advance(b, begin, b.mul(column_stride, v.size(t)))) for t in range(code.lanes)]
-        for t, row in enumerate(code.transpose(b, columns)):
-            code.store(b, row, v.advance(b, end, b.mul(row_stride, v.size(t))))
-
-    return size_intrinsic(4, emit)
 
 
 def _element_intrinsic(code: VectorCode) -> Any:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange, types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.scratch import scratch
@@ -27,11 +26,16 @@ from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.loops import ARGUMENTS, build_product, packed_a_bytes, packed_b_bytes
 from backends.cpu._threads.atomics import add
 from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import emits
 from harness.plan import Blocking
 from harness.tuning import simd as tuning_simd
 
 OPERANDS = ("a", "b", "c", "block")  # the arguments that are addresses of operands
 PACKED, SCRATCH = ("packed_a", "packed_b"), len(OPERANDS)  # addresses in scratch; index of the scratch itself
+
+
+Run = Callable[[], Any]  # computes a prepared product once
 
 
 class Loops(NamedTuple):
@@ -106,43 +110,34 @@ class LoopTable:
         operands are others. Then of the scratch, which each run sets.
     """
 
-    run: Callable[[], Any]
+    run: Run
 
     def __init__(self, loops: Loops, shape: Shape, accumulate: bool) -> None:
         self._loops, self._shape, self._accumulate = loops, shape, accumulate
         self.addresses = np.zeros(len(OPERANDS) + 1, np.int64)
         self._scratch_bytes = loops.scratch_bytes(shape.m, shape.n, shape.k)
         self._table = self._fill()
-        run = self._run_part() if len(self._table) == 1 else self._run_parts()
+        run = self._run()
         run.refers_to = self._table, self.addresses  # type: ignore[attr-defined] # it knows them by address
         self.run = run
 
-    def _run_part(self) -> Callable[[], Any]:
-        m, n, k, *_ = self._shape
-        is_long = m * n * k > tuning_simd.SIMD_MOST_PAIRS_WITH_GIL
-        run_part, row, size = entry_point(build_run_part(is_long)), self._table.ctypes.data, sum(self._scratch_bytes)
+    def _run(self) -> Run:
+        table, size, threads = self._table, sum(self._scratch_bytes), min(self._loops.threads, len(self._table))
+        if len(table) == 1:
+            is_long = self._shape.m * self._shape.n * self._shape.k > tuning_simd.SIMD_MOST_PAIRS_WITH_GIL
+            compute = functools.partial(entry_point(build_run_part(is_long)), table.ctypes.data)
+        else:
+            taken = np.zeros(1, np.int64)
+            compute = functools.partial(entry_point(build_run_parts()), table, taken, threads, size)
         if size == 0:
-            return functools.partial(run_part, row)
-        scratch(size)  # now, so that the first run need not wait for new pages
+            return compute
+        scratch(threads * size)  # now, so that the first run need not wait for new pages
         addresses = self.addresses
-
-        def run() -> None:
-            memory = scratch(size)
-            addresses[SCRATCH] = memory.address
-            run_part(row)
-
-        return run
-
-    def _run_parts(self) -> Callable[[], Any]:
-        table, size = self._table, sum(self._scratch_bytes)
-        threads, run_parts = min(self._loops.threads, len(table)), entry_point(build_run_parts())
-        taken, addresses = np.zeros(1, np.int64), self.addresses
-        scratch(threads * size)
 
         def run() -> None:
             memory = scratch(threads * size)
             addresses[SCRATCH] = memory.address
-            run_parts(table, taken, threads, size)
+            compute()
 
         return run
 
@@ -171,7 +166,7 @@ class LoopTable:
 
 def prepare_product(
     loops: Loops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool, block: np.ndarray | None = None
-) -> Callable[[], Any]:
+) -> Run:
     """Return ``run()``, which computes ``out := [out (+)] a (x) b``.
 
     Parameters
@@ -204,31 +199,23 @@ def entry_point(compiled: Any) -> Any:
     return result.entry_point
 
 
-@intrinsic
-def _row_at(typing_context: Any, address: Any, offset: Any) -> Any:
+@emits(types.UniTuple(types.intp, 1 + len(ARGUMENTS)), types.intp, types.intp)
+def _row_at(b: Builder, address: Value, offset: Value) -> Value:
     """Return one row of the table as a tuple: the loops, and their arguments with addresses for offsets.
 
     Scratch begins `offset` bytes behind its address.
     """
-    count = len(ARGUMENTS)
-    operands = {ARGUMENTS.index(name): number for number, name in enumerate(OPERANDS)}
-    packed = [ARGUMENTS.index(name) for name in PACKED]
-
-    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        row = builder.inttoptr(values[0], v.POINTER)
-        loops, addresses, *arguments = (
-            builder.load(v.advance(builder, row, 8 * i), typ=v.SIZE) for i in range(2 + count)
-        )
-        beginnings = builder.inttoptr(addresses, v.POINTER)
-        for argument, number in operands.items():
-            begin = builder.load(v.advance(builder, beginnings, 8 * number), typ=v.SIZE)
-            arguments[argument] = builder.add(arguments[argument], begin)
-        scratch = builder.add(builder.load(v.advance(builder, beginnings, 8 * SCRATCH), typ=v.SIZE), values[1])
-        for argument in packed:
-            arguments[argument] = builder.add(arguments[argument], scratch)
-        return cgutils.pack_array(builder, [loops, *arguments])
-
-    return types.UniTuple(types.intp, 1 + count)(types.intp, types.intp), emit
+    row = b.inttoptr(address, v.POINTER)
+    loops, addresses, *arguments = (b.load(v.advance(b, row, 8 * i), typ=v.SIZE) for i in range(2 + len(ARGUMENTS)))
+    beginnings = b.inttoptr(addresses, v.POINTER)
+    for number, name in enumerate(OPERANDS):
+        i, begin = ARGUMENTS.index(name), b.load(v.advance(b, beginnings, 8 * number), typ=v.SIZE)
+        arguments[i] = b.add(arguments[i], begin)
+    scratch = b.add(b.load(v.advance(b, beginnings, 8 * SCRATCH), typ=v.SIZE), offset)
+    for name in PACKED:
+        i = ARGUMENTS.index(name)
+        arguments[i] = b.add(arguments[i], scratch)
+    return cgutils.pack_array(b, [loops, *arguments])
 
 
 @functools.cache

@@ -18,13 +18,13 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import carray, types
-from numba.extending import intrinsic
 
-from backends.cpu._compile.pointers import as_pointer
 from backends.cpu._ladder.jit import jit
-from backends.cpu._simd.argument_table import Shape, prepare_product
-from backends.cpu._simd.product import Settings
+from backends.cpu._simd.argument_table import Run, Shape, prepare_product
+from backends.cpu._simd.product import Settings, through
 from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import as_pointer, emits
 from backends.cpu._vector.operators import operations
 from harness.operands import aligned_empty
 from harness.semiring import Semiring
@@ -35,8 +35,10 @@ WORD = np.dtype(np.int32)
 _BYTES, _BITS = ir.VectorType(v.BYTE, WORD_BITS), ir.VectorType(v.BIT, WORD_BITS)
 
 
-class BitProduct:
-    """``out := [out (+)] a (x) b`` over bool.
+def prepare_bits(
+    semiring: Semiring, settings: Settings, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool
+) -> Run:
+    """Return ``run()``, which computes ``out := [out (+)] a (x) b`` over bool.
 
     Parameters
     ----------
@@ -48,39 +50,29 @@ class BitProduct:
         Any strides; m, n, k >= 1.
     accumulate : bool
     """
+    (m, k), n = a.shape, b.shape[1]
+    words = -(-n // WORD_BITS)
+    rows_of_a, rows_of_b, rows_of_out = (_rows(x) for x in (a, b, out))
+    masks, bits, result = (aligned_empty(shape, WORD) for shape in ((m, k), (k, words), (m, words)))
+    ops = operations(semiring, a.dtype)
+    assert ops is not None
+    loops = settings.loops(ops, WORD, Shape.of(masks, bits, result))
+    product = prepare_product(loops, masks, bits, result, accumulate=False)
+    combine = _COMBINE[semiring.add.name] if accumulate else _STORE
 
-    def __init__(
-        self, semiring: Semiring, settings: Settings, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool
-    ) -> None:
-        (m, k), n = a.shape, b.shape[1]
-        words = -(-n // WORD_BITS)
-        self._a, self._b, self._out = a, b, out
-        self._rows_of_a, self._rows_of_b, self._rows_of_out = (_rows(x) for x in (a, b, out))
-        self._masks, self._bits = aligned_empty((m, k), WORD), aligned_empty((k, words), WORD)
-        self._result = aligned_empty((m, words), WORD)
-        ops = operations(semiring, a.dtype)
-        assert ops is not None
-        operands = self._masks, self._bits, self._result
-        loops = settings.loops(ops, WORD, Shape.of(*operands))
-        self._product = prepare_product(loops, *operands, accumulate=False)
-        self._combine = _COMBINE[semiring.add.name] if accumulate else _STORE
-
-    def run(self) -> None:
-        """Compute once."""
-        for rows, x in ((self._rows_of_a, self._a), (self._rows_of_b, self._b)):
+    def compute() -> None:
+        for rows, x in ((rows_of_a, a), (rows_of_b, b)):
             if rows is not x:
                 rows[...] = x
-        build_spread()(*_place(self._rows_of_a), self._masks)
-        build_pack()(*_place(self._rows_of_b), self._bits)
-        self._product()
-        if self._rows_of_out is not self._out and self._combine != _STORE:
-            self._rows_of_out[...] = self._out
-        build_unpack()(*_place(self._rows_of_out), self._result, self._combine)
-        if self._rows_of_out is not self._out:
-            self._out[...] = self._rows_of_out
+        build_spread()(*_layout(rows_of_a), masks)
+        build_pack()(*_layout(rows_of_b), bits)
+        product()
+        build_unpack()(*_layout(rows_of_out), result, combine)
+
+    return through(rows_of_out, out, accumulate, compute)
 
 
-# What `unpack` does with a word of the result and what is there.
+# Numbers by which `unpack` is told how a word of the result is combined with the bytes there.
 _STORE = 0
 _COMBINE = {"lor": 1, "land": 2, "lxor": 3}
 
@@ -90,35 +82,26 @@ def _rows(x: np.ndarray) -> np.ndarray:
     return x if x.strides[1] == 1 or x.shape[1] == 1 else np.empty(x.shape, x.dtype)
 
 
-def _place(x: np.ndarray) -> tuple[int, int, int, int]:
+def _layout(x: np.ndarray) -> tuple[int, int, int, int]:
     """Return address, rows, columns and distance of rows of a matrix of bytes."""
     return x.__array_interface__["data"][0], *x.shape, x.strides[0]
 
 
-@intrinsic
-def _word_of(typing_context: Any, address: Any) -> Any:
+@emits(types.int32, types.intp)
+def _word_of(b: Builder, address: Value) -> Value:
     """Return 32 bytes as bits."""
-
-    def emit(context: Any, b: Any, signature: Any, arguments: Any) -> Any:
-        loaded = b.load(b.inttoptr(arguments[0], v.POINTER), typ=_BYTES, align=1)
-        return b.bitcast(b.icmp_unsigned("!=", loaded, ir.Constant(_BYTES, None)), v.INDEX)
-
-    return types.int32(types.intp), emit
+    loaded = b.load(b.inttoptr(address, v.POINTER), typ=_BYTES, align=1)
+    return b.bitcast(b.icmp_unsigned("!=", loaded, ir.Constant(_BYTES, None)), v.INDEX)
 
 
-@intrinsic
-def _store_bytes(typing_context: Any, address: Any, word: Any) -> Any:
+@emits(types.void, types.intp, types.int32)
+def _store_bytes(b: Builder, address: Value, word: Value) -> None:
     """Store bits as 32 bytes."""
-
-    def emit(context: Any, b: Any, signature: Any, arguments: Any) -> Any:
-        expanded = b.zext(b.bitcast(arguments[1], _BITS), _BYTES)
-        b.store(expanded, b.inttoptr(arguments[0], v.POINTER), align=1)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.int32), emit
+    expanded = b.zext(b.bitcast(word, _BITS), _BYTES)
+    b.store(expanded, b.inttoptr(address, v.POINTER), align=1)
 
 
-_PLACE = (types.intp, types.intp, types.intp, types.intp)
+_LAYOUT = (types.intp, types.intp, types.intp, types.intp)
 _WORDS = types.Array(types.int32, 2, "C")
 
 
@@ -132,7 +115,7 @@ def build_spread() -> Any:
             for p in range(columns):
                 mask[p] = -np.int32(row[p] != 0)
 
-    return jit(None, *_PLACE, _WORDS, parallel=False)(spread)
+    return jit(None, *_LAYOUT, _WORDS, parallel=False)(spread)
 
 
 @functools.cache
@@ -151,7 +134,7 @@ def build_pack() -> Any:
             if whole < words.shape[1]:
                 words[i, whole] = last
 
-    return jit(None, *_PLACE, _WORDS, parallel=False)(pack)
+    return jit(None, *_LAYOUT, _WORDS, parallel=False)(pack)
 
 
 @functools.cache
@@ -180,4 +163,4 @@ def build_unpack() -> Any:
         return np.int32(x & y) if how == 2 else np.int32(x ^ y)
 
     combined = numba.njit(combined)
-    return jit(None, *_PLACE, _WORDS, types.intp, parallel=False)(unpack)
+    return jit(None, *_LAYOUT, _WORDS, types.intp, parallel=False)(unpack)

@@ -68,7 +68,7 @@ class BlockTracker:
         else:
             code.store(b, b.select(changed, wide, code.load(b, address)), address)
 
-    def store(self, b: Builder, given: dict[str, Value]) -> None:
+    def store(self, b: Builder, named: dict[str, Value]) -> None:
         """Store the copy to C, combined with what is there if the micro-kernel accumulates, and the blocks' numbers."""
         names = ["c", "ldc", "block", "ld_block", "accumulate", "lanes"]
         store = v.own_function(
@@ -77,7 +77,7 @@ class BlockTracker:
             [v.POINTER, v.POINTER] + [v.SIZE] * len(names),
             self._emit_store,
         )
-        b.call(store, [self._tile, self._numbers, *(given[name] for name in names)])
+        b.call(store, [self._tile, self._numbers, *(named[name] for name in names)])
 
     def _emit_store(
         self, b: Builder, tile: Value, numbers: Value, c: Value, ldc: Value, block: Value, ld_block: Value,
@@ -105,10 +105,8 @@ class BlockTracker:
             return [v.advance(b, x, step) for x, step in zip(state, steps, strict=True)]
 
         start = [tile, numbers, b.inttoptr(c, v.POINTER), b.inttoptr(block, v.POINTER)]
-        with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as (combining, storing):
-            for is_combining, branch in ((True, combining), (False, storing)):
-                with branch:
-                    v.loop(b, v.size(self._rows), start, lambda state, combines=is_combining: row(state, combines))
+        rows = v.size(self._rows)
+        v.in_both_forms(b, accumulate, lambda combines: v.loop(b, rows, start, lambda state: row(state, combines)))
 
 
 def _differs(b: Builder, code: VectorCode, x: Value, y: Value) -> Value:

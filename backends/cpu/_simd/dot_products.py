@@ -19,19 +19,19 @@ from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
-from backends.cpu._vector.intrinsics import switch_intrinsic
+from backends.cpu._vector.intrinsics import Emit, switch_intrinsic
 
 ROWS, SUMS = 4, 2  # dot products at once, and vectors of partial sums of each: enough to hide the latency of an FMA
 
 
 def dots_intrinsic(key: KernelKey) -> Any:
     """Return the intrinsic ``dots((rows, k, a, lda, x, y, rs_y, accumulate))``, for 1 to ROWS rows."""
-    code = key.code()
-    return switch_intrinsic(8, lambda module: {n: _dots(module, key, code, n) for n in range(1, ROWS + 1)})
+    name = "dots" + "_careful" * key.operations.is_careful
+    return switch_intrinsic(8, name, ROWS, functools.partial(_dots, key, key.code()))
 
 
-def _dots(module: ir.Module, key: KernelKey, code: VectorCode, rows: int) -> Any:
-    """Return the function of `rows` dot products."""
+def _dots(key: KernelKey, code: VectorCode, rows: int) -> Emit:
+    """Return the emitter of `rows` dot products."""
     operations, lanes, zero = key.operations, code.lanes, code.constant(key.operations.zero)
 
     def emit(b: Builder, k: Value, a: Value, lda: Value, x: Value, y: Value, rs_y: Value, accumulate: Value) -> None:
@@ -63,8 +63,7 @@ def _dots(module: ir.Module, key: KernelKey, code: VectorCode, rows: int) -> Any
                 total = operations.combine(code, b, total, sums[i * SUMS + s])
             _store(b, code, operations, total, v.advance(b, y, b.mul(rs_y, v.size(i))), accumulate)
 
-    name = f"dots_{rows}" + ("_careful" if operations.is_careful else "")
-    return v.own_function(module, name, [v.SIZE] * 7, emit)
+    return emit
 
 
 def _store(b: Builder, code: VectorCode, operations: Any, total: Value, target: Value, accumulate: Value) -> None:
@@ -74,12 +73,12 @@ def _store(b: Builder, code: VectorCode, operations: Any, total: Value, target: 
         rotated = ir.Constant(ir.VectorType(v.INDEX, code.lanes), [(i + half) % code.lanes for i in range(code.lanes)])
         total = operations.combine(code, b, total, b.shuffle_vector(total, total, rotated))
         half //= 2
-    with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as (combining, storing):
-        with combining:
-            combined = operations.combine(code, b, code.broadcast(b, target), total)
-            b.store(b.extract_element(combined, v.index(0)), target, align=code.dtype.itemsize)
-        with storing:
-            b.store(b.extract_element(total, v.index(0)), target, align=code.dtype.itemsize)
+
+    def store(is_combining: bool) -> None:
+        value = operations.combine(code, b, code.broadcast(b, target), total) if is_combining else total
+        b.store(b.extract_element(value, v.index(0)), target, align=code.dtype.itemsize)
+
+    v.in_both_forms(b, accumulate, store)
 
 
 @functools.cache

@@ -150,11 +150,11 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
     unrolled = steps_per_iteration(key)
 
     def emit(b: Builder, *values: Value) -> None:
-        given = dict(zip(ARGUMENTS, values, strict=True))
-        k, lda, ldb, ldc = (given[name] for name in ("k", "lda", "ldb", "ldc"))
-        a, panel, c, ahead, block = (b.inttoptr(given[name], v.POINTER) for name in _POINTERS)
+        named = dict(zip(ARGUMENTS, values, strict=True))
+        k, lda, ldb, ldc = (named[name] for name in ("k", "lda", "ldb", "ldc"))
+        a, panel, c, ahead, block = (b.inttoptr(named[name], v.POINTER) for name in _POINTERS)
         tracker = BlockTracker(b, key.vector_unit, code.dtype, operations, rows, vectors) if key.block_steps else None
-        edges = [None] * (vectors - 1) + [None if tile.is_whole else code.edge(b, given["lanes"])]
+        edges = [None] * (vectors - 1) + [None if tile.is_whole else code.edge(b, named["lanes"])]
         rows_of_a, rows_of_c = ([_row(b, x, stride, i) for i in range(rows)] for x, stride in ((a, lda), (c, ldc)))
 
         def extend(offset: Value, row_of_b: Value, totals: list[Value]) -> list[Value]:
@@ -197,14 +197,14 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
 
         width = vectors * code.size_bytes
         state = [v.size(0), panel, *[code.constant(operations.zero)] * (rows * vectors)]
-        next_lines = _Prefetch(ahead, given["ahead_stride"], (0,), INTO_L2, given["ahead_steps"], unrolled)
-        tile_of_c = _Prefetch(c, ldc, _lines(width), INTO_L1, v.size(rows), unrolled)
+        next_lines = _Prefetch(ahead, named["ahead_stride"], (0,), INTO_L2, named["ahead_steps"], unrolled)
+        tile_of_c = _Prefetch(c, ldc, touched_lines(width), INTO_L1, v.size(rows), unrolled)
         if tracker:
-            lines = _lines(width * BLOCK_BYTES // itemsize)
-            numbers = _Prefetch(block, given["ld_block"], lines, INTO_L1, v.size(rows), unrolled)
+            lines = touched_lines(width * BLOCK_BYTES // itemsize)
+            numbers = _Prefetch(block, named["ld_block"], lines, INTO_L1, v.size(rows), unrolled)
             prefetches = tuple(x._replace(steps=1) for x in (next_lines, tile_of_c, numbers)) if tile.is_whole else ()
-            _track(b, key.block_steps, given, state, run, tracker, prefetches)
-            tracker.store(b, given)
+            _track(b, key.block_steps, named, state, run, tracker, prefetches)
+            tracker.store(b, named)
             return
         if tile.is_whole:
             tail = v.smaller(b, k, v.size(unrolled * rows + STEPS_BEFORE_END))
@@ -212,7 +212,8 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
         else:
             state = run(k, state)
         _, _, *totals = state
-        _store(b, code, operations, totals, rows_of_c, edges, given["accumulate"])
+        combine = functools.partial(operations.combine, code, b)
+        v.in_both_forms(b, named["accumulate"], functools.partial(_store, b, code, combine, totals, rows_of_c, edges))
 
     return v.own_function(module, tile.name(operations), [v.SIZE] * len(ARGUMENTS), emit)
 
@@ -220,7 +221,7 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
 def _track(
     b: Builder,
     block_steps: int,
-    given: dict[str, Value],
+    named: dict[str, Value],
     state: list[Value],
     run: Callable[..., list[Value]],
     tracker: BlockTracker,
@@ -231,7 +232,7 @@ def _track(
     The first blocks prefetch the next panel; the last whole block prefetches the tile of C and its numbers of blocks,
     which are used at the end.
     """
-    k, number, block = given["k"], given["first_block"], v.size(block_steps)
+    k, number, block = named["k"], named["first_block"], v.size(block_steps)
 
     def blocks(count: Value, state: list[Value], within: Callable[[Value, list[Value]], list[Value]]) -> list[Value]:
         def one(current: list[Value]) -> list[Value]:
@@ -243,7 +244,7 @@ def _track(
         return v.loop(b, count, state, one)
 
     def asking(number: Value, state: list[Value]) -> list[Value]:
-        before = b.mul(b.sub(number, given["first_block"]), block)
+        before = b.mul(b.sub(number, named["first_block"]), block)
         line = v.advance(b, prefetches[0].pointer, b.mul(before, prefetches[0].stride))
         return run(
             block, state, prefetches[0]._replace(pointer=line, iterations=b.sub(prefetches[0].iterations, before))
@@ -270,7 +271,7 @@ def _track(
     tracker.note(b, inside[2:], number)
 
 
-def _lines(width: int) -> tuple[int, ...]:
+def touched_lines(width: int) -> tuple[int, ...]:
     """Return the offsets that touch every cache line of `width` bytes, which may begin amid one."""
     return (*range(0, width, CACHE_LINE), width - 1)
 
@@ -282,19 +283,15 @@ def _row(builder: Builder, pointer: Value, stride: Value, i: int) -> Value:
 def _store(
     b: Builder,
     code: VectorCode,
-    operations: Operations,
+    combine: Callable[[Value, Value], Value],
     totals: list[Value],
     rows_of_c: list[Value],
     edges: list[Value | None],
-    accumulate: Value,
+    is_combining: bool,
 ) -> None:
-    """Store the tile; if `accumulate` is not 0, combined with what is there."""
-    with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as (combining, storing):
-        for is_combining, branch in ((True, combining), (False, storing)):
-            with branch:
-                for number, total in enumerate(totals):
-                    i, j = divmod(number, len(edges))
-                    target = v.advance(b, rows_of_c[i], j * code.size_bytes)
-                    before = code.load(b, target, edges[j]) if is_combining else None
-                    value = operations.combine(code, b, before, total) if is_combining else total
-                    code.store(b, value, target, edges[j])
+    """Store the tile, combined with what is there if `is_combining`."""
+    for number, total in enumerate(totals):
+        i, j = divmod(number, len(edges))
+        target = v.advance(b, rows_of_c[i], j * code.size_bytes)
+        value = combine(code.load(b, target, edges[j]), total) if is_combining else total
+        code.store(b, value, target, edges[j])

@@ -33,7 +33,7 @@ from harness.tuning import simd as tuning_simd
 
 DOT_VECTOR, DOT_END = tuning_simd.SIMD_DOT_VECTOR, tuning_simd.SIMD_DOT_END
 
-# What `build_product` compiles takes, in this order; all integers of the width of an address.
+# The arguments of what `build_product` compiles, in this order; all integers of the width of an address.
 ARGUMENTS = """
     m n k a rs_a cs_a b rs_b cs_b c rs_c accumulate block rs_block mc nc kc packs_a packs_b packed_a packed_b
 """.split()
@@ -89,7 +89,7 @@ compiled_columns_left = numba.njit(columns_left)
 
 
 def may_take_dots(key: KernelKey) -> bool:
-    """Whether columns that are left over may be dot products.
+    """Return whether columns that are left over may be dot products.
 
     Numbers of blocks are noted by tiles alone; and a careful kernel, which hardly ever runs, need not be fast.
     """

@@ -12,11 +12,9 @@ Source: Goto and van de Geijn (2008), section 2; the matrix-vector variants of l
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 
 from backends.cpu._ladder.jit import jit
@@ -27,7 +25,7 @@ from backends.cpu._simd.loops import ARGUMENTS
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
-from backends.cpu._vector.intrinsics import switch_intrinsic
+from backends.cpu._vector.intrinsics import Emit, switch_intrinsic
 
 TERMS = 8  # rows of B at once: as many streams as the prefetchers follow
 
@@ -51,12 +49,12 @@ class VectorLoops(Loops):
 
 def combine_rows_intrinsic(key: KernelKey) -> Any:
     """Return the intrinsic ``combine_rows((rows, n, b, ldb, x, step_x, y, accumulate))``, for 1 to TERMS rows."""
-    code = key.code()
-    return switch_intrinsic(8, lambda module: {n: _combine_rows(module, key, code, n) for n in range(1, TERMS + 1)})
+    name = "combine" + "_careful" * key.operations.is_careful
+    return switch_intrinsic(8, name, TERMS, functools.partial(_combine_rows, key, key.code()))
 
 
-def _combine_rows(module: ir.Module, key: KernelKey, code: VectorCode, rows: int) -> Any:
-    """Return the function of `rows` rows: ``y := [y (+)] x[0] (x) b[0] (+) x[1] (x) b[1] ...``."""
+def _combine_rows(key: KernelKey, code: VectorCode, rows: int) -> Emit:
+    """Return the emitter of `rows` rows: ``y := [y (+)] x[0] (x) b[0] (+) x[1] (x) b[1] ...``."""
     operations, lanes, zero = key.operations, code.lanes, code.constant(key.operations.zero)
 
     def emit(
@@ -73,26 +71,24 @@ def _combine_rows(module: ir.Module, key: KernelKey, code: VectorCode, rows: int
             code.store(b, total, v.advance(b, target, offset), edge)
             return b.add(offset, v.size(code.size_bytes))
 
-        def all_of_them(before: Callable[[Value, Value | None], Value]) -> None:
+        def all_of_them(is_combining: bool) -> None:
+            def before(offset: Value, edge: Value | None) -> Value:
+                return code.load(b, v.advance(b, target, offset), edge) if is_combining else zero
+
             whole, left = b.udiv(n, v.size(lanes)), b.urem(n, v.size(lanes))
             (offset,) = v.loop(b, whole, [v.size(0)], lambda state: [one(state[0], before(state[0], None))])
             with b.if_then(b.icmp_signed("!=", left, v.size(0))):
                 edge = code.edge(b, left)
                 one(offset, before(offset, edge), edge)
 
-        with b.if_else(b.icmp_signed("!=", accumulate, v.size(0))) as (combining, storing):
-            with combining:
-                all_of_them(lambda offset, edge: code.load(b, v.advance(b, target, offset), edge))
-            with storing:
-                all_of_them(lambda offset, edge: zero)
+        v.in_both_forms(b, accumulate, all_of_them)
 
-    name = f"combine_{rows}" + ("_careful" if operations.is_careful else "")
-    return v.own_function(module, name, [v.SIZE] * 7, emit)
+    return emit
 
 
 @functools.cache
 def build_vector_product(key: KernelKey) -> Any:
-    """Compile the loops; they take what `_generated_loops.build_product`'s take, m or n being 1."""
+    """Compile the loops; they take what `_simd.loops.build_product`'s take, m or n being 1."""
     dots, combine_rows, gather = build_dots(key), combine_rows_intrinsic(key), build_gather(key)
     terms, itemsize = TERMS, np.dtype(key.dtype).itemsize
 

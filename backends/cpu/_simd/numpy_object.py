@@ -17,9 +17,11 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core.datamodel.models import OpaqueModel
-from numba.extending import NativeValue, intrinsic, register_model, unbox
+from numba.extending import NativeValue, register_model, unbox
 
 from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import emits
 
 _WRITEABLE = 0x0400  # NPY_ARRAY_WRITEABLE
 _HEAD = ("head", ctypes.c_byte * (object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)))
@@ -58,7 +60,7 @@ class DtypeFields(ctypes.Structure):
 
 @functools.cache
 def has_known_layout() -> bool:
-    """Whether arrays and dtypes of this NumPy are as declared."""
+    """Return whether arrays and dtypes of this NumPy are as declared."""
     plain = np.zeros((5, 7), np.float32)
     fixed = plain[1::2, ::-1]
     fixed.flags.writeable = False
@@ -88,27 +90,21 @@ def _unbox(typ: Any, value: Any, context: Any) -> NativeValue:
     return NativeValue(value)
 
 
-@intrinsic
-def _address(typing_context: Any, x: Any) -> Any:
+@emits(types.intp, OBJECT)
+def _address(builder: Builder, x: Value) -> Value:
     """Return the address of an object."""
-
-    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.ptrtoint(values[0], v.SIZE)
-
-    return types.intp(x), emit
+    return builder.ptrtoint(x, v.SIZE)
 
 
 def _reader(bits: int) -> Any:
     """Return the intrinsic ``read(address)`` of an integer of so many bits."""
 
-    def read(typing_context: Any, address: Any) -> Any:
-        def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            value = builder.load(builder.inttoptr(values[0], v.POINTER), typ=ir.IntType(bits))
-            return value if bits == 64 else builder.zext(value, v.SIZE)
+    @emits(types.intp, types.intp)
+    def read(builder: Builder, address: Value) -> Value:
+        value = builder.load(builder.inttoptr(address, v.POINTER), typ=ir.IntType(bits))
+        return value if bits == 64 else builder.zext(value, v.SIZE)
 
-        return types.intp(types.intp), emit
-
-    return intrinsic(read)
+    return read
 
 
 word_at, _int_at, _byte_at = _reader(64), _reader(32), _reader(8)
@@ -124,7 +120,7 @@ def dtype_code(dtype: np.dtype[Any]) -> int:
 
 @numba.njit
 def is_matrix(x: Any, array_type: int, code: int) -> bool:
-    """Whether an object is an array of type `array_type`, an address, with two dimensions and the dtype of `code`."""
+    """Return whether an object is a matrix of the dtype of `code`; `array_type` is the address of its type."""
     here = _address(x)
     if word_at(here + _TYPE) != array_type or _int_at(here + _NDIM) != 2:
         return False
@@ -134,7 +130,7 @@ def is_matrix(x: Any, array_type: int, code: int) -> bool:
 
 @numba.njit
 def is_writeable(array: Any) -> bool:
-    """Whether an array may be written to."""
+    """Return whether an array may be written to."""
     return _int_at(_address(array) + _FLAGS) & _WRITEABLE != 0
 
 

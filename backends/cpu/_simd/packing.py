@@ -17,7 +17,7 @@ from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import size_intrinsic
+from backends.cpu._vector.intrinsics import Emit, function_intrinsic, size_intrinsic, switch_intrinsic
 
 TRANSPOSED_BYTES = (4, 8)  # sizes of elements that are transposed in registers: 8 or 16 vectors of them
 
@@ -26,7 +26,7 @@ def pack_b_rows_intrinsic(key: KernelKey) -> Any:
     """Return the intrinsic ``pack_b_rows((vectors, k, b, ldb, panel, lanes))``."""
     code = key.code()
 
-    def function(module: Any, vectors: int) -> Any:
+    def emitter(vectors: int) -> Emit:
         def emit(b: Builder, k: Value, source: Value, ldb: Value, panel: Value, lanes: Value) -> None:
             edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
 
@@ -39,13 +39,9 @@ def pack_b_rows_intrinsic(key: KernelKey) -> Any:
 
             v.loop(b, k, [b.inttoptr(source, v.POINTER), b.inttoptr(panel, v.POINTER)], row)
 
-        return v.own_function(module, f"pack_{vectors}", [v.SIZE] * 5, emit)
+        return emit
 
-    def emit(builder: Builder, values: list[Value]) -> None:
-        which, *arguments = values
-        v.switch(builder, which, {n: function(builder.module, n) for n in range(1, key.nv + 1)}, arguments)
-
-    return size_intrinsic(6, emit)
+    return switch_intrinsic(6, "pack", key.nv, emitter)
 
 
 def _copy_row_intrinsic() -> Any:
@@ -74,18 +70,7 @@ def _copy_element_intrinsic(dtype: np.dtype[Any]) -> Any:
 
 def _transpose_intrinsic(key: KernelKey) -> Any:
     """Return the intrinsic ``transpose((target, target_stride, source, source_stride))`` of a lanes x lanes block."""
-    code = key.code()
-
-    def function(b: Builder, target: Value, target_stride: Value, source: Value, source_stride: Value) -> None:
-        from_, to = b.inttoptr(source, v.POINTER), b.inttoptr(target, v.POINTER)
-        rows = [code.load(b, v.advance(b, from_, b.mul(source_stride, v.size(i)))) for i in range(code.lanes)]
-        for i, column in enumerate(code.transpose(b, rows)):
-            code.store(b, column, v.advance(b, to, b.mul(target_stride, v.size(i))))
-
-    def emit(b: Builder, values: list[Value]) -> None:
-        b.call(v.own_function(b.module, "transpose", [v.SIZE] * 4, function), values)
-
-    return size_intrinsic(4, emit)
+    return function_intrinsic(4, "transpose", key.code().copy_transposed)
 
 
 @functools.cache

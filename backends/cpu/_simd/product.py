@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu._simd.argument_table import Loops, Shape, prepare_product
+from backends.cpu._simd.argument_table import Loops, Run, Shape, prepare_product
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.loops import columns_left, may_take_dots
 from backends.cpu._simd.matrix_vector import VectorLoops
@@ -105,8 +105,16 @@ class Settings:
         return replace(self, blocking=transposed, packs_a=self.packs_b, packs_b=self.packs_a)
 
 
-class GeneratedProduct:
-    """``out := [out (+)] a (x) b``, for m, n, k >= 1.
+def prepare_generated(
+    semiring: Semiring,
+    settings: Settings,
+    a: np.ndarray,
+    b: np.ndarray,
+    out: np.ndarray,
+    accumulate: bool,
+    block: np.ndarray | None = None,
+) -> Run:
+    """Return ``run()``, which computes ``out := [out (+)] a (x) b``, for m, n, k >= 1.
 
     Parameters
     ----------
@@ -118,63 +126,49 @@ class GeneratedProduct:
     accumulate : bool
     block : (m, n) array of int8, optional
         Takes the numbers of blocks of k, if the settings track them; then rows of `out` are contiguous.
-
-    Attributes
-    ----------
-    run : callable
-        ``run()`` computes once.
     """
+    dtype = out.dtype
+    if _is_better_transposed(a, b, out):
+        a, b, out, semiring, settings = b.T, a.T, out.T, _with_swapped_operands(semiring), settings.transposed()
+    target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
+    ops, condition = operations(semiring, dtype), guard(semiring, dtype)
+    assert ops is not None
 
-    run: Callable[[], Any]
+    def prepare(ops: Operations) -> Run:
+        return prepare_product(settings.loops(ops, dtype, Shape.of(a, b, target)), a, b, target, accumulate, block)
 
-    def __init__(
-        self,
-        semiring: Semiring,
-        settings: Settings,
-        a: np.ndarray,
-        b: np.ndarray,
-        out: np.ndarray,
-        accumulate: bool,
-        block: np.ndarray | None = None,
-    ) -> None:
-        dtype = out.dtype
-        if _is_better_transposed(a, b, out):
-            a, b, out, semiring, settings = b.T, a.T, out.T, _with_swapped_operands(semiring), settings.transposed()
-        target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
-        ops, condition = operations(semiring, dtype), guard(semiring, dtype)
-        assert ops is not None
-        fast = prepare_product(settings.loops(ops, dtype, Shape.of(a, b, target)), a, b, target, accumulate, block)
-        self.run = fast
-        if condition is not Guard.NONE:
-            loops = settings.loops(ops._replace(is_careful=True), dtype, Shape.of(a, b, target))
-            careful = prepare_product(loops, a, b, target, accumulate, block)
-            self.run = _guarded(Look(condition, semiring, dtype).on(a, b), fast, careful)
-        if target is not out:
-            self.run = _through(target, out, accumulate, self.run)
+    run = prepare(ops)
+    if condition is not Guard.NONE:
+        run = guarded(Look(condition, semiring, dtype).on(a, b), run, prepare(ops._replace(is_careful=True)))
+    return through(target, out, accumulate, run)
 
 
 def has_contiguous_rows(x: np.ndarray) -> bool:
-    """Whether the elements of a row lie side by side."""
+    """Return whether the elements of a row lie side by side."""
     return x.strides[1] == x.itemsize or x.shape[1] == 1
 
 
 def _is_better_transposed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
-    """Whether the transposed product suits the loops: by the output, or if that is a vector, by the one matrix."""
+    """Return whether the transposed product suits the loops: by the output or, if that is a vector, the one matrix."""
     if out.shape[0] == 1 or out.shape[1] == 1:
         matrix = a if out.shape[1] == 1 else b
         return not has_contiguous_rows(matrix) and has_contiguous_rows(matrix.T)
     return not has_contiguous_rows(out) and has_contiguous_rows(out.T)
 
 
-def _guarded(holds: Callable[[], bool], fast: Any, careful: Any) -> Callable[[], None]:
+def guarded(holds: Callable[[], bool], fast: Run, careful: Run) -> Run:
+    """Return a product that is computed by `fast` where ``holds()``, by `careful` elsewhere."""
+
     def run() -> None:
         (fast if holds() else careful)()
 
     return run
 
 
-def _through(target: np.ndarray, out: np.ndarray, accumulate: bool, compute: Any) -> Callable[[], None]:
-    """Return `compute`, which works on `target`, followed by the copy to `out`."""
+def through(target: np.ndarray, out: np.ndarray, accumulate: bool, compute: Run) -> Run:
+    """Return `compute`, which works on `target`, followed by the copy to `out` if that is another array."""
+    if target is out:
+        return compute
 
     def run() -> None:
         if accumulate:

@@ -13,13 +13,13 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba import prange, types
-from numba.extending import intrinsic
 
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._ladder.jit import jit, scalar
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import emits
 
 
 @functools.cache
@@ -58,34 +58,30 @@ def register_loop(key: KernelKey, threads: int) -> Any:
 
 
 def _tile_intrinsic(key: KernelKey) -> Any:
-    """Return the intrinsic ``tile(steps, x, y)``, typed to the dtype of x."""
+    """Return the intrinsic ``tile(steps, x, y)``."""
     llvm.initialize_native_asmparser()  # or LLVM aborts the process at the empty assembly below
-    code, operations = key.code(), key.operations
+    code, operations, element = key.code(), key.operations, scalar(np.dtype(key.dtype))
 
-    @intrinsic
-    def tile(typing_context: Any, steps: Any, x: Any, y: Any) -> Any:
-        def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-            iterations, x, y = arguments
-            of_a = code.splat(builder, x)
-            of_b = [_opaque(builder, code.vector, code.splat(builder, y)) for _ in range(key.nv)]
+    @emits(element, types.intp, element, element)
+    def tile(builder: Builder, iterations: Value, x: Value, y: Value) -> Value:
+        of_a = code.splat(builder, x)
+        of_b = [_opaque(builder, code.vector, code.splat(builder, y)) for _ in range(key.nv)]
 
-            def step(totals: list[Value]) -> list[Value]:
-                if operations.multiply == "pair":  # constant terms: or LLVM would add them all at once
-                    totals = [_opaque(builder, code.vector, total) for total in totals]
-                extended = []
-                for i in range(key.mr):
-                    # through empty assembly, so that LLVM cannot compute a term once for all
-                    row = _opaque(builder, code.vector, of_a)
-                    extended += [
-                        operations.extend(code, builder, totals[i * key.nv + j], row, of_b[j]) for j in range(key.nv)
-                    ]
-                return extended
+        def step(totals: list[Value]) -> list[Value]:
+            if operations.multiply == "pair":  # constant terms: or LLVM would add them all at once
+                totals = [_opaque(builder, code.vector, total) for total in totals]
+            extended = []
+            for i in range(key.mr):
+                # through empty assembly, so that LLVM cannot compute a term once for all
+                row = _opaque(builder, code.vector, of_a)
+                extended += [
+                    operations.extend(code, builder, totals[i * key.nv + j], row, of_b[j]) for j in range(key.nv)
+                ]
+            return extended
 
-            totals = v.loop(builder, iterations, [code.constant(operations.zero)] * (key.mr * key.nv), step)
-            total = functools.reduce(lambda c, t: operations.combine(code, builder, c, t), totals)
-            return builder.extract_element(total, v.index(0))
-
-        return x(types.intp, x, x), emit
+        totals = v.loop(builder, iterations, [code.constant(operations.zero)] * (key.mr * key.nv), step)
+        total = functools.reduce(lambda c, t: operations.combine(code, builder, c, t), totals)
+        return builder.extract_element(total, v.index(0))
 
     return tile
 

@@ -18,13 +18,13 @@ import numpy as np
 from numba import carray, types
 
 from backends.cpu._compile.call_by_address import address_of
-from backends.cpu._compile.pointers import as_pointer
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, entry_point
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.loops import build_product
 from backends.cpu._simd.numpy_object import OBJECT, data_of, dtype_code, fields_of, is_matrix, is_writeable, word_at
 from backends.cpu._threads.gil import call_without_gil_if_long
+from backends.cpu._vector.intrinsics import as_pointer
 from harness.interface import Shortcut
 
 NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # what `compute` returns
@@ -93,7 +93,7 @@ class LargeProducts(threading.local):
 
 @numba.njit
 def _is_simple(fields: tuple[int, int, int, int, int], itemsize: int) -> bool:
-    """Whether rows are contiguous, in order and apart, and elements aligned."""
+    """Return whether rows are contiguous, in order and apart, and elements aligned."""
     address, rows, columns, row_stride, stride = fields
     # the stride of a dimension of one element means nothing; an itemsize is a power of two
     has_contiguous_rows = stride == itemsize or columns == 1

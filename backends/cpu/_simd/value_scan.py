@@ -10,9 +10,9 @@ import numba
 import numpy as np
 from numba import carray, types
 
-from backends.cpu._compile.pointers import as_pointer
 from backends.cpu._ladder.jit import jit, scalar
 from backends.cpu._simd.argument_table import entry_point
+from backends.cpu._vector.intrinsics import as_pointer
 from backends.cpu._vector.operators import Guard
 from harness.semiring import Semiring, highest, lowest
 
@@ -22,28 +22,20 @@ class Look:
 
     Parameters
     ----------
-    what : Guard
+    condition : Guard
     semiring : Semiring
     dtype : numpy dtype
     """
 
-    def __init__(self, what: Guard, semiring: Semiring, dtype: np.dtype[Any]) -> None:
-        self._what = what
-        self._result = np.empty(2, dtype)
-        self._look = (build_extremes if what is Guard.NO_EXTREME else build_has_nan)(dtype)
+    def __init__(self, condition: Guard, semiring: Semiring, dtype: np.dtype[Any]) -> None:
+        self._condition, self._dtype = condition, dtype
+        self._look = (build_extremes if condition is Guard.NO_EXTREME else build_has_nan)(dtype)
         is_integer = dtype.kind in "iu"
         self._zero = int(semiring.zero(dtype)) if is_integer else 0
         self._range = (int(lowest(dtype)), int(highest(dtype))) if is_integer else (0, 0)
 
-    def holds(self, a: np.ndarray, b: np.ndarray) -> bool:
-        """Whether the fast form is right for ``a (x) b``."""
-        if self._what is Guard.NO_NAN_IN_A:
-            self._run(a)
-            return not self._result[0]
-        return self.allows(self.extremes(a), self.extremes(b))
-
     def allows(self, range_a: tuple[int, int], range_b: tuple[int, int]) -> bool:
-        """Whether plain sums of integers from these ranges (least, greatest) are right."""
+        """Return whether plain sums of integers from these ranges (least, greatest) are right."""
         (low_a, high_a), (low_b, high_b) = range_a, range_b
         low, high = self._range
         absent = self._zero not in (low_a, high_a, low_b, high_b)
@@ -51,14 +43,16 @@ class Look:
 
     def extremes(self, x: np.ndarray) -> tuple[int, int]:
         """Return the least and the greatest integer of `x`."""
-        return self._run(x)
+        result = np.empty(2, self._dtype)
+        self._look(*_pieces(x), result)
+        return int(result[0]), int(result[1])
 
     def on(self, a: np.ndarray, b: np.ndarray) -> Callable[[], bool]:
-        """Return ``holds()`` for these two, which must outlive it: each call scans their current values.
+        """Return ``holds()``: whether the fast form is right for the values that these two have then.
 
-        Shapes and strides are looked up once, here: at n = 257 that takes as long as the scan itself.
+        Both must outlive it. Shapes and strides are looked up once: at n = 257 that takes as long as the scan itself.
         """
-        result, look = np.empty((2, 2), self._result.dtype), entry_point(self._look)
+        result, look = np.empty((2, 2), self._dtype), entry_point(self._look)
         over_a, over_b = (functools.partial(look, *_pieces(x), result[i]) for i, x in enumerate((a, b)))
 
         def has_no_nan() -> bool:
@@ -70,12 +64,7 @@ class Look:
             over_b()
             return self.allows(*result.tolist())
 
-        return has_no_nan if self._what is Guard.NO_NAN_IN_A else stays_in_range
-
-    def _run(self, x: np.ndarray) -> tuple[int, int]:
-        """Return two numbers of `x`: its least and greatest element, or 1 if it holds a NaN, and 0."""
-        self._look(*_pieces(x), self._result)
-        return int(self._result[0]), int(self._result[1])
+        return has_no_nan if self._condition is Guard.NO_NAN_IN_A else stays_in_range
 
 
 def _pieces(x: np.ndarray) -> tuple[int, int, int, int, int]:

@@ -6,67 +6,43 @@ writes of the thread that stored it.
 
 from __future__ import annotations
 
-from typing import Any
-
 from numba import types
-from numba.extending import intrinsic
 
 from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import emits
 
 WORD_BYTES = 8
 _POINTER = v.SIZE.as_pointer()  # llvmlite's atomic operations need a typed pointer
 
 
-@intrinsic
-def load(typing_context: Any, word: Any) -> Any:
+@emits(types.intp, types.intp)
+def load(builder: Builder, word: Value) -> Value:
     """Return the value of a word."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load_atomic(builder.inttoptr(arguments[0], _POINTER), "acquire", WORD_BYTES)
-
-    return types.intp(types.intp), emit
+    return builder.load_atomic(builder.inttoptr(word, _POINTER), "acquire", WORD_BYTES)
 
 
-@intrinsic
-def store(typing_context: Any, word: Any, value: Any) -> Any:
+@emits(types.void, types.intp, types.intp)
+def store(builder: Builder, word: Value, value: Value) -> None:
     """Write to a word."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.store_atomic(arguments[1], builder.inttoptr(arguments[0], _POINTER), "release", WORD_BYTES)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp), emit
+    builder.store_atomic(value, builder.inttoptr(word, _POINTER), "release", WORD_BYTES)
 
 
-@intrinsic
-def add(typing_context: Any, word: Any, value: Any) -> Any:
+@emits(types.intp, types.intp, types.intp)
+def add(builder: Builder, word: Value, value: Value) -> Value:
     """Add to a word, and return what it held before."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.atomic_rmw("add", builder.inttoptr(arguments[0], _POINTER), arguments[1], "acq_rel")
-
-    return types.intp(types.intp, types.intp), emit
+    return builder.atomic_rmw("add", builder.inttoptr(word, _POINTER), value, "acq_rel")
 
 
-@intrinsic
-def replace(typing_context: Any, word: Any, expected: Any, value: Any) -> Any:
+@emits(types.boolean, types.intp, types.intp, types.intp)
+def replace(builder: Builder, word: Value, expected: Value, value: Value) -> Value:
     """Write `value` to a word if it holds `expected`, and return whether it did."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = builder.inttoptr(arguments[0], _POINTER)
-        outcome = builder.cmpxchg(pointer, arguments[1], arguments[2], "acq_rel", "acquire")
-        return builder.extract_value(outcome, 1)
-
-    return types.boolean(types.intp, types.intp, types.intp), emit
+    outcome = builder.cmpxchg(builder.inttoptr(word, _POINTER), expected, value, "acq_rel", "acquire")
+    return builder.extract_value(outcome, 1)
 
 
-@intrinsic
-def pause(typing_context: Any) -> Any:
+@emits(types.void)
+def pause(builder: Builder) -> None:
     """Tell the processor that this is a loop that waits."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if builder.module.triple.startswith("x86_64"):
-            builder.call(v.declare(builder, "llvm.x86.sse2.pause", v.VOID, []), [])
-        return context.get_dummy_value()
-
-    return types.void(), emit
+    if builder.module.triple.startswith("x86_64"):
+        builder.call(v.declare(builder, "llvm.x86.sse2.pause", v.VOID, []), [])

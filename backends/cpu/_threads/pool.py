@@ -23,16 +23,15 @@ and connects kernels to it. Source: self-scheduled loops, Tang and Yew (1986); t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, replace, store
 from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import emits
 
 # The state of a worker: one of these, or the address of the loop that it is invited to.
 _IDLE, _ASLEEP, _RUNNING, _LEAST_ADDRESS = 0, 1, 2, 4096
@@ -68,48 +67,31 @@ _detach = types.ExternalFunction("pthread_detach", types.int32(types.intp))
 SYMBOL = "gemm_harness_thread_pool"
 
 
-@intrinsic
-def _pool(typing_context: Any) -> Any:
+@emits(types.intp)
+def _pool(builder: Builder) -> Value:
     """Return the address of the pool: a symbol, so that compiled code can be kept from one process to the next."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        variable = builder.module.globals.get(SYMBOL) or ir.GlobalVariable(builder.module, v.BYTE, SYMBOL)
-        return builder.ptrtoint(variable, v.SIZE)
-
-    return types.intp(), emit
+    variable = builder.module.globals.get(SYMBOL) or ir.GlobalVariable(builder.module, v.BYTE, SYMBOL)
+    return builder.ptrtoint(variable, v.SIZE)
 
 
-@intrinsic
-def _number_from(typing_context: Any, function: Any) -> Any:
+@emits(types.intp, types.intp)
+def _number_from(builder: Builder, function: Value) -> Value:
     """Return the result of a function of C without arguments, an int."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        function = builder.inttoptr(arguments[0], ir.FunctionType(v.INDEX, []).as_pointer())
-        return builder.sext(builder.call(function, []), v.SIZE)
-
-    return types.intp(types.intp), emit
+    pointer = builder.inttoptr(function, ir.FunctionType(v.INDEX, []).as_pointer())
+    return builder.sext(builder.call(pointer, []), v.SIZE)
 
 
-@intrinsic
-def _stack(typing_context: Any, words: Any) -> Any:
+@emits(types.intp, types.intp)
+def _stack(builder: Builder, words: Value) -> Value:
     """Return the address of so many words on the stack of the function that calls."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ptrtoint(builder.alloca(v.SIZE, size=arguments[0]), v.SIZE)
-
-    return types.intp(types.intp), emit
+    return builder.ptrtoint(builder.alloca(v.SIZE, size=words), v.SIZE)
 
 
-@intrinsic
-def _call_piece(typing_context: Any, function: Any, arguments: Any, sizes: Any, steps: Any, data: Any) -> Any:
+@emits(types.void, *[types.intp] * 5)
+def _call_piece(b: Builder, function: Value, arguments: Value, sizes: Value, steps: Value, data: Value) -> None:
     """Call the code of a loop, a function of C: it computes `sizes[0]` of its pieces."""
-
-    def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        code = builder.inttoptr(values[0], ir.FunctionType(v.VOID, [v.POINTER] * 4).as_pointer())
-        builder.call(code, [builder.inttoptr(value, v.POINTER) for value in values[1:]])
-        return context.get_dummy_value()
-
-    return types.void(*[types.intp] * 5), emit
+    pointer = b.inttoptr(function, ir.FunctionType(v.VOID, [v.POINTER] * 4).as_pointer())
+    b.call(pointer, [b.inttoptr(value, v.POINTER) for value in (arguments, sizes, steps, data)])
 
 
 @numba.njit
@@ -288,5 +270,5 @@ def get_num_threads() -> int:
     Numba's workqueue loses the number in a forked child.
     """
     pool = _pool()
-    told, all_of_them = _number_from(load(pool + NUMBA)), load(pool + MOST) + 1
-    return told if 0 < told <= all_of_them else all_of_them
+    count, all_of_them = _number_from(load(pool + NUMBA)), load(pool + MOST) + 1
+    return count if 0 < count <= all_of_them else all_of_them

@@ -45,6 +45,14 @@ def declare(builder: Builder, name: str, result: Any, arguments: Sequence[Any]) 
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, arguments), name)
 
 
+def call_on_floats(builder: Builder, name: str, *values: Value) -> Value:
+    """Call LLVM's function `name` of scalars of one floating-point type, without regard to the sign of zero."""
+    scalar = values[0].type
+    width = 64 if scalar == ir.DoubleType() else 32
+    function = declare(builder, f"llvm.{name}.f{width}", scalar, [scalar] * len(values))
+    return builder.call(function, values, fastmath=() if name == "fmuladd" else ("nsz",))
+
+
 def own_function(
     module: ir.Module, name: str, arguments: Sequence[Any], emit: Callable[..., Value | None], result: Any = VOID
 ) -> Any:
@@ -94,6 +102,14 @@ def loop(
     return results
 
 
+def in_both_forms(builder: Builder, accumulate: Value, emit: Callable[[bool], object]) -> None:
+    """Emit ``emit(True)``, which combines with what is there, where `accumulate` is not 0; else ``emit(False)``."""
+    with builder.if_else(builder.icmp_signed("!=", accumulate, size(0))) as branches:
+        for branch, is_combining in zip(branches, (True, False), strict=True):
+            with branch:
+                emit(is_combining)
+
+
 def switch(builder: Builder, which: Value, functions: dict[int, Any], arguments: list[Value]) -> None:
     """Call the function whose number is `which`."""
     after, never = builder.append_basic_block("called"), builder.append_basic_block("never")
@@ -140,7 +156,7 @@ def keep_order(builder: Builder, values: Sequence[Value] = ()) -> list[Value]:
     return [builder.extract_value(done, i) for i in range(len(tied))]
 
 
-# What a register of vectors is called in assembly.
+# Letters of vector registers in assembly, by processor.
 _VECTOR_REGISTERS = {"x86_64": "v", "aarch64": "w", "arm64": "w"}
 
 
@@ -229,9 +245,18 @@ class VectorCode:
             rows = [builder.shuffle_vector(x, y, which) for x, y in pairs for which in (low, high)]
         return rows
 
-    def _lane_by_lane(self, builder: Builder, what: str) -> Any:
+    def copy_transposed(
+        self, b: Builder, target: Value, target_stride: Value, source: Value, source_stride: Value
+    ) -> None:
+        """Copy a square block, transposed: addresses, and strides in bytes."""
+        from_, to = b.inttoptr(source, POINTER), b.inttoptr(target, POINTER)
+        rows = [self.load(b, advance(b, from_, b.mul(source_stride, size(i)))) for i in range(self.lanes)]
+        for i, column in enumerate(self.transpose(b, rows)):
+            self.store(b, column, advance(b, to, b.mul(target_stride, size(i))))
+
+    def _lane_by_lane(self, builder: Builder, direction: str) -> Any:
         """Return the function that loads or stores the first lanes of a vector one by one."""
-        name = f"{what}_lanes_{self.suffix}"
+        name = f"{direction}_lanes_{self.suffix}"
         step = self.dtype.itemsize
 
         def copy(b: Builder, source: Value, target: Value, count: Value) -> None:
@@ -253,6 +278,6 @@ class VectorCode:
             b.store(value, buffer, align=self.dtype.itemsize)
             copy(b, buffer, pointer, count)
 
-        if what == "load":
+        if direction == "load":
             return own_function(builder.module, name, [POINTER, SIZE], load, self.vector)
         return own_function(builder.module, name, [POINTER, SIZE, self.vector], store)

@@ -1,7 +1,9 @@
-"""Numba intrinsics of sizes and addresses, whose code is generated: how compiled loops call generated functions."""
+"""Numba intrinsics: functions of compiled code whose instructions are written here, one by one, as LLVM IR."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,27 +14,69 @@ from numba.extending import intrinsic
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 
+Emit = Callable[..., Value | None]
+
+
+def emits(returns: Any = None, *arguments: Any) -> Callable[[Emit], Any]:
+    """Return a decorator that makes an intrinsic of ``emit(builder, *values)``, which writes its instructions.
+
+    Parameters
+    ----------
+    returns : Numba type, optional
+        None: that of the first argument, which is the type of every argument.
+    arguments : Numba types
+    """
+
+    def decorate(emit: Emit) -> Any:
+        def define(typing_context: Any, *operands: Any) -> Any:
+            def codegen(context: Any, builder: Builder, signature: Any, values: Any) -> Any:
+                value = emit(builder, *values)
+                return context.get_dummy_value() if value is None else value
+
+            return (operands[0](*operands) if returns is None else returns(*arguments)), codegen
+
+        functools.update_wrapper(define, emit)
+        define.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined] # Numba matches arguments with it
+        return intrinsic(define)
+
+    return decorate
+
+
+@emits(types.voidptr, types.intp)
+def as_pointer(builder: Builder, address: Value) -> Value:
+    """Return an address as the pointer that `numba.carray` takes.
+
+    LLVM vectorises loops over such an array, since its elements are known to lie side by side.
+    """
+    return builder.inttoptr(address, ir.IntType(8).as_pointer())
+
 
 def size_intrinsic(count: int, emit: Callable[[Builder, list[Value]], None]) -> Any:
-    """Return a Numba intrinsic of `count` sizes or addresses that returns nothing: ``emit(builder, values)``."""
+    """Return an intrinsic of a tuple of `count` sizes or addresses that returns nothing: ``emit(builder, values)``."""
 
-    @intrinsic
-    def generated(typing_context: Any, values: Any) -> Any:
-        def codegen(context: Any, builder: Builder, signature: Any, arguments: Any) -> Any:
-            (packed,) = arguments
-            emit(builder, [builder.extract_value(packed, i) for i in range(count)])
-            return context.get_dummy_value()
-
-        return types.void(types.UniTuple(types.intp, count)), codegen
+    @emits(types.void, types.UniTuple(types.intp, count))
+    def generated(builder: Builder, values: Value) -> None:
+        emit(builder, [builder.extract_value(values, i) for i in range(count)])
 
     return generated
 
 
-def switch_intrinsic(count: int, functions: Callable[[ir.Module], dict[int, Any]]) -> Any:
-    """Return the same of a number and what is called with the other sizes: what `functions` has for that number."""
+def function_intrinsic(count: int, name: str, emit: Emit) -> Any:
+    """Return the same, whose instructions ``emit(builder, *values)`` are a function of their own."""
+    return size_intrinsic(
+        count, lambda b, values: b.call(v.own_function(b.module, name, [v.SIZE] * count, emit), values)
+    )
+
+
+def switch_intrinsic(count: int, name: str, largest: int, emitter: Callable[[int], Emit]) -> Any:
+    """Return the same of a number n, from 1 to `largest`, and the arguments of the function ``emitter(n)`` emits."""
 
     def emit(builder: Builder, values: list[Value]) -> None:
         which, *arguments = values
-        v.switch(builder, which, functions(builder.module), arguments)
+        functions = {
+            n: v.own_function(builder.module, f"{name}_{n}", [v.SIZE] * len(arguments), emitter(n))
+            for n in range(1, largest + 1)
+        }
+        v.switch(builder, which, functions, arguments)
 
     return size_intrinsic(count, emit)
