@@ -14,6 +14,7 @@ from types import UnionType
 from typing import Any, NamedTuple
 
 from harness.registry import RENAMED
+from harness.store.held_sources import HELD_BY
 
 SCHEMA = 3
 
@@ -146,8 +147,8 @@ def _to_2(record: Record) -> Record:
 
 
 def _to_3(record: Record) -> Record:
-    """Return the fields whose meaning schema 3 changed: a commit that is not known was empty."""
-    return {"commit": record.get("commit") or UNKNOWN}
+    """Return the fields whose meaning schema 3 changed: the commit is one that holds the sources, or not known."""
+    return {"commit": HELD_BY.get(record["source"]) or record.get("commit") or UNKNOWN}
 
 
 # By the schema that they lead to, from the one before: the fields that change, of a cell.

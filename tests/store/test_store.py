@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import io
 import json
 import re
 import shlex
 import shutil
 import subprocess
+import tarfile
 import tracemalloc
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +21,7 @@ from hypothesis import strategies as st
 from harness.errors import StoreError
 from harness.store import schema
 from harness.store import store as stores
+from harness.store.held_sources import HELD_BY
 from harness.store.schema import SCHEMA
 from harness.store.store import Cell, Store
 from tests._support.planted_store import MACHINE, begun, cell, done, fill
@@ -506,3 +510,36 @@ def test_memory_is_for_what_is_current_and_not_for_what_is_stored(tmp_path):
     assert one_by_one < 0.5 * peak_bytes(once.cells), "all runs, but one cell at a time"
     assert peak_bytes(often.machine) < 0.2 * peak_bytes(once.cells)
     assert peak_bytes(often.keys_of_run, "ladder", "run000") < 0.5 * peak_bytes(once.cells)
+
+
+def test_commits_of_older_cells_hold_their_sources():
+    paths = (ROOT / "experiments" / "results").glob("*/*/*.jsonl")
+    stored = {
+        json.loads(line)["source"] for path in paths for line in path.read_text().splitlines() if '"source"' in line
+    }
+    assert HELD_BY.keys() <= stored
+    for digest, commit in HELD_BY.items():
+        command = ["git", "archive", commit, "harness", "backends"]
+        archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+        if archive.returncode == 0:  # else a shallow clone, or no repository at all
+            assert _digest_of(archive.stdout) == digest, commit
+
+
+def _digest_of(archive):
+    """Return the digest of the sources in a tar file, as `provenance.source_digest` makes it of files."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        files = {PurePosixPath(member.name): tar.extractfile(member).read() for member in tar if member.isfile()}
+    digest = hashlib.sha256()
+    for folder in ("harness", "backends"):
+        for path in sorted(path for path in files if path.parts[0] == folder and path.suffix in (".py", ".cu", ".cuh")):
+            digest.update(f"{path}\0".encode() + files[path] + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def test_a_cell_of_an_older_schema_has_the_commit_that_holds_its_sources(store, path):
+    digest, commit = next(iter(HELD_BY.items()))
+    cases = ((digest, "abc-dirty", commit), ("other", "abc-dirty", "abc-dirty"), ("other", "", "unknown"))
+    for source, recorded, read in cases:
+        record = {**cell("a"), "schema": 2, "source": source, "commit": recorded}
+        assert schema.migrate(record)["commit"] == read
+    assert schema.migrate({**cell("a"), "schema": schema.SCHEMA, "source": digest, "commit": "def"})["commit"] == "def"
