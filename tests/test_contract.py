@@ -5,9 +5,12 @@ One test a kernel, since compiling is what costs; `harness.proof.contract_cases`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
+from backends.cpu._compile import cache
 from harness import SEMIRINGS, Semiring, registry
 from harness.problem import mixed_dtypes
 from harness.proof.contract import Finding, check_declaration, check_kernel
@@ -29,6 +32,15 @@ IN_EVERY_DTYPE = ("plus_times", "min_plus")
 WITH_EVERY_OPERATION = (*IN_EVERY_DTYPE, "max_min")
 MIRRORED = ("max_plus", "min_max", "min_times")
 ENTRIES = registry.discover()
+
+
+@pytest.fixture(autouse=True)
+def _kernels_are_kept() -> Iterator[None]:
+    """Require that the next process finds every kernel: what is compiled anew costs it a second each."""
+    before = dict(cache.not_kept)
+    yield
+    new = {name: reason for name, reason in cache.not_kept.items() if before.get(name) != reason}
+    assert {name: reason for name, reason in new.items() if not reason.startswith("the source has changed")} == {}
 
 
 def _marks(entry: Entry) -> list[pytest.MarkDecorator]:

@@ -114,7 +114,7 @@ class TestScratch:
 
     def test_a_block_beyond_the_limit_is_not_kept(self, monkeypatch):
         monkeypatch.setattr(compile_scratch, "_kept", compile_scratch._Kept())
-        monkeypatch.setattr(compile_scratch, "MOST_KEPT", HUGE_PAGE)
+        monkeypatch.setattr(compile_scratch, "most_kept", lambda: HUGE_PAGE)
         assert scratch(HUGE_PAGE + 1).size_bytes == 2 * HUGE_PAGE
         assert scratch(1).size_bytes == HUGE_PAGE
 

@@ -37,7 +37,7 @@ from backends.cpu._compile.sources import is_ours
 
 _LIBRARIES = frozenset({"llvmlite", "numba", "numpy"}) | sys.stdlib_module_names
 # Numba's types whose name tells everything: no addresses, no Python objects.
-_PLAIN_TYPES = (types.Number, types.Boolean, types.NoneType)
+_PLAIN_TYPES = (types.Number, types.Boolean, types.NoneType, types.RawPointer)
 
 
 def digest(*values: Any) -> str:

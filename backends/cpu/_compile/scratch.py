@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import mmap
 import threading
 import weakref
@@ -20,8 +21,15 @@ from harness.machine import detect
 from harness.memory import on_free
 
 HUGE_PAGE = 2 << 20
-# Largest block that a thread keeps: a product that needs more takes long enough for new pages not to matter.
-MOST_KEPT = max(64 << 20, detect().cores * (8 << 20))
+
+
+@functools.cache
+def most_kept() -> int:
+    """Return the bytes of the largest block that a thread keeps.
+
+    A product that needs more takes long enough for new pages not to matter.
+    """
+    return max(64 << 20, detect().cores * (8 << 20))
 
 
 class Scratch:
@@ -76,7 +84,7 @@ def scratch(size_bytes: int, purpose: str = "panels") -> Scratch:
     block = _kept.blocks.get(purpose)
     if block is None or block.size_bytes < size_bytes:
         block = Scratch(size_bytes)
-        if size_bytes <= MOST_KEPT:
+        if size_bytes <= most_kept():
             _kept.blocks[purpose] = block
     return block
 
