@@ -148,7 +148,7 @@ def _to_2(record: Record) -> Record:
 
 def _to_3(record: Record) -> Record:
     """Return the fields whose meaning schema 3 changed: the commit is one that holds the sources, or not known."""
-    return {"commit": HELD_BY.get(record["source"]) or record.get("commit") or UNKNOWN}
+    return {"commit": HELD_BY.get(str(record.get("source"))) or record.get("commit") or UNKNOWN}
 
 
 # By the schema that they lead to, from the one before: the fields that change, of a cell.
