@@ -20,7 +20,7 @@ CALLS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], object]] = {
 }
 
 
-class Call:
+class WholeCall:
     """One call, plus_times, from arguments to result."""
 
     def __init__(self, problem: Problem, name: str, seed: int) -> None:
@@ -49,6 +49,6 @@ class Call:
         return {**work, "problem": problem.to_json(), "plan": {"call": self._name}}
 
 
-def call(*, problem: Mapping[str, Any], name: str, seed: int, threads: int) -> Call:
+def call(*, problem: Mapping[str, Any], name: str, seed: int, threads: int) -> WholeCall:
     """Prepare one."""
-    return Call(Problem.from_json(dict(problem)), name, seed)
+    return WholeCall(Problem.from_json(dict(problem)), name, seed)

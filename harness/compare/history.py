@@ -18,7 +18,7 @@ from harness.analysis import rates
 from harness.experiment import content_hash
 from harness.report import tables
 from harness.stats import changepoints, statistics
-from harness.stats.changepoints import Step
+from harness.stats.changepoints import LevelChange
 from harness.stats.statistics import Interval
 from harness.store.store import Cell, Store, presets
 
@@ -26,7 +26,7 @@ MINIMUM_CHANGE = 0.02
 FALSE_DISCOVERY_RATE = 0.05
 
 
-class Point(NamedTuple):
+class HistoryPoint(NamedTuple):
     """One run of one series: its name, day, commit, machine's fingerprint, and time over the reference's."""
 
     run: str
@@ -46,8 +46,8 @@ class Series:
     contender: str
     reference: str
     specimen: Cell  # one of its cells, without samples: for the looks of figures
-    points: list[Point] = field(default_factory=list)  # in the order of the runs
-    steps: list[Step] = field(default_factory=list)  # changes of the level of the logarithm of the ratio
+    points: list[HistoryPoint] = field(default_factory=list)  # in the order of the runs
+    steps: list[LevelChange] = field(default_factory=list)  # changes of the level of the logarithm of the ratio
 
     @property
     def logs(self) -> list[float]:
@@ -59,7 +59,7 @@ class Series:
         """The widths of the intervals of `logs`."""
         return [math.log(point.ratio.high / point.ratio.low) for point in self.points]
 
-    def is_other_machine(self, step: Step) -> bool:
+    def is_other_machine(self, step: LevelChange) -> bool:
         """Return whether the machine (processor, memory, versions of packages) changed with the level."""
         return self.points[step.start - 1].machine != self.points[step.start].machine
 
@@ -79,7 +79,7 @@ def collect(results_root: Path, slug: str) -> list[Series]:
     return list(series.values())
 
 
-def _points(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Point]]:
+def _points(cells: Sequence[Cell]) -> Iterator[tuple[Cell, HistoryPoint]]:
     """Yield the points of one run: of every contender that has a time and a reference with one."""
     for case in rates.group(cells, lambda cell: cell.case).values():
         for cell in case:
@@ -87,7 +87,7 @@ def _points(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Point]]:
             if cell.is_ok and reference is not None and reference is not cell:
                 ratio = rates.time_ratio(cell, reference)
                 commit = str(cell.record.get("commit", ""))
-                yield cell, Point(cell.run, cell.time[:10], commit, cell.machine, ratio)
+                yield cell, HistoryPoint(cell.run, cell.time[:10], commit, cell.machine, ratio)
 
 
 def _series(known: dict[str, Series], cell: Cell) -> Series:
@@ -117,7 +117,7 @@ def summaries(series: Iterable[Series]) -> list[Series]:
     return totals
 
 
-def _mean(points: Sequence[Point]) -> Point:
+def _mean(points: Sequence[HistoryPoint]) -> HistoryPoint:
     """Return the point of a run whose ratio is the geometric mean; intervals of independent cells add in squares."""
     estimate = statistics.geometric_mean([point.ratio.estimate for point in points])
     half_widths = [math.log(point.ratio.high / point.ratio.low) / 2 for point in points]

@@ -41,7 +41,7 @@ class Side:
 
 
 @dataclass
-class Change(Contest):
+class CellChange(Contest):
     """A contender judged against itself in an older run, in units of the reference; or against the other contender."""
 
     before: tuple[Cell, Cell] | None = None  # contender and reference in the older run; None within one run
@@ -147,7 +147,7 @@ def side(name: str, results: Path, presets: Collection[str] = (), experiments: C
     return Side(name, cells, {key: machine for key, machine in machines.items() if key in used})
 
 
-def across(old: Side, new: Side, minimum_effect: float = verdict.MINIMUM_EFFECT) -> list[Change]:
+def across(old: Side, new: Side, minimum_effect: float = verdict.MINIMUM_EFFECT) -> list[CellChange]:
     """Return the change of each cell that both sides have a time of, `new` judged against `old`.
 
     Raises
@@ -162,7 +162,7 @@ def across(old: Side, new: Side, minimum_effect: float = verdict.MINIMUM_EFFECT)
         if before is None or now is None or then is None or key == reference_key:
             continue
         if before.reference == cell.reference and all(one.is_ok for one in (cell, before, now, then)):
-            changes.append(Change(cell, now, before=(before, then)))
+            changes.append(CellChange(cell, now, before=(before, then)))
     if not changes:
         raise StoreError(
             f"{old.name} and {new.name} have no cell in common",
@@ -172,7 +172,7 @@ def across(old: Side, new: Side, minimum_effect: float = verdict.MINIMUM_EFFECT)
     return changes
 
 
-def within(run: Side, own: str, reference: str, minimum_effect: float = verdict.MINIMUM_EFFECT) -> list[Change]:
+def within(run: Side, own: str, reference: str, minimum_effect: float = verdict.MINIMUM_EFFECT) -> list[CellChange]:
     """Return the contest of each case of `run` that has a time of both contenders, `own` against `reference`.
 
     Raises
@@ -186,7 +186,7 @@ def within(run: Side, own: str, reference: str, minimum_effect: float = verdict.
         if contender != own or other is None or not (cell.is_ok and other.is_ok):
             continue
         if (cell.run, cell.case) == (other.run, other.case):  # measured in turns
-            contests.append(Change(cell, other))
+            contests.append(CellChange(cell, other))
     if not contests:
         known = sorted({contender for _, _, contender in run.cells})
         raise StoreError(f"{run.name}: no case has a time of both {own!r} and {reference!r}", expected=", ".join(known))
@@ -218,7 +218,7 @@ def notes(old: Side, new: Side) -> list[str]:
     ]
 
 
-def table(changes: Sequence[Change]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def table(changes: Sequence[CellChange]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Return heads and rows for the terminal; a column with nothing to say of the machine is left out."""
     columns = {
         "case": [change.place for change in changes],

@@ -24,7 +24,7 @@ WITH_IDENTITY_MATRIX = frozenset(
     "plus_times min_plus max_plus max_min min_max lor_land lxor_land logaddexp_plus".split()
 )
 
-Change = Callable[[Operands, np.random.Generator], None]
+OperandChange = Callable[[Operands, np.random.Generator], None]
 
 # A size whose own plan shows the blocks that a large product gets, and the pairs that one case may take.
 LARGE, MOST_PAIRS = 1024, 1 << 20
@@ -37,7 +37,7 @@ class ContractCase:
     aspect: str  # "sizes", "layouts"
     what: str  # tells it from the other cases of its aspect
     problem: Problem
-    change: Change | None = None  # puts other values into generated operands, in place
+    change: OperandChange | None = None  # puts other values into generated operands, in place
     is_read_only: bool = False  # whether A, B and C may not be written
     parameters: Mapping[str, int | str] = field(default_factory=dict)  # of the plan, in place of the backend's own
     expected: Callable[[Operands], np.ndarray] | None = None  # returns the exact D, which the definition may only bound
@@ -187,7 +187,7 @@ def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: n
         yield ContractCase("special values", "negative numbers alone", problem(9, 10, 11), _negate)
 
 
-def _scatter(values: list[Any], share: float) -> Change:
+def _scatter(values: list[Any], share: float) -> OperandChange:
     def change(operands: Operands, rng: np.random.Generator) -> None:
         for x in operands.inputs():
             chosen = rng.random(x.shape) < share
@@ -205,7 +205,7 @@ def _negate(operands: Operands, rng: np.random.Generator) -> None:
     operands.a[...] = -np.abs(operands.a)
 
 
-def _identity(name: str, semiring: Semiring) -> Change:
+def _identity(name: str, semiring: Semiring) -> OperandChange:
     """Return the change that makes an identity matrix of the operand called `name`."""
 
     def change(operands: Operands, rng: np.random.Generator) -> None:

@@ -32,14 +32,14 @@ _TOLERANCE = 1e-9
 _Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Change(NamedTuple):
+class ChangePoint(NamedTuple):
     """The most marked change of a series."""
 
     cuts: tuple[int, ...]  # first point of each new level: one, or two if another change ends the first
     p_value: float  # how often shuffled points show as marked a change
 
 
-class Step(NamedTuple):
+class LevelChange(NamedTuple):
     """A change of level."""
 
     start: int  # its first point
@@ -48,7 +48,9 @@ class Step(NamedTuple):
     p_value: float
 
 
-def largest_change(values: Sequence[float], widths: Sequence[float] | None = None, *, seed: int = 1) -> Change | None:
+def largest_change(
+    values: Sequence[float], widths: Sequence[float] | None = None, *, seed: int = 1
+) -> ChangePoint | None:
     """Return the most marked change, believable or not; None of fewer than `FEWEST_POINTS` points.
 
     `widths` are those of the values' intervals: an imprecise value counts less. `seed` is that of the shuffles.
@@ -66,13 +68,13 @@ def largest_change(values: Sequence[float], widths: Sequence[float] | None = Non
         if p_value <= 2 * share * ALPHA:
             p_value = _p_value(ranks, weights, cuts, float(contrast[best]), MORE_SHUFFLES, seed)
         bounds = tuple(sorted({int(begins[best]), int(ends[best])} - {0}))
-        changes.append(Change(bounds, min(1.0, p_value / share)))
+        changes.append(ChangePoint(bounds, min(1.0, p_value / share)))
     return min(changes, key=lambda change: change.p_value)
 
 
 def steps(
     values: Sequence[float], widths: Sequence[float] | None = None, *, minimum: float = 0.0, alpha: float = ALPHA
-) -> list[Step]:
+) -> list[LevelChange]:
     """Return the steps of a series, in order: the most marked change, and those between and beside its cuts.
 
     Parameters
@@ -90,7 +92,7 @@ def steps(
     edges = [0, *(start for start, _ in bounds), len(values)]
     levels = [float(np.median(values[low:high])) for low, high in itertools.pairwise(edges)]
     all_steps = [
-        Step(start, before, after, p_value)
+        LevelChange(start, before, after, p_value)
         for (start, p_value), (before, after) in zip(bounds, itertools.pairwise(levels), strict=True)
     ]
     return [step for step in all_steps if abs(step.after - step.before) >= minimum]

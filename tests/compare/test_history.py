@@ -189,7 +189,7 @@ def test_steps_are_corrected_for_the_number_of_series():
 
     def series(logs):
         points = [
-            history.Point(str(index), "", "", "", history.Interval(*[math.exp(value)] * 3))
+            history.HistoryPoint(str(index), "", "", "", history.Interval(*[math.exp(value)] * 3))
             for index, value in enumerate(logs)
         ]
         return history.Series("e", "quick", "", "c", "r", None, points)

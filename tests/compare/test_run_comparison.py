@@ -51,11 +51,11 @@ def compare(results: Path, *arguments: str):
     return CliRunner().invoke(app, ["compare", *arguments, "--results", str(results)])
 
 
-def rows(results: Path, old: str = OLD, new: str = NEW) -> list[stored_runs.Change]:
+def rows(results: Path, old: str = OLD, new: str = NEW) -> list[stored_runs.CellChange]:
     return stored_runs.across(stored_runs.side(old, results), stored_runs.side(new, results))
 
 
-def by_contender(found: list[stored_runs.Change]) -> dict[str, set[Verdict]]:
+def by_contender(found: list[stored_runs.CellChange]) -> dict[str, set[Verdict]]:
     return {name: {row.verdict for row in found if row.contender == name} for name in ("a", "b", "c")}
 
 

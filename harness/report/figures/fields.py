@@ -41,7 +41,7 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         for name, series in rates.group(own, looks.name).items():
             done = sorted((cell for cell in series if cell.is_ok), key=lambda cell: rates.axis(cell, x_name))
             points = [
-                Point(rates.axis(c, x_name), estimate(value, c, cells), rates.axis(c, options.get("marker", "")))
+                SeriesPoint(rates.axis(c, x_name), estimate(value, c, cells), rates.axis(c, options.get("marker", "")))
                 for c in done
             ]
             look = looks.of(name)
@@ -106,7 +106,7 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         bar.update_ticks()
 
 
-class Point(NamedTuple):
+class SeriesPoint(NamedTuple):
     """A point of a series: where, how much, and of which kind."""
 
     x: float
@@ -114,7 +114,7 @@ class Point(NamedTuple):
     kind: Any
 
 
-def _series(panel: Axes, points: list[Point], look: dict[str, Any], *, is_marked: bool) -> None:
+def _series(panel: Axes, points: list[SeriesPoint], look: dict[str, Any], *, is_marked: bool) -> None:
     """Draw a line with intervals; where sizes have kinds, the line and filled markers are those that fit tiles."""
     regular = [point for point in points if not is_marked or point.kind in rates.REGULAR_KINDS]
     ragged = [point for point in points if point not in regular]
