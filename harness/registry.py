@@ -120,8 +120,10 @@ def able(problem: Problem, *, on_device: bool | None = None) -> Iterator[Backend
 
 
 def automatic(problem: Problem, *, on_device: bool) -> Iterator[Backend]:
-    """Yield those of them that nobody needs to ask for by name: results keep the bound of ordinary sums."""
-    return (backend for backend in able(problem, on_device=on_device) if not backend.loosens(problem))
+    """Yield those that need no asking for by name: results keep the bound of ordinary sums, and no process is left."""
+    for backend in able(problem, on_device=on_device):
+        if not backend.loosens(problem) and not backend.starts_processes:
+            yield backend
 
 
 def _ladder_order(entry: Entry) -> tuple[str, int]:

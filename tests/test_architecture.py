@@ -44,6 +44,7 @@ WINGS = {
     "report": set("analysis store stats".split()),
     "run": set("timing proof store tuning stats".split()),
     "analysis": set("store stats".split()),
+    "distributed": {"api", "tuning"},
     "api": {"tuning"},
     "timing": {"stats"},
     "store": {"stats"},
@@ -56,8 +57,10 @@ NEVER = {
     "report": {"run", "timing", "api"},
     "analysis": {"run", "timing", "api"},
     "api": {"run", "timing", "store"},
+    "distributed": {"run", "timing", "store"},
     "proof": {"tuning"},
     "backends": set(WINGS) - {"tuning"},
+    "strategies": set(WINGS) - {"tuning", "distributed", "api"},
 }
 # Tasks of experiments below `backends/`: they prove what they time, and say by which clock.
 TASKS = ("backends.gpu._tasks.",)
@@ -106,9 +109,11 @@ def _arrows(text: str, modules: Mapping[str, str]) -> set[str]:
 
 
 def _room(module: str) -> str:
-    """Return the wing of a module, the noun that it is, ``facade``, or its package."""
+    """Return the wing of a module, the noun that it is, ``facade``, ``strategies``, or its package."""
     if module in FACADE:
         return "facade"
+    if module.startswith("backends.distributed"):
+        return "strategies"
     parts = module.split(".")
     return parts[1] if parts[0] == "harness" else parts[0]
 
@@ -129,7 +134,7 @@ def _open_rooms(room: str) -> set[str]:
     """Return the rooms that modules of `room` may import."""
     everything = NOUNS.keys() | WINGS.keys()
     open_rooms = {"facade": everything, "experiments": everything | {"facade", "experiments"}}
-    open_rooms |= {"backends": NOUNS.keys() | {"tuning"}}
+    open_rooms |= {"backends": NOUNS.keys() | {"tuning"}, "strategies": NOUNS.keys() | {"tuning", "distributed"}}
     open_rooms |= {wing: NOUNS.keys() | below | {wing} for wing, below in WINGS.items()}
     return open_rooms.get(room) or NOUNS[room] | {room}
 
@@ -159,7 +164,7 @@ def _reached(module: str, graph: Mapping[str, set[str]]) -> set[str]:
     seen, ahead = set(), [module]
     while ahead:
         for target in graph.get(ahead.pop(), ()):
-            if target not in seen and _room(target) not in {"facade", "backends"}:
+            if target not in seen and _room(target) not in {"facade", "backends", "strategies"}:
                 seen.add(target)
                 ahead.append(target)
     return seen

@@ -35,10 +35,14 @@ class Abilities:
     calls_libraries : bool
         Whether it may call libraries with threads of their own, such as BLAS: they are told how many a product may use,
         and the whole process with them. False: its loops are Numba's alone.
+    starts_processes : bool
+        Whether `prepare` may start processes that live on, to compute this product and later ones. They must sleep
+        while no product runs. ``backend="auto"`` leaves such a backend out.
     """
 
     takes: ClassVar[frozenset[str]] = frozenset()
     calls_libraries: ClassVar[bool] = True
+    starts_processes: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Read ``takes_mixed = True`` and its like as `takes`, and raise TypeError if that names no ability."""

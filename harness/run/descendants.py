@@ -48,6 +48,16 @@ def has_children() -> bool:
 
 def running() -> dict[int, tuple[str, int]]:
     """Return name and process group of each running process below this one, by its number."""
+    return {pid: fields[::3] for pid, fields in _below().items()}
+
+
+def awake() -> list[str]:
+    """Return the names of processes below this one that are on a processor or want to be."""
+    return [fields[0] for fields in _below().values() if fields[1] == "R"]
+
+
+def _below() -> dict[int, tuple[str, str, int, int]]:
+    """Return name, state, parent and group of each process below this one that has not ended, by its number."""
     if not has_children():
         return {}
     processes = {pid: fields for pid in _numbers() if (fields := _fields(_PROC / str(pid)))}
@@ -56,7 +66,7 @@ def running() -> dict[int, tuple[str, int]]:
         more = {pid for pid, (_, _, parent, _) in processes.items() if parent in below} - below
         below = below | more
     below.discard(os.getpid())
-    return {pid: processes[pid][::3] for pid in below if processes[pid][1] not in _ENDED}
+    return {pid: processes[pid] for pid in below if processes[pid][1] not in _ENDED}
 
 
 def running_threads() -> int:

@@ -74,14 +74,23 @@ class Watch:
         self._processor_s += time.process_time() - processor
         return answer
 
-    def check(self, command: str, threads: int) -> None:
-        """Raise Misbehaved if `command`, given `threads` threads, had a side effect on the process."""
+    def check(self, command: str, threads: int, *, may_keep_processes: bool = False) -> None:
+        """Raise Misbehaved if `command`, given `threads` threads, had a side effect on the process.
+
+        With `may_keep_processes` new processes may live on, if they sleep.
+        """
         if command in IMPORTING:
             self._check_state(name for name in STATE if name not in OPEN_TO_IMPORTS)
-            self._check_children(own_group=True)
+            if may_keep_processes:
+                _check_asleep()
+            else:
+                self._check_children(own_group=True)
             self._remember()
             return
-        self._check_children(own_group=False)
+        if may_keep_processes:
+            _check_asleep()
+        else:
+            self._check_children(own_group=False)
         if command != "sample":
             self._check_state(STATE)
             _check_threads(threads)
@@ -109,6 +118,16 @@ class Watch:
         left = [name for name, group in new if not own_group or group != os.getpgrp()]
         if left:
             raise Misbehaved(f"it left a process running: {_few(left)}")
+
+
+def _check_asleep() -> None:
+    """Raise if a process below this one goes on running after the command."""
+    for look in range(LOOKS):
+        if not (awake := descendants.awake()):
+            return
+        if look < LOOKS - 1:
+            time.sleep(BETWEEN_LOOKS_S)
+    raise Misbehaved(f"it left a process running: {_few(awake)}")
 
 
 def functions() -> dict[str, Any]:

@@ -20,9 +20,10 @@ from harness.timing.device_clock import CudaEventClock
 class Task(Protocol):
     """Something that is run, timed and proven.
 
-    A factory ``make(threads=..., **arguments)`` returns one, all untimed work done. Two methods
+    A factory ``make(threads=..., **arguments)`` returns one, all untimed work done. Three attributes
     need not be there. ``clock()`` returns the `harness.timing.clock.Clock` that times it; without one the host's does.
-    ``turn()`` gives it other operands, and called once more the first ones again.
+    ``turn()`` gives it other operands, and called once more the first ones again. ``starts_processes``, if True, allows
+    it processes that live on, and sleep while it does not run.
     """
 
     def run(self) -> None:
@@ -55,13 +56,23 @@ class GemmTask(Prepared):
     seed : int
     extra_error : float
         Tolerance of the backend, see `harness.interface.abilities`.
+    starts_processes : bool
+        Of the backend, too.
     """
 
     def __init__(
-        self, plan: Plan, operands: Operands, execution: Execution, seed: int, extra_error: float = 0.0
+        self,
+        plan: Plan,
+        operands: Operands,
+        execution: Execution,
+        seed: int,
+        extra_error: float = 0.0,
+        *,
+        starts_processes: bool = False,
     ) -> None:
         super().__init__(plan, operands, execution)
         self.seed, self.extra_error, self.is_reversed = seed, extra_error, False
+        self.starts_processes = starts_processes
 
     def run(self) -> None:
         self.execution.run()
@@ -121,7 +132,8 @@ def gemm(
     chosen = registry.admit(backend, product)
     plan = chosen.plan(product, machine.detect().with_threads(threads)).override(parameters or {})
     operands = Operands.generate(product, seed)
-    return GemmTask(plan, operands, chosen.prepare(plan, operands), seed, chosen.extra_error(plan, operands))
+    execution, extra_error = chosen.prepare(plan, operands), chosen.extra_error(plan, operands)
+    return GemmTask(plan, operands, execution, seed, extra_error, starts_processes=chosen.starts_processes)
 
 
 def _inputs(operands: Operands) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

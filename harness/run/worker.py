@@ -53,6 +53,7 @@ class Worker:
         self._sampler: ClockSampler | None = None
         self._items: Iterator[Any] = iter(())
         self.threads = 1
+        self.may_keep_processes = False
         self._limit = contextlib.ExitStack()
 
     def prepare(self, task: str, arguments: Mapping[str, Any], threads: int, series: str = HOT) -> Any:
@@ -63,6 +64,7 @@ class Worker:
             made: Task = _function(task)(threads=threads, **arguments)
         self._limit.enter_context(limit(threads))  # anew: also for the libraries that the task brought along
         self._task = made
+        self.may_keep_processes = getattr(made, "starts_processes", False)
         clock = getattr(made, "clock", CpuClock)()
         self._sampler = ClockSampler(made.run, made.wait, clock, series)
         return _as_json(dict(made.facts()))
@@ -155,7 +157,7 @@ def answer_to(worker: Worker, watch: Watch, command: str, arguments: Mapping[str
     """Return ("ok", value), or ("declined" | "missing" | "failed", reason); "raised" for an unforeseen exception."""
     try:
         answer = watch.timed(command, lambda: getattr(worker, command)(**arguments))
-        watch.check(command, worker.threads)
+        watch.check(command, worker.threads, may_keep_processes=worker.may_keep_processes)
     except Declined as declined:
         return declined.status, str(declined)
     except HarnessError as error:

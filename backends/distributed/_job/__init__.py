@@ -1,0 +1,1 @@
+"""A job of ranks on this machine, which a backend starts and commands."""

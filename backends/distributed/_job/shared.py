@@ -1,0 +1,68 @@
+"""Arrays that a process shares with the ranks it has started, in memory that has no name in the file system.
+
+Nothing is left behind however the processes end: the memory goes with the last of them. Linux alone has `memfd_create`.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class SharedForm:
+    """What another process needs to map a shared array."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class SharedArray:
+    """A C-ordered array in shared memory.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    dtype : numpy dtype
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        size = max(1, int(np.prod(shape)) * dtype.itemsize)
+        self._descriptor = os.memfd_create("gemm-harness")
+        # The soft limit on the size of files holds for this memory too, though nothing is printed to it.
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        try:
+            os.ftruncate(self._descriptor, size)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        self.array = _mapped(self._descriptor, shape, dtype)
+
+    @property
+    def form(self) -> SharedForm:
+        """How another process maps it, as long as this one has not closed it."""
+        return SharedForm(f"/proc/{os.getpid()}/fd/{self._descriptor}", self.array.shape, self.array.dtype)
+
+    def close(self) -> None:
+        """Let no other process map it any more. Who has mapped it keeps it, this process too."""
+        os.close(self._descriptor)
+
+
+def attach(form: SharedForm) -> np.ndarray:
+    """Return the shared array that another process has made."""
+    descriptor = os.open(form.path, os.O_RDWR)
+    try:
+        return _mapped(descriptor, form.shape, form.dtype)
+    finally:
+        os.close(descriptor)
+
+
+def _mapped(descriptor: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    memory = mmap.mmap(descriptor, os.fstat(descriptor).st_size)
+    return np.frombuffer(memory, dtype, int(np.prod(shape))).reshape(shape)

@@ -1,0 +1,284 @@
+"""Grids of ranks: who holds which block of A, B and D, how many words that moves, and how many it must move.
+
+    grid      P = pm x pn x pk ranks; rank (i, j, l) computes  A[rows i, part l of k] (x) B[part l of k, columns j]
+    gather    pieces of that A along pn, of that B along pm
+    reduce    partial D along pk, a piece of rows for each rank
+
+`BLOCKS` spreads the pieces evenly: one copy of each matrix over all ranks. `FACES` leaves whole blocks on a face of the
+grid, so that gathering is a broadcast along a fibre, and reducing ends on a face: programs that scatter from one rank
+do that. Everything here is exact integer arithmetic on sizes; nothing is sent.
+
+Source: Agarwal et al., "A three-dimensional approach to parallel matrix multiplication" (1995); bounds: Al Daas et al.,
+"Tight memory-independent parallel matrix multiplication communication lower bounds" (2022).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from harness.errors import PlanError
+
+Cuts = tuple[int, ...]  # where a range is cut: the first is 0, the last its length
+# The smallest part of the ranks that an automatic grid may use.
+LEAST_USED = 0.85
+
+
+def even(length: int, parts: int) -> Cuts:
+    """Cut `length` into `parts` ranges that differ by one at most, the longer ones first."""
+    size, longer = divmod(length, parts)
+    return tuple(part * size + min(part, longer) for part in range(parts + 1))
+
+
+def first(length: int, parts: int) -> Cuts:
+    """Cut `length` so that the first of `parts` ranges has all of it."""
+    return (0, *(length for _ in range(parts)))
+
+
+class Rectangle(NamedTuple):
+    """Rows and columns of a matrix that a rank holds, the ends excluded."""
+
+    row: int
+    row_end: int
+    column: int
+    column_end: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.row_end - self.row, self.column_end - self.column
+
+    @property
+    def words(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """The index of this part in the whole matrix."""
+        return slice(self.row, self.row_end), slice(self.column, self.column_end)
+
+    def common(self, other: Rectangle) -> Rectangle:
+        """Return what both hold; without a common element its shape has a zero."""
+        row, column = max(self.row, other.row), max(self.column, other.column)
+        return Rectangle(
+            row, max(row, min(self.row_end, other.row_end)), column, max(column, min(self.column_end, other.column_end))
+        )
+
+    def within(self, other: Rectangle) -> tuple[slice, slice]:
+        """Return the index of this rectangle in an array that holds `other`."""
+        rows = slice(self.row - other.row, self.row_end - other.row)
+        return rows, slice(self.column - other.column, self.column_end - other.column)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Ranks in three dimensions, of m, of n and of k.
+
+    Ranks are numbered with j fastest, then i, then l: those that share rows of A are neighbours.
+    """
+
+    pm: int
+    pn: int
+    pk: int
+
+    def __post_init__(self) -> None:
+        if any(not isinstance(side, int) or side < 1 for side in (self.pm, self.pn, self.pk)):
+            raise PlanError("a grid has no side of that size", expected="integers, 1 or more", got=str(self))
+
+    @classmethod
+    def parse(cls, text: str) -> Grid:
+        """Return the grid that is written ``"2x2x1"``: pm x pn x pk.
+
+        Raises
+        ------
+        PlanError
+            If it is not written so.
+        """
+        sides = str(text).split("x")
+        if len(sides) != 3 or not all(side.isdecimal() for side in sides):
+            raise PlanError("the grid is not understood", expected="pm x pn x pk, as 2x2x1", got=repr(text))
+        return cls(*map(int, sides))
+
+    def __str__(self) -> str:
+        return f"{self.pm}x{self.pn}x{self.pk}"
+
+    @property
+    def size(self) -> int:
+        """How many ranks it has."""
+        return self.pm * self.pn * self.pk
+
+    def position(self, rank: int) -> tuple[int, int, int]:
+        """Return (i, j, l) of a rank."""
+        rest, j = divmod(rank, self.pn)
+        layer, i = divmod(rest, self.pm)
+        return i, j, layer
+
+    def rank(self, i: int, j: int, layer: int) -> int:
+        """Return the rank at (i, j, l)."""
+        return (layer * self.pm + i) * self.pn + j
+
+
+class Layout(NamedTuple):
+    """How the ranks of a fibre share the block that they use together."""
+
+    name: str
+    cut: Callable[[int, int], Cuts]
+
+
+BLOCKS, FACES = Layout("blocks", even), Layout("faces", first)
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A product of sizes m, n, k on a grid: the blocks that are computed with, and the pieces that are held.
+
+    Parameters
+    ----------
+    m, n, k : int
+    grid : Grid
+    layout : Layout
+    """
+
+    m: int
+    n: int
+    k: int
+    grid: Grid
+    layout: Layout = BLOCKS
+
+    def k_range(self, rank: int) -> tuple[int, int]:
+        """Return the part of k that a rank computes with."""
+        layer = self.grid.position(rank)[2]
+        cuts = even(self.k, self.grid.pk)
+        return cuts[layer], cuts[layer + 1]
+
+    def rows(self, rank: int) -> tuple[int, int]:
+        """Return the rows of A and D that a rank computes with."""
+        return _part(even(self.m, self.grid.pm), self.grid.position(rank)[0])
+
+    def columns(self, rank: int) -> tuple[int, int]:
+        """Return the columns of B and D that a rank computes with."""
+        return _part(even(self.n, self.grid.pn), self.grid.position(rank)[1])
+
+    def a_cuts(self, rank: int) -> Cuts:
+        """Return where the rank's part of k is cut among the ranks of its row, each of which holds a piece of A."""
+        return self.layout.cut(_length(self.k_range(rank)), self.grid.pn)
+
+    def b_cuts(self, rank: int) -> Cuts:
+        """Return where the rank's part of k is cut among the ranks of its column, each of which holds a piece of B."""
+        return self.layout.cut(_length(self.k_range(rank)), self.grid.pm)
+
+    def d_cuts(self, rank: int) -> Cuts:
+        """Return where the rank's rows of D are cut among the ranks along k, each of which ends with a piece."""
+        return self.layout.cut(_length(self.rows(rank)), self.grid.pk)
+
+    def a(self, rank: int) -> Rectangle:
+        """Return the piece of A that a rank holds."""
+        k, (begin, end) = self.k_range(rank)[0], _part(self.a_cuts(rank), self.grid.position(rank)[1])
+        return Rectangle(*self.rows(rank), k + begin, k + end)
+
+    def b(self, rank: int) -> Rectangle:
+        """Return the piece of B that a rank holds."""
+        k, (begin, end) = self.k_range(rank)[0], _part(self.b_cuts(rank), self.grid.position(rank)[0])
+        return Rectangle(k + begin, k + end, *self.columns(rank))
+
+    def d(self, rank: int) -> Rectangle:
+        """Return the piece of C and D that a rank holds."""
+        row, (begin, end) = self.rows(rank)[0], _part(self.d_cuts(rank), self.grid.position(rank)[2])
+        return Rectangle(row + begin, row + end, *self.columns(rank))
+
+    def words(self, rank: int) -> dict[str, int]:
+        """Return how many words a rank receives: of A, of B, and of partial D."""
+        a = _length(self.rows(rank)) * _length(self.k_range(rank)) - self.a(rank).words
+        b = _length(self.columns(rank)) * _length(self.k_range(rank)) - self.b(rank).words
+        return {"a": a, "b": b, "d": (self.grid.pk - 1) * self.d(rank).words}
+
+    def held_words(self, rank: int) -> int:
+        """Return how many words of A, B and D a rank holds before and after."""
+        return self.a(rank).words + self.b(rank).words + self.d(rank).words
+
+    def gathered_words(self, rank: int, panel: int = 0, in_flight: int = 1) -> int:
+        """Return how many words a rank gathers and computes into, beside what it holds.
+
+        Parameters
+        ----------
+        rank : int
+        panel : int
+            Elements of k gathered at a time; 0: all.
+        in_flight : int
+            Panels that are in memory at once.
+        """
+        m, n, k = (_length(x) for x in (self.rows(rank), self.columns(rank), self.k_range(rank)))
+        steps = min(k, panel * in_flight) if panel else k
+        partial = m * n * (2 if 0 < panel < k else 1)  # panels accumulate from one array into another
+        return (m + n) * steps + partial + (self.grid.pk - 1) * self.d(rank).words
+
+    def most(self, count: Callable[[int], int]) -> int:
+        """Return the largest of `count` over the ranks of the grid."""
+        return max(count(rank) for rank in range(self.grid.size))
+
+
+def volume(m: int, n: int, k: int, grid: Grid) -> float:
+    """Return the words that a rank receives when pieces are even, by the formula for sizes that divide.
+
+    ``mk/(pm pk) (1 - 1/pn) + kn/(pk pn) (1 - 1/pm) + mn/(pm pn) (1 - 1/pk)``.
+    """
+    pm, pn, pk = grid.pm, grid.pn, grid.pk
+    gathered = m * k / (pm * pk) * (1 - 1 / pn) + k * n / (pk * pn) * (1 - 1 / pm)
+    return gathered + m * n / (pm * pn) * (1 - 1 / pk)
+
+
+def lower_bound(m: int, n: int, k: int, ranks: int) -> float:
+    """Return the words that some rank must receive, however the product is computed on `ranks` ranks.
+
+    With the sides sorted a >= b >= c it is ``D - (ab + ac + bc) / P``, where D depends on which of three regimes P is
+    in. Memory is not limited. Source: Al Daas et al. (2022), theorem 4.1.
+    """
+    c, b, a = sorted((m, n, k))
+    if not c or ranks == 1:
+        return 0.0
+    if ranks <= a / b:
+        accessed = (a * b + a * c) / ranks + b * c
+    elif ranks <= a * b / c**2:
+        accessed = 2 * math.sqrt(a * b * c**2 / ranks) + a * b / ranks
+    else:
+        accessed = 3 * (a * b * c / ranks) ** (2 / 3)
+    return max(0.0, accessed - (a * b + a * c + b * c) / ranks)
+
+
+def memory_bound(m: int, n: int, k: int, ranks: int, memory_words: float) -> float:
+    """Return the words that some rank must receive if it has room for `memory_words`: ``2mnk / (P sqrt(M)) - M``.
+
+    Source: Smith et al., "A tight I/O lower bound for matrix multiplication" (2019).
+    """
+    return max(0.0, 2 * m * n * k / (ranks * math.sqrt(memory_words)) - memory_words)
+
+
+def root_bound(m: int, n: int, k: int, ranks: int) -> float:
+    """Return the words that rank 0 sends and receives if A, B and D lie there: ``(1 - 1/P) (mk + kn + mn)``."""
+    return (1 - 1 / ranks) * (m * k + k * n + m * n)
+
+
+def grids(ranks: int) -> Iterator[Grid]:
+    """Yield every grid of exactly `ranks` ranks."""
+    divisors = [side for side in range(1, ranks + 1) if ranks % side == 0]
+    for pm, pn in itertools.product(divisors, divisors):
+        if ranks % (pm * pn) == 0:
+            yield Grid(pm, pn, ranks // (pm * pn))
+
+
+def candidate_grids(ranks: int) -> Iterator[Grid]:
+    """Yield every grid that leaves at most 15 % of `ranks` idle."""
+    for used in range(math.ceil(LEAST_USED * ranks), ranks + 1):
+        yield from grids(used)
+
+
+def _part(cuts: Cuts, index: int) -> tuple[int, int]:
+    return cuts[index], cuts[index + 1]
+
+
+def _length(ends: tuple[int, int]) -> int:
+    return ends[1] - ends[0]

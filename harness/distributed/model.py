@@ -1,0 +1,150 @@
+"""The time of a distributed product by a model, and the grid that is best by it.
+
+    T = compute + gather + reduce            compute = pairs of the largest block / rate of a rank
+    overlapped: max(compute, gather) + first panel + reduce
+    gather, reduce = bytes received / rate of the link + latency x messages
+
+Sizes are exact: the rank with the most work and the one with the most words count. What the model leaves out (packing,
+contention for memory, the tail of the last panel) is what `dist_projection` shows as its error.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout, candidate_grids
+from harness.errors import PlanError
+from harness.tuning.distributed import LINKS, PAIRS_PER_S, Link
+
+
+class Rates(NamedTuple):
+    """What one rank does in a second.
+
+    Parameters
+    ----------
+    pairs_per_s : float
+        Of its local product.
+    link : Link
+    """
+
+    pairs_per_s: float = PAIRS_PER_S
+    link: Link = LINKS["shared memory"]
+
+
+class Prediction(NamedTuple):
+    """The time of a product by the model, in seconds."""
+
+    compute_s: float
+    gather_s: float
+    reduce_s: float
+    total_s: float
+
+
+def predict(
+    sizes: Decomposition, word_bytes: int, rates: Rates, *, panel: int = 0, overlapped: bool = False
+) -> Prediction:
+    """Return the modelled time of a product whose operands lie as `sizes` says.
+
+    Parameters
+    ----------
+    sizes : Decomposition
+    word_bytes : int
+        Of an element.
+    rates : Rates
+    panel : int
+        Elements of k gathered at a time; 0: all.
+    overlapped : bool
+        Whether a panel is gathered while the one before is computed with.
+    """
+    grid, link = sizes.grid, rates.link
+    compute = sizes.most(lambda rank: _pairs(sizes, rank)) / rates.pairs_per_s
+    panels = -(-sizes.most(lambda rank: sizes.a_cuts(rank)[-1]) // panel) if panel else 1
+    gathered = sizes.most(lambda rank: sizes.words(rank)["a"] + sizes.words(rank)["b"]) * word_bytes
+    gather = gathered / link.bytes_per_s + link.latency_s * (grid.pm + grid.pn - 2) * max(1, panels)
+    reduced = sizes.most(lambda rank: sizes.words(rank)["d"]) * word_bytes
+    reduce = reduced / link.bytes_per_s + link.latency_s * (grid.pk - 1)
+    both = max(compute, gather) + min(compute, gather) / panels if overlapped and panels else compute + gather
+    return Prediction(compute, gather, reduce, both + reduce)
+
+
+def memory_bytes(sizes: Decomposition, word_bytes: int, *, panel: int = 0, in_flight: int = 1) -> int:
+    """Return the bytes that the fullest rank needs: what it holds, gathers and computes into."""
+    return word_bytes * sizes.most(lambda rank: sizes.held_words(rank) + sizes.gathered_words(rank, panel, in_flight))
+
+
+def choose_grid(
+    m: int,
+    n: int,
+    k: int,
+    ranks: int,
+    word_bytes: int,
+    *,
+    rates: Rates | None = None,
+    layout: Layout = BLOCKS,
+    memory_cap: int = 0,
+    panel: int = 0,
+    in_flight: int = 1,
+    flat: str = "",
+) -> Grid:
+    """Return the grid of least modelled time on at most `ranks` ranks.
+
+    Parameters
+    ----------
+    m, n, k : int
+    ranks : int
+        At most 15 % of them stay idle.
+    word_bytes : int
+        Of an element.
+    rates : Rates, optional
+        None: those of `harness.tuning.distributed`.
+    layout : Layout
+    memory_cap : int
+        Bytes that a rank may use; 0: any.
+    panel, in_flight : int
+        As in `Decomposition.gathered_words`.
+    flat : str
+        The dimensions, of ``"m"``, ``"n"`` and ``"k"``, along which the grid must have one rank.
+
+    Raises
+    ------
+    PlanError
+        If every grid needs more than `memory_cap`; the message names the shortfall.
+    """
+    shapes = [
+        Decomposition(m, n, k, grid, layout)
+        for grid in candidate_grids(ranks)
+        if all(side == 1 for side, name in zip((grid.pm, grid.pn, grid.pk), "mnk", strict=True) if name in flat)
+    ]
+    needs = [memory_bytes(sizes, word_bytes, panel=panel, in_flight=in_flight) for sizes in shapes]
+    fitting = [sizes for sizes, need in zip(shapes, needs, strict=True) if not memory_cap or need <= memory_cap]
+    if not fitting:
+        least = min(needs)
+        raise PlanError(
+            f"no grid of {ranks} ranks computes {m}x{n}x{k} within the memory cap",
+            expected=f"{least:,} bytes a rank, by {shapes[needs.index(least)].grid}",
+            got=f"a cap of {memory_cap:,} bytes: {least - memory_cap:,} too few",
+            fix="more ranks, a larger cap, or a smaller panel",
+        )
+    chosen = rates or Rates()
+    return min(fitting, key=lambda sizes: (predict(sizes, word_bytes, chosen).total_s, -sizes.grid.size)).grid
+
+
+def check_memory(sizes: Decomposition, word_bytes: int, memory_cap: int, *, panel: int = 0, in_flight: int = 1) -> None:
+    """Raise PlanError, naming the shortfall, if a rank needs more than `memory_cap` bytes; 0: any."""
+    need = memory_bytes(sizes, word_bytes, panel=panel, in_flight=in_flight)
+    if memory_cap and need > memory_cap:
+        raise PlanError(
+            f"grid {sizes.grid} needs more than the memory cap for {sizes.m}x{sizes.n}x{sizes.k}",
+            expected=f"{need:,} bytes a rank",
+            got=f"a cap of {memory_cap:,} bytes: {need - memory_cap:,} too few",
+            fix="grid='auto', more ranks, or a smaller panel",
+        )
+
+
+def _pairs(sizes: Decomposition, rank: int) -> int:
+    """Return the pairs that a rank computes."""
+    extents = (sizes.rows(rank), sizes.columns(rank), sizes.k_range(rank))
+    pairs = 1
+    for begin, end in extents:
+        pairs *= end - begin
+    return pairs

@@ -1,0 +1,250 @@
+"""`gemm` for programs that run on many ranks already: every rank calls it with its part of the operands."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness import registry
+from harness.api.arguments import read_arguments
+from harness.distributed.agreement import as_matrix, check_equal, check_launcher, together
+from harness.distributed.grid import Decomposition, Grid
+from harness.distributed.layouts import LAYOUTS, ROOT, Shapes, Whole, put_together
+from harness.distributed.local import host_local
+from harness.distributed.model import Rates, check_memory, choose_grid, memory_bytes
+from harness.distributed.product import Schedule
+from harness.distributed.reduction import METHODS
+from harness.distributed.report import Report, make_report
+from harness.distributed.share import Share
+from harness.distributed.transport.comms import Comms
+from harness.errors import PlanError, ProblemError
+from harness.problem import Problem
+from harness.semiring import Scalar, Semiring, as_semiring
+from harness.threads import check as check_threads
+
+AUTO = "auto"
+
+
+def gemm(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    comm: Any,
+    semiring: str | Semiring = "plus_times",
+    alpha: Scalar = None,
+    beta: Scalar = None,
+    layout: str = "rows",
+    grid: str | Grid = AUTO,
+    local: str = AUTO,
+    threads: int = 1,
+    panel: int = 0,
+    in_flight: int = 1,
+    reduction: str = "exchange",
+    memory_cap: int = 0,
+    rates: Rates | None = None,
+    dtype: Any = None,
+) -> tuple[np.ndarray | None, Report]:
+    """Compute ``D = (alpha (x) A (x) B) (+) (beta (x) C)`` with matrices that are spread over the ranks of `comm`.
+
+    All ranks must call it, with arguments that agree. No rank ever holds a whole matrix, but in the layout ``"root"``.
+
+    Parameters
+    ----------
+    a, b, c : arrays or None
+        This rank's part of A (m, k), B (k, n) and C (m, n), as `layout` says. Without C all ranks pass None.
+    comm : mpi4py.MPI.Comm
+    semiring : str or Semiring
+    alpha, beta : scalar, optional
+        As in `harness.gemm`.
+    layout : str
+        ``"rows"``: rank r holds the r-th rows of each matrix, as many as it likes. ``"columns"``: likewise.
+        ``"root"``: rank 0 holds everything, and others pass None. ``"blocks"``: the pieces that `grid` computes with,
+        see `pieces`; nothing is redistributed then.
+    grid : str or Grid
+        ``"2x2x1"``: pm x pn x pk. ``"auto"``: the one of least modelled time within `memory_cap`.
+    local : str
+        The backend of the local products, a name from ``python -m harness list``, or ``"auto"``.
+    threads : int
+        Of each rank.
+    panel : int
+        Elements of k gathered at a time; 0: all.
+    in_flight : int
+        1: gather, then compute. More: a thread gathers panels ahead, so many are in memory.
+    reduction : str
+        ``"exchange"``: partial sums are combined in the order of ranks. ``"mpi"``: by MPI's operation, if it has one.
+    memory_cap : int
+        Bytes that the product may use on a rank; 0: any.
+    rates : Rates, optional
+        Of this machine, for the choice of a grid.
+    dtype : numpy dtype, optional
+        As in `harness.gemm`.
+
+    Returns
+    -------
+    d : array or None
+        This rank's part of D, in the same layout. In the layout ``"root"`` None on all ranks but 0.
+    report : Report
+        Grid, volume over its lower bound, memory, seconds by stage; the same on all ranks.
+
+    Raises
+    ------
+    DistributedError
+        On all ranks, before anything is sent: if parts do not fit together, ranks do not agree, the grid does not fit,
+        the cap is too small, or the program was not started by ``python -m mpi4py``.
+
+    Examples
+    --------
+    On each of P ranks, with rows of both matrices::
+
+        from mpi4py import MPI
+        from harness import distributed
+
+        d, report = distributed.gemm(my_rows_of_a, my_rows_of_b, comm=MPI.COMM_WORLD, semiring="min_plus")
+    """
+    start, rank = time.perf_counter(), comm.Get_rank()
+    check_launcher(comm)
+    options = Options(layout, str(grid), local, threads, Schedule(panel, in_flight, reduction), memory_cap, rates)
+    given = {name: x for name, x in (("a", a), ("b", b), ("c", c)) if x is not None}
+    offers = together(comm, lambda: _offer(given, as_semiring(semiring), alpha, beta, dtype, options, rank))
+    _check(comm, offers)
+    whole, sizes = together(comm, lambda: _decompose(offers, comm.Get_size()))[0]
+    problem = Problem(whole.m, whole.n, whole.k, as_semiring(semiring), **offers[0].fields)
+    together(comm, lambda: _check_local(options, problem))
+    multiply = host_local(problem, local, threads)
+    share = Share(Comms.cached(comm, sizes.grid), sizes, problem, multiply, options.schedule)
+    for name in "abc"[: 2 + problem.accumulate]:
+        source = whole.rectangles[name]
+        dtype_of_part = problem.dtype if name == "c" else problem.input_dtype
+        part = np.asarray(given[name], dtype_of_part) if name in given else np.empty(source[rank].shape, dtype_of_part)
+        share.take(name, part, source)
+    share.multiply()
+    target = whole.rectangles["d"]
+    out = np.empty(target[rank].shape, problem.dtype)
+    share.give(out, target)
+    return (None if layout == ROOT and rank else out), _report(comm, share, options, time.perf_counter() - start)
+
+
+def pieces(m: int, n: int, k: int, grid: str | Grid, rank: int) -> dict[str, tuple[slice, slice]]:
+    """Return which part of A, B, and C and D a rank holds in the layout ``"blocks"``, as indices of the matrices.
+
+    Parameters
+    ----------
+    m, n, k : int
+    grid : str or Grid
+    rank : int
+        Ranks beyond the grid hold nothing.
+    """
+    sizes = Decomposition(m, n, k, grid if isinstance(grid, Grid) else Grid.parse(grid))
+    if rank >= sizes.grid.size:
+        return {name: (slice(0, 0), slice(0, 0)) for name in "abcd"}
+    a, b, d = (piece(rank).slices for piece in (sizes.a, sizes.b, sizes.d))
+    return {"a": a, "b": b, "c": d, "d": d}
+
+
+@dataclass(frozen=True)
+class Options:
+    """The arguments of `gemm` that are no operands: the same on all ranks."""
+
+    layout: str
+    grid: str
+    local: str
+    threads: int
+    schedule: Schedule
+    memory_cap: int
+    rates: Rates | None
+
+    def parsed_grid(self) -> Grid | None:
+        """Return the grid that was asked for, or None for an automatic one."""
+        return None if self.grid == AUTO else Grid.parse(self.grid)
+
+
+class _Offer(NamedTuple):
+    """What one rank was given, compared before anything else is sent."""
+
+    shapes: Shapes
+    fields: dict[str, Any]  # of the Problem, but for sizes and semiring; empty: this rank has no operands
+    semiring: str
+    options: Options
+
+
+def _offer(
+    given: dict[str, Any],
+    semiring: Semiring,
+    alpha: Scalar,
+    beta: Scalar,
+    dtype: Any,
+    options: Options,
+    rank: int,
+) -> _Offer:
+    """Return what this rank holds, checked as far as one rank can."""
+    for name, value, legal in (
+        ("layout", options.layout, LAYOUTS),
+        ("reduction", options.schedule.reduction, METHODS),
+    ):
+        if value not in legal:
+            raise ProblemError(f"{name} has no such value", expected=", ".join(legal), got=repr(value))
+    if options.layout == ROOT and rank:
+        if given:
+            raise ProblemError("only rank 0 has operands in the layout 'root'", got=", ".join(given), fix="pass None")
+        return _Offer({}, {}, semiring.name, options)
+    for name in "ab":
+        if name not in given:
+            raise ProblemError(f"{name} is missing", expected="an array, without elements if need be", got="None")
+    shapes = {name: as_matrix(name, x).shape for name, x in given.items()}
+    # parts need not fit each other, but their dtypes must: so arrays of one element stand for them
+    stand_ins = {name: np.empty((1, 1), x.dtype) for name, x in given.items()}
+    arguments = read_arguments("gemm", stand_ins, semiring, alpha=alpha, beta=beta, out=None, dtype=dtype)
+    names = "dtype", "operand_dtype", "alpha", "beta", "accumulate"
+    fields = {name: getattr(arguments.problem, name) for name in names}
+    return _Offer(shapes, fields, semiring.name, options)
+
+
+def _check(comm: Any, offers: list[_Offer]) -> None:
+    """Raise on all ranks unless they were given the same but for shapes."""
+    check_equal(comm, "layout, grid and other options", [offer.options for offer in offers])
+    check_equal(comm, "semiring", [offer.semiring for offer in offers])
+    holding = [offer for offer in offers if offer.fields]
+    check_equal(comm, "which of a, b and c are given", [", ".join(offer.shapes) for offer in holding])
+    for name in holding[0].fields:
+        check_equal(comm, name, [str(offer.fields[name]) for offer in holding])
+
+
+def _decompose(offers: list[_Offer], ranks: int) -> tuple[Whole, Decomposition]:
+    """Return the whole product and its decomposition; raises as `gemm` does."""
+    options = offers[0].options
+    grid, schedule = options.parsed_grid(), options.schedule
+    if grid is not None and grid.size > ranks:
+        raise PlanError(
+            "the grid does not fit the ranks",
+            expected=f"{ranks} ranks or fewer",
+            got=f"{grid}: {grid.size} ranks",
+        )
+    whole = put_together(options.layout, [offer.shapes for offer in offers], grid)
+    extents, word = whole[:3], offers[0].fields["dtype"].itemsize
+    panel, in_flight, cap = schedule.panel, schedule.in_flight, options.memory_cap
+    if grid is None:
+        grid = choose_grid(*extents, ranks, word, rates=options.rates, memory_cap=cap, panel=panel, in_flight=in_flight)
+    sizes = Decomposition(*extents, grid)
+    check_memory(sizes, word, cap, panel=panel, in_flight=in_flight)
+    return whole, sizes
+
+
+def _check_local(options: Options, problem: Problem) -> None:
+    """Raise unless the backend can compute `problem` here, on so many threads."""
+    if options.local != AUTO:
+        registry.admit(options.local, problem)
+    check_threads(options.threads)
+
+
+def _report(comm: Any, share: Share, options: Options, elapsed_s: float) -> Report:
+    """Return the report, of what all ranks have counted."""
+    stages, schedule = share.stages, options.schedule
+    counted = {"seconds": stages.seconds, "words": stages.words, "bytes": share.bytes_used, "total": elapsed_s}
+    counts = comm.allgather(counted)
+    word = share.problem.dtype.itemsize
+    predicted = memory_bytes(share.sizes, word, panel=schedule.panel, in_flight=schedule.in_flight)
+    return make_report(share.sizes, counts, predicted, max(count["total"] for count in counts))

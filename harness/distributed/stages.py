@@ -1,0 +1,54 @@
+"""Where the time of a rank goes, and how much it receives: seconds, words and messages by stage."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+# In the order in which they come to pass. "exposed" is what the caller waits for beside its products.
+STAGES = (
+    "allocate",
+    "redistribute",
+    "host to device",
+    "gather A",
+    "gather B",
+    "compute",
+    "reduce",
+    "device to host",
+    "collect",
+    "free",
+)
+
+
+@dataclass
+class Stages:
+    """Seconds, words and messages of one rank since `clear`, by the name of the stage.
+
+    Stages that run in another thread than the product, as gathering does when it is overlapped, count there too:
+    then their seconds add up to more than the time that passed.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    words: dict[str, int] = field(default_factory=dict)
+    messages: dict[str, int] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Forget what has been counted."""
+        for counts in (self.seconds, self.words, self.messages):
+            counts.clear()
+
+    @contextlib.contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add the time of the block to `stage`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+
+    def received(self, stage: str, words: int) -> None:
+        """Count a message of `words` elements."""
+        self.words[stage] = self.words.get(stage, 0) + words
+        self.messages[stage] = self.messages.get(stage, 0) + 1
