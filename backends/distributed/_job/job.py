@@ -8,8 +8,10 @@ and the next product starts another.
 from __future__ import annotations
 
 import atexit
+import collections
 import contextlib
 import importlib.util
+import itertools
 import os
 import secrets
 import shutil
@@ -19,12 +21,13 @@ import sys
 import tempfile
 import threading
 import time
-import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from multiprocessing.connection import Connection, Listener, wait
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from backends.distributed._job.shared import SharedArray
+from harness import memory
 from harness.errors import HarnessError
 
 START_S = 60.0  # the most that P processes may take to start
@@ -76,6 +79,28 @@ def launcher() -> str | None:
     return str(beside) if beside.exists() else shutil.which("mpiexec")
 
 
+class Product:
+    """A product that the ranks of a job hold: their pieces, and the arrays that they share with this process.
+
+    Parameters
+    ----------
+    running : Job
+    number : int
+        By which the ranks know it.
+    shared : dict
+        "a", "b", "d", and "c" if there is one.
+    """
+
+    key: Hashable = None
+
+    def __init__(self, running: Job, number: int, shared: dict[str, SharedArray]) -> None:
+        self.running, self.number, self.shared = running, number, shared
+
+    def call_all(self, command: str, **arguments: Any) -> list[Any]:
+        """Have the ranks execute `command` on it; raises as `Job.call_all`."""
+        return self.running.call_all(command, number=self.number, **arguments)
+
+
 class Job:
     """Ranks that wait for commands, see `backends.distributed._job.rank.Rank`.
 
@@ -92,6 +117,12 @@ class Job:
     def __init__(self, shape: Shape) -> None:
         self.shape, self.is_alive = shape, True
         self._lock = threading.RLock()
+        self._numbers = itertools.count(1)
+        # Products by number: those in use, and those whose user has gone. A finalizer may run between any two
+        # instructions, so it only notes the number, and the next command sees to it.
+        self.in_use: dict[int, Product] = {}
+        self._returned: collections.deque[int] = collections.deque()
+        self._idle: dict[Hashable, Product] = {}
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 closed by kill
         self._folder = tempfile.mkdtemp(prefix="gemm-harness-")
         key = secrets.token_bytes(32)
@@ -139,6 +170,49 @@ class Job:
             except BaseException:  # interrupted: answers may be on their way that nobody would read
                 self.kill()
                 raise
+
+    def take(self, key: Hashable, make: Callable[[], Product]) -> Product:
+        """Return a product that was loaded under `key` before and is idle now, else the one that `make` returns.
+
+        `make` is to call `load`. The product is in use until `give_back`.
+        """
+        with self._lock:
+            self._sort_returned()
+            product = self._idle.pop(key, None) or make()
+            product.key = key
+            self.in_use[product.number] = product
+            return product
+
+    def give_back(self, number: int) -> None:
+        """Note that a product is not used any more; may be called at any time, from any thread."""
+        self._returned.append(number)
+
+    def load(self, shared: dict[str, SharedArray], assignment: bytes) -> Product:
+        """Have the ranks allocate a product whose operands and result are shared arrays."""
+        product = Product(self, next(self._numbers), shared)
+        product.call_all("load", assignment=assignment, shared={name: array.form for name, array in shared.items()})
+        for array in shared.values():
+            array.close()
+        return product
+
+    def forget_idle(self) -> None:
+        """Have the ranks forget the products that nobody uses."""
+        with self._lock:
+            self._sort_returned()
+            self._forget(self._idle.values())
+
+    def _sort_returned(self) -> None:
+        """Keep the product that was given back last for the next call, and forget the others."""
+        while self._returned:
+            product = self.in_use.pop(self._returned.popleft())
+            self._forget(self._idle.values())
+            self._idle = {product.key: product}
+
+    def _forget(self, products: Iterable[Product]) -> None:
+        for product in products:
+            with contextlib.suppress(HarnessError):
+                product.call_all("free")
+        self._idle = {}
 
     def close(self) -> None:
         """Have the ranks end by themselves, and kill those that do not."""
@@ -216,9 +290,9 @@ _jobs_lock = threading.Lock()
 
 
 def job(shape: Shape) -> Job:
-    """Return the live job of that shape in this process, started if there is none; others are ended.
+    """Return the live job of that shape in this process, started if there is none.
 
-    One job at a time: idle ranks hold memory, libraries and compiled kernels.
+    Jobs that hold no product in use are ended before another is started: idle ranks hold memory and libraries.
     """
     global _owner  # noqa: PLW0603
     with _jobs_lock:
@@ -226,7 +300,8 @@ def job(shape: Shape) -> Job:
             _jobs.clear()
             _owner = os.getpid()
         if shape not in _jobs or not _jobs[shape].is_alive:
-            close_all()
+            for other in [other for other, running in _jobs.items() if not running.in_use]:
+                _jobs.pop(other).close()
             _jobs[shape] = Job(shape)
         return _jobs[shape]
 
@@ -242,35 +317,9 @@ def close_all() -> None:
 atexit.register(close_all)
 
 
-class Loaded:
-    """Arrays that a job holds for one product, freed with this object.
-
-    Parameters
-    ----------
-    running : Job
-    number : int
-        By which the ranks know them.
-    """
-
-    def __init__(self, running: Job, number: int) -> None:
-        self.running, self.number = running, number
-        self._free = weakref.finalize(self, _free, running, number)
-
-    def call_all(self, command: str, **arguments: Any) -> list[Any]:
-        """Have the ranks execute `command` on these arrays; raises as `Job.call_all`."""
-        return self.running.call_all(command, number=self.number, **arguments)
-
-
-def _free(running: Job, number: int) -> None:
-    if running.is_alive and _owner == os.getpid():
-        with contextlib.suppress(HarnessError):
-            running.call_all("free", number=number)
-
-
-def total(counts: Iterable[dict[str, float]]) -> dict[str, float]:
-    """Return the sums of several counts by name."""
-    sums: dict[str, float] = {}
-    for count in counts:
-        for name, value in count.items():
-            sums[name] = sums.get(name, 0) + value
-    return sums
+@memory.on_free
+def _free_idle() -> None:
+    """Have the ranks forget the products that are kept for the next call."""
+    if _owner == os.getpid():
+        for running in list(_jobs.values()):
+            running.forget_idle()

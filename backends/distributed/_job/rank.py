@@ -70,14 +70,13 @@ class Held:
         is_root = self._from_root and self.share.rank == 0
         # what rank 0 alone holds; elsewhere arrays without elements stand for it
         self._whole = {name: np.empty_like(x if is_root else x[:0, :0]) for name, x in shared.items()}
-        self.load()
 
     @property
     def _operands(self) -> list[str]:
         """The names of its operands, on all ranks in the same order."""
         return [name for name in "abc" if name in self._shared]
 
-    def load(self) -> None:
+    def upload(self) -> None:
         """Take the operands out of shared memory: its pieces, or at the root everything."""
         for name in self._operands:
             if self._from_root:
@@ -121,15 +120,15 @@ class Rank:
         return os.getpid()
 
     def load(self, number: int, assignment: bytes, shared: dict[str, SharedForm]) -> None:
-        """Allocate a product and take its operands from shared memory."""
+        """Allocate a product."""
         from numba import cloudpickle
 
         arrays = {name: attach(form) for name, form in shared.items()}
         self._held[number] = Held(self._comm, cloudpickle.loads(assignment), arrays)
 
     def upload(self, number: int) -> None:
-        """Take the operands from shared memory anew."""
-        self._held[number].load()
+        """Take the operands from shared memory."""
+        self._held[number].upload()
 
     def run(self, number: int) -> None:
         """Compute a product once."""

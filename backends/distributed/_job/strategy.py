@@ -6,7 +6,7 @@ are copied before. A strategy that begins at the root times the scattering and t
 
 from __future__ import annotations
 
-import itertools
+import weakref
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +28,6 @@ from harness.problem import Problem
 from harness.threads import check
 
 AUTO = "auto"
-_numbers = itertools.count(1)
 
 
 class Strategy(Composite):
@@ -142,41 +141,40 @@ class DistributedExecution(HostExecution):
 
         super().__init__(operands)
         options = plan.options
-        arrays = {"a": operands.a, "b": operands.b, "c": operands.c, "d": operands.out}
-        self._shared = {name: SharedArray(x.shape, x.dtype) for name, x in arrays.items() if x is not None}
-        self._copy_operands()
         schedule = Schedule(int(options["panel"]), int(options["in_flight"]), str(options["reduction"]))
         threads = int(options["rank_threads"])
         assignment = Assignment(plan.problem, sizes, schedule, str(options["base"]), threads, from_root)
         running = job.job(job.Shape(int(options["ranks"]), threads))
-        self._loaded = job.Loaded(running, next(_numbers))
-        forms = {name: shared.form for name, shared in self._shared.items()}
-        self._loaded.call_all("load", assignment=cloudpickle.dumps(assignment), shared=forms)
-        for shared in self._shared.values():
-            shared.close()
+        self._product = running.take(assignment, lambda: running.load(self._share(), cloudpickle.dumps(assignment)))
+        weakref.finalize(self, running.give_back, self._product.number)
+        self.upload()
 
     def run(self) -> None:
         """Compute once, on all ranks."""
-        self._loaded.call_all("run")
+        self._product.call_all("run")
 
     def result(self) -> np.ndarray:
         """Collect the pieces into the output, and return it."""
-        self._loaded.call_all("collect")
-        self.operands.out[...] = self._shared["d"].array
+        self._product.call_all("collect")
+        self.operands.out[...] = self._product.shared["d"].array
         return self.operands.out
 
     def upload(self) -> None:
         """Hand the ranks the operands anew."""
-        self._copy_operands()
-        self._loaded.call_all("upload")
+        for name, array in self._operands().items():
+            self._product.shared[name].array[...] = array
+        self._product.call_all("upload")
 
     def report(self) -> list[dict[str, Any]]:
         """Return seconds, words, messages and bytes of the last run by stage, rank by rank."""
-        return self._loaded.call_all("report")
+        return self._product.call_all("report")
 
-    def _copy_operands(self) -> None:
-        for name in self._shared.keys() - {"d"}:
-            self._shared[name].array[...] = getattr(self.operands, name)
+    def _operands(self) -> dict[str, np.ndarray]:
+        return {name: x for name in "abc" if (x := getattr(self.operands, name)) is not None}
+
+    def _share(self) -> dict[str, SharedArray]:
+        """Return shared arrays for the operands and the result."""
+        return {name: SharedArray(x.shape, x.dtype) for name, x in {**self._operands(), "d": self.operands.out}.items()}
 
 
 def _positive(plan: Plan, name: str) -> int:
