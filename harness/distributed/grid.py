@@ -164,11 +164,11 @@ class Decomposition:
         return _part(even(self.n, self.grid.pn), self.grid.position(rank)[1])
 
     def a_cuts(self, rank: int) -> Cuts:
-        """Return where the rank's part of k is cut among the ranks of its row, each of which holds a piece of A."""
-        return self.layout.cut(_length(self.k_range(rank)), self.grid.pn)
+        """Return where the rank's rows of A are cut among the ranks along n, each of which holds a piece."""
+        return self.layout.cut(_length(self.rows(rank)), self.grid.pn)
 
     def b_cuts(self, rank: int) -> Cuts:
-        """Return where the rank's part of k is cut among the ranks of its column, each of which holds a piece of B."""
+        """Return where the rank's part of k is cut among the ranks along m, each of which holds rows of B."""
         return self.layout.cut(_length(self.k_range(rank)), self.grid.pm)
 
     def d_cuts(self, rank: int) -> Cuts:
@@ -177,8 +177,8 @@ class Decomposition:
 
     def a(self, rank: int) -> Rectangle:
         """Return the piece of A that a rank holds."""
-        k, (begin, end) = self.k_range(rank)[0], _part(self.a_cuts(rank), self.grid.position(rank)[1])
-        return Rectangle(*self.rows(rank), k + begin, k + end)
+        row, (begin, end) = self.rows(rank)[0], _part(self.a_cuts(rank), self.grid.position(rank)[1])
+        return Rectangle(row + begin, row + end, *self.k_range(rank))
 
     def b(self, rank: int) -> Rectangle:
         """Return the piece of B that a rank holds."""

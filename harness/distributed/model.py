@@ -58,7 +58,7 @@ def predict(
     """
     grid, link = sizes.grid, rates.link
     compute = sizes.most(lambda rank: _pairs(sizes, rank)) / rates.pairs_per_s
-    panels = -(-sizes.most(lambda rank: sizes.a_cuts(rank)[-1]) // panel) if panel else 1
+    panels = -(-sizes.most(lambda rank: sizes.b_cuts(rank)[-1]) // panel) if panel else 1
     gathered = sizes.most(lambda rank: sizes.words(rank)["a"] + sizes.words(rank)["b"]) * word_bytes
     gather = gathered / link.bytes_per_s + link.latency_s * (grid.pm + grid.pn - 2) * max(1, panels)
     reduced = sizes.most(lambda rank: sizes.words(rank)["d"]) * word_bytes

@@ -6,8 +6,8 @@
     reduce D(i, j) along pk; a piece of rows for each rank
     beta (x) C enters once: with the first panel if pk = 1, else into the piece after the reduction
 
-A is held with its columns contiguous, B with its rows: panels of k are contiguous in both and travel without packing.
-Panels accumulate from one array into another, since a backend must not read its output.
+Pieces of A are rows of the block that is gathered, pieces of B too: all at once they travel without packing, and lie in
+their place when they arrive. Panels accumulate from one array into another, since a backend must not read its output.
 
 With `overlapped` a thread gathers a panel while the one before is computed with. On processors copies between ranks are
 work of a core, so this pays only where cores are idle or a network adapter does the copying.
@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.distributed.grid import Decomposition
+from harness.distributed.grid import Cuts, Decomposition
 from harness.distributed.reduction import EXCHANGE, combiner, reduce_pieces
 from harness.distributed.stages import Stages
 from harness.distributed.transport.comms import Fibres
-from harness.distributed.transport.mpi import LARGEST_MESSAGE
+from harness.distributed.transport.mpi import LARGEST_MESSAGE, Fibre
 from harness.distributed.transport.prefetch import Prefetcher
 from harness.operands import aligned_empty
 from harness.problem import Problem
@@ -85,14 +85,15 @@ class RankProduct:
     ) -> None:
         self.sizes, self.problem, self.rank = sizes, problem, rank
         self.fibres, self.local, self.stages, self.schedule = fibres, local, stages, schedule
-        k = sizes.a_cuts(rank)[-1]
+        begin, end = sizes.k_range(rank)
+        k = end - begin
         step = min(schedule.panel, k) or max(k, 1)
         self.panels = [(begin, min(begin + step, k)) for begin in range(0, k, step)] or [(0, 0)]
         rows, columns = (end - begin for begin, end in (sizes.rows(rank), sizes.columns(rank)))
         with stages.timed("allocate"):
             buffers = min(schedule.in_flight, len(self.panels))
             dtype = problem.input_dtype
-            self._a = [aligned_empty((step, rows), dtype) for _ in range(buffers)]
+            self._a = [aligned_empty((rows, step), dtype) for _ in range(buffers)]
             self._b = [aligned_empty((step, columns), dtype) for _ in range(buffers)]
             sums = (len(self.panels) > 1) + (sizes.grid.pk > 1)  # beside the output of the rank
             self._sums = [aligned_empty((rows, columns), problem.dtype) for _ in range(sums)]
@@ -102,13 +103,13 @@ class RankProduct:
         """Bytes that it has allocated."""
         return sum(array.nbytes for array in (*self._a, *self._b, *self._sums))
 
-    def run(self, a_t: np.ndarray, b: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
+    def run(self, a: np.ndarray, b: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
         """Compute the rank's piece of D; all ranks of the grid must call it.
 
         Parameters
         ----------
-        a_t : (k_piece, m_block) array
-            The rank's piece of A, transposed, C-ordered.
+        a : (m_piece, k_block) array
+            C-ordered.
         b : (k_piece, n_block) array
             C-ordered.
         c, out : (m_piece, n_block) arrays
@@ -118,37 +119,41 @@ class RankProduct:
         first_c = c if is_whole else None
         sums = [out, *self._sums] if is_whole else [self._sums[-1], *self._sums[:-1]]
         total, target = first_c, sums[0]
-        for step, (a_panel, b_panel) in enumerate(self._gathered(a_t, b)):
+        for step, (a_panel, b_panel) in enumerate(self._gathered(a, b)):
             target = sums[(len(self.panels) - 1 - step) % 2]  # the last panel ends in the first of them
             beta = problem.beta if step == 0 else None
             with self.stages.timed("compute"):
-                self.local(a_panel.T, b_panel, total, problem.alpha, beta, target)
+                self.local(a_panel, b_panel, total, problem.alpha, beta, target)
             total = target
         if not is_whole:
             with self.stages.timed("reduce"):
                 self._reduce(target, c, out)
 
-    def _gathered(self, a_t: np.ndarray, b: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """Return the panels of A, transposed, and of B, in the order of k."""
+    def _gathered(self, a: np.ndarray, b: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """Return the panels of A and of B, in the order of k."""
+        a_cuts, b_cuts = self.sizes.a_cuts(self.rank), self.sizes.b_cuts(self.rank)
+        row, column = self.fibres.row, self.fibres.column
 
         def fetch(step: int) -> tuple[np.ndarray, np.ndarray]:
             begin, end = self.panels[step]
-            panels = []
-            for fibre, piece, cuts, buffers in (
-                (self.fibres.row, a_t, self.sizes.a_cuts(self.rank), self._a),
-                (self.fibres.column, b, self.sizes.b_cuts(self.rank), self._b),
-            ):
-                if fibre.size == 1:  # it is here already
-                    panels.append(piece[begin:end])
-                    continue
-                target = buffers[step % len(buffers)][: end - begin]
-                with self.stages.timed(fibre.stage):
-                    fibre.gather(piece, cuts, begin, end, target)
-                panels.append(target)
-            return panels[0], panels[1]
+            cuts = tuple(min(max(cut, begin), end) - begin for cut in b_cuts)
+            first = b_cuts[column.rank] - begin  # of the rows of B that are here, counted from those of the panel
+            b_piece = b[cuts[column.rank] - first : cuts[column.rank + 1] - first]
+            a_panel = self._panel(row, a[:, begin:end], a_cuts, self._a[step % len(self._a)])
+            return a_panel, self._panel(column, b_piece, cuts, self._b[step % len(self._b)])
 
         steps, ahead = len(self.panels), self.schedule.in_flight
         return Prefetcher(fetch, steps, ahead) if ahead > 1 and steps > 1 else map(fetch, range(steps))
+
+    def _panel(self, fibre: Fibre, piece: np.ndarray, cuts: Cuts, buffer: np.ndarray) -> np.ndarray:
+        """Return the panel whose pieces the ranks of `fibre` hold, in the memory of `buffer` unless it is here."""
+        if fibre.size == 1:
+            return piece
+        shape = cuts[-1], piece.shape[1]
+        target = buffer.reshape(-1)[: shape[0] * shape[1]].reshape(shape)
+        with self.stages.timed(fibre.stage):
+            fibre.gather(piece, cuts, target)
+        return target
 
     def _reduce(self, partial: np.ndarray, c: np.ndarray | None, out: np.ndarray) -> None:
         problem, add = self.problem, self.problem.semiring.add

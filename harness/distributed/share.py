@@ -39,8 +39,7 @@ class Share:
         self.rank, is_idle = self.world.rank, not comms.fibres
         a, b, d = (self.layout(name)[self.rank] for name in "abd")
         with self.stages.timed("allocate"):
-            # A lies transposed: panels of k are then contiguous in A as they are in B
-            self._a_t = aligned_empty(a.shape[::-1], problem.input_dtype)
+            self._a = aligned_empty(a.shape, problem.input_dtype)
             self._b = aligned_empty(b.shape, problem.input_dtype)
             self._c = aligned_empty(d.shape, problem.dtype) if problem.accumulate else None
             self._d = aligned_empty(d.shape, problem.dtype)
@@ -52,7 +51,7 @@ class Share:
     @property
     def pieces(self) -> dict[str, Any]:
         """The arrays of this rank's pieces by name: ``"a"``, ``"b"``, ``"d"``, and ``"c"`` if there is a C."""
-        arrays = {"a": self._a_t.T, "b": self._b, "d": self._d}
+        arrays = {"a": self._a, "b": self._b, "d": self._d}
         return arrays if self._c is None else {**arrays, "c": self._c}
 
     @property
@@ -75,7 +74,7 @@ class Share:
     def multiply(self) -> None:
         """Compute the piece of D from those of A, B and C; all ranks must call it."""
         if self._product is not None:
-            self._product.run(self._a_t, self._b, self._c, self._d)
+            self._product.run(self._a, self._b, self._c, self._d)
 
     def give(self, out: np.ndarray, target: Sequence[Rectangle]) -> None:
         """Fill `out`, the rank's rectangle of `target`, from the pieces of D."""

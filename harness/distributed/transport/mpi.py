@@ -35,32 +35,27 @@ class Fibre:
         self.comm, self.stage, self.stages, self.largest_message = comm, stage, stages, largest_message
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
 
-    def gather(self, piece: np.ndarray, cuts: Cuts, begin: int, end: int, target: np.ndarray) -> None:
-        """Fill `target` with rows `begin` to `end` of the block whose pieces the ranks hold.
+    def gather(self, piece: np.ndarray, cuts: Cuts, target: np.ndarray) -> None:
+        """Fill `target` with the pieces of all ranks, one below the other.
 
         Parameters
         ----------
         piece : (cuts[rank + 1] - cuts[rank], w) array
-            C-ordered.
+            Any strides.
         cuts : tuple of int
-            Which rows of the block each rank holds.
-        begin, end : int
-            The same for all ranks.
-        target : (end - begin, w) array
+            Which rows of `target` each rank holds.
+        target : (cuts[-1], w) array
             C-ordered.
         """
-        parts = [(max(begin, lo), min(end, hi)) for lo, hi in itertools.pairwise(cuts)]
-        owners = [rank for rank, (lo, hi) in enumerate(parts) if lo < hi]
-        if self.rank in owners:
-            lo, hi = parts[self.rank]
-            target[lo - begin : hi - begin] = piece[lo - cuts[self.rank] : hi - cuts[self.rank]]
+        rows = [target[begin:end] for begin, end in itertools.pairwise(cuts)]
+        owners = [rank for rank, part in enumerate(rows) if part.size]
+        rows[self.rank][...] = piece
         if len(owners) == 1:
             self._broadcast(target, owners[0])
             return
-        rows = {rank: target[parts[rank][0] - begin : parts[rank][1] - begin] for rank in owners}
         others = [rank for rank in range(self.size) if rank != self.rank]
-        sent = [(rank, rows[self.rank]) for rank in others] if self.rank in owners else []
-        self.exchange(sent, [(rank, rows[rank]) for rank in others if rank in owners])
+        sent = [(rank, rows[self.rank]) for rank in others]
+        self.exchange(sent, [(rank, rows[rank]) for rank in others])
 
     def exchange(self, sent: list[tuple[int, np.ndarray]], received: list[tuple[int, np.ndarray]]) -> None:
         """Send arrays to ranks and receive arrays from ranks, all at once; every array is C-ordered."""
