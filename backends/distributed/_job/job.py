@@ -124,9 +124,11 @@ class Job:
         self._returned: collections.deque[int] = collections.deque()
         self._idle: dict[Hashable, Product] = {}
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 closed by kill
-        self._folder = tempfile.mkdtemp(prefix="gemm-harness-")
         key = secrets.token_bytes(32)
-        with Listener(f"{self._folder}/ranks", "AF_UNIX", backlog=shape.ranks, authkey=key) as listener:
+        with (
+            tempfile.TemporaryDirectory(prefix="gemm-harness-") as folder,
+            Listener(f"{folder}/ranks", "AF_UNIX", backlog=shape.ranks, authkey=key) as listener,
+        ):
             self._process = subprocess.Popen(  # noqa: S603 the launcher of the user's MPI and our own module
                 [
                     launcher() or "mpiexec",
@@ -236,7 +238,6 @@ class Job:
         for connection in getattr(self, "_ranks", ()):
             connection.close()
         self._output.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _environment(self, key: bytes) -> dict[str, str]:
         pools = dict.fromkeys(_POOLS, str(self.shape.threads))
