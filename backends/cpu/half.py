@@ -1,20 +1,20 @@
-"""float16 where (+) selects: in float32 by any other backend, and rounded once, at the end.
+"""float16 where (+) selects: computed in float32 by any other backend, and rounded once, at the end.
 
     A32, B32, C32  :=  (alpha (x) A), B, C                  exact; alpha (x) A is rounded to float16 before
     D32            :=  (A32 (x) B32) (+) (beta (x) C32)     by the base
     D              :=  D32, rounded
 
-That is the product over float16, bit for bit. A term that is rounded to 24 bits and then to 11 is what rounding it once
-gives, since 24 >= 2 * 11 + 2, and subnormal or infinite where that is; and rounding keeps order, so the least of the
-rounded terms is the least term rounded. Conversion costs O(m k + k n + m n), and is part of what is timed.
+The result equals the product over float16, bit for bit. Rounding a term to 24 bits and then to 11 equals rounding it
+once, since 24 >= 2 * 11 + 2, also where it is subnormal or infinite. Rounding keeps order, so the least rounded term is
+the least term, rounded. Conversion costs O(m k + k n + m n) and is timed.
 
-A conversion takes 0.1 ns an element by integer arithmetic that becomes vector code, where NumPy takes 1.4 to 1.8: not
-every processor has the instruction, nor the library function that replaces it. Without its sign a number is an integer,
-exponent before mantissa, 15 bits of float16 and 31 of float32:
+Conversion by vectorised integer arithmetic takes 0.1 ns an element, NumPy's 1.4 to 1.8. Not every processor has the
+instruction, and not every system the library function in its place. Without its sign, a number's bits are an integer,
+exponent before mantissa: 15 bits of float16 and 31 of float32.
 
     widen    by `_vector.half`
-    narrow   half of the last place is added, less one where the last place is even, and 13 bits are cut; below 2^-14
-             1/2 is added, whose last place is 2^-24, so that the processor rounds
+    narrow   add half of the last place, less one where the last place is even, and cut 13 bits; below 2^-14 add 1/2,
+             whose last place is 2^-24, so that the processor rounds
 
 Source: Figueroa, "When is Double Rounding Innocuous?" (1995). No arithmetic over float16 is generated.
 """
@@ -98,7 +98,7 @@ class Half(Composite):
 
 
 def _widened(problem: Problem) -> Problem:
-    """Return the product over float32: alpha is in its A already, and nothing is strided in both directions."""
+    """Return the product over float32: its A includes alpha, and rows or columns of every operand are contiguous."""
     return dataclasses.replace(problem, dtype=_WIDE, alpha=None, layout=problem.layout.replace("A", "C"))
 
 
@@ -137,7 +137,7 @@ def _narrow(b: ir.IRBuilder, x: Any) -> Any:
     bits = b.bitcast(x, _WORD)
     magnitude = b.and_(bits, _WORD(_WIDE_SIGN - 1))
     is_odd = b.and_(b.lshr(magnitude, _WORD(CUT)), _WORD(1))
-    below_half = _WORD((1 << CUT - 1) - 1 - (112 << 23) & 0xFFFFFFFF)  # and the exponent, which begins elsewhere
+    below_half = _WORD((1 << CUT - 1) - 1 - (112 << 23) & 0xFFFFFFFF)  # and rebias the exponent by 112
     normal = b.lshr(b.add(b.add(magnitude, below_half), is_odd), _WORD(CUT))
     normal = b.select(b.icmp_unsigned("<", normal, _WORD(INFINITE)), normal, _WORD(INFINITE))
     sum_with_half = b.fadd(b.bitcast(magnitude, _FLOAT), _FLOAT(0.5))

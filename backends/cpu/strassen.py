@@ -5,17 +5,17 @@
     level 2   each of the 7 products likewise, while a half is not smaller than the crossover
     last      7^levels products of m0 x n0 x k0 by the base, m0 = m / 2^levels rounded up
 
-Subtraction is what it takes: a (+) without an inverse, min say, has no such algorithm. Every level has one set of seven
-left operands, seven right operands and seven products, used again by each product of the level above, so the base is
-prepared for seven products whatever the levels. With m_l, n_l, k_l the sizes of level l the workspace holds
+The algorithm subtracts, so (+) needs an inverse: min, for instance, has none. Each level has one set of seven left
+operands, seven right operands and seven products. All products of the level above reuse it, so the base is prepared for
+seven products at any depth. With m_l, n_l, k_l the sizes of level l the workspace holds
 
     7 sum over l of (m_l k_l + k_l n_l + m_l n_l)  <=  about 7/3 (m k + k n + m n) elements
 
-beside the scratch of those seven products and, over floats, of one whole product by the base: that one computes what
-`_Guard` keeps away from the sums. Halves are rounded up, and zeros stand in for the row and column that are lacking.
+beside the scratch of those seven products. Over floats there is also one whole product by the base, for operands that
+`_Guard` rejects. Halves are rounded up; the missing row and column are read as zeros.
 
-The error of floats is bounded norm-wise, not element-wise: a small element that lies beside large ones, in rows of A or
-columns of B that are scaled unevenly, is less accurate than an ordinary product's. See `Strassen.extra_error`.
+The error over floats is bounded norm-wise, not element-wise. A small element beside large ones, in unevenly scaled rows
+of A or columns of B, is less accurate than in an ordinary product. See `Strassen.extra_error`.
 
 Source: Strassen, "Gaussian Elimination is not Optimal" (1969); Winograd's form and odd sizes as in Huss-Lederman et
 al., "Implementation of Strassen's Algorithm for Matrix Multiplication" (1996); error: Higham, "Accuracy and Stability
@@ -46,8 +46,8 @@ from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.cpu import STRASSEN_CROSSOVER, strassen_crossover
 
-# How much larger than a term of the product an intermediate sum can be, by level: sums of four quarters of A times sums
-# of four quarters of B, over half of k, and four of those products.
+# Growth of intermediate sums over a term of the product, by level. Each product multiplies sums of four quarters of A
+# and of B over half of k, and C adds four products.
 GROWTH_PER_LEVEL = 32
 
 # Of the norm-wise error, by level: 1 + 9 + 4 + 4, the norms of the four products that make C22. Higham, theorem 23.3.
@@ -63,7 +63,7 @@ class Strassen(Composite):
     source = "Strassen (1969); Winograd's form: Huss-Lederman et al. (1996); error: Higham (2002), theorem 23.3"
 
     def declines(self, problem: Problem) -> str | None:
-        """Decline semirings that are no rings."""
+        """Decline semirings that are not rings."""
         add, multiply = problem.semiring.add.name, problem.semiring.multiply.name
         if problem.semiring.name in RINGS:
             return None
@@ -85,10 +85,10 @@ class Strassen(Composite):
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return the norm-wise bound: ``|alpha| gamma_f max_ib |A[i, b]|_2 max_bj |B[b, j]|_2``.
 
-        ``f = 18^levels (k0 + 6) - 6 2^levels``, and b are the 2^levels blocks of k, of k0 elements or fewer. It is
-        theorem 23.3 of Higham divided by k0: where his proof bounds an inner product by ``k0 max|A| max|B|``, this
-        takes the smaller product of the 2-norms (Cauchy and Schwarz), and the rest of the proof is the same. Moreover
-        4^levels sums of k0 + 6 products may underflow.
+        ``f = 18^levels (k0 + 6) - 6 2^levels``, and b are the 2^levels blocks of k, of k0 elements or fewer. This is
+        theorem 23.3 of Higham divided by k0, with one change. His proof bounds an inner product by ``k0 max|A|
+        max|B|``; here the smaller product of the 2-norms bounds it (Cauchy and Schwarz). In addition 4^levels sums of
+        k0 + 6 products may underflow.
         """
         problem, levels = plan.problem, _levels(plan)
         if problem.dtype.kind != "f" or not levels or not _Guard(problem, levels).admits(operands):
@@ -169,10 +169,10 @@ class StrassenExecution(HostExecution):
 
 
 class _Guard:
-    """Test of the operands for Strassen's sums: all are numbers, and none so large that a sum overflows.
+    """Test whether Strassen's sums are safe: every element is finite, and too small to overflow a sum.
 
-    A NaN or an infinity belongs to one row or column of the result; in a sum it would reach others too. Such operands,
-    and an infinite alpha, are left to the base: it costs one look at A and B, O(n^2).
+    A NaN or an infinity belongs to one row or column of the result; a sum would spread it to others. Such operands, and
+    an infinite alpha, are left to the base. The test reads A and B once, O(n^2).
     """
 
     def __init__(self, problem: Problem, levels: int) -> None:
@@ -195,7 +195,7 @@ def _levels(plan: Plan) -> int:
     Raises
     ------
     PlanError
-        If the crossover is no size.
+        If the crossover is not a positive integer.
     """
     crossover = plan.options["crossover"]
     if not isinstance(crossover, int) or isinstance(crossover, bool) or crossover < 1:

@@ -4,8 +4,8 @@
     C' := A' (x) B'                                       equal terms: the better position wins, the smallest p
     c  := C' / 2^s + base,    argk := the position in C'
 
-(x) is plus, with the position in A' alone, or min or max, with the position in both. It needs 2^s >= k, and a range of
-terms that 2^s times still fits the dtype. Else k is cut into parts that fit, and a part replaces what it improves on.
+(x) is plus, with the position in A' alone, or min or max, with the position in both. It needs 2^s >= k, and terms times
+2^s must fit the dtype. Else k is cut into parts that fit; each part replaces the elements that it improves.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Packing(NamedTuple):
         return packed[0], packed[1]
 
     def unpack(self, terms: np.ndarray, product: np.ndarray, argk: np.ndarray, begin: int) -> None:
-        """Write what `terms` hold to `product` and `argk`, where it is better if `begin`, their first k, is not 0."""
+        """Unpack `terms` to `product` and `argk`; if `begin`, their first k, is not 0, only where they are better."""
         if begin == 0 and terms is not product:
             product[...] = terms
         base = self.base_a + self.base_b if self.semiring.multiply.name == "plus" else self.base_a
@@ -76,7 +76,7 @@ class Packing(NamedTuple):
 
 
 def can_carry_k(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
-    """Return whether values of such a product could carry k beside them, if their range leaves room."""
+    """Return whether k can be packed into the values of such a product, if their range leaves room."""
     is_known = dtype.kind == "i" and dtype.itemsize in SIZES and searches_by_vectors(semiring, dtype)
     return is_known and semiring.add.name in ("min", "max") and semiring.multiply.name in ("plus", "min", "max")
 
@@ -104,7 +104,7 @@ def packing(semiring: Semiring, dtype: np.dtype[Any], k: int, ranges: Ranges | N
 
 @functools.cache
 def build_pack(dtype: np.dtype[Any]) -> Any:
-    """Compile ``pack(x, shift, base, first, down, right, target)``: a position grows `down` a column, `right` a row."""
+    """Compile ``pack(x, shift, base, first, down, right, target)``: the position's steps along a column and a row."""
 
     def pack(x: np.ndarray, shift: int, base: int, first: int, down: int, right: int, target: np.ndarray) -> None:
         for i in prange(x.shape[0]):
@@ -126,7 +126,7 @@ def build_unpack(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
         mask = (1 << shift) - 1
         for i in prange(terms.shape[0]):
             t, c, k = terms[i], product[i], argk[i]
-            if begin == 0:  # both read and written: were it read from `terms`, LLVM would not use vectors
+            if begin == 0:  # `product` holds the terms; LLVM does not vectorise the loop over `terms`
                 for j in range(c.size):
                     position = c[j] & mask
                     value = element((c[j] >> shift) + base)

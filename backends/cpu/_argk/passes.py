@@ -1,10 +1,10 @@
 """Passes that yield, for each element of a product over min or max, the smallest k that attains it.
 
-    packing  integers with room for k beside them: it comes with the product     `packed`
+    packing  integers with room for k in their low bits: the product yields k `packed`
     merge    c := c (+) terms, and block := q where that changed c        for backends that do not number blocks of k
     search   in the block of each element                                 `_argk.search`
 
-Over integers one look at A and B says whether there is room, and which form of (x) the search takes.
+Over integers one scan of A and B decides whether there is room, and which form of (x) the search uses.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ packing = packed.packing
 
 
 class Passes(NamedTuple):
-    """Compiled for one semiring and dtype, and blocks of a number of steps.
+    """Passes compiled for one semiring, dtype and length of blocks.
 
     Attributes
     ----------
     merge : function
         ``merge(terms, c, block, q)``.
     search : function
-        ``search(a, b, c, block, argk, ranges, across, down, height, columns)``: given what `ranges_of` saw, over C as
+        ``search(a, b, c, block, argk, ranges, across, down, height, columns)``, with `ranges` of `ranges_of`, over C as
         `harness.tuning.argk.Searched` says. It returns whether each element is attained by a term of its block.
     """
 
@@ -71,7 +71,7 @@ def blocks_of(rows: int, columns: int) -> np.ndarray:
 
 @functools.cache
 def build_merge(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
-    """Compile ``merge``: a tile of C takes what is better in `terms`, from block q."""
+    """Compile ``merge``: a tile of C takes the better elements of `terms`, from block q."""
     add = operators(semiring, dtype).add
 
     def merge(terms: np.ndarray, c: np.ndarray, block: np.ndarray, q: int) -> None:
@@ -94,7 +94,7 @@ def _search(
     """Write `argk`; return whether each element was found."""
     (m, k), n = a.shape, b.shape[1]
     condition = guard(semiring, dtype)
-    is_careful = condition is Guard.NO_NAN_IN_A  # no look: the search has it for nothing
+    is_careful = condition is Guard.NO_NAN_IN_A  # no scan: the search finds NaN at no cost
     if condition is Guard.NO_EXTREME and ranges is not None:
         is_careful = not Look(condition, semiring, dtype).allows(*ranges)
     search = build_search(semiring, dtype, steps, is_careful)
@@ -104,7 +104,7 @@ def _search(
     if k < steps or a.strides[1] != dtype.itemsize:
         rows = scratch_memory(m * length * dtype.itemsize, "rows of A").array((m, length), dtype)
         build_transpose(dtype)(a.T, rows)
-        rows[:, k:] = panels[:, :, k:] = 0  # a match there comes after the term that is looked for
+        rows[:, k:] = panels[:, :, k:] = 0  # a match there comes after the first match
         a = rows[:, : max(k, steps)]
     missing = np.zeros(parts, np.int64)
     search(a, b, c, block, argk, across, height, panels, missing)

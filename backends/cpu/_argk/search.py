@@ -5,9 +5,9 @@
              argk := the first p of block[i, j] with a[i, p] (x) b[p, j] == c[i, j]
 
 (x) of the same pair rounds the same each time, so a comparison for equality finds the term. A row takes three passes
-over arrays that stay in L1: the first index of each block, the mask of equal terms (a block at a time, as a few vectors
-along k), and the first bit of the mask. No pass branches on values, so the processor overlaps several elements. Rows of
-A stream past the panel; while one is searched, the data of the next is prefetched.
+over arrays in L1: the first index of each block, the mask of equal terms, and the first bit of the mask. A mask is made
+block by block, as a few vectors along k. No pass branches on values, so the processor overlaps several elements. Rows
+of A stream past the panel; while one is searched, the next is prefetched.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ POSITION = np.dtype(np.int32)
 
 @functools.cache
 def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool = False) -> Any:
-    """Compile ``search(a, b, c, block, argk, across, height, panels, missing)``: the smallest k in each one's block.
+    """Compile ``search(a, b, c, block, argk, across, height, panels, missing)``: the smallest k in its block.
 
     a : (m, k) array
         Rows contiguous, k >= steps.
     b : (k', n) array
-        Of any strides, k' <= k: if it is less, what the columns of A beyond it hold is no term.
+        Of any strides, k' <= k; columns of A beyond k' hold no terms.
     c, block, argk : (m, n) array
         C-contiguous, `block` of int8, `argk` of int32. Where the number of a block is -1, so is argk.
     across, height : int
-        Columns of C are shared by so many parts, and its rows by the parts / across; as many rows pass a panel.
+        Parts that share the columns of C; parts / across share its rows. Rows of C that pass a panel.
     panels : (parts, width, length) array
         Work memory for columns of B, length >= k.
     missing : (parts,) array of int64
@@ -106,9 +106,9 @@ def _transpose_in_python(b: np.ndarray, panel: np.ndarray) -> None:
 def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool) -> Any:
     """Return ``search_panel(a, panel, c, block, argk, starts, masks)``, which writes `argk` of rows and a panel.
 
-    It returns whether an element is attained by no term of its block. As vector code where there is vector code of (x),
-    in its careful form if need be, else term by term. Work memory: `starts`, (columns,) of int32, and `masks`,
-    (chunks of a block, columns) of words.
+    It returns whether an element is attained by no term of its block. It uses vector code where (x) has it, in its
+    careful form if need be; else it goes term by term. Work memory: `starts`, (columns,) of int32, and `masks`, (chunks
+    of a block, columns) of words.
     """
     if not searches_by_vectors(semiring, dtype):
         return _search_panel_by_terms(semiring, dtype, steps)
@@ -117,7 +117,7 @@ def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_
     compare = _compare_intrinsic(ops._replace(is_careful=is_careful), dtype, steps)
     begins, word = tuple(chunk_begins(steps)), word_of(steps)
     first_bit = _first_bit_intrinsic(word)
-    # as int64 they would halve the width of vectors
+    # int32, since int64 would halve the lanes of a vector
     step, size, nowhere, nothing = np.int32(steps), np.int32(dtype.itemsize), np.int32(NO_BLOCK), np.int32(0)
 
     @numba.njit
@@ -125,7 +125,7 @@ def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_
         a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, starts: np.ndarray,
         masks: np.ndarray,
     ) -> bool:  # fmt: skip
-        """Search row by row, by addresses: counting who refers to arrays would take as long as a quarter of a row."""
+        """Search row by row, by addresses: reference counts of arrays would take a quarter of a row's time."""
         (rows, count), latest, furthest = c.shape, np.int32(a.shape[1] - steps), nothing
         for i in range(rows):
             after = min(i + 1, rows - 1)
@@ -212,14 +212,14 @@ def _first_bit_intrinsic(word: np.dtype[Any]) -> Any:
 def _compare_intrinsic(ops: Operations, dtype: np.dtype[Any], steps: int) -> Any:
     """Return the intrinsic ``compare((count, a, panel, panel_stride, c, starts, masks, masks_stride, *ahead))``.
 
-    All are addresses, sizes and strides in bytes. ``masks[i, j]`` becomes which terms of a chunk are ``c[j]``: chunk i
-    of `chunk_begins` in the block that begins ``starts[j]`` bytes after the beginning of a row. On the way the next row
-    of A, of so many bytes, of C, of argk and of blocks are asked for. No branch but the loops.
+    All are addresses, sizes and strides in bytes. ``masks[i, j]`` becomes the mask of terms equal to ``c[j]`` in chunk
+    i of `chunk_begins`, in the block that begins ``starts[j]`` bytes into the row. Meanwhile the next rows of A, C,
+    argk and blocks are prefetched. The only branches are loops.
     """
     chunk, word, itemsize, begins = min(steps, WORD_BITS), word_of(steps), dtype.itemsize, chunk_begins(steps)
     code = v.VectorCode(VectorUnit("chunk", (), chunk * itemsize, 1, 1), dtype)
     is_float = dtype.kind == "f"
-    # a NaN of A makes a term that nothing equals: easier seen in A than by the form of (x) that propagates it
+    # no term of a NaN of A equals anything: a test of A is cheaper than the careful (x)
     term = ops._replace(is_careful=ops.is_careful and not is_float).term
 
     def equal_terms(b: v.Builder, of_a: Any, of_b: Any, value: Any) -> Any:

@@ -1,11 +1,11 @@
-"""exp and log as straight-line code that LLVM's loop vectoriser turns into SIMD, where libm's are calls, one at a time.
+"""exp and log as straight-line code that LLVM's loop vectoriser turns into SIMD; those of libm are scalar calls.
 
     exp(x) = 2^n e^r,            n = round(x / ln 2),  |r| <= ln(2) / 2:  Taylor polynomial of e^r
     log(x) = e ln 2 + log(f),    x = 2^e f,  1 / sqrt(2) <= f < sqrt(2):  log(f) = 2 artanh((f - 1) / (f + 1))
 
-No table, no branch: selections instead. The coefficients are those of the series, 1 / p! and 1 / (2 p + 1), taken as
-far as the remainder counts. n times ln 2 is subtracted in two parts (Cody and Waite), the first of which has so few
-digits that the product is exact.
+There is no table and no branch, only selections. Coefficients are those of the series, 1 / p! and 1 / (2 p + 1), up to
+a negligible remainder. n times ln 2 is subtracted in two parts (Cody and Waite); the first has so few digits that its
+product with n is exact.
 
 Source: Muller, "Elementary Functions" (2016), sections 11.1 and 11.2; the parts of ln 2 are those of Sun's fdlibm
 (float64) and of Cephes (float32).
@@ -36,11 +36,11 @@ class _Format(NamedTuple):
     integer : dtype
         Of the same width.
     round_to_integer : float
-        1.5 times the weight of the last mantissa bit's inverse: added to a small number, its last bits are an integer.
+        1.5 * 2^(mantissa bits): added to a small number, it leaves that number's integer in the last bits.
     ln2, ln2_rest : float
         ln 2 in two parts.
     exp_degree, log_degree : int
-        Of the polynomials in r and in ((f - 1) / (f + 1))^2: remainders below a tenth of the unit roundoff.
+        Of the polynomials in r and in ((f - 1) / (f + 1))^2; remainders are below a tenth of the unit roundoff.
     """
 
     integer: Any
@@ -68,9 +68,9 @@ class Elementary(NamedTuple):
     log : function
         ``log(x, exponent)``: log(x / 2^exponent). For x >= 0 and normal, or 0, or NaN.
     maximum : function
-        The greater; a NaN in either operand comes through.
+        The greater; NaN if either operand is NaN.
     smaller, greater : function
-        Of two operands, one NaN, the other.
+        The smaller and the greater; if one operand is NaN, the other one.
     """
 
     exp: Any
@@ -83,8 +83,8 @@ class Elementary(NamedTuple):
 def exp_scale(dtype: np.dtype[Any], exponent: int) -> tuple[Any, Any]:
     """Return ``(scale, floor)``, with which `Elementary.exp` computes 2^exponent e^x.
 
-    Below `floor`, about ``ln(2 s) - exponent ln 2`` with s the smallest normal number, the result would be subnormal,
-    which many processors compute a hundred times slower: it is 0.
+    Below `floor` the result would be subnormal, which many processors compute a hundred times slower, so it is 0.
+    `floor` is about ``ln(2 s) - exponent ln 2``, with s the smallest normal number.
     """
     form, info = _FORMATS[dtype.name], np.finfo(dtype)
     scale = dtype.type(form.round_to_integer + info.maxexp - 1 + exponent)
@@ -138,7 +138,7 @@ def _selection(name: str, in_python: Function) -> Any:
     return _emitted(lambda builder, x, y: call_on_floats(builder, name, x, y), in_python)
 
 
-# fmuladd: fused where the processor can, as fma would be a call of libm where it cannot
+# fmuladd: fused where the processor has the instruction; fma would call libm elsewhere
 _multiply_add = _emitted(
     lambda builder, x, y, z: call_on_floats(builder, "fmuladd", x, y, z), lambda x, y, z: x * y + z
 )
@@ -185,14 +185,14 @@ def _power_of_two(dtype: np.dtype[Any]) -> Any:
 
 
 def _split(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return the bits of sqrt(1/2), from where the mantissas of one exponent are counted, and those of the magic."""
+    """Return the bits of sqrt(1/2), where the mantissas of an exponent begin here, and those of `round_to_integer`."""
     form = _FORMATS[dtype.name]
     root = int(dtype.type(math.sqrt(0.5)).view(form.integer))
     return root, int(dtype.type(form.round_to_integer).view(form.integer))
 
 
 def _exponent_of(dtype: np.dtype[Any]) -> Any:
-    """Return e of ``x = 2^e f`` as a float: an integer's conversion by addition, which every SIMD width has."""
+    """Return e of ``x = 2^e f`` as a float, converted by an addition, which every SIMD width has."""
     digits, (root, magic_bits) = _mantissa_bits(dtype), _split(dtype)
     magic = dtype.type(_FORMATS[dtype.name].round_to_integer)
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from backends.cpu._log_sum.exp_log import elementary, exp_scale
 
-# Rows that one thread takes at a time, and bytes of one row of a strip of columns: eight cache lines, so that the
-# vectors of a strip's row outweigh the loop around them, and k rows of a strip stay in L2.
+# Rows that one thread takes at a time; bytes of one row of a strip of columns. Eight cache lines amortise the loop
+# around them, and k rows of a strip stay in L2.
 ROWS, LINE_BYTES = 8, 512
 
 
@@ -25,7 +25,7 @@ def build_copy_line(dtype: np.dtype[Any]) -> Any:
 
     @numba.njit(error_model="numpy")
     def copy_line(source: np.ndarray, target: np.ndarray) -> None:
-        # The same loop twice: only where it knows both strides does LLVM make it a loop over vectors
+        # The same loop twice: LLVM vectorises it only where it knows both strides
         if (source.strides[0] == size) & (target.strides[0] == size):
             for j in range(target.size):
                 target[j] = source[j]
@@ -71,7 +71,7 @@ def build_add_line(dtype: np.dtype[Any]) -> Any:
             x, y = line[j], work[j]
             ratio = exp(zero if x == y else -abs(x - y), scale, floor)  # equal operands may be infinite
             total = one + ratio
-            lost = ratio - (total - one)  # of the ratio, by the addition: all of it, if it is small
+            lost = ratio - (total - one)  # rounding error of the addition; the whole ratio, if it is small
             line[j] = maximum(x, y) + (log(total, zero) + lost / total)
 
     @numba.njit(error_model="numpy")

@@ -1,11 +1,11 @@
-"""Lines of a logaddexp_plus product in two passes over k, for where a product of exponentials would lose too much.
+"""Lines of a logaddexp_plus product in two passes over k, where a product of exponentials would be inaccurate.
 
     top[j]   = max_p (a[p] + b[p, j])
     total[j] = sum_p exp(a[p] + b[p, j] - top[j])          result = top + log total
 
-As accurate as the definition: the largest term has weight 1, so no term that matters underflows. A strip of columns
-of B is copied into contiguous rows once, and serves every line of the strip while it stays in L2; the loop over j
-inside is what SIMD works on.
+As accurate as the definition: the largest term has weight 1, so only negligible terms underflow. A strip of columns of
+B is copied into contiguous rows once, and serves every line of the strip while it stays in L2. The inner loop over j is
+vectorised.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from backends.cpu._log_sum.lines import build_add_line, build_copy_line
 def build_pairwise(dtype: np.dtype[Any]) -> Any:
     """Compile ``out := [out (+)] a (x) b`` on the lines that ``doubt[strip, i]`` names.
 
-    The compiled function gets a, b, doubt (strips, m), and as work arrays strips (k n,), totals (m, n) and lines
-    (blocks of rows, columns of a strip); then out and whether to accumulate.
+    The compiled function gets a, b, doubt (strips, m), then work arrays: strips (k n,), totals (m, n) and lines (blocks
+    of rows, columns of a strip). Then follow out and whether to accumulate.
     """
     raise_tops, add_terms, finish = _build_passes(dtype)
     add_line, copy_line = build_add_line(dtype), build_copy_line(dtype)
@@ -72,7 +72,7 @@ def build_pairwise(dtype: np.dtype[Any]) -> Any:
 
 
 def _build_passes(dtype: np.dtype[Any]) -> tuple[Any, Any, Any]:
-    """Return the two passes over k, for one row of A and one strip of B, and what finishes a line."""
+    """Return the two passes over k, for one row of A and one strip of B, and the function that finishes a line."""
     functions = elementary(dtype)
     exp, log, greater = functions.exp, functions.log, functions.greater
     zero, highest = dtype.type(0), dtype.type(np.inf)
@@ -87,7 +87,7 @@ def _build_passes(dtype: np.dtype[Any]) -> tuple[Any, Any, Any]:
 
     @numba.njit(error_model="numpy")
     def add_terms(a: np.ndarray, columns: np.ndarray, top: np.ndarray, total: np.ndarray) -> None:
-        """Add ``exp(term - top)``; where `top` is infinite e^min(term, 0), of which only NaN or not matters."""
+        """Add ``exp(term - top)``; where `top` is infinite, e^min(term, 0), which only has to keep NaN."""
         for p in range(a.size):
             x, y = a[p], columns[p]
             for j in range(top.size):

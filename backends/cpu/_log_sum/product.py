@@ -4,21 +4,21 @@
             = log (X Y)[i, j] + u[i] + v[j] - 2 h ln 2,     X[i, p] = 2^h exp(A[i, p] - u[i]),  u[i] = max_p A[i, p]
                                                             Y[p, j] = 2^h exp(B[p, j] - v[j]),  v[j] = max_p B[p, j]
 
-m k + k n exponentials and m n logarithms stand beside the m n k multiply-adds of ``X Y``, where the definition takes an
-exponential and a logarithm for every pair. An infinite negative maximum counts as 0, so that nothing is not NaN.
+This takes m k + k n exponentials and m n logarithms beside the m n k multiply-adds of ``X Y``. The definition takes
+both for every pair. A maximum of -inf is replaced by 0, since -inf - (-inf) would be NaN.
 
-What X Y loses. An exponential or a product of two below s, the smallest normal number, may be lost where the largest
-terms of a row and of a column do not meet. 2^h, as large as k terms leave room for, puts that off. Two tests decide:
+Underflow: an exponential, or a product of two, below the smallest normal number s may be lost from X Y. The factor 2^h,
+as large as k terms allow, makes that rarer. Two tests tell which elements can be trusted:
 
-* Narrow row and narrow column: no finite term is so far below the maximum that X, or Y, falls below sqrt(s). Then no
-  product of two falls below s, and 0 means that every term is -inf: whatever X Y is, it is right.
+* Narrow row and narrow column: no finite term makes an element of X or Y smaller than sqrt(s). Then no
+  product of two falls below s. A sum of 0 means that every term is -inf, so X Y is right whatever it is.
 * Otherwise the k losses of at most ``4 s 2^h`` are below 4 roundings if ``X Y >= k s 2^h / eps``.
 
-Elements that neither test passes, or that are NaN, are *in doubt* if u[i] + v[j] does not settle them, and are computed
-pairwise (`_log_sum.pairwise`): always right, slower by the exponential of every pair.
+Elements that pass neither test, or are NaN, are *in doubt* unless u[i] + v[j] determines the result. They are computed
+pairwise (`_log_sum.pairwise`), which is always right and slower by an exponential for every pair.
 
-The logarithm of an exponential is not what it was, so a row or column with a *single* term, all others being -inf,
-takes that term as it stands: A (x) I is A, bit for bit.
+The logarithm of an exponential is rounded. So a row or column with a *single* term, all others being -inf, uses that
+term unchanged: A (x) I is A, bit for bit.
 
 Source: the log-sum-exp trick; Blanchard, Higham and Higham, "Accurately computing the log-sum-exp and softmax
 functions" (2021), sections 2 and 3, for its rounding errors.
@@ -59,8 +59,8 @@ class LogSumExp:
         Of the products that it will compute.
     product : callable
         ``product(x, y, out, accumulate)``: out := x y, or out + x y, with x (m, k), y (k, n) and out (m, n) C-ordered
-        arrays of `dtype`. Every sum of products must be taken as it stands, in any order: the error bound of a method
-        that subtracts, such as Strassen's, is one of the largest element and not of each.
+        arrays of `dtype`. It may take the sums in any order, but must not subtract: the error bound of Strassen's
+        method holds for the largest element, not for each one.
 
     Notes
     -----
@@ -88,7 +88,7 @@ class LogSumExp:
         self._product(x, y, sums, False)
         self._logarithms(a, b, sums, *rows, *columns, self._scale.exponent, self._lines, doubt, out, accumulate)
         if doubt.any():
-            # X Y is done with: its memory, and Y's, serve as the work arrays of what is left
+            # X Y and Y are no longer needed: their memory serves as work arrays of the pairwise pass
             self._pairwise(a, b, doubt, y.reshape(-1), sums, self._lines, out, accumulate)
 
 
@@ -96,9 +96,9 @@ class LogSumExp:
 def build_logarithms(dtype: np.dtype[Any]) -> Any:
     """Compile ``out := [out (+)] log(sums) + u + v - 2 h ln 2``, except for lines with an element in doubt.
 
-    A line is the part of a row of `sums` that lies in one strip of columns; ``doubt[strip, i]`` says whether it waits.
-    The other arguments are what `build_scale_rows` and `build_scale_columns` filled, and ``lines`` to work in, one for
-    each block of rows.
+    A line is the part of a row of `sums` in one strip of columns; ``doubt[strip, i]`` marks lines in doubt. The other
+    arguments are the results of `build_scale_rows` and `build_scale_columns`, and the work array ``lines``, one line
+    for each block of rows.
     """
     log, add_line = elementary(dtype).log, build_add_line(dtype)
     lowest, highest, width = dtype.type(-np.inf), dtype.type(np.inf), LINE_BYTES // dtype.itemsize
@@ -110,7 +110,7 @@ def build_logarithms(dtype: np.dtype[Any]) -> Any:
         for j in range(sums.size):
             total = sums[j]
             is_trusted = (total >= limits[j]) & (total >= row_limit)
-            # u + v is NaN if the row or the column holds one, and -inf if one of them holds nothing else: so is the sum
+            # u + v is NaN if row or column holds a NaN, and -inf if one is all -inf: so is the sum
             in_doubt |= (not is_trusted) & (u + v[j] > lowest)
             sums[j] = (log(total, exponent) + u) + v[j]
         return in_doubt

@@ -2,9 +2,9 @@
 
     x[i, p] = 2^h exp(a[i, p] - u[i]),  u[i] = max_p a[i, p]        y[p, j] = 2^h exp(b[p, j] - v[j]),  v[j] likewise
 
-A maximum of -inf counts as 0, so that nothing is not NaN; a NaN comes through. Beside the maxima the least finite terms
-are kept: they say which sums of products can be trusted (see `_log_sum.product`), and where they equal the maxima there
-may be but a single term.
+A maximum of -inf is replaced by 0, since -inf - (-inf) would be NaN; a NaN comes through. The least finite term of each
+line is kept too: it tells which sums of products can be trusted (see `_log_sum.product`). Where it equals the maximum,
+the line may have a single term.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def _scale_type(dtype: np.dtype[Any]) -> Any:
 def build_scale_rows(dtype: np.dtype[Any]) -> Any:
     """Compile ``x := 2^h exp(a - u)`` and, for each row, u, the limit of its sums, its single.
 
-    The compiled function gets a (m, k), x (m, k), rows (2, m) for u and the limits, single (m,) for where the single
-    term of a row stands, or -1, and the Scale.
+    The compiled function gets a (m, k), x (m, k), rows (2, m) for u and the limits, single (m,) for the index of the
+    single term of a row, or -1, and the Scale.
     """
     functions, copy_lines = elementary(dtype), build_copy_lines(dtype)
     exp, maximum, smaller = functions.exp, functions.maximum, functions.smaller
@@ -112,8 +112,7 @@ def build_scale_columns(dtype: np.dtype[Any]) -> Any:
     """Compile ``y := 2^h exp(b - v)`` and, for each column, v, the limit of its sums, its single.
 
     The compiled function gets b (k, n), y (k, n), columns (2, n) for v and the limits, singles (2, n), and the Scale.
-    From the beginning of each strip on, `singles` lists the columns with a single term, and where that stands; -1 ends
-    the list.
+    For each strip of columns, `singles` lists those with a single term and the index of that term; -1 ends the list.
     """
     functions, copy_lines = elementary(dtype), build_copy_lines(dtype)
     exp, maximum, smaller = functions.exp, functions.maximum, functions.smaller

@@ -1,12 +1,12 @@
-"""Pieces of work that several threads need and one does: a word of memory for each piece, 0 before it is begun.
+"""Claims on work that several threads need and one does: a word of memory for each piece, 0 before it is begun.
 
     claim(word)         True for the first thread that asks: it does the piece
     publish(word)       the piece is done, and its results are visible to all threads
     await_done(word)    return when the piece is done
     is_done(word)       whether the piece is done, without waiting
 
-A thread that has claimed a piece does it at once, and waits for nothing meanwhile. So a thread only ever waits for one
-that has begun: threads may come in any order, or one thread may do everything.
+A thread that has claimed a piece does it at once, without waiting. So a thread only waits for work that has begun:
+threads may run in any order, or one thread may do everything.
 """
 
 from __future__ import annotations

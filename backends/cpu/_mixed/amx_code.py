@@ -2,11 +2,11 @@
 
     total[i, j] += sum over w of x[i, w] . y[w, j]        x, y of 16 x 16 words, total of 16 x 16 sums
 
-where x . y is the dot product of the parts of two words, as in `_mixed.methods`: a tile of A is 16 rows of words along
-k, a tile of B 16 rows of words side by side. Tiles are named by number, as in the instructions; a thread must configure
-them before their first use, and releases them at the end, so that the system need not save them at a context switch.
+where x . y is the dot product of the parts of two words, as in `_mixed.methods`. A tile of A is 16 rows of words along
+k, a tile of B 16 rows of words side by side. Instructions name tiles by number. A thread configures tiles before their
+first use and releases them at the end; then a context switch need not save them.
 
-Only `TileCode` knows the instructions. The process must have been permitted to use them (`harness.machine`).
+Only `TileCode` emits the instructions. The process must have been permitted to use them (`harness.machine`).
 
 Source: Intel, "Architecture Instruction Set Extensions" (2020), chapter on AMX.
 """

@@ -4,10 +4,9 @@
         load R tiles of A, S tiles of B           16 rows of 64 bytes each
         for each i, j:  C[i, j] += A[i] B[j]      one instruction, 16 x 16 x 16 words
 
-A is read by rows `lda` bytes apart and `a_step` from step to step: where it lies, or packed. B is a micro-panel of rows
-of words (`_mixed.packing`), S tiles side by side. A tile takes 16 cycles to multiply and 8 to load: with 2 x 2 both
-units keep up, if the operands are in a near cache. Between multiplications the kernel prefetches the next tile of C and
-the next panel.
+A is read in place or packed: rows `lda` bytes apart, steps of k `a_step` bytes apart. B is a micro-panel of rows of
+words (`_mixed.packing`), S tiles side by side. A tile takes 16 cycles to multiply and 8 to load: with 2 x 2 both units
+keep up, if the operands are in a near cache. The kernel prefetches the next tile of C and the next panel.
 
 Tiles that C does not fill are computed whole, in scratch, and `merge` stores the part that exists.
 """
@@ -33,12 +32,12 @@ C_ROWS_A_STEP = 2  # of the next tile of C, prefetched in each step
 
 
 def check_tiles(backend: str, blocking: Blocking) -> None:
-    """Raise unless the register block is made of whole tiles, of which there are enough.
+    """Raise unless the register block is made of whole tiles that fit the eight registers.
 
     Raises
     ------
     PlanError
-        If mr or nr is no multiple of 16, or the tiles of C with those of A and B beside them are more than eight.
+        If mr or nr is no multiple of 16, or the tiles of A, B and C are more than eight.
     """
     r, s = blocking.mr // ROWS, blocking.nr // ROWS
     if blocking.mr % ROWS or blocking.nr % ROWS or r * s + r + s > TILES:
@@ -143,8 +142,8 @@ def _prefetch(b: Builder, pointer: Value, size_bytes: int) -> None:
 def merge_intrinsic(key: MixedKey) -> Any:
     """Return the intrinsic ``merge((vectors, rows, tile, c, ldc, accumulate, lanes))``.
 
-    Copies a part of a computed tile, whose rows are whole vectors side by side, to C, or adds it if `accumulate` is not
-    0; `lanes` exist of the last vector.
+    Copies a part of a computed tile to C, or adds it if `accumulate` is not 0. Rows of the tile are whole vectors side
+    by side; `lanes` exist of the last vector.
     """
     code, operations = key.kernel.code(), key.kernel.operations
 

@@ -1,7 +1,7 @@
 """The five loops around the micro-kernel over tiles, for one part of C on one thread; k and kc count elements.
 
     loop 5  jc over n by nc   row-panel of B
-    loop 4  pc over k by kc   a block that fills no whole tiles has zeros in its last ones
+    loop 4  pc over k by kc   the last tiles of a block are filled up with zeros
     loop 3  ic over m by mc   block of A                                              in L2
     loop 2  jp over panels    micro-panel of B, packed just before its first use      in L1
     loop 1  ip over strips    strip of A, where it lies or packed at its first use; tile of C
@@ -10,10 +10,10 @@ Tiles are multiplied so fast that moving operands dominates: a strip of A that i
 unless the plan says otherwise.
 
 Parts beside each other need the same strips, and parts above each other the same panels. Where they share them, the
-first part that needs one packs it (`amx_claims`). Each part begins with another panel and strip, so that those of the
-others are packed by the time it needs them. No part waits for all.
+first part that needs one packs it (`amx_claims`). Each part begins with another panel and strip, so that the others
+have packed theirs by the time it needs them. No part waits for all others.
 
-Where the method would lose a subnormal number that A or B holds, a byte is set; the sums are wrong then.
+If A or B holds a subnormal number that the method would lose, a byte is set, and the sums are wrong.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from backends.cpu._vector.intrinsics import emits
 from harness.operands import CACHE_LINE
 
 WORD_BYTES = WORD_BITS // 8
-MOST_PREFETCHES = 8  # in a step; with more, the product waits for memory, whatever they ask for
+MOST_PREFETCHES = 8  # in a step; with more, the product waits for memory, whichever lines they fetch
 
-# The row of a table that says what a part is; all integers of 64 bits, addresses and strides in bytes.
-#   lost                       address of the byte that is set, or 0: nothing is looked for
-#   packed_a, claims_a         where strips are packed, and their words; without words they are this part's own, and
-#                              take the place of those of the block before
+# A row of the table, which describes a part; all integers of 64 bits, addresses and strides in bytes.
+#   lost                       address of the byte that is set, or 0: no scan
+#   packed_a, claims_a         addresses of packed strips, and of their claims; without claims they are this part's
+#                              own, and overwrite those of the block before
 #   each_k_a                   strips from one block of k to the next
 #   first_a                    the strip of a block to begin with
 #   packed_b ... first_b       likewise for panels of B
@@ -84,7 +84,7 @@ def _ahead(
 def _obtain_panel(key: MixedKey) -> Any:
     """Return ``obtain_panel(vectors, k_cur, source, rs_b, panel, present, word, lost)``.
 
-    It returns when whole tiles of B are there, packed and looked at.
+    It returns when whole tiles of B are there, packed and scanned.
     """
     pack_b, clear, looks = pack_b_intrinsic(key), clear_intrinsic(), key.method.loses_subnormals
     look = look_intrinsic(key.method.operands) if looks else None
@@ -112,8 +112,8 @@ def _obtain_panel(key: MixedKey) -> Any:
 def _obtain_strip(key: MixedKey) -> Any:
     """Return ``obtain_strip(rows, k_cur, a, rs_a, packs_a, packed, is_new, word, lost)``.
 
-    It returns where a strip of A is, the distance of its rows, and that from one tile of k to the next. A strip that is
-    new is packed, if it must be, and looked at.
+    It returns the address of a strip of A, the distance of its rows, and that from one tile of k to the next. A new
+    strip is packed, if it must be, and scanned.
     """
     pack_a, looks = pack_a_intrinsic(key), key.method.loses_subnormals
     look = look_intrinsic(key.method.operands) if looks else None
@@ -142,7 +142,7 @@ def _obtain_strip(key: MixedKey) -> Any:
 
 @functools.cache
 def build_amx_product(key: MixedKey) -> Any:
-    """Compile ``product(row)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0, by the row at an address.
+    """Compile ``product(row)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0, by the row at `row`.
 
     Rows of A and B are contiguous; `packs_a` says whether strips of A are packed that could be read where they lie.
     """

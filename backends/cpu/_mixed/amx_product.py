@@ -1,12 +1,12 @@
-"""A product over tiles on some threads, ready to run: parts of C, and packed operands that parts share.
+"""A product over tiles on several threads, ready to run: parts of C, and packed operands that parts share.
 
-    part          one row of the table that `amx_loops` reads; parts make a grid, a thread has one or some beside each
-                  other to begin with, and then takes over what others have not come to
-    strips of A   needed by all parts of a row of the grid, panels of B by all of a column: of a large operand packed
-                  once in a product (`tuning_amx.amx_shares`), else by each part, into a block that is used again
+    part          one row of the table that `amx_loops` reads; parts form a grid. A thread begins with one or several
+                  neighbouring parts, then takes parts that no other thread has begun
+    strips of A   needed by all parts in a row of the grid; panels of B by all in a column. A large operand is packed
+                  once (`tuning.amx.amx_shares`), any other by each part, into a block that is reused
     claims        a word for each piece that is shared, and for each part (`amx_claims`); cleared before parts begin
 
-No part waits for another, but for a piece that another is packing.
+A part waits for another one only while that packs a shared piece.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class TileLoops(NamedTuple):
     packs_a : bool
         Whether strips of A are packed that could be read where they lie.
     grid : (int, int)
-        Into how many shares m and n are cut, one for each thread.
+        Shares of m and of n, one for each thread.
     lost : int
-        Address of a byte that is set where a subnormal number is met that the method loses; 0: none is looked for.
+        Address of a byte that is set if the method loses a subnormal number; 0: no scan.
     """
 
     key: MixedKey
@@ -63,9 +63,9 @@ class Pieces:
     extent, step : int
         Rows or columns of C, and of a piece.
     parts, sharers : int
-        Parts in that direction, each of other pieces; and in the other direction, of the same pieces.
+        Parts in that direction, which have different pieces; parts in the other one, which have the same.
     is_shared : bool
-        Whether those share them, or each part has its own.
+        Whether the latter share packed pieces, or each part packs its own.
     kept : int
         Packed pieces that a part keeps if they are its own.
     blocks_of_k : int
@@ -76,7 +76,7 @@ class Pieces:
     Attributes
     ----------
     bytes, claims : int
-        The memory that they take packed, and how many have a claim: all that are shared.
+        Bytes of all packed pieces; number of pieces with a claim, which are those that are shared.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Pieces:
 
 
 def cut_product(loops: TileLoops, m: int, n: int, k: int) -> tuple[list[int], list[int], Pieces, Pieces]:
-    """Return where rows and columns of C are cut, with its end, and the strips and panels of a product."""
+    """Return the boundaries of rows and columns of the parts, and the strips and panels of a product."""
     blocking, element, (height, width) = loops.blocking, element_bytes(loops.key), loops.grid
     mr, nr, kc = blocking.mr, blocking.nr, min(blocking.kc, k)
     row_bytes, blocks_of_k = -(-kc * element // ROW_BYTES) * ROW_BYTES, -(-k // blocking.kc)
@@ -200,8 +200,8 @@ def build_run_part() -> Any:
 def build_run_parts() -> Any:
     """Compile ``run_parts(table, claims, threads)``: compute every part.
 
-    The last claims are those of the parts. Each thread begins with its own parts and goes on with those that no other
-    thread has claimed: cores are not equally fast while other work runs.
+    The last claims are those of the parts. Each thread begins with its own parts and goes on with unclaimed ones, since
+    other work slows some cores down.
     """
 
     def run_parts(table: np.ndarray, claims: np.ndarray, threads: int) -> None:

@@ -1,12 +1,12 @@
 """The five loops around a micro-kernel over words (`_mixed.methods`), for one thread; k and kc count elements.
 
     loop 5  jc over n by nc   row-panel of B
-    loop 4  pc over k by kc   a block that fills no whole words has zeros in its last ones
+    loop 4  pc over k by kc   the last words of a block are filled up with zeros
     loop 3  ic over m by mc   block of A, packed into words        in L2
     loop 2  jp over panels    micro-panel of B, packed into words just before its first use   in L1
     loop 1  ip over strips    micro-tile of C, of sums             in registers
 
-As `_simd.loops` otherwise, but that both operands are always packed: that is where they are widened.
+Otherwise as in `_simd.loops`, except that both operands are always packed, which widens them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _rows_of_sums(key: MixedKey) -> int:
 def build_mixed_product(key: MixedKey) -> Any:
     """Compile ``product(*ARGUMENTS)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0.
 
-    Rows of A and B are contiguous; `packs_a`, `packs_b`, `block` and `rs_block` are not looked at.
+    Rows of A and B are contiguous; `packs_a`, `packs_b`, `block` and `rs_block` are ignored.
     """
     pack_a, pack_b, micro_kernel = pack_a_intrinsic(key), pack_b_intrinsic(key), micro_kernel_intrinsic(key.kernel)
     group, lanes, mr, nv, is_shifted = key.method.group, key.lanes, key.mr, key.nv, key.method.is_shifted
@@ -93,7 +93,7 @@ def build_mixed_product(key: MixedKey) -> Any:
                         if ic == 0:
                             pack_b((vectors, k_cur, source, rs_b, sums, present))
                         if jp + 1 < panels:
-                            # the next panel, in as many cache lines for each strip
+                            # prefetch the next panel, as many cache lines for each strip
                             if ic > 0:
                                 ahead, ahead_stride = panel + ldb * words, CACHE_LINE
                                 per_strip = (ldb * words // CACHE_LINE + strips - 1) // strips

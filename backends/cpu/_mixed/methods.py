@@ -7,14 +7,14 @@ serves every method; they differ in how elements become parts, and in the instru
     amx_bf16     2 x bfloat16        tdpbf16ps, 16 x 16 x 16 words at once (`amx_kernel`); subnormal numbers as below
     amx_fp16     2 x float16         tdpfp16ps, likewise
     amx_int8     4 x int8            tdpbssd, likewise
-    avx512_bf16  2 x bfloat16        vdpbf16ps: takes and makes no subnormal number, zero stands for it
-    vnni         4 x int8            vpdpbusd, of unsigned A: A + 128, and 128 times the column sums of B taken off
+    avx512_bf16  2 x bfloat16        vdpbf16ps: treats subnormal operands and results as zero
+    vnni         4 x int8            vpdpbusd, of unsigned A: A + 128, less 128 times the column sums of B
     vnni_int8    4 x int8            vpdpbssd, of signed A
     convert      1 x float32         fused multiply-add, of bfloat16 and float16
                  2 x int16           vpmaddwd, of int8; vpdpwssd where there is one
 
-Integer sums are exact modulo 2^32 in each of them: two products of int8 fit 16 bits and a sign more, and vpdpbusd, not
-its saturating form, wraps. The system must have permitted tiles to this process; without that they are as if not there.
+Integer sums are exact modulo 2^32 in each of them: two products of int8 fit 17 bits, and vpdpbusd, unlike its
+saturating form, wraps. Methods of tiles count as missing unless the system has permitted tiles to this process.
 
 Source: Intel, "Architecture Instruction Set Extensions" (2018 to 2020), chapters on AMX, AVX512_VNNI and AVX512_BF16;
 shift of signed operands: Khudia et al., "FBGEMM" (2021), section 3.
@@ -37,7 +37,7 @@ from backends.cpu._vector.unit import VectorUnit, features, usable_units
 from harness.machine import tiles_refused
 
 WORD_BITS = 32
-SIGN_OF_BYTES, ONE_IN_BYTES = 0x80808080, 0x01010101  # what shifts four signed bytes by 128; four ones
+SIGN_OF_BYTES, ONE_IN_BYTES = 0x80808080, 0x01010101  # shifts four signed bytes by 128; four bytes of 1
 
 
 class Method(NamedTuple):

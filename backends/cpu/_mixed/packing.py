@@ -72,7 +72,7 @@ def pack_b_intrinsic(key: MixedKey) -> Any:
                 from_, to, *sums = state
                 rows = [v.advance(b, from_, b.mul(ldb, v.size(t))) for t in range(method.group)]
                 exists = [b.icmp_signed("<", v.size(t), left) for t in range(method.group)]
-                if is_last:  # rows that are not there: another is read, and not used
+                if is_last:  # missing rows: another one is read, and not used
                     rows = [b.select(there, x, from_) for there, x in zip(exists, rows, strict=True)]
                 for j, edge in enumerate(edges):
                     parts = [elements.load(b, v.advance(b, x, j * elements.size_bytes), edge) for x in rows]
@@ -162,7 +162,7 @@ def _words(code: VectorCode) -> Any:
 
 
 def _join(b: Builder, parts: list[Value]) -> Value:
-    """Return words whose parts, the lowest bits first, are the given ones."""
+    """Return words joined from `parts`, the lowest bits first."""
     vector = ir.VectorType(v.INDEX, parts[0].type.count)
     words = b.zext(parts[0], vector) if len(parts) > 1 else parts[0]
     for t, part in enumerate(parts[1:], 1):

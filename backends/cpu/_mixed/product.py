@@ -1,7 +1,7 @@
-"""A mixed product of operands of any strides, prepared; by another method where the values ask for it.
+"""A mixed product of operands of any strides, prepared; by a slower method where a value is subnormal.
 
-The loops want contiguous rows. An output with contiguous columns makes it the transposed product, ``C^T = B^T A^T``; an
-operand whose rows are not contiguous is copied in every run, an output through an array of its own.
+The loops need contiguous rows. If the output has contiguous columns, they compute the transposed product, ``C^T = B^T
+A^T``. An operand without contiguous rows is copied in every run; such an output is copied from another array.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def prepare_mixed(key: MixedKey, careful: MixedKey | None, plan: Plan, operands:
     copies = [_copy(rows, x) for rows, x in ((rows_of_a, a), (rows_of_b, b)) if rows is not x]
     grid = tuning_simd.thread_grid(a.shape[0], b.shape[1], plan.threads, blocking.mr, blocking.nr)
     lost = np.zeros(1, np.uint8)  # set by loops that look for subnormal numbers themselves
-    looks_inside = key.method.is_tiled and not accumulate  # a C that is added to could not be added to again
+    looks_inside = key.method.is_tiled and not accumulate  # a second run would add to C once more
 
     def prepare(kernel: MixedKey) -> Run:
         around, arrays = _around(blocking, kernel), (rows_of_a, rows_of_b, target, accumulate)
@@ -90,7 +90,7 @@ def _around(x: Blocking, key: MixedKey) -> Blocking:
 
 
 def _again_if_lost(lost: np.ndarray, fast: Run, careful: Run) -> Run:
-    """Return a product that is computed again, with care, where the fast loops have met a subnormal number."""
+    """Return a product by `fast`, computed again by `careful` if the fast loops met a subnormal number."""
 
     def run() -> None:
         lost[0] = 0

@@ -1,8 +1,8 @@
-"""Looking for subnormal numbers of 16 bits, which some instructions take for zero: before a product or in its loops.
+"""Scan for 16-bit subnormal numbers, which some instructions take for zero, before a product or in its loops.
 
-A number is subnormal if its magnitude, as an integer, is neither 0 nor above that of the largest one. Less one, and
-without a sign, that is one comparison: zero becomes the largest integer there is. So the least of all magnitudes less
-one tells.
+A number is subnormal if its magnitude, as an integer, is neither 0 nor above that of the largest one. After subtracting
+1 without a sign that is one comparison, since 0 becomes the largest integer. So the least of all magnitudes less one
+decides.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def build_has_subnormal(operands: str) -> Any:
 def look_intrinsic(operands: str) -> Any:
     """Return the intrinsic ``look((rows, lines, address, stride, line_stride, flag))``.
 
-    Sets the byte at the address `flag` if a subnormal number of that dtype, a key of LARGEST_SUBNORMAL, is in the rows:
-    `stride` bytes apart, each of them `lines` times 64 bytes, `line_stride` bytes apart.
+    Sets the byte at the address `flag` if a row holds a subnormal number of the dtype, a key of LARGEST_SUBNORMAL. Rows
+    are `stride` bytes apart, and each is `lines` times 64 bytes, `line_stride` bytes apart.
     """
     largest = LARGEST_SUBNORMAL[operands]
     vector = ir.VectorType(ir.IntType(16), LINE_BYTES // 2)

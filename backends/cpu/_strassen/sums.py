@@ -6,9 +6,9 @@
     quarters of C     C11 = P1 + P2      U2 = P1 + P6      U3 = U2 + P7
                       C12 = U2 + P5 + P3      C21 = U3 - P4      C22 = U3 + P5
 
-Four, four and seven: 15 additions. A pass reads every quarter once and writes all that is made of it. Halves are
-rounded up; what a quarter lacks at an odd edge is read as zero, and what it has beyond C is not stored, so edges are
-handled here and the products are all of one shape.
+Four, four and seven: 15 additions. A pass reads every quarter once and writes all sums of it. Halves are rounded up:
+rows and columns missing at an odd edge are read as zero, and those beyond C are not stored. So edges are handled here,
+and all products have one shape.
 
 Source: Winograd's form and dynamic padding as in Huss-Lederman et al., "Implementation of Strassen's Algorithm for
 Matrix Multiplication" (1996), which compares the ways to treat odd sizes.
