@@ -1,11 +1,11 @@
-"""Compiled kernels in files, for the backends of every family. Trouble is a miss, never an error.
+"""Compiled kernels in files, for the backends of every family. An unreadable entry is a miss, never an error.
 
 One entry is one file, named by the digest of all that its machine code depends on:
 
     entry = MAGIC | its name (32 bytes) | SHA-256 of the payload (32 bytes) | payload
 
-The payload is the caller's: a pickle of Numba's result for a CPU, a cubin for a GPU. A file is written aside and
-renamed into place, so that a reader sees all of it or none; of two writers the last one wins, with the same kernel.
+The payload is the caller's: a pickle of Numba's result for a CPU, a cubin for a GPU. A file is written under another
+name and then renamed, so that a reader sees all of it or none. If two write the same entry, the last file stays.
 Reading an entry marks it as used. When a folder has become too large, the entries unused for longest are removed.
 
 A pickle can run code when it is loaded: only a folder and files that belong to this user are read.
@@ -31,7 +31,7 @@ _SUFFIX, _UNFINISHED = ".kernel", ".part"
 
 
 def cache_folder(family: str = "") -> Path | None:
-    """Return the folder of a family's kernels, or None if the user wants none kept. Read anew in every call.
+    """Return the folder of a family's kernels, or None if the user turned the cache off. Read anew in every call.
 
     ``$GEMM_HARNESS_CACHE``, which turns the cache off when empty; else ``$XDG_CACHE_HOME/gemm-harness/kernels``; else
     ``~/.cache/gemm-harness/kernels``. In it, a folder `family`, if one is named.
@@ -48,7 +48,7 @@ def cache_folder(family: str = "") -> Path | None:
 
 
 def entry_name(*parts: object) -> str:
-    """Return the name of the entry that depends on `parts`: the SHA-256 of their `repr`, which must say all of them."""
+    """Return the name of the entry that depends on `parts`: SHA-256 of their `repr`, which must describe them."""
     return hashlib.sha256(repr((MAGIC, *parts)).encode()).hexdigest()
 
 
@@ -68,7 +68,7 @@ def read(folder: Path | None, name: str) -> bytes | None:
         return None
     if head != _head(name, payload):
         return None
-    with contextlib.suppress(OSError):  # a folder that cannot be written keeps no order of use
+    with contextlib.suppress(OSError):  # in a read-only folder the time of use is not recorded
         os.utime(path)
     return payload
 
@@ -108,9 +108,9 @@ def _open_no_link(path: str, flags: int) -> int:
 
 
 def _make_room(folder: Path) -> None:
-    """Remove the entries unused for longest if there is more than LARGEST_BYTES, and what writers have abandoned.
+    """Remove the entries unused for longest if there is more than LARGEST_BYTES, and abandoned files of writers.
 
-    Another process may do the same, or be reading what goes: an open file stays whole, a missing one is compiled anew.
+    Another process may do the same, or read a removed entry: an open file stays whole, a missing one is recompiled.
     """
     entries = sorted(_entries(folder))
     total = sum(size for _, size, _ in entries)

@@ -1,8 +1,8 @@
 """Measured ceilings of this machine: pairs per second out of registers, bytes per second out of each level of memory.
 
-`peak` runs the generated micro-kernel without its loads (`_simd.register_loop`): only the arithmetic units bound it.
-`bandwidth` sums an array of a given size again and again: the size decides which cache it comes from. Both are tasks
-(`harness.run.task`), measured and stored like any product; figures take the machine's roofs from them, never from a
+`peak` runs the generated micro-kernel without its loads (`_simd.register_loop`), so only the arithmetic units bound it.
+`bandwidth` sums an array of a given size again and again; the size decides which cache it comes from. Both are tasks
+(`harness.run.task`), measured and stored like any product. Figures take the machine's roofs from them, not from a
 vendor's table.
 
 Source: Williams, Waterman and Patterson, "Roofline" (2009), section 3.
@@ -32,13 +32,13 @@ BYTES_PER_CALL = 1 << 26  # read in one call of `bandwidth`, whatever the size o
 
 
 class Ceiling:
-    """A loop as a task, whose results are all known beforehand.
+    """A loop as a task, whose results are known in advance.
 
     Parameters
     ----------
     name : str
     result : str
-        What one of them is, in messages.
+        Name of one result, in messages.
     loop : callable
         ``loop()`` fills `results`.
     results, expected : array, and scalar
@@ -82,7 +82,7 @@ _TERM = {"plus": 2, "absdiff": 0, "sqdiff": 0}
 
 
 def peak(*, dtype: str, semiring: str, threads: int) -> Ceiling:
-    """Prepare the register loop of a named semiring; of logaddexp_plus that of the real product it becomes.
+    """Prepare the register loop of a named semiring; for logaddexp_plus, that of plus_times.
 
     On each thread the mr x nv vectors of a register tile are extended STEPS times by x (x) y, x = y = one. A result is
     lane 0 of all of them together.
@@ -110,7 +110,7 @@ def peak(*, dtype: str, semiring: str, threads: int) -> Ceiling:
 
 
 def peak_of(*, problem: Mapping[str, Any], seed: int, threads: int) -> Ceiling:
-    """Prepare the register loop of a product's semiring and dtype, to be timed in turns with the product."""
+    """Prepare the register loop of a product's semiring and dtype, to be timed alternately with the product."""
     return peak(dtype=str(problem["dtype"]), semiring=str(problem["semiring"]), threads=threads)
 
 

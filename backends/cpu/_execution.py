@@ -1,4 +1,4 @@
-"""The former place of `KernelExecution`, for plug-ins that import it from here, until version 0.2."""
+"""Former module of `KernelExecution`, kept until version 0.2 for plug-ins that import it from here."""
 
 from backends.cpu._ladder.execution import KernelExecution
 

@@ -2,13 +2,13 @@
 
     D = alpha (A B) + beta C        A, B of 1 or 2 bytes an element; every sum, C and D of 4
 
-The micro-kernel of cpu-simd over words of 32 bits, of which each holds 1, 2 or 4 elements along k, with the
-instruction that multiplies those and adds them to a sum (`_mixed.methods`). Operands become words where they are
-packed (`_mixed.packing`), inside the five loops (`_mixed.loops`).
+The micro-kernel of cpu-simd runs over words of 32 bits, each of 1, 2 or 4 elements along k. One instruction multiplies
+those and adds them to a sum (`_mixed.methods`). Operands become words where they are packed (`_mixed.packing`), inside
+the five loops (`_mixed.loops`).
 
-Floats: products of two operands are exact in float32, and sums are rounded as those of any float32 product. A product
-by vdpbf16ps looks at its operands first, since the instruction takes a subnormal number for zero: one of them, and the
-product is computed by conversion. Integers: exact modulo 2^32.
+Floats: products of two operands are exact in float32, and sums are rounded like those of any float32 product. vdpbf16ps
+takes a subnormal number for zero. So a product by it scans its operands first, and is computed by conversion if one is
+subnormal. Integers: exact modulo 2^32.
 
 Source: Goto and van de Geijn (2008); Khudia et al., "FBGEMM" (2021), section 3, for packing in pairs and fours.
 """
@@ -75,11 +75,11 @@ class Mixed(Backend):
         return Plan(problem, tuning_simd.simd_threads(problem, machine.threads), blocking, options)
 
     def loosens(self, problem: Problem) -> bool:
-        """Return False: alpha enlarges what is lost of sums below the smallest normal number, whoever sums."""
+        """Return False: alpha enlarges the loss of sums below the smallest normal number in any method."""
         return False
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
-        """Return the error of small numbers that the sums lose, as alpha enlarges it."""
+        """Return the error of subnormal numbers lost in the sums, enlarged by alpha."""
         problem = plan.problem
         if problem.dtype.kind != "f" or problem.alpha is None:
             return 0.0
@@ -129,7 +129,7 @@ def _sums(plan: Plan, key: MixedKey, careful: MixedKey | None, operands: Operand
 
 
 def _keys(plan: Plan) -> tuple[MixedKey, MixedKey | None]:
-    """Return the kernel that the plan asks for, and the one that is right for subnormal numbers if it is not.
+    """Return the kernel that the plan asks for, and one for subnormal numbers, if the first loses them.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""C[i, j] = (+)_p A[i, p] (x) B[p, j], as it is written.
+"""C[i, j] = (+)_p A[i, p] (x) B[p, j], as the definition says.
 
     loop 3  i over m by 1  row of A         prange
     loop 2  j over n by 1  column of B      one element of C

@@ -57,7 +57,7 @@ def _uses_blas(problem: Problem) -> bool:
 def _prepare_blas(problem: Problem, operands: Operands) -> Callable[[], None]:
     """Return ``run()`` for plus_times over floats.
 
-    Operands that BLAS cannot read as they lie are copied, or matmul would leave BLAS.
+    Operands that BLAS cannot read in place are copied; matmul would compute those without BLAS.
     """
     inputs = [x if _is_blas_layout(x) else np.empty(x.shape, x.dtype) for x in (operands.a, operands.b)]
     is_direct = problem.alpha is None and not problem.accumulate and operands.out.flags.c_contiguous

@@ -11,7 +11,7 @@
     packed_b  (nc/nr, nr, kc)  micro-panels of B transposed: nr rows, k fastest
 
 Packing fills the last micro-panel up with the semiring's zero, so the micro-kernel only sees whole panels. It writes a
-whole tile into scratch; `store` copies the part that exists into C. Edges are handled in these two places alone.
+whole tile into scratch, and `store` copies the part that exists into C. No other code handles edges.
 
 Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), section 4; loop names after
 Van Zee and van de Geijn, "BLIS" (2015); the 4x4 micro-kernel from course work on DGEMM by OpenMP.
@@ -160,9 +160,8 @@ def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
     """Return ``micro_kernel(a, b, k_cur, tile)``: ``tile[i, j] := (+)_p a[i, p] (x) b[j, p]``, all of them 4 rows.
 
     Eight loaded values serve sixteen pairs, and sixteen independent sums hide the latency of the addition. The scalars
-    are written out because Numba keeps scalars, not arrays, in registers. LLVM's loop vectoriser makes each of them a
-    vector of partial sums over k. That is why k runs fastest in a micro-panel here, where BLIS, with vectors along n,
-    lets mr or nr run fastest.
+    are written out because Numba keeps scalars, not arrays, in registers. LLVM's loop vectoriser makes each a vector of
+    partial sums over k. So k is contiguous in a micro-panel here; in BLIS, with vectors along n, mr or nr is.
     """
     add, multiply, zero = operators(semiring, dtype)
 
@@ -208,10 +207,10 @@ def build_store(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
 
 
 def empty_panels(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Return an uninitialised work array whose rows begin on cache lines and do not all fall into the same cache sets.
+    """Return an uninitialised work array whose rows begin on cache lines and spread over the cache sets.
 
-    A row of kc elements that is a multiple of 4 KiB would put the mr + nr rows that a micro-kernel reads together into
-    one set of L1, so every row is one cache line longer than it must be.
+    A micro-kernel reads mr + nr rows together. If kc elements were a multiple of 4 KiB, they would share one set of L1,
+    so every row is one cache line longer than needed.
     """
     line = CACHE_LINE // dtype.itemsize
     row = (-(-shape[-1] // line) + 1) * line

@@ -1,9 +1,9 @@
 """Five loops around a micro-kernel that is generated as vector code, for every semiring, dtype and vector unit.
 
-The walk of one product, with the module that does each step:
+The steps of one product, with the module that does each:
 
     problem -> plan   `Simd.plan`            vector unit, register tile, blocks by the caches
-    operands          `_simd.product`   transposed if that suits C; fast or careful form, by the values
+    operands          `_simd.product`   transposed if that suits C; fast or careful form by the values
     arguments         `_simd.argument_table`      parts of C, which the threads take; a row of a table for each part
     loop 5            `_simd.loops`     jc over n by nc: row-panel of B
     loop 4                                   pc over k by kc: the first block of k stores C, later ones combine with it
@@ -19,12 +19,12 @@ The walk of one product, with the module that does each step:
 The tile is 8 x 3 vectors of 32 registers, 6 x 2 of 16; ``python -m harness kernel cpu-simd`` prints its loop. Edges are
 masked vectors and tiles of fewer rows, split evenly. C is never filled, and not read unless the product accumulates.
 
-Where (x) is not one instruction for every value, a scan of A and B decides between the fast and the careful form. Two
-kinds of product become another that is fast: bool, words of bits (`_simd.bits`); logaddexp_plus, a real product of
+Where the one instruction of (x) is not right for every value, a scan of A and B decides between fast and careful form.
+Two kinds of product become another: bool becomes words of bits (`_simd.bits`), logaddexp_plus a real product of
 exponentials (`_log_sum.product`).
 
-Source: Goto and van de Geijn (2008); Van Zee and van de Geijn, "BLIS" (2015); even split of edges and A in place: this
-project, measured in docs/simd.md.
+Source: Goto and van de Geijn (2008); Van Zee and van de Geijn, "BLIS" (2015). Even split of edges and A in place are
+this project's, measured in docs/simd.md.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from harness.semiring import SEMIRINGS, Semiring
 from harness.tuning import simd as tuning_simd
 
 PACKING = ("auto", "always")
-_OF_BYTES = {"lor_land": "max_min"}  # what a product of bools is, one a byte
+_OF_BYTES = {"lor_land": "max_min"}  # the same product over bools stored as bytes
 _LEAST = {"in_place_up_to": 0, "bad_stride_a": 1, "bad_stride_b": 1}
 
 
@@ -80,7 +80,7 @@ class Simd(Backend):
         return None
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Choose the widest unit, its register tile, and the blocks by the caches; in elements, also of bits."""
+        """Choose the widest unit, its register tile, and the blocks by the caches; all in elements, also for bits."""
         unit, (word, bits) = usable_units()[0], _word(problem)
         lanes = unit.lanes(word) * bits
         numbers = tuning_simd.simd_numbers(problem, machine, unit.name)
@@ -98,7 +98,7 @@ class Simd(Backend):
         return Plan(problem, threads, blocking, options)
 
     def shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
-        """Return one compiled call that reads A and B where they lie."""
+        """Return one compiled call that reads A and B in place."""
         ops, unit = operations(semiring, dtype), usable_units()[0]
         is_simple = ops is not None and dtype.kind != "b" and guard(semiring, dtype) is Guard.NONE
         if not is_simple or dtype.itemsize not in unit.masked_bytes or not has_known_layout():
@@ -121,7 +121,7 @@ class Simd(Backend):
         prepared: dict[int, Run] = {}
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-            if id(a) not in prepared:  # A times alpha: an array of the execution, the same at every run
+            if id(a) not in prepared:  # A times alpha is an array of the execution, the same in every run
                 prepared[id(a)] = _prepare(problem, settings, a, b, out, accumulate)
             prepared[id(a)]()
 
@@ -147,7 +147,7 @@ class Simd(Backend):
         return HostExecution(operands, product)
 
     def listing(self, plan: Plan) -> str:
-        """Return the loop of the register tile, in pseudo-code and in assembly; of bools that of words of bits."""
+        """Return the loop of the register tile, in pseudo-code and in assembly; for bools, that of words of bits."""
         problem = plan.problem
         ops = operations(_computed(problem.semiring), problem.dtype)
         assert ops is not None

@@ -1,4 +1,4 @@
-"""C in tiles: rows of A and of B transposed are used again while they are in cache, then while they are in registers.
+"""C in tiles: rows of A and of B transposed are reused from cache, then from registers.
 
     loop 5  ic, jc over m, n by mc, nc   tile of C                  prange over all tiles
     loop 4  pc over k by kc              tiles of A and B^T in L2   sequential: every pc updates the same tile of C
@@ -6,8 +6,8 @@
     loop 2  j over nc by reuse           rows of B^T in L1
     loop 1  p over kc by 1               reuse^2 pairs a step from 2 reuse loaded values
 
-With ``reuse=1`` each loaded value serves one pair, with ``reuse=2`` two: half the loads for the same work, and four
-independent sums instead of one, which hides the latency of the addition.
+With ``reuse=1`` each loaded value serves one pair, with ``reuse=2`` two, which halves the loads for the same work. Four
+independent sums instead of one also hide the latency of the addition.
 
 Source: lecture notes on dense matrix algorithms (tiling, arithmetic intensity); course work on DGEMM (2x2 reuse).
 """
@@ -88,7 +88,7 @@ def build_loops(dtype: np.dtype[Any]) -> Any:
 
 @functools.cache
 def build_tile(semiring: Semiring, dtype: np.dtype[Any], reuse: int | str) -> Any:
-    """Compile the kernel of a tile: one element of C at a time, or with reuse 2x2; what is odd is done one by one."""
+    """Compile the kernel of a tile: one element of C at a time, or with reuse 2x2; odd edges are done one by one."""
     add, multiply, zero = operators(semiring, dtype)
 
     def one_by_one(a: np.ndarray, bt: np.ndarray, out: np.ndarray, accumulate: bool, box: Box) -> None:
@@ -104,7 +104,7 @@ def build_tile(semiring: Semiring, dtype: np.dtype[Any], reuse: int | str) -> An
     single = numba.njit(error_model="numpy")(one_by_one)
 
     def two_by_two(a: np.ndarray, bt: np.ndarray, out: np.ndarray, accumulate: bool, box: Box) -> None:
-        """Compute the box of C four elements at a time; an odd row or column is left to `single`."""
+        """Compute the box of C four elements at a time; `one_by_one` does an odd row or column."""
         i_begin, i_end, j_begin, j_end, p_begin, p_end = box
         i_even, j_even = i_end - (i_end - i_begin) % 2, j_end - (j_end - j_begin) % 2
         for i in range(i_begin, i_even, 2):  # loop 3: two rows of A

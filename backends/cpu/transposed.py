@@ -5,7 +5,7 @@
     loop 2  j over n by 1  row of B^T       one element of C
     loop 1  p over k by 1  one pair a step  two contiguous streams, one vector of partial sums
 
-An operand whose rows are contiguous already, such as a Fortran-ordered B, is read where it lies.
+An operand whose rows are contiguous already, such as a Fortran-ordered B, is read in place.
 
 Source: course work on DGEMM by OpenMP, the transposition step.
 """
@@ -49,7 +49,7 @@ class Transposed(Backend):
         rows_of_a, rows_of_bt = contiguous_rows(operands.a), contiguous_rows(operands.b.T)
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-            bt = rows_of_bt(b.T)  # B.T is a view with strided rows: here its elements move
+            bt = rows_of_bt(b.T)  # B.T is a view with strided rows: this copies its elements
             dot_products(rows_of_a(a), bt, out, accumulate)
 
         return KernelExecution(plan, operands, kernel)

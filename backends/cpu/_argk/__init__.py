@@ -1,1 +1,1 @@
-"""Products that also say which k attains each element."""
+"""Products that also return the k that attains each element."""

@@ -1,12 +1,12 @@
 """Compiled kernels, kept from one process to the next.
 
-A kernel is kept under the digest of everything that its machine code depends on (`_key`), so that a match is right by
-construction, and nothing has to be invalidated: any change makes another key. Numba's own ``cache=True`` keys by one
-source file and cannot tell kernels apart that close over operations.
+A kernel is stored under the digest of everything that its machine code depends on (`_key`). Any change makes another
+key, so nothing has to be invalidated. Numba's own ``cache=True`` keys by one source file and cannot tell kernels apart
+that close over operations.
 
-Kernels from several processes meet in one. Numba tells functions of equal name apart by a counter, which begins at 1 in
-every process, and the linker takes equal symbols for equal code: two kernels, each compiled in a process of its own,
-would call each other's parts. So the counter begins at a random number here, and code from before that is not kept.
+Numba tells functions of equal name apart by a counter that begins at 1 in every process, and the linker takes equal
+symbols for equal code. Two kernels from different processes would call each other's parts. So the counter begins at a
+random number here, and code compiled before that is not kept.
 """
 
 # ruff: noqa: SLF001 (Numba's own cache is the only user of the interface that this one implements)
@@ -97,7 +97,7 @@ class _Entry:
         self._folder, self._key, self._name = folder, key, name
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """Return the compiled kernel, or None: not there, not whole, or not to be loaded."""
+        """Return the compiled kernel, or None if it is missing, damaged or cannot be loaded."""
         payload = _kernel_files.read(self._folder, self._key)
         if payload is None:
             return None
@@ -132,10 +132,10 @@ def _outside(result: Any) -> tuple[str, ...]:
 
 
 def _provide(target: Any, outside: tuple[str, ...], starts: tuple[Callable[[], None], ...]) -> None:
-    """Provide what loaded code needs of the process: Numba's runtime, its threads, its libraries.
+    """Provide the parts of the process that loaded code needs: Numba's runtime, its threads, its libraries.
 
-    ``target.refresh()`` provides all that a compiler may need, and takes longer than all the rest of loading. What it
-    provides beyond this, loaded code reaches by symbols alone; LLVM would abort the process if one were missing.
+    ``target.refresh()`` provides all that a compiler may need, and takes longer than the rest of loading. Loaded code
+    reaches anything else by symbols alone; LLVM would abort the process if one were missing.
     """
     rtsys.initialize(target)
     for start in starts:
@@ -167,7 +167,7 @@ def _why_bound_to_this_process(result: Any) -> str | None:
 
 
 def _key(dispatcher: Any, signature: Any) -> str | None:
-    """Return the digest of all that the machine code depends on, or None if that cannot be told."""
+    """Return the digest of all that the machine code depends on, or None if it cannot be determined."""
     name = dispatcher.py_func.__qualname__
     if sources.may_have_changed():
         not_kept[name] = "the source has changed since this process began, which may run the old or the new"
@@ -192,7 +192,7 @@ def _target() -> tuple[str, ...]:
     return tuple(map(str, registry.cpu_target.target_context.codegen().magic_tuple()))
 
 
-# Settings of Numba that say where to write, what to print and how many threads to start.
+# Settings of Numba for paths, printing and the number of threads, which do not change machine code.
 _NO_MATTER = re.compile(
     r"CACHE_|COLOR_SCHEME|CUDA_|DEBUG_CACHE|DISABLE_PERFORMANCE_WARNINGS|FULL_TRACEBACKS|GDB_BINARY"
     r"|NUMBA_(DEFAULT_)?NUM_THREADS|SHOW_HELP|THREADING_LAYER"

@@ -1,7 +1,7 @@
 """A compiled function, called from another by its address.
 
-The parallel loops around a kernel take Numba 2 to 3 s to compile, the kernel inside them less than one. Called by its
-address, the kernel is no part of the loops, so they are compiled once for a dtype and not once for each semiring.
+Numba takes 2 to 3 s to compile the parallel loops around a kernel, and less than 1 s for the kernel itself. A kernel
+called by its address is no part of the loops, so they are compiled once for a dtype, not once for each semiring.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 
 @functools.cache
 def address_of(compiled: Any) -> Any:
-    """Return the address of a function that `jit` compiled; and keep the function.
+    """Return the address of a function that `jit` compiled, and keep the function alive.
 
     In the Python form of kernels it is the function itself.
     """

@@ -1,9 +1,9 @@
-"""The digest of all that a kernel is made of: equal digests mean equal code, or there is no digest.
+"""The digest of all parts of a kernel: equal digests mean equal code.
 
-A kernel is a function with a closure: numbers, dtypes, other compiled functions, intrinsics and their emitters, which
-have closures of their own. `_Walk` visits all of it. Each object is described by content, never by name alone, unless
-it belongs to a library whose version stands in the key. One that cannot be described with certainty raises `Uncertain`:
-then the kernel is compiled anew, which costs time, where a wrong match would cost a wrong result.
+A kernel is a function with a closure: numbers, dtypes, compiled functions, intrinsics and their emitters, which have
+closures too. `_Walk` visits all of them. It describes each object by content, by name only if it belongs to a library
+whose version is in the key. An object that cannot be described with certainty raises `Uncertain`. The kernel is then
+compiled anew: a wrong match would give wrong results.
 """
 
 # ruff: noqa: SLF001 (what Numba's objects are made of, they keep to themselves)
@@ -36,7 +36,7 @@ from backends.cpu._compile.plain_values import (
 from backends.cpu._compile.sources import is_ours
 
 _LIBRARIES = frozenset({"llvmlite", "numba", "numpy"}) | sys.stdlib_module_names
-# Numba's types whose name tells everything: no addresses, no Python objects.
+# Numba's types whose name describes them fully: no addresses, no Python objects.
 _PLAIN_TYPES = (types.Number, types.Boolean, types.NoneType, types.RawPointer)
 
 
@@ -54,7 +54,7 @@ def digest(*values: Any) -> str:
 
 
 class _Walk:
-    """One traversal; an object that is met again is referred to by number, so that cycles end."""
+    """One traversal; an object met again is represented by a number, so that cycles end."""
 
     def __init__(self) -> None:
         self._met: dict[tuple[int, Role], tuple[int, Any]] = {}
@@ -90,7 +90,7 @@ def _of_sequence(value: Any, walk: _Walk, role: Role) -> Description:
 @_of.register(set)
 @_of.register(frozenset)
 def _of_set(value: Any, walk: _Walk, role: Role) -> Description:
-    if not all(isinstance(item, VALUES) for item in value):  # others are numbered in the order met, which sets lack
+    if not all(isinstance(item, VALUES) for item in value):  # others are numbered in visiting order, which sets lack
         raise Uncertain("a set of objects")
     return tuple(sorted(repr(describe_value(item, role)) for item in value))
 
@@ -103,7 +103,7 @@ def _of_mapping(value: Any, walk: _Walk, role: Role) -> Description:
 
 @_of.register
 def _of_dispatcher(value: Dispatcher, walk: _Walk, role: Role) -> Description:
-    # one that compiles no more is bound to its signatures, any other to none: those it has depend on what ran before
+    # only a finished dispatcher depends on its signatures; those of others depend on earlier calls
     bound = [] if value._can_compile else [result.signature for result in value.overloads.values()]
     signatures = tuple((signature.return_type, *signature.args) for signature in bound)
     return tuple(walk(x, Role.FROZEN) for x in (value.targetoptions, value.locals, signatures, value.py_func))
@@ -116,7 +116,7 @@ def _of_intrinsic(value: _Intrinsic, walk: _Walk, role: Role) -> Description:
 
 
 def _of_parts(*names: str) -> Callable[[Any, _Walk, Role], Description]:
-    """Return the description of objects that are no more than the attributes of these names."""
+    """Return the description of objects that consist of the attributes of these names."""
     return lambda value, walk, role: tuple(walk(getattr(value, name), role) for name in names)
 
 
@@ -174,7 +174,7 @@ def _of_class(value: type, walk: _Walk, role: Role) -> Description:
 
 
 def _is_generated(name: str, member: Any) -> bool:
-    """Return whether Python made a member of a class, and no source of ours."""
+    """Return whether Python generated a member of a class, rather than our source."""
     function = member.__func__ if isinstance(member, staticmethod) else member
     is_function = isinstance(function, python.FunctionType)
     return name in _OF_EVERY_CLASS or (is_function and function.__code__.co_filename.startswith("<"))
@@ -205,7 +205,7 @@ def _of_function(value: python.FunctionType, walk: _Walk, role: Role) -> Descrip
 
 
 def _of_globals(function: python.FunctionType, walk: _Walk, role: Role) -> Any:
-    """Describe every global that a function may read, and what it may read of our modules among them."""
+    """Describe every global that a function may read, and the attributes it may read of our modules among them."""
     names = sorted(names_in(function.__code__))
     modules = [
         (name, module)

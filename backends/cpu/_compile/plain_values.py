@@ -25,7 +25,7 @@ class Uncertain(Exception):
 
 
 class Role(enum.Enum):
-    """How a value gets into a kernel, and so how much must be known about it."""
+    """How a value gets into a kernel, which decides how much must be known about it."""
 
     FROZEN = "Numba compiles it in: the closure or a global of a compiled function"
     GIVEN = "an emitter closes over it"

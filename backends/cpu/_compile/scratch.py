@@ -1,8 +1,8 @@
 """Work memory on huge pages, kept between products.
 
-Packed panels are read many times over; on 4 KiB pages that costs TLB misses. The system gives 2 MiB pages where it can.
-One block serves all products of a Python thread, which run one after the other. Threads do not share a block: kernels
-run without the GIL, so products of several threads run at once.
+Packed panels are read many times; on 4 KiB pages that costs TLB misses, so the block uses 2 MiB pages where the system
+has them. One block serves all products of a Python thread, which run one after the other. Threads do not share a block:
+kernels run without the GIL, so products of several threads run at once.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Scratch:
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = -(-size_bytes // HUGE_PAGE) * HUGE_PAGE
-        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # what is shared gets no huge pages
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # shared memory gets no huge pages
         self._memory = mmap.mmap(-1, self.size_bytes + HUGE_PAGE, flags=private)
         if hasattr(mmap, "MADV_HUGEPAGE"):
-            with contextlib.suppress(OSError):  # a system without transparent huge pages: slower, and right
+            with contextlib.suppress(OSError):  # a system without transparent huge pages is only slower
                 self._memory.madvise(mmap.MADV_HUGEPAGE)
         begin = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         self.address = -(-begin // HUGE_PAGE) * HUGE_PAGE
-        ctypes.memset(self.address, 0, self.size_bytes)  # every page is there before anything is timed
+        ctypes.memset(self.address, 0, self.size_bytes)  # maps every page before anything is timed
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """Return the beginning of the block as an array, which keeps it alive."""
@@ -67,7 +67,7 @@ class _Kept(threading.local):
 
 
 class _Blocks(dict[str, Scratch]):
-    """A dictionary that can be referred to weakly, and is itself and no other."""
+    """A dictionary that weak references can hold, compared by identity."""
 
     __hash__ = object.__hash__
 
@@ -77,9 +77,9 @@ _kept = _Kept()
 
 
 def scratch(size_bytes: int, purpose: str = "panels") -> Scratch:
-    """Return a block of at least `size_bytes`: the one that this thread had for that purpose if it is large enough.
+    """Return a block of at least `size_bytes`: this thread's block for the purpose if it is large enough.
 
-    It may hold anything. Two products that are computed one after the other share it; one at work must refer to it.
+    Its contents are undefined. Products computed one after the other share it; a running one must refer to it.
     """
     block = _kept.blocks.get(purpose)
     if block is None or block.size_bytes < size_bytes:
@@ -91,6 +91,6 @@ def scratch(size_bytes: int, purpose: str = "panels") -> Scratch:
 
 @on_free
 def give_back() -> None:
-    """Forget the blocks of all threads; a product at work refers to its own."""
+    """Forget the blocks of all threads; a running product still refers to its own."""
     for blocks in tuple(_of_all_threads):
         blocks.clear()

@@ -1,7 +1,7 @@
 """The source files that CPU kernels are made from: which they are, their digest, and whether they may have changed.
 
-They are found by the packages that they belong to, never by where this file lies: it may move to any folder below
-`backends/cpu/`, and so may every part of a kernel.
+They are found through their packages, not through the path of this file. So this file, and every part of a kernel, may
+move to any folder below `backends/cpu/`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from backends import _kernel_files, cpu
 from harness import scalars, semiring
 
 _FOLDER = Path(str(cpu.__file__)).parent
-# Of what keeps kernels, and of what they inline. Where only bytecode is installed, these files are missing.
+# Modules that store kernels or are inlined by them. Where only bytecode is installed, these files are missing.
 _FILES = [Path(str(module.__file__)).with_suffix(".py") for module in (_kernel_files, scalars, semiring)]
 _OURS = (f"{_FOLDER}/", f"{Path(str(semiring.__file__)).parent}/")
 
 
 def is_ours(thing: Any) -> bool:
-    """Return whether a function, class or module is of `backends/cpu/` or `harness/`, so of no library and no user."""
+    """Return whether a function, class or module is of `backends/cpu/` or `harness/`, not of a library or a user."""
     if isinstance(thing, python.FunctionType):
         return thing.__code__.co_filename.startswith(_OURS)
     name = thing.__name__ if isinstance(thing, python.ModuleType) else thing.__module__
@@ -33,7 +33,7 @@ def is_ours(thing: Any) -> bool:
 
 
 def files() -> list[Path]:
-    """Return the files that say how kernels are made: all of `backends/cpu/` and its subfolders, and `_FILES`."""
+    """Return the files that kernels are made from: all of `backends/cpu/` and its subfolders, and `_FILES`."""
     kernels = sorted(path for path in _FOLDER.rglob("*.py") if not path.name.startswith("."))
     return [*kernels, *_FILES]
 
@@ -49,7 +49,7 @@ def digest() -> str:
 
 
 def may_have_changed() -> bool:
-    """Return whether a file was written, renamed or linked since this process began, which may run either text."""
+    """Return whether a file changed since this process began, which may run the old or the new text."""
     try:
         return max(path.stat().st_ctime for path in files()) >= _started_s()
     except OSError:  # one is missing, for instance if only the bytecode is installed
@@ -65,4 +65,4 @@ def _started_s() -> float:
         after_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")
         return now - time.clock_gettime(time.CLOCK_BOOTTIME) + after_boot - 0.1
     except (OSError, AttributeError, ValueError, IndexError):
-        return now - 60.0  # no such file: what is a minute old was there before
+        return now - 60.0  # no such file: assume that the process began a minute ago

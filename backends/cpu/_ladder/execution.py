@@ -1,7 +1,7 @@
 """Execution shared by the rungs of the CPU ladder, around their kernels: empty sizes, alpha and beta.
 
-A kernel only knows ``C := A (x) B`` and ``C := C (+) A (x) B``. alpha is one pass over A and beta one over C: O(n^2)
-beside O(n^3), and the same for every rung, so that the rungs differ by their idea alone.
+A kernel only computes ``C := A (x) B`` and ``C := C (+) A (x) B``. alpha is one pass over A and beta one over C, both
+O(n^2). They are the same for every rung, so that rungs differ by their idea alone.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def build_scale(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
 
 @functools.cache
 def build_begin(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
-    """Compile ``out := zero (+) (beta (x) c)``, to which the product is added; a NaN of c goes where (+) says."""
+    """Compile ``out := zero (+) (beta (x) c)``, to which the product is added; (+) decides about a NaN of c."""
     add, multiply, zero = operators(semiring, dtype)
 
     @jit(semiring, types.boolean, scalar(dtype), strided(dtype), output(dtype), parallel=False)

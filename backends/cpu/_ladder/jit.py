@@ -1,10 +1,10 @@
 """Compilation of the CPU ladder: one signature for all strides, and the hints that let LLVM use SIMD.
 
 * ``parallel=True``: `prange` loops run on the threads of `_threads.pool`.
-* Every rung's inner loop runs over k into one or more sums, and reads contiguous memory where the rung's idea provides
-  it. LLVM's loop vectoriser turns that into vectors of partial sums, if it may reassociate: floating-point sums may be
-  reassociated and contracted to FMA, and nothing else is loosened, so NaN and infinities keep their meaning. For min
-  and max no leave is needed (see `_ladder.operators`).
+* The inner loop of every rung runs over k into one or more sums, over contiguous memory where the rung provides it.
+  LLVM's loop vectoriser makes vectors of partial sums of them, if it may reassociate. Floating-point sums may be
+  reassociated and contracted to FMA; nothing else is loosened, so NaN and infinities keep their meaning. min and max
+  need no such permission (see `_ladder.operators`).
 * ``error_model="numpy"``: no check for a division by zero.
 """
 
@@ -34,8 +34,8 @@ def jit(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles a kernel, or loads it (`_compile.cache`), at once and for one signature.
 
-    The functions that the kernel calls are compiled with it and take over its floating-point flags, which `semiring`
-    decides; None: the kernel only moves values. It runs without the GIL, unless it reads objects of Python.
+    The functions that the kernel calls are compiled with it and take over its floating-point flags. `semiring` decides
+    those; None: the kernel only moves values. It runs without the GIL, unless it reads objects of Python.
     """
     fastmath: Any = set(SUMS_IN_ANY_ORDER) if semiring and semiring.add.name == "plus" else False
     options = {"parallel": parallel, "fastmath": fastmath, "error_model": "numpy", "nogil": releases_gil}

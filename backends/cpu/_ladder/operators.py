@@ -1,8 +1,8 @@
 """The two operations of a semiring as functions that Numba inlines into a kernel, typed to the kernel's dtype.
 
-Floating-point min and max are LLVM's ``minimumnum`` and ``maximumnum``: of two operands, one NaN, they return the
-other. That is the product's rule "a NaN term is absent", and unlike a compare and select LLVM's loop vectoriser takes
-it for a reduction.
+Floating-point min and max are LLVM's ``minimumnum`` and ``maximumnum``: if one of two operands is NaN, they return the
+other. That is the product's rule "a NaN term is absent". LLVM's loop vectoriser takes them for a reduction, unlike a
+compare and select.
 """
 
 from __future__ import annotations

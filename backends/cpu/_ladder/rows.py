@@ -1,4 +1,4 @@
-"""Contiguous rows of an operand: the operand itself where its rows are contiguous, else a copy made in every call.
+"""Contiguous rows of an operand: the operand itself if its rows are contiguous, else a copy of each call.
 
     rows of A              (m, k)   a row of A is a contiguous line along k
     rows of B transposed   (n, k)   a column of B is a contiguous line along k
@@ -25,7 +25,7 @@ _STRIP = 8
 def contiguous_rows(like: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Return ``rows_of(x)``: `x` itself if its rows are contiguous, else a copy, which the next call overwrites.
 
-    `like` has the shape, dtype and strides of every matrix that it will be called with.
+    `like` has the shape, dtype and strides of every later argument.
     """
     copy = None if like.flags.c_contiguous else aligned_empty(like.shape, like.dtype)
     transpose = build_transpose(like.dtype)
@@ -41,7 +41,7 @@ def contiguous_rows(like: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 @functools.cache
 def build_transpose(dtype: np.dtype[Any]) -> Any:
-    """Compile ``rows[j, p] := b[p, j]``, strip by strip, so that neither side strides through memory alone."""
+    """Compile ``rows[j, p] := b[p, j]``, strip by strip, so that both sides use whole cache lines."""
 
     @jit(None, strided(dtype), scratch(dtype, 2))
     def transpose(b: np.ndarray, rows: np.ndarray) -> None:

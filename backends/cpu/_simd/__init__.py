@@ -1,1 +1,1 @@
-"""Parts of `cpu-simd`: generated micro-kernels, the loops around them, and the ways around both."""
+"""Parts of `cpu-simd`: generated micro-kernels, the loops around them, and special cases that need neither."""

@@ -1,11 +1,11 @@
-"""A product by the generated loops, ready to run: its arguments lie in memory, so that a call passes one address.
+"""A product by the generated loops, ready to run: a call passes one address of its arguments.
 
-With threads, m and n are cut into parts, and no part waits for another. Each thread, with its own scratch, computes the
-next part that no thread has taken, until none is left: a late or slow thread computes fewer.
+With threads, m and n are cut into parts, and no part waits for another. Each thread has its own scratch and computes
+the next part that no thread has taken, until none is left. A late or slow thread computes fewer.
 
-A part is one row of the table of arguments. The addresses of the operands stand apart, four for all rows, and a row has
-offsets from them: other operands change four numbers, not the table. The address of the scratch, which is allocated for
-each run, stands beside them.
+A part is one row of the table of arguments. The addresses of the four operands stand apart, and a row has offsets from
+them. So other operands change four numbers, not the table. The address of the scratch, which is allocated for each run,
+stands beside them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Loops(NamedTuple):
     key : KernelKey
     blocking : Blocking
     packs_a, packs_b : bool
-        Whether blocks of A, and micro-panels of B, are copied first; else they are read where they lie, which takes
+        Whether blocks of A, and micro-panels of B, are copied first; else they are read in place, which takes
         contiguous rows.
     grid : (int, int)
         Parts of m and of n.
@@ -75,7 +75,7 @@ class Loops(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Sizes in elements and strides in bytes: all that the loops must know of operands before they have addresses."""
+    """Sizes in elements and strides in bytes: all that the loops need before operands have addresses."""
 
     m: int
     n: int
@@ -93,7 +93,7 @@ class Shape(NamedTuple):
 
 
 class LoopTable:
-    """The arguments of every part of a product, ready but for the addresses of its operands.
+    """The arguments of every part of a product, complete except for the addresses of its operands.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ class LoopTable:
     run : callable
         ``run()`` computes ``out := [out (+)] a (x) b``.
     addresses : (5,) array of int64
-        Of a, b, out and block (or 0), which must outlive the runs. Set before the first of them, and whenever the
-        operands are others. Then of the scratch, which each run sets.
+        Of a, b, out and block (or 0), which must outlive the runs. Set before the first run, and for other operands.
+        Then of the scratch, which each run sets.
     """
 
     run: Run
@@ -178,7 +178,7 @@ def prepare_product(
         Rows contiguous.
     accumulate : bool
     block : (m, n) array of int8, optional
-        Rows contiguous. For loops whose kernel tracks blocks of k: takes their numbers.
+        Rows contiguous. For loops whose kernel tracks blocks of k: receives their numbers.
     """
     table = LoopTable(loops, Shape.of(a, b, out, block), accumulate)
     table.addresses[:SCRATCH] = [0 if x is None else x.ctypes.data for x in (a, b, out, block)]
@@ -194,7 +194,7 @@ def cut_evenly(extent: int, parts: int, step: int) -> list[int]:
 
 
 def entry_point(compiled: Any) -> Any:
-    """Return the function behind a dispatcher with one signature, which would look it up in every call."""
+    """Return the function behind a dispatcher with one signature, to save a look-up in every call."""
     (result,) = compiled.overloads.values()
     return result.entry_point
 
@@ -233,7 +233,7 @@ def build_run_part(releases_gil: bool) -> Any:
 def build_run_parts() -> Any:
     """Compile ``run_parts(table, taken, threads, size)``: compute every part; `taken` is a word to count them.
 
-    Each thread has `size` bytes of the scratch, and computes the next part that nobody has taken.
+    Each thread has `size` bytes of the scratch, and computes the next part that no thread has taken.
     """
 
     def run_parts(table: np.ndarray, taken: np.ndarray, threads: int, size: int) -> None:

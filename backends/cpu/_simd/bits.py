@@ -2,11 +2,11 @@
 
     B (k, n) is packed along n into words of bits;       A (m, k) becomes words that are all ones or all zeros
     C, as words,  :=  (+)_p  A[:, p] (x) B[p, :]          by the generated kernel for and, or, xor over int32
-    C is unpacked into bools, combined with what is there if the product accumulates
+    C is unpacked into bools, combined with C if the product accumulates
 
 The passes are O(m k + k n + m n) and vectorised; any byte but 0 counts as true.
 
-Source: the representation is M4RI's (Albrecht, Bard and Hart, 2010, section 2), without its tables.
+Source: the representation of M4RI (Albrecht, Bard and Hart, 2010, section 2), without its tables.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def prepare_bits(
     return through(rows_of_out, out, accumulate, compute)
 
 
-# Numbers by which `unpack` is told how a word of the result is combined with the bytes there.
+# Values of `unpack`'s argument `how`: how a word of the result is combined with the bytes of C.
 _STORE = 0
 _COMBINE = {"lor": 1, "land": 2, "lxor": 3}
 
@@ -139,7 +139,7 @@ def build_pack() -> Any:
 
 @functools.cache
 def build_unpack() -> Any:
-    """Compile ``unpack(address, rows, columns, stride, words, how)``: bits become bytes, combined with those there."""
+    """Compile ``unpack(address, rows, columns, stride, words, how)``: bits become bytes, combined with those of C."""
 
     def unpack(address: int, rows: int, columns: int, stride: int, words: np.ndarray, how: int) -> None:
         whole = columns // WORD_BITS

@@ -1,9 +1,9 @@
 """Tracker of the block of k in which each element of a micro-tile last changed, while the micro-kernel runs.
 
-Where (+) selects, a running result only ever changes for the better. So after each block of k the tile in registers is
-compared with a copy of it, as it was a block ago; where they differ, the block's number is noted, and then the copy is
-brought up to date. Copy and numbers lie on the stack: 2 KiB that stay in L1, aligned, whatever C is. A number is one
-byte, so that one masked store notes those of several vectors.
+Where (+) selects, a running result only ever improves. So after each block of k the tile in registers is compared with
+its copy from the block before. Where they differ, the block's number is stored and the copy is updated. Copy and
+numbers lie on the stack: 2 KiB that stay in L1, aligned, whatever C is. A number is one byte, so that one masked store
+writes those of several vectors.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class BlockTracker:
             code.store(b, b.select(changed, wide, code.load(b, address)), address)
 
     def store(self, b: Builder, named: dict[str, Value]) -> None:
-        """Store the copy to C, combined with what is there if the micro-kernel accumulates, and the blocks' numbers."""
+        """Store the copy to C, combined with C if the micro-kernel accumulates, and the blocks' numbers."""
         names = ["c", "ldc", "block", "ld_block", "accumulate", "lanes"]
         store = v.own_function(
             b.module,
@@ -114,7 +114,7 @@ def _differs(b: Builder, code: VectorCode, x: Value, y: Value) -> Value:
 
 
 def _side_by_side(b: Builder, masks: list[Value]) -> Value:
-    """Return masks, a power of two of them, as one."""
+    """Return several masks, a power of two of them, joined into one."""
     while len(masks) > 1:
         lanes = ir.Constant(ir.VectorType(v.INDEX, 2 * masks[0].type.count), list(range(2 * masks[0].type.count)))
         masks = [b.shuffle_vector(x, y, lanes) for x, y in zip(masks[::2], masks[1::2], strict=True)]
@@ -125,7 +125,7 @@ def _on_stack(b: Builder, value: Value, count: int, code: VectorCode) -> Value:
     """Return the address of `count` vectors that are `value`."""
     room = b.alloca(ir.ArrayType(code.vector, count))
     room.align = code.size_bytes
-    # through empty assembly, or LLVM would hold the vectors in registers, which are all taken
+    # empty assembly hides the address; else LLVM would move the vectors to registers and spill others
     hidden = b.asm(ir.FunctionType(v.SIZE, [v.SIZE]), "", "=r,0", [b.ptrtoint(room, v.SIZE)], side_effect=False)
     address = b.inttoptr(hidden, v.POINTER)
     for i in range(count):

@@ -3,7 +3,7 @@
     for i in range(rows):  y[i] := [y[i] (+)] (+)_p  A[i, p] (x) x[p]
 
 For n = 1 that is the product (`_simd.matrix_vector`). The loops around the micro-kernel also compute the few columns
-left over after whole vectors in this way: a tile for them would take as long as one for a whole vector of columns.
+left after whole vectors in this way: a tile for them would take as long as for a whole vector.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _dots(key: KernelKey, code: VectorCode, rows: int) -> Emit:
 
 
 def _store(b: Builder, code: VectorCode, operations: Any, total: Value, target: Value, accumulate: Value) -> None:
-    """Combine the lanes of `total`, and store one element, combined with what is there if `accumulate` is not 0."""
+    """Combine the lanes of `total`, and store one element, combined with y if `accumulate` is not 0."""
     half = code.lanes // 2
     while half:
         rotated = ir.Constant(ir.VectorType(v.INDEX, code.lanes), [(i + half) % code.lanes for i in range(code.lanes)])
@@ -90,7 +90,7 @@ def build_dots(key: KernelKey) -> Any:
     dots_of_rows, rows, itemsize = dots_intrinsic(key), ROWS, np.dtype(key.dtype).itemsize
 
     def dots(m: int, n: int, k: int, a: int, lda: int, x: int, ldx: int, c: int, ldc: int, accumulate: int) -> None:
-        """Take all columns to so many rows at a time, which stay in L1."""
+        """Multiply ROWS rows, which stay in L1, by all columns at a time."""
         for i in range(0, m, rows):
             for j in range(n):
                 target = c + i * ldc + j * itemsize

@@ -4,16 +4,16 @@
         for each row i of the tile:  broadcast A[i, p]
             for each vector j:       C[i, j] := C[i, j] (+) A[i, p] (x) B[p, j]
 
-A is read by rows (k contiguous, rows `lda` bytes apart), so that a block of A can be used where it lies. B is read by
-rows too (`ldb` bytes apart): a packed micro-panel, or B itself. The loop is unrolled to four steps over floats; over
-integers one step is faster. Row by row the tile is kept in this order: LLVM would move loads up, put arithmetic off,
-and make trees of minima, for which registers do not suffice.
+A is read by rows (k contiguous, rows `lda` bytes apart), so that a block of A can be read in place. B is read by rows
+too (`ldb` bytes apart): a packed micro-panel, or B itself. The loop is unrolled to four steps over floats; over
+integers one step is faster. The generated code keeps this order row by row: LLVM would move loads up, delay arithmetic
+and make trees of minima, and run out of registers.
 
-The whole tile prefetches the next panel in its first iterations (one cache line each, into L2), and its tile of C 64
-steps before its end. Edge tiles have fewer rows, fewer vectors, and a last vector of which only some lanes exist. The
-contract of a tile, and a listing of one, stand in docs/kernels.md.
+A whole tile prefetches the next panel in its first iterations (a cache line each, into L2), and its tile of C 64 steps
+before its end. Edge tiles have fewer rows or vectors, and a last vector of which only some lanes exist. docs/kernels.md
+has the contract of a tile and a listing.
 
-A kernel that tracks also notes, for each element, the block of k that it last changed in (`_simd.block_tracker`).
+A kernel that tracks also notes, for each element, the block of k in which it last changed (`_simd.block_tracker`).
 
 Source: Van Zee and van de Geijn, "BLIS" (2015), section 4; prefetch of C as in BLIS's own kernels.
 """
@@ -36,7 +36,7 @@ from backends.cpu._vector.unit import UNITS, VectorUnit
 from harness.operands import CACHE_LINE
 
 STEPS = 4  # of k in an iteration of the loop, over floats
-STEPS_BEFORE_END = 64  # when the tile of C is prefetched: it takes that long to come from L3
+STEPS_BEFORE_END = 64  # when the tile of C is prefetched: about the latency of L3
 INTO_L1, INTO_L2 = 3, 2
 
 
@@ -52,7 +52,7 @@ class KernelKey(NamedTuple):
     mr, nv : int
         Rows and vectors of the whole register tile.
     block_steps : int
-        Terms in a block of k that is tracked; 0: nothing is.
+        Terms in a tracked block of k; 0: no tracking.
     """
 
     operations: Operations
@@ -78,7 +78,7 @@ class KernelKey(NamedTuple):
 
 
 class _Prefetch(NamedTuple):
-    """Prefetches of a loop: in each of its first `iterations` the lines at `offsets` from a pointer that strides.
+    """Prefetches of a loop: each of its first `iterations` fetches the lines at `offsets` from a moving pointer.
 
     Each of these iterations has `steps` steps of k.
     """
@@ -92,7 +92,7 @@ class _Prefetch(NamedTuple):
 
 
 class _Tile(NamedTuple):
-    """One micro-kernel: its extent, and whether it has an edge or is whole and prefetches."""
+    """One micro-kernel: its extent, and whether it is whole, and so prefetches."""
 
     rows: int
     vectors: int
@@ -104,7 +104,7 @@ class _Tile(NamedTuple):
 
 
 # Arguments of a micro-kernel: addresses, strides in bytes, and counts (k, lanes, ahead_steps). The last three are for
-# kernels that track: where the numbers of blocks are stored, and the number of the tile's first block.
+# kernels that track: the address for the numbers of blocks, and the number of the tile's first block.
 ARGUMENTS = "k a lda b ldb c ldc accumulate lanes ahead ahead_stride ahead_steps block ld_block first_block".split()
 _POINTERS = ("a", "b", "c", "ahead", "block")
 
@@ -135,7 +135,7 @@ def micro_kernel_intrinsic(key: KernelKey) -> Any:
         )
         which = builder.add(builder.mul(rows, v.size(nv + 1)), vectors)
         tiles = {r * (nv + 1) + c: _Tile(r, c, False) for r in range(1, mr + 1) for c in range(1, nv + 1)}
-        if not key.operations.is_careful:  # or it would take twice as long to compile what hardly ever runs
+        if not key.operations.is_careful:  # careful kernels rarely run: this would double their compilation time
             which = builder.select(is_whole, builder.add(vectors, v.size((mr + 1) * (nv + 1))), which)
             tiles |= {(mr + 1) * (nv + 1) + c: _Tile(mr, c, True) for c in range(1, nv + 1)}
         functions = {n: _micro_kernel(builder.module, key, code, tile) for n, tile in tiles.items()}
@@ -272,7 +272,7 @@ def _track(
 
 
 def touched_lines(width: int) -> tuple[int, ...]:
-    """Return the offsets that touch every cache line of `width` bytes, which may begin amid one."""
+    """Return the offsets that touch every cache line of `width` bytes at any alignment."""
     return (*range(0, width, CACHE_LINE), width - 1)
 
 

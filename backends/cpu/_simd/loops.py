@@ -6,12 +6,11 @@
     loop 2  jp over panels    micro-panel of B, packed just before its first use   in L1
     loop 1  ip over strips    micro-tile of C                      in registers
 
-Few columns left over after whole vectors of packed B are computed as dot products along k (`_simd.dot_products`), if
-the cost model of `tuning.simd` says so: a tile of few lanes takes as long as a tile of whole vectors. The dot products
+The few columns left after whole vectors of packed B are computed as dot products along k (`_simd.dot_products`), if the
+cost model of `tuning.simd` says so. A tile of few lanes takes as long as a tile of whole vectors. The dot products
 follow the panels of each block of A, which is in L2 then.
-
 Rows are split evenly over the strips and vectors evenly over the panels, so that no tile is thin: 25 vectors are nine
-panels, seven of three and two of two. A and B are read in place where that is faster; the plan says.
+panels, seven of three and two of two. The plan decides whether A and B are read in place.
 """
 
 from __future__ import annotations
@@ -89,16 +88,16 @@ compiled_columns_left = numba.njit(columns_left)
 
 
 def may_take_dots(key: KernelKey) -> bool:
-    """Return whether columns that are left over may be dot products.
+    """Return whether columns left after whole vectors may be dot products.
 
-    Numbers of blocks are noted by tiles alone; and a careful kernel, which hardly ever runs, need not be fast.
+    Only tiles note the numbers of blocks; a careful kernel rarely runs and need not be fast.
     """
     return not key.block_steps and not key.operations.is_careful
 
 
 @numba.njit
 def _no_dots(*arguments: Any) -> None:
-    """Replace dot products in kernels that never take them: compiling those takes a tenth of the time of a kernel."""
+    """Replace dot products in kernels that never take them: compiling them takes a tenth of a kernel's time."""
 
 
 @functools.cache
@@ -150,7 +149,7 @@ def build_product(key: KernelKey) -> Any:
                             elif ic == 0:
                                 gather(k_cur, min(step, n_cur - j), source, rs_b, cs_b, panel, ldb)
                             if jp + 1 < panels and (ic > 0 or cs_b == itemsize):
-                                # the next panel, in as many cache lines for each strip
+                                # prefetch the next panel, as many cache lines for each strip
                                 if ic > 0:
                                     ahead = panel + ldb * k_cur
                                     per_strip = (ldb * k_cur // CACHE_LINE + strips - 1) // strips

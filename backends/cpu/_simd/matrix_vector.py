@@ -3,8 +3,8 @@
     n = 1    i over m by ROWS      rows of A along k: dot products, in vectors of partial sums
     m = 1    p over k by TERMS     rows of B along n: TERMS of them are combined with y at a time, which stays in L1
 
-The register tile of the other kernels would be nearly empty: one lane of a vector of B, or one row of a tile. The
-arithmetic hides behind the stream, so the measure of these loops is their share of the bandwidth.
+The register tile of the other kernels would be nearly empty: one lane of a vector of B, or one row of a tile. Memory
+bounds these loops, so their measure is the share of the bandwidth that they reach.
 
 Source: Goto and van de Geijn (2008), section 2; the matrix-vector variants of lectures on dense matrix algorithms.
 """
@@ -33,7 +33,7 @@ TERMS = 8  # rows of B at once: as many streams as the prefetchers follow
 class VectorLoops(Loops):
     """The loops of a product with n = 1 or m = 1.
 
-    Rows of A for n = 1, rows of B for m = 1, are contiguous; ``packs_b``: the vector B is copied, its elements are not.
+    Rows of A for n = 1, rows of B for m = 1, are contiguous; ``packs_b``: copy the vector B, whose elements are not.
     """
 
     __slots__ = ()
@@ -99,7 +99,7 @@ def build_vector_product(key: KernelKey) -> Any:
     ) -> None:  # fmt: skip
         """Stream the matrix."""
         is_dot = n == 1 and cs_a == itemsize and (packs_b != 0 or rs_b == itemsize)
-        if not is_dot:  # m = 1; of a part with n = 1 as well, B may have rows that are apart
+        if not is_dot:  # m = 1; even if n = 1 in a part, rows of B may have gaps
             for p in range(0, k, terms):
                 adds = 1 if accumulate != 0 or p > 0 else 0
                 combine_rows((min(terms, k - p), n, b + p * rs_b, rs_b, a + p * cs_a, cs_a, c, adds))

@@ -1,9 +1,9 @@
-"""An array of NumPy as compiled code finds it: a pointer to the object, whose fields are read where they lie.
+"""Access of compiled code to NumPy arrays: a pointer to the object, whose fields are read in place.
 
-Numba hands an array over as a record with a reference of its own, which takes 55 ns to make: with three arrays more
-than a product at n = 16 takes. A product needs a dozen numbers of them, which lie in the two structures that NumPy
-declares for extensions written in C, PyArrayObject_fields and PyArray_Descr (numpy/ndarraytypes.h). `has_known_layout`
-checks that arrays here are as declared. A field is only read after the object's type has been checked.
+Numba passes an array as a record with a reference of its own, which takes 55 ns to make. For three arrays that exceeds
+a product at n = 16. A product needs a dozen numbers of two structures that NumPy declares for extensions in C:
+PyArrayObject_fields and PyArray_Descr (numpy/ndarraytypes.h). `has_known_layout` checks that arrays are laid out as
+declared. A field is only read after a check of the object's type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEAD = ("head", ctypes.c_byte * (object.__basicsize__ - ctypes.sizeof(ctypes.c_
 
 
 class ArrayFields(ctypes.Structure):
-    """PyArrayObject_fields, as far as it is read. The head is all of PyObject before the object's type."""
+    """The fields of PyArrayObject_fields read here. `head` is all of PyObject before the object's type."""
 
     _fields_ = (
         _HEAD,
@@ -44,7 +44,7 @@ class ArrayFields(ctypes.Structure):
 
 
 class DtypeFields(ctypes.Structure):
-    """PyArray_Descr, as far as it is the same in every version of NumPy."""
+    """The fields of PyArray_Descr that are the same in every version of NumPy."""
 
     _fields_ = (
         _HEAD,
@@ -114,7 +114,7 @@ _BYTEORDER, _NUMBER = (getattr(DtypeFields, name).offset for name in ("byteorder
 
 
 def dtype_code(dtype: np.dtype[Any]) -> int:
-    """Return the number by which `is_matrix` knows a dtype: equal ones have the same, another order of bytes not."""
+    """Return the number that identifies a dtype for `is_matrix`; another byte order has another number."""
     return dtype.num << 8 | ord(dtype.byteorder)
 
 

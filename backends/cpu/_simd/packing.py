@@ -1,8 +1,8 @@
 """Packing for the generated kernels: a block is copied to rows of its own, whatever its strides were.
 
-``gather`` serves A and B: rows that are contiguous are copied, contiguous columns are transposed in square blocks of
-registers, anything else goes element by element. ``pack_b_rows`` is the frequent case of B, contiguous rows: a
-micro-panel of whole vectors, lanes beyond the edge filled up with zero bits, which the micro-kernel never stores.
+``gather`` serves A and B: contiguous rows are copied, contiguous columns are transposed in square blocks of registers,
+any other layout is copied element by element. ``pack_b_rows`` serves the frequent case of B, contiguous rows: a
+micro-panel of whole vectors. Lanes beyond the edge are zero bits, which the micro-kernel never stores.
 """
 
 from __future__ import annotations

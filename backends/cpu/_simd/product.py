@@ -1,7 +1,7 @@
-"""A product by the generated kernels of operands of any strides, fast or careful as their values ask.
+"""A product by the generated kernels of operands of any strides, in the fast or the careful form, by their values.
 
-The loops want an output with contiguous rows. Columns that are contiguous make it the output of the transposed product,
-``C^T = B^T (x)' A^T``; anything else is computed in an array of its own and copied.
+The loops need an output with contiguous rows. An output with contiguous columns becomes that of the transposed product,
+``C^T = B^T (x)' A^T``; any other one is computed in an array of its own and copied.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SWAPPED = {"first": "second", "second": "first"}
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of the loops, as the plan says.
+    """Settings of the loops, from the plan.
 
     Attributes
     ----------
@@ -38,13 +38,13 @@ class Settings:
         In elements of the dtype that is computed.
     threads : int
     packs_a, packs_b : bool
-        Whether A, and B, are packed where it is not needed.
+        Whether A, and B, are packed where the loops could read them in place.
     in_place_up_to : int
         Up to this m, n and k B need not be packed, and A need not whatever its stride.
     bad_stride_a, bad_stride_b : int
         Larger operands are packed if their rows are near a multiple of this many bytes apart.
     block_steps : int
-        Terms in a block of k that is tracked; 0: none is.
+        Terms in a block of k that is tracked; 0: no tracking.
     """
 
     unit: VectorUnit
@@ -89,7 +89,7 @@ class Settings:
         return Loops(key, blocking, packs_a, packs_b, grid, self.threads)
 
     def tracking(self, steps: int) -> Settings:
-        """Return the settings of a product that notes blocks of `steps` terms: kc is made of whole ones."""
+        """Return the settings of a product that notes blocks of `steps` terms: kc is a multiple of it."""
         x = self.blocking
         kc = -(-x.kc // steps) * steps
         return replace(self, blocking=Blocking(x.mc, x.nc, kc, x.mr, x.nr), block_steps=steps)
@@ -97,7 +97,7 @@ class Settings:
     def transposed(self) -> Settings:
         """Return the settings of the transposed product.
 
-        The blocks stay, since the caches do; nc grows to the block of m, if that is larger, since m becomes n.
+        Block sizes stay the same, but nc grows to the block of m if that is larger, since m becomes n.
         """
         x = self.blocking
         nc = max(x.nc, -(-x.mc // x.nr) * x.nr)
@@ -149,7 +149,7 @@ def has_contiguous_rows(x: np.ndarray) -> bool:
 
 
 def _is_better_transposed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
-    """Return whether the transposed product suits the loops: by the output or, if that is a vector, the one matrix."""
+    """Return whether the transposed product suits the layout of the output or, if that is a vector, of the matrix."""
     if out.shape[0] == 1 or out.shape[1] == 1:
         matrix = a if out.shape[1] == 1 else b
         return not has_contiguous_rows(matrix) and has_contiguous_rows(matrix.T)

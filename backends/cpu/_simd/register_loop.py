@@ -1,7 +1,7 @@
 """Peak of the arithmetic units alone: the generated micro-kernel without its loads.
 
-The same tile of accumulators, extended by the same instructions, but A and B are registers from beginning to end. What
-a kernel does per second out of this is its percentage of peak.
+The same instructions extend the same tile of accumulators, but A and B are registers from beginning to end. The rate of
+a kernel divided by the rate of this loop is its percentage of peak.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def register_loop(key: KernelKey, threads: int) -> Any:
 
 def _tile_intrinsic(key: KernelKey) -> Any:
     """Return the intrinsic ``tile(steps, x, y)``."""
-    llvm.initialize_native_asmparser()  # or LLVM aborts the process at the empty assembly below
+    llvm.initialize_native_asmparser()  # else LLVM aborts the process at the empty assembly below
     code, operations, element = key.code(), key.operations, scalar(np.dtype(key.dtype))
 
     @emits(element, types.intp, element, element)
@@ -68,11 +68,11 @@ def _tile_intrinsic(key: KernelKey) -> Any:
         of_b = [_opaque(builder, code.vector, code.splat(builder, y)) for _ in range(key.nv)]
 
         def step(totals: list[Value]) -> list[Value]:
-            if operations.multiply == "pair":  # constant terms: or LLVM would add them all at once
+            if operations.multiply == "pair":  # constant terms, which LLVM would add all at once
                 totals = [_opaque(builder, code.vector, total) for total in totals]
             extended = []
             for i in range(key.mr):
-                # through empty assembly, so that LLVM cannot compute a term once for all
+                # empty assembly hides the value, so that LLVM does not hoist the term out of the loop
                 row = _opaque(builder, code.vector, of_a)
                 extended += [
                     operations.extend(code, builder, totals[i * key.nv + j], row, of_b[j]) for j in range(key.nv)

@@ -1,9 +1,9 @@
 """Plain products without a plan and an execution: one compiled call checks three objects and computes.
 
 At n = 16 a product takes about 0.1 us, and the checks in Python before it a hundred times as long. Here compiled code
-checks that A, B and out are matrices of the dtype, their sizes and strides, and that they do not overlap, and computes
-the product if it is small. A larger one is computed by the loops' table for that shape, made once, which takes the
-addresses. Anything that is not simple is left to the ordinary call.
+checks that A, B and out are matrices of the dtype, that sizes and strides fit, and that nothing overlaps. It computes a
+small product at once. A larger one is computed by the loops' table for its shape, made once, which takes the addresses.
+The ordinary call computes anything else.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ LoopsOf = Callable[[Shape], Loops]
 def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf) -> Shortcut:
     """Return ``compute(a, b, out)``, which for matrices of one dtype computes ``out := a (x) b``.
 
-    It takes any three objects, and returns True; or False and has done nothing, unless they are such matrices, `out`
-    is writable, sizes fit, rows are contiguous, nothing is empty, elements are aligned, and `out` overlaps no operand.
+    It takes any three objects and returns True, or False without doing anything. True requires such matrices,
+    contiguous rows, fitting sizes, nothing empty, aligned elements, and a writable `out` that overlaps no operand.
 
     Parameters
     ----------
     key : KernelKey
     largest : int
-        Greatest m, n and k that are computed as they lie.
+        Greatest m, n and k that are computed in place.
     loops_of : callable
         ``loops_of(shape)`` returns the choices of the loops for a larger one.
     """
@@ -65,7 +65,7 @@ def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf) -> Shortcut:
 class LargeProducts(threading.local):
     """Products of matrices that `plain_products` found simple.
 
-    Each Python thread has its own tables, since another one may run between setting the addresses and the product.
+    Each Python thread has its own tables, since another thread may run between setting the addresses and the product.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ class LargeProducts(threading.local):
 
 @numba.njit
 def _is_simple(fields: tuple[int, int, int, int, int], itemsize: int) -> bool:
-    """Return whether rows are contiguous, in order and apart, and elements aligned."""
+    """Return whether rows are contiguous, ascending and disjoint, and elements aligned."""
     address, rows, columns, row_stride, stride = fields
-    # the stride of a dimension of one element means nothing; an itemsize is a power of two
+    # strides of dimensions of one element are arbitrary; an itemsize is a power of two
     has_contiguous_rows = stride == itemsize or columns == 1
     is_in_order = rows == 1 or (row_stride >= columns * itemsize and row_stride & (itemsize - 1) == 0)
     return has_contiguous_rows and is_in_order and address & (itemsize - 1) == 0

@@ -1,4 +1,4 @@
-"""Listing of a generated tile for a reader: its loop over k in pseudo-code, and the assembly that LLVM makes of it.
+"""Listing of a generated tile: its loop over k in pseudo-code and in the assembly that LLVM makes of it.
 
 The assembly is the innermost loop alone. The tile has several that differ by their prefetches; the listed one has none.
 """
@@ -45,7 +45,7 @@ def pseudo_code(key: KernelKey) -> list[str]:
 def hot_loop(assembly: str, function: str) -> list[str]:
     """Return label and instructions of the main loop of `function`, without comments.
 
-    That is, of its loops without prefetches, the one that repeats an instruction most often; the shortest of several.
+    That is, the loop without prefetches that repeats an instruction most often, the shortest if there are several.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def _loops(assembly: str, function: str) -> Iterator[list[str]]:
 
 
 def _loop(label: str, text: str) -> Iterator[list[str]]:
-    """Yield the instructions that `text` begins with, if one of them jumps back to `label`, up to that one."""
+    """Yield the instructions at the beginning of `text` up to a jump back to `label`, if there is one."""
     loop = [f"{label}:"]
     for line in text.splitlines()[1:]:
         instruction = _COMMENT.sub("", line).strip().replace("\t", " ")

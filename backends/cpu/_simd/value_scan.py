@@ -68,11 +68,11 @@ class Look:
 
 
 def _pieces(x: np.ndarray) -> tuple[int, int, int, int, int]:
-    """Return address, rows, columns and strides in bytes, of rows that are as long as can be."""
+    """Return address, rows, columns and strides in bytes, of rows as long as possible."""
     if abs(x.strides[0]) < abs(x.strides[1]):
         x = x.T
     (rows, columns), (row_stride, column_stride) = x.shape, x.strides
-    if row_stride == columns * column_stride:  # in one piece: nothing to be reduced at the end of each row
+    if row_stride == columns * column_stride:  # one piece: no reduction at the end of each row
         rows, columns = 1, rows * columns
     return x.__array_interface__["data"][0], rows, columns, row_stride, column_stride
 
@@ -113,7 +113,7 @@ def build_extremes(dtype: np.dtype[Any]) -> Any:
 @functools.cache
 def build_has_nan(dtype: np.dtype[Any]) -> Any:
     """Compile the look for a NaN."""
-    word = np.dtype(f"i{dtype.itemsize}").type  # as wide as an element, so that LLVM's vectors of both are
+    word = np.dtype(f"i{dtype.itemsize}").type  # as wide as an element, so that vectors of both have equal lanes
 
     def visit(piece: np.ndarray, result: np.ndarray, is_first: bool) -> None:
         seen = word(0)

@@ -1,4 +1,4 @@
-"""Words of memory that several threads read and write at once, by their addresses: integers of 64 bits.
+"""Atomic operations on words of memory, 64-bit integers, given by their addresses.
 
 `load` acquires, `store` releases, `add` and `replace` do both: a thread that reads a stored word also sees all earlier
 writes of the thread that stored it.
@@ -43,6 +43,6 @@ def replace(builder: Builder, word: Value, expected: Value, value: Value) -> Val
 
 @emits(types.void)
 def pause(builder: Builder) -> None:
-    """Tell the processor that this is a loop that waits."""
+    """Tell the processor that this is a spin loop."""
     if builder.module.triple.startswith("x86_64"):
         builder.call(v.declare(builder, "llvm.x86.sse2.pause", v.VOID, []), [])

@@ -1,4 +1,4 @@
-"""Hold the compiler's locks across a fork: a child would inherit a lock of another thread, locked for ever.
+"""Hold the compiler's locks across a fork: else a child could inherit one that stays locked for ever.
 
 A fork therefore waits until a kernel is compiled, a few seconds at most.
 """
@@ -16,15 +16,15 @@ from numba.np.ufunc import parallel
 
 _log = logging.getLogger("gemm_harness")
 
-# In the order in which Numba takes them: to compile, to start or count threads, to call LLVM.
+# In the order in which Numba takes them: for compiling, for starting or counting threads, for calling LLVM.
 _LOCKS: tuple[Any, ...] = (global_compiler_lock, parallel._backend_init_thread_lock, ffi.lib._lock)  # noqa: SLF001
 
 
 def drop_lock_of_processes() -> None:
     """Have Numba count its threads without the lock that it shares with other processes; call it when they are started.
 
-    The lock guards their start, so it is of no use then. If another thread holds it at a fork, the child copies a count
-    of 1: it takes the lock once more, does not give it back, and parent and child wait for ever.
+    The lock guards their start, so it is useless afterwards. If another thread holds it at a fork, the child copies a
+    count of 1, takes the lock once more and does not release it. Parent and child then wait for ever.
     """
     parallel._backend_init_process_lock = contextlib.nullcontext()  # noqa: SLF001
 

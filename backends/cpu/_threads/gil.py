@@ -1,4 +1,4 @@
-"""Call a compiled product from code that holds the GIL, without the GIL if the product takes long enough to matter."""
+"""Call a compiled product from code that holds the GIL, without the GIL if the product is long."""
 
 from __future__ import annotations
 

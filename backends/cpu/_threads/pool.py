@@ -1,11 +1,11 @@
 """A pool of worker threads for the `prange` loops of the kernels, in place of Numba's threading layers.
 
-The layers do not suit a library. OpenMP hangs or ends a forked child, and its threads spin for milliseconds after a
-loop, on processors that the next library needs. workqueue aborts the process if two Python threads call at once. Here::
+Numba's layers do not suit a library. OpenMP hangs or ends a forked child, and its threads spin for milliseconds after a
+loop, on processors that other code needs. workqueue aborts the process if two Python threads call at once. Here::
 
     parallel_for(loop)     called by any thread, without the GIL
         invite             idle workers, no more than the loop has pieces for
-        work               claim one piece of the loop after the other, as the workers do
+        work               claim pieces of the loop one by one, as the workers do
         revoke             invitations that no worker has accepted yet
         await              the workers that are still at a piece
 
@@ -36,10 +36,10 @@ from backends.cpu._vector.intrinsics import emits
 # The state of a worker: one of these, or the address of the loop that it is invited to.
 _IDLE, _ASLEEP, _RUNNING, _LEAST_ADDRESS = 0, 1, 2, 4096
 
-# The pool in memory, in words of 8 bytes. Head: the process that owns it (negative while its workers are started),
-# number of workers, most workers, address of their function, how often they look before they sleep, how often a waiting
-# caller yields before it sleeps, and Numba's own `get_num_threads`. Then a seat for each worker, on cache lines of its
-# own: its state, its thread, the number of the processor that it avoids plus 1, and a semaphore (32 bytes in glibc).
+# The pool in memory, in words of 8 bytes. The head holds: process that owns the pool (negative while its workers
+# start), number of workers, most workers, address of their function, number of looks before a worker sleeps, number of
+# yields before a waiting caller sleeps, Numba's own `get_num_threads`. Then a seat for each worker, on cache lines of
+# its own: state, thread, processor that it avoids plus 1, semaphore (32 bytes in glibc).
 _OWNER, _COUNT, MOST, WORKER, LOOKS, YIELDS, NUMBA = (WORD_BYTES * i for i in range(7))
 HEAD_BYTES, SEAT_BYTES, _STATE, _THREAD, _AVOIDED, _SEMAPHORE = 128, 128, 0, 8, 16, 64
 _MASK_WORDS, _WORD_BITS = 16, 64  # of a set of processors, as the C library has it
@@ -116,7 +116,7 @@ def _work(loop: int) -> None:
 
 @numba.njit
 def _leave(loop: int) -> None:
-    """Sign off from a loop, and wake its caller if it sleeps. The loop may be gone as soon as the caller knows."""
+    """Sign off from a loop, and wake its caller if it sleeps. After that the loop's memory may be gone."""
     if add(loop + _INVITED, -2) == 3:
         _sem_post(loop + _DONE)
 
@@ -201,7 +201,7 @@ def _avoid(seat: int, cpu: int) -> None:
 
 @numba.njit
 def _invite(pool: int, loop: int, missing: int) -> int:
-    """Invite up to `missing` idle workers to a loop, and return the end of the range of their seats."""
+    """Invite up to `missing` idle workers to a loop, and return the end of the range of their seats in the pool."""
     end, cpu = 0, np.intp(_here())
     for i in range(_count_workers(pool)):
         if missing == 0:
@@ -224,7 +224,7 @@ def _await_workers(pool: int, loop: int) -> None:
     """Return when no worker is at work on the loop.
 
     The caller yields for some milliseconds before it sleeps. While it sleeps, the scheduler may move a spinning thread
-    of another library to its processor, and both would share that one for a while.
+    of another library to its processor, which both would then share for a while.
     """
     looks, yields = load(pool + LOOKS), load(pool + YIELDS)
     for look in range(looks + yields):

@@ -1,6 +1,6 @@
 """Connect `prange` loops to the pool of `_threads.pool`, by the symbols that Numba's code for a loop calls.
 
-While a kernel of the project is compiled or loaded, the symbols stand for functions of the pool. Before and after they
+While a kernel of the project is compiled or loaded, the symbols stand for functions of the pool. At other times they
 stand for Numba's, so loops of other programs stay on Numba's threading layer. Linux only; elsewhere the project's loops
 run on Numba's layer too.
 """

@@ -1,7 +1,7 @@
 """LLVM IR for vectors of one dtype: load, store, edges, broadcast, shuffle. Pointers are opaque, offsets in bytes.
 
 An edge is the last vector of a row, of which only the first lanes exist. A unit that masks loads and stores does so;
-for any other the lanes go through a small buffer, one by one, in a function of their own.
+for any other unit a separate function copies the lanes one by one through a small buffer.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def own_function(
 ) -> Any:
     """Return the function `name` of this module, which ``emit(builder, *arguments)`` writes at the first call.
 
-    It is never inlined: LLVM would mix a kernel with the loops around it, and spill its registers.
+    It is never inlined: LLVM would interleave a kernel with the loops around it, and spill its registers.
     """
     if name in module.globals:
         return module.globals[name]
@@ -103,7 +103,7 @@ def loop(
 
 
 def in_both_forms(builder: Builder, accumulate: Value, emit: Callable[[bool], object]) -> None:
-    """Emit ``emit(True)``, which combines with what is there, where `accumulate` is not 0; else ``emit(False)``."""
+    """Emit ``emit(True)``, which combines with C, where `accumulate` is not 0; else ``emit(False)``."""
     with builder.if_else(builder.icmp_signed("!=", accumulate, size(0))) as branches:
         for branch, is_combining in zip(branches, (True, False), strict=True):
             with branch:
@@ -141,9 +141,9 @@ def prefetch(builder: Builder, pointer: Value, locality: int) -> None:
 
 
 def keep_order(builder: Builder, values: Sequence[Value] = ()) -> list[Value]:
-    """Return `values`, of one type, computed here: before any load that comes later.
+    """Return `values`, of one type, and have them computed here, before any later load.
 
-    Left to itself LLVM moves loads up and arithmetic down, until registers that the tile needs are spilled.
+    Otherwise LLVM moves loads up and arithmetic down, until it spills registers of the tile.
     """
     letter = _VECTOR_REGISTERS.get(llvm.get_process_triple().partition("-")[0])
     tied = list(values) if letter else []

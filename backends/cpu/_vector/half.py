@@ -1,7 +1,7 @@
-"""float16 widened by integer arithmetic: its instruction is not everywhere, nor the library function that replaces it.
+"""float16 widened by integer arithmetic: not every machine has the instruction or a library function for it.
 
-Shifted by 13 bits, a float16 without its sign is the float32 that is the number times 2^-112, subnormal ones too.
-Infinities and NaN get their exponent back.
+The bits of a float16 without its sign, shifted by 13, are those of the float32 that is the number times 2^-112, also
+for subnormal numbers. Infinities and NaN get their exponent back.
 """
 
 from __future__ import annotations

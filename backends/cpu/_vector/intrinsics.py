@@ -46,7 +46,7 @@ def emits(returns: Any = None, *arguments: Any) -> Callable[[Emit], Any]:
 def as_pointer(builder: Builder, address: Value) -> Value:
     """Return an address as the pointer that `numba.carray` takes.
 
-    LLVM vectorises loops over such an array, since its elements are known to lie side by side.
+    LLVM vectorises loops over such an array, since its elements are known to be contiguous.
     """
     return builder.inttoptr(address, ir.IntType(8).as_pointer())
 
@@ -62,14 +62,14 @@ def size_intrinsic(count: int, emit: Callable[[Builder, list[Value]], None]) -> 
 
 
 def function_intrinsic(count: int, name: str, emit: Emit) -> Any:
-    """Return the same, whose instructions ``emit(builder, *values)`` are a function of their own."""
+    """Return a `size_intrinsic` whose instructions, ``emit(builder, *values)``, are a function of their own."""
     return size_intrinsic(
         count, lambda b, values: b.call(v.own_function(b.module, name, [v.SIZE] * count, emit), values)
     )
 
 
 def switch_intrinsic(count: int, name: str, largest: int, emitter: Callable[[int], Emit]) -> Any:
-    """Return the same of a number n, from 1 to `largest`, and the arguments of the function ``emitter(n)`` emits."""
+    """Return such an intrinsic of n, from 1 to `largest`, and the arguments of the function of ``emitter(n)``."""
 
     def emit(builder: Builder, values: list[Value]) -> None:
         which, *arguments = values

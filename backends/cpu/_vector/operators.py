@@ -1,12 +1,12 @@
-"""The operations of a semiring on vectors, as LLVM IR: one table of (+), one of (x), and when the fast forms are right.
+"""Operations of a semiring on vectors, as LLVM IR: one table of (+), one of (x), and the conditions of the fast forms.
 
-The fast form of a (x) is what the processor does in one instruction. For two kinds it is right only for values that a
-look at A and B (O(m k + k n)) can vouch for; `Guard` names what to look for, and the careful form is right for all:
+The fast form of a (x) is one instruction of the processor. For two kinds of (x) it is right only for some values, which
+a scan of A and B (O(m k + k n)) checks. `Guard` names the condition; the careful form is right for all values:
 
 * min and max as (x) over floats: the instruction drops a NaN of A, where the rule is that the term is NaN.
 * plus as (x) under min or max over integers: the zero absorbs and other sums saturate; plain sums do neither.
 
-(+) by compare and select, accumulator second, is one instruction on x86 and drops a NaN term, as the rule says.
+(+) by compare and select, accumulator second, is one instruction on x86 and drops a NaN term, as required.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ _ADD: dict[str, Emit] = {
 _MULTIPLY: dict[str, Emit] = {
     "plus": _PLUS,
     "times": _TIMES,
-    # y, of B, second: a NaN of B comes through
+    # y, of B, second: a NaN of B propagates
     "min": lambda code, builder, x, y: builder.select(_less(code, builder, x, y), x, y),
     "max": lambda code, builder, x, y: builder.select(_less(code, builder, y, x), x, y),
     "pair": _pair,

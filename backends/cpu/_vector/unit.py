@@ -1,7 +1,7 @@
-"""The vector units that kernels are generated for: width, register tile, and what LLVM calls the feature.
+"""The vector units that kernels are generated for: width, register tile and LLVM features.
 
-The only table that knows a processor. Whatever is not in it gets the portable unit: 16-byte vectors, which LLVM maps to
-whatever the processor has.
+This is the only table of processors. Any other processor gets the portable unit: 16-byte vectors, which LLVM maps to
+its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.plan import Blocking
 
 
 class VectorUnit(NamedTuple):
-    """A width of vectors and the register tile that suits the number of registers.
+    """A width of vectors and the register tile that suits its registers.
 
     Attributes
     ----------
@@ -28,8 +28,8 @@ class VectorUnit(NamedTuple):
     size_bytes : int
         Width of a vector.
     mr, nv : int
-        Rows, and vectors side by side, of the register tile: mr * nv accumulators, nv vectors of B and what the
-        operations need besides must fit the registers.
+        Rows, and vectors side by side, of the register tile. mr * nv accumulators, nv vectors of B and the temporaries
+        of the operations must fit the registers.
     masked_bytes : tuple of int
         Sizes of elements for which it loads and stores part of a vector; others go through memory element by element.
     """
@@ -55,7 +55,7 @@ UNITS = (
 )
 
 
-# Beyond them no unit has the registers.
+# No unit has registers for a larger tile.
 LARGEST_MR, LARGEST_NV = 16, 6
 
 
@@ -80,7 +80,7 @@ def check_tile(backend: str, blocking: Blocking, unit: VectorUnit, width: int) -
 def features() -> frozenset[str]:
     """Return the features of the processor that Numba compiles for, as LLVM spells them.
 
-    By feature, never by processor name; ``NUMBA_CPU_FEATURES`` and ``NUMBA_CPU_NAME`` are heeded.
+    By feature, never by processor name; ``NUMBA_CPU_FEATURES`` and ``NUMBA_CPU_NAME`` are respected.
     """
     *_, listed = registry.cpu_target.target_context.codegen().magic_tuple()
     return frozenset(name[1:] for name in listed.split(",") if name.startswith("+"))

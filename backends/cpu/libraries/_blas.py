@@ -1,8 +1,8 @@
 """Common parts of the BLAS peers, around their routine: unreadable layouts, alpha, beta, and empty sizes.
 
 A library's routine computes ``out := alpha a b + beta out`` for m, n, k >= 1. It is bound to its operands once, in
-`prepare`. An operand that the library cannot take where it lies is copied into scratch that `prepare` allocated; the
-copy depends on values, so it is part of `run` and timed.
+`prepare`. An operand that the library cannot read in place is copied into scratch that `prepare` allocated. The copy
+depends on values, so it is part of `run` and timed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Bind = Callable[[Any, np.ndarray, np.ndarray, Any, np.ndarray], Callable[[], obj
 
 
 class BlasPeer(Backend):
-    """A library that computes plus_times over floats, on as many threads as it is given, with blocks of its own choice.
+    """A library that computes plus_times over floats, on a given number of threads, with its own blocks.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class BlasExecution(HostExecution):
     plan : Plan
     operands : Operands
     takes : callable
-        ``takes(x)``: whether the library reads, or writes, the matrix `x` where it lies. It takes every C-ordered one.
+        ``takes(x)``: whether the library reads or writes the matrix `x` in place. It takes every C-ordered one.
     bind : callable
         ``bind(alpha, a, b, beta, out)`` returns a function without arguments that computes
         ``out := alpha a b + beta out``, not reading `out` where beta is zero.
@@ -76,8 +76,8 @@ class BlasExecution(HostExecution):
         self._a = _in_place_or_scratch(operands.a, takes)
         self._b = _in_place_or_scratch(operands.b, takes)
         alpha = problem.dtype.type(1) if problem.alpha is None else problem.alpha
-        # BLAS skips A and B where alpha is zero, and scales the sum instead of its terms: with an
-        # alpha of zero or infinity that would lose NaN.
+        # BLAS skips A and B where alpha is zero, and scales the sum instead of its terms: an alpha of zero or infinity
+        # would lose NaN.
         self._folds_alpha = not np.isfinite(alpha) or alpha == 0
         if self._folds_alpha:
             self._a, alpha = np.empty_like(operands.a, order="C"), problem.dtype.type(1)

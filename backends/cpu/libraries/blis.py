@@ -1,7 +1,7 @@
 """D = alpha A B + beta C by BLIS, from the wheel ``blis``.
 
-The wheel's Python interface takes C-ordered matrices without gaps (its transposed form has wrong sizes for float64), so
-any other layout is copied, and the copy is timed. The wheel is built without threads: it uses one, whatever is asked.
+The wheel's Python interface takes C-ordered matrices without gaps; its transposed form has wrong sizes for float64. Any
+other layout is copied, and the copy is timed. The wheel is built without threads and always uses one.
 
 Source: Van Zee and van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality" (2015).
 """
@@ -23,7 +23,7 @@ from harness.problem import Problem
 
 
 class Blis(BlasPeer):
-    """The five loops around a micro-kernel that the packed rungs follow, by their authors."""
+    """The five loops around a micro-kernel that the packed rungs follow, in the original implementation."""
 
     name = "cpu-blis"
     step = 80

@@ -1,8 +1,8 @@
 """D = alpha A B + beta C by Intel oneMKL, from the wheel ``mkl``, called through CBLAS by ctypes.
 
-CBLAS takes any matrix whose rows or whose columns are contiguous, with any gap between them, so most layouts are used
-where they lie; the others are copied, and the copy is timed. Pointers and sizes are converted once, when the routine is
-bound. The wheel holds shared libraries and no Python module.
+CBLAS takes any matrix with contiguous rows or columns and any gap between them, so most layouts are read in place. The
+others are copied, and the copy is timed. Pointers and sizes are converted once, when the routine is bound. The wheel
+holds shared libraries and no Python module.
 
 bfloat16 and float16 are multiplied with sums in float32; int8 is not: MKL wants one operand without signs.
 
@@ -58,7 +58,7 @@ class Mkl(BlasPeer):
 
 
 class Library:
-    """A loaded ``libmkl_rt``, and how many threads it uses for calls from each of ours."""
+    """A loaded ``libmkl_rt``, and the number of threads it uses for calls from each Python thread."""
 
     def __init__(self, path: Path) -> None:
         self._library = ctypes.CDLL(str(path))
@@ -72,7 +72,7 @@ class Library:
 
     def agreed_threads(self, threads: int) -> int:
         """Return `threads`, or fewer where the user has limited MKL to fewer."""
-        self._set_threads(0)  # 0: this thread has no limit of its own, so that the user's shows
+        self._set_threads(0)  # 0: removes this thread's limit, so that the user's is returned
         return min(threads, int(self._library.MKL_Get_Max_Threads()))
 
     def use(self, threads: int) -> None:
@@ -122,7 +122,7 @@ def bind_to(
 
 
 def has_contiguous_lines(x: np.ndarray) -> bool:
-    """Return whether CBLAS can take the matrix `x` in place: rows or columns contiguous, the next one further on."""
+    """Return whether CBLAS can take the matrix `x` in place: rows or columns contiguous, in ascending order."""
     return _has_contiguous_rows(x) or _has_contiguous_rows(x.T)
 
 

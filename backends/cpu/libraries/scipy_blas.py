@@ -1,8 +1,8 @@
 """D = alpha A B + beta C by the BLAS that SciPy ships, through ``scipy.linalg.blas``.
 
-That interface takes Fortran-ordered matrices only, each as it is or transposed. A C-ordered matrix is its transpose in
-Fortran order, so nothing is copied for either order: where the output is C-ordered, the product computed is
-``out^T = B^T A^T``. Any other layout is copied, and the copy is timed.
+That interface takes Fortran-ordered matrices only, as they are or transposed. A C-ordered matrix is its transpose in
+Fortran order, so neither order is copied. For a C-ordered output the product computed is ``out^T = B^T A^T``. Any other
+layout is copied, and the copy is timed.
 
 Source: scipy.linalg.blas reference; Dongarra et al., "A set of level 3 basic linear algebra subprograms" (1990).
 """

@@ -1,7 +1,7 @@
 """D = alpha A B + beta C by PyTorch on the CPU: MKL for float64 and float32, oneDNN for narrow operands.
 
-A product of bfloat16 or float16 is rounded to that type by PyTorch, which has no wider result: it is timed as PyTorch
-computes it, and what the rounding is worth stands in `extra_error`. float16 sums beyond 65504 become infinite.
+PyTorch rounds a product of bfloat16 or float16 to that type, since it has no wider result. It is timed that way;
+`extra_error` allows for the rounding. float16 sums beyond 65504 become infinite.
 
 Source: torch.addmm, torch.mm, torch._int_mm; oneDNN, matmul primitive.
 """
@@ -85,7 +85,7 @@ def bind(torch: Any, alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: n
 
 
 class _MixedExecution(HostExecution):
-    """``torch.mm`` of narrow operands, as it comes; widened only when the result is asked for."""
+    """``torch.mm`` of narrow operands; its result is widened only when it is asked for."""
 
     def __init__(self, torch: Any, operands: Operands) -> None:
         super().__init__(operands)
@@ -113,9 +113,9 @@ class _MixedExecution(HostExecution):
 
 
 def _tensor(torch: Any, x: np.ndarray) -> Any:
-    """Return the tensor over the memory of `x`. NumPy's bfloat16 is none that PyTorch knows."""
+    """Return the tensor over the memory of `x`. PyTorch does not know NumPy's bfloat16."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of read-only arrays, which are only read
+        warnings.simplefilter("ignore", UserWarning)  # about read-only arrays, which are not written to here
         if x.dtype.name == "bfloat16":
             return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
         return torch.from_numpy(x)

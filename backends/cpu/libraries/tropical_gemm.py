@@ -1,13 +1,13 @@
 """D = alpha A (x) B (+) beta C over min_plus and max_plus by the wheel ``tropical-gemm``, one thread.
 
-Duties that the wheel leaves to its caller (by probing version 0.4.0), done here inside the timed part:
+The wheel leaves some duties to its caller (found by tests of version 0.4.0); they are done here, inside the timed part:
 
 * It reads the memory of A and B as if they were C-ordered; a transposed or Fortran-ordered one gives wrong values
   silently. Any other layout is copied.
-* A NaN term is kept or dropped by its position in k. A NaN factor makes all its terms absent, so it is replaced by the
-  semiring's zero; where -inf meets +inf, which gives NaN too, a second product of marks says which results are
-  infinite. A sum over each operand finds out whether any of this is needed.
-* It allocates its result, which is copied to the output: that is the wheel's only form, so it counts.
+* A NaN term is kept or dropped by its position in k. A NaN factor makes all its terms absent, so the semiring's zero
+  replaces it. Where -inf meets +inf, which also gives NaN, a second product of marks finds the infinite results. A sum
+  over each operand shows whether any of this is needed.
+* It allocates its result, which is copied to the output: the wheel has no other form, so the copy is timed.
 
 Source: TensorBFS, tropical-gemm (Rust), after the GEMM of BLIS.
 """
@@ -47,7 +47,7 @@ class TropicalGemm(Backend):
         return absent("tropical_gemm", "tropical-gemm")
 
     def declines(self, problem: Problem) -> str | None:
-        """Return why the wheel does not compute `problem`, or not by the rules, or None."""
+        """Return why the wheel does not compute `problem`, or computes it otherwise than defined, or None."""
         name = problem.semiring.name
         if not problem.semiring.is_named or name not in ("min_plus", "max_plus", "max_times"):
             return "tropical-gemm computes min_plus, max_plus and max_times only"
@@ -65,7 +65,7 @@ class TropicalGemm(Backend):
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Load the wheel and allocate scratch for operands that it cannot read."""
-        # It would use every core; how many is settled at its first product, for the life of the process.
+        # It would use every core; its first product fixes the number for the process.
         os.environ.setdefault("RAYON_NUM_THREADS", "1")
         import tropical_gemm
 
@@ -74,7 +74,7 @@ class TropicalGemm(Backend):
 
 
 class _Execution(HostExecution):
-    """A product by ``multiply(a, b) -> d``, all C-ordered, that is right where no term is NaN."""
+    """A product by ``multiply(a, b) -> d``, all C-ordered, which is right where no term is NaN."""
 
     def __init__(self, problem: Problem, operands: Operands, multiply: Any) -> None:
         super().__init__(operands)
@@ -116,8 +116,8 @@ class _Execution(HostExecution):
     def _product_without_nan_terms(self, a: np.ndarray, b: np.ndarray) -> Any:
         """Return the product of operands that hold NaN or infinities of both signs.
 
-        With every NaN, and every infinity that is not the zero, taken for the zero no sum is NaN. What that leaves out
-        are results that are the other infinity: those with a term of it and of no zero. A product of marks finds them.
+        Replacing every NaN, and every infinity other than the zero, by the zero avoids NaN sums. That misses results
+        equal to the other infinity: those with such a term and no zero. A product of marks finds them.
         """
         d = self._multiply(self._only_finite_or_zero(a), self._only_finite_or_zero(b))
         has_other = self._multiply(self._marks(a), self._marks(b)) * np.sign(self._zero) < 0
@@ -128,7 +128,7 @@ class _Execution(HostExecution):
         return np.where(np.isfinite(x), x, self._zero)
 
     def _marks(self, x: np.ndarray) -> np.ndarray:
-        """Return the zero where `x` is NaN or the zero, a step beyond 0 where it is the other infinity, else 0."""
+        """Return the zero where `x` is NaN or the zero, else the other infinity's sign where it is that, else 0."""
         marks = np.where(x == -self._zero, -np.sign(self._zero), x.dtype.type(0))
         marks[np.isnan(x) | (x == self._zero)] = self._zero
         return marks
