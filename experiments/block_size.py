@@ -8,14 +8,14 @@ from harness.problem import Problem
 
 SIZE = {"smoke": 96, "quick": 512, "full": 1536}
 
-# What is varied: backend, the block sizes that take the value, and the values.
+# Each sweep: backend, the block sizes that take the value, and the values.
 SWEEPS = {
     "tile": ("cpu-tiled", ("mc", "nc", "kc"), (8, 16, 32, 64, 128, 256, 512, 1024)),
     "kc": ("cpu-packed", ("kc",), (16, 32, 64, 128, 256, 512, 1024)),
     "mc": ("cpu-packed", ("mc",), (8, 16, 32, 64, 128, 256, 512, 1024)),
 }
 
-# What has to stay in cache while it is used again, as a sum of products of block sizes, in elements.
+# Elements that must stay in cache for reuse, as a sum of products of block sizes.
 WORKING_SETS = {
     "tile": (("mc", "kc"), ("kc", "nc"), ("mc", "nc")),
     "kc": (("mr", "kc"), ("kc", "nr")),
@@ -31,15 +31,15 @@ TITLES = {
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case for each sweep, its contenders the values; the largest value is the whole matrix or less."""
     n = SIZE[preset]
-    found = []
+    all_cases = []
     for name, (backend, blocks, values) in SWEEPS.items():
         fitting = [value for value in values if value <= n]
         contenders = [
             backend_contender(backend, label=f"{backend} {name}={value}", **dict.fromkeys(blocks, value))
             for value in (fitting if preset != "smoke" else fitting[::2])
         ]
-        found.append(product_case(Problem(n, n, n), contenders, sweep=name))
-    return found
+        all_cases.append(product_case(Problem(n, n, n), contenders, sweep=name))
+    return all_cases
 
 
 EXPERIMENT = Experiment(

@@ -1,6 +1,6 @@
 """The loss of a product whose operands are in no cache, as in a program that computes other things in between.
 
-On a GPU the cache is its L2, which both operands and the result fit up to about n = 1500 in float64 on an H200.
+On a GPU the cache is L2: on an H200, operands and result fit up to about n = 1500 in float64.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.problem import Problem
 
 CONTENDERS = [backend_contender(f"cpu-{name}") for name in ("numpy", "simd")]
 SIZES = {"smoke": (32,), "quick": (32, 128, 512), "full": (8, 16, 32, 64, 128, 256, 512, 1024)}
-ON_GPU = [backend_contender(name) for name in ("gpu-tensor-core", VENDOR)]  # the first is what gemm takes
+ON_GPU = [backend_contender(name) for name in ("gpu-tensor-core", VENDOR)]  # gemm takes the first
 GPU_SIZES = {"smoke": (256,), "quick": (512, 1024, 2048, 4096), "full": (256, 512, 1024, 2048, 4096, 8192)}
 
 

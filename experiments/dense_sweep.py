@@ -1,7 +1,7 @@
-"""Every size of a range: slow edges of a kernel show as dips, which a few chosen sizes would hide.
+"""Every size of a range: slow edges of a kernel show as dips that a few chosen sizes would miss.
 
 Each sweep changes m, n and k together, or only one of them while the other two stay. The lowest rate of a sweep over
-its median is the one number per sweep and contender.
+its median is the result of a sweep for a contender.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ BACKENDS = {
     "full": (SUBJECT, "cpu-numpy", "cpu-mkl"),
 }
 
-# Sizes of the square sweeps by what they are called.
+# Sizes of the square sweeps by name.
 RANGES: dict[str, dict[str, Iterable[int]]] = {
     "smoke": {"m = n = k, 60 to 66": range(60, 67, 3)},
     "quick": {"m = n = k, 500 to 600": range(500, 601, 7)},
     "full": {"m = n = k, 500 to 600": range(500, 601), "m = n = k, 1000 to 1060": range(1000, 1061)},
 }
-# Powers of two, where rows share cache sets, and how far around each.
+# Powers of two, where rows share cache sets, and the range around each.
 POWERS = {"smoke": (), "quick": (256, 512), "full": (128, 256, 512, 1024, 2048)}
 AROUND = {"smoke": (), "quick": (-1, 0, 1), "full": range(-4, 5)}
-# Sizes of the one dimension that is ragged, the other two FIXED.
+# Sizes of the one dimension that varies over ragged sizes; the other two are FIXED.
 FIXED = 512
 RAGGED: dict[str, Iterable[int]] = {"smoke": (), "quick": (505, 512, 515), "full": range(496, 529)}
 
 
 def sweeps(preset: str) -> Iterator[tuple[str, int, tuple[int, int, int]]]:
-    """Yield what each sweep is called, the size that changes in it, and m, n and k."""
+    """Yield the name of each sweep, its varying size, and m, n and k."""
     for called, sizes in RANGES[preset].items():
         yield from ((called, n, (n, n, n)) for n in sizes)
     for power in POWERS[preset]:
         sizes = [power + step for step in AROUND[preset]]
         yield from ((f"m = n = k, around {power}", n, (n, n, n)) for n in sizes)
-    for place, name in enumerate("mnk"):
+    for axis, name in enumerate("mnk"):
         for size in RAGGED[preset]:
             shape = [FIXED] * 3
-            shape[place] = size
+            shape[axis] = size
             yield f"only {name}, others {FIXED}", size, (shape[0], shape[1], shape[2])
 
 

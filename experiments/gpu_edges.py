@@ -1,6 +1,6 @@
-"""Tiles that stick out, dealt with in four ways: ask at every load, redirect once, pad first, split in two.
+"""Partial tiles at edges, treated in four ways: check every load, redirect once, pad first, split in two.
 
-With A, B and C on the GPU, and in the memory of the host, from where they are copied in every call.
+Operands are on the GPU, or in host memory, from where every call copies them.
 
 Source of redirecting, and of its comparison with conditions and padding: Nath, Tomov, Dongarra, "Accelerating GPU
 Kernels for Dense Linear Algebra" (2010), sections 3 and 5.
@@ -13,7 +13,7 @@ from harness.experiment import Budget, Case, Contender, Experiment, Figure, back
 from harness.machine import Machine
 
 EDGES = ("redirected", "conditional", "padded", "big-small")
-# By where A, B and C are.
+# By the memory that holds A, B and C.
 STRATEGIES = {
     "on the GPU": [backend_contender(SUBJECT, label=edge, edge=edge) for edge in EDGES],
     "on the host": [
@@ -22,26 +22,26 @@ STRATEGIES = {
     ],
 }
 FEW = (1000, 1023, 1024, 1025, 1100, 2047, 2048, 2049, 4090, 4095, 4096, 4097, 4100, 4110)
-# Every size of some ranges: so a strategy that is slow at one size alone is found.
+# Every size of some ranges, to find a strategy that is slow at a single size.
 NEAR = {"1024": range(1000, 1101), "2048": range(2040, 2057), "4096": range(4090, 4111)}
 EVERY = [n for sizes in NEAR.values() for n in sizes]
 SIZES = {
     "plus_times": {"smoke": (255,), "quick": FEW, "full": (*EVERY, 8191, 8192, 8193)},
     "min_plus": {"smoke": (255,), "quick": EVERY, "full": (*EVERY, 8191, 8192, 8193)},
 }
-# The copies take longer than the product: a few sizes say it.
+# The copies take longer than the product, so a few sizes suffice.
 SIZES_ON_HOST = {"smoke": (255,), "quick": (1024, 1025, 4096, 4097), "full": FEW}
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a product for each semiring, place and size."""
-    found = [
-        gpu_case(n, semiring, "float32", STRATEGIES[place], data=place)
+    """Return a product for each semiring, memory and size."""
+    all_cases = [
+        gpu_case(n, semiring, "float32", STRATEGIES[memory], data=memory)
         for semiring, on_gpu in SIZES.items()
-        for place, sizes in zip(STRATEGIES, (on_gpu, SIZES_ON_HOST), strict=True)
+        for memory, sizes in zip(STRATEGIES, (on_gpu, SIZES_ON_HOST), strict=True)
         for n in sizes[preset]
     ]
-    return or_absent(found, machine, data="on the GPU")
+    return or_absent(all_cases, machine, data="on the GPU")
 
 
 EXPERIMENT = Experiment(

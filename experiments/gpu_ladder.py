@@ -1,7 +1,7 @@
-"""The gain by each optimisation of a product on a GPU, from a thread an element to tensor cores and libraries.
+"""The gain by each optimisation of a product on a GPU, from one thread for each element to tensor cores and libraries.
 
-The best of the CPU, on all its cores, stands on top. It has a case of its own: between samples that keep all cores busy
-for a quarter of a second the GPU would be idle, and its power could not be told.
+The best CPU backend, on all cores, is listed last, in a case of its own. Its samples keep all cores busy for a quarter
+of a second; the GPU would be idle between its samples, and its power could not be read.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ KINDS = {
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a product for each kind and size, with its ceiling."""
-    kinds, found = KINDS.get(preset, KINDS["quick"]), []
+    kinds, all_cases = KINDS.get(preset, KINDS["quick"]), []
     for semiring, dtype in kinds:
         rungs = [*RUNGS, TENSOR, *LIBRARIES] if semiring == "plus_times" else [*RUNGS, *LIBRARIES[:1]]
         cpu = best_of_cpu(semiring, machine)
         for n in SIZES[preset]:
-            found.append(product_case(Problem(n, n, n, semiring, dtype), cpu, role="product"))
-            found.append(gpu_case(n, semiring, dtype, rungs, role="product"))
-        found.append(peak_case(semiring, dtype))
-    return or_absent(found, machine, role="product")
+            all_cases.append(product_case(Problem(n, n, n, semiring, dtype), cpu, role="product"))
+            all_cases.append(gpu_case(n, semiring, dtype, rungs, role="product"))
+        all_cases.append(peak_case(semiring, dtype))
+    return or_absent(all_cases, machine, role="product")
 
 
 EXPERIMENT = Experiment(

@@ -1,4 +1,4 @@
-"""Products of matrices stored by rows, by columns or tile by tile: the value of coalesced access on a GPU."""
+"""Products of matrices stored by rows, by columns or tile by tile: the effect of coalesced access on a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PRODUCT, CHANGE = "backends.gpu._tasks.layouts:product", "backends.gpu._tasks.la
 SIZE = {"smoke": 256, "quick": 4096, "full": 4096}
 KIND = {"semiring": "plus_times", "dtype": "float32"}
 
-# Layouts of A and of B, and whether tiles are loaded along memory.
+# Layouts of A and of B, and whether tiles are loaded in memory order.
 ORDERS = {
     "A, B by rows": ("rows", "rows", False),
     "A by columns": ("columns", "rows", False),
@@ -30,18 +30,18 @@ CHANGES = {
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a product by each kernel in every order, and the changes of order."""
     n = SIZE[preset]
-    found = []
+    all_cases = []
     for kernel, orders in (("naive", ORDERS), ("tiled", {**ORDERS, **ALONG})):
         contenders = [
             Contender(label, {"kernel": kernel, "a": a, "b": b, "turned": turned}, task=PRODUCT)
             for label, (a, b, turned) in orders.items()
         ]
         axes = {**dict.fromkeys("mnk", n), **KIND, **DEVICE, "role": "product", "kernel": kernel}
-        found.append(Case(axes, tuple(contenders), {"n": n}))
+        all_cases.append(Case(axes, tuple(contenders), {"n": n}))
     changes = [Contender(label, {"to": to, "turned": turned}, task=CHANGE) for label, (to, turned) in CHANGES.items()]
     axes = {**dict.fromkeys("mnk", n), "dtype": KIND["dtype"], **DEVICE, "role": "change", "kernel": "change of order"}
-    found.append(Case(axes, tuple(changes), {"n": n}))
-    return or_absent(found, machine, role="product", kernel="no GPU")
+    all_cases.append(Case(axes, tuple(changes), {"n": n}))
+    return or_absent(all_cases, machine, role="product", kernel="no GPU")
 
 
 EXPERIMENT = Experiment(

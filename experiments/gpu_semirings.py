@@ -1,4 +1,4 @@
-"""Whole products on a GPU as a share of what its registers can do, by semiring and dtype (16 bits: gpu-paired)."""
+"""Whole products on a GPU as a share of its register-only peak, by semiring and dtype (16 bits: gpu-paired)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ DTYPES = {
     "quick": ("float32", "float64", "float16", "int32", "int16"),
     "full": ("float32", "float64", "float16", "int32", "int16", "int64"),
 }
-ADDED_AND_COMPARED = ("min_plus", "max_plus")  # those of which one instruction works on two int16
-PAIRED = "gpu-paired"  # what computes 16-bit elements, where an instruction works on two
+ADDED_AND_COMPARED = ("min_plus", "max_plus")  # these have one instruction for two int16
+PAIRED = "gpu-paired"  # computes 16-bit elements if an instruction works on two
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return, for each semiring and dtype, its ceiling and a product."""
-    found = []
+    all_cases = []
     for name in NAMES.get(preset, NAMES["quick"]):
         for dtype in DTYPES[preset]:
             if SEMIRINGS[name].unsupported(np.dtype(dtype)) or (dtype == "int16" and name not in ADDED_AND_COMPARED):
                 continue
             subject = PAIRED if np.dtype(dtype).itemsize == 2 else SUBJECT
-            found.append(peak_case(name, dtype))
-            found.append(gpu_case(SIZE[preset], name, dtype, [backend_contender(subject)], role="product"))
-    return or_absent(found, machine, role="product")
+            all_cases.append(peak_case(name, dtype))
+            all_cases.append(gpu_case(SIZE[preset], name, dtype, [backend_contender(subject)], role="product"))
+    return or_absent(all_cases, machine, role="product")
 
 
 EXPERIMENT = Experiment(

@@ -1,4 +1,4 @@
-"""Every size around powers of two on a GPU: the vendor's library has dips at odd ones."""
+"""Every size around powers of two on a GPU: the vendor's library is slower at odd sizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from experiments._parts.gpu import SUBJECT, VENDOR, gpu_case, or_absent
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender
 from harness.machine import Machine
 
-# The first and the last size of each sweep, with step 1, by what it is called.
+# The first and the last size of each sweep, with step 1, by name.
 FEW = {
     "around 1024": (1020, 1028),
     "around 2048": (2044, 2052),
@@ -26,7 +26,7 @@ CONTENDERS = {"float32": (SUBJECT, "gpu-tensor-core", VENDOR), "float64": ("gpu-
 
 
 def sweeps(preset: str) -> Iterator[tuple[str, str, int]]:
-    """Yield what each sweep is called, its dtype, and a size."""
+    """Yield the name of each sweep, its dtype, and a size."""
     for dtype, ranges in SWEEPS[preset].items():
         for called, (first, last) in ranges.items():
             for n in range(first, last + 1):
@@ -35,11 +35,11 @@ def sweeps(preset: str) -> Iterator[tuple[str, str, int]]:
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a product for each size of each sweep."""
-    found = [
+    all_cases = [
         gpu_case(n, "plus_times", dtype, map(backend_contender, CONTENDERS[dtype]), sweep=sweep)
         for sweep, dtype, n in sweeps(preset)
     ]
-    return or_absent(found, machine, sweep="no GPU")
+    return or_absent(all_cases, machine, sweep="no GPU")
 
 
 EXPERIMENT = Experiment(

@@ -1,4 +1,4 @@
-"""Small products on a GPU: up to some size the host takes longer to launch them than the GPU to compute them."""
+"""Small products on a GPU: up to some size the launch on the host takes longer than the computation."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ CONTENDERS = {"plus_times": (SUBJECT, VENDOR), "min_plus": (SUBJECT,)}
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a product for each semiring and size."""
-    found = [
+    all_cases = [
         gpu_case(n, semiring, "float32", map(backend_contender, names))
         for semiring, names in CONTENDERS.items()
         for n in SIZES[preset]
     ]
-    return or_absent(found, machine)
+    return or_absent(all_cases, machine)
 
 
-# Many calls a sample: only a host that has nothing else to do launches as fast as it can.
+# Many calls in each sample, so that the host does nothing but launch.
 EXPERIMENT = Experiment(
     name="gpu_small_products",
     question="Up to which size does a product on a GPU take less time than its launch?",

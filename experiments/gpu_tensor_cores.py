@@ -9,7 +9,7 @@ from harness.problem import Problem, mixed_dtypes
 
 TENSOR, WORDS = "gpu-tensor-core", "gpu-bits"
 SIZES = {"smoke": (256,), "quick": (4096, 4097, 8192), "full": (1024, 2048, 4095, 4096, 4097, 8191, 8192, 8193, 16384)}
-# Semiring, dtype of the sums and of the operands, and who else computes it.
+# Semiring, dtype of the sums and of the operands, and the other backends that compute it.
 KINDS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("plus_times", "float32", "float32", (SUBJECT, VENDOR)),
     ("plus_times", "float64", "float64", (SUBJECT, VENDOR)),
@@ -22,15 +22,15 @@ KINDS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a product of each kind and size."""
     narrow = {dtype.name: dtype for dtype, _ in mixed_dtypes()}
-    found = []
+    all_cases = []
     for semiring, dtype, operands, others in KINDS:
         if operands != dtype and operands not in narrow:
             continue
         contenders = [backend_contender(name) for name in (TENSOR, *others)]
         for n in SIZES[preset]:
             problem = Problem(n, n, n, semiring, dtype, operand_dtype=narrow.get(operands))
-            found.append(product_case(problem, contenders, operands=operands, **DEVICE))
-    return or_absent(found, machine, operands="float32")
+            all_cases.append(product_case(problem, contenders, operands=operands, **DEVICE))
+    return or_absent(all_cases, machine, operands="float32")
 
 
 EXPERIMENT = Experiment(

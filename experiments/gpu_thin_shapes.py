@@ -1,4 +1,4 @@
-"""Products on a GPU with few tiles of C: blocks share the steps of k, or most of the GPU is idle."""
+"""Products on a GPU with few tiles of C: unless blocks share the steps of k, most of the GPU is idle."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from harness.experiment import Budget, Case, Experiment, Figure, backend_contend
 from harness.machine import Machine
 from harness.problem import Problem
 
-# What a shape is called, and m, n, k.
+# Name of each shape, and m, n, k.
 SHAPES = {
     "smoke": (("long k", (64, 64, 1024)),),
     "quick": (
@@ -42,13 +42,13 @@ def cases(preset: str, machine: Machine) -> list[Case]:
         backend_contender(SUBJECT),
         backend_contender(SUBJECT, label=f"{SUBJECT}, k not shared", shares=1),
     ]
-    found = [
+    all_cases = [
         product_case(
             Problem(*sizes, "plus_times", DTYPE), contenders, shape=shape, size=" x ".join(map(str, sizes)), **DEVICE
         )
         for shape, sizes in SHAPES[preset]
     ]
-    return or_absent(found, machine, shape="small square", size="64 x 64 x 64")
+    return or_absent(all_cases, machine, shape="small square", size="64 x 64 x 64")
 
 
 EXPERIMENT = Experiment(

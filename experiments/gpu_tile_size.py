@@ -34,8 +34,8 @@ def contenders() -> list[Contender]:
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return one product of each kind."""
-    kinds = (("plus_times", "float32"), ("min_plus", "float32"))
-    return or_absent([gpu_case(SIZE[preset], *kind, contenders()) for kind in kinds], machine)
+    operations = (("plus_times", "float32"), ("min_plus", "float32"))
+    return or_absent([gpu_case(SIZE[preset], *operation, contenders()) for operation in operations], machine)
 
 
 EXPERIMENT = Experiment(

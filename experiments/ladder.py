@@ -16,7 +16,7 @@ STEPS = (
 )
 VENDOR = backend_contender("cpu-numpy")
 
-# Backends from this step on are libraries of others: no steps of this ladder.
+# Backends from this step on are libraries, not steps of this ladder.
 FIRST_LIBRARY_STEP = 80
 
 SIZE = {"smoke": 128, "quick": 1024, "full": 1024}
@@ -30,15 +30,15 @@ SEMIRINGS = {
 def steps() -> list[Contender]:
     """Return the rungs from the lowest to the vendor's library, with any further CPU backend that is no library."""
     known = {contender.arguments["backend"] for contender in (*STEPS, VENDOR)}
-    # all rungs compute the same product: a backend of narrow operands is none
+    # all rungs compute the same product, which excludes backends of narrow operands
     rungs = [entry for entry in registry.discover() if entry.backend and not entry.backend.refuses(Problem(1, 1, 1))]
-    found = {entry.name: entry.backend.step for entry in rungs if entry.backend}
-    newer = sorted((step, name) for name, step in found.items() if name.startswith("cpu-") and name not in known)
+    step_of = {entry.name: entry.backend.step for entry in rungs if entry.backend}
+    newer = sorted((step, name) for name, step in step_of.items() if name.startswith("cpu-") and name not in known)
     return [*STEPS, *(backend_contender(name) for step, name in newer if step < FIRST_LIBRARY_STEP), VENDOR]
 
 
 def peak_case(semiring: str, dtype: str = "float64", threads: int = 1) -> Case:
-    """Return the case that measures what registers alone can do, which percentages of peak are taken of."""
+    """Return the case that measures the register-only peak, the base of percentages of peak."""
     arguments = {"semiring": semiring, "dtype": dtype}
     peak = Contender("peak", threads=threads, task=PEAK_TASK)
     return Case({"role": "peak", **arguments, "threads": threads}, (peak,), arguments)

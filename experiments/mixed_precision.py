@@ -11,7 +11,7 @@ from harness.machine import Machine
 from harness.problem import Problem, mixed_dtypes
 
 SUBJECT, PEERS = "cpu-mixed", ("cpu-mkl", "cpu-torch")
-WIDE = "cpu-simd"  # computes the same sizes with operands as wide as the sums: what there is without mixed products
+WIDE = "cpu-simd"  # computes the same sizes with operands as wide as the sums: the alternative to mixed products
 SIZES = {"smoke": (64,), "quick": (1024, 2048), "full": (257, 1000, 1024, 1025, 2048)}
 ROWS = ["operands", "shared_by"]
 
@@ -39,10 +39,10 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 
 def _wide(problem: Problem, threads: int) -> Contender:
-    """Return the contender that computes a product of the sizes of `problem` whose operands are wide to begin with."""
+    """Return the contender that computes a product of the same sizes with wide operands."""
     product = backend_contender(WIDE, label=f"{WIDE} over {problem.dtype.name}", threads=threads)
-    own = {"problem": dataclasses.replace(problem, operand_dtype=None).to_json()}
-    return dataclasses.replace(product, arguments={**product.arguments, **own})
+    arguments = {"problem": dataclasses.replace(problem, operand_dtype=None).to_json()}
+    return dataclasses.replace(product, arguments={**product.arguments, **arguments})
 
 
 EXPERIMENT = Experiment(

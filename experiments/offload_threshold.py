@@ -1,4 +1,4 @@
-"""The size from which a GPU pays for its copies: the best CPU backend against products whose copies are timed."""
+"""The size from which a GPU is faster despite copies: the best CPU backend against products whose copies are timed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ COPIED = [
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a product for each kind and size."""
-    found = [
+    all_cases = [
         gpu_case(n, semiring, dtype, [*best_of_cpu(semiring, machine), *COPIED])
         for semiring, dtype in KINDS.get(preset, KINDS["quick"])
         for n in SIZES[preset]
     ]
-    return or_absent(found, machine)
+    return or_absent(all_cases, machine)
 
 
 EXPERIMENT = Experiment(

@@ -1,6 +1,6 @@
-"""Whole products by cpu-simd as a share of what registers alone can do, for every semiring and dtype.
+"""Whole products by cpu-simd as a share of the register-only peak, for every semiring and dtype.
 
-The loop that measures the peak is timed in turns with the product: what else is on the core slows down both.
+The loop that measures the peak is timed alternately with the product, so that other load slows both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from harness.machine import Machine
 from harness.problem import Problem
 
 PEAK = Contender("peak", task="backends.cpu._ceilings:peak_of")
-COMMON = 1024  # the size that presets share
+COMMON = 1024  # a size of every preset
 SIZES = {"smoke": (65,), "quick": (257, 1024), "full": (257, 512, 1024, 1537, 2200)}
 PAIRS = {
     "smoke": [("plus_times", "float64")],

@@ -8,7 +8,7 @@ from harness.experiment import Budget, Case, Contender, Experiment, Figure, back
 from harness.machine import Machine
 from harness.problem import Problem
 
-# (m, n, k): few operations for each byte, some, and many.
+# (m, n, k): few, some and many operations for each byte.
 SHAPES = {
     "smoke": {"matrix-vector": (512, 1, 512), "square": (128, 128, 128)},
     "quick": {"matrix-vector": (4096, 1, 4096), "tall-skinny": (4096, 16, 512), "square": (512, 512, 512)},
@@ -16,7 +16,7 @@ SHAPES = {
 }
 SEMIRINGS = {"smoke": ("plus_times",), "quick": ("plus_times",), "full": ("plus_times", "min_plus")}
 
-# What the smoke preset has of the ladder.
+# Rungs of the smoke preset.
 FEWEST = ("cpu-packed", "cpu-simd", "cpu-numpy")
 
 # The same on a GPU, over float32, by its rungs.
@@ -25,11 +25,11 @@ GPU_SHAPES = {
     "quick": {"matrix-vector": (8192, 1, 8192), "tall-skinny": (65536, 64, 256), "square": (4096, 4096, 4096)},
 }
 GPU_RUNGS = tuple(f"gpu-{name}" for name in "naive tiled register-tiled warp-tiled pipelined tuned".split())
-# No roof for its L2: what fits there is copied in less time than launching a copy takes.
+# L2 has no roof: a copy of a buffer that fits there takes less time than its launch.
 GPU_BUFFER = 1 << 28
 
-# Buffers of the slanted roofs: much larger than the last cache, much larger than L2, and half of L2. What is BEYOND_L2
-# fills no more than half of L3, and of an L3 that others share as little as leaves nothing of it in L2.
+# Buffers of the slanted roofs: much larger than the last cache, much larger than L2, and half of L2. BEYOND_L2 fills at
+# most half of L3, and so little of a shared L3 that nothing of it stays in L2.
 BEYOND_CACHE, SMALLEST_BUFFER, BEYOND_L2 = 4, 64 << 20, 4
 
 
@@ -58,14 +58,14 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 def _gpu_cases(preset: str) -> list[Case]:
     """Return the roofs of the GPU, then its rungs on each shape."""
-    found = [gpu.bandwidth_case("memory", GPU_BUFFER)]
-    found += [gpu.peak_case(name, "float32") for name in SEMIRINGS[preset]]
+    all_cases = [gpu.bandwidth_case("memory", GPU_BUFFER)]
+    all_cases += [gpu.peak_case(name, "float32") for name in SEMIRINGS[preset]]
     for name in SEMIRINGS[preset]:
         rungs = [*GPU_RUNGS, gpu.VENDOR] if name == "plus_times" else GPU_RUNGS
         for shape, sizes in GPU_SHAPES.get(preset, GPU_SHAPES["quick"]).items():
             problem, contenders = Problem(*sizes, name, "float32"), list(map(backend_contender, rungs))
-            found.append(product_case(problem, contenders, role="product", shape=shape, **gpu.DEVICE))
-    return found
+            all_cases.append(product_case(problem, contenders, role="product", shape=shape, **gpu.DEVICE))
+    return all_cases
 
 
 EXPERIMENT = Experiment(

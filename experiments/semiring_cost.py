@@ -44,7 +44,7 @@ def _case(preset: str, backend: str, dtype: str) -> Case:
     contenders = tuple(
         contender(backend, name, dtype, n)
         for name in NAMES.get(preset, tuple(SEMIRINGS))
-        if any(SEMIRINGS[name].unsupported(np.dtype(kind)) is None for kind in (dtype, "bool"))
+        if any(SEMIRINGS[name].unsupported(np.dtype(element)) is None for element in (dtype, "bool"))
     )
     return Case({"dtype": dtype, "n": n, "backend": backend}, contenders, {"seed": 1}, reference="plus_times")
 

@@ -1,4 +1,4 @@
-"""All pairs of shortest paths by products over min_plus, against the graph routines that SciPy users have today.
+"""All pairs of shortest paths by products over min_plus, against the graph routines of SciPy.
 
 One thread: SciPy's routines use one, and so does every contender. Where there is a GPU it computes the products as
 well, each with its copies.

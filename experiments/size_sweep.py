@@ -1,4 +1,4 @@
-"""Rate against size, the loss at sizes that fit no tile, and the extra work of padding them."""
+"""Rate against size, the loss at sizes that no tile divides, and the extra work of padding them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small products, prepared once and run, where kernels show, and as whole calls, where their overhead does."""
+"""Small products: prepared once and run, which times the kernel, and as whole calls, which includes overhead."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ PREPARED, WHOLE = "prepared once", "whole call"
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return, for each dtype and size, the product by every library and the call as a program writes it."""
-    # A call as it stands may use every core; at these sizes neither of the two does.
+    """Return, for each dtype and size, the product by every library and the whole call of user code."""
+    # A call with defaults may use every core; at these sizes neither contender does.
     threads = max(thread_counts(machine).values())
     calls = [Contender(name, {"name": name}, threads, "experiments._parts.calls:call") for name in CALLS]
-    found = []
+    all_cases = []
     for dtype in DTYPES[preset]:
         for n in SIZES[preset]:
             problem = Problem(n, n, n, dtype=dtype)
-            found.append(product_case(problem, against_peers(), role="product", form=PREPARED))
-            found.append(product_case(problem, calls, role="product", form=WHOLE))
-    return found
+            all_cases.append(product_case(problem, against_peers(), role="product", form=PREPARED))
+            all_cases.append(product_case(problem, calls, role="product", form=WHOLE))
+    return all_cases
 
 
 EXPERIMENT = Experiment(

@@ -1,6 +1,6 @@
 """The gain by Strassen's algorithm: its time over that of its base alone, against size, for one to three levels.
 
-Where the curve of one level falls below 1, a half of that size is the crossover that belongs into `harness.tuning.cpu`.
+Where the curve of one level falls below 1, half of that size is the crossover for `harness.tuning.cpu`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _case(n: int, dtype: str, threads: int, levels: tuple[int, ...], machine: Ma
     recursive = [
         backend_contender(BACKEND, label=plural(count, "level"), threads=threads, base=base, crossover=half)
         for count in levels
-        for half in (-(-n // 2**count),)  # the least half after so many levels: recursion goes on to it, and no further
+        for half in (-(-n // 2**count),)  # the smallest half after so many levels, where recursion stops
     ]
     setting = f"{dtype}, {plural(threads, 'thread')}"
     return product_case(problem, [backend_contender(base, threads=threads), *recursive], setting=setting)

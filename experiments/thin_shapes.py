@@ -1,4 +1,4 @@
-"""Products with one or two small sizes, where packing is paid but hardly used, against the fastest peer."""
+"""Products with one or two small sizes, where packing costs time but is hardly reused, against the fastest peer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from harness.experiment import Budget, Case, Experiment, Figure, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
-# What a shape is called, and m, n, k: from the thinnest on.
+# Name of each shape, and m, n, k, from the thinnest on.
 SHAPES = {
     "smoke": (("matrix-vector", (128, 1, 128)), ("tall-skinny", (512, 8, 64))),
     "quick": (

@@ -1,4 +1,4 @@
-"""Strong and weak scaling over threads, by the loop that is shared out."""
+"""Strong and weak scaling over threads, by the loop that threads share."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""cpu-simd against every installed library for the same product, at sizes that fit a tile and that do not.
+"""cpu-simd against every installed library for the same product, at sizes that tiles divide and others.
 
-Judged is the ratio to whichever peer is the fastest at that size: its samples were taken in turns with the subject's.
+The result is the ratio to the fastest peer at each size, whose samples alternate with the subject's.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ ORDINARY = {
         (256, 257, 384, 511, 513, 1000, 1024, 1025, 1280, 1537, 1800, 2047, 2048, 2049, 2200),
     ),
 }
-# Sizes of all other products: NumPy's ufuncs, often the only peer, are slow, and larger sizes would say the same.
+# Sizes of all other products: NumPy's ufuncs, often the only peer, are slow, and larger sizes show the same.
 OTHER = (257, 512, 768)
 OTHERS = {
     "smoke": (),
     "quick": (("min_plus", "float64", OTHER[:2]), ("max_times", "float64", OTHER[:1])),
     "full": tuple((*pair, OTHER) for pair in defined(("float64", "float32", "int32"))),
 }
-# Presets that ask it of all threads as well, and at which sizes of the ordinary product.
+# Presets that also measure all threads, and their sizes of the ordinary product.
 SHARED = {"smoke": (), "quick": (512, 1025), "full": (*ORDINARY["full"][1], *OTHER)}
 
 ALIKE = {"rows": "problem", "colours": "dtype", "markers": "n", "value": "over_fastest", "subject": SUBJECT}
@@ -43,15 +43,15 @@ def problems(preset: str) -> list[Problem]:
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case for each product and number of threads; the ordinary product and its peaks come first."""
-    found, others = [], []
+    ordinary, others = [], []
     for called, threads in thread_counts(machine).items():
         for problem in problems(preset):
             if called == ONE or problem.n in SHARED[preset]:
                 case = product_case(problem, against_peers(threads), threads=threads, shared_by=called)
-                (found if problem.semiring.is_ordinary else others).append(case)
+                (ordinary if problem.semiring.is_ordinary else others).append(case)
         if called == ONE or SHARED[preset]:
-            found += [peak_case("plus_times", dtype, threads) for dtype in ORDINARY[preset][0]]
-    return found + others
+            ordinary += [peak_case("plus_times", dtype, threads) for dtype in ORDINARY[preset][0]]
+    return ordinary + others
 
 
 def _figures() -> tuple[Figure, ...]:

@@ -1,8 +1,8 @@
-"""Products of the shapes that real programs multiply: layers of published networks, panels, Viterbi, shortest paths.
+"""Products of shapes from real programs: layers of published networks, panels, Viterbi, shortest paths.
 
-One thread, and a GPU where there is one. What is asked is how well a kernel fits a shape. On more threads a shape that
-is narrow in m or n also shows how the work was divided, which `thread_scaling` asks. The shapes and their sources stand
-in ``data/workloads.csv``.
+One thread, and a GPU if there is one. The experiment measures how well a kernel fits a shape. On several threads a
+shape narrow in m or n would also show the division of work, which `thread_scaling` measures. ``data/workloads.csv`` has
+the shapes and their sources.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Workload:
     preset : str
         The smallest preset that has it; the larger ones have it too.
     source, note : str
-        Where the sizes stand, and what they are.
+        Reference for the sizes, and their meaning.
     """
 
     name: str
@@ -68,7 +68,7 @@ def read() -> list[Workload]:
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a case per workload of `preset`. A backend that does not know a semiring is listed as declining it."""
+    """Return a case per workload of `preset`. A backend without the semiring is listed as declining it."""
     legal = PRESETS[: PRESETS.index(preset) + 1]
     contenders = [*(backend_contender(name) for name in CONTENDERS[preset]), *best_of_gpu(machine)]
     return [

@@ -1,8 +1,8 @@
 """Thirty-two bools a word: one LOP3 instruction is 32 ands and 32 ors.
 
-    C words (m, n / 32)     c := c | (a & b)     A: a word of zeros or of ones an element; B: words along n
+    C words (m, n / 32)     c := c | (a & b)     A: a word of zeros or ones for each element; B: words along n
 
-The kernel of gpu-tuned on words. `gpu-tensor-core` packs along k instead, and counts.
+The kernel of gpu-tuned on words. `gpu-tensor-core` packs along k instead, and counts bits.
 
 Source: bit-parallel Boolean matrix products; the kernel is that of gpu-tuned.
 """
@@ -75,7 +75,7 @@ class Bits(TunedRung):
             "ZERO": "0u",
             "COMBINE(c, a, b)": _COMBINE[semiring],
             "K_TAIL": _FILL,
-            "IS_LONG": 0,  # one instruction, unlike the careful sum that it stands for
+            "IS_LONG": 0,  # one instruction, unlike the careful sum of words
             "IS_SPLIT": 0,  # words of k are not shared
         }
         operands = Matrix(masks, steps), Matrix(bits, columns), Matrix(sums, columns)

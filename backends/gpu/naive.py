@@ -1,10 +1,10 @@
-"""One thread computes one element of C; neighbouring threads read neighbouring elements, or do not.
+"""One thread computes one element of C; neighbouring threads read neighbouring elements, if coalesced.
 
     grid    tiles of C, bm x bn   a block of bm * bn threads each
     thread  one element           p over k by 1: an element of A and one of B from global memory a pair
 
-With ``access="uncoalesced"`` the threads of a warp have neighbouring rows, so that each of their loads of A touches a
-line of its own: the same work, about three times as long (`gpu_ladder`: 2.9 to 3.3 on an H200, n = 4096).
+With ``access="uncoalesced"`` the threads of a warp have neighbouring rows, so each of their loads of A touches a
+different line. The same work takes about three times as long (`gpu_ladder`: 2.9 to 3.3 on an H200, n = 4096).
 
 Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".
 """

@@ -25,7 +25,7 @@ class NaiveBlock(Rung):
     source = "lecture notes on GPU programming: the first matrix product"
 
     def declines(self, problem: Problem) -> str | None:
-        """Decline what one block cannot hold."""
+        """Decline a C larger than one block."""
         side = LARGEST_BLOCK_SIDE
         if problem.m > side or problem.n > side:
             return f"C is larger than one block of {side} x {side} threads"

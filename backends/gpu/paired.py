@@ -2,11 +2,11 @@
 
     c := c (+) a (x) b in both halves of a word; the halves are the even and the odd steps of k      (`pairs`)
 
-So A is made of such words as it lies, if its rows are even and aligned, B becomes so by interleaving two rows each, and
-an element of C is what (+) makes of the halves of a sum.
+Rows of A are such words in place if they are even and aligned. B becomes words by interleaving pairs of rows. (+) of
+the two halves of a sum is an element of C.
 
-Over integers it is right where no element is the semiring's zero and no sum can pass an extreme: the extremes
-of A and B, found on the GPU, decide. Otherwise the kernel of 16-bit elements, which saturates, does the work.
+Over integers it is right if no element is the semiring's zero and no sum can exceed an extreme. The extremes of A and
+B, found on the GPU, decide; otherwise the saturating kernel of 16-bit elements does the work.
 
 Source: NVIDIA, DPX instructions (CUDA Math API, SIMD intrinsics); the kernel is that of gpu-tuned.
 """
@@ -29,7 +29,7 @@ from harness.tuning.gpu import paired_tiles
 
 _PASS_BLOCK, _PASS_ROWS = 256, 1024
 
-# Columns of words are filled up to vectors of so many.
+# Columns of words are padded to a multiple of this.
 _VECTOR = 4
 
 
@@ -43,7 +43,7 @@ class Paired(TunedRung):
     takes = TunedRung.takes | {"half"}
 
     def declines(self, problem: Problem) -> str | None:
-        """Decline what no instruction does to two elements at once."""
+        """Decline operations without an instruction on two elements at once."""
         return pairs.unsupported(problem.semiring, problem.dtype)
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
@@ -52,7 +52,7 @@ class Paired(TunedRung):
         return Plan(problem, 1, options={**options, "edge": "redirected"}, launch=tiles)
 
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
-        """Add the product of words, or that of single elements for values that it is wrong for."""
+        """Add the product of words, or that of single elements for values that it cannot compute."""
         problem, a, b = plan.problem, product.a, product.b
         if product.form is not pairs.form_of(problem.dtype):
             super().multiply(program, plan, product)
@@ -80,6 +80,6 @@ def _pass_grid(width: int, rows: int) -> tuple[int, int]:
 
 
 def _words(problem: Problem) -> Problem:
-    """Return the product of words that does the work of `problem`: of floats if words of two take what floats take."""
+    """Return the product of words that does the work of `problem`: over floats for float16, whose words are as wide."""
     dtype = np.dtype(np.float32) if problem.dtype.kind == "f" else WORD
     return Problem(problem.m, problem.n, ceil_div(problem.k, PER_WORD), SEMIRINGS["min_plus"], dtype)

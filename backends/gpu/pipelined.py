@@ -1,11 +1,11 @@
-"""Copies behind arithmetic: while a tile is computed, the next ones are on their way to shared memory by cp.async.
+"""Copies behind arithmetic: while a tile is computed, cp.async copies the next ones to shared memory.
 
     grid    tiles of C, bm x bn     walked through in groups of rows, so that blocks share A and B in L2
-    loop    p0 over k by bk         the tile stages - 1 ahead is sent for; one barrier
+    loop    p0 over k by bk         starts the copy of the tile stages - 1 ahead; one barrier
     warp    wm x wn                 32 threads that read neighbouring groups of 16 bytes
     thread  tm x tn                 p over bk by 1; the operands of the next step are read while this one is combined
 
-``stages=2`` is the double buffer; more hide more latency, for more shared memory.
+``stages=2`` is the double buffer; more stages hide more latency but take more shared memory.
 
 Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; CUTLASS, multistage pipeline.
 """

@@ -4,7 +4,7 @@
     loop    p0 over k by bk         tiles of A and B in shared memory
     thread  tm x tn elements        p over bk by 1: tm + tn loads from shared memory for tm * tn pairs
 
-With tn = 1 a thread has a column of elements, the "1-D" form; else a block of them.
+With tn = 1 a thread has a column of elements (the "1-D" form), else a block of them.
 
 Source: Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (2008), section 4.
 """

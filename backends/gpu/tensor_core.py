@@ -1,4 +1,4 @@
-"""Tensor cores for every product that they can compute: float64, float32, float16 and bfloat16, and bools.
+"""Tensor cores, for every product that they can compute: float64, float32, float16 and bfloat16, and bools.
 
     float64                 mma.sync m16n8k4 or k8, ordinary rounding               tensor_core_f64.cu
         the same on Hopper  m16n8k16, of tiles that the copy engine brings          tensor_core_f64_tma.cu
@@ -12,12 +12,12 @@
     warp    wm x wn of it         sums in registers
     loop    p over k by bk        tiles of A and B in shared memory, ``stages`` in flight
 
-Rows that do not begin at multiples of 16 bytes (odd leading dimensions) are copied to where they do, within the time,
-or read element by element (option ``edge``).
+Rows not aligned to 16 bytes (odd leading dimensions) are copied to aligned ones, which is timed, or read element by
+element (option ``edge``).
 
-3xTF32 is right for zeros and for values from 1e-30 to 1e18 in magnitude; the extremes of the
-operands decide on the GPU, and others are computed by ordinary fused multiply-adds (`naive.cu`). Its error is that of
-a float32 product, and of each term at most 8 units of rounding more (`extra_error`).
+3xTF32 is right for zeros and for magnitudes from 1e-30 to 1e18. The GPU finds the extremes of the operands; other
+values are computed by ordinary fused multiply-adds (`naive.cu`). Its error is that of a float32 product plus at most 8
+units of rounding for each term (`extra_error`).
 
 Source: PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022) for the flush; for edges Nath, Tomov and Dongarra,
 "Accelerating GPU Kernels for Dense Linear Algebra" (2010), section 3.
@@ -51,8 +51,8 @@ from harness.tuning.tensor_cores import (
     tensor_core_launch,
 )
 
-# What 3xTF32 leaves out of a term (2^-11 of a times 2^-11 of b) and rounds off its low parts (2^-23 of each), beyond
-# float32's own roundings, in units of rounding.
+# Error of 3xTF32 beyond float32's own, in units of rounding. It omits the product of the low parts (2^-11 of a times
+# 2^-11 of b) and rounds each low part (2^-23).
 _TF32_UNITS = 8
 _UNIT, _TINY = 2.0**-24, float(np.finfo(np.float32).smallest_normal)
 
@@ -68,7 +68,7 @@ class TensorCore(Rung):
     needs = device.ASYNC_COPY
 
     def declines(self, problem: Problem) -> str | None:
-        """Decline what no tensor core computes."""
+        """Decline products that no tensor core computes."""
         semiring, dtype = problem.semiring, problem.input_dtype
         if dtype.kind == "b":
             return (
@@ -107,11 +107,11 @@ class TensorCore(Rung):
         return device.missing(device.HOPPER, "wgmma and TMA") is None
 
     def loosens(self, problem: Problem) -> bool:
-        """Return whether `problem` is put together from TF32 products; as to alpha, see cpu-mixed."""
+        """Return whether `problem` is computed from TF32 products; for alpha see cpu-mixed."""
         return problem.input_dtype.name == "float32"
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
-        """Return what three TF32 products lose beyond float32, or what alpha enlarges of sums that underflow."""
+        """Return the error of three TF32 products beyond float32, or that of sums that underflow, enlarged by alpha."""
         problem = plan.problem
         if problem.is_mixed:
             return 0.0 if problem.alpha is None else abs(float(problem.alpha)) * (problem.k + 1) * _TINY

@@ -1,7 +1,7 @@
 """The double buffer of gpu-pipelined at its fastest, with measured tiles, stages and order of products.
 
-It adds what the rung below does without: two steps of k at once, signs of sums that settle, and tiles that several
-blocks compute together, a share of k each (tuned.cu).
+It adds to gpu-pipelined: two steps of k at once, a faster form once sums have settled in sign, and tiles whose k is
+split among several blocks (tuned.cu).
 
 Source: measured, see `harness/tuning/gpu.py`; shares of k: Osama et al., "Stream-K" (2023).
 """
@@ -27,6 +27,6 @@ class Tuned(TunedRung):
     takes_exponentials = True
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Choose what was measured best: here, by ``tune --gpu``, or on the chips of the table."""
+        """Choose the fastest measured plan: of ``tune --gpu`` here, or of the chips in the table."""
         tiles, options = tuned_tiles(real_product(problem))
         return with_stored(Plan(problem, 1, options=options, launch=tiles), self.architecture())

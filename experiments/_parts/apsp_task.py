@@ -18,7 +18,7 @@ from harness.problem import Problem
 
 Compute = Callable[[], np.ndarray]
 
-# Methods of scipy.sparse.csgraph.shortest_path, and the format of the graph in which each is quickest.
+# Methods of scipy.sparse.csgraph.shortest_path, and the graph format in which each is fastest.
 SCIPY_METHODS = {"floyd_warshall": ("FW", "dense"), "dijkstra": ("D", "sparse")}
 
 
@@ -60,8 +60,8 @@ class PathsTask:
         return compared + scipy_distances.agree(self._distances, self.graph, tolerance)
 
     def facts(self) -> dict[str, Any]:
+        """Return the work of one run: that of Floyd and Warshall's algorithm for every method, so rates rank as times."""
         n = self.weights.shape[0]
-        # What Floyd and Warshall's algorithm does, whatever the method: equal work, so that rates rank as times do.
         return {
             "operations": 2 * n**3,
             "bytes_moved": 2 * self.weights.nbytes,
@@ -92,7 +92,7 @@ def apsp(*, graph: Mapping[str, Any], method: str, threads: int, backend: str = 
     if method in METHODS:
         registry.admit(backend, Problem(*weights.shape, len(weights), "min_plus", weights.dtype))
         compute = distances_by(method, weights, backend)
-        compute()  # compiles
+        compute()  # compiles the kernel
     else:
         if not _has_scipy():
             raise Declined("missing", "package scipy is not installed: pip install 'gemm-harness[peers]'")

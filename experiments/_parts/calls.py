@@ -1,4 +1,4 @@
-"""The task of the experiment on small products: one whole call, as a program writes it, with all its checks."""
+"""The task of the experiment on small products: one whole call, as user code writes it, with all its checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.operands import Operands, poison
 from harness.problem import Problem
 from harness.proof.verify import verify
 
-# ``call(a, b, c)`` by how it is written. What is named as well must not cost more than it takes to pass it.
+# ``call(a, b, c)`` by its form. Naming defaults must cost no more than passing them.
 CALLS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], object]] = {
     "gemm(a, b, out=c)": lambda a, b, c: gemm(a, b, out=c),
     "gemm(a, b, out=c, threads=1)": lambda a, b, c: gemm(a, b, out=c, threads=1),

@@ -1,4 +1,4 @@
-"""Contenders and cases that experiments on GPUs share; without a GPU, one case that says so."""
+"""Contenders and cases that experiments on GPUs share; without a GPU, one case that reports it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def gpu_case(n: int, semiring: str, dtype: str, contenders: Iterable[Contender],
 
 
 def peak_case(semiring: str, dtype: str) -> Case:
-    """Return the case that measures what the registers of the GPU alone can do."""
+    """Return the case that measures the register-only peak of the GPU."""
     arguments = {"semiring": semiring, "dtype": dtype}
     return Case({"role": "peak", **arguments, **DEVICE}, (Contender("peak", task=PEAK_TASK),), arguments)
 
@@ -33,18 +33,18 @@ def bandwidth_case(level: str, size_bytes: int) -> Case:
 
 
 def best_of_cpu(semiring: str, machine: Machine) -> list[Contender]:
-    """Return the contenders of the CPU that stand beside those of the GPU, on all cores."""
+    """Return the CPU contenders to compare with those of the GPU, on all cores."""
     names = ["cpu-numpy", ON_CPU] if semiring == "plus_times" else [ON_CPU]
     return [backend_contender(name, threads=machine.cores) for name in names]
 
 
 def best_of_gpu(machine: Machine) -> list[Contender]:
-    """Return the contender of the GPU that stands beside those of the CPU; none on a machine without."""
+    """Return the GPU contender to compare with those of the CPU; none without a GPU."""
     return [backend_contender(SUBJECT)] if machine.gpu else []
 
 
-def or_absent(found: list[Case], machine: Machine, **axes: object) -> list[Case]:
-    """Return `found`; without a GPU one small case alone, whose contender then says what is missing."""
+def or_absent(gpu_cases: list[Case], machine: Machine, **axes: object) -> list[Case]:
+    """Return `gpu_cases`; without a GPU one small case, whose contender reports what is missing."""
     if machine.gpu:
-        return found
+        return gpu_cases
     return [gpu_case(64, "plus_times", "float32", [backend_contender(SUBJECT)], **axes)]

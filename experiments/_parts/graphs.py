@@ -1,4 +1,4 @@
-"""Graphs to compute paths in, as dense weights: two small real ones that are shipped, and random ones of any size.
+"""Graphs to compute paths in, as dense weights: two small real ones in `experiments/data`, and random ones of any size.
 
 A graph is a float64 array (n, n): ``weights[i, j]`` is the length of the edge from i to j, +inf where there is none.
 """
@@ -30,9 +30,9 @@ def graph(name: str, **parameters: Any) -> np.ndarray:
 def r_mat(scale: int, *, seed: int = 1, edges_per_vertex: int = EDGES_PER_VERTEX) -> np.ndarray:
     """Draw a directed graph of ``2^scale`` vertices whose degrees are as uneven as those of real networks.
 
-    Each edge falls into a quarter of the adjacency matrix by `R_MAT_QUARTERS`, then into a quarter of that, and so on
-    down to one element. Lengths are uniform integers from 1 to 100, so that float sums are exact, and methods that add
-    in different orders must agree in every bit. Of edges between the same vertices the shortest stays; loops go.
+    Each edge falls into a quarter of the adjacency matrix by `R_MAT_QUARTERS`, then into a quarter of that, down to one
+    element. Lengths are uniform integers from 1 to 100, so float sums are exact in any order, and all methods must
+    agree in every bit. Of edges between the same vertices the shortest stays; loops are removed.
 
     Source
     ------
@@ -55,8 +55,8 @@ def r_mat(scale: int, *, seed: int = 1, edges_per_vertex: int = EDGES_PER_VERTEX
 def load(name: str) -> np.ndarray:
     """Return a graph of `experiments/data`: undirected, the length of an edge the inverse of its strength.
 
-    Two who meet often are close. This is how weighted collaboration networks are read (Newman 2001, "Scientific
-    collaboration networks II", section 4). Vertices are numbered by first appearance in the file.
+    Frequent contact is a short distance, as in weighted collaboration networks (Newman 2001, "Scientific collaboration
+    networks II", section 4). Vertices are numbered by first appearance in the file.
 
     Raises
     ------

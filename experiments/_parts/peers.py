@@ -1,4 +1,4 @@
-"""The libraries that the fast kernels are compared with, and the semirings and dtypes that they are compared over."""
+"""The libraries that the fast kernels are compared with, and the semirings and dtypes of these comparisons."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ ONE, ALL = "one thread", "all threads"
 
 
 def against_peers(threads: int = 1) -> list[Contender]:
-    """Return the subject, then every CPU backend that is a library of others, the highest step first.
+    """Return the subject, then every CPU backend that wraps a library, the highest step first.
 
-    One that is missing here, or that declines a product, is among them: it becomes a gap with its reason.
+    A library that is missing or declines a product is included: it becomes a gap with its reason.
     """
-    found = [(e.backend.step, e.name) for e in registry.discover() if e.backend and e.name.startswith("cpu-")]
-    peers = [name for step, name in sorted(found, reverse=True) if step >= FIRST_LIBRARY_STEP]
+    steps = [(e.backend.step, e.name) for e in registry.discover() if e.backend and e.name.startswith("cpu-")]
+    peers = [name for step, name in sorted(steps, reverse=True) if step >= FIRST_LIBRARY_STEP]
     return [backend_contender(name, threads=threads) for name in (SUBJECT, *peers)]
 
 
 def thread_counts(machine: Machine) -> dict[str, int]:
-    """Return the numbers of threads by what they are called: one, and all cores if there are more."""
+    """Return the numbers of threads by name: one, and all cores if there are more."""
     return {ONE: 1, ALL: machine.cores} if machine.cores > 1 else {ONE: 1}
 
 

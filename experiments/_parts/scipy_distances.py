@@ -1,4 +1,4 @@
-"""Distances by scipy.sparse.csgraph in the graphs of the experiment, shipped, so that the check needs no SciPy.
+"""Distances by scipy.sparse.csgraph in the experiment's graphs, stored in a file, so that the check needs no SciPy.
 
 ``python -m experiments._parts.scipy_distances`` writes the file anew, with SciPy; a test compares the two.
 """
@@ -27,7 +27,7 @@ def name_of(parameters: Mapping[str, Any]) -> str:
 
 
 def summary(distances: np.ndarray) -> dict[str, float]:
-    """Return the number of pairs with a path, the sum of their distances, and a sum weighted by where they stand."""
+    """Return the number of pairs with a path, the sum of their distances, and a sum weighted by position."""
     finite = np.where(np.isfinite(distances), distances, 0.0)
     i, j = np.indices(distances.shape)
     weights = (31 * i + 17 * j) % 97 + 1
@@ -46,7 +46,7 @@ def shipped() -> dict[str, dict[str, float]]:
 
 
 def agree(distances: np.ndarray, parameters: Mapping[str, Any], tolerance: float) -> str:
-    """Return what was compared, or raise VerificationError if `distances` are not those that SciPy found."""
+    """Return the comparison in words; raise VerificationError if `distances` are not SciPy's."""
     expected, got = shipped().get(name_of(parameters)), summary(distances)
     if expected is None:
         return ""
@@ -71,8 +71,8 @@ def main() -> None:
         rows.writeheader()
         for parameters in graphs:
             stored = csgraph.csgraph_from_dense(graph(**parameters), null_value=np.inf)
-            found = summary(csgraph.shortest_path(stored, method="D"))
-            rows.writerow({"graph": name_of(parameters), **{name: repr(value) for name, value in found.items()}})
+            sums = summary(csgraph.shortest_path(stored, method="D"))
+            rows.writerow({"graph": name_of(parameters), **{name: repr(value) for name, value in sums.items()}})
 
 
 if __name__ == "__main__":

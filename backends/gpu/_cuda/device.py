@@ -1,6 +1,6 @@
-"""The GPU of this process: the only `import cupy`, lazy; its properties and memory; the reason why none is usable.
+"""The GPU of this process: the only `import cupy`, which is lazy; its properties, memory, or why none is usable.
 
-Nothing here runs on import, so that a machine without CuPy or a GPU can list every rung and what it misses.
+Nothing here runs on import, so that a machine without CuPy or a GPU can list every rung and its missing parts.
 """
 
 from __future__ import annotations
@@ -77,20 +77,20 @@ def cupy() -> Any:
     return module
 
 
-def missing(least: tuple[int, int] = OLDEST, what: str = "CUDA kernels") -> str | None:
-    """Return why a rung that needs compute capability `least` for `what` cannot run here, or None."""
+def missing(least: tuple[int, int] = OLDEST, feature: str = "CUDA kernels") -> str | None:
+    """Return why a rung that needs compute capability `least` for `feature` cannot run here, or None."""
     reason = _no_gpu()
     if reason is not None:
         return reason
     gpu = device()
     if gpu.capability < least:
-        return "{} need compute capability {}.{}; {} has {}.{}".format(what, *least, gpu.name, *gpu.capability)
+        return "{} need compute capability {}.{}; {} has {}.{}".format(feature, *least, gpu.name, *gpu.capability)
     return None
 
 
 @functools.cache
 def _no_gpu() -> str | None:
-    """Return why no GPU can be used, or None; looked at once a process."""
+    """Return why no GPU can be used, or None; determined once per process."""
     try:
         runtime = cupy().cuda.runtime
     except BackendUnavailable as error:
@@ -121,7 +121,7 @@ def current_index() -> int:
 
 
 def device(index: int | None = None) -> Device:
-    """Return what the GPU `index` is; None: the current one.
+    """Return the properties of GPU `index`; None: the current one.
 
     Raises
     ------
@@ -153,12 +153,12 @@ def shared_limit() -> int:
 
 
 def fitting(name: str, needed: int, launch: Launch) -> Launch:
-    """Return `launch`, tiles of the backend `name` for which a block takes `needed` bytes.
+    """Return `launch`, whose block takes `needed` bytes of shared memory, for the backend `name`.
 
     Raises
     ------
     PlanError
-        If a block may not have so many here.
+        If the GPU does not allow a block so many.
     """
     limit = shared_limit()
     if needed > limit:
@@ -177,7 +177,7 @@ def upload(x: np.ndarray) -> Any:
     Raises
     ------
     BackendUnavailable
-        If its memory is too small; what CuPy kept in reserve has been given back then.
+        If its memory is too small, even after CuPy's reserve was freed.
     """
     contiguous = np.ascontiguousarray(x)
     if contiguous.dtype.kind == "V":  # bfloat16 of ml_dtypes, of which not every CuPy knows
@@ -191,12 +191,12 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def allocating(allocate: Callable[[], Any], size: int) -> Any:
-    """Return what `allocate` makes of `size` bytes, emptying CuPy's reserve of memory if it is in the way.
+    """Return ``allocate()``, an array of `size` bytes; if it fails, free CuPy's reserve and try again.
 
     Raises
     ------
     BackendUnavailable
-        If it fails then too.
+        If the second attempt fails too.
     """
     try:
         return allocate()

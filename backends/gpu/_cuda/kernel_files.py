@@ -1,9 +1,9 @@
 """Compile a ``.cu`` file with its defines, load the kernel, and read the compiler's report on it.
 
-A kernel file holds one idea. Its parameters come in as defines: the tile sizes, the strategy at edges, and the
-operators of the semiring. A file that it includes by name (``#include "edges.cuh"``) is found in any folder below
-`backends/gpu/`, and its text is put in the place of that line. So the text is complete: it is the key under which
-machine code is kept, and any C++ compiler can read it too.
+A kernel file holds one idea. Its parameters come in as defines: tile sizes, the strategy at edges, the operators of the
+semiring. A file that it includes by name (``#include "edges.cuh"``) is found in any folder below `backends/gpu/`, and
+its text replaces that line. So the text is complete: it is the key of the stored machine code, and any C++ compiler can
+read it too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from backends.gpu._cuda import device, nvrtc
 from backends.gpu._cuda.nvrtc import Compiled
 
 FOLDER = Path(str(gpu.__file__)).parent
-_FAMILY, _PAYLOAD = "gpu", "log, zero byte, cubin"  # the folder of kept kernels, and what an entry there holds
+_FAMILY, _PAYLOAD = "gpu", "log, zero byte, cubin"  # the folder of stored kernels, and the content of an entry
 _INCLUDE = re.compile(r'^#include "([\w.]+)"$', re.MULTILINE)
 _FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -43,7 +43,7 @@ class Resources(NamedTuple):
     shared_bytes : int
         Of one block, static only.
     stack_bytes, spill_bytes : int
-        Local memory of one thread; and what is stored to and loaded from it because registers ran out.
+        Local memory of one thread; bytes stored and loaded there because registers ran out.
     """
 
     registers: int
@@ -59,7 +59,7 @@ def as_defines(values: Mapping[str, Any]) -> Defines:
 
 @functools.cache
 def _sources(folder: Path) -> dict[str, Path]:
-    """Return the CUDA files of a folder and its subfolders by their names, each of which is there once."""
+    """Return the CUDA files of a folder and its subfolders by their names, each of which is unique."""
     return {path.name: path for path in folder.rglob("*.cu*") if path.suffix in (".cu", ".cuh")}
 
 
@@ -69,7 +69,7 @@ def find_source(name: str, folders: tuple[Path, ...] = (FOLDER,)) -> Path:
 
 
 def assemble(stem: str, defines: Defines, folders: tuple[Path, ...] = (FOLDER,)) -> str:
-    """Return the text of ``stem.cu``: its defines first, and in the place of each #include, once, the file.
+    """Return the text of ``stem.cu``: its defines first, and each #include replaced, once, by its file.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def load_kernel(stem: str, defines: Defines, function: str, shared_bytes: int = 
     shared_bytes : int
         Dynamic shared memory that launches will ask for; raises the limit of the kernel where that is needed.
     suffix : str
-        Appended to the architecture: ``"a"`` for what is peculiar to one, as wgmma is to sm_90a.
+        Appended to the architecture: ``"a"`` for features of one architecture alone, such as wgmma of sm_90a.
 
     Raises
     ------

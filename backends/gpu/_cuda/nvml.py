@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Telemetry:
-    """Reads one GPU. What the library or the GPU does not tell is left out; without the library that is everything.
+    """Reader of one GPU. Readings that library or GPU lack are left out; without the library, all are.
 
     Parameters
     ----------
@@ -28,13 +28,13 @@ class Telemetry:
     def read(self) -> dict[str, float]:
         """Return ``mhz``, the clock of the multiprocessors, ``watts``, and ``power_capped``: 1 if power lowers clocks.
 
-        The library refreshes what it tells some times a second: of shorter samples it is that of several.
+        The library refreshes its readings some times a second: shorter samples share one reading.
         """
         readings = {"mhz": self._told(_clock), "watts": self._told(_power), "power_capped": self._told(_is_capped)}
         return {name: value for name, value in readings.items() if value is not None}
 
     def _told(self, ask: Callable[[Any, Any], float]) -> float | None:
-        """Return what the library answers; None: it does not know it of this GPU, or is too old to be asked."""
+        """Return the library's answer; None: it has none for this GPU, or lacks the function."""
         if self._nvml is None:
             return None
         try:
@@ -48,7 +48,7 @@ def _clock(nvml: Any, gpu: Any) -> float:
 
 
 def _power(nvml: Any, gpu: Any) -> float:
-    """Return what is drawn now [W]; a GPU that only knows its mean over a second says that."""
+    """Return the power drawn now [W], or the mean over a second on GPUs that only report that."""
     (field,) = nvml.nvmlDeviceGetFieldValues(gpu, [nvml.NVML_FI_DEV_POWER_INSTANT])
     milliwatts = field.value.uiVal if field.nvmlReturn == nvml.NVML_SUCCESS else nvml.nvmlDeviceGetPowerUsage(gpu)
     return round(milliwatts / 1e3, 1)

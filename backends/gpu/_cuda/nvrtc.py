@@ -1,7 +1,7 @@
 """NVRTC, NVIDIA's run-time compiler, called directly: CUDA C in, machine code and ptxas's report out. Needs no GPU.
 
-Not through CuPy, which adds ``-ftz=true`` to whatever it compiles: subnormal floats would become zero, and a product
-over (min, +) would differ from its definition. Called directly, it also compiles where there is neither CuPy nor a GPU.
+It is not called through CuPy, which adds ``-ftz=true`` to every compilation. Subnormal floats would become zero, and a
+product over (min, +) would differ from its definition. A direct call also compiles without CuPy and without a GPU.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harness.errors import BackendUnavailable, HarnessError
 
 
 class CompileError(HarnessError):
-    """CUDA C that NVRTC does not take; says in which file and line."""
+    """CUDA C that NVRTC rejects; the message names file and line."""
 
 
 class Compiled(NamedTuple):
@@ -74,7 +74,7 @@ def compile_source(source: str, name: str, arch: str) -> Compiled:
     source : str
         CUDA C++ without an #include that the compiler would have to find.
     name : str
-        The file that messages name: ``"tiled.cu"``.
+        The file name in messages: ``"tiled.cu"``.
     arch : str
         ``"sm_90"``, ``"sm_90a"``.
 

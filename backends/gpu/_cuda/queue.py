@@ -12,7 +12,7 @@ from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import load_kernel
 from backends.gpu._cuda.nvml import Telemetry
 
-# How much of L2 a flush writes: twice, so that nothing of it is left whatever the replacement.
+# A flush writes twice the size of L2, which evicts everything under any replacement policy.
 _FLUSHES = 2
 
 
@@ -37,7 +37,7 @@ class CudaQueue:
         cupy = device.cupy()
         self._cuda = cupy.cuda
         self._kernel = load_kernel("hold", (), "hold")
-        self._memory = cupy.cuda.alloc_pinned_memory(8)  # the GPU reads it where it is
+        self._memory = cupy.cuda.alloc_pinned_memory(8)  # the GPU reads it in place
         self._flags = np.frombuffer(self._memory, np.int32, 2)
         self._flags[:] = 0
         self._filler = cupy.empty(max(_FLUSHES * device.device(index).l2, 1), np.uint8)
@@ -76,7 +76,7 @@ class CudaQueue:
         device.synchronize()
 
     def read(self) -> Mapping[str, float]:
-        """Return what NVML tells of clock and power."""
+        """Return NVML's readings of clock and power."""
         return self._telemetry.read()
 
 

@@ -27,14 +27,14 @@ class ArgkOperands(GpuOperands):
         self.buffers["which"] = argk if is_on_device(argk) else device.empty(argk.shape, argk.dtype)
 
     def result(self) -> Any:
-        """Return D, having written which k it was where that belongs."""
+        """Return D, after copying the k of each element to `argk` if that is on the host."""
         if self.buffers["which"] is not self._argk:
             self._argk[...] = self.buffers["which"].get()
         return super().result()
 
 
 def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix) -> Program:
-    """Return the launches of ``out := a (x) b``, with the k of each element to the buffer ``which``."""
+    """Return the launches of ``out := a (x) b``, which write the k of each element to the buffer ``which``."""
     program, tiles, size = Program(), ARGK_TILES[max(problem.dtype.itemsize, 4)], problem.dtype.itemsize
     sizes_of_tiles = {"BM": tiles.bm, "BN": tiles.bn, "BK": tiles.bk, "TM": tiles.tm, "TN": tiles.tn}
     if not (problem.m and problem.n):

@@ -20,7 +20,7 @@ from harness.operands import Operands
 class GpuOperands:
     """The operands of a product in the memory of the current GPU, row by row.
 
-    Host arrays are uploaded; arrays of CuPy stay where they are if their rows are contiguous, and are copied if not.
+    Host arrays are uploaded; arrays of CuPy are used in place if their rows are contiguous, else copied.
 
     Attributes
     ----------
@@ -40,13 +40,13 @@ class GpuOperands:
         self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
 
     def upload(self) -> None:
-        """Copy the host arrays anew, whose values have changed, `out` with its poison too."""
+        """Copy the host arrays anew after their values changed, including `out` with its poison."""
         for name, x in {**self._inputs, "out": self._out}.items():
             if not is_on_device(x):
                 self.buffers[name][...] = device.upload(x)
 
     def matrix(self, name: str) -> Matrix:
-        """Return where the buffer `name` begins and how far its rows are apart."""
+        """Return the matrix in buffer `name`: its beginning and the distance of its rows."""
         x = self.buffers[name]
         ld = x.strides[0] // x.itemsize if x.shape[0] > 1 else max(x.shape[1], 1)
         return Matrix(Place(name), ld, 16 if x.data.ptr % 16 == 0 else x.itemsize)
@@ -76,7 +76,7 @@ class GpuExecution(Execution):
         buffers = operands.buffers | scratch
         self._keep = scratch  # steps know their buffers by address alone
         self._launches = [_bind(step, buffers) for step in program.steps]
-        if operands.is_uploaded:  # else the current stream keeps the order, without a wait
+        if operands.is_uploaded:  # else the current stream keeps the order without waiting
             device.synchronize()
 
     @property
@@ -120,9 +120,9 @@ def _resolve(x: Any, buffers: dict[str, Any]) -> Any:
     return _address(x, buffers) if isinstance(x, Place) else x
 
 
-def _address(place: Place, buffers: dict[str, Any]) -> np.uint64:
-    buffer = buffers[place.buffer]
-    return np.uint64(buffer.data.ptr + place.offset * buffer.itemsize)
+def _address(position: Place, buffers: dict[str, Any]) -> np.uint64:
+    buffer = buffers[position.buffer]
+    return np.uint64(buffer.data.ptr + position.offset * buffer.itemsize)
 
 
 def is_on_device(x: Any) -> bool:

@@ -1,13 +1,12 @@
 """logaddexp_plus as an ordinary product: the running maximum of rows and columns, and a real product of exponentials.
 
-The kernel of (plus, times) that the rung has does n^3 multiply-adds, where the definition takes an exponential and a
-logarithm for every pair; `log_sum_exp.cu` does what stands before and after it, and has the formula.
+The rung's kernel of (plus, times) does n^3 multiply-adds, where the definition takes an exponential and a logarithm for
+every pair. `log_sum_exp.cu` does the passes before and after it, and has the formula.
 
-What the real product loses. An exponential, or a product of two, below s, the smallest normal number, may be lost where
-the largest terms of a row and of a column do not meet. 2^h, as large as k terms leave room for, puts that off. Where no
-finite term of a row and of a column makes a factor smaller than sqrt(s), nothing is lost; elsewhere the k losses of at
-most ``4 s 2^h`` are below 4 roundings of elements that are at least ``k s 2^h / eps``. The others are computed pair by
-pair: always right, and slower.
+Underflow: an exponential, or a product of two, below the smallest normal number s may be lost from the real product.
+The factor 2^h, as large as k terms allow, makes that rarer. If no finite term of a row and of a column makes a factor
+smaller than sqrt(s), nothing is lost. Otherwise the k losses of at most ``4 s 2^h`` are below 4 roundings of elements
+that are at least ``k s 2^h / eps``. Other elements are computed pair by pair, which is right but slower.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def real_product(problem: Problem) -> Problem:
 
 
 def scale_defines(dtype: np.dtype[Any], k: int) -> Defines:
-    """Return the scale, and what the tests compare with, as `log_sum_exp.cu` wants them."""
+    """Return the scale and the thresholds of the tests as macros of `log_sum_exp.cu`."""
     info = np.finfo(dtype)
     h = (int(info.maxexp) - 2 - max(k - 1, 0).bit_length()) // 2
     narrow = (int(info.minexp) // 2 + 1 - h) * math.log(2.0)

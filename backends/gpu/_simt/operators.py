@@ -3,10 +3,10 @@
 `semiring.cuh` holds the functions that these expressions call, and lists the macros that a kernel needs. The rules are
 those of docs/semirings.md:
 
-* a NaN term is absent under min and max: ``fminf`` drops it; so does a comparison that the NaN loses. Over float64 the
-  comparison is twice as fast as ``fmin``, over float32 ``fminf`` is one instruction;
-* in integers under min and max the zero absorbs and sums saturate. Where the extremes of A and B show that there is no
-  zero and that no sum can overflow, plain sums are right, and one instruction with the min (DPX on sm_90).
+* a NaN term is absent under min and max: ``fminf`` drops it, and so does a comparison, since a NaN loses it. Over
+  float64 the comparison is twice as fast as ``fmin``; over float32 ``fminf`` is one instruction;
+* in integers under min and max the zero absorbs and sums saturate. Plain sums are right if the extremes of A and B show
+  that there is no zero and no overflow; with the min they are one instruction (DPX on sm_90).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Expressions(NamedTuple):
 
 
 class TwoSteps(NamedTuple):
-    """Two steps of k at once: the instruction, when it is right, and what flips signs for the other form."""
+    """Two steps of k at once: the instruction, its condition, and the sign change for the other form."""
 
     combine: str
     is_safe: str
@@ -96,18 +96,18 @@ _MULTIPLY = {
 # c (+) a (x) b where one instruction does both
 _COMBINE = {("plus", "times"): _Expressions("fmaf(a, b, c)", "fma(a, b, c)", None)}
 
-# (x) for which zeros in A and in B add nothing to a sum
+# (x) whose term of a zero in A and a zero in B adds nothing to a sum
 _ZEROS_ADD_NOTHING = {
     "plus": frozenset("times plus min max absdiff sqdiff first second".split()),
     "lxor": frozenset(("land", "lor")),
 }
 
-# Two steps of k in one instruction over float32, of the terms s and t; and what the extremes of A and B must obey.
-# Non-negative floats are ordered as their bits are, as integers; non-positive ones the other way round. A NaN among
+# Two steps of k in one instruction over float32, of the terms s and t, and its condition on the extremes of A and B.
+# Non-negative floats have the order of their bits as integers; non-positive ones have the reverse order. A NaN among
 # the extremes makes every comparison false.
 #
-# Where they do not, the careful form starts with one step after the other, and goes on with two once the sums have the
-# sign that (+) leads to (`min_of_negative` in tuned.cu); `flipped` makes that the negative one.
+# Otherwise the careful form starts with one step after the other. It goes on with two once the sums have the sign that
+# (+) leads to (`min_of_negative` in tuned.cu); `flipped` makes that sign negative.
 _TWO_STEPS = {
     ("min", "plus"): TwoSteps("min_non_negative(c, s, t)", "(low_a) + (low_b) >= 0", "(x)"),
     ("max", "plus"): TwoSteps("max_non_positive(c, s, t)", "(high_a) + (high_b) <= 0", "(-(x))"),
@@ -135,7 +135,7 @@ def two_steps(semiring: Semiring, dtype: np.dtype[Any]) -> TwoSteps | None:
 
 
 def k_tail(semiring: Semiring) -> KTail:
-    """Return the cheapest right way to make up the last tile along k."""
+    """Return the cheapest right way to fill the last tile along k."""
     if semiring.add.is_selective:
         return KTail.REPEAT
     return KTail.FILL if semiring.multiply.name in _ZEROS_ADD_NOTHING.get(semiring.add.name, ()) else KTail.LIMIT
@@ -171,7 +171,7 @@ def semiring_defines(
         "LOW": low,
         "HIGH": high,
         "ZERO": zero,
-        "ADD(c, t)": f"((T)({add}))",  # what is computed over Half is a float until it is one again
+        "ADD(c, t)": f"((T)({add}))",  # Half is computed in float, and cast back here
         "MULTIPLY(a, b)": f"((T)({multiply}))",
         "COMBINE(c, a, b)": f"c = {fused.of(dtype)}" if fused else "c = ADD(c, MULTIPLY(a, b))",
     }

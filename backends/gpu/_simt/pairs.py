@@ -1,7 +1,7 @@
 """Macros of kernels over words of two 16-bit elements: operators on both halves, and results in C.
 
-The halves of a word are neighbours along k. So a sum of words holds two sums, of the even and of the odd steps, and an
-element of C is what (+) makes of them.
+The halves of a word are neighbours along k. So a sum of words holds two sums, of the even and of the odd steps, and (+)
+of both is the element of C.
 
     int16, uint16   min or max of c and a + b in one instruction (DPX, sm_90); plain sums, which wrap: right for values
                     whose extremes are small enough

@@ -22,7 +22,7 @@ def add_pass(program: Program, problem: Problem, function: str, elements: int, *
 
 
 def add_extremes(program: Program, problem: Problem, a: Matrix, b: Matrix, defines: Defines | None = None) -> Place:
-    """Add the launches that find the extremes of A and B, and return the place of the four.
+    """Add the launches that find the extremes of A and B, and return the position of the four.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def add_extremes(program: Program, problem: Problem, a: Matrix, b: Matrix, defin
     problem : Problem
     a, b : Matrix
     defines : Defines, optional
-        Macros of the semiring, with other values than those of the elements. None: the values themselves.
+        Macros of the semiring that compare values other than the elements. None: the elements themselves.
     """
     defines = defines or semiring_defines(problem.semiring, problem.dtype)
     blocks = min(max(problem.m, problem.k), _PASS_BLOCKS // 4)

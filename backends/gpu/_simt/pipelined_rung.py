@@ -20,14 +20,14 @@ class PipelinedRung(WarpRung):
     Attributes
     ----------
     counts : tuple of str
-        Options of a plan that are integers from 1 on.
+        Options of a plan that are integers of at least 1.
     """
 
     needs = device.ASYNC_COPY
     counts: ClassVar[tuple[str, ...]] = ("blocks",)
 
     def prepare_launch(self, plan: Plan) -> Launch:
-        """Return the tiles; raise PlanError where there is no pipeline, or a copy has no whole passes."""
+        """Return the tiles; raise PlanError if there is no pipeline, or copies do not divide into whole passes."""
         launch = super().prepare_launch(plan)
         rows = launch.threads // LANES_K
         is_whole = launch.bk % LANES_K == 0 and launch.bm % rows == 0 and _has_whole_passes(launch, launch.bn)

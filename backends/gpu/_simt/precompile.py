@@ -13,17 +13,17 @@ from backends.gpu._cuda.kernel_files import Defines, compile_kernel, is_kept
 from backends.gpu._cuda.nvrtc import CompileError
 from backends.gpu._simt.program import Kernel
 
-# To start workers takes as long as to compile so many.
+# Starting workers takes as long as compiling this many kernels.
 WORTH_WORKERS = 4
 
 Job = tuple[str, Defines, str]
 
 
 def precompile(kernels: Iterable[Kernel], arch: str) -> int:
-    """Compile `kernels` for `arch`, each once, where that has not been done; return how many there were to do.
+    """Compile `kernels` for `arch`, each once, if not done yet; return the number of kernels compiled.
 
-    Nothing is done where files are turned off: workers could not hand over what they make. What does not compile is
-    left for whoever loads it to report.
+    Nothing is done if stored kernels are turned off: workers could not hand over their results. Errors of compilation
+    are left to whoever loads the kernel.
     """
     if _kernel_files.cache_folder() is None:
         return 0
@@ -34,7 +34,7 @@ def precompile(kernels: Iterable[Kernel], arch: str) -> int:
             _compile(job)
         return len(missing)
     workers = min(os.cpu_count() or 1, len(missing))
-    # spawned, not forked: CUDA may be at work in this process
+    # spawned, not forked: this process may use CUDA
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         list(pool.map(_compile, missing))
     return len(missing)

@@ -84,9 +84,9 @@ class Product(NamedTuple):
         The form of (x) that the kernel has.
     accumulate : bool
     extremes : Place
-        Those of A and B, where they decide the form.
+        Position of the extremes of A and B, if they decide the form.
     edge : str
-        Treatment of tiles that stick out; ``"padded"`` also where everything is made of whole tiles.
+        Treatment of partial tiles; ``"padded"`` also if all tiles are whole.
     """
 
     a: Matrix
@@ -134,7 +134,7 @@ class Call(NamedTuple):
     Attributes
     ----------
     bind : callable
-        ``bind(*arguments)`` is called once, when buffers have addresses, and returns what is called to launch it.
+        ``bind(*arguments)`` is called once, when buffers have addresses, and returns the function that launches it.
     arguments : tuple
         As those of a Step.
     """

@@ -1,4 +1,4 @@
-"""The common part of the SIMT rungs: empty sizes, alpha, beta, extremes of the values; a rung adds its kernel alone.
+"""The common part of the SIMT rungs: empty sizes, alpha, beta, extremes of values; a rung only adds its kernel.
 
 A kernel only knows ``C := A (x) B`` and ``C := C (+) A (x) B`` over row-major matrices. Everything around it is the
 same for every rung, so that rungs differ by their idea alone.
@@ -83,7 +83,7 @@ class Rung(Backend):
         return GpuExecution(self.program(plan, *(placed.matrix(name) for name in placed.buffers)), placed)
 
     def prepare_argk(self, plan: Plan, operands: Operands, argk: Any) -> Execution | None:
-        """Prepare `argk.cu`, whichever rung is asked."""
+        """Prepare `argk.cu`, the same for every rung."""
         placed = ArgkOperands(operands, argk)
         return GpuExecution(argk_program(plan.problem, *(placed.matrix(name) for name in ("a", "b", "out"))), placed)
 
@@ -99,7 +99,7 @@ class Rung(Backend):
         """
 
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:
-        """Return the launches of the whole product; c stands before out if there is one."""
+        """Return the launches of the whole product; c precedes out if there is one."""
         problem, program, out = plan.problem, Program(), c_and_out[-1]
         m, n, k = problem.m, problem.n, problem.k
         if m == 0 or n == 0:
@@ -113,7 +113,7 @@ class Rung(Backend):
             if not problem.accumulate:
                 add_pass(program, problem, "fill", m * n, out.place, out.ld, m, n)
             return program
-        if problem.alpha is not None and not problem.is_mixed:  # a narrow A cannot hold it: the kernel scales sums
+        if problem.alpha is not None and not problem.is_mixed:  # a narrow A cannot hold alpha A: the kernel scales sums
             scaled = program.reserve("scaled_a", m * k, problem.dtype)
             add_pass(program, problem, "scale", m * k, problem.alpha, a.place, a.ld, scaled, m, k)
             a = Matrix(scaled, k)

@@ -1,9 +1,9 @@
-"""The common part of the tiled rungs: four ways to treat tiles that stick out of a matrix, and the width of loads.
+"""The common part of the tiled rungs: four ways to treat partial tiles at edges of a matrix, and the width of loads.
 
     conditional   the kernel asks at every load whether it lies inside
-    redirected    rows and columns past the end become others, before the loop, which asks nothing
+    redirected    before the loop, rows and columns past the end are replaced by others; the loop has no checks
     padded        A and B are copied into buffers of whole tiles first (timed), if they are not made of whole tiles
-    big-small     the kernel computes what is made of whole tiles, and a simple one with small tiles the rest: the
+    big-small     the kernel computes all whole tiles, and a simple one with small tiles the rest: the
                   remaining steps of k, the columns to the right and the rows below
 
 Source of redirected: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010), section 3,
@@ -42,7 +42,7 @@ class TiledRung(Rung):
         return device.fitting(self.name, self.shared_bytes(plan.launch, plan.problem.dtype.itemsize), plan.launch)
 
     def edge(self, plan: Plan, launch: Launch) -> str:
-        """Return the chosen way; where nothing sticks out, the one that asks nothing and then copies nothing."""
+        """Return the chosen way; if all tiles are whole, ``"padded"``, which then copies nothing."""
         problem, chosen = plan.problem, str(plan.choice("edge", EDGES))
         is_whole = problem.m % launch.bm == problem.n % launch.bn == problem.k % launch.bk == 0
         return "padded" if is_whole else chosen
@@ -61,7 +61,7 @@ class TiledRung(Rung):
         """The rung's ``.cu`` file."""
 
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
-        """Add the launches for the chosen way with edges."""
+        """Add the launches for the chosen treatment of edges."""
         problem, launch, (a, b, _, m, n, k, *_) = plan.problem, self.prepare_launch(plan), product
         whole = product._replace(edge=self.edge(plan, launch))
         if whole.edge == "big-small":
@@ -110,7 +110,7 @@ class TiledRung(Rung):
 
 
 def offset_type(launch: Launch, product: Product) -> str:
-    """Return the type of C that holds every distance within a tile of A or of B."""
+    """Return the C integer type that holds every distance within a tile of A or of B."""
     farthest = max(launch.bm * product.a.ld, launch.bk * product.b.ld) + launch.bn
     return "int" if farthest <= _LARGEST_INT else "long long"
 
@@ -123,14 +123,14 @@ def _add_small(program: Program, problem: Problem, product: Product) -> None:
 
 def _moved(matrix: Matrix, elements: int) -> Matrix:
     """Return the matrix that begins `elements` further on, of unknown alignment."""
-    place = matrix.place._replace(offset=matrix.place.offset + elements)
-    return matrix._replace(place=place, alignment=1)
+    position = matrix.place._replace(offset=matrix.place.offset + elements)
+    return matrix._replace(place=position, alignment=1)
 
 
 def _padded(
     program: Program, problem: Problem, name: str, x: Matrix, shape: tuple[int, int], tile: tuple[int, int]
 ) -> Matrix:
-    """Return `x`, or a copy of it in whole tiles if it is not made of such; copied once for all forms of a kernel."""
+    """Return `x`, or its copy in whole tiles if it has partial ones; one copy serves all forms of a kernel."""
     rows, columns = (ceil_div(size, step) * step for size, step in zip(shape, tile, strict=True))
     if (rows, columns) == shape:
         return x

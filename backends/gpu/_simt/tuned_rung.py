@@ -1,4 +1,4 @@
-"""The launches of tuned.cu: one kernel for whole tiles and for shares of k, and the one that adds the shares up."""
+"""The launches of tuned.cu: one kernel for whole tiles and for shares of k, and one that adds up the shares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FOLD_BLOCK, _FOLD_EACH, _FOLD_THREADS = 256, 4, 1 << 16
 
 
 class TunedRung(PipelinedRung):
-    """A pipeline that combines two steps of k at once where it can, and shares the k of the last tiles among blocks."""
+    """A pipeline that combines two steps of k at once if possible, and splits k of the last tiles among blocks."""
 
     stem = "tuned"
     takes_two_steps = True
@@ -35,7 +35,7 @@ class TunedRung(PipelinedRung):
 
 
 class Tail(NamedTuple):
-    """The last tiles of a product, each of which several blocks compute together: every one a share of k.
+    """The last tiles of a product, each computed by several blocks, each for a share of k.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Tail(NamedTuple):
     whole, rest : int
         Number of tiles that one block computes each, and of those after them.
     shares, depth : int
-        Blocks of each of these, and the steps of k of a block, the last one maybe fewer; each has some.
+        Blocks for each of the rest; steps of k of a block, of the last block maybe fewer, but never 0.
     """
 
     parts: Place
@@ -84,7 +84,7 @@ def _reserve_tail(program: Program, plan: Plan, product: Product) -> Tail | None
     shares, rest, dtype = ceil_div(steps, each), tiles % wave, plan.problem.dtype
     if shares == 1 or rest == 0:
         return None
-    # the other form of a kernel has them too, and maybe fewer of them
+    # the other form of the kernel has shares too, maybe fewer
     most = max(shares * rest * launch.bm * launch.bn, program.scratch.get("parts", (0, dtype))[0])
     program.scratch["parts"] = (most, dtype)
     return Tail(Place("parts"), tiles - rest, rest, shares, each * launch.bk)

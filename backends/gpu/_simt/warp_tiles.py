@@ -16,7 +16,7 @@ class WarpRung(TiledRung):
     """A rung with tiles of warps, whose threads read groups of elements from shared memory."""
 
     def prepare_launch(self, plan: Plan) -> Launch:
-        """Return the tiles; raise PlanError unless warps have tiles and threads whole groups of elements."""
+        """Return the tiles; raise PlanError unless tiles divide into tiles of warps and groups of threads."""
         launch, group = super().prepare_launch(plan), group_size(plan.problem.dtype.itemsize)
         if not launch.wm or launch.tm % group or launch.tn % group or launch.bk % 2:
             raise PlanError(

@@ -1,8 +1,8 @@
 """Measured ceilings of a GPU, as tasks: pairs per second out of registers (`peak.cu`), and bytes copied per second.
 
-The form of (x) is that of the fastest kernels: where the values allow plain sums of integers, plain sums;
-and of 16-bit elements two a word, where an instruction works on both. Kernels may come close to a ceiling; tensor
-cores, which are other instructions, may pass it.
+The form of (x) is that of the fastest kernels: plain sums of integers if the values allow them, and two 16-bit elements
+a word if an instruction works on both. Kernels may come close to a ceiling. Tensor cores are other instructions and may
+exceed it.
 
 Source: Williams, Waterman and Patterson, "Roofline" (2009), section 3.
 """
@@ -22,12 +22,12 @@ from backends.gpu._tasks.device_task import DeviceTask, require_gpu
 from harness.errors import Declined, VerificationError
 from harness.semiring import SEMIRINGS, Semiring
 
-# Steps that are written out, and of a call; threads of a block; blocks of a multiprocessor at once.
+# Steps that are unrolled; steps of a call; threads of a block; blocks of a multiprocessor at once.
 UNROLLED, STEPS, THREADS, BLOCKS = 8, 4096, 256, 4
 
 
 def sums_of(dtype: np.dtype[Any]) -> int:
-    """Return how many sums, or words of sums, a thread has: what 64 registers hold, operands beside them."""
+    """Return how many sums, or words of sums, a thread has: those that 64 registers hold beside the operands."""
     return 8 if dtype.itemsize == 8 else 16
 
 

@@ -1,7 +1,7 @@
 """Tasks that time products of matrices stored by rows, by columns or tile by tile, and changes of layout.
 
-The rungs read rows, and first copy a matrix in another layout. The textbook kernels of `layout.cu` read every layout in
-place, so that the effect of coalesced access shows.
+The rungs read rows, and first copy a matrix in any other layout. The textbook kernels of `layout.cu` read every layout
+in place, which shows the effect of coalesced access.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class LayoutChange(DeviceTask):
     to : str
         One of LAYOUTS.
     turned : bool
-        Whether both sides go along memory, through shared memory; to columns only.
+        Whether reads and writes are both contiguous, through shared memory; to columns only.
     seed : int
     """
 

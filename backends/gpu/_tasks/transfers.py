@@ -1,7 +1,7 @@
 """A task that times a product together with its copies between host and GPU: the cost for arrays on the host.
 
     always   A and B to the GPU, the product, C back: every call
-    once     A and B are there already; C comes back
+    once     A and B stay on the GPU; C comes back
 
 Copies are of ordinary (pageable) arrays, as `gemm` is given them. The host's clock times them.
 """

@@ -1,4 +1,4 @@
-"""Products over bools by tensor cores: both operands packed along k, 32 a word, and common ones counted."""
+"""Products over bools by tensor cores: both operands packed along k, 32 a word, and common one bits counted."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from backends.gpu._tensor.tma import BM, TmaKernel, add_tma, bytes_at_once
 from harness.plan import Plan
 
 _BITS, _WORD = 32, np.dtype(np.uint32)
-_VECTOR = 4  # words, that rows of words are filled up to
-_RUN = 64  # columns, that pack_bits.cu orders for wgmma
+_VECTOR = 4  # words; rows are padded to a multiple
+_RUN = 64  # columns that pack_bits.cu orders together for wgmma
 _KERNEL = TmaKernel("tensor_core_bits", bk=32, columns=(128, 256))
 _THREADS, _MOST_BLOCKS = 256, 1 << 16
-_ROWS_OF_A, _WORDS_OF_B, _COLUMNS_OF_B = 4, 8, 128  # that a block of pack_bits.cu packs at a time
+_ROWS_OF_A, _WORDS_OF_B, _COLUMNS_OF_B = 4, 8, 128  # packed at a time by a block of pack_bits.cu
 
 
 def add_bit_product(program: Program, plan: Plan, product: Product) -> None:

@@ -17,10 +17,10 @@ from harness.plan import Launch, Plan
 from harness.tuning.tensor_cores import CAREFUL, GROUP
 
 EDGES = ("padded", "redirected", "conditional")
-# Numbers of edges.cuh. Padded rows are aligned, but tiles still stick out; "whole": no tile sticks out.
+# Numbers of edges.cuh. Padded rows are aligned, but edge tiles are partial; "whole": all tiles are whole.
 _CODES = {"conditional": 0, "redirected": 1, "padded": 1, "whole": 2}
 
-# 3xTF32 is right for magnitudes between these, and zeros: high and low parts are finite and normal, products finite.
+# 3xTF32 is right for magnitudes between these, and for zeros: parts are finite and normal, products finite.
 TF32_LEAST, TF32_GREATEST = "1e-30f", "1e18f"
 _MAGNITUDE = "((x) == 0 ? (T)1 : fabsf(x))"
 _TF32_IS_SAFE = (
@@ -40,7 +40,7 @@ class Mma(NamedTuple):
     depth : int
         Steps of k of a fragment.
     pad_a, pad_b : int
-        Elements between the rows of tiles: lanes meet in no bank.
+        Padding between rows of tiles, in elements, which avoids bank conflicts.
     """
 
     stem: str
@@ -62,9 +62,9 @@ F64, F32, B1 = (
 )
 
 
-# By the dtype of A and B. Steps of k of an instruction in float64; in float32, between two flushes.
+# By the dtype of A and B. Steps of k: in float64 of an instruction, in float32 between two flushes.
 DEPTHS = {"float64": (4, 8, 16), "float32": (8, 16)}
-# Instructions, and on Hopper others: wgmma of operands that a pass has split or transposed, or mma.sync of tiles that
+# Instructions, the second on Hopper: wgmma of operands that a pass has split or transposed, or mma.sync of tiles that
 # the copy engine brings.
 UNITS = {"float64": ("mma", "tma"), "float32": ("mma", "wgmma"), "bool": ("mma", "wgmma")}
 MMA = {"float64": F64, "float32": F32, "bool": B1}
@@ -80,7 +80,7 @@ def mma_kernel(mma: Mma, launch: Launch, width: int, edge: str, lds: tuple[int, 
     width : int
         Elements that one copy moves.
     edge : str
-        One of `EDGES`, or ``"whole"`` where nothing sticks out.
+        One of `EDGES`, or ``"whole"`` if all tiles are whole.
     lds : (int, int)
         Leading dimensions of A and B.
     more : Defines
@@ -119,7 +119,7 @@ def add_float_product(program: Program, plan: Plan, product: Product) -> None:
     unit, depth = plan.choice("unit", UNITS[problem.dtype.name]), int(plan.choice("depth", DEPTHS[problem.dtype.name]))
     is_single = problem.dtype.itemsize == 4
     if is_single:
-        magnitudes = (*_single_defines(plan, Form.ANY), ("VALUE_OF(x)", _MAGNITUDE))  # the least but 0, the greatest
+        magnitudes = (*_single_defines(plan, Form.ANY), ("VALUE_OF(x)", _MAGNITUDE))  # least but 0, greatest
         product = product._replace(extremes=add_extremes(program, problem, product.a, product.b, magnitudes))
     if unit == "tma":
         add_double_product(program, plan, product, depth)

@@ -11,7 +11,7 @@ from harness.problem import Problem
 def largest_dot(problem: Problem, operands: Operands) -> float:
     """Return a bound of every element of ``|alpha||A||B|``: the largest norms of a row and of a column, multiplied.
 
-    By Cauchy and Schwarz. What is not finite counts as absent.
+    By the Cauchy-Schwarz inequality. Values that are not finite are ignored.
     """
     if min(problem.m, problem.n, problem.k) == 0:
         return 0.0

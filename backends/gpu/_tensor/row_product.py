@@ -1,4 +1,4 @@
-"""Products of A and B by rows, as the copy engine of Hopper brings them: float64, float16 and bfloat16."""
+"""Products of row-major A and B that the copy engine of Hopper reads: float64, float16 and bfloat16."""
 
 from __future__ import annotations
 

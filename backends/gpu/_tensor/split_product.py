@@ -19,7 +19,7 @@ _THREADS, _BLOCKS, _SIDE = 256, 1 << 16, 32  # of split.cu
 
 
 def add_split_product(program: Program, plan: Plan, product: Product, macros: Defines) -> None:
-    """Add ``out := [out +] a b``, to be computed if the extremes allow.
+    """Add ``out := [out +] a b``, which the GPU computes if the extremes allow it.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class TensorMap(NamedTuple):
     rows, columns, ld : int
         In elements; `ld` of them are a multiple of 16 bytes.
     box_rows, box_columns : int
-        What one copy brings; the columns are the 128 bytes that are swizzled.
+        Extent of one copy; the columns are 128 bytes, which are swizzled.
     dtype : str
         One of `ITEMSIZES`.
     """
@@ -52,9 +52,9 @@ class TensorMap(NamedTuple):
             If the driver refuses it.
         """
         raw = ctypes.create_string_buffer(_SIZE + _ALIGNMENT)
-        place = -(-ctypes.addressof(raw) // _ALIGNMENT) * _ALIGNMENT
+        aligned = -(-ctypes.addressof(raw) // _ALIGNMENT) * _ALIGNMENT
         status = _driver().cuTensorMapEncodeTiled(
-            ctypes.c_void_p(place),
+            ctypes.c_void_p(aligned),
             _TYPES[self.dtype],
             2,
             ctypes.c_void_p(address),
@@ -69,7 +69,7 @@ class TensorMap(NamedTuple):
         )
         if status:
             raise HarnessError("the driver refuses a tensor map", got=f"CUDA error {status} for {self}")
-        encoded: np.void = np.frombuffer(ctypes.string_at(place, _SIZE), dtype=f"V{_SIZE}")[0]
+        encoded: np.void = np.frombuffer(ctypes.string_at(aligned, _SIZE), dtype=f"V{_SIZE}")[0]
         return encoded
 
 

@@ -1,4 +1,4 @@
-"""Launches of kernels on tma_tile.cuh, to which the copy engine brings tiles: clusters and shared memory."""
+"""Launches of kernels on tma_tile.cuh, whose tiles the copy engine reads: clusters and shared memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BM, ROW_BYTES = 128, 128  # of a tile in shared memory
 CLUSTERS = (1, 2)
 _THREADS = 3 * 128  # a warpgroup that copies and two that compute
 _SWIZZLE_ALIGNMENT = 1024
-_ROOM_BYTES = 8 * 16 * 40 * 4  # what the tile of C leaves through: 16 rows of 40 floats a warp
+_ROOM_BYTES = 8 * 16 * 40 * 4  # staging of the tile of C: 16 rows of 40 floats for each warp
 
 
 class TmaKernel(NamedTuple):

@@ -39,7 +39,7 @@ class Peer(Rung):
         return reason
 
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
-        """Add the call; once, since values make no difference."""
+        """Add the call; one form serves all values."""
         if product.form is Form.CAREFUL:
             return
         problem, (a, b, out, m, n, k, *_) = plan.problem, product
@@ -62,7 +62,7 @@ def _is_installed(package: str) -> bool:
 
 
 def broadcast(package: Any, names: tuple[str, str, str], problem: Problem, a: Any, b: Any, out: Any) -> Any:
-    """Return a function that makes the terms of some rows as one array, and reduces it along k, chunk by chunk.
+    """Return a function that computes the terms of some rows as one array and reduces it along k, chunk by chunk.
 
     Parameters
     ----------

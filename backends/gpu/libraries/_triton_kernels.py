@@ -1,6 +1,6 @@
-"""Kernels in Triton; imported only where there is Triton. Tiles of C, BM x BN a program, 8 rows of tiles at a time."""
+"""Kernels in Triton; imported only if Triton is installed. Tiles of C, BM x BN a program, 8 rows of tiles at a time."""
 
-# Parameters of kernels have no Python type, and those known when compiling are in capitals.
+# Parameters of kernels have no Python type, and compile-time constants are in capitals.
 # ruff: noqa: ANN001, ANN202, N803
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def tropical(
     if a.dtype.element_ty == tl.float64:  # the loop below was 15 times slower there on an H200
         for p in range(0, k, STEPS):
             for u in tl.static_range(STEPS):
-                q = tl.minimum(p + u, k - 1).to(tl.int64)  # a term again does no harm
+                q = tl.minimum(p + u, k - 1).to(tl.int64)  # repeating a term changes nothing
                 terms = tl.load(a + i_read + q * lda)[:, None] + tl.load(b + j_read + q * ldb)[None, :]
                 sums = _better(sums, terms, IS_MAX)
     else:
@@ -73,12 +73,12 @@ def tropical(
             sums = _better(sums, terms, IS_MAX)
             a += lda
             b += ldb
-    place = c + i[:, None].to(tl.int64) * ldc + j[None, :]
+    pointers = c + i[:, None].to(tl.int64) * ldc + j[None, :]
     is_inside = (i[:, None] < m) & (j[None, :] < n)
     if ADDS:
-        before = tl.load(place, mask=is_inside)
+        before = tl.load(pointers, mask=is_inside)
         sums = _better(sums, before, IS_MAX)
-    tl.store(place, sums, mask=is_inside)
+    tl.store(pointers, sums, mask=is_inside)
 
 
 @triton.jit
@@ -112,8 +112,8 @@ def ordinary(
         sums = tl.dot(x, y, sums, input_precision="ieee")
         from_a += BK
         from_b += BK * ldb
-    place = c + i[:, None].to(tl.int64) * ldc + j[None, :]
+    pointers = c + i[:, None].to(tl.int64) * ldc + j[None, :]
     is_inside = (i[:, None] < m) & (j[None, :] < n)
     if ADDS:
-        sums += tl.load(place, mask=is_inside)
-    tl.store(place, sums, mask=is_inside)
+        sums += tl.load(pointers, mask=is_inside)
+    tl.store(pointers, sums, mask=is_inside)

@@ -5,7 +5,7 @@
     float16, bfloat16 sums in float32
     int8              sums in int32, where rows begin at multiples of 4 bytes
 
-cublasGemmEx is called directly: CuPy's wrappers change from version to version, and choose the arithmetic.
+cublasGemmEx is called directly: CuPy's wrappers change from version to version, and choose the arithmetic themselves.
 
 Source: cuBLAS, cublasGemmEx.
 """
@@ -96,7 +96,7 @@ class CublasTf32(Cublas):
         return super().declines(problem) or (None if problem.dtype.name == "float32" else "TF32 is made of float32")
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
-        """Return what rounding both operands to TF32 costs: 2^-11 each, of the largest sum of absolute terms."""
+        """Return the error of rounding both operands to TF32: 2^-11 each, of the largest sum of absolute terms."""
         return 2.0**-10 * largest_dot(plan.problem, operands)
 
 
@@ -171,7 +171,7 @@ def _library() -> ctypes.CDLL:
 
 @functools.cache
 def _handle() -> ctypes.c_void_p:
-    """Return this process's context of cuBLAS on the current GPU, made once, with the arithmetic that is asked for."""
+    """Return this process's context of cuBLAS on the current GPU, made once, with the requested arithmetic."""
     context = ctypes.c_void_p()
     _check(_library().cublasCreate_v2(ctypes.byref(context)), "begin")
     return context

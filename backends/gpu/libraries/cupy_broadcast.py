@@ -28,7 +28,7 @@ class CupyBroadcast(Peer):
     package = "cupy"
 
     def declines(self, problem: Problem) -> str | None:
-        """Decline what is no pair of CuPy's own operations, or would come out otherwise."""
+        """Decline pairs of operations that CuPy lacks or defines otherwise."""
         semiring = problem.semiring
         if not semiring.is_named or semiring.add.name not in _ADD or semiring.multiply.name not in _MULTIPLY:
             return "CuPy has no reduction for it"

@@ -44,7 +44,7 @@ class TritonPeer(Peer):
         return None if is_known else "the kernels in Triton compute min_plus, max_plus and plus_times"
 
     def bind(self, problem: Problem, a: Any, b: Any, out: Any) -> Any:
-        """Return the launch, compiled by a first call at the latest."""
+        """Return the launch, compiled at the first call at the latest."""
         import torch
 
         from backends.gpu.libraries import _triton_kernels as kernels
