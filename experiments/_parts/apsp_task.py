@@ -60,7 +60,7 @@ class PathsTask:
         return compared + scipy_distances.agree(self._distances, self.graph, tolerance)
 
     def facts(self) -> dict[str, Any]:
-        """Return the work of one run: that of Floyd and Warshall's algorithm for every method, so rates rank as times."""
+        """Return the work of one run: for every method that of Floyd and Warshall, so rates rank as times do."""
         n = self.weights.shape[0]
         return {
             "operations": 2 * n**3,

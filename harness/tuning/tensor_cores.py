@@ -75,6 +75,20 @@ HOPPER_FROM = {"float32": 64, "bool": 64}
 # Steps of k of an instruction in float64 there.
 HOPPER_DEPTH = 16
 
+# Fixed sizes of the kernels on tma_tile.cuh, which no plan changes. Rows of a tile: 64 for each of two warpgroups.
+# Steps of k of a stage, by dtype of A and B: 128 bytes, the widest row that TMA swizzles (PTX ISA); for bools, words.
+TILE_ROWS = 128
+STAGE_STEPS = {"float64": 16, "float32": 32, "float16": 64, "bool": 32}
+# Columns of a tile that they are written for, and rows and columns of a warp in float64: sums must fit the registers.
+TILE_COLUMNS = {"float64": (128,), "float32": (128,), "float16": (128, 256), "bool": (128, 256)}
+DOUBLE_WARPS = ((32, 64), (64, 32))
+
+# Passes before wgmma: threads of a block, and blocks enough for any GPU. Rows of A, words and columns of B that a block
+# of pack_bits.cu packs, and the columns that it orders together; the side of a tile of split.cu. As in those files.
+PASS_THREADS, PASS_BLOCKS = 256, 1 << 16
+PACKED_ROWS, PACKED_WORDS, PACKED_COLUMNS, PACKED_RUN = 4, 8, 128, 64
+SPLIT_SIDE = 32
+
 # Large tiles of float64 are taken where multiprocessors are busy for such a part of their turns: 1.04 to 0.92 of cuBLAS
 # at n = 1408 (121 tiles, 0.92 of a turn), 0.64 to 0.88 at 1536 (144, 0.55 of two), 0.69 to 0.81 at 1152 (81, 0.61 of
 # one).

@@ -9,15 +9,13 @@ from backends.gpu._simt.padding import is_aligned
 from backends.gpu._simt.program import Kernel, Product, Program, ceil_div
 from backends.gpu._tensor.mma_product import B1, UNITS, mma_kernel
 from backends.gpu._tensor.tensor_map import TensorMap
-from backends.gpu._tensor.tma import BM, TmaKernel, add_tma, bytes_at_once
+from backends.gpu._tensor.tma import TmaKernel, add_tma, bytes_at_once
 from harness.plan import Plan
+from harness.tuning import tensor_cores as tuning
 
 _BITS, _WORD = 32, np.dtype(np.uint32)
 _VECTOR = 4  # words; rows are padded to a multiple
-_RUN = 64  # columns that pack_bits.cu orders together for wgmma
-_KERNEL = TmaKernel("tensor_core_bits", bk=32, columns=(128, 256))
-_THREADS, _MOST_BLOCKS = 256, 1 << 16
-_ROWS_OF_A, _WORDS_OF_B, _COLUMNS_OF_B = 4, 8, 128  # packed at a time by a block of pack_bits.cu
+_KERNEL = TmaKernel("tensor_core_bits", tuning.STAGE_STEPS["bool"], tuning.TILE_COLUMNS["bool"])
 
 
 def add_bit_product(program: Program, plan: Plan, product: Product) -> None:
@@ -25,19 +23,19 @@ def add_bit_product(program: Program, plan: Plan, product: Product) -> None:
     launch, (a, b, out, m, n, k, *_) = plan.launch, product
     is_transposed = plan.choice("unit", UNITS["bool"]) == "wgmma"
     words = ceil_div(k, _BITS * _VECTOR) * _VECTOR
-    columns = ceil_div(n, _RUN) * _RUN
+    columns = ceil_div(n, tuning.PACKED_RUN) * tuning.PACKED_RUN
     bits_a = program.reserve("bits_a", m * words, _WORD)
     bits_b = program.reserve("bits_b", words * columns, _WORD)
     defines = pack_defines(is_aligned=is_aligned(a, 1) and is_aligned(b, 1), is_transposed=is_transposed)
-    pack = Kernel("pack_bits", defines, (_THREADS,), function="pack_operands")
+    pack = Kernel("pack_bits", defines, (tuning.PASS_THREADS,), function="pack_operands")
     packed = bits_a, bits_b, words, columns
-    blocks_of_b = ceil_div(words, _WORDS_OF_B) * ceil_div(columns, _COLUMNS_OF_B)
-    blocks = min(max(ceil_div(m, _ROWS_OF_A), blocks_of_b), _MOST_BLOCKS)
+    blocks_of_b = ceil_div(words, tuning.PACKED_WORDS) * ceil_div(columns, tuning.PACKED_COLUMNS)
+    blocks = min(max(ceil_div(m, tuning.PACKED_ROWS), blocks_of_b), tuning.PASS_BLOCKS)
     program.launch(pack, (blocks, 2), a.place, a.ld, m, b.place, b.ld, n, k, *packed)
     more = as_defines({"IS_XOR": plan.problem.semiring.name == "lxor_land", "ACCUMULATE": product.accumulate})
     if is_transposed:
         rows_of_b = launch.bn // int(plan.options["cluster"])
-        map_a = TensorMap(bits_a, m, words, words, BM, _KERNEL.bk, _WORD.name)
+        map_a = TensorMap(bits_a, m, words, words, tuning.TILE_ROWS, _KERNEL.bk, _WORD.name)
         map_b = TensorMap(bits_b, columns, words, words, rows_of_b, _KERNEL.bk, _WORD.name)
         add_tma(program, plan, _KERNEL, more, (map_a, map_b), product._replace(extremes=bits_a))
         return

@@ -6,12 +6,12 @@ from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.padding import add_padding
 from backends.gpu._simt.program import Product, Program
 from backends.gpu._tensor.tensor_map import TensorMap
-from backends.gpu._tensor.tma import BM, TmaKernel, add_tma
+from backends.gpu._tensor.tma import ROW_BYTES, TmaKernel, add_tma
 from harness.plan import Plan
+from harness.tuning.tensor_cores import DOUBLE_WARPS, STAGE_STEPS, TILE_COLUMNS, TILE_ROWS
 
-_DOUBLE = TmaKernel("tensor_core_f64_tma", bk=16, columns=(128,), warps=((32, 64), (64, 32)))
-_HALF = TmaKernel("tensor_core_half", bk=64, columns=(128, 256))
-_BOX = {_DOUBLE: 16, _HALF: 64}  # columns of B that one copy brings
+_DOUBLE = TmaKernel("tensor_core_f64_tma", STAGE_STEPS["float64"], TILE_COLUMNS["float64"], warps=DOUBLE_WARPS)
+_HALF = TmaKernel("tensor_core_half", STAGE_STEPS["float16"], TILE_COLUMNS["float16"])
 _KINDS = {"float16": '"f16"', "bfloat16": '"bf16"'}
 
 
@@ -34,7 +34,7 @@ def _add_rows(program: Program, plan: Plan, product: Product, tma: TmaKernel, mo
     product = add_padding(program, product, dtype)
     a, b, _, m, n, k, *_ = product
     maps = (
-        TensorMap(a.place, m, k, a.ld, BM, bk, dtype.name),
-        TensorMap(b.place, k, n, b.ld, bk, _BOX[tma], dtype.name),
+        TensorMap(a.place, m, k, a.ld, TILE_ROWS, bk, dtype.name),
+        TensorMap(b.place, k, n, b.ld, bk, ROW_BYTES // dtype.itemsize, dtype.name),
     )
     add_tma(program, plan, tma, more, maps, product._replace(extremes=a.place), alpha)

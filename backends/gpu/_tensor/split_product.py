@@ -8,14 +8,14 @@ from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.padding import LINE_BYTES, is_aligned
 from backends.gpu._simt.program import Kernel, Product, Program, ceil_div
 from backends.gpu._tensor.tensor_map import TensorMap
-from backends.gpu._tensor.tma import BM, TmaKernel, add_tma
+from backends.gpu._tensor.tma import TmaKernel, add_tma
 from harness.plan import Plan
+from harness.tuning.tensor_cores import PASS_BLOCKS, PASS_THREADS, SPLIT_SIDE, STAGE_STEPS, TILE_COLUMNS, TILE_ROWS
 
 _FLOAT = np.dtype(np.float32)
 _PARTS = 2
-_KERNEL = TmaKernel("tensor_core_tf32", bk=32, columns=(128,), parts=_PARTS)
+_KERNEL = TmaKernel("tensor_core_tf32", STAGE_STEPS["float32"], TILE_COLUMNS["float32"], parts=_PARTS)
 _VECTOR, _LINE = 4, LINE_BYTES // _FLOAT.itemsize
-_THREADS, _BLOCKS, _SIDE = 256, 1 << 16, 32  # of split.cu
 
 
 def add_split_product(program: Program, plan: Plan, product: Product, macros: Defines) -> None:
@@ -35,10 +35,11 @@ def add_split_product(program: Program, plan: Plan, product: Product, macros: De
     parts_a = program.reserve("parts_a", _PARTS * m * width, _FLOAT)
     parts_b = program.reserve("parts_b", _PARTS * n * width, _FLOAT)
     defines = as_defines({"VECTOR": _VECTOR if is_aligned(a, _FLOAT.itemsize) else 1})
-    rows, columns = (Kernel("split", defines, (_THREADS,), function=name) for name in ("split_rows", "split_columns"))
-    program.launch(rows, min(m, _BLOCKS), a.place, a.ld, m, k, parts_a, width)
-    program.launch(columns, ceil_div(n, _SIDE) * ceil_div(k, _SIDE), b.place, b.ld, k, n, parts_b, width)
-    map_a = TensorMap(parts_a, _PARTS * m, k, width, BM, _KERNEL.bk, _FLOAT.name)
+    names = "split_rows", "split_columns"
+    rows, columns = (Kernel("split", defines, (PASS_THREADS,), function=name) for name in names)
+    program.launch(rows, min(m, PASS_BLOCKS), a.place, a.ld, m, k, parts_a, width)
+    program.launch(columns, ceil_div(n, SPLIT_SIDE) * ceil_div(k, SPLIT_SIDE), b.place, b.ld, k, n, parts_b, width)
+    map_a = TensorMap(parts_a, _PARTS * m, k, width, TILE_ROWS, _KERNEL.bk, _FLOAT.name)
     rows_of_b = plan.launch.bn // int(plan.options["cluster"])
     map_b = TensorMap(parts_b, _PARTS * n, k, width, rows_of_b, _KERNEL.bk, _FLOAT.name)
     add_tma(program, plan, _KERNEL, macros, (map_a, map_b), product)

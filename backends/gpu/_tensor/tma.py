@@ -12,8 +12,9 @@ from backends.gpu._simt.program import Kernel, Matrix, Product, Program
 from backends.gpu._tensor.tensor_map import TensorMap
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
+from harness.tuning.tensor_cores import TILE_ROWS
 
-BM, ROW_BYTES = 128, 128  # of a tile in shared memory
+ROW_BYTES = 128  # of a tile in shared memory
 CLUSTERS = (1, 2)
 _THREADS = 3 * 128  # a warpgroup that copies and two that compute
 _SWIZZLE_ALIGNMENT = 1024
@@ -50,15 +51,15 @@ class TmaKernel(NamedTuple):
         PlanError
             If the kernel has no such tiles.
         """
-        is_known = (launch.bm, launch.bk) == (BM, self.bk) and launch.bn in self.columns and launch.stages >= 2
+        is_known = (launch.bm, launch.bk) == (TILE_ROWS, self.bk) and launch.bn in self.columns and launch.stages >= 2
         if not is_known or (self.warps and (launch.wm, launch.wn) not in self.warps):
             warps = f", (wm, wn) in {self.warps}" if self.warps else ""
             raise PlanError(
                 f"gpu-tensor-core: {self.stem}.cu has no such tiles",
-                expected=f"bm={BM}, bk={self.bk}, bn in {self.columns}, stages >= 2{warps}",
+                expected=f"bm={TILE_ROWS}, bk={self.bk}, bn in {self.columns}, stages >= 2{warps}",
                 got=str(launch),
             )
-        return launch.stages * self.parts * (BM + launch.bn) * ROW_BYTES + _ROOM_BYTES + _SWIZZLE_ALIGNMENT
+        return launch.stages * self.parts * (TILE_ROWS + launch.bn) * ROW_BYTES + _ROOM_BYTES + _SWIZZLE_ALIGNMENT
 
 
 def add_tma(
@@ -101,7 +102,7 @@ def add_tma(
     shared = tma.shared_bytes(launch)
     device.fitting("gpu-tensor-core", shared, launch)
     kernel = Kernel(tma.stem, as_defines(macros) + more, (_THREADS,), shared, suffix="a")
-    clusters = product.tiles(cluster * BM, launch.bn)
+    clusters = product.tiles(cluster * TILE_ROWS, launch.bn)
     blocks = cluster * min(max(int(plan.options["blocks"]) // cluster, 1), clusters)
     sizes = product.m, product.n, maps[0].columns
     program.launch(kernel, blocks, *maps, out.place, *sizes, out.ld, np.float32(alpha), product.extremes)
