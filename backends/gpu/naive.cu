@@ -1,6 +1,6 @@
 // C[i, j] = (+)_p A[i, p] (x) B[p, j]: one thread an element, every operand from global memory.
 //
-//   loop over k, by 1    an element of A and one of B from global memory a pair; the sum in a register
+//   loop over k, by 1    for each pair an element of A and one of B from global memory; the sum in a register
 //
 //   BM, BN      elements of C that a block of BM * BN threads computes
 //   COALESCED   1: the 32 threads of a warp have 32 columns: they read neighbours in a row of B, and one element of A

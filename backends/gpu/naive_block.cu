@@ -1,6 +1,6 @@
 // C[i, j] = (+)_p A[i, p] (x) B[p, j] by one block of n x m threads, one thread an element: a first kernel.
 //
-//   loop over k, by 1    an element of A and one of B from global memory a pair; the sum in a register
+//   loop over k, by 1    for each pair an element of A and one of B from global memory; the sum in a register
 //
 // A block has at most 1024 threads and runs on one multiprocessor, so C is at most 32 x 32 and the others are idle.
 //

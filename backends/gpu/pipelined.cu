@@ -1,4 +1,4 @@
-// The double buffer: while one tile is combined, the next STAGES - 1 are on their way to shared memory.
+// The double buffer: while one tile is combined, the next STAGES - 1 are being copied to shared memory.
 //
 //   C[i, j] = (+)_p A[i, p] (x) B[p, j]
 //
@@ -8,18 +8,18 @@
 //
 //   BM, BN, BK   tile of a block       WM, WN   tile of a warp       TM, TN   tile of a thread
 //   STAGES       tiles in shared memory: 2 are the double buffer, more hide more latency
-//   BLOCKS       blocks that are to fit on a multiprocessor at once: bounds the registers of a thread
+//   BLOCKS       blocks that must fit on a multiprocessor at once, which bounds the registers of a thread
 //
 // With STAGES = 2 the two halves of shared memory change places after every tile:
 //
 //   tile t       copy of t + 1  ->  stage 1      arithmetic on t      <-  stage 0
 //   tile t + 1   copy of t + 2  ->  stage 0      arithmetic on t + 1  <-  stage 1
 //
-// There is one barrier a tile. After the wait for its copies a tile is there for its thread, after the barrier for all;
-// and all have then used the tile before it, so that its stage may be written.
+// There is one barrier for each tile. After the wait for its own copies and the barrier, a thread may read the whole tile.
+// All threads have then used the tile before it, so its stage may be written.
 //
-// Where k is no multiple of BK it is the first tile that has fewer steps, before the loop, which so asks nothing about k:
-// with the question in it, one H200 was 8 % slower over float32, at sizes that need no answer too.
+// If k is no multiple of BK, the first tile has fewer steps, and it precedes the loop, which then has no checks of k. With
+// the checks, one H200 was 8 % slower over float32, also at sizes that need none.
 //
 // Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; CUTLASS, multistage pipeline.
 #include "semiring.cuh"
@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
         wait_copies<STAGES - 2>();
         __syncthreads();
         if (t + STAGES - 1 < tiles_k) copier.start(tiles_a + writing * TILE_A, tiles_b + writing * TILE_B);
-        commit_copies();  // an empty group, too: waiting counts them
+        commit_copies();  // also an empty group, since waiting counts groups
 
         const T* tile_a = tiles_a + reading * TILE_A + corner.row;
         const T* tile_b = tiles_b + reading * TILE_B + corner.column;

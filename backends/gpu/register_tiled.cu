@@ -28,7 +28,7 @@
 #include "grid.cuh"
 
 constexpr int ROWS = BM / TM, COLUMNS = BN / TN, THREADS = ROWS * COLUMNS;
-constexpr int BLOCKS = THREADS < 384 ? 384 / THREADS : 1;  // that are to fit on a multiprocessor: 12 warps
+constexpr int BLOCKS = THREADS < 384 ? 384 / THREADS : 1;  // that must fit on a multiprocessor: 12 warps
 constexpr int LOADS_A = (BM * BK + THREADS - 1) / THREADS, LOADS_B = (BK * BN + THREADS - 1) / THREADS;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS)
@@ -37,9 +37,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
     DYNAMIC_SHARED(tile_a);  // element (i, p) at [i * BK + p], (p, j) of B at [p * BN + j]
     T* tile_b = tile_a + BM * BK;
     const Tile tile = tile_of_block<BM, BN, 1>(m, n);
-    const int me = threadIdx.x, y = me / COLUMNS, x = me % COLUMNS;  // where this thread's first element is in the tile
+    const int me = threadIdx.x, y = me / COLUMNS, x = me % COLUMNS;  // position of this thread's first element in the tile
 
-    // What this thread loads of each tile: elements me, me + THREADS, ... row by row. The edges are dealt with here, once.
+    // This thread's loads of each tile: elements me, me + THREADS, ... row by row. Edges are treated here, once.
     OFFSET from_a[LOADS_A], from_b[LOADS_B];
     bool reads_a[LOADS_A], reads_b[LOADS_B];
 #pragma unroll

@@ -3,7 +3,7 @@
 //   C[i, j] = (+)_p A[i, p] (x) B[p, j]
 //
 //   loop over tiles of k, by TILE       tiles of A and B in shared memory   sequential: each adds to the same sums
-//     loop over steps of a tile, by 1   one pair a thread from two values of shared memory
+//     loop over steps of a tile, by 1   one pair for each thread, from two values of shared memory
 //
 //   TILE    side of a tile, and of a block of TILE * TILE threads, one element of C each
 //

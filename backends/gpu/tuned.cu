@@ -1,4 +1,4 @@
-// The double buffer of pipelined.cu, with three things that only products as fast as possible need: two steps of k at
+// The double buffer of pipelined.cu, with three additions for speed: two steps of k at
 // once, sums that settle, and tiles whose k is shared among blocks.
 //
 //   C[i, j] = (+)_p A[i, p] (x) B[p, j]
@@ -14,12 +14,12 @@
 //
 // SETTLES: over floats of any sign the careful form of min_plus and max_plus starts with one step after the other. Once
 // all sums of a block have the sign that (+) leads to, two steps take one integer instruction (min_of_negative below).
-// All threads are asked at the end of tiles 1, 2, 4, 8 ...: a question after every tile would cost more.
+// All threads vote at the end of tiles 1, 2, 4, 8 ...: a vote after every tile would cost more.
 //
-// IS_SPLIT: one block computes each of the first `whole` tiles of C; of the `rest` after them each is computed by several,
-// a share of `depth` steps of k each, whose sums become tiles (BM x BN) of their own at `parts`: share after share, and in
-// each tile after tile, none empty. fold.cu adds them up. So the last tiles, too few to occupy every multiprocessor, take
-// no more than their part of the time; and with `whole` = 0 a few tiles and a long k occupy a GPU.
+// IS_SPLIT: one block computes each of the first `whole` tiles of C. Several blocks compute each of the `rest` after them, a
+// share of `depth` steps of k each, none empty. Their sums become tiles (BM x BN) at `parts`: share after share, and in each
+// share tile after tile. fold.cu adds them up. So the last tiles, too few to occupy every multiprocessor, take only their
+// part of the time. With `whole` = 0, few tiles and a long k occupy a GPU.
 //
 // Source: that of pipelined.cu. Of IS_SPLIT: Osama, Merrill, Cecka, Garland, Owens, "Stream-K" (2023), its hybrid of whole
 // tiles and a shared rest, by fixed shares. Of SETTLES: measured, docs/gpu.md.
@@ -46,14 +46,14 @@ __device__ __forceinline__ void flip_signs(Sums& sums)
 }
 
 // Floats of any sign: once a sum is negative, only negative terms can lower it, and of negative floats the least has the
-// greatest bits; those of non-negative terms, and of the one NaN that an addition gives, are less than theirs. A sum does
-// not become non-negative again. For max the signs of sums and terms are flipped, which costs nothing.
+// greatest bits. The bits of non-negative terms, and of the one NaN that an addition gives, are less. A sum does not become
+// non-negative again. For max the signs of sums and terms are flipped, at no cost.
 __device__ __forceinline__ float min_of_negative(float c, float s, float t)
 {
     return __uint_as_float(max_of_3(__float_as_uint(c), __float_as_uint(s), __float_as_uint(t)));
 }
 
-// What Sums::combine does, for sums that are settled and flipped.
+// Sums::combine for sums that are settled and flipped.
 __device__ __forceinline__ void combine_settled(Sums& sums, const Fragment& f)
 {
     // loop over pairs of a step
@@ -99,7 +99,7 @@ template <bool SETTLED> __device__ __forceinline__ void combine_tile(Sums& sums,
     }
 }
 
-// The stages in shared memory, and which of them is read and which written.
+// The stages in shared memory, and the indices of those that are read and written.
 struct Stages {
     T *tiles_a, *tiles_b;
     int reading, writing;
@@ -181,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
 #endif
 #if IS_SPLIT
     if (part >= 0) return store_aside(sums, parts + (long long)part * (BM * BN), corner);
-    if (sizeof(T) == 8) {  // the tile is computed anew, which spares registers, and costs floats 9 %
+    if (sizeof(T) == 8) {  // the tile is computed anew: saves registers; over floats it would cost 9 %
         index = blockIdx.x;
         forget(index);
         tile = tile_at<BM, BN, GROUP>(index, m, n);

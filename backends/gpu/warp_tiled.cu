@@ -1,4 +1,4 @@
-// Tiles of warps, and 16 bytes at a time: from global memory to registers, on to shared memory, and back to registers.
+// Tiles of warps, and loads of 16 bytes: from global memory to registers, on to shared memory, and back to registers.
 //
 //   C[i, j] = (+)_p A[i, p] (x) B[p, j]
 //
@@ -48,13 +48,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
     const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
     const int me = threadIdx.x;
 
-    // Where this thread stands: its warp in the block's tile, its lane in the warp's, and so its first element.
+    // Position of this thread: its warp in the block's tile, its lane in the warp's, and so its first element.
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int row_of_warp = warp / WARPS_N * WM, column_of_warp = warp % WARPS_N * WN;
     const int row_of_lane = lane / LANES_N * GROUP_SIZE, column_of_lane = lane % LANES_N * GROUP_SIZE;
     const int row = row_of_warp + row_of_lane, column = column_of_warp + column_of_lane;
 
-    // What this thread loads of each tile: vectors me, me + THREADS, ... row by row. The edges are dealt with here, once.
+    // This thread's loads of each tile: vectors me, me + THREADS, ... row by row. Edges are treated here, once.
     OFFSET from_a[LOADS_A], from_b[LOADS_B];
     bool reads_a[LOADS_A], reads_b[LOADS_B];
 #pragma unroll

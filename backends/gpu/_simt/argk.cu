@@ -1,10 +1,10 @@
-// C := A (x) B over a (+) that selects, and in K which p each element comes from: the smallest that attains it, or -1.
+// C := A (x) B over a (+) that selects, and K: for each element the smallest p that attains it, or -1.
 //
 //   loop over tiles of k, by BK         tiles of A (BM x BK) and B (BK x BN) in shared memory
 //     loop over steps of a tile, by 1   TM values of A and TN of B in registers
-//       loop over pairs of a step       TM * TN sums of this tile; no p is kept here, which would triple the work of a pair
-//     totals := totals (+) sums of this tile; where that changes one, its tile is noted: a later one must be better
-//   at the end each element looks through the BK terms of its tile for the first that equals it
+//       loop over pairs of a step       TM * TN sums of this tile; no p is stored, which would triple the work of a pair
+//     totals := totals (+) sums of this tile; where that changes one, its tile is stored: later tiles must improve
+//   at the end, search the BK terms of each element's tile for the first that equals it
 //
 // (x) of one pair rounds the same each time, so equality finds the term. A NaN equals nothing and is never named.
 #define EDGE 0 /* CONDITIONAL */

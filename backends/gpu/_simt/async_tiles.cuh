@@ -1,12 +1,12 @@
-// Asynchronous copies of tiles of A and B to shared memory (cp.async): which elements of a tile a thread copies, where to,
-// and what it does at the edges of the matrices.
+// Asynchronous copies of tiles of A and B to shared memory (cp.async): the elements of a tile that a thread copies, their
+// targets, and the treatment of edges of the matrices.
 //
 //   WIDTH_B   elements of B that a copy moves: 16 bytes, or 1 where leading dimension or address are not aligned
 //   LANES_K   threads of a copy of A that stand along k
 //   OFFSET    an integer type that holds distances within a tile
 //
-// Elements of A are copied one by one straight into their transposed place, which takes no registers and no alignment:
-// 8 threads along k by 4 rows meet every bank of shared memory once.
+// Elements of A are copied one by one straight into the transposed tile, without registers or alignment: 8 threads along k
+// by 4 rows meet every bank of shared memory once.
 //
 // Source: CUDA C++ Programming Guide, "Asynchronous Data Copies".
 #pragma once
@@ -22,7 +22,7 @@ constexpr int PASSES_N = VECTORS_B / ACROSS, PASSES_P = BK / ROWS_B;
 static_assert(THREADS % LANES_K == 0 && BM % ROWS_A == 0 && BK % LANES_K == 0, "whole passes over a tile of A");
 static_assert(THREADS % ACROSS == 0 && VECTORS_B % ACROSS == 0 && BK % ROWS_B == 0, "whole passes over a tile of B");
 
-// Moves COUNT elements; through a register where they are smaller than what cp.async can move.
+// Moves COUNT elements; through a register if they are smaller than the least that cp.async moves.
 template <int COUNT> __device__ __forceinline__ void move(T* to, const T* from)
 {
     if constexpr (sizeof(T) * COUNT >= 4) copy_async<sizeof(T) * COUNT>(to, from);
@@ -31,12 +31,12 @@ template <int COUNT> __device__ __forceinline__ void move(T* to, const T* from)
 
 template <int COUNT> __device__ __forceinline__ void move_if(T* to, const T* from, bool is_read)
 {
-    if (EDGE == REDIRECTED && K_TAIL != FILL) return move<COUNT>(to, from);  // all are
+    if (EDGE == REDIRECTED && K_TAIL != FILL) return move<COUNT>(to, from);  // all are read
     if constexpr (sizeof(T) * COUNT >= 4) copy_async_if<sizeof(T) * COUNT>(to, from, is_read);
     else *to = is_read ? *from : (T)0;
 }
 
-// What one thread copies of every tile. Places are computed once, edges in m and n with them.
+// The share of one thread in the copy of every tile. Addresses, with edges in m and n, are computed once.
 struct Copier {
     const T *a, *b;  // where the next tile begins
     OFFSET from_a[PASSES_M], from_b[PASSES_N];

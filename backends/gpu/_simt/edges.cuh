@@ -1,15 +1,15 @@
-// Tiles that stick out of a matrix: the one place that says what a thread does there. Defined before this file:
+// Partial tiles at edges of a matrix: the only file that treats them. Defined before this file:
 //
-//   EDGE    CONDITIONAL  every load is asked whether it lies inside; outside nothing is read
-//           REDIRECTED   rows of A and columns of B past the end become others, once, before the loop over k: whatever
-//                        is computed from them is never stored, and the loop asks nothing
-//           PADDED       the operands have been copied into whole tiles: nothing to ask
-//   K_TAIL  how the last tile along k is made up, which must not change the result:
+//   EDGE    CONDITIONAL  checks at every load whether it lies inside; outside nothing is read
+//           REDIRECTED   before the loop over k, rows of A and columns of B past the end are replaced by others:
+//                        results computed from them are never stored, and the loop has no checks
+//           PADDED       the operands have been copied into whole tiles: no checks
+//   K_TAIL  how the last tile along k is filled, which must not change the result:
 //           REPEAT       the last term again: harmless where t (+) t = t (min, max, or, and)
-//           FILL         zeros in A and in B: where 0 (x) 0 adds nothing (never in A or B alone: 0 times inf is NaN)
+//           FILL         zeros in A and in B: if 0 (x) 0 adds nothing (never in A or B alone: 0 times inf is NaN)
 //           LIMIT        the loop ends with k: right for every semiring
 //
-// Stores are masked by all three: C is written once, k times less often than A and B are read.
+// All three mask stores: C is written once, k times less often than A and B are read.
 //
 // Source of REDIRECTED: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010), section 3,
 // "Pointer Redirecting". There all rows and columns past the end become the last one; columns here do not (below).
@@ -23,13 +23,12 @@
 #define FILL 1
 #define LIMIT 2
 
-// Before the loop: the row of A that is read in the place of row `i`.
+// Before the loop: the row of A that is read instead of row `i`.
 __device__ __forceinline__ int redirect_row(int i, int m) { return EDGE == REDIRECTED ? min(i, m - 1) : i; }
 
-// The first of the WIDTH columns of B, a divisor of the leading dimension, that are read in the place of those from `j`,
-// in tiles of SIDE of them: single columns are those of the tile before, vectors are the last LAST_VECTORS of B. If they
-// were all the last one, the threads of a warp would copy from one address, one after another; fewer vectors mean fewer
-// reads.
+// The first of the WIDTH columns of B, a divisor of the leading dimension, that are read instead of those from `j`, in tiles
+// of SIDE of them. Single columns are those of the tile before; vectors are the last LAST_VECTORS of B. If all were the last
+// one, threads of a warp would copy from one address, one after another. Fewer vectors mean fewer reads.
 constexpr int LAST_VECTORS = 8;
 template <int SIDE, int WIDTH> __device__ __forceinline__ int redirect_columns(int j, int n)
 {
@@ -48,11 +47,11 @@ template <int DEPTH> __device__ __forceinline__ bool takes_care(int left)
     return EDGE == CONDITIONAL || (EDGE == REDIRECTED && left < DEPTH);
 }
 
-// The step of k that is read in the place of `p`, and whether it is read at all, with `left` steps from here.
+// The step of k that is read instead of `p`, and whether it is read at all, with `left` steps from here.
 __device__ __forceinline__ int source_step(int p, int left) { return EDGE == PADDED ? p : min(p, left - 1); }
 __device__ __forceinline__ bool is_step(int p, int left) { return EDGE == PADDED || K_TAIL != FILL || p < left; }
 
-// How many steps of a tile are written out one after the other by the compiler.
+// How many steps of a tile the compiler unrolls.
 template <int DEPTH> constexpr int UNROLLED = IS_LONG ? 1 : DEPTH;
 
 // How many steps of a tile are computed.
@@ -61,5 +60,5 @@ template <int DEPTH> __device__ __forceinline__ int steps_of_tile(int left)
     return K_TAIL == LIMIT ? min(DEPTH, left) : DEPTH;
 }
 
-// An element, or nothing in particular: what is not read is never stored, or is the zero that K_TAIL asks for.
+// An element; if it is not read, any value (which is never stored) or the zero that K_TAIL requires.
 __device__ __forceinline__ T load_if(const T* place, bool is_read) { return is_read ? *place : (T)0; }

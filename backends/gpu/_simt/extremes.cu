@@ -1,11 +1,11 @@
 // The extremes of A and of B, by which the fast forms of (x) are chosen: low and high of A, then of B.
 //
 //   extremes_of_shares   every block reduces a share of the rows of one matrix; blockIdx.y says of which
-//   extremes_of_all      one block a matrix reduces what those have left
+//   extremes_of_all      one block for each matrix reduces those results
 //
 // Over floats a NaN among the elements is the result, and no comparison with it is true.
 //
-// Rows are read by 16 bytes where they begin and end at multiples of that.
+// Rows are read 16 bytes at a time if they begin and end at multiples of that.
 //
 //   VALUE_OF(x)  the value of an element x that is compared; x itself if it is not defined
 #include "semiring.cuh"
@@ -31,7 +31,7 @@ __device__ __forceinline__ void reduce_block(T low, T high, T* pair)
     if (me == 0) pair[0] = lows[0], pair[1] = highs[0];
 }
 
-// Elements that are read at once, where rows allow it
+// Elements that are read at once, if rows allow it
 constexpr int WIDEST = 16 / sizeof(T);
 
 template <int COUNT> struct alignas(sizeof(T) * COUNT) Group {

@@ -1,14 +1,14 @@
-// The sums of shares of k, added up in their order: the same result every time, whichever block was done first.
+// The sums of shares of k, added up in their order: so the result is the same in every run.
 //
 //   parts   tile after tile of BM x BN, of the `rest` tiles of C from tile `whole` on; then the same of the next share
-//   out     of each of those tiles parts[0] (+) parts[1] (+) ..., or out (+) all of that, where it lies inside
-//   grid    blocks of THREADS threads: PIECES after each other have one tile, each EACH elements a thread
+//   out     of each of those tiles parts[0] (+) parts[1] (+) ..., or out (+) that sum, inside of C
+//   grid    blocks of THREADS threads: PIECES consecutive blocks share one tile, EACH elements for each thread
 //
 // Source: CUTLASS, "Efficient GEMM in CUDA": parallel reductions over k, "split-K".
 #include "semiring.cuh"
 #include "grid.cuh"
 
-// Elements of a thread: their loads, which do not depend on each other, are on their way at the same time.
+// Elements of a thread: their loads are independent, so their latencies overlap.
 constexpr int TILE = BM * BN, PIECE = EACH * THREADS, PIECES = (TILE + PIECE - 1) / PIECE;
 
 extern "C" __global__ void __launch_bounds__(THREADS)

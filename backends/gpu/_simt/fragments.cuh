@@ -1,10 +1,10 @@
-// The inner loop of warp_tiled.cu as types: what a thread reads of one step of k, and its sums.
+// The inner loop of warp_tiled.cu as types: the values that a thread reads for one step of k, and its sums.
 //
-//   Corner     where the first element of a thread is in the tile of its block
+//   Corner     position of a thread's first element in the tile of its block
 //   Fragment   its TM values of A and TN of B, of STEPS steps of k
 //   Sums       its tile of C in registers
 //
-// warp_tiled.cu shows with a diagram where warps and threads stand, and has the same loops written out.
+// warp_tiled.cu shows the positions of warps and threads in a diagram, and has the same loops written out.
 //
 // Source: CUTLASS, "Efficient GEMM in CUDA": warp-level and thread-level tiles.
 #pragma once
@@ -65,7 +65,7 @@ struct Sums {
         }
     }
 
-    // Combine `steps` steps of a tile, one after the other: where it has fewer than BK, or all of it unrolled is too long.
+    // Combine `steps` steps of a tile, one after the other: if it has fewer than BK, or if unrolling all would be too long.
     // `tile_a` and `tile_b`: this thread's corner of the tiles.
     __device__ __forceinline__ void combine_steps(const T* tile_a, const T* tile_b, int steps)
     {

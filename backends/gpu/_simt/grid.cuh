@@ -1,4 +1,4 @@
-// Which tile of C a block computes. Grids are one-dimensional, so that no size is too large for them.
+// Map from blocks to tiles of C. Grids are one-dimensional, so that no size is too large for them.
 //
 //   GROUP   rows of tiles that are walked through column by column, so that blocks which run at the same time share
 //           rows of A and columns of B in L2; 1: row by row

@@ -1,12 +1,12 @@
-// logaddexp_plus as a real product: what stands before it, and after it. O(n^2) exponentials and logarithms.
+// logaddexp_plus as a real product: the passes before and after it. O(n^2) exponentials and logarithms.
 //
 //   X[i, p] = 2^EXPONENT exp(A[i, p] - u[i])   u[i] = max_p A[i, p]      scale_rows
 //   Y[p, j] = 2^EXPONENT exp(B[p, j] - v[j])   v[j] = max_p B[p, j]      scale_columns
 //   C[i, j] = log (X Y)[i, j] + u[i] + v[j] - 2 EXPONENT ln 2            finish
 //
-// A maximum of -inf counts as 0. Of each row and column `finish` is told the maximum, the least element of X Y that can
-// be trusted there, and where the only term that is not -inf stands, or -1: a sum of one term is that term as it stands.
-// What cannot be trusted, and is not settled by u + v, is computed pair by pair.
+// A maximum of -inf counts as 0. For each row and column `finish` gets the maximum, the least element of X Y that can be
+// trusted there, and the position of its only term that is not -inf, or -1: a sum of one term is that term unchanged. Other
+// elements, if u + v does not determine them, are computed pair by pair.
 //
 //   EXPONENT  of the scale
 //   NARROW    least A[i, p] - u[i] of a row whose elements of X Y can all be trusted
@@ -20,7 +20,7 @@
 #define LANES 32
 #define GROUPS 8 /* of lanes in a block */
 
-// ln 2 in two parts, the first of so few bits that a multiple of it is exact
+// ln 2 in two parts, the first with so few bits that its multiples are exact
 __device__ __forceinline__ float reduced(float x, float n)
 {
     return fmaf(n, -1.42860677e-6f, fmaf(n, -0.693145752f, x));
@@ -30,7 +30,7 @@ __device__ __forceinline__ double reduced(double x, double n)
     return fma(n, -1.90821492927058770002e-10, fma(n, -6.93147180369123816490e-01, x));
 }
 
-// 2^EXPONENT exp(x) for x <= 0, which is not lost where exp(x) alone would be
+// 2^EXPONENT exp(x) for x <= 0, which does not underflow where exp(x) alone would
 __device__ __forceinline__ T scaled_exp(T x)
 {
     if (x < (T)-2000) return 0;
@@ -38,7 +38,7 @@ __device__ __forceinline__ T scaled_exp(T x)
     return ldexp(exp(reduced(x, n)), (int)n + EXPONENT);
 }
 
-// log(x / 2^(2 EXPONENT)); as a whole where the quotient is a normal number, so that no digits cancel
+// log(x / 2^(2 EXPONENT)); as one quotient if that is a normal number, so that no digits cancel
 __device__ __forceinline__ T scaled_log(T x)
 {
     const T quotient = ldexp(x, -2 * EXPONENT);
@@ -47,7 +47,7 @@ __device__ __forceinline__ T scaled_log(T x)
 
 __device__ __forceinline__ T most(T x, T y) { return x > y || x != x ? x : y; }
 
-// The place of a term, or -1 for none, or -2 for several
+// The position of a term, or -1 for none, or -2 for several
 __device__ __forceinline__ int only(int x, int y) { return x == -1 ? y : y == -1 ? x : -2; }
 
 // One line of `count` terms by all threads that share `slot`, `workers` of them `spacing` apart in the block.

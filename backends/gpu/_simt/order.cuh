@@ -1,5 +1,5 @@
-// The order in which the TM * TN pairs of a step of k are combined: the same result, other registers side by side, and so
-// other bank conflicts between them, worth some percent.
+// The order in which the TM * TN pairs of a step of k are combined. The result is the same, but other registers are read
+// together, which changes bank conflicts between them by some percent of the time.
 //
 //   ORDER 0  row by row, there and back      1  row by row           2  column by column, there and back
 //         3  in squares of 4 x 4             4  two rows at a time     5  two columns at a time

@@ -3,8 +3,8 @@
 //   join         of A: a word holds elements 2 q and 2 q + 1 of a row
 //   interleave   of B: word j of row q holds elements j of rows 2 q and 2 q + 1; beyond the matrix the last column again
 //
-// Bits are moved, whatever they stand for. Where k is odd, the last step of it is there twice. Threads stand along rows of
-// words, and gridDim.y rows are walked through at once: dividing an index by the width of a row took as long as the copy.
+// Bits are moved without interpretation. If k is odd, its last step is repeated. Threads run along rows of words, with
+// gridDim.y rows at once: dividing an index by the width of a row would take as long as the copy.
 typedef unsigned short Bits;
 
 __device__ __forceinline__ unsigned pair_of(Bits low, Bits high) { return low | (unsigned)high << 16; }

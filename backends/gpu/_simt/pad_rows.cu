@@ -1,8 +1,8 @@
-// Copies of one matrix or two whose rows begin at multiples of 16 bytes, with zeros at their ends: what wide copies and the
-// copy engine ask for. O(n^2) beside O(n^3).
+// Copies of one or two matrices with rows that begin at multiples of 16 bytes and end in zeros, as wide copies and the copy
+// engine require. O(n^2) beside O(n^3).
 //
-//   grid    ROWS rows a block at a time, 16 bytes of each a thread; blockIdx.y says which matrix
-//   thread  reads its elements one by one (rows of x begin anywhere), and writes them at once
+//   grid    ROWS rows for a block at a time, 16 bytes of each for a thread; blockIdx.y says which matrix
+//   thread  reads its elements one by one (rows of x begin anywhere), and writes them together
 //
 //   T  any type of the size of an element
 #include "intrinsics.cuh"

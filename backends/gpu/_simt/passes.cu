@@ -1,6 +1,6 @@
 // The passes around a product that touch each element once, O(n^2) beside O(n^3): the same for every rung.
 //
-// Source: the definition D = alpha (x) A (x) B (+) beta (x) C; alpha folds into A, beta (x) C is what is added to.
+// Source: the definition D = alpha (x) A (x) B (+) beta (x) C; alpha folds into A, beta (x) C is the first summand.
 #define EDGE 2 /* PADDED: nothing here is a tile */
 #include "semiring.cuh"
 #include "edges.cuh"
@@ -19,7 +19,7 @@ extern "C" __global__ void scale(T alpha, const T* a, int lda, T* scaled, int m,
     }
 }
 
-// out := zero (+) beta (x) c, to which the product is added; a NaN of c goes where (+) says
+// out := zero (+) beta (x) c, to which the product is added; (+) decides about a NaN of c
 extern "C" __global__ void begin(int has_beta, T beta, const T* c, int ldc, T* out, int ldd, int m, int n)
 {
     FOR_EACH(index, (long long)m * n)
@@ -30,13 +30,13 @@ extern "C" __global__ void begin(int has_beta, T beta, const T* c, int ldc, T* o
     }
 }
 
-// out := zero, which a product without terms is
+// out := zero, the product without terms
 extern "C" __global__ void fill(T* out, int ldd, int m, int n)
 {
     FOR_EACH(index, (long long)m * n) out[index / n * ldd + index % n] = ZERO;
 }
 
-// padded := x in a buffer of whole tiles, its last row and column repeated; beyond k, zeros where K_TAIL says so
+// padded := x in a buffer of whole tiles, its last row and column repeated; beyond k, zeros if K_TAIL says so
 extern "C" __global__ void pad(const T* x, int ld, int rows, int columns, T* padded, int all_rows, int all_columns,
                                int k_is_columns)
 {

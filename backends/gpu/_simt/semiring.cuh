@@ -7,8 +7,8 @@
 //   LOW, HIGH      the extremes of T                FORM, IS_SAFE  which form of (x) this is: see is_chosen below
 //   IS_LONG        1: a pair takes so many instructions that a loop over k is not unrolled
 //   STEPS          steps of k that are combined at once; 2: COMBINE_TWO(c, s, t), with terms s and t
-//   SETTLES        1: sums of one sign allow a faster form of two steps, by FLIPPED(x): see tuned.cu
-//   RESULT         type of C, if it is not T, which then holds several elements: FINISHED(x) is the result of sum x, and
+//   SETTLES        1: sums of one sign allow a faster form of two steps, by FLIPPED(x), see tuned.cu
+//   RESULT         type of C, if not T, which then holds several elements: FINISHED(x) is the result of sum x, and
 //                  ADD is over RESULT
 //   EXTREME        type of the extremes of A and B, if it is not T
 #pragma once
@@ -28,7 +28,7 @@
     const T *__restrict__ a, const T *__restrict__ b, RESULT *__restrict__ c, int m, int n, int k, int lda, \
         int ldb, int ldc, const EXTREME *__restrict__ extremes
 
-// As wide as arithmetic is done, and unsigned, where overflow is defined: it wraps.
+// The unsigned type as wide as the arithmetic, since its overflow is defined: it wraps.
 template <class I> struct Wide { typedef unsigned type; };
 template <> struct Wide<long long> { typedef unsigned long long type; };
 template <> struct Wide<unsigned long long> { typedef unsigned long long type; };
@@ -60,7 +60,7 @@ template <class I> __device__ __forceinline__ I smaller(I c, I t) { return t < c
 template <class I> __device__ __forceinline__ I greater(I c, I t) { return t > c ? t : c; }
 template <class I> __device__ __forceinline__ I distance(I x, I y) { return x > y ? wrap_sub(x, y) : wrap_sub(y, x); }
 
-// Integer plus under min and max: `zero` stands for infinity and absorbs, every other sum saturates. A sum has run past
+// Integer plus under min and max: `zero` stands for infinity and absorbs, every other sum saturates. A sum has passed
 // an extreme if its sign is that of neither operand; unsigned, if it is less than one.
 template <class I> __device__ __forceinline__ I absorbing_add(I x, I y, I zero, I low, I high)
 {

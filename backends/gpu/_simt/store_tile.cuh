@@ -7,7 +7,7 @@
 #include "warp_tiles.cuh"
 #include "vectors.cuh"
 
-// `row` and `column`: where the first element of this thread is in C.
+// `row` and `column`: the position of this thread's first element in C.
 __device__ __forceinline__ void store_tile(const T (&sums)[TM][TN], RESULT* c, int m, int n, int ldc, int row, int column)
 {
     // loop over the rows of a thread, and over their groups

@@ -1,4 +1,4 @@
-// Loads and stores of several neighbouring elements by one instruction, and of the groups that a thread's tile is made of.
+// Loads and stores of several neighbouring elements by one instruction, and of the groups of a thread's tile.
 //
 // Defined before this file: what semiring.cuh and warp_tiles.cuh ask for.
 //

@@ -1,5 +1,5 @@
-// Sizes of the tiles of warps and threads, and of the tiles that blocks keep in shared memory. warp_tiled.cu shows with a
-// diagram where a warp and a thread stand in them.
+// Sizes of the tiles of warps and threads, and of the tiles that blocks keep in shared memory. A diagram in warp_tiled.cu
+// shows the position of a warp and of a thread.
 //
 // Defined before this file: T; BM, BN, BK, the tile of a block; WM, WN, of a warp; TM, TN, of a thread; STEPS, the steps of
 // k that are combined at once.

@@ -1,7 +1,7 @@
 // Kernels that read matrices stored by rows, by columns or tile by tile, without copying them first.
 //
-//   naive      a thread an element of C, 32 threads side by side: they read B in one transaction only if neighbours in
-//              a row are neighbours in memory
+//   naive      a thread for each element of C, 32 threads side by side: one transaction reads their elements of B only
+//              if neighbours in a row are neighbours in memory
 //   tiled      tiles of A and B in shared memory, loaded by rows; ALONG_MEMORY: in the order of memory
 //   change     a matrix from rows to another layout, element by element: reads or writes are scattered
 //   transpose  from rows to columns through a tile in shared memory: reads and writes go along memory
@@ -44,7 +44,7 @@ __device__ __forceinline__ void load(T (*tile)[TILE + 1], const T* x, int row, i
 extern "C" __global__ void __launch_bounds__(TILE* TILE)
     tiled(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ c, int m, int n, int k)
 {
-    __shared__ T tile_a[TILE][TILE + 1], tile_b[TILE][TILE + 1];  // a column more: no two rows of a column share a bank
+    __shared__ T tile_a[TILE][TILE + 1], tile_b[TILE][TILE + 1];  // padding of one column avoids bank conflicts
     const int y = threadIdx.x / TILE, x = threadIdx.x % TILE, row = blockIdx.y * TILE, column = blockIdx.x * TILE;
     T total = 0;
     for (int p0 = 0; p0 < k; p0 += TILE) {

@@ -1,10 +1,10 @@
-// Registers alone: each thread combines sums with operands that it has, again and again. Only the arithmetic units, and how
-// fast registers feed them, bound it: the ceiling that percentages are taken of.
+// Arithmetic on registers alone: each thread repeatedly combines sums with operands in registers. Only the arithmetic units
+// and the rate of their registers bound it: the ceiling for percentages.
 //
 //   for step over `steps` by UNROLLED
 //     SUMS sums of a thread := sum (+) a (x) b, enough of them to hide the latency of an instruction
 //
-// Operands come from memory, so that the compiler cannot know that they are equal, and compute a term once for all.
+// Operands come from memory, so that the compiler cannot see that they are equal and compute a term only once.
 #include "semiring.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4)
 #pragma unroll
         for (int u = 0; u < UNROLLED; u += STEPS) {
 #pragma unroll
-            for (int v = 0; v < STEPS; ++v) forget(b[u + v]);  // or terms would be computed once, before the loop
+            for (int v = 0; v < STEPS; ++v) forget(b[u + v]);  // else terms would be computed once, before the loop
 #pragma unroll
             for (int i = 0; i < SUMS; ++i) {
 #if STEPS == 2

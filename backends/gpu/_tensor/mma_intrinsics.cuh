@@ -1,4 +1,4 @@
-// Tensor-core instructions of one warp, and the copy that reads less than it writes. Tests that run kernels on a CPU have
+// Tensor-core instructions of one warp, and the copy that fills up with zeros. Tests that run kernels on a CPU have
 // their own such file.
 //
 // Fragments, lane = 4 g + t, DEPTH the steps of k in one instruction (words of 32 bits count as one):
@@ -10,8 +10,8 @@
 // Source: PTX ISA, mma.m16n8k4, k8, k16 .f64, mma.m16n8k8 .tf32, mma.m16n8k256 .b1.
 #pragma once
 
-// c += a b in float64, DEPTH steps of k. sm_80 and sm_89 know m8n8k4 alone; two of them are one m16n8k4, since 16 rows are
-// 8 and 8 more. On sm_90 those would run at half the rate.
+// c += a b in float64, DEPTH steps of k. sm_80 and sm_89 only have m8n8k4: two of them make one m16n8k4, since 16 rows are 8
+// and 8. On sm_90 they would run at half the rate.
 template <int DEPTH> __device__ __forceinline__ void mma_f64(double* c, const double* a, const double* b)
 {
 #if __CUDA_ARCH__ >= 900
@@ -39,7 +39,7 @@ template <int DEPTH> __device__ __forceinline__ void mma_f64(double* c, const do
 #endif
 }
 
-// c += a b, with a and b in TF32: floats whose last 13 bits are not looked at
+// c += a b, with a and b in TF32: floats whose last 13 bits are ignored
 __device__ __forceinline__ void mma_tf32(float* c, const unsigned* a, const unsigned* b)
 {
     asm volatile(
@@ -48,7 +48,7 @@ __device__ __forceinline__ void mma_tf32(float* c, const unsigned* a, const unsi
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// c += in how many of 256 places along k both a and b have a one
+// c += number of the 256 positions along k where both a and b have a one
 __device__ __forceinline__ void mma_b1(int* c, const unsigned* a, const unsigned* b)
 {
     asm volatile(

@@ -1,21 +1,21 @@
-// C := A (x) B by tensor cores, what the kernels have in common whatever their elements are:
+// C := A (x) B by tensor cores, the part that kernels of all element types share:
 //
 //   grid    tiles of C, BM x BN a block, GROUP rows of tiles at a time: neighbours share rows of A and columns of B in L2
-//   loop    p over k by BK: tiles of A and B in shared memory, STAGES of them, filled by cp.async while others are used
+//   loop    p over k by BK: tiles of A and B in shared memory, STAGES of them, filled by cp.async while others are in use
 //   warps   WM x WN of the tile: sums in registers, MI x NI fragments of 16 x 8
 //   loop    over BK by DEPTH: fragments of A and B from shared memory, one step ahead of the instruction
 //
-// One block of 8 warps fills a multiprocessor, so no other block hides the latency of a new tile: its first fragments are
-// loaded before the old tile's last instructions (0.85 of cuBLAS without that in float64, 0.97 with it, on one H200).
+// One block of 8 warps fills a multiprocessor, so no other block hides the latency of a new tile. Its first fragments are
+// loaded before the old tile's last instructions: on one H200, 0.97 of cuBLAS in float64 instead of 0.85.
 //
-// At the end of k zeros are filled in, in A and in B; of a vector that straddles the end only what exists is read.
+// Zeros fill A and B beyond the end of k; of a vector across the end, only existing elements are read.
 //
 // Defined before this file: T (of an element), Sum, Result, DEPTH (steps of k in a fragment); `multiply`, `is_chosen`;
-// `joined`, which makes an element of C of a sum, or STORE_TILE, another way to store the sums than by fragments.
-// Defined by the host: BM, BN, BK, WM, WN, STAGES, MIN_BLOCKS; EDGE; PAD_A, PAD_B: elements between rows of the tiles, so
-// that no two lanes meet in one bank; VA, VB: elements that one copy of A, of B moves, 1, or 16 bytes of them where
-// addresses and leading dimensions allow; PAIRS: whether two elements of C may be stored at once; OFFSET: an integer type
-// that holds distances within a tile; GROUP: rows of tiles that are walked through column by column.
+// `joined`, which makes an element of C of a sum, or STORE_TILE, which stores sums in another way than by fragments. Defined
+// by the host: BM, BN, BK, WM, WN, STAGES, MIN_BLOCKS; EDGE; PAD_A, PAD_B: padding between rows of the tiles, in elements,
+// against bank conflicts. VA, VB: elements of A and of B in one copy: 1, or 16 bytes if aligned. PAIRS: whether two elements
+// of C may be stored at once. OFFSET: an integer type that holds distances within a tile. GROUP: rows of tiles that are
+// traversed column by column.
 // Source: PTX ISA, mma.sync; CUTLASS 2, efficient GEMM in CUDA, for the pipeline of fragments.
 #undef K_TAIL
 #define K_TAIL FILL
@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int warp_row = warp / (BN / WN) * WM, warp_column = warp % (BN / WN) * WN;
     const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
 
-    // Places are computed once.
+    // Addresses are computed once.
     const int column_a = threadIdx.x % ACROSS_A * VA, row_a = threadIdx.x / ACROSS_A;
     const int column_b = threadIdx.x % ACROSS_B * VB, row_b = threadIdx.x / ACROSS_B;
     OFFSET offsets_a[PASSES_A];
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
                 copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B,
                                   next_b + offset_b + (OFFSET)(row_b + pass * ROWS_B) * ldb, SIZE_B);
         } else {
-            // Of what lies past the end no byte is read; to ask so at every tile is cheaper than two kinds of tiles.
+            // No byte past the end is read; checking this at every tile is cheaper than two kinds of tiles.
             const int exist_a = size_of<VA>(left - column_a);
 #pragma unroll
             for (int pass = 0; pass < PASSES_A; ++pass)

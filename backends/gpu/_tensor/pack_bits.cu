@@ -5,11 +5,11 @@
 //   spread         a bool becomes a word of zeros or of ones: A for products of words along n
 //   unpack         out := [out (+)] the bits of each row
 //
-// Bools are bytes of 0 or 1. Bits beyond the matrix are zeros, of A at least. Neighbouring threads read and write
-// neighbours, and a thread loads all that it needs before it uses any of it: memory bounds a pass, and its latency is long.
+// Bools are bytes of 0 or 1. Bits beyond the matrix are zeros, at least of A. Neighbouring threads access neighbouring
+// elements. A thread loads all its data before it uses any: memory, whose latency is long, bounds these passes.
 //
 //   IS_ALIGNED     rows of bools begin at multiples of 16 bytes
-//   IS_TRANSPOSED  1: B becomes a row of words a column, for wgmma; 0: rows of a word a column, for mma.sync
+//   IS_TRANSPOSED  1: a row of words for each column of B, for wgmma; 0: a word for each column, for mma.sync
 #include "intrinsics.cuh"
 
 constexpr int BITS = 32, THREADS = 256;
@@ -20,12 +20,12 @@ struct alignas(16) Words {
     unsigned x[4];
 };
 
-// Four bools, bytes of 0 or 1, as four bits: each product of a byte and a power of two ends up alone in the last four. And
+// Four bools, bytes of 0 or 1, as four bits: the product of a byte and its power of two has one bit among the last four. And
 // four bits as four such bytes.
 __device__ __forceinline__ unsigned bits_of_four(unsigned bytes) { return bytes * 0x10204080u >> 28; }
 __device__ __forceinline__ unsigned four_of_bits(unsigned bits) { return (bits & 15u) * 0x00204081u & 0x01010101u; }
 
-// Whether COUNT elements from `first` of a row on may be read as words: those around them, too, where they are not aligned.
+// Whether COUNT elements from `first` of a row on may be read as words; without alignment that includes their neighbours.
 template <int COUNT> __device__ __forceinline__ bool has_words(int first, int columns)
 {
     return IS_ALIGNED ? first + COUNT <= columns : first >= 4 && first + COUNT + 4 <= columns;
@@ -87,8 +87,8 @@ __device__ __forceinline__ void pack_along_rows(const unsigned char* __restrict_
 }
 
 // Words of four columns side by side, of 32 rows, of which `rows` exist; they begin at column j. Eight rows are shifted
-// together, so that each byte of the result belongs to one column; four such are four words, transposed. Past the end the
-// last row is read again: A has no bits there.
+// together, so that each byte of the result belongs to one column; four such results are transposed into four words. Past
+// the end the last row is read again, where A has zero bits.
 __device__ __forceinline__ Words words_of_columns(const unsigned char* from, int ld, int rows, int j, int columns)
 {
     Words words = {};
@@ -118,8 +118,8 @@ __device__ __forceinline__ Words words_of_columns(const unsigned char* from, int
     return words;
 }
 
-// The row of words of column j, if IS_TRANSPOSED. Of 64 columns, 16 neighbours are those that a thread of wgmma holds
-// counts of, two in every eighth of the 64.
+// The row of words of column j, if IS_TRANSPOSED. It orders 64 columns so that 16 neighbours are those whose counts one
+// thread of wgmma holds: two in every eighth of the 64.
 __device__ __forceinline__ int neighbour(int j) { return j / 64 * 64 + j % 16 / 2 * 8 + j % 64 / 16 * 2 + j % 2; }
 
 // Words of `all_columns` columns, a multiple of 64, and of `all_words` words of each, a multiple of 4: COLUMNS and WORDS of
@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     else pack_along_columns(b, ldb, k, n, bits_b, all_words, all_columns);
 }
 
-// `all_columns` masks a row, a multiple of 4; a thread makes four.
+// `all_columns` masks in a row, a multiple of 4; a thread makes four.
 extern "C" __global__ void __launch_bounds__(THREADS)
     spread(const unsigned char* __restrict__ x, int ld, int rows, int columns, unsigned* __restrict__ masks,
            int all_columns)
@@ -187,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
 }
 
-// `how` is 0: store; 1: or; 2: and; 3: xor with what is there.
+// `how` is 0: store; 1: or; 2: and; 3: xor with C.
 __device__ __forceinline__ unsigned joined(unsigned before, unsigned x, int how)
 {
     return how == 1 ? before | x : how == 2 ? before & x : how == 3 ? before ^ x : x;

@@ -3,8 +3,8 @@
 //   split_rows     parts (2 rows, width):     row i of x as rows i and rows + i
 //   split_columns  parts (2 columns, width):  column j of x as rows j and columns + j, through shared memory
 //
-// Rows of the parts are whole lines of 128 bytes: width is a multiple of 32. What lies past the end of a row is not
-// written, nor read by anybody. O(n^2) beside O(n^3).
+// Rows of the parts are whole lines of 128 bytes: width is a multiple of 32. Elements past the end of a row are neither
+// written nor read. O(n^2) beside O(n^3).
 //
 //   VECTOR  elements that split_rows reads at once: 4 where rows of x begin at multiples of 16 bytes, else 1
 #define T float

@@ -1,13 +1,13 @@
-// C := A (x) B over bools, 32 of them a word, on tensor cores, which count in how many places along k both have a one:
+// C := A (x) B over bools, 32 of them a word, on tensor cores, which count common ones along k:
 //
 //   or-and    the count is not 0          xor-and   the count is odd
 //
 //   IS_XOR      1: xor-and
 //   ACCUMULATE  1: C := C (+) A (x) B
-//   AT_ONCE     bytes of C that are stored at once: 16, where its rows begin at multiples of so many, else 4 or 1
+//   AT_ONCE     bytes of C that are stored at once: 16, if its rows begin at multiples of that, else 4 or 1
 //
-// A fragment holds two neighbours of a row, of which every store would be a write of two bytes. So the bytes of a tile are
-// put together in shared memory, which no tile of A or B needs any more.
+// A fragment holds two neighbours of a row, so every store would write two bytes. Instead shared memory, which no tile of A
+// or B needs any more, collects the bytes of a tile.
 //
 // A word holds neighbours along k, of A (m, words) and of B (words, n): pack_bits.cu. k counts words here. Loops, tiles and
 // edges: mma_tile.cuh. Source: PTX ISA, mma.m16n8k256 .b1 .and.popc.
@@ -47,7 +47,7 @@ __device__ __forceinline__ unsigned char value_of(int count) { return IS_XOR ? c
 __device__ __forceinline__ void store_bytes(const int (*sums)[NI][4], void* shared, unsigned char* c, int ldc, int rows,
                                             int columns, int warp_row, int warp_column)
 {
-    constexpr int PITCH = BN + 16;  // an odd number of vectors: rows of a fragment meet in no bank
+    constexpr int PITCH = BN + 16;  // an odd number of vectors: no bank conflicts between rows of a fragment
     static_assert(BM * PITCH <= STAGES * (TILE_A + TILE_B) * (int)sizeof(T), "the tile of C has room");
     unsigned char* tile = (unsigned char*)shared;
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;

@@ -1,15 +1,15 @@
-// C := A (x) B over bools by wgmma, for sm_90a; bits, counts and what they mean are those of tensor_core_b1.cu.
+// C := A (x) B over bools by wgmma, for sm_90a; bits, counts and their meaning are those of tensor_core_b1.cu.
 //
-// The instruction takes bits along k alone, so pack_bits.cu turns B: a row of words a column. It also orders those rows, 64
-// at a time, so that the 16 counts that a thread has of a row of C and 64 columns are those of 16 neighbours (`neighbour`
-// there): a thread stores 16 bytes. A stage is 32 words, 1024 steps of k; k counts words.
+// The instruction takes bits along k alone, so pack_bits.cu transposes B: a row of words for each column. It also orders
+// these rows, 64 at a time (`neighbour` there). Then the 16 counts that a thread has of a row of C and 64 columns are
+// neighbours, and a thread stores 16 bytes. A stage is 32 words, 1024 steps of k; k counts words.
 //
 //   IS_XOR      1: xor-and
 //
 // Loops, roles and edges: wgmma_tile.cuh. Source: PTX ISA, wgmma .b1 .and.popc.
 #define T unsigned
 #define DEPTH 256
-#define FLAGS ""  // both along k: the instruction knows nothing else
+#define FLAGS ""  // both along k, the only layout of this instruction
 #define KIND "b1"
 #define COUNTS
 
@@ -44,12 +44,12 @@ __device__ __forceinline__ void begin_step(int* counts, unsigned tile, int part,
     const unsigned long long a = describe(tile + part * (64 * ROW_BYTES), 16, 8 * ROW_BYTES);
     const unsigned long long b = describe(tile + BYTES_A, 16, 8 * ROW_BYTES);
 #pragma unroll
-    for (int p = 0; p < BK * 32 / DEPTH; ++p)  // on by 32 bytes of a row
+    for (int p = 0; p < BK * 32 / DEPTH; ++p)  // advance by 32 bytes of a row
         multiply(counts, a + 2 * p, b + 2 * p, !is_first || p > 0);
 }
 
-// What counts of 16 neighbours mean: those of a row and a run of 64 columns that a thread has. Two at a time, in halves of a
-// word, which is as far as counts are told apart from 0 or from even ones.
+// The result of counts of 16 neighbours, which a thread has of a row and a run of 64 columns. Two at a time in halves of a
+// word, which suffices to tell counts from 0 or from even ones.
 __device__ __forceinline__ unsigned halves_of(int low, int high)
 {
     return IS_XOR ? (low & 1) | (high & 1) << 16 : min_in_halves(saturated_halves(low, high), 0x10001u);
@@ -66,8 +66,8 @@ __device__ __forceinline__ Words bools_of(const int* counts)
 
 template <class X> __device__ __forceinline__ X joined(X before, X x) { return IS_XOR ? before ^ x : before | x; }
 
-// Store four rows of at most 128 bytes, of which `rows` and `columns` exist: a word a lane, wherever those begin in a row of
-// C, and the bytes before the first and after the last of them. All is read before any is written.
+// Store four rows of at most 128 bytes, of which `rows` and `columns` exist, a word for each lane. The row of C may begin
+// anywhere: bytes before the first and after the last word are read first and kept.
 __device__ __forceinline__ void store_rows(unsigned char* c, int ldc, const unsigned char* from, int pitch, int rows,
                                            int columns)
 {
@@ -100,8 +100,8 @@ __device__ __forceinline__ void store_rows(unsigned char* c, int ldc, const unsi
     }
 }
 
-// Store what the counts of a warp mean: `rows` and `columns` exist from c on. Where all of them do, and vectors may be
-// stored, they leave from registers; else by way of `memory`, by words, wherever those begin in a row of C.
+// Store the results of a warp's counts: `rows` and `columns` exist from c on. If all exist and vectors may be stored,
+// registers are stored directly. Else the results pass through `memory` and are stored by words, at any alignment in C.
 __device__ __forceinline__ void store_bools(void* memory, const int* counts, float, unsigned char* c, int ldc, int rows,
                                             int columns)
 {
@@ -121,7 +121,7 @@ __device__ __forceinline__ void store_bools(void* memory, const int* counts, flo
             }
         return;
     }
-    constexpr int CHUNK = 128, PITCH = CHUNK + 16;  // columns that leave at once; bytes from row to row
+    constexpr int CHUNK = 128, PITCH = CHUNK + 16;  // columns stored together; bytes from row to row
     static_assert(16 * PITCH <= ROOM_BYTES, "the rows have room");
     unsigned char* room = (unsigned char*)memory;
 #pragma unroll

@@ -1,10 +1,10 @@
 // C := A B, or C + A B, in float32 by three TF32 products on tensor cores.
 //
-//   x = high + low      high: x rounded to the 11 significant bits of TF32; low: what is left, rounded likewise
-//   a b ~ high(a) high(b) + high(a) low(b) + low(a) high(b)      what is left out is below 2^-22 of |a b|
+//   x = high + low      high: x rounded to the 11 significant bits of TF32; low: the remainder, rounded likewise
+//   a b ~ high(a) high(b) + high(a) low(b) + low(a) high(b)      the omitted term is below 2^-22 of |a b|
 //
-// A tensor core truncates as it adds: if sums stayed there, the error would grow with k (3e-5 at k = 4096). So sums of
-// DEPTH terms are taken out and added by ordinary float32 additions: the flush.
+// A tensor core truncates when it adds: the error of sums kept there would grow with k (3e-5 at k = 4096). So sums of DEPTH
+// terms are taken out and added by ordinary float32 additions: the flush.
 //
 //   FLUSH       steps of k between two flushes: 8 or 16
 //   FORM        IF_SAFE: return at once unless `extremes` says that high and low are finite, normal numbers (semiring.cuh)
@@ -27,7 +27,7 @@ __device__ __forceinline__ float joined(const float* place, float sum) { return 
 
 #include "tf32.cuh"
 
-// Splits bits of floats; the instruction does not look at the 13 below.
+// Splits bits of floats; the instruction ignores the last 13 bits.
 __device__ __forceinline__ void split_bits(float x, unsigned& high, unsigned& low)
 {
     high = (__float_as_uint(x) + HALF) & KEPT;

@@ -1,5 +1,5 @@
 // C := A B, or C + A B, in float64 on tensor cores. Each instruction computes 16 x 8 sums of K_STEP fused multiply-adds,
-// with the rounding of ordinary float64: no accuracy is given up.
+// with the rounding of ordinary float64: no accuracy is lost.
 //
 //   K_STEP      steps of k of an instruction: 4, 8 or 16
 //   ACCUMULATE  1: C := C + A B
@@ -25,7 +25,7 @@ __device__ __forceinline__ void multiply(double (*sums)[NI][4], const double (*a
     for (int i = 0; i < MI; ++i)
 #pragma unroll
         for (int step = 0; step < NI; ++step) {
-            const int j = i % 2 ? NI - 1 - step : step;  // there and back: the last fragment of B is used twice in a row
+            const int j = i % 2 ? NI - 1 - step : step;  // there and back: reuses the last fragment of B
             mma_f64<DEPTH>(sums[i][j], a[i], b[j]);
         }
 }

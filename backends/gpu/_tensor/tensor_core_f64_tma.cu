@@ -1,15 +1,15 @@
-// C := A B, or C + A B, in float64 by mma.sync, from tiles that the copy engine brings; for sm_90a. The rounding is that of
+// C := A B, or C + A B, in float64 by mma.sync, from tiles that the copy engine fetches; for sm_90a. The rounding is that of
 // tensor_core_f64.cu.
 //
 // A tile of A is rows of BK = 16 elements, 128 bytes; one of B is boxes of BK rows of 16 columns. Fragments are multiplied
-// transposed, (A B)' = B' A': the instruction wants two of its rows side by side in registers, and two steps of k of its
-// columns, and so do pairs of columns of B, and pairs of steps of k of A, lie in memory. Every load is of 16 bytes, and none
-// is moved afterwards. With lane = 4 g + t, rows and columns are those of C:
+// transposed, (A B)' = B' A'. The instruction expects two of its rows and two steps of k of its columns side by side in
+// registers. Pairs of columns of B, and pairs of steps of k of A, lie side by side in memory. So every load is of 16 bytes,
+// and nothing is rearranged. With lane = 4 g + t, rows and columns are those of C:
 //
 //   of B   columns 2 g, 2 g + 1 of 16         steps 2 t, 2 t + 1 of 8    C   columns 2 g, 2 g + 1
 //   of A   row g / 2 + 4 (g % 2) of 8         steps 2 t, 2 t + 1 of 8        rows t, t + 4
 //
-// so that eight lanes read 128 bytes of different banks, since pieces of 16 bytes lie exchanged by the number of their row.
+// so that eight lanes read 128 bytes of different banks: the swizzle permutes pieces of 16 bytes by the row's number.
 //
 //   WM, WN      rows and columns of C of a warp, 32 x 64 or 64 x 32
 //   K_STEP      steps of k of an instruction: 4, 8 or 16
@@ -36,7 +36,7 @@ struct alignas(16) Pair {
 
 __device__ __forceinline__ bool is_chosen(const float*) { return true; }
 
-// Where 16 bytes of a row stand: pieces are exchanged by the number of the row.
+// Position of 16 bytes of a row: the swizzle permutes pieces by the number of the row.
 __device__ __forceinline__ int place(int row, int piece) { return row * ROW_BYTES + ((piece ^ row % 8) << 4); }
 
 __device__ __forceinline__ void store_pair(double* to, double x, double y, int left)
@@ -54,7 +54,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
 {
     const int warp = threadIdx.x / 32 - 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int warp_row = warp / (BN / WN) * WM, warp_column = warp % (BN / WN) * WN;
-    const int row_of_a = g / 2 + g % 2 * 4;  // of eight: neighbours in g would meet in a bank
+    const int row_of_a = g / 2 + g % 2 * 4;  // of eight: neighbours in g would share a bank
     const unsigned char* tile_a = memory + warp_row * ROW_BYTES;
     const unsigned char* tile_b = memory + BYTES_A + warp_column / BOX_COLUMNS * BOX;
     const unsigned char* from_a[2] = {tile_a + place(row_of_a, t), tile_a + place(row_of_a, t + 4)};
@@ -68,7 +68,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
     int before = -1;
     for (int step = 0; step < steps; ++step) {
         wait(ring.full + 8 * ring.stage, ring.parity);
-        if (before >= 0) leave(before);  // not sooner: its last loads may have been on their way while others computed
+        if (before >= 0) leave(before);  // not sooner: its last loads may still have been pending
         before = ring.stage;
         const int stage = ring.stage * BYTES;
         double of_b[MI][8], of_a[NI][4];
@@ -89,7 +89,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
 #pragma unroll
             for (int i = 0; i < MI; ++i)
 #pragma unroll
-                // There and back: the last fragment is used twice in a row.
+                // Alternating direction: the last fragment is used twice in a row.
                 for (int iteration = 0; iteration < NI; ++iteration) {
                     const int j = i % 2 ? NI - 1 - iteration : iteration;
                     mma_f64<K_STEP>(sums[i][j], of_b[i] + p / 2, of_a[j] + p / 4);

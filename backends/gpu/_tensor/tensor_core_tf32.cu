@@ -3,15 +3,15 @@
 //   x = high + low      a b ~ high(a) high(b) + high(a) low(b) + low(a) high(b)
 //
 // wgmma reads its operands from shared memory, so a pass before this kernel (split.cu) makes the parts: of A, high parts
-// above low ones; of B the same, transposed, since the instruction takes TF32 along k alone. A stage is 32 steps of k of
-// all four. What a tensor core truncates as it adds stays small because `terms` begins anew with each stage, and is added
-// to the sums by ordinary float32 additions, while the other warpgroup computes.
+// above low ones; of B the same, transposed, since the instruction takes TF32 along k alone. A stage is 32 steps of k of all
+// four. Tensor cores truncate sums: `terms` begins anew with each stage, so that the error stays small. Ordinary float32
+// additions add it to the sums while the other warpgroup computes.
 //
 //   FORM  IF_SAFE: return at once unless `extremes` says that high and low are finite, normal numbers (semiring.cuh)
 //
 // Loops, roles and edges: wgmma_tile.cuh. Source: Ootomo and Yokota (2022), section 3; PTX ISA, wgmma .tf32.
 #define DEPTH 8
-#define FLAGS ""  // both along k: the instruction knows nothing else
+#define FLAGS ""  // both along k, the only layout of this instruction
 #define KIND "tf32"
 
 constexpr int BK = 32, BYTES = 2 * (128 + BN) * 128;
@@ -41,7 +41,7 @@ __device__ __forceinline__ void begin_step(float* terms, unsigned tile, int part
     const unsigned long long high_b = describe(from_b, 16, 8 * ROW_BYTES);
     const unsigned long long low_b = describe(from_b + BYTES_B, 16, 8 * ROW_BYTES);
 #pragma unroll
-    for (int p = 0; p < BK / DEPTH; ++p) {  // on by 32 bytes of a row; the small products first
+    for (int p = 0; p < BK / DEPTH; ++p) {  // advance by 32 bytes of a row; the small products first
         multiply(terms, low_a + 2 * p, high_b + 2 * p, p > 0);
         multiply(terms, high_a + 2 * p, low_b + 2 * p, 1);
     }

@@ -1,16 +1,16 @@
-// Tiles of A and B by the copy engine of Hopper: what its kernels have in common, whatever computes with them. For sm_90a.
+// Tiles of A and B by the copy engine of Hopper: the part that all its kernels share. For sm_90a.
 //
 //   grid       persistent: clusters of CLUSTER blocks compute tiles of C, one above the other, until none is left. Each
 //              block fetches its share of B's tile for all of them, and A's for itself
 //   producer   one thread asks the copy engine (TMA) for tiles of A and B, STAGES ahead, across the ends of tiles of C
 //   consumers  two warpgroups compute tiles of C, BM x BN each
-//   barriers   full[stage]: the bytes are there; empty[stage]: the consumers of the cluster are done with them
+//   barriers   full[stage]: the bytes have arrived; empty[stage]: the consumers of the cluster have read them
 //
 // No element passes through registers on its way in: the copy engine writes rows of 128 bytes, their pieces of 16 bytes
-// exchanged (swizzled), while the consumers compute. Registers go to those who need them (setmaxnreg).
+// permuted (swizzled), while the consumers compute. setmaxnreg moves registers to the consumers.
 //
-// Edges: the copy engine clips, and writes zeros for what lies outside. Rows must begin at multiples of 16 bytes, and should
-// at multiples of 128: a row of a box is 128 bytes, and where it lies across two lines everything takes a quarter longer.
+// Edges: the copy engine clips, and writes zeros for elements outside. Rows must begin at multiples of 16 bytes, better of
+// 128: a row of a box is 128 bytes, and if it crosses a line the whole product takes a quarter longer.
 //
 // Defined before this file: T; Result (of an element of C); BK (steps of k of a stage), BYTES (of a stage), ARRIVALS (of
 // consumers at an empty stage); `fill`, `compute`, `is_chosen`.
@@ -22,9 +22,9 @@
 
 constexpr int BM = 128, ROW_BYTES = 128;  // of a row of a tile in shared memory, the widest that is swizzled
 constexpr int THREADS = 3 * 128;
-constexpr int SWIZZLED = 1024;  // bytes that the swizzle repeats after
+constexpr int SWIZZLED = 1024;  // period of the swizzle in bytes
 
-// Which stage of a ring of them, and the parity of the round through it.
+// The current stage of a ring of stages, and the parity of the round through it.
 struct Ring {
     unsigned full, empty;  // barriers of stage 0
     int parity, stage = 0;
@@ -35,18 +35,18 @@ struct Ring {
     }
 };
 
-// Ask for the tiles of A at `row`, of B at `column`, and of k at `p`: BYTES in all, counted at `barrier`.
+// Request the tiles of A at `row`, of B at `column`, and of k at `p`: BYTES in all, counted at `barrier`.
 __device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
                                      int column, int p, int m, int n, int rank);
 // Compute tile number `index` of C from `steps` stages of the ring, each of which is waited for and released. The stages
-// begin at `memory`; behind them there is the room that the host has reserved.
+// begin at `memory`; the scratch that the host has reserved follows them.
 __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Result* c, int ldc, int index, int m, int n,
                                         int steps, float alpha);
 __device__ __forceinline__ bool is_chosen(const float* extremes);
 
-// Where the tile of this block begins in the cluster's work of this number: GROUP rows of clusters, column by column, then
-// the next GROUP. It is known when this returns: divisions are slow, and consumers have time while the last of a tile's
-// instructions are on their way, not after them, where the compiler would put it.
+// Position of the tile of this block in the cluster's work of this number: GROUP rows of clusters, column by column, then
+// the next GROUP. It is complete when this returns: divisions are slow, and consumers have time during a tile's last
+// instructions. The compiler would put the divisions after those.
 __device__ __forceinline__ void locate(int index, int m, int n, int& row, int& column)
 {
     constexpr int HEIGHT = CLUSTER * BM;
@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTER(CLUSTER)
     unsigned char* memory = (unsigned char*)dynamic;
     __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
     if (!is_chosen(extremes)) return;
-    memory += -shared_address(memory) % SWIZZLED;  // swizzling goes by the address
+    memory += -shared_address(memory) % SWIZZLED;  // swizzling depends on the address
     const unsigned tiles = shared_address(memory), full = shared_address(barriers);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

@@ -1,11 +1,11 @@
 // wgmma.mma_async as a function: 64 x BN sums of DEPTH terms, from tiles of A and B that lie in shared memory.
 //
-// The instruction names each register of its sums: BN / 2 of them in each of 128 threads. A descriptor says where a tile
-// begins and how far apart its 8-row pieces are, all in 16-byte units; bit 62 says that rows of 128 bytes are swizzled, as
-// the tensor map wrote them. Source: PTX ISA, section on asynchronous warpgroup level matrix instructions.
+// The instruction names each register of its sums: BN / 2 of them in each of 128 threads. A descriptor holds the beginning
+// of a tile and the distances of its 8-row pieces, all in 16-byte units. Its bit 62 means that rows of 128 bytes are
+// swizzled, as the tensor map wrote them. Source: PTX ISA, section on asynchronous warpgroup level matrix instructions.
 //
 //   BN 256 or 128    DEPTH, KIND: 16 and "bf16" or "f16", 8 and "tf32", or 256 and "b1", bits whose sums are counts of
-//   common ones (COUNTS is defined)    FLAGS: which way A and B lie, if not along k
+//   common ones (COUNTS is defined)    FLAGS: layouts of A and B, if not along k
 #pragma once
 
 #define TEXT_OF(x) #x
@@ -61,7 +61,7 @@ __device__ __forceinline__ unsigned long long describe(unsigned address, unsigne
            (unsigned long long)(stride >> 4) << 32 | 1ULL << 62;
 }
 
-// sums := A B, or sums + A B if `adds`. Begins, does not wait.
+// sums := A B, or sums + A B if `adds`. Starts the instruction, does not wait.
 __device__ __forceinline__ void multiply(Sum* sums, unsigned long long a, unsigned long long b, int adds)
 {
     asm volatile("{.reg .pred p; " PREDICATE " wgmma.mma_async.sync.aligned." SHAPE TYPES " {" REGISTERS "}, " OPERANDS "}"
@@ -69,7 +69,7 @@ __device__ __forceinline__ void multiply(Sum* sums, unsigned long long a, unsign
                  : "l"(a), "l"(b), "r"(adds));
 }
 
-// Registers that were written by other instructions may be sums from here on.
+// From here on, registers written by other instructions may be used as sums.
 __device__ __forceinline__ void begin_group() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void end_group() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 

@@ -1,12 +1,12 @@
-// C := alpha A B, or C + alpha A B, by the warpgroup instructions of Hopper: what the kernels have in common whatever their
-// elements are. For sm_90a.
+// C := alpha A B, or C + alpha A B, by the warpgroup instructions of Hopper: the part that kernels of all element types
+// share. For sm_90a.
 //
 //   consumers  two warpgroups, 64 rows of a tile BM x BN each: wgmma reads both operands from shared memory
 //
-// A tile passes through shared memory on its way out: a fragment holds two neighbours of a row, and stored as such they took
-// a sixth of the time at n = 4096. Where rows of A and B lie across lines clusters pay, which fetch less.
+// Results pass through shared memory: a fragment holds two neighbours of a row, and storing it directly took a sixth of the
+// time at n = 4096. If rows of A and B cross lines, clusters are faster, since they fetch less.
 //
-// Defined before this file: BK, BYTES, FLUSHES; `begin_step`, and what tma_tile.cuh asks for but for `compute`; or not,
+// Defined before this file: BK, BYTES, FLUSHES; `begin_step`, and those of tma_tile.cuh except `compute`. Optional:
 // Result (of an element of C, else float) with STORE_ROWS, another way to store sums than as floats, in ROOM_BYTES a warp.
 // Defined by the host: BN 256 or 128; STAGES, CLUSTER, GROUP; WIDTH: elements of C that are stored at once, 4 (of bytes 16)
 // where its rows allow; ACCUMULATE 1: C := C + alpha A B.
@@ -22,7 +22,7 @@ constexpr int ARRIVALS = 2;  // of the warpgroups
 #include "wgmma.cuh"
 
 constexpr int SUMS = BN / 2;  // of a thread
-constexpr int ROOM_BYTES = 16 * 40 * 4;  // of a warp, that the tile of C leaves through
+constexpr int ROOM_BYTES = 16 * 40 * 4;  // of a warp: staging of its rows of C
 
 // Begin the instructions of a stage for `part` of the tile; `is_first`: sums begin anew.
 __device__ __forceinline__ void begin_step(Sum* sums, unsigned tile, int part, bool is_first);
@@ -41,7 +41,7 @@ struct alignas(16) Vector {
 __device__ __forceinline__ void store_floats(void* memory, const float* sums, float alpha, float* c, int ldc, int rows,
                                              int columns)
 {
-    // The 16 rows leave by CHUNK columns; rows so far apart that no two lanes of half a warp meet in a bank.
+    // The 16 rows are stored CHUNK columns at a time; the distance of rows avoids bank conflicts of half a warp.
     constexpr int CHUNK = 32, PITCH = CHUNK + 8;
     static_assert(16 * PITCH * sizeof(float) <= ROOM_BYTES, "the rows have room");
     float* room = (float*)memory;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
 {
     const int part = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32;
     const unsigned tiles = shared_address(memory);
-    Sum sums[SUMS], terms[FLUSHES ? SUMS : 1];  // what instructions write the first of begins anew by itself
+    Sum sums[SUMS], terms[FLUSHES ? SUMS : 1];  // their first instruction clears them
     if (FLUSHES)
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) sums[i] = 0;
