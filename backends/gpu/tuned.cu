@@ -1,5 +1,5 @@
-// The double buffer of pipelined.cu, with three additions for speed: two steps of k at
-// once, sums that settle, and tiles whose k is shared among blocks.
+// The double buffer of pipelined.cu, with three additions for speed: two steps of k at once, sums that settle, tiles that
+// blocks share.
 //
 //   C[i, j] = (+)_p A[i, p] (x) B[p, j]
 //
@@ -111,8 +111,8 @@ struct Stages {
     }
 };
 
-// One iteration of the loop over tiles of k, as in pipelined.cu: the copy of a further tile is started if `goes_on`, and the
-// `steps` of the oldest are combined.
+// One iteration of the loop over tiles of k, as in pipelined.cu. It starts the copy of a further tile if `goes_on`, and
+// combines the `steps` of the oldest.
 template <bool SETTLED>
 __device__ __forceinline__ void next_tile(Sums& sums, Copier& copier, Stages& stages, Corner corner, bool goes_on, int steps)
 {

@@ -11,10 +11,9 @@
 //                      dimension or address are not aligned
 //   OFFSET             an integer type that holds distances within a tile
 //
-// A block's tile is cut into tiles of warps. In each the 32 threads stand as a grid of LANES_M x LANES_N = WM / TM x WN / TN,
-// and a thread has squares of G x G elements, as many as its TM x TN contain (G = GROUP_SIZE: 16 bytes). The squares of a
-// thread are LANES_M * G rows and LANES_N * G columns apart, so that neighbouring threads read neighbouring groups of a
-// row, which lie in different banks:
+// A block's tile is cut into tiles of warps. In each, the 32 threads form a grid of LANES_M x LANES_N = WM / TM x WN / TN. A
+// thread has squares of G x G elements, as many as its TM x TN contain (G = GROUP_SIZE: 16 bytes). The squares of a thread
+// are LANES_M * G rows and LANES_N * G columns apart, so neighbouring threads read neighbouring groups, in different banks:
 //
 //     block: BM x BN                       warp: WM x WN
 //

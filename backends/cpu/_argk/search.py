@@ -5,9 +5,9 @@
              argk := the first p of block[i, j] with a[i, p] (x) b[p, j] == c[i, j]
 
 (x) of the same pair rounds the same each time, so a comparison for equality finds the term. A row takes three passes
-over arrays in L1: the first index of each block, the mask of equal terms, and the first bit of the mask. A mask is made
-block by block, as a few vectors along k. No pass branches on values, so the processor overlaps several elements. Rows
-of A stream past the panel; while one is searched, the next is prefetched.
+over arrays in L1: first index of each block, mask of equal terms, first bit of the mask. A mask is made block by block,
+as a few vectors along k. No pass branches on values, so the processor overlaps several elements. Rows of A stream past
+the panel; while one is searched, the next is prefetched.
 """
 
 from __future__ import annotations

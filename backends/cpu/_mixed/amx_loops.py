@@ -6,8 +6,8 @@
     loop 2  jp over panels    micro-panel of B, packed just before its first use      in L1
     loop 1  ip over strips    strip of A, where it lies or packed at its first use; tile of C
 
-Tiles are multiplied so fast that moving operands dominates: a strip of A that is whole tiles is read where it lies,
-unless the plan says otherwise.
+Multiplication of tiles is so fast that moving operands dominates. A strip of A of whole tiles is read in place, unless
+the plan says otherwise.
 
 Parts beside each other need the same strips, and parts above each other the same panels. Where they share them, the
 first part that needs one packs it (`amx_claims`). Each part begins with another panel and strip, so that the others

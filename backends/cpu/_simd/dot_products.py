@@ -3,7 +3,7 @@
     for i in range(rows):  y[i] := [y[i] (+)] (+)_p  A[i, p] (x) x[p]
 
 For n = 1 that is the product (`_simd.matrix_vector`). The loops around the micro-kernel also compute the few columns
-left after whole vectors in this way: a tile for them would take as long as for a whole vector.
+left after whole vectors in this way. A tile for them would take as long as for a whole vector.
 """
 
 from __future__ import annotations

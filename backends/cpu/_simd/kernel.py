@@ -6,8 +6,8 @@
 
 A is read by rows (k contiguous, rows `lda` bytes apart), so that a block of A can be read in place. B is read by rows
 too (`ldb` bytes apart): a packed micro-panel, or B itself. The loop is unrolled to four steps over floats; over
-integers one step is faster. The generated code keeps this order row by row: LLVM would move loads up, delay arithmetic
-and make trees of minima, and run out of registers.
+integers one step is faster. The generated code keeps this order row by row. LLVM would move loads up, delay arithmetic,
+make trees of minima and run out of registers.
 
 A whole tile prefetches the next panel in its first iterations (a cache line each, into L2), and its tile of C 64 steps
 before its end. Edge tiles have fewer rows or vectors, and a last vector of which only some lanes exist. docs/kernels.md

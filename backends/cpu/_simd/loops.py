@@ -9,7 +9,7 @@
 The few columns left after whole vectors of packed B are computed as dot products along k (`_simd.dot_products`), if the
 cost model of `tuning.simd` says so. A tile of few lanes takes as long as a tile of whole vectors. The dot products
 follow the panels of each block of A, which is in L2 then.
-Rows are split evenly over the strips and vectors evenly over the panels, so that no tile is thin: 25 vectors are nine
+Rows are split evenly over the strips and vectors evenly over the panels, so that no tile is thin. 25 vectors are nine
 panels, seven of three and two of two. The plan decides whether A and B are read in place.
 """
 

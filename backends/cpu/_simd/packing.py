@@ -1,7 +1,7 @@
 """Packing for the generated kernels: a block is copied to rows of its own, whatever its strides were.
 
-``gather`` serves A and B: contiguous rows are copied, contiguous columns are transposed in square blocks of registers,
-any other layout is copied element by element. ``pack_b_rows`` serves the frequent case of B, contiguous rows: a
+``gather`` serves A and B: it copies contiguous rows, and transposes contiguous columns in square blocks of registers.
+It copies any other layout element by element. ``pack_b_rows`` serves the frequent case of B, contiguous rows: a
 micro-panel of whole vectors. Lanes beyond the edge are zero bits, which the micro-kernel never stores.
 """
 

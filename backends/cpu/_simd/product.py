@@ -1,7 +1,7 @@
 """A product by the generated kernels of operands of any strides, in the fast or the careful form, by their values.
 
 The loops need an output with contiguous rows. An output with contiguous columns becomes that of the transposed product,
-``C^T = B^T (x)' A^T``; any other one is computed in an array of its own and copied.
+``C^T = B^T (x)' A^T``. Any other one is computed in an array of its own and copied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Atomic operations on words of memory, 64-bit integers, given by their addresses.
 
-`load` acquires, `store` releases, `add` and `replace` do both: a thread that reads a stored word also sees all earlier
-writes of the thread that stored it.
+`load` acquires, `store` releases, `add` and `replace` do both. So a thread that reads a stored word also sees all
+earlier writes of the thread that stored it.
 """
 
 from __future__ import annotations

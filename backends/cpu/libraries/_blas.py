@@ -76,7 +76,7 @@ class BlasExecution(HostExecution):
         self._a = _in_place_or_scratch(operands.a, takes)
         self._b = _in_place_or_scratch(operands.b, takes)
         alpha = problem.dtype.type(1) if problem.alpha is None else problem.alpha
-        # BLAS skips A and B where alpha is zero, and scales the sum instead of its terms: an alpha of zero or infinity
+        # BLAS skips A and B where alpha is zero, and scales the sum instead of its terms. An alpha of zero or infinity
         # would lose NaN.
         self._folds_alpha = not np.isfinite(alpha) or alpha == 0
         if self._folds_alpha:

@@ -5,7 +5,7 @@
 //   LANES_K   threads of a copy of A that stand along k
 //   OFFSET    an integer type that holds distances within a tile
 //
-// Elements of A are copied one by one straight into the transposed tile, without registers or alignment: 8 threads along k
+// Elements of A are copied one by one straight into the transposed tile, without registers or alignment. 8 threads along k
 // by 4 rows meet every bank of shared memory once.
 //
 // Source: CUDA C++ Programming Guide, "Asynchronous Data Copies".

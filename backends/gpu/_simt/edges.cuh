@@ -26,9 +26,9 @@
 // Before the loop: the row of A that is read instead of row `i`.
 __device__ __forceinline__ int redirect_row(int i, int m) { return EDGE == REDIRECTED ? min(i, m - 1) : i; }
 
-// The first of the WIDTH columns of B, a divisor of the leading dimension, that are read instead of those from `j`, in tiles
-// of SIDE of them. Single columns are those of the tile before; vectors are the last LAST_VECTORS of B. If all were the last
-// one, threads of a warp would copy from one address, one after another. Fewer vectors mean fewer reads.
+// The first of the WIDTH columns of B that are read instead of those from `j`, in tiles of SIDE columns. WIDTH divides the
+// leading dimension. Single columns are those of the tile before; vectors are the last LAST_VECTORS of B. If all were the
+// last one, threads of a warp would copy from one address, one after another. Fewer vectors mean fewer reads.
 constexpr int LAST_VECTORS = 8;
 template <int SIDE, int WIDTH> __device__ __forceinline__ int redirect_columns(int j, int n)
 {

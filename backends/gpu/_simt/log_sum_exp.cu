@@ -4,9 +4,9 @@
 //   Y[p, j] = 2^EXPONENT exp(B[p, j] - v[j])   v[j] = max_p B[p, j]      scale_columns
 //   C[i, j] = log (X Y)[i, j] + u[i] + v[j] - 2 EXPONENT ln 2            finish
 //
-// A maximum of -inf counts as 0. For each row and column `finish` gets the maximum, the least element of X Y that can be
-// trusted there, and the position of its only term that is not -inf, or -1: a sum of one term is that term unchanged. Other
-// elements, if u + v does not determine them, are computed pair by pair.
+// A maximum of -inf counts as 0. For each row and column `finish` gets the maximum, and the least element of X Y that can be
+// trusted there. It also gets the position of the only term that is not -inf, or -1: a sum of one term is that term
+// unchanged. Other elements, if u + v does not determine them, are computed pair by pair.
 //
 //   EXPONENT  of the scale
 //   NARROW    least A[i, p] - u[i] of a row whose elements of X Y can all be trusted

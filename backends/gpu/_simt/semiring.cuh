@@ -104,8 +104,8 @@ __device__ __forceinline__ float max_non_positive(float c, float s, float t)
     return __uint_as_float(min_of_3(__float_as_uint(c), __float_as_uint(s), __float_as_uint(t)));
 }
 
-// A fast form of (x) may be right only for some values. Then the extremes of A and B are reduced first (extremes.cu) and both
-// forms are launched: the one that the extremes do not choose returns at once, so that the host need not wait to know.
+// A fast form of (x) may be right only for some values. Then the extremes of A and B are reduced first (extremes.cu) and
+// both forms are launched. The one that the extremes do not choose returns at once, so that the host need not wait for them.
 #define ANY_VALUES 0
 #define IF_SAFE 1
 #define IF_UNSAFE 2

@@ -1,8 +1,8 @@
 """Measured ceilings of a GPU, as tasks: pairs per second out of registers (`peak.cu`), and bytes copied per second.
 
-The form of (x) is that of the fastest kernels: plain sums of integers if the values allow them, and two 16-bit elements
-a word if an instruction works on both. Kernels may come close to a ceiling. Tensor cores are other instructions and may
-exceed it.
+The form of (x) is that of the fastest kernels. They use plain sums of integers if the values allow them, and two 16-bit
+elements a word if an instruction works on both. Kernels may come close to a ceiling. Tensor cores are other
+instructions and may exceed it.
 
 Source: Williams, Waterman and Patterson, "Roofline" (2009), section 3.
 """

@@ -1,4 +1,4 @@
-// Layout of a stage of tiles in shared memory: A's rows along k are one box; B's rows along n are boxes of BOX_COLUMNS
+// Layout of a stage of tiles in shared memory: A's rows along k are one box. B's rows along n are boxes of BOX_COLUMNS
 // columns side by side. The blocks of a cluster take turns to fetch the boxes of B for all of them.
 //
 // Defined before this file: BK (rows of a box of B), BOX_COLUMNS (128 bytes of them).

@@ -2,10 +2,10 @@
 //
 //   x = high + low      a b ~ high(a) high(b) + high(a) low(b) + low(a) high(b)
 //
-// wgmma reads its operands from shared memory, so a pass before this kernel (split.cu) makes the parts: of A, high parts
-// above low ones; of B the same, transposed, since the instruction takes TF32 along k alone. A stage is 32 steps of k of all
-// four. Tensor cores truncate sums: `terms` begins anew with each stage, so that the error stays small. Ordinary float32
-// additions add it to the sums while the other warpgroup computes.
+// wgmma reads its operands from shared memory, so a pass before this kernel (split.cu) makes the parts. High parts of A lie
+// above low ones. B has the same parts transposed, since the instruction takes TF32 along k alone. A stage is 32 steps of k
+// of all four. Tensor cores truncate sums: `terms` begins anew with each stage, so that the error stays small. Ordinary
+// float32 additions add it to the sums while the other warpgroup computes.
 //
 //   FORM  IF_SAFE: return at once unless `extremes` says that high and low are finite, normal numbers (semiring.cuh)
 //

@@ -6,7 +6,7 @@
 //   consumers  two warpgroups compute tiles of C, BM x BN each
 //   barriers   full[stage]: the bytes have arrived; empty[stage]: the consumers of the cluster have read them
 //
-// No element passes through registers on its way in: the copy engine writes rows of 128 bytes, their pieces of 16 bytes
+// No element passes through registers on its way in. The copy engine writes rows of 128 bytes, their pieces of 16 bytes
 // permuted (swizzled), while the consumers compute. setmaxnreg moves registers to the consumers.
 //
 // Edges: the copy engine clips, and writes zeros for elements outside. Rows must begin at multiples of 16 bytes, better of
