@@ -1,4 +1,4 @@
-"""The loss of a product whose operands are in no cache, as in a program that computes other things in between.
+"""The loss of a product whose operands are in no cache, as in a program that uses other data between products.
 
 On a GPU the cache is L2: on an H200, operands and result fit up to about n = 1500 in float64.
 """

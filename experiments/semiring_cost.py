@@ -13,7 +13,7 @@ from harness.problem import Problem
 from harness.semiring import SEMIRINGS
 
 ON_CPU = "cpu-packed"
-# Each is compiled in a process of its own, 2 to 3 s; smoke takes one of each kind.
+# Each is compiled in its own process, 2 to 3 s; smoke has one of each kind.
 NAMES = {"smoke": ("plus_times", "min_plus", "lor_land")}
 DTYPES = {
     ON_CPU: {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32", "int32")},

@@ -4,7 +4,7 @@
     loop 2  jc over n by nc   columns of C      the block of C and one of terms stay in L2
     loop 1  p over k by 1     C := C (+) A[:, p] (x) B[p, :], two ufunc calls
 
-Source: numpy.matmul (OpenBLAS in the wheels); Goto and van de Geijn (2008) for what is inside it.
+Source: numpy.matmul (OpenBLAS in the wheels); Goto and van de Geijn (2008) for its algorithm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.tuning.cpu import numpy_blocking
 
 
 class NumpyBlas(Backend):
-    """`numpy.matmul`, and ufuncs where BLAS has nothing."""
+    """`numpy.matmul`, and ufuncs for products that BLAS lacks."""
 
     name = "cpu-numpy"
     step = 90

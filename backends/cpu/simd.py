@@ -7,13 +7,13 @@ The steps of one product, with the module that does each:
     arguments         `_simd.argument_table`      parts of C, which the threads take; a row of a table for each part
     loop 5            `_simd.loops`     jc over n by nc: row-panel of B
     loop 4                                   pc over k by kc: the first block of k stores C, later ones combine with it
-    loop 3                                   ic over m by mc: block of A in L2, where it lies
+    loop 3                                   ic over m by mc: block of A in L2, in place
         gather        `_simd.packing`       or copied, if its rows would share cache sets
     loop 2                                   jp over the micro-panels of B, about nr columns each
         pack          `_simd.packing`       just before its first use; the next one is prefetched meanwhile
     loop 1                                   ip over the strips of A, about mr rows each: micro-tile of C in registers
     micro-kernel      `_simd.kernel`    p over k_cur: C[i, j] := C[i, j] (+) A[i, p] (x) B[p, j]
-        (+), (x)      `_vector.operators`        what one step is in the semiring
+        (+), (x)      `_vector.operators`        one step of k in the semiring
         instructions  `_vector.code`             loads, stores, masks and broadcasts of the vector unit
 
 The tile is 8 x 3 vectors of 32 registers, 6 x 2 of 16; ``python -m harness kernel cpu-simd`` prints its loop. Edges are
@@ -132,7 +132,7 @@ class Simd(Backend):
         return KernelExecution(plan, operands, kernel)
 
     def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
-        """Have the micro-kernel note the blocks as it goes (`_simd.block_tracker`); bools are taken as bytes."""
+        """Have the micro-kernel track the blocks of k (`_simd.block_tracker`); bools are computed as bytes."""
         problem, arrays = plan.problem, (operands.a, operands.b, operands.out)
         if problem.dtype.kind == "b" and problem.semiring.name in _OF_BYTES:
             semiring = SEMIRINGS[_OF_BYTES[problem.semiring.name]]
@@ -181,7 +181,7 @@ def _computed(semiring: Semiring) -> Semiring:
 
 
 def _word(problem: Problem) -> tuple[np.dtype[Any], int]:
-    """Return the dtype of what a lane holds, and the number of elements in it."""
+    """Return the dtype of a lane, and the number of elements in a lane."""
     return (WORD, WORD_BITS) if problem.dtype.kind == "b" else (problem.dtype, 1)
 
 

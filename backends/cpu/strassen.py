@@ -171,7 +171,7 @@ class StrassenExecution(HostExecution):
 class _Guard:
     """Test whether Strassen's sums are safe: every element is finite, and too small to overflow a sum.
 
-    A NaN or an infinity belongs to one row or column of the result; a sum would spread it to others. Such operands, and
+    A NaN or an infinity affects one row or column of the result; a sum would spread it to others. Such operands, and
     an infinite alpha, are left to the base. The test reads A and B once, O(n^2).
     """
 

@@ -26,7 +26,7 @@ from harness.semiring import SEMIRINGS
 from harness.tuning.gpu import tuned_tiles
 
 _PER_WORD, _WORD = 32, np.dtype(np.uint32)
-_VECTOR = 4  # rows of words are filled up to vectors of so many
+_VECTOR = 4  # words of a vector; rows are padded to whole vectors
 _PASS_BLOCK, _PASS_BLOCKS = 256, 4096
 _COMBINE = {"lor_land": "c |= (a) & (b)", "lxor_land": "c ^= (a) & (b)"}
 _FILL = 1  # K_TAIL of edges.cuh: zeros, which add nothing

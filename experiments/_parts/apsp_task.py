@@ -126,7 +126,7 @@ def floyd_warshall(weights: np.ndarray) -> np.ndarray:
 
 
 def allowed_difference(weights: np.ndarray) -> float:
-    """Return by what factor correct distances may differ: 0 if every sum is exact.
+    """Return the relative difference allowed between correct distances: 0 if every sum is exact.
 
     A path has fewer than n edges of positive length, so two orders of adding it differ by at most 2 (n - 1) roundings.
     """
@@ -136,7 +136,7 @@ def allowed_difference(weights: np.ndarray) -> float:
 
 
 def compare(distances: np.ndarray, expected: np.ndarray, oracle: str, tolerance: float) -> str:
-    """Return what was compared, or raise VerificationError at the first distance that is wrong."""
+    """Return the comparison in words; raise VerificationError at the first wrong distance."""
     name = f"scipy.sparse.csgraph ({oracle})" if oracle in SCIPY_METHODS else "Floyd and Warshall's algorithm"
     if distances.shape != expected.shape:
         raise VerificationError(f"distances have shape {distances.shape}", expected=f"{expected.shape}")

@@ -54,7 +54,7 @@ def passes(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Passes:
 
 
 def ranges_of(semiring: Semiring, a: np.ndarray, b: np.ndarray) -> Ranges | None:
-    """Return the least and the greatest element of A, and those of B; None if nothing here depends on them."""
+    """Return the least and the greatest element of A, and those of B; None if no pass depends on them."""
     dtype = a.dtype
     if not searches_by_vectors(semiring, dtype):
         return None

@@ -89,7 +89,7 @@ def compile_kernel(function: Callable[..., Any], signature: Any, options: dict[s
 
 
 class _Entry:
-    """One kernel's entry in the cache, as `Dispatcher.compile` asks for it."""
+    """One kernel's entry in the cache, in the form that `Dispatcher.compile` expects."""
 
     cache_path = None
 

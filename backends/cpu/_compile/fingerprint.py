@@ -72,7 +72,7 @@ class _Walk:
 
 @functools.singledispatch
 def _of(value: Any, walk: _Walk, role: Role) -> Description:
-    """Return what follows the type in the description of `value`: for an object of ours its attributes."""
+    """Return the description of `value` after its type: for an object of this project its attributes."""
     if is_ours(type(value)) and hasattr(value, "__dict__"):
         return (walk(type(value), Role.SOURCE), walk(vars(value), role))
     if role is Role.SOURCE:

@@ -1,6 +1,6 @@
 """Claims on work that several threads need and one does: a word of memory for each piece, 0 before it is begun.
 
-    claim(word)         True for the first thread that asks: it does the piece
+    claim(word)         True for the first thread that calls it, which does the piece
     publish(word)       the piece is done, and its results are visible to all threads
     await_done(word)    return when the piece is done
     is_done(word)       whether the piece is done, without waiting

@@ -63,7 +63,7 @@ def configure_intrinsic() -> Any:
 def tile_kernel_intrinsic(key: MixedKey) -> Any:
     """Return the intrinsic ``kernel((tile_rows, tile_columns, *ARGUMENTS))``, addresses and strides in bytes.
 
-    ``accumulate``: 0 stores, anything else begins with what C holds. ``ahead_lines``: in each step that many runs of
+    ``accumulate``: 0 stores, any other value adds to C. ``ahead_lines``: in each step that many runs of
     cache lines, `ahead_stride` bytes apart, are prefetched.
     """
 

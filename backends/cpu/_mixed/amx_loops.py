@@ -4,7 +4,7 @@
     loop 4  pc over k by kc   the last tiles of a block are filled up with zeros
     loop 3  ic over m by mc   block of A                                              in L2
     loop 2  jp over panels    micro-panel of B, packed just before its first use      in L1
-    loop 1  ip over strips    strip of A, where it lies or packed at its first use; tile of C
+    loop 1  ip over strips    strip of A, in place or packed at its first use; tile of C
 
 Multiplication of tiles is so fast that moving operands dominates. A strip of A of whole tiles is read in place, unless
 the plan says otherwise.
@@ -144,7 +144,7 @@ def _obtain_strip(key: MixedKey) -> Any:
 def build_amx_product(key: MixedKey) -> Any:
     """Compile ``product(row)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0, by the row at `row`.
 
-    Rows of A and B are contiguous; `packs_a` says whether strips of A are packed that could be read where they lie.
+    Rows of A and B are contiguous; `packs_a`: whether to pack strips of A that could be read in place.
     """
     configure, kernel, merge = configure_intrinsic(), tile_kernel_intrinsic(key), merge_intrinsic(key)
     obtain_panel, obtain_strip = _obtain_panel(key), _obtain_strip(key)

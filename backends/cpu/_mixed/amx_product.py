@@ -41,7 +41,7 @@ class TileLoops(NamedTuple):
     blocking : Blocking
         Around the register tile of the key.
     packs_a : bool
-        Whether strips of A are packed that could be read where they lie.
+        Whether strips of A are packed that could be read in place.
     grid : (int, int)
         Shares of m and of n, one for each thread.
     lost : int

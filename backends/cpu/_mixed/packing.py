@@ -133,7 +133,7 @@ def seed_intrinsic(key: MixedKey) -> Any:
 
 
 def clear_intrinsic() -> Any:
-    """Return the intrinsic ``clear((address, lines))``: so many times 64 bytes become zeros."""
+    """Return the intrinsic ``clear((address, lines))``: `lines` times 64 bytes become zeros."""
     vector = ir.VectorType(v.INDEX, CACHE_LINE // 4)
 
     def emit(b: Builder, address: Value, lines: Value) -> None:

@@ -3,7 +3,7 @@
 With threads, m and n are cut into parts, and no part waits for another. Each thread has its own scratch and computes
 the next part that no thread has taken, until none is left. A late or slow thread computes fewer.
 
-A part is one row of the table of arguments. The addresses of the four operands stand apart, and a row has offsets from
+A part is one row of the table of arguments. The addresses of the four operands are separate, and a row has offsets from
 them. So other operands change four numbers, not the table. The address of the scratch, which is allocated for each run,
 stands beside them.
 """

@@ -227,7 +227,7 @@ def _track(
     tracker: BlockTracker,
     prefetches: tuple[_Prefetch, ...],
 ) -> None:
-    """Extend the tile block of k by block, the last shorter, note each block, and carry out `prefetches`.
+    """Extend the tile block of k by block, the last shorter, track each block, and carry out `prefetches`.
 
     The first blocks prefetch the next panel; the last whole block prefetches the tile of C and its numbers of blocks,
     which are used at the end.
@@ -289,7 +289,7 @@ def _store(
     edges: list[Value | None],
     is_combining: bool,
 ) -> None:
-    """Store the tile, combined with what is there if `is_combining`."""
+    """Store the tile, combined with C if `is_combining`."""
     for number, total in enumerate(totals):
         i, j = divmod(number, len(edges))
         target = v.advance(b, rows_of_c[i], j * code.size_bytes)

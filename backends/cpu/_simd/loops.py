@@ -32,7 +32,7 @@ from harness.tuning import simd as tuning_simd
 
 DOT_VECTOR, DOT_END = tuning_simd.SIMD_DOT_VECTOR, tuning_simd.SIMD_DOT_END
 
-# The arguments of what `build_product` compiles, in this order; all integers of the width of an address.
+# The arguments of the function that `build_product` compiles, in this order; all integers of the width of an address.
 ARGUMENTS = """
     m n k a rs_a cs_a b rs_b cs_b c rs_c accumulate block rs_block mc nc kc packs_a packs_b packed_a packed_b
 """.split()

@@ -1,4 +1,4 @@
-"""A matrix by a vector, and a vector by a matrix: the matrix is streamed once, in the order in which it lies.
+"""A matrix by a vector, and a vector by a matrix: the matrix is streamed once, in memory order.
 
     n = 1    i over m by ROWS      rows of A along k: dot products, in vectors of partial sums
     m = 1    p over k by TERMS     rows of B along n: TERMS of them are combined with y at a time, which stays in L1
@@ -88,7 +88,7 @@ def _combine_rows(key: KernelKey, code: VectorCode, rows: int) -> Emit:
 
 @functools.cache
 def build_vector_product(key: KernelKey) -> Any:
-    """Compile the loops; they take what `_simd.loops.build_product`'s take, m or n being 1."""
+    """Compile the loops; their arguments are those of `_simd.loops.build_product`, with m or n = 1."""
     dots, combine_rows, gather = build_dots(key), combine_rows_intrinsic(key), build_gather(key)
     terms, itemsize = TERMS, np.dtype(key.dtype).itemsize
 

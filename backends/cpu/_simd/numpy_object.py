@@ -97,7 +97,7 @@ def _address(builder: Builder, x: Value) -> Value:
 
 
 def _reader(bits: int) -> Any:
-    """Return the intrinsic ``read(address)`` of an integer of so many bits."""
+    """Return the intrinsic ``read(address)`` of an integer of `bits` bits."""
 
     @emits(types.intp, types.intp)
     def read(builder: Builder, address: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Packing for the generated kernels: a block is copied to rows of its own, whatever its strides were.
+"""Packing for the generated kernels: a block of any strides is copied to contiguous rows.
 
 ``gather`` serves A and B: it copies contiguous rows, and transposes contiguous columns in square blocks of registers.
 It copies any other layout element by element. ``pack_b_rows`` serves the frequent case of B, contiguous rows: a

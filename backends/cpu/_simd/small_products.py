@@ -27,7 +27,7 @@ from backends.cpu._threads.gil import call_without_gil_if_long
 from backends.cpu._vector.intrinsics import as_pointer
 from harness.interface import Shortcut
 
-NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # what `compute` returns
+NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # results of `compute`
 MOST_SHAPES = 256  # tables that are kept
 
 LoopsOf = Callable[[Shape], Loops]

@@ -21,7 +21,7 @@ _LOCKS: tuple[Any, ...] = (global_compiler_lock, parallel._backend_init_thread_l
 
 
 def drop_lock_of_processes() -> None:
-    """Have Numba count its threads without the lock that it shares with other processes; call it when they are started.
+    """Have Numba count its threads without the lock that it shares with other processes; call it after their start.
 
     The lock guards their start, so it is useless afterwards. If another thread holds it at a fork, the child copies a
     count of 1, takes the lock once more and does not release it. Parent and child then wait for ever.

@@ -38,7 +38,7 @@ def _take_gil(typing_context: Any, thread: Any) -> Any:
 
 @numba.njit
 def call_without_gil_if_long(pairs: int, address: int, arguments: Any) -> None:
-    """Call a function of so many pairs by its address (`_address.call`)."""
+    """Call a function that computes `pairs` pairs by its address (`_compile.call_by_address`)."""
     if pairs <= _MOST:
         call(address, arguments)
         return

@@ -83,7 +83,7 @@ def _number_from(builder: Builder, function: Value) -> Value:
 
 @emits(types.intp, types.intp)
 def _stack(builder: Builder, words: Value) -> Value:
-    """Return the address of so many words on the stack of the function that calls."""
+    """Return the address of `words` words on the stack of the function that calls."""
     return builder.ptrtoint(builder.alloca(v.SIZE, size=words), v.SIZE)
 
 

@@ -1,1 +1,1 @@
-"""Matrix products that others have written, behind the same interface."""
+"""Matrix products of libraries, behind the interface of backends."""

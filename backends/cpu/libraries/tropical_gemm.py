@@ -35,7 +35,7 @@ ROUTINES = {
 
 
 class TropicalGemm(Backend):
-    """The other semiring product that pip installs."""
+    """A semiring product by another project, installed by pip."""
 
     name = "cpu-tropical-gemm"
     step = 81

@@ -36,7 +36,7 @@ class Device:
         Compute capability: (9, 0) is an H100 or H200.
     multiprocessors : int
     shared_memory : int
-        Bytes that one block may have, asked for at launch.
+        Bytes of shared memory that one block may request at launch.
     l2, memory : int
         Bytes of L2 cache and of global memory.
     driver, runtime : int

@@ -126,7 +126,7 @@ def _entry_name(source: str, arch: str) -> str:
 
 
 def resources(compiled: Compiled) -> dict[str, Resources]:
-    """Return what each kernel of a compiled file takes, by name."""
+    """Return the resources of each kernel of a compiled file, by name."""
     parts = _FUNCTION.split(compiled.log)
     by_kernel = {}
     for name, report in zip(parts[1::2], parts[2::2], strict=True):
@@ -146,7 +146,7 @@ def load_kernel(stem: str, defines: Defines, function: str, shared_bytes: int = 
     stem, function : str
     defines : Defines
     shared_bytes : int
-        Dynamic shared memory that launches will ask for; raises the limit of the kernel where that is needed.
+        Dynamic shared memory that launches will request; raises the kernel's limit if needed.
     suffix : str
         Appended to the architecture: ``"a"`` for features of one architecture alone, such as wgmma of sm_90a.
 

@@ -74,7 +74,7 @@ class Rung(Backend):
         return unsupported(problem.semiring, problem.dtype)
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Choose nothing: one GPU, one thread of the host."""
+        """Return a plan without choices: one GPU, one thread of the host."""
         return Plan(problem, 1)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
@@ -132,6 +132,6 @@ class Rung(Backend):
 
 
 def product_defines(problem: Problem, product: Product, **tile: int) -> Defines:
-    """Return the macros of a kernel that computes `product`, with those of its own, `tile`."""
+    """Return the macros of a kernel that computes `product`, with its own macros, `tile`."""
     macros = semiring_defines(problem.semiring, problem.dtype, form=product.form, accumulate=product.accumulate)
     return macros + as_defines(tile)

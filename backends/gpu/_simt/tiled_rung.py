@@ -1,6 +1,6 @@
 """The common part of the tiled rungs: four ways to treat partial tiles at edges of a matrix, and the width of loads.
 
-    conditional   the kernel asks at every load whether it lies inside
+    conditional   the kernel checks at every load whether it lies inside
     redirected    before the loop, rows and columns past the end are replaced by others; the loop has no checks
     padded        A and B are copied into buffers of whole tiles first (timed), if they are not made of whole tiles
     big-small     the kernel computes all whole tiles, and a simple one with small tiles the rest: the
@@ -89,7 +89,7 @@ class TiledRung(Rung):
         return Kernel(self.stem, defines + self.tile_defines(plan, product), (plan.launch.threads,), size)
 
     def _add_big_and_small(self, program: Program, plan: Plan, whole: Product, big: Product) -> None:
-        """Add the kernel for `big`, and small tiles for what it leaves of `whole`."""
+        """Add the kernel for `big`, and small tiles for the rest of `whole`."""
         if not (big.m and big.n and big.k):
             _add_small(program, plan.problem, whole)
             return

@@ -116,7 +116,7 @@ class Copy(DeviceTask):
         device.cupy().copyto(self._to, self._from)
 
     def spoil(self) -> None:
-        """Overwrite what is there."""
+        """Overwrite the result."""
         self._to.fill(0)
 
     def verify(self) -> str:

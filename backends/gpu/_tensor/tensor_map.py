@@ -17,7 +17,7 @@ ITEMSIZES = {"uint32": 4, "float16": 2, "float32": 4, "float64": 8, "bfloat16": 
 _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSIDE = 0, 3, 2, 0
 _SIZE, _ALIGNMENT = 128, 64
 
-# Rows must begin at multiples of so many bytes.
+# Rows must begin at multiples of this many bytes.
 ROW_ALIGNMENT = 16
 
 

@@ -1,1 +1,1 @@
-"""Matrix products on GPUs that others have written, behind the same interface."""
+"""Matrix products of GPU libraries, behind the interface of backends."""

@@ -1,4 +1,4 @@
-"""The common part of peers written by others: array views of buffers, and chunks of rows for broadcasts."""
+"""The common part of peers: array views of buffers, and chunks of rows for broadcasts."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _TYPES = {"float32": 0, "float64": 1, "float16": 2, "int8": 3, "int32": 10, "bfl
 _FLOAT, _TF32, _DOUBLE, _INTEGER = 68, 77, 70, 72
 _ARITHMETIC = {"float32": _FLOAT, "float64": _DOUBLE, "int32": _INTEGER}
 
-# cuBLAS wants rows of int8 matrices to begin at multiples of so many bytes.
+# cuBLAS wants rows of int8 matrices to begin at multiples of this many bytes.
 _INT8_STEP = 4
 
 
@@ -130,7 +130,7 @@ class Gemm(NamedTuple):
     def bind(self, a: Any, b: Any, out: Any) -> Callable[[], object]:
         """Return a function that launches it on the current stream, for operands at these addresses.
 
-        cuBLAS takes columns for rows, so it is asked for ``out^T := b^T a^T``.
+        cuBLAS is column-major, so it computes ``out^T := b^T a^T``.
         """
         scalars = (np.array([x], self.dtype) for x in (self.alpha, self.beta))
         alpha, beta = (ctypes.c_char_p(x.tobytes()) for x in scalars)

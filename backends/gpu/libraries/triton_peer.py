@@ -34,7 +34,7 @@ class TritonPeer(Peer):
     needs = device.ASYNC_COPY
 
     def declines(self, problem: Problem) -> str | None:
-        """Decline what no kernel here computes."""
+        """Decline products that no kernel here computes."""
         semiring, dtype = problem.semiring, problem.dtype
         if dtype.kind != "f":
             return "the kernels in Triton are for floats"
