@@ -1,7 +1,7 @@
 """The double buffer of gpu-pipelined at its fastest, with measured tiles, stages and order of products.
 
-It adds to gpu-pipelined: two steps of k at once, a faster form once sums have settled in sign, and tiles whose k is
-split among several blocks (tuned.cu).
+tuned.cu adds three things to gpu-pipelined. It combines two steps of k at once, has a faster form for sums settled in
+sign, and splits k of the last tiles among blocks.
 
 Source: measured, see `harness/tuning/gpu.py`; shares of k: Osama et al., "Stream-K" (2023).
 """

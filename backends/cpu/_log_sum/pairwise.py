@@ -26,8 +26,8 @@ from backends.cpu._log_sum.lines import build_add_line, build_copy_line
 def build_pairwise(dtype: np.dtype[Any]) -> Any:
     """Compile ``out := [out (+)] a (x) b`` on the lines that ``doubt[strip, i]`` names.
 
-    The compiled function gets a, b, doubt (strips, m), then work arrays: strips (k n,), totals (m, n) and lines (blocks
-    of rows, columns of a strip). Then follow out and whether to accumulate.
+    The compiled function gets a, b and doubt (strips, m). Work arrays follow: strips (k n,), totals (m, n), lines
+    (blocks of rows, columns of a strip). Then follow out and whether to accumulate.
     """
     raise_tops, add_terms, finish = _build_passes(dtype)
     add_line, copy_line = build_add_line(dtype), build_copy_line(dtype)

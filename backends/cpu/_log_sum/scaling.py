@@ -76,8 +76,8 @@ def _scale_type(dtype: np.dtype[Any]) -> Any:
 def build_scale_rows(dtype: np.dtype[Any]) -> Any:
     """Compile ``x := 2^h exp(a - u)`` and, for each row, u, the limit of its sums, its single.
 
-    The compiled function gets a (m, k), x (m, k), rows (2, m) for u and the limits, single (m,) for the index of the
-    single term of a row, or -1, and the Scale.
+    The compiled function gets a (m, k), x (m, k), rows (2, m), single (m,) and the Scale. It writes u and the limits to
+    `rows`, and the index of a row's single term, or -1, to `single`.
     """
     functions, copy_lines = elementary(dtype), build_copy_lines(dtype)
     exp, maximum, smaller = functions.exp, functions.maximum, functions.smaller

@@ -63,8 +63,8 @@ def configure_intrinsic() -> Any:
 def tile_kernel_intrinsic(key: MixedKey) -> Any:
     """Return the intrinsic ``kernel((tile_rows, tile_columns, *ARGUMENTS))``, addresses and strides in bytes.
 
-    ``accumulate``: 0 stores, any other value adds to C. ``ahead_lines``: in each step that many runs of
-    cache lines, `ahead_stride` bytes apart, are prefetched.
+    ``accumulate``: 0 stores, any other value adds to C. ``ahead_lines``: in each step that many runs of cache lines,
+    `ahead_stride` bytes apart, are prefetched.
     """
 
     def emit(builder: Builder, values: list[Value]) -> None:

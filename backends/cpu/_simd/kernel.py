@@ -229,7 +229,7 @@ def _track(
 ) -> None:
     """Extend the tile block of k by block, the last shorter, track each block, and carry out `prefetches`.
 
-    The first blocks prefetch the next panel; the last whole block prefetches the tile of C and its numbers of blocks,
+    The first blocks prefetch the next panel. The last whole block prefetches the tile of C and its numbers of blocks,
     which are used at the end.
     """
     k, number, block = named["k"], named["first_block"], v.size(block_steps)

@@ -104,8 +104,8 @@ def _no_dots(*arguments: Any) -> None:
 def build_product(key: KernelKey) -> Any:
     """Compile ``product(*ARGUMENTS)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0.
 
-    A kernel that tracks writes the numbers of blocks (int8) to `block`, whose rows are `rs_block` bytes apart; kc must
-    then be a multiple of its `block_steps`. No other kernel touches it.
+    A kernel that tracks writes the numbers of blocks (int8) to `block`, whose rows are `rs_block` bytes apart. Then kc
+    must be a multiple of its `block_steps`. No other kernel touches it.
     """
     micro_kernel, pack_b_rows = micro_kernel_intrinsic(key), pack_b_rows_intrinsic(key)
     takes_dots = may_take_dots(key)

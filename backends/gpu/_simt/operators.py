@@ -5,8 +5,8 @@ those of docs/semirings.md:
 
 * a NaN term is absent under min and max: ``fminf`` drops it, and so does a comparison, since a NaN loses it. Over
   float64 the comparison is twice as fast as ``fmin``; over float32 ``fminf`` is one instruction;
-* in integers under min and max the zero absorbs and sums saturate. Plain sums are right if the extremes of A and B show
-  that there is no zero and no overflow; with the min they are one instruction (DPX on sm_90).
+* in integers under min and max the zero absorbs and sums saturate. Plain sums are right if the extremes of A and B
+  exclude zeros and overflow. Plus and min are then one instruction (DPX on sm_90).
 """
 
 from __future__ import annotations
