@@ -29,7 +29,7 @@ GPU_RUNGS = tuple(f"gpu-{name}" for name in "naive tiled register-tiled warp-til
 GPU_BUFFER = 1 << 28
 
 # Buffers of the slanted roofs: much larger than the last cache, much larger than L2, and half of L2. BEYOND_L2 fills at
-# most half of L3, and so little of a shared L3 that nothing of it stays in L2.
+# most half of L3; of a shared L3 it takes as little as is enough to leave nothing in L2.
 BEYOND_CACHE, SMALLEST_BUFFER, BEYOND_L2 = 4, 64 << 20, 4
 
 

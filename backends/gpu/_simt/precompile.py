@@ -20,7 +20,7 @@ Job = tuple[str, Defines, str]
 
 
 def precompile(kernels: Iterable[Kernel], arch: str) -> int:
-    """Compile `kernels` for `arch`, each once, if not done yet; return the number of kernels compiled.
+    """Compile `kernels` for `arch`, each once, if not done yet; return the number of those.
 
     Nothing is done if stored kernels are turned off: workers could not hand over their results. Errors of compilation
     are left to whoever loads the kernel.

@@ -20,8 +20,8 @@ struct alignas(16) Words {
     unsigned x[4];
 };
 
-// Four bools, bytes of 0 or 1, as four bits: the product of a byte and its power of two has one bit among the last four. And
-// four bits as four such bytes.
+// Four bools, bytes of 0 or 1, as four bits: the multiplication moves each byte to a bit of its own among the top four.
+// Below, four bits as four such bytes.
 __device__ __forceinline__ unsigned bits_of_four(unsigned bytes) { return bytes * 0x10204080u >> 28; }
 __device__ __forceinline__ unsigned four_of_bits(unsigned bits) { return (bits & 15u) * 0x00204081u & 0x01010101u; }
 

@@ -79,7 +79,7 @@ template <int PENDING> __device__ __forceinline__ void wait_groups()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
-// Two counts in halves of a word, those that do not fit as the greatest that does; the smaller ones of two such
+// Two counts in halves of a word, saturated to 16 bits; the smaller halves of two such words
 __device__ __forceinline__ unsigned saturated_halves(int low, int high)
 {
     unsigned halves;
