@@ -67,7 +67,7 @@ class _Kept(threading.local):
 
 
 class _Blocks(dict[str, Scratch]):
-    """A dictionary that weak references can hold, compared by identity."""
+    """A dictionary that weak references can hold, hashed by identity."""
 
     __hash__ = object.__hash__
 
