@@ -1,8 +1,8 @@
 """`gemm_argk`: a product and, for each element, the smallest k that attains it. Back-pointers, predecessors, gradients.
 
-A (+) that selects (min, max, or, and) makes every element one of its terms, ``c[i, j] = a[i, k] (x) b[k, j]``, and the
-smallest such k is wanted. Asking for it in the innermost loop triples its work. Here a product says which block of k
-each element comes from, and one pass over the blocks named finds k::
+A (+) that selects (min, max, or, and) makes every element one of its terms, ``c[i, j] = a[i, k] (x) b[k, j]``. The
+smallest such k is returned. Searching for it in the innermost loop triples the work. Instead a product says which
+block of k each element comes from, and one pass over the blocks named finds k::
 
     argk, c   :=  the backend itself, if it can (`Backend.prepare_argk`: on a GPU); else
                   any backend, of integers that leave room for k beside them; else
@@ -13,9 +13,8 @@ each element comes from, and one pass over the blocks named finds k::
                       c     := c (+) terms,  block := q where c changed
     argk      :=  first p of the block with a[i, p] (x) b[p, j] == c[i, j]    rows of A, rows of B transposed
 
-A later block replaces an earlier one only if it is strictly better, so of equal terms the first wins. Every k returned
-has been seen to attain its value, or came with it: a backend whose products do not round as (x) does would be found
-out, not believed.
+A later block replaces an earlier one only if it is strictly better, so the first of equal terms wins. Every k returned
+was compared with its value, or came with it. A backend whose products do not round as (x) does is thus detected.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ from harness.tuning import argk as tuning_argk
 
 NO_K = -1
 
-# Compiled passes over host arrays, which serve every backend; a part of the CPU family, loaded when it is needed. And
-# the backend whose kernels number the blocks of k for those that do not.
+# Compiled passes over host arrays, which serve every backend; a part of the CPU family, loaded when needed. And the
+# backend that numbers the blocks of k for those that do not.
 _PASSES, _NUMBERS = "backends.cpu._argk.passes", "cpu-simd"
 
 
@@ -56,7 +55,7 @@ def gemm_argk(
 ) -> tuple[Any, Any]:
     """Compute ``A (x) B`` over a semiring whose (+) selects, and which k each element comes from.
 
-    ``argk[i, j]`` is the smallest k with ``a[i, k] (x) b[k, j] == product[i, j]``, and -1 where the product is the
+    ``argk[i, j]`` is the smallest k with ``a[i, k] (x) b[k, j] == product[i, j]``. It is -1 where the product is the
     semiring's zero: there is no path, or no term that counts.
 
     Parameters
@@ -84,7 +83,7 @@ def gemm_argk(
     BackendUnavailable
         As in `harness.gemm`.
     VerificationError
-        If an element is none of its terms: a semiring of your own that says it selects, and does not.
+        If an element is none of its terms: a semiring of your own is declared selective, and is not.
 
     Examples
     --------
@@ -147,7 +146,7 @@ class _Locator:
                 self._search(operands, argk)
 
     def _search(self, operands: Operands, argk: np.ndarray) -> None:
-        """Do that with a backend that does not say which k it was."""
+        """Write product and argk by a backend that does not say which k it was: number blocks of k, and search them."""
         problem, part, (a, b, product) = self._problem, self._part, (operands.a, operands.b, operands.out)
         ranges = part.ranges_of(problem.semiring, a, b)
         if self._pack(operands, argk, ranges):
@@ -180,7 +179,7 @@ class _Locator:
         return True
 
     def _number_at_once(self, backend: Backend, plan: Plan, operands: Operands, block: np.ndarray) -> int:
-        """Have a backend write the product, and to `block` the numbers of blocks; return their steps, or 0."""
+        """Have a backend write the product, and the numbers of blocks to `block`; return the steps of a block, or 0."""
         steps = tuning_argk.argk_steps(self._problem)
         execution = backend.prepare_blocks(plan, operands, block, steps)
         if execution is None:
@@ -189,7 +188,7 @@ class _Locator:
         return steps
 
     def _number_beside(self, operands: Operands, block: np.ndarray) -> int:
-        """Have a backend that can number blocks, and the one asked for write the product: the search compares both."""
+        """Have `_NUMBERS` number blocks beside the product of the backend asked for; return the steps of one, or 0."""
         able = (other for other in registry.able(self._problem, on_device=False) if other.name == _NUMBERS)
         beside = next(able, self._backend)
         if beside is self._backend:
@@ -201,7 +200,7 @@ class _Locator:
         return steps
 
     def _number_tiles(self, operands: Operands, block: np.ndarray) -> int:
-        """Do the same with any backend, tile by tile of C."""
+        """Write the product and the numbers of blocks by any backend, tile by tile of C; return the steps of each."""
         problem, dtype, (a, b, product) = self._problem, self._problem.dtype, (operands.a, operands.b, operands.out)
         height, width, steps = tuning_argk.argk_blocks(problem, self._here)
         merge = self._part.passes(problem.semiring, dtype, steps).merge

@@ -1,8 +1,8 @@
 """Check the arrays that the public calls take, once, at the edge, with a message that names the argument.
 
-Nothing is converted silently. Without a dtype NumPy's promotion decides, and the result has the promoted dtype. A dtype
-that is asked for is either that one, or the dtype of the sums of a mixed product (`harness.problem.MIXED`), whose A and
-B stay as they are.
+Nothing is converted silently. Without a dtype NumPy's promotion decides, and the result has the promoted dtype. A
+requested dtype is that one, or the dtype of the sums of a mixed product (`harness.problem.MIXED`). A and B of a mixed
+product stay as they are.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from harness.semiring import Scalar, Semiring
 
 
 class Arguments:
-    """Arguments that fit: `given` are the operands by name, `problem` is one product of the batch."""
+    """Arguments that fit: `inputs` are the operands by name, `problem` is one product of the batch."""
 
     # no dataclass: to make one takes 0.7 ms of every import
-    def __init__(self, arrays: Arrays, given: dict[str, Any], problem: Problem, batch: tuple[int, ...]) -> None:
-        self.arrays, self.given, self.problem, self.batch = arrays, given, problem, batch
+    def __init__(self, arrays: Arrays, inputs: dict[str, Any], problem: Problem, batch: tuple[int, ...]) -> None:
+        self.arrays, self.inputs, self.problem, self.batch = arrays, inputs, problem, batch
         self.shape = (*batch, problem.m, problem.n)
 
     def operands(self) -> dict[str, Any]:
         """Return the operands with the product's dtypes, broadcast to the batch; copies only where they must be."""
         wide, narrow = self.problem.dtype, self.problem.input_dtype
         return {
-            name: self.arrays.operand(x, wide if name == "c" else narrow, self.batch) for name, x in self.given.items()
+            name: self.arrays.operand(x, wide if name == "c" else narrow, self.batch) for name, x in self.inputs.items()
         }
 
 
 def read_arguments(
     caller: str,
-    given: dict[str, Any],
+    operands: dict[str, Any],
     semiring: Semiring,
     *,
     alpha: Scalar = None,
@@ -46,16 +46,16 @@ def read_arguments(
 ) -> Arguments:
     """Check the arguments of `caller` (its name), and return them with the product that they describe.
 
-    The operands are `given` by name: a, b, and c if there is one. All else is, and raises, as in `harness.gemm`.
+    The `operands` by name are a, b, and c if there is one. Other parameters and errors are those of `harness.gemm`.
     """
-    arrays = kind_of(caller, given if out is None else {**given, "out": out})
-    operands = {name: _as_matrices(arrays, name, x) for name, x in given.items()}
-    dtype, operand_dtype = choose_dtypes(operands, dtype)
-    batch, (m, n, k) = _shapes(operands)
-    problem = Problem(m, n, k, semiring, dtype, alpha, beta, "c" in given, operand_dtype=operand_dtype)
+    arrays = kind_of(caller, operands if out is None else {**operands, "out": out})
+    matrices = {name: _as_matrices(arrays, name, x) for name, x in operands.items()}
+    dtype, operand_dtype = choose_dtypes(matrices, dtype)
+    batch, (m, n, k) = _shapes(matrices)
+    problem = Problem(m, n, k, semiring, dtype, alpha, beta, "c" in matrices, operand_dtype=operand_dtype)
     _check_out(arrays, out, (*batch, m, n), problem.dtype)
-    layout = _order(operands["a"]) + _order(operands["b"]) + ("C" if out is None else _order(out))
-    return Arguments(arrays, operands, dataclasses.replace(problem, layout=layout), batch)
+    layout = _order(matrices["a"]) + _order(matrices["b"]) + ("C" if out is None else _order(out))
+    return Arguments(arrays, matrices, dataclasses.replace(problem, layout=layout), batch)
 
 
 def choose_dtypes(arrays: dict[str, Any], requested: Any) -> tuple[np.dtype[Any], np.dtype[Any] | None]:
@@ -132,7 +132,7 @@ def _shapes(operands: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, int, 
 
 
 def _check_out(arrays: Arrays, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Raise unless the result, of that shape and dtype, can be written to `out`; None will be made."""
+    """Raise unless `out` is None, or an array that a result of that shape and dtype can be written to."""
     if out is None:
         return
     got = type(out).__name__
@@ -175,6 +175,6 @@ def _as_dtype(dtype: Any) -> np.dtype[Any]:
     return native
 
 
-def _misfit(what: str, expected: str, dtypes: dict[str, np.dtype[Any]]) -> ProblemError:
+def _misfit(message: str, expected: str, dtypes: dict[str, np.dtype[Any]]) -> ProblemError:
     got = ", ".join(f"{name} of {dtype.name}" for name, dtype in dtypes.items())
-    return ProblemError(what, expected=expected, got=got, fix="convert with astype: gemm converts nothing by itself")
+    return ProblemError(message, expected=expected, got=got, fix="convert with astype: gemm converts nothing by itself")

@@ -1,8 +1,8 @@
 """The kinds of arrays that the public calls take, with the few operations that differ by kind.
 
-A call chooses the kind once, at its edge, by the types of its arguments. Products of arrays of CuPy are computed on the
-GPU that they lie on, in its current stream, without a copy; CuPy is never imported here, since whoever hands over one
-of its arrays has it loaded. Another library is another subclass of `Arrays`, with its package in `_BY_PACKAGE`.
+A call chooses the kind once, at its edge, by the types of its arguments. Products of CuPy arrays are computed on the
+GPU that holds them, in its current stream, without a copy. CuPy is never imported here: a caller with its arrays has
+loaded it. Another library is another subclass of `Arrays`, with its package in `_BY_PACKAGE`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.tuning import cpu as tuning_cpu
 
 
 class Arrays:
-    """Arrays of NumPy, and whatever it makes arrays of. Another kind overrides what differs.
+    """Arrays of NumPy, and objects that `numpy.asarray` takes. Another kind overrides what differs.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Arrays:
         return x.astype(dtype, order="K") if x.dtype != dtype or not x.flags.aligned else x
 
     def in_force(self) -> contextlib.AbstractContextManager[Any]:
-        """Return the context in which new arrays lie where these do."""
+        """Return a context in which new arrays are made on the device of these."""
         return contextlib.nullcontext()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -93,7 +93,7 @@ class CupyArrays(Arrays):
     ----------
     caller : str
         Named in messages.
-    given : dict
+    arguments : dict
         All arrays of the call by name; at least one is of CuPy.
 
     Raises
@@ -105,11 +105,11 @@ class CupyArrays(Arrays):
     on_device = True
     other_way = "x.get() of each"
 
-    def __init__(self, caller: str, given: dict[str, Any]) -> None:
+    def __init__(self, caller: str, arguments: dict[str, Any]) -> None:
         self.module = sys.modules["cupy"]
-        first = next(name for name, x in given.items() if isinstance(x, self.module.ndarray))
-        self._index = int(given[first].device.id)
-        for name, x in given.items():
+        first = next(name for name, x in arguments.items() if isinstance(x, self.module.ndarray))
+        self._index = int(arguments[first].device.id)
+        for name, x in arguments.items():
             if not isinstance(x, self.module.ndarray):
                 raise ProblemError(
                     f"{caller}: {first} lies on a GPU, {name} does not",
@@ -144,22 +144,22 @@ class CupyArrays(Arrays):
 
 HOST = Arrays()
 
-# Kinds of other libraries, by the package that the type of such an array is defined in.
+# Kinds of other libraries, by the package that defines the type of their arrays.
 _BY_PACKAGE: dict[str, Callable[[str, dict[str, Any]], Arrays]] = {"cupy": CupyArrays}
 
 
-def kind_of(caller: str, given: dict[str, Any]) -> Arrays:
-    """Return the kind of the arrays `given` by name; on the host if nothing else is among them.
+def kind_of(caller: str, arguments: dict[str, Any]) -> Arrays:
+    """Return the kind of the arrays `arguments`, by name; `HOST` if no other library has made one.
 
     Raises
     ------
     ProblemError
-        If they are not all of one kind, or do not lie in one place.
+        If they are not all of one kind, or do not lie on one device.
     """
-    for x in given.values():
+    for x in arguments.values():
         package = type(x).__module__.partition(".")[0]
         if package in _BY_PACKAGE and isinstance(x, sys.modules[package].ndarray):
-            return _BY_PACKAGE[package](caller, given)
+            return _BY_PACKAGE[package](caller, arguments)
     return HOST
 
 

@@ -85,11 +85,11 @@ def gemm(
     """
     key: Any = None
     if c is None and beta is None and a.__class__ is np.ndarray:
-        # 1, 1.0 and True are one key, and three arguments: so classes are part of it
+        # 1, 1.0 and True are equal keys but different arguments, so the key contains their classes
         key = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
         try:
             remembered = _remembered.get(key)
-        except TypeError:  # it cannot be hashed, so it is no name and no number, which the checks below will say
+        except TypeError:  # not hashable, so neither a name nor a number: the checks below report it
             remembered = key = None
         if remembered is not None:
             shortcut, result_dtype = remembered
@@ -112,31 +112,31 @@ def _gemm(
     dtype: Any,
     key: tuple[Any, ...] | None,
 ) -> Any:
-    """Return `gemm` of anything, and remember under `key` how, if there is a short way for the next call.
+    """Return `gemm` of any arguments; remember its shortcut under `key`, if there is one, for the next call.
 
-    A function of its own, since what comprehensions share with their function would cost every call 20 ns a name.
+    A function of its own: variables that a comprehension shares with its function would cost every call 20 ns each.
     """
     check_threads(count)
-    given = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
-    arguments = read_arguments("gemm", given, semiring, alpha=alpha, beta=beta, out=out, dtype=dtype)
+    operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
+    arguments = read_arguments("gemm", operands, semiring, alpha=alpha, beta=beta, out=out, dtype=dtype)
     arrays, problem = arguments.arrays, arguments.problem
     with arrays.in_force():
         chosen = choose(problem, backend, arrays)
         shortcut = _shortcut(chosen, problem, count)
-        if shortcut is not None and key is not None and all(x.dtype == problem.dtype for x in arguments.given.values()):
+        if key and shortcut is not None and all(x.dtype == problem.dtype for x in arguments.inputs.values()):
             _remembered[key] = shortcut, problem.dtype
         result = arrays.empty(arguments.shape, problem.dtype) if out is None else out
         _compute(arguments, chosen, result, count, shortcut if arguments.batch else None)
     return result
 
 
-# How calls are computed that differ in nothing but sizes, strides and values from one that has passed every check: by
-# what `gemm` was given, the shortcut and the dtype of the result.
+# Shortcuts, with the dtype of the result, by the arguments of `gemm` of a call that has passed every check. Other calls
+# with the same key differ only in sizes, strides and values.
 _remembered: dict[tuple[Any, ...], tuple[Shortcut, np.dtype[Any]]] = {}
 
 
 def _new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
-    """Return an array for the product if both are matrices; whether sizes fit, the shortcut looks."""
+    """Return an array for the product if both are matrices; the shortcut checks whether their sizes fit."""
     if b.__class__ is not np.ndarray or a.ndim != 2 or b.ndim != 2:
         return None
     return np.empty((a.shape[0], b.shape[1]), dtype)
@@ -229,7 +229,7 @@ def _choose_automatically(problem: Problem, arrays: Arrays = HOST) -> Backend:
         # before the others are asked, which takes ten times as long
         if not first.missing() and first.refuses(problem) is None and not first.loosens(problem):
             return first
-    # of arrays on the host a device computes for those who name it, or as the last resort
+    # a device computes products of host arrays only if it is named, or as the last resort
     for on_device in (True,) if arrays.on_device else (False, True):
         for backend in registry.automatic(problem, on_device=on_device):
             return backend

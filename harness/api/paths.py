@@ -4,7 +4,7 @@ A path's value is the (x) of its edges, and the best of all paths from i to j is
 shortest path; over max_min the widest; over min_max the one whose worst edge is best; over lor_land reachability. With
 the one of the semiring on the diagonal (the empty path), the closure of W is W (x) W (x) ... until nothing changes.
 
-All work is steps of one form: some rows i take all that they gain by paths through some pivots K, at once::
+All work is steps of one form: rows i are improved by all paths through pivots K at once::
 
     D[i, :]  :=  D[i, :]  (+)  D[i, K] (x) D[K, :]               one product
 
@@ -19,11 +19,11 @@ All products together have n^3 pairs, and the blocks, of b vertices, at most n^2
 * ``"squaring"``: all vertices are one block: ``D := D (x) D``, at most log2(n) times. More work by that factor, but it
   ends early where best paths have few edges.
 
-With every step goes, if it is asked for, one of the predecessors (harness/api/predecessors.py).
+If predecessors are asked for, every step updates them too (harness/api/predecessors.py).
 
-Source: Venkataraman, Sahni and Mukhopadhyaya, "A blocked all-pairs shortest-paths algorithm" (2003), section 2; by
-halves D'Alberto and Nicolau, "R-Kleene" (2007); for other semirings, Aho, Hopcroft and Ullman, "The Design and Analysis
-of Computer Algorithms" (1974), section 5.6.
+Sources: Venkataraman, Sahni and Mukhopadhyaya, "A blocked all-pairs shortest-paths algorithm" (2003), section 2. By
+halves: D'Alberto and Nicolau, "R-Kleene" (2007). Other semirings: Aho, Hopcroft and Ullman, "The Design and Analysis of
+Computer Algorithms" (1974), section 5.6.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def closure(
 
 
 class _Steps:
-    """Improve `best`, and its predecessors, in place, until all paths through a range of vertices are in it.
+    """Improve `best`, and its predecessors, in place, until it covers all paths through a range of vertices.
 
     At first `best` holds the edges, with the one on the diagonal.
     """
@@ -168,9 +168,9 @@ class _Steps:
         self, best: np.ndarray, semiring: Semiring, backend: str, threads: int | None, with_predecessors: bool
     ) -> None:
         self._best, self._other, self._add = best, np.empty_like(best), semiring.add.ufunc
-        settled: dict[str, Any] = {"semiring": semiring, "backend": backend, "threads": threads}
-        self._gemm: Callable[..., np.ndarray] = functools.partial(gemm.gemm, **settled)
-        self._gemm_argk: Callable[..., tuple[np.ndarray, np.ndarray]] = functools.partial(argk.gemm_argk, **settled)
+        options: dict[str, Any] = {"semiring": semiring, "backend": backend, "threads": threads}
+        self._gemm: Callable[..., np.ndarray] = functools.partial(gemm.gemm, **options)
+        self._gemm_argk: Callable[..., tuple[np.ndarray, np.ndarray]] = functools.partial(argk.gemm_argk, **options)
         self.predecessors: np.ndarray | None = None
         if with_predecessors:
             self.weights = best.copy()

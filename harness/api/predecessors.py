@@ -1,19 +1,19 @@
 """Predecessors: for every two vertices the vertex before the last on a best path, so that paths can be walked back.
 
-Row i of the array is a tree with root i: from any j that i reaches, ``predecessors[i, j]`` leads, vertex by vertex,
-back to i. All paths are improved in steps of one form, for some rows i and pivots k (see harness/api/paths.py)::
+Row i of the array is a tree with root i. From any j that i reaches, ``predecessors[i, j]`` leads back to i, vertex by
+vertex. All paths are improved in steps of one form, for some rows i and pivots k (see harness/api/paths.py)::
 
     best[i, j] := best[i, j] (+) best[i, k] (x) best[k, j]       for all j and pivots k at once
 
-If that is strictly better, the path goes to k and on as row k has it, so its predecessor is ``predecessors[k, j]``; of
-equally good pivots the smallest k. Why no path then runs in a circle, edges of length zero and ties included: let
-p = predecessors[k, j]. Since best[k, p] is no worse than best[k, j], p gains from the same k as much as j does. On a
-circle all values would be equal, so either none of its vertices changed in this step, and the circle was there before;
-or all did, each with a k not greater than that of the next, so all with the same, and row k had the circle before.
+If that is strictly better, the path goes to k and on as row k has it: its predecessor is ``predecessors[k, j]``. Of
+equally good pivots the smallest k counts. No path then runs in a circle, edges of length zero and ties included. Proof:
+let p = predecessors[k, j]. Since best[k, p] is no worse than best[k, j], p gains from the same k as much as j does. On
+a circle all values would be equal. If none of its vertices changed in this step, the circle was there before. Otherwise
+all changed, each by a k not greater than that of the next. So all have the same k, and row k had the circle before.
 
-That needs (x) never to better a value, as no edge does that is no better than the one, or sums that are exact. Sums of
-floats with negative edges are neither: around a cycle of length zero a path may seem to gain by rounding. So there the
-trees are looked through, and what hangs on a circle is hung on the tree again, where that fits its length best.
+The proof needs an (x) that never betters a value (no edge is better than the one), or exact sums. Sums of floats with
+negative edges are neither: around a cycle of length zero a path may seem to gain by rounding. There the trees are
+searched, and vertices on a circle are attached to the tree again, where that fits their lengths best.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def of_edges(weights: np.ndarray, zero: Scalar) -> np.ndarray:
 
 
 def follow(predecessors: np.ndarray, rows: slice, pivots: slice, better: np.ndarray, argk: np.ndarray) -> None:
-    """Let the paths from `rows` that are `better` by the pivot of index `argk` arrive as the pivot's own path does."""
+    """Give paths from `rows` that are `better` by the pivot of index `argk` the predecessors of the pivot's path."""
     i, j = np.nonzero(better)
     predecessors[rows][i, j] = predecessors[pivots][argk[i, j], j]
 
@@ -57,11 +57,11 @@ def untangle(predecessors: np.ndarray, best: np.ndarray, weights: np.ndarray) ->
 
 
 def _adrift(predecessors: np.ndarray, first: int = 0) -> np.ndarray:
-    """Return the vertices from which walking back misses the root; the rows are those of vertices from `first` on."""
+    """Return the vertices from which walking back misses the root; the first row is that of vertex `first`."""
     count, n = predecessors.shape
     roots = np.arange(first, first + count)[:, None]
     ends = np.where(predecessors == NO_PREDECESSOR, np.arange(n), predecessors)
-    for _ in range(n.bit_length()):  # each time twice as far
+    for _ in range(n.bit_length()):  # each pass doubles the steps walked
         ends = np.take_along_axis(ends, ends, axis=1)
     is_adrift: np.ndarray = (predecessors != NO_PREDECESSOR) & (ends != roots)
     return is_adrift

@@ -9,23 +9,23 @@ from harness.machine import Machine
 from harness.problem import Problem
 from harness.tuning.cpu import cache_sizes, split_evenly
 
-# Blocks, of whole cache lines, that k is cut into for gemm_argk (harness/api/argk.py) by backends that number blocks
-# themselves: more make the product slower, which compares once a block, and fewer the search, which reads one for each
-# element. Blocks of long k have this many terms rather than more of them. At most: the number of one is a byte, and -1
-# is none. And terms in a block by any other backend, whose products of so many must run at full speed.
+# Blocks of whole cache lines that k is cut into for gemm_argk (harness/api/argk.py), by backends that number blocks
+# themselves. More blocks slow down the product, which compares once a block. Fewer slow down the search, which reads
+# one for each element. Where k is long, blocks keep 32 terms, up to 128 blocks: the number of one is a byte, and -1 is
+# none. ARGK_TILE_STEPS: terms in a block by any other backend, enough for products at full speed.
 ARGK_BLOCKS, ARGK_MOST_BLOCKS, ARGK_BLOCK_STEPS, ARGK_BLOCK_BYTES = 64, 128, 32, 64
 ARGK_TILE_STEPS = 256
 
-# Fewest terms of k, unless there are fewer, that a product over integers is to carry beside its values: what a part of
-# k costs beside its product, some 2 ns an element, must be little to it.
+# Fewest terms of k (or all, if k has fewer) for which an integer product carries k beside its values. A part of k costs
+# some 2 ns an element beside its product, which must be a small share of it.
 ARGK_PACKED_STEPS = 512
 
-# Shares of the caches for the search: of L2 for a panel of columns of B transposed, and of L3 for the rows of A that
-# stream past each panel. But a panel is never narrow, nor are there few rows: all of A is read once a panel, and all of
-# B transposed once for these rows. At k = 4096 that is worth more than a panel in L2.
+# Shares of the caches for the search: of L2 for a panel of columns of B transposed, of L3 for the rows of A that stream
+# past it. Panels are never narrow, and row ranges never short: A is read once a panel, and B transposed once a range.
+# At k = 4096 that saves more than a panel within L2.
 ARGK_PANEL_SHARE, ARGK_ROWS_SHARE, ARGK_LEAST_COLUMNS, ARGK_LEAST_ROWS = 3 / 4, 1 / 4, 192, 2048
 
-# Columns of its tile of C, and the share of L2 that a tile has.
+# Columns of a tile of C for any other backend, and the share of L2 that the tile has.
 ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
 
 
@@ -53,9 +53,9 @@ class Searched(NamedTuple):
 
 
 def argk_searched(problem: Problem, machine: Machine) -> Searched:
-    """Return how the search of `gemm_argk` goes over C: by columns as far as panels stay wide, else by rows.
+    """Return how the search of `gemm_argk` divides C: by columns as far as panels stay wide, then by rows.
 
-    A thread transposes the columns of B that it has: threads that share the rows of C would all transpose all of B.
+    A thread transposes the columns of B that it searches. Threads that share only rows would all transpose all of B.
     """
     (_, l2, l3), threads = cache_sizes(machine), machine.threads
     column = problem.k * problem.dtype.itemsize

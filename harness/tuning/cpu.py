@@ -1,8 +1,8 @@
 """Block sizes of the CPU ladder from the sizes of the caches, and numbers of all CPU backends.
 
-The cache model is the one of Low et al., "Analytical Modeling Is Enough for High-Performance BLIS" (2016), simplified:
-a micro-panel of B stays in L1, the block of A in L2, the row-panel of B in L3, each in a share of the cache that leaves
-room for what streams past.
+The cache model simplifies Low et al., "Analytical Modeling Is Enough for High-Performance BLIS" (2016). A micro-panel
+of B stays in L1, the block of A in L2, and the row-panel of B in L3. Each has a share of its cache that leaves room for
+the data that stream past.
 """
 
 from __future__ import annotations
@@ -13,47 +13,47 @@ from harness.problem import Problem
 
 KIB = 1 << 10
 
-# Assumed where the system does not tell: the smallest caches of any x86-64 or AArch64 server of the last ten years.
+# Assumed where the system reports none: the smallest caches of any x86-64 or AArch64 server of the last ten years.
 ASSUMED_L1D, ASSUMED_L2, ASSUMED_L3 = 32 * KIB, 256 * KIB, 2048 * KIB
 
-# Shares of the caches for what is used again; the rest is for what streams past. Half of L2 and L3 after Goto and van
-# de Geijn (2008), section 4.2. Two thirds of L1, since kc = 512 beat 342 (half of it) by 5 to 10 % in float64 at
-# n = 1024: measured 2026-11-20 with cpu-packed on an AMD EPYC (Zen 5), L1d 48 KiB, L2 1 MiB.
+# Shares of the caches for data that are reused; the rest is for data that stream past. Half of L2 and L3 after Goto and
+# van de Geijn (2008), section 4.2. Two thirds of L1: kc = 512 beat 342 (half of it) by 5 to 10 % in float64 at
+# n = 1024. Measured 2026-11-20 with cpu-packed on an AMD EPYC (Zen 5), L1d 48 KiB, L2 1 MiB.
 L1_SHARE, L2_SHARE, L3_SHARE = 2 / 3, 1 / 2, 1 / 2
 
 # Register block of the packed rung: 16 accumulators, as the course builds it.
 PACKED_MR, PACKED_NR = 4, 4
 
-# Longest k block: beyond it the cost of updating C (one load and store per kc pairs) no longer shows.
+# Longest k block: beyond it the cost of updating C (one load and store per kc pairs) is negligible.
 LONGEST_KC = 1024
 
-# Vertices in a block of pivots (harness/api/paths.py). With cpu-simd, one thread, float64 and float32: 64 took 1.1 to
-# 1.5 times as long at n = 256 and 512, 0.89 to 0.95 times at 1024 and 2048; 256 took 0.9 to 1.2 and 1.16 to 1.28 times.
-# Measured 2026-11-21, in turns, on the machine above.
+# Vertices in a block of pivots (harness/api/paths.py). Time over that of 128, cpu-simd, one thread, float64 and
+# float32: 64 vertices 1.1 to 1.5 at n = 256 and 512, 0.89 to 0.95 at 1024 and 2048; 256 vertices 0.9 to 1.2 and 1.16 to
+# 1.28. Measured 2026-11-21, interleaved, on the machine above.
 PATHS_BLOCK = 128
 
-# How often a thread without work looks for some, with a pause between, before it sleeps: about 40 us on the machine
-# above. To wake it takes 10 to 50 us. OpenMP's threads look for 1 to 10 ms, which halved the speed of NumPy's products
-# of n = 500 in turns with ours; with 40 us these keep 0.95 to 1.0 of it.
-# Who waits for others to finish their part gives way so often before it sleeps, which takes about 5 ms. If it sleeps
-# after 40 us, a tenth of the products in turns with NumPy's take 2 to 5 times as long, and NumPy's next ones too.
-# Measured 2026-11-22 in turns with np.matmul on the machine above.
+# Polls of an idle thread for work, with a pause between, before it sleeps: about 40 us on the machine above. Waking it
+# takes 10 to 50 us. OpenMP's threads poll for 1 to 10 ms, which halved the speed of interleaved NumPy products of
+# n = 500. With 40 us these keep 0.95 to 1.0 of it.
+# A thread that waits for others to finish their parts yields so often before it sleeps, which takes about 5 ms. If it
+# slept after 40 us, a tenth of the interleaved products took 2 to 5 times as long, and NumPy's next ones too.
+# Measured 2026-11-22, interleaved with np.matmul, on the machine above.
 POOL_LOOKS, POOL_YIELDS = 1000, 20_000
 
-# Backends that gemm(..., backend="auto") tries first, of arrays on the host and on a GPU; then any by falling step.
+# Backends that gemm(..., backend="auto") tries first, for arrays on the host and on a GPU; then any by falling step.
 AUTO_FIRST = ("cpu-simd",)
 AUTO_FIRST_ON_GPU = ("gpu-cublas", "gpu-tensor-core", "gpu-bits", "gpu-paired", "gpu-tuned")
 
-# Bases of cpu-strassen, best first, with the smallest half that is worth a further level with that base. Time of one
-# level to that of the base alone: cpu-simd float64 0.99, 0.94, 0.89 at n = 1536, 2048, 3000, float32 1.04, 0.98 at
-# 2048, 3000; cpu-packed float64 1.03, 0.99 at 1536, 2048, float32 1.04, 0.97 to 1.01. Two levels were no better.
+# Bases of cpu-strassen, best first, with the smallest half for which one more level pays. Time of one level over that
+# of the base alone: cpu-simd float64 0.99, 0.94, 0.89 at n = 1536, 2048, 3000, float32 1.04, 0.98 at 2048, 3000;
+# cpu-packed float64 1.03, 0.99 at 1536, 2048, float32 1.04, 0.97 to 1.01. Two levels were no better.
 # Measured 2026-11-21, one thread, processor time on the machine above while others used it; `experiments/strassen.py`.
 STRASSEN_CROSSOVER = {"cpu-simd": 1024, "cpu-packed": 1024}
 STRASSEN_CROSSOVER_OTHERWISE = 1024
 
 
 def strassen_crossover(base: str) -> int:
-    """Return the smallest half that Strassen's recursion goes on to with `base`, in elements."""
+    """Return the smallest half, in elements, for which Strassen's recursion adds a level over `base`."""
     return STRASSEN_CROSSOVER.get(base, STRASSEN_CROSSOVER_OTHERWISE)
 
 
@@ -68,7 +68,7 @@ def packed_blocking(problem: Problem, machine: Machine) -> Blocking:
 
 
 def tile_blocking(problem: Problem, machine: Machine) -> Blocking:
-    """Choose the tiles of the tiled rung: a tile of A and one of B transposed share L2, and two rows of each L1."""
+    """Choose the tiles of the tiled rung: one of A and one of B transposed share L2, and two rows of each share L1."""
     size = problem.dtype.itemsize
     l1d, l2, _ = cache_sizes(machine)
     kc = split_evenly(problem.k, min(LONGEST_KC, int(l1d * L1_SHARE) // (4 * size)), 1)
@@ -77,21 +77,21 @@ def tile_blocking(problem: Problem, machine: Machine) -> Blocking:
 
 
 def numpy_blocking(problem: Problem, machine: Machine) -> Blocking:
-    """Choose the block of C for rank-1 updates by ufuncs: it and the block of terms share L2."""
+    """Choose the block of C for rank-1 updates by ufuncs: the block of C and the block of terms share L2."""
     elements = int(cache_sizes(machine)[1] * L2_SHARE) // (2 * problem.dtype.itemsize)
     nc = split_evenly(problem.n, elements, 1)
     return Blocking(mc=split_evenly(problem.m, elements // nc, 1), nc=nc, kc=1)
 
 
 def cache_sizes(machine: Machine) -> tuple[int, int, int]:
-    """Return L1d, L2 and L3 in bytes, assumed where the machine does not tell."""
+    """Return L1d, L2 and L3 in bytes; assumed sizes where the machine reports none."""
     return machine.l1d or ASSUMED_L1D, machine.l2 or ASSUMED_L2, machine.l3 or ASSUMED_L3
 
 
 def split_evenly(extent: int, largest: int, step: int, parts_of: int = 1) -> int:
     """Return a block size, a multiple of `step`, that cuts `extent` into equal blocks no larger than `largest`.
 
-    The number of blocks is a multiple of `parts_of` (threads) where the extent is long enough, so that none waits.
+    The number of blocks is a multiple of `parts_of` (threads) where the extent is long enough, so that no thread idles.
     """
     largest = max(largest // step, 1) * step
     blocks = -(-extent // largest)

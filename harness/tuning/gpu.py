@@ -1,8 +1,8 @@
 """Numbers of GPU kernels: tiles, stages and orders, each with its source.
 
-Sizes of tiles are elements. Where a row has no source of its own it is a study on one H200 of 2026-11-20 (driver 580,
-CUDA 13.0): about 1500 configurations, medians of 7 to 30 samples by events. Among sane tiles the shape matters little
-(16 of 18 within 8 %), bk = 16 and 32 beat 8, and 16 x 8 a thread gains nothing over floats.
+Sizes of tiles are elements. Rows without a source come from a study on one H200 of 2026-11-20 (driver 580, CUDA 13.0).
+It timed about 1500 configurations: medians of 7 to 30 samples by events. Among sane tiles the shape matters little (16
+of 18 within 8 %). bk = 16 and 32 beat 8, and 16 x 8 a thread gains nothing over floats.
 """
 
 from __future__ import annotations
@@ -12,77 +12,77 @@ from typing import NamedTuple
 from harness.plan import Launch
 from harness.problem import Problem
 
-# One block of threads is at most so high and wide: 1024 threads.
+# Largest height and width of a block of threads: 1024 threads.
 LARGEST_BLOCK_SIDE = 32
 
-# How tiles that stick out are dealt with on the rungs below gpu-tuned, unless the user chooses.
+# How tiles that cross the edge of C are handled on the rungs below gpu-tuned, unless the user chooses.
 DEFAULT_EDGE = "redirected"
 
-# gpu-tuned copies A and B to whole tiles from this size on: O(n^2) that keeps 16-byte copies. Below it redirects.
-# Of the rate at 4096 over float32, padded to redirected: 0.93 to 0.91 at 4097, 0.92 to 0.85 at 4100; 0.72 to 0.72 at
-# 2049, 0.87 to 0.93 at 2047, 0.36 to 0.38 at 1025 (H200, 2026-11-21, experiments/gpu_edges.py). plus_times
-# over float32 from the second one on, if no size is less: since tiles that are left over are shared, of cuBLAS, padded
-# to redirected, 0.98 to 0.90 at 2501, 1.04 to 0.97 at 2750, 1.06 to 1.03 at 3001, 1.03 to 0.97 at 3500, 1.11 to 1.13 at
-# 2250. Redirected, the operands of 84 products in 1024 lie in one bank of registers; padded, of 15 (same day).
+# gpu-tuned copies A and B to whole tiles from this size on: O(n^2) that keeps 16-byte copies. Below it redirects. Of
+# the rate at 4096 over float32, padded to redirected: 0.93 to 0.91 at 4097, 0.92 to 0.85 at 4100; 0.72 to 0.72 at 2049,
+# 0.87 to 0.93 at 2047, 0.36 to 0.38 at 1025 (H200, 2026-11-21, experiments/gpu_edges.py). The second: plus_times over
+# float32, if no size is less, since blocks share its left-over tiles. Of cuBLAS, padded to redirected: 0.98 to 0.90 at
+# 2501, 1.04 to 0.97 at 2750, 1.06 to 1.03 at 3001, 1.03 to 0.97 at 3500, 1.11 to 1.13 at 2250. Redirected, the operands
+# of 84 products in 1024 lie in one bank of registers; padded, of 15 (same day).
 PADDED_FROM, PADDED_FUSED_FROM = 4000, 2500
 
 # gpu-naive: a warp along a row, eight rows. gpu-tiled: as many threads as a block can have.
 NAIVE = Launch(bm=8, bn=32)
 TILED = Launch(bm=32, bn=32, bk=32)
 
-# Tiles of arg-k by bytes of an element: 96 registers hold totals, sums of a tile and where it begins, for 32 elements
-# of 4 bytes and for 16 of 8. Within 1 % of the best of 6 shapes at n = 4096 over min_plus, H200, 2026-11-21: 12.0 ms in
-# float32 and 23.7 ms in float64, where gpu-tuned took 5.4 and 13.2 without saying which k.
+# Tiles of arg-k by bytes of an element. 96 registers hold totals, sums of a tile and where it begins, for 32 elements
+# of 4 bytes or 16 of 8. Within 1 % of the best of 6 shapes at n = 4096 over min_plus (H200, 2026-11-21): 12.0 ms in
+# float32, 23.7 ms in float64. gpu-tuned took 5.4 and 13.2 ms without argk.
 ARGK_TILES = {4: Launch(bm=64, bn=64, bk=16, tm=8, tn=4), 8: Launch(bm=64, bn=64, bk=16, tm=4, tn=4)}
 
-# Side of the tiles for what whole tiles leave over, in the way called big-small.
+# Side of the small tiles that cover what whole tiles leave over, in the way called big-small.
 SMALL_TILE = 16
 
-# Threads that stand along k where elements of A are copied one by one: 8 of them read 32 or 64 bytes of a row, and with
-# 4 rows a warp meets each bank of shared memory once.
+# Threads along k where elements of A are copied one by one: 8 of them read 32 or 64 bytes of a row. With 4 rows a warp
+# meets each bank of shared memory once.
 LANES_K = 8
 
-# Blocks that the large tiles need at least on an H100 or H200 (132 multiprocessors): with fewer, small tiles are
-# quicker, though each element is loaded more often. Rows for which 128 were seen to do say so (2026-11-21).
+# Fewest blocks for which large tiles pay on an H100 or H200 (132 multiprocessors). With fewer, small tiles are quicker,
+# though each element is loaded more often. Rows for which 128 are enough say so (2026-11-21).
 FEWEST_BLOCKS = 132
 
-# Tiles that an H100 or H200 computes in one wave, one a multiprocessor. Those that whole waves leave over are shared
-# where `sharing` says so. Its costs are steps of k of a wave (42 ns over float32): what fold.cu takes at all, and for
-# each sum of a share (4.5 us, 11 ns), and in parts of a share how long the last blocks wait for each other. What is
-# gained is a quarter of a wave at least. H200, 2026-11-21, of cuBLAS over float32, shared (by how many) to not:
+# Tiles that an H100 or H200 computes in one wave, one a multiprocessor. Blocks share the tiles that whole waves leave
+# over where `sharing` says so. Its costs are steps of k of a wave (42 ns over float32): fold.cu itself, and each sum of
+# a share (4.5 us, 11 ns). WAIT: how long the last blocks wait for each other, in shares. LEAST_GAIN: in waves. H200,
+# 2026-11-21, of cuBLAS over float32, shared (by how many) to not:
 #   4096, 68 of 132 left over   0.999 and 0.997 (11), 0.997 (5, 7), 0.996 (15) to 0.968
 #   8192, 8   1.016 (16), 1.012 (64) to 1.005     5120, 32   1.103 (33) to 1.074     3072, 96   1.121 (11) to 1.086
-# with no more tiles than have room at once, the rest of them shared, or all:
+# with no more tiles than fit at once, the left-over ones shared, or all:
 #   1152, 30   0.98 (4), 0.65 (8) to 0.70     1536, 24   1.11 (4), 0.88 (8) to 0.94
 #   1280, all   1.07 (3) to 0.90     1792, all   1.06 (2) to 1.15     2048, all   0.89 (2) to 0.95
 # and at 4096 of the ceilings of min_plus: int32 0.952 (11) to 0.923, float32 0.986 (11) to 0.957, float64 1.035 (7) to
-# 1.008; int32 at 2048, 0.74 (4) to 0.86: most of a wave is left over, and nothing to gain.
+# 1.008; int32 at 2048, 0.74 (4) to 0.86, where most of a wave is left over and sharing gains nothing.
 WAVE = 132
 FOLD_STEPS, FOLD_STEPS_EACH, WAIT, LEAST_GAIN = 128, 0.25, 0.25, 0.25
 
-# Shares of a tile at most, of which 64 were no better at 8192; and of all tiles: 24 MiB of float32, which stay in L2.
+# Most shares of a tile, of which 64 were no better at 8192; and of all tiles: 24 MiB of float32, which stay in L2.
 MOST_SHARES, MOST_PARTS = 16, 768
 
-# Steps of k that a share of them has at least, where k is shared among blocks: with large tiles, and with small ones.
+# Fewest steps of k in a share where blocks share k: with large tiles, and with small ones.
 # Of cuBLAS over float32, shared to not: 256 x 256 x 65536 0.95 (66 shares), 1024^3 1.02 to 0.98 (4), 768^3 1.08 to 0.79
 # (6), 512^3 1.03 to 0.78 (4), 256^3 1.17 to 0.84 (4); 2048^3, of two waves of blocks, loses (H200, 2026-11-21).
 LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
 
-# Fused products of so many large tiles, about one wave and two, share all of their tiles: a whole tile alone on its
-# multiprocessor hides no latency, and shares beside it wait for it. A ragged C is computed in small tiles, each by one
-# of MIDDLE_SHARES blocks; a C of whole small tiles in large ones, if they are more than a wave. H200, 2026-11-21, 25
-# sizes up to 1450, of cuBLAS over float32, so to large tiles of which the rest alone is shared:
+# Fused products of so many large tiles, about one to two waves, share all of their tiles. A whole tile alone on its
+# multiprocessor hides no latency, and shares beside it wait for it. A ragged C takes small tiles, each by a number of
+# blocks from MIDDLE_SHARES; a C of whole small tiles takes large ones, if they are more than a wave. H200, 2026-11-21,
+# 25 sizes up to 1450, of cuBLAS over float32, this to sharing only the left-over large tiles:
 #   900  0.92 to 0.88   1025  0.94 to 0.84   1060  0.98 to 0.88   1100  0.98 to 0.89   1151  0.93 to 0.84
 #   1200  0.92 to 0.87  1300  0.96 to 0.87   1400  0.92 to 0.88   1450  0.93 to 0.70
 #   whole: 1152  1.06 to 0.98   1216  0.95 to 0.88   1408  0.98 to 0.94
-# Where nearly a whole wave is full, at 1000 to 1023, the rest alone is 0 to 2 % better, and at 1500 to 1800 2 to 5 %.
+# Sharing only the left-over tiles is 0 to 2 % better at 1000 to 1023, nearly a full wave, and 2 to 5 % at 1500 to 1800.
 # min_plus gains less than 5 %, at most sizes nothing.
 MIDDLE = (*range(116, 124), *range(WAVE + 1, 281))
 MIDDLE_SHARES, MIDDLE_SHARES_OF_LARGE, NOT_SHARED, EACH_SHARE = (1, 2, 4), (2, 3, 4, 5, 6), 0.03, 0.005
 
 Options = dict[str, int | str]
 
-# No tile is shared; and a wave of which all tiles are left over.
+# Options that share no tile; and a wave so long that all tiles are left over.
 WHOLE = {"shares": 1, "wave": WAVE}
 ENDLESS = 1 << 30
 
@@ -95,7 +95,7 @@ class _Tuned(NamedTuple):
     blocks: int  # that are to fit on a multiprocessor at once
     order: int  # of the products of a step, 0 to 6: see fragments.cuh
     fewest: int = FEWEST_BLOCKS  # blocks from which on there are many
-    middle: Launch | None = None  # tiles for products in between that do not consist of whole ones
+    middle: Launch | None = None  # tiles for ragged products of one to two waves
     middle_blocks: int = 5  # of `middle` that are to fit on a multiprocessor at once
 
 
@@ -103,14 +103,14 @@ _FEW_4 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
 _MIDDLE_4 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2)
 _FEW_8 = Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3)
 
-# Tiles of words of two elements that occupy a GPU nearly alone, and the words of k below which blocks share none then:
-# 1024^3 in float16 took 0.0542 ms shared and 0.0507 not, int16 0.0717 and 0.0599; 512^3, of 64 tiles, 0.0160 and 0.0292
+# Tiles of two-element words that nearly fill a GPU, and the words of k below which their blocks share none. 1024^3 in
+# float16 took 0.0542 ms shared and 0.0507 not, int16 0.0717 and 0.0599. 512^3, of 64 tiles, took 0.0160 and 0.0292
 # against 0.0284 and 0.0367 in larger tiles (H200, 2026-11-21).
 NEARLY_ALL, LEAST_SHARED = 116, 1024
 
-# By kind of product (`_kind`). The study gave, of cuBLAS or of the ceiling at n = 4096: 0.97 for "4 fused", 0.83 for
-# "4 float", 0.41 (0.92 of what SIMT can) for "8 fused", 1.03 for "8". Blocks and orders were tried again with the
-# kernels themselves on an H200 on 2026-11-21, among 4 to 8 tiles a kind at 1024 and 4096; then again, at 4096:
+# By kind of product (`_kind`). The study, of cuBLAS or of the ceiling at n = 4096: "4 fused" 0.97, "4 float" 0.83,
+# "8 fused" 0.41 (0.92 of what SIMT can), "8" 1.03. Blocks and orders were tried again with the kernels themselves on an
+# H200 on 2026-11-21, among 4 to 8 tiles a kind at 1024 and 4096. Then again, at 4096:
 #   4 fused  7 orders, groups of 4 to 32 (all alike), 2 to 8 blocks, 2 and 3 stages, 9 tiles: order 2 is 4 % ahead
 #   4 float  since sums settle, 0.956 of the ceiling; orders 0 to 4 within 2 %, 16 x 8 a thread 0.78
 #   4 int    0.922 with 3 blocks and order 2, with 4 and 0 0.907, 16 x 8 a thread 0.923; two a word 0.896 to 0.887
@@ -125,10 +125,10 @@ _TUNED = {
 
 
 def register_tiles(problem: Problem) -> Launch:
-    """Return the tiles of gpu-register-tiled: 8 x 8 a thread, and of 8-byte elements 4 x 8.
+    """Return the tiles of gpu-register-tiled: 8 x 8 a thread, or 4 x 8 for 8-byte elements.
 
-    Over float32, of cuBLAS at 4096: 0.65 with three blocks of 128 threads a multiprocessor, 0.58 with two of 256 (bm =
-    128, bk = 8), 0.44 with the one that 179 registers a thread left room for (H200, 2026-11-21).
+    Over float32, of cuBLAS at 4096 (H200, 2026-11-21): 0.65 with three blocks of 128 threads a multiprocessor.
+    0.58 with two of 256 (bm = 128, bk = 8), 0.44 with one, when a thread took 179 registers.
     """
     if problem.dtype.itemsize == 8:
         return Launch(bm=64, bn=128, bk=8, tm=4, tn=8)
@@ -152,7 +152,7 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
 
 
 def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Options]:
-    """Return the tiles and options of gpu-tuned; without shares of k if the caller has none."""
+    """Return the tiles and options of gpu-tuned; `can_share` allows blocks to share k."""
     row = _TUNED[_kind(problem)]
     tiles, shared = _tiles_and_shares(problem, row, can_share)
     sizes, is_fused = (problem.m, problem.n, problem.k), row is _TUNED["4 fused"]
@@ -171,9 +171,9 @@ def paired_tiles(words: Problem) -> tuple[Launch, Options]:
 
 
 def _tiles_and_shares(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch, dict[str, int]]:
-    """Return tiles, and which of them are shared: all, to fill a GPU with blocks, if they alone are too few for that.
+    """Return the tiles, and which of them blocks share: all of them if they alone are too few to fill the GPU.
 
-    Small tiles where a large one would be half empty, too: 65536 x 64 x 64 over float32 1.15 of cuBLAS, else 0.74.
+    Small tiles, too, where a large one would be half empty: 65536 x 64 x 64 over float32 1.15 of cuBLAS, not 0.74.
     """
     if row.middle is not None and can_share and _count(problem, row.many) in MIDDLE:
         middle = _all_shared(problem, row.many, row.middle)
@@ -193,12 +193,12 @@ def _tiles_and_shares(problem: Problem, row: _Tuned, can_share: bool) -> tuple[L
 
 
 def _all_shared(problem: Problem, large: Launch, small: Launch) -> tuple[Launch, dict[str, int]] | None:
-    """Return the tiles of a product in between, and in how many shares each, all of them; None where all is as ever."""
+    """Return tiles for one to two waves and the number of shares of each; None if sharing all of them gains nothing."""
     is_ragged = bool(problem.m % small.bm or problem.n % small.bn)
     tiles, numbers = (small, MIDDLE_SHARES) if is_ragged else (large, MIDDLE_SHARES_OF_LARGE)
     count, most = _count(problem, tiles), max(1, problem.k // LEAST_SHARE)
     if not is_ragged and count <= WAVE:
-        return None  # it is 960 x 960 or so, and as good without
+        return None  # about 960 x 960: as good without
 
     def waves(shares: int) -> float:
         return -(-count * shares // WAVE) / shares + (EACH_SHARE * shares if shares > 1 else NOT_SHARED)
@@ -214,8 +214,8 @@ def _count(problem: Problem, tiles: Launch) -> int:
 def sharing(problem: Problem, tiles: Launch, blocks: int) -> dict[str, int]:
     """Return how many blocks share each of the tiles that whole waves leave over, and the tiles of a wave.
 
-    The time of a product is counted in waves: each share takes its part of one. Where no more tiles than have room at
-    once leave none over for a second share, all of them are shared instead: the wave is longer than they are many.
+    The time of a product is counted in waves: a share takes its part of one. If all tiles fit on the GPU at once, a
+    second choice shares all of them: its wave is longer than their number.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def sharing(problem: Problem, tiles: Launch, blocks: int) -> dict[str, int]:
 
 
 def _kind(problem: Problem) -> str:
-    """Return the kind of product that shares its tiles with `problem`: bytes of an element, and what a pair takes."""
+    """Return the row of `_TUNED` for `problem`: by bytes of an element, and by what a pair takes."""
     size, is_float = problem.dtype.itemsize, problem.dtype.kind == "f"
     if size < 4:
         return "small"

@@ -1,4 +1,4 @@
-"""Numbers of generated kernels: the cache model of cpu-simd, or what `tune` found here.
+"""Numbers of generated kernels: the cache model of cpu-simd, or the values that `tune` stored.
 
 The machine of a measurement is that of `harness.tuning.cpu`, unless it says otherwise.
 """
@@ -15,62 +15,62 @@ from harness.problem import Problem
 from harness.tuning import stored as tuning_stored
 from harness.tuning.cpu import KIB, cache_sizes, split_evenly
 
-# Blocks of the generated kernels (cpu-simd), by bytes of an element. kc: long enough that the update of C, once per kc,
-# costs little; measured with 8 x 24 and 8 x 48 tiles on two machines with AVX-512 (L2 1 and 2 MiB): 384 and 512 are
-# within 1 % of the best for float64 and float32. 16 more, so that sizes just beyond them have no block more: speed over
-# that of the shorter blocks, float64 385 and 769 1.01, 1.01, float32 513 and 1025 1.00, 1.01, plus_times 1.02, 1.01.
-# Over integers, where two pairs are done in the time of one, C counts double: int32 520, 776 and 1032 steps at n = 513,
-# 1537 and 1025 1.02, 1.01, 1.03; int64 688 and 1032 steps at 1025 1.01, 1.02, but the longer ones read B from L3 at
-# 15 GB/s; int16 1.03, int8 1.01. Measured 2026-11-21 in turns on the EPYC above, min_plus unless said, one thread.
-# nc: a row-panel of B of 4.5 MiB, whatever L3 is: half of it and two thirds of it are as good; twice it, at
-# m, n, k = 512, 6144, 384, gives 0.89 of the speed in float64, 0.98 in float32, 0.94 for min_plus, and 0.94 to 1.00 at
+# Blocks of the generated kernels (cpu-simd), by bytes of an element. kc is long enough that the update of C, once per
+# kc, costs little: 384 and 512 are within 1 % of the best for float64 and float32 (8 x 24 and 8 x 48 tiles, two
+# machines with AVX-512, L2 1 and 2 MiB). 16 steps more avoid an extra block at sizes just beyond these. Speed over the
+# shorter blocks: float64 385 and 769 1.01, 1.01, float32 513 and 1025 1.00, 1.01, plus_times 1.02, 1.01. Integers do
+# two pairs in the time of one, so C counts double: int32 520, 776 and 1032 steps at n = 513, 1537 and 1025 1.02, 1.01,
+# 1.03; int64 688 and 1032 steps at 1025 1.01, 1.02, but the longer ones read B from L3 at 15 GB/s; int16 1.03, int8
+# 1.01. Measured 2026-11-21, interleaved, on the EPYC above, min_plus unless said, one thread.
+# nc: a row-panel of B of 4.5 MiB, whatever L3 is. Half of it and two thirds of it are as good. Twice it, at
+# m, n, k = 512, 6144, 384, gives 0.89 of the speed in float64, 0.98 in float32, 0.94 for min_plus; 0.94 to 1.00 at
 # n = 2048 and 3072. Measured as SIMD_SMALL.
 SIMD_KC_OF_FLOATS = {8: 400, 4: 528, 2: 784}
 SIMD_KC_OF_INTEGERS = {8: 704, 4: 1056, 2: 1056, 1: 1056}
 SIMD_NC_BYTES = 1536 * 8
 
-# Shares of L2: a block of A that is used by every panel of B, beside those; and a block of A that is all of m, so that
-# one panel of B is packed, used and forgotten.
+# Shares of L2: for a block of A that every panel of B reuses, beside those panels; and for a block of A that is all of
+# m. In the latter case one panel of B is packed, used once and overwritten.
 SIMD_A_SHARE, SIMD_ALL_OF_M_SHARE = 1 / 4, 0.6
 
-# Up to this m, n and k, if B takes no more than this share of L2, nothing is packed. Against packing B, n = 48 to 256:
-# 0.99 to 1.08 for float64 and float32, 1.00 to 1.04 for min_plus; from 257 to 424 0.97 to 1.02, about even. Measured
-# 2026-11-21, one thread, processor time, on the EPYC above. On an Intel machine with L2 2 MiB the limit was 128, and
-# sizes between were not measured.
+# Up to this m, n and k nothing is packed, if B takes no more than this share of L2. Speed over packing B: n = 48 to 256
+# 0.99 to 1.08 for float64 and float32, 1.00 to 1.04 for min_plus; 257 to 424 0.97 to 1.02. Measured 2026-11-21, one
+# thread, processor time, on the EPYC above. On an Intel machine with L2 2 MiB the limit was 128; sizes between were not
+# measured.
 SIMD_SMALL, SIMD_SMALL_SHARE = 256, 1 / 2
 
-# Up to this m, n and k a plain product is computed at once, without a plan, on one thread.
+# Up to this m, n and k a plain product is computed directly, without a plan, on one thread.
 SIMD_AT_ONCE = 128
 
 # Up to so many pairs, 10 us, a product on one thread keeps the GIL. Releasing it costs 0.05 to 0.1 us.
 SIMD_MOST_PAIRS_WITH_GIL = 1 << 19
 
-# Fewest pairs for each of several threads: waking one costs about 10 us. (Called again at once it still spins, which
-# costs about 3 us: then a quarter of this, or less, would be better.)
+# Fewest pairs for each of several threads: waking one costs about 10 us. (Called again at once, a thread still spins
+# and costs about 3 us: then a quarter of this, or less, would be better.)
 SIMD_FEWEST_PAIRS_PER_THREAD = 1 << 20
 
-# Fewest pairs of a part where threads have several, and most parts for each: smaller ones pack more, and have more
+# Fewest pairs of a part where a thread has several, and most parts of a thread. Smaller parts pack more and have more
 # edges. With two threads, n = 500, four parts took 1.04 times as long as two, eight 1.15 times. Where threads of
 # another library spin beside (docs/embedding.md), n = 1000 ran at 0.52 of its speed with two parts, 0.69 with four.
 # Measured 2026-11-22, float64, on the EPYC above.
 SIMD_FEWEST_PAIRS_PER_PART, SIMD_MOST_PARTS_PER_THREAD = 1 << 27, 4
 
-# Rows of A whose distance is near a multiple of this share cache sets: then A is packed. In place, n = 2048 ran at 0.74
-# of the speed on the Intel machine; on the EPYC, at distances from 1 to 64 KiB, at 0.99 to 1.04 of it.
+# A is packed if the distance of its rows is near a multiple of this, since such rows share cache sets. In place,
+# n = 2048 ran at 0.74 of the speed on the Intel machine; on the EPYC at 0.99 to 1.04, at distances of 1 to 64 KiB.
 SIMD_BAD_STRIDE, SIMD_NEAR = 16 * KIB, 64
 
-# The same for B, whose micro-panel has more rows than a set has ways, and 4 KiB is what one way of L1 holds. In place,
-# at distances of 4, 8 and 16 KiB and n = 64 to 256: 0.90 to 0.98 for float64, 0.79 to 0.95 for float32; at others, 2, 6
-# and 10 KiB among them, above 1. Measured as SIMD_SMALL.
+# The same for B. Its micro-panel has more rows than a set has ways, and one way of L1 holds 4 KiB. In place, at
+# distances of 4, 8 and 16 KiB and n = 64 to 256: 0.90 to 0.98 for float64, 0.79 to 0.95 for float32. At other
+# distances, 2, 6 and 10 KiB among them, above 1. Measured as SIMD_SMALL.
 SIMD_BAD_STRIDE_B = 4 * KIB
 SIMD_FEW_ROWS = 32
 
 # Columns left over after whole vectors are computed as dot products along k if that is cheaper than one more vector of
-# a tile, which takes k steps: a dot product takes so many for each of its vectors of k, and for its end. Time with the
-# vector over that with 1 column of dot products, 256 rows, 11 vectors in place of 10, k = 16, 64, 257, 512: min_plus
+# a tile. That vector takes k steps; a dot product so many for each of its vectors of k, and for its end. Time with the
+# vector over that with 1 column of dot products (256 rows, 11 vectors in place of 10, k = 16, 64, 257, 512): min_plus
 # float32 1.05, 1.08, 1.09, 1.09; float64 1.03, 1.04, 1.04, 1.05; int32 1.01, 1.03, 1.04, 1.06; int8 1.00, 1.04, 1.08,
-# 1.08; plus_times float32 1.07, 1.08 at 64, 257. As many columns as the rule allows: 0.99 to 1.06. From 9 rows on it is
-# the same. Measured 2026-11-21, one thread, in turns, on the EPYC above.
+# 1.08; plus_times float32 1.07, 1.08 at 64, 257. As many columns as the rule allows: 0.99 to 1.06; the same from 9 rows
+# on. Measured 2026-11-21, one thread, interleaved, on the EPYC above.
 SIMD_DOT_VECTOR, SIMD_DOT_END = 3, 12
 
 # Semirings whose pair is one instruction over floats; logaddexp_plus is computed as a real product.
@@ -110,8 +110,8 @@ def _simd_model(is_float: bool, size: int, l2: int) -> SimdNumbers:
 def simd_kind(problem: Problem, unit: str) -> str:
     """Return the kind of product that shares its tuned numbers with `problem` on a vector unit.
 
-    The unit, the bytes of an element, and whether a pair is one fused instruction or two; bools are packed into words,
-    and of a kind of their own.
+    The kind names the unit, the bytes of an element, and whether a pair is one fused instruction or two. Bools, packed
+    into words, are a kind of their own.
     """
     is_fused = problem.dtype.kind == "f" and problem.semiring.name in FUSED
     size = "bits" if problem.dtype.kind == "b" else f"{8 * problem.dtype.itemsize}-bit"
@@ -137,21 +137,21 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
 
 
 def simd_threads(problem: Problem, threads: int, pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD) -> int:
-    """Return how many of `threads` a product is worth."""
+    """Return how many of `threads` pay for a product of this size."""
     return max(min(threads, problem.pairs // pairs_per_thread), 1)
 
 
 def simd_parts(pairs: int, threads: int) -> int:
-    """Return into how many parts a product is cut for so many threads: each as many, and of no fewer than they should.
+    """Return the number of parts of a product: as many for each thread, none with fewer pairs than a part should have.
 
-    More parts than threads, so that a thread which others use too computes fewer of them.
+    With more parts than threads, a thread whose core is shared with other work computes fewer of them.
     """
     each = min(max(pairs // (threads * SIMD_FEWEST_PAIRS_PER_PART), 1), SIMD_MOST_PARTS_PER_THREAD)
     return threads * each if threads > 1 else 1
 
 
 def thread_grid(m: int, n: int, threads: int, mr: int, nr: int) -> tuple[int, int]:
-    """Return into how many parts m and n are cut: the largest part as small as can be, and then as square as can be."""
+    """Return the numbers of parts of m and of n that make the largest part smallest, and then squarest."""
 
     def cost(rows: int) -> tuple[int, int]:
         columns = threads // rows
@@ -163,6 +163,6 @@ def thread_grid(m: int, n: int, threads: int, mr: int, nr: int) -> tuple[int, in
 
 
 def reads_in_place(stride_bytes: int, rows: int, bad_stride: int = SIMD_BAD_STRIDE) -> bool:
-    """Return whether rows of A, or with its own `bad_stride` of B, `stride_bytes` apart, are read where they lie."""
+    """Return whether rows `stride_bytes` apart are read in place: of A, or of B with its own `bad_stride`."""
     multiple = round(abs(stride_bytes) / bad_stride) * bad_stride
     return rows < SIMD_FEW_ROWS or multiple == 0 or abs(abs(stride_bytes) - multiple) > SIMD_NEAR

@@ -1,9 +1,9 @@
 """Block sizes that `tune` found on this machine, in a file: read, validated, written, removed.
 
-They lie where data lie, not in a cache: a cache may be emptied at any time, and these are minutes of measuring. A file
-belongs to one machine with its versions (`Machine.key`), so two that share a home directory do not disturb each other;
-or to one architecture of GPUs (`Chip`), whichever machine they are in.
-Whatever is wrong with a file, it is as if there were none, and `info` says so.
+The files lie where data lie, not in a cache: a cache may be emptied at any time, and these take minutes to measure. A
+file belongs to one machine with its versions (`Machine.key`), so two that share a home directory do not disturb each
+other. A file of GPUs belongs to one architecture (`Chip`), in any machine. A file that cannot be used counts as absent,
+and `info` says why.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LEGAL = {
     "pairs_per_thread": (1, 1 << 40),
 }
 
-# The same for a GPU; that they make tiles together is seen when a plan is made of them.
+# The same for a GPU. Whether they make tiles together is checked when a plan is made of them.
 LEGAL_TILES = {
     **dict.fromkeys(("bm", "bn", "bk", "wm", "wn"), (8, 256)),
     **dict.fromkeys(("tm", "tn"), (1, 16)),
@@ -75,16 +75,16 @@ Owner = Machine | Chip
 class Stored:
     """The values stored for a machine."""
 
-    path: Path | None  # where they are, or would be; None: the user wants none
+    path: Path | None  # of the file, which may not exist; None: turned off by the user
     # By kind of product (`harness.tuning.simd.simd_kind`, `harness.tuning.stored_gpu.kind`): the value of each
     # parameter that differs from the model's.
     values: Values = field(default_factory=dict)
-    date: str = ""  # of the measurement; empty: there is nothing, or nothing that can be used
-    notice: str = ""  # what the user should know, in one line; empty if all is well
+    date: str = ""  # of the measurement; empty: no usable values
+    notice: str = ""  # message for the user, in one line; empty if all is well
 
 
-# By what identifies a machine within a process, its number of threads apart: to hash all of it at every product would
-# take longer than a small product.
+# By what identifies a machine within a process, without its number of threads. Hashing all of a machine at every
+# product would take longer than a small product.
 _known: dict[tuple[object, ...], Values] = {}
 
 
@@ -115,7 +115,7 @@ def _identity(machine: Owner) -> tuple[object, ...]:
 
 
 def folder() -> Path | None:
-    """Return where the files are, or None if the user wants none.
+    """Return the folder of the files, or None if the user turned them off.
 
     ``$GEMM_HARNESS_TUNED``, which turns it off when empty; else ``$XDG_DATA_HOME/gemm-harness/tuned``; else
     ``~/.local/share/gemm-harness/tuned``.
@@ -132,7 +132,7 @@ def folder() -> Path | None:
 
 
 def read(machine: Owner) -> Stored:
-    """Return what is stored for `machine`; what cannot be used is left out, with the reason in `notice`."""
+    """Return the values stored for `machine`; unusable ones are left out, with the reason in `notice`."""
     own_folder = folder()
     if own_folder is None:
         return Stored(None)
@@ -149,9 +149,9 @@ def read(machine: Owner) -> Stored:
 
 
 def write(machine: Owner, values_by_kind: Values, evidence: Mapping[str, Any]) -> Path:
-    """Store `values_by_kind` for `machine`, in place of what was stored.
+    """Store `values_by_kind` for `machine`, in place of earlier values.
 
-    `evidence` goes beside it, for the reader: what was measured, and the code that measured it.
+    `evidence` is stored beside them, for the reader: what was measured, and the code that measured it.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def write(machine: Owner, values_by_kind: Values, evidence: Mapping[str, Any]) -
 
 
 def forget(machine: Owner) -> Path | None:
-    """Remove what is stored for `machine`; return the file that is gone, or None if there was none.
+    """Remove the values stored for `machine`; return the removed file, or None if there was none.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def forget(machine: Owner) -> Path | None:
 
 
 def writable(machine: Owner) -> Path:
-    """Return where `write` would store for `machine`.
+    """Return the file that `write` would store for `machine`.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def writable(machine: Owner) -> Path:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, whole."""
+    """Write a file atomically: a reader sees all of the old one or all of the new one."""
     descriptor, name = tempfile.mkstemp(".part", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -226,7 +226,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _validated(record: Any, machine: Owner) -> Values:
-    """Return the values of a stored record; raise ValueError, with one line, if they are not to be used."""
+    """Return the values of a stored record; raise ValueError, with a reason in one line, if they are unusable."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise ValueError(f"no table of format {FORMAT}")
     if record.get("key") != machine.key:
@@ -248,7 +248,7 @@ def _validated(record: Any, machine: Owner) -> Values:
 
 
 def _others(own_folder: Path, machine: Owner) -> str:
-    """Return a notice of files that are not for this machine as it is now; those of GPUs and of machines apart."""
+    """Return a notice that counts the files for other machines and versions, or for other architectures of GPUs."""
     is_chip = isinstance(machine, Chip)
     count = sum(path.name.startswith(_CHIP) == is_chip for path in own_folder.glob("*.json"))
     others = "architectures" if is_chip else "machines or versions"

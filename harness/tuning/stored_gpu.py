@@ -8,15 +8,15 @@ from harness.problem import Problem
 from harness.tuning import stored as tuning_stored
 from harness.tuning.gpu import sharing
 
-# Elements of C from which on there are tiles enough for any GPU, so that those found for one large product are right
-# for another: 1536 x 1536. What is smaller keeps the table's, by how many blocks it has.
+# Elements of C from which on there are tiles enough for any GPU: 1536 x 1536. Tiles found for one such product suit
+# another. Smaller products keep the table's tiles, chosen by their number of blocks.
 LARGE = 1536 * 1536
 
 
 def kind(problem: Problem) -> str:
     """Return the kind of large product that shares its tiles with `problem`: ``"32-bit fused"``, ``"64-bit int"``.
 
-    Fused are pairs of one instruction: (plus, times) over floats, and sums of exponentials, which are such products.
+    A fused pair is one instruction: (plus, times) over floats, and sums of exponentials, computed as such products.
     """
     name, is_float = problem.semiring.name, problem.dtype.kind == "f"
     pair_kind = "fused" if is_float and name in ("plus_times", "logaddexp_plus") else "float" if is_float else "int"
@@ -24,10 +24,10 @@ def kind(problem: Problem) -> str:
 
 
 def with_stored(plan: Plan, arch: str) -> Plan:
-    """Return `plan` with the numbers stored for its kind and `arch`; itself if there are none, or no such architecture.
+    """Return `plan` with the numbers stored for its kind and `arch`; unchanged if there are none, or `arch` is empty.
 
     Which tiles are left over, and how many blocks share them, follows from these. Numbers that make no legal plan
-    together are left out, as a damaged file is.
+    together are ignored, as a damaged file is.
     """
     problem = plan.problem
     if not arch or problem.m * problem.n < LARGE:

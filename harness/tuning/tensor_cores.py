@@ -1,7 +1,7 @@
 """Numbers of tensor cores: tiles, stages, and where padding pays, each with its source.
 
-Rows of `gpu-tensor-core`. Unless a row says otherwise it was found with the prototypes of the design study on one H200,
-2026-11-20: ratios to cuBLAS at n = 4096, sampled in turns in one process.
+Rows of `gpu-tensor-core`. Unless a row says otherwise, it was found with prototypes on one H200, 2026-11-20. Ratios are
+to cuBLAS at n = 4096, interleaved in one process.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from harness.problem import Problem
 class TensorCoreNumbers(NamedTuple):
     """Tiles for products of one kind."""
 
-    large: Launch  # where C fills the GPU with them
-    small: Launch  # where it does not
-    # Smallest max(m, n, k) from which operands whose rows are not aligned to 16 bytes are copied to aligned rows; below
-    # it they are read element by element.
+    large: Launch  # if C has enough of them to fill the GPU
+    small: Launch  # if it has not
+    # From this max(m, n, k) on, operands whose rows are not aligned to 16 bytes are copied to aligned rows. Below it
+    # they are read element by element.
     padded_from: int
 
 
 NEVER = 1 << 31
 
-# Kind: the dtype of A and B. float64: 64 x 64 tiles 0.82 at 1024, where the large ones are 0.55.
-# Four stages instead of three: 0.95 to 0.93, 0.925 to 0.92 at 8192 (the kernel itself, 2026-11-21).
+# By the dtype of A and B. float64: 64 x 64 tiles 0.82 at 1024, the large ones 0.55. Four stages instead of three: 0.95
+# to 0.93, 0.925 to 0.92 at 8192 (the kernel itself, 2026-11-21).
 # float32, by mma.sync: 1.05. bool: 4.2 times `gpu-bits`.
 # 16-bit: 0.99 at 4096 and 1.00 at 8192; 128 columns 0.95 there, but 0.83 to 0.76 at 3072 (2026-11-21).
 # Padding against element-wise reading, of cuBLAS: float64 1.12 to 1.21 at 4097, 0.82 to 0.91 at 2049, 0.85 to 0.94 at
@@ -57,15 +57,15 @@ NUMBERS["bfloat16"] = NUMBERS["float16"]
 # Steps of k of an instruction in float64, and between two flushes of 3xTF32 by mma.sync.
 DEPTH = {"float64": 4, "float32": 8}
 
-# float64 by mma.sync alone, where no tile sticks out: instructions of 8 steps; where one does they spill. 0.96 to 0.99
-# of cuBLAS at 4096, 0.93 at 8192; with NUMBERS 0.95 to 0.98, and 0.925 (races with the chip cool and hot; 2026-11-21).
+# float64 by mma.sync, all tiles whole: instructions of 8 steps, which spill if a tile crosses the edge. 0.96 to 0.99
+# of cuBLAS at 4096, 0.93 at 8192; with NUMBERS 0.95 to 0.98, 0.925 (interleaved, chip cool and hot; 2026-11-21).
 WHOLE_TILES, WHOLE_DEPTH = Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=4), 8
 
-# On Hopper (races of whole products, 2026-11-21). float64, tiles that the copy engine brings, of cuBLAS: 0.985 to 0.975
-# at 4096, 0.99 to 0.94 at 8192, 1.25 to 1.21 at 4097, 1.32 to 1.28 at 8193; 4 stages 0.98, instructions of 8 steps
-# 0.97, 64 x 32 a warp 0.96. float32, 3xTF32 by wgmma, and from how many tiles it is faster than mma.sync: 1.05 to 1.05
-# at n = 1024 (64 tiles), 1.74 to 1.02 at 1280, 2.35 to 1.05 at 4096. bool: 10.4 us to 12.2 at 1536 (72 tiles), 9.1 to
-# 8.6 at 1024; clusters of two, 128 columns and 6 stages are no faster.
+# On Hopper (whole products, interleaved, 2026-11-21). float64, tiles fetched by the copy engine, of cuBLAS: 0.985 to
+# 0.975 at 4096, 0.99 to 0.94 at 8192, 1.25 to 1.21 at 4097, 1.32 to 1.28 at 8193; 4 stages 0.98, instructions of 8
+# steps 0.97, 64 x 32 a warp 0.96. float32, 3xTF32 by wgmma to mma.sync, and the tiles from which it is faster: 1.05 to
+# 1.05 at n = 1024 (64 tiles), 1.74 to 1.02 at 1280, 2.35 to 1.05 at 4096. bool: 10.4 us to 12.2 at 1536 (72 tiles), 9.1
+# to 8.6 at 1024; clusters of two, 128 columns and 6 stages are no faster.
 HOPPER_TILES = {
     "float64": Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=6),
     "float32": Launch(bm=128, bn=128, bk=32, tm=8, tn=8, stages=3),
@@ -89,20 +89,20 @@ PASS_THREADS, PASS_BLOCKS = 256, 1 << 16
 PACKED_ROWS, PACKED_WORDS, PACKED_COLUMNS, PACKED_RUN = 4, 8, 128, 64
 SPLIT_SIDE = 32
 
-# Large tiles of float64 are taken where multiprocessors are busy for such a part of their turns: 1.04 to 0.92 of cuBLAS
-# at n = 1408 (121 tiles, 0.92 of a turn), 0.64 to 0.88 at 1536 (144, 0.55 of two), 0.69 to 0.81 at 1152 (81, 0.61 of
-# one).
+# Large tiles of float64 are taken if they keep multiprocessors busy for this part of their waves. Large to small, of
+# cuBLAS: 1.04 to 0.92 at n = 1408 (121 tiles, 0.92 of a wave), 0.64 to 0.88 at 1536 (144, 0.55 of two), 0.69 to 0.81 at
+# 1152 (81, 0.61 of one).
 BUSY = 0.7
 
-# How often an element must be used, half the harmonic mean of m and n. A pass moves 12 bytes an element, 3e-12 s; wgmma
-# saves 2.3e-14 s a pair of elements: even at 133 by arithmetic, not measured.
+# Fewest uses of an element, half the harmonic mean of m and n, for which splitting pays. The pass moves 12 bytes an
+# element, 3e-12 s; wgmma saves 2.3e-14 s a pair of elements. Both are even at 133 by arithmetic, not measured.
 SPLIT_USES = 256
 
-# What a tile with 128 columns takes of the time of one with 256: 0.52, and what it loses at the ends of rows.
+# Time of a tile with 128 columns over one with 256: 0.52, and its loss at the ends of rows.
 HALF_TILE = 0.57
 
-# Tiles of what computes values that TF32 cannot split. It is launched always, and mostly returns at once: that costs by
-# the block, 0.043 ms with 256 threads of them at n = 4096, 0.024 with 1024.
+# Tiles of the kernel for values that TF32 cannot split. It is always launched, and mostly returns at once. That costs
+# by the block: at n = 4096 0.043 ms with 256 threads in each, 0.024 with 1024.
 CAREFUL = Launch(bm=32, bn=32)
 
 # Rows of tiles that are walked through column by column: of mma.sync; of wgmma, whose clusters are several of them.
@@ -115,7 +115,7 @@ MULTIPROCESSORS = 132
 def tensor_core_launch(problem: Problem) -> Launch:
     """Choose the large tiles if there is one for each multiprocessor, else the small ones.
 
-    16-bit elements: whichever are done sooner. float64: as `is_busy` says; those for whole tiles, where all are.
+    16-bit elements: those that finish sooner. float64: by `is_busy`; WHOLE_TILES where all tiles are whole.
     """
     numbers = NUMBERS[problem.input_dtype.name]
     large, small = (-(-problem.m // x.bm) * -(-problem.n // x.bn) for x in (numbers.large, numbers.small))
@@ -136,12 +136,12 @@ def depth_of(problem: Problem, launch: Launch) -> int:
 
 
 def is_busy(tiles: int) -> bool:
-    """Return whether so many tiles, one a multiprocessor at a time, leave few of them idle in the last turn."""
+    """Return whether so many tiles, one a multiprocessor at a time, leave few multiprocessors idle in the last wave."""
     return tiles >= BUSY * MULTIPROCESSORS * -(-tiles // MULTIPROCESSORS)
 
 
 def suits_hopper(problem: Problem) -> bool:
-    """Return whether a way of Hopper alone is faster: wgmma, for which a pass makes operands, or the copy engine."""
+    """Return whether a method of Hopper alone is faster: wgmma, whose operands a pass prepares, or the copy engine."""
     m, n, name = problem.m, problem.n, problem.input_dtype.name
     launch = HOPPER_TILES[name]
     tiles = -(-m // launch.bm) * -(-n // launch.bn)
@@ -156,7 +156,7 @@ def pads_rows(problem: Problem) -> bool:
 
 
 def cluster_of(problem: Problem) -> int:
-    """Choose how many blocks, with tiles of C one above the other, share what they fetch of B."""
+    """Choose how many blocks share what they fetch of B; their tiles of C lie one above the other."""
     if not problem.is_mixed or problem.m <= NUMBERS["float16"].large.bm:
         return 1
     rows = (x * problem.input_dtype.itemsize for x in (problem.n, problem.k))
