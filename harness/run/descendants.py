@@ -19,7 +19,7 @@ MARK = "GEMM_HARNESS_WORKER"
 _PROC = Path("/proc")
 _PR_SET_CHILD_SUBREAPER = 36
 _ENDED = ("Z", "X")
-# Passes end the hunt for a process that cannot be killed. One that forks faster than it is killed takes several.
+# Bound on passes, for a process that cannot be killed. One that forks faster than it is killed takes several passes.
 _PASSES, _BETWEEN_PASSES_S = 100, 0.005
 _BETWEEN_LOOKS_S = 0.001
 # Processes that had no environment in all passes, and so are not just starting.
@@ -70,7 +70,7 @@ def _below() -> dict[int, tuple[str, str, int, int]]:
 
 
 def running_threads() -> int:
-    """Return how many threads of this process, beside the one that asks, are on a processor or want to be."""
+    """Return the number of other threads of this process that are running or ready to run."""
     threads = [_fields(folder) for folder in (_PROC / "self" / "task").glob("*")]
     return max(0, sum(fields is not None and fields[1] == "R" for fields in threads) - 1)
 
@@ -118,7 +118,7 @@ def _fields(folder: Path) -> tuple[str, str, int, int] | None:
 
 
 def _environment(pid: int) -> bytes | None:
-    """Return the environment of a process: empty while it starts a program; None if there is none to be seen."""
+    """Return the environment of a process: empty while it starts a program; None if it cannot be read."""
     try:
         return (_PROC / str(pid) / "environ").read_bytes()
     except OSError:

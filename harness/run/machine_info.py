@@ -1,7 +1,7 @@
 """Facts of the machine for `gemm-harness info`: fingerprint, threads of libraries, tuned values, peaks.
 
-The peak of a semiring and dtype is the rate of a loop out of registers: the fastest of a few samples, since disturbance
-only makes it slower.
+The peak of a semiring and dtype is the rate of a loop out of registers. It is the fastest of a few samples, since
+disturbance only makes a sample slower.
 """
 
 from __future__ import annotations

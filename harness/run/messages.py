@@ -1,9 +1,9 @@
 """Read replies from an untrusted worker: size-limited, with a deadline, plain data only.
 
 Commands and answers travel as `multiprocessing.Connection` sends them, a length and a pickle. `Connection.recv` would
-wait for ever for the rest of a message whose sender stopped in its middle, and a pickle may call any function of the
-process that reads it. Here neither is possible. Workers of older trees, which `bench-compare` talks to, send nothing
-but pickles, so they do not become JSON.
+wait forever for the rest of a message whose sender stopped in its middle. A pickle may call any function of the process
+that reads it. Here neither is possible. Workers of older trees, which `bench-compare` talks to, send only pickles, so
+the format is not JSON.
 """
 
 from __future__ import annotations
@@ -71,5 +71,5 @@ class _PlainUnpickler(pickle.Unpickler):
     """An unpickler without classes and functions, so that it can make and call none."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        """Refuse."""
+        """Refuse classes and functions: raise Garbled."""
         raise Garbled(f"it names {module}.{name}")

@@ -1,8 +1,8 @@
 """Supervise a process for each contender: start, command and watch it, and kill it when it fails.
 
-A process runs only while it executes a command. After its answer it is stopped by a signal, until the next command:
-idle threads of OpenBLAS spin for 100 ms after a product and those of OpenMP for some 5 ms, on the cores where the next
-contender is timed. Environment variables could make them sleep at once, but would change the times.
+A process runs only while it executes a command. After its answer a signal stops it until the next command. Idle threads
+would spin on the cores of the next contender: those of OpenBLAS for 100 ms, those of OpenMP for some 5 ms.
+Environment variables could make them sleep at once, but would change the times.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ IDLE_PROCESSES = 8
 
 
 class WorkerFailed(Exception):
-    """A contender's process gave no good answer; the message is for the user. The process is gone."""
+    """A contender's process failed to answer and has been killed; the message is for the user."""
 
 
 class WorkerProcess:
@@ -225,9 +225,9 @@ def call_all(
 
 
 class Slot(NamedTuple):
-    """The role of a process in case after case: contender `number` of a `kind`, with the modules of `source`."""
+    """The role of a process in case after case: contender `number` of a backend or task, with modules of `source`."""
 
-    kind: str
+    task: str  # or backend
     number: int = 0
     source: Path | None = None
 
@@ -239,7 +239,7 @@ class Pool:
         self._workers: dict[Slot, WorkerProcess] = {}
 
     def processes(self, slots: Iterable[Slot]) -> dict[Slot, WorkerProcess]:
-        """Return a live process for each of `slots`, the one that had that slot before if it lives."""
+        """Return a live process for each of `slots`: the previous one of that slot, if it lives."""
         needed = list(slots)
         for slot in needed:
             worker = self._workers.pop(slot, None)  # reinserted at the end: the first is the one longest unused
@@ -264,7 +264,7 @@ def import_path(source: Path | None = None) -> str:
 def module_of(source: Path | None, name: str) -> str:
     """Return the full name of the module "worker" or "task" in the harness that a worker of `source` imports.
 
-    A tree may be older than this one and arranged in another way, so its files are looked at.
+    A tree may be older than this one and arranged in another way, so its files are searched.
     """
     packages = [Path(folder) / "harness" for folder in import_path(source).split(os.pathsep)]
     package = next((path for path in packages if (path / "__init__.py").exists()), Path(__file__).parents[1])

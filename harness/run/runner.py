@@ -117,7 +117,7 @@ def run(
 
 @dataclass
 class _Runner:
-    """One run at work."""
+    """The state of one run."""
 
     store: Store
     machine: Machine
@@ -131,7 +131,7 @@ class _Runner:
     recorded: int = 0
 
     def run(self, plan: list[tuple[Experiment, list[Case]]], *, is_resumed: bool, is_complete: bool) -> None:
-        """Do the cases of all experiments; record when the run begins and ends, and the experiments it completed."""
+        """Measure the cases of all experiments; record begin and end of the run, and the experiments it completed."""
         names = [experiment.name for experiment, _ in plan]
         known = {name: self.store.keys_of_run(name, self.run_id) if is_resumed else set() for name in names}
         for text in self.store.notices:

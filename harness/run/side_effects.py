@@ -1,7 +1,7 @@
 """Detect side effects of a backend on its process that would change times, now or in a later cell.
 
-A `Watch` checks the process after each command of a worker. It compares the state with that at the start of the worker;
-state that importing a library may rightly change, with that after the task was prepared.
+A `Watch` checks the process after each command of a worker. It compares the state with that at the start of the worker.
+State that importing a library may rightly change is compared with that after the task was prepared.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Watch:
         self._wall_s = self._processor_s = 0.0
 
     def timed(self, command: str, work: Callable[[], Any]) -> Any:
-        """Return the result of `work`; of samples add up the time on the clock and the time of processors."""
+        """Return the result of `work`; if it takes samples, add up wall time and processor time."""
         if command != "sample":
             return work()
         wall, processor = time.perf_counter(), time.process_time()

@@ -20,17 +20,17 @@ from harness.timing.device_clock import CudaEventClock
 class Task(Protocol):
     """Something that is run, timed and proven.
 
-    A factory ``make(threads=..., **arguments)`` returns one, all untimed work done. Three attributes
-    need not be there. ``clock()`` returns the `harness.timing.clock.Clock` that times it; without one the host's does.
-    ``turn()`` gives it other operands, and called once more the first ones again. ``starts_processes``, if True, allows
-    it processes that live on, and sleep while it does not run.
+    A factory ``make(threads=..., **arguments)`` returns a task whose untimed work is done. Three attributes are
+    optional. ``clock()`` returns the `harness.timing.clock.Clock` that times the task; by default it is the host's.
+    ``turn()`` gives the task other operands, and when called once more the first ones again. ``starts_processes``, if
+    True, allows the task processes that live on, and sleep while it does not run.
     """
 
     def run(self) -> None:
-        """Do it once. Timed."""
+        """Run the task once. Timed."""
 
     def wait(self) -> None:
-        """Return when it is done. Timed."""
+        """Return when the work of `run` is done. Timed."""
 
     def spoil(self) -> None:
         """Overwrite the last result with values that `verify` would not accept."""
@@ -95,6 +95,7 @@ class GemmTask(Prepared):
         self.upload()
 
     def verify(self) -> str:
+        """Return a sentence that says what was compared; raise VerificationError if D or an operand is wrong."""
         from harness.proof.verify import verify
 
         problem = self.plan.problem

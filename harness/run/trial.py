@@ -1,6 +1,6 @@
-"""Measure one case: prepare, prove, time in turns and prove again, each contender in a process of its own.
+"""Measure one case: prepare, prove, time interleaved and prove again, each contender in a process of its own.
 
-A contender that fails on the way has a reason and never a time; the others go on.
+A contender that fails gets a reason and no time; the others go on.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from harness.timing.clock import Sample
 from harness.timing.host import on_one_core
 from harness.timing.measure import Measurement, measure
 
-# The least number of processes that prepare and prove at once; cores and memory [bytes] for each of more. Each compiles
-# and compares in one thread, and may need twice the memory of its operands.
+# Fewest processes that prepare and prove at once; cores and memory [bytes] that each further one needs. Each process
+# compiles and compares in one thread, and may need twice the memory of its operands.
 FEWEST_AT_ONCE, CORES_OF_ONE, MEMORY_OF_ONE = 2, 2, 8 << 30
 
 
@@ -31,12 +31,12 @@ class Patience:
 
     prepare: float = 120.0  # start, import, compile, draw operands
     prove: float = 300.0  # one call and its verification
-    sample: float = 30.0  # beyond ten times what the first call lets expect
+    sample: float = 30.0  # beyond ten times the time that the first call predicts
 
 
 @dataclass
 class Entrant:
-    """One contender in one case: its process, and what became of it."""
+    """One contender in one case: its process, status and facts."""
 
     worker: WorkerProcess  # gone after a failure
     patience: Patience = field(default_factory=Patience)
@@ -82,7 +82,7 @@ def measure_case(
     """Measure the contenders of `case` in processes of `pool`; return the entrants by label, and the samples.
 
     There is a measurement for each of `budget.processes`. A contender that fails in one of them has failed. A single
-    process may have served other cases before. Of several each is fresh, so that they differ by nothing but chance.
+    process may have served other cases before. Several processes are all fresh, so that only chance makes them differ.
     """
     if case.series == COLD:
         budget = dataclasses.replace(budget, sample_ms=0.0)  # only the first call finds the caches cold
@@ -152,7 +152,7 @@ def _ask(
     timeout: float,
     arguments: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Send `command` to all that have not failed; return the good answers, and let the others fail."""
+    """Send `command` to all that have not failed; return the good answers, and record the failures of the others."""
     workers = {label: entrant.worker for label, entrant in entrants.items() if entrant.is_ok}
     answers = call_all(workers, command, timeout, arguments, _at_once(detect()))
     for label, answer in answers.items():
@@ -170,7 +170,7 @@ def _slots(contenders: Sequence[Contender]) -> dict[str, Slot]:
     """Return by label the process to use: the same in every case for the i-th contender of a backend."""
     seen, slots = collections.Counter[str](), dict[str, Slot]()
     for contender in contenders:
-        kind = str(contender.arguments.get("backend", contender.task))
-        slots[contender.label] = Slot(kind, seen[kind], contender.source)
-        seen[kind] += 1
+        task = str(contender.arguments.get("backend", contender.task))
+        slots[contender.label] = Slot(task, seen[task], contender.source)
+        seen[task] += 1
     return slots

@@ -1,4 +1,4 @@
-"""The process of one contender, seen from inside: ``python -m harness.run.worker FD``.
+"""The worker process of one contender: ``python -m harness.run.worker FD``.
 
 It answers commands that come over the connection on the inherited descriptor FD, one at a time. The output of a backend
 goes to stdout and stderr of this process, which the parent has pointed at a file. Other side effects are detected by
@@ -81,20 +81,20 @@ class Worker:
     def prove(self) -> dict[str, Any]:
         """Run once and verify; return the sentence ``verified``, and ``elapsed_ns`` of the call.
 
-        The result is spoiled before and after, and operands that can be turned are turned for this call only. So a task
-        that does nothing while it is timed, or repeats an earlier result, has a wrong result in the end.
+        The result is spoiled before and after. Operands that can be turned are turned for this call only. So a task
+        that does nothing while it is timed, or repeats an earlier result, fails its last verification.
         """
         task = self._the_task()
-        turn = getattr(task, "turn", lambda: None)  # a task without operands has none
+        turn_operands = getattr(task, "turn", lambda: None)  # a task without operands has none
         task.spoil()
-        turn()
+        turn_operands()
         start = time.perf_counter_ns()
         task.run()
         task.wait()
         elapsed_ns = time.perf_counter_ns() - start
         verified = task.verify()
         task.spoil()
-        turn()
+        turn_operands()
         return {"verified": verified, "elapsed_ns": elapsed_ns}
 
     def verify(self) -> str:
@@ -138,7 +138,7 @@ class Worker:
 
 
 def main(descriptor: int) -> None:
-    """Answer commands until the parent closes the connection or asks to."""
+    """Answer commands until the parent closes the connection."""
     _die_with_parent()
     _limit_resources()
     os.set_inheritable(descriptor, False)  # or a child of the backend would keep it open when this process dies
@@ -216,11 +216,11 @@ def _limit_resources() -> None:
     _lower(resource.RLIMIT_DATA, int(available * MEMORY_FRACTION))
 
 
-def _lower(kind: int, cap: int) -> None:
+def _lower(rlimit: int, cap: int) -> None:
     """Set a limit of this process to `cap`, for good, unless it is as low already."""
-    _, hard = resource.getrlimit(kind)
+    _, hard = resource.getrlimit(rlimit)
     if hard == resource.RLIM_INFINITY or cap < hard:
-        resource.setrlimit(kind, (cap, cap))
+        resource.setrlimit(rlimit, (cap, cap))
 
 
 if __name__ == "__main__":

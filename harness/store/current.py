@@ -1,8 +1,8 @@
 """Select current cells: the most recent batch for each point of an experiment. Pure.
 
 A *batch* is what one run measured of one case, interleaved, on one machine, with one state of the code. Samples are
-comparable within a batch only, so cells of two batches are never shown as one case, whatever became of the run that
-wrote them. Nothing here depends on the order of the lines: files of several machines can be joined in any order, with
+comparable within a batch only. Cells of two batches are never shown as one case, even if the run that wrote them was
+interrupted. Nothing here depends on the order of the lines: files of several machines can be joined in any order, with
 duplicates.
 """
 
@@ -55,8 +55,8 @@ def current(entries: Iterable[IndexEntry], completed: str) -> list[IndexEntry]:
     entries : iterable of IndexEntry
         Of one experiment.
     completed : str
-        The last run that recorded all its cases, or empty. What is older has been superseded, also at points that this
-        run no longer has; so has what it measured with other code, before it was interrupted and resumed.
+        The last run that recorded all its cases, or empty. Older cells are superseded, also at points that this run no
+        longer has. So are cells that it measured with other code, before it was interrupted and resumed.
     """
     entries = [entry for entry in entries if entry.run >= completed]
     finished = max((entry for entry in entries if entry.run == completed), key=_age, default=None)
@@ -78,8 +78,8 @@ def _last_batches(entries: Iterable[IndexEntry], scope: Callable[[IndexEntry], H
 def _last_batch(entries: list[IndexEntry]) -> list[IndexEntry]:
     """Return the cells of the last batch, each contender once.
 
-    A contender that is there twice was measured again, because the append of the whole case had been cut off: then only
-    what was appended last counts.
+    A contender that occurs twice was measured again, because the append of the whole case had been cut off. Then only
+    the last append counts.
     """
     newest = max(entries, key=_age)
     batch = {(e.contender, e.appended, e.time): e for e in entries if (e.run, e.batch) == (newest.run, newest.batch)}

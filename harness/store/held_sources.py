@@ -1,7 +1,7 @@
 """The commits that hold the sources of cells from before schema 3, by the digest that each cell has of its sources.
 
 Until schema 3 a commit was marked `-dirty` for changed results as well, and was not recorded where git was missing. The
-digest (`harness.run.provenance.source_digest`) says more: it equals that of `harness/` and `backends/` in a commit.
+digest (`harness.run.provenance.source_digest`) is certain: it equals that of `harness/` and `backends/` in a commit.
 """
 
 HELD_BY = {

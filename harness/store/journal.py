@@ -1,7 +1,7 @@
 """An append-only file of JSON lines that survives kill -9, a full disk and concurrent writers.
 
-An append is one write of whole lines and an fsync, under a lock. What a killed writer left of a last line is dropped by
-readers and cut off by the next append; what a full disk took half of is taken back. No line that was there is lost.
+An append is one write of whole lines and an fsync, under a lock. Readers drop a last line that a killed writer left
+torn, and the next append cuts it off. An append for which the disk is too full is undone. No complete line is lost.
 Readers take the file as long as it was between two appends, line by line, and need no lock after that.
 """
 
@@ -52,9 +52,9 @@ class Journal:
         Parameters
         ----------
         notify : callable, optional
-            Is told of each line that was cut off while it was written: such a part is dropped.
+            Gets a message for each line that was cut off while it was written; such a part is dropped.
         containing : bytes
-            Other lines are passed over unread, but for a last one without its newline, which may be torn.
+            Other lines are skipped unread, except a last one without its newline, which may be torn.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Journal:
             raise StoreError(f"{self.path}: cannot be read", got=str(error)) from error
 
     def at(self, offsets: Sequence[int]) -> Iterator[Record]:
-        """Yield the records that begin at `offsets`, which `lines` has told: appending moves none."""
+        """Yield the records that begin at `offsets`, as `lines` yields them: an append changes none."""
         if not offsets:
             return
         with self.path.open("rb") as file:
@@ -121,7 +121,7 @@ class Journal:
             ) from error
 
     def _records(self, text: bytes, number: int, offset: int, notify: Callable[[str], object] | None) -> Iterator[Line]:
-        """Yield the records in one line: one, but where files were joined whose last line lacked its newline."""
+        """Yield the records in one line: several where files were joined whose last line lacked its newline."""
         line = text.rstrip(b"\n")
         objects = _whole(line)
         if not objects and text.endswith(b"\n") and not line.startswith(_BEGIN.encode()):
@@ -151,7 +151,7 @@ class Journal:
 
 
 def _whole(line: bytes) -> list[tuple[int, int, Record]]:
-    """Return the JSON objects in `line`, each with its first byte and the one after its last; no torn ones."""
+    """Return the JSON objects in `line`, each with its first byte and the one after its last; torn ones are omitted."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):  # not JSON; brackets nested without end
@@ -160,7 +160,7 @@ def _whole(line: bytes) -> list[tuple[int, int, Record]]:
 
 
 def _salvaged(text: str) -> list[tuple[int, int, Record]]:
-    """Return what `_whole` does of a line in which records are torn, or follow each other without a newline."""
+    """Return the whole objects of a line in which records are torn, or follow each other without a newline."""
     objects = []
     begin = 0 if text.startswith(_BEGIN) else -1
     while begin >= 0:
@@ -175,7 +175,7 @@ def _salvaged(text: str) -> list[tuple[int, int, Record]]:
 
 
 def _stable_end(file: IO[bytes]) -> int:
-    """Return how long `file` is while nobody appends to it: what a writer has not finished is not read."""
+    """Return the length of `file` between two appends, so that an unfinished append is not read."""
     try:
         fcntl.flock(file, fcntl.LOCK_SH)
     except OSError:  # a file system without locks: a line that is being written then counts as torn
@@ -186,7 +186,7 @@ def _stable_end(file: IO[bytes]) -> int:
 
 
 def _write_at_end(file: int, text: bytes) -> None:
-    """Heal the end of the locked `file`, then write `text` there; on a failure leave no part of it."""
+    """Cut off a torn last line of the locked `file`, then append `text`; on a failure leave no part of it."""
     length = os.fstat(file).st_size
     tail = _last_line(file, length)
     if tail:
@@ -216,7 +216,7 @@ def _last_line(file: int, length: int) -> bytes:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put the new file's name on the disk as well."""
+    """Write the folder's entry of a new file to the disk as well."""
     file = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(file)

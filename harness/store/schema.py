@@ -2,7 +2,7 @@
 
 `CELL` is the one list of a cell's fields. Records are checked against it when they are written and read, exports
 have its columns, and the table in ``docs/store.md`` is proven equal to it. Files are never rewritten: a line keeps the
-schema and the names it was written with, and each reader brings it up to date, backends by their present names last
+schema and the names it was written with. Each reader brings it up to date, and replaces old names of backends last
 (`harness.registry.RENAMED`). A field that is not listed is kept as it is.
 """
 
@@ -93,13 +93,13 @@ FIELDS: dict[object, dict[str, type | UnionType]] = {
 }
 
 
-# Fields in which backends are named: by labels, by options, or by what they had to say.
+# Fields in which backends are named: in labels, options or messages.
 NAMING = ("axes", "contender", "arguments", "case_arguments", "reference", "reason")
 _OLD_NAMES = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, RENAMED))})(?![\w-])")
 
 
 def flaw(record: Record) -> str | None:
-    """Return what keeps `record`, of schema `SCHEMA`, from being one of its kind, or None."""
+    """Return the reason why `record`, of schema `SCHEMA`, is no valid record of its kind, or None."""
     kind, names = record.get("kind"), lacking(record)
     if names:
         return f"kind {kind!r} without {', '.join(names)}"

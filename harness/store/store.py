@@ -2,7 +2,7 @@
 
 ``runs.jsonl`` beside them says which run began (``run``) and ended (``done``). Lines of an experiment are of the kind
 ``machine`` (once per fingerprint) or ``cell`` (one contender in one case of one run). Readers see, for each point on an
-experiment's axes, the case that was measured there last, with all its contenders: samples are comparable within a case.
+experiment's axes, the last case measured there, with all its contenders: samples are comparable within a case.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.store.schema import Record
 RUNS = "runs"
 _RUN_KINDS, _CELL_KINDS = ("run", "done", "machine"), ("cell", "machine")
 
-# In every line that holds a fingerprint, and hardly in any other: the rest need not be read to find those.
+# Occurs in every line with a fingerprint, and hardly in any other: only such lines are parsed to find fingerprints.
 _IN_MACHINES = b'"cores"'
 
 
@@ -79,7 +79,7 @@ class Cell:
         return float(self.facts.get("operations", float("nan"))) / self.median_ns
 
 
-# What of a record a cell has as attributes of its own.
+# The fields of a record that a cell has as attributes.
 _RECORDED = [field.name for field in dataclasses.fields(Cell) if field.name not in ("record", "is_current")]
 
 
@@ -94,7 +94,7 @@ class Store:
     Attributes
     ----------
     notices : list of str
-        What reading had to leave out, for the user to know.
+        Messages for the user about records that could not be read.
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -279,7 +279,7 @@ def richest_preset(results_root: Path | str, slug: str) -> str:
 
 
 def _check(line: Line, path: Path, kinds: tuple[str, ...]) -> None:
-    """Raise unless `line` of the file at `path` is of one of `kinds`, and as records of its kind are."""
+    """Raise unless `line` of the file at `path` is a valid record of one of `kinds`."""
     kind = line.record.get("kind")
     flaw = schema.flaw(line.record) if kind in kinds else f"kind {kind!r}"
     if flaw:

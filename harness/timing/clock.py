@@ -47,9 +47,9 @@ class Clock(Protocol):
 
 
 class CoreFrequency:
-    """Reads the frequency of this thread's core. A virtual machine seldom tells it, a real one under Linux does.
+    """Reads the frequency of this thread's core. Few virtual machines report it; Linux on hardware does.
 
-    ``/proc/cpuinfo`` is no substitute: it lists all cores, which takes milliseconds where there are many, and on a
+    ``/proc/cpuinfo`` is no substitute: it lists all cores, which takes milliseconds where there are many. On a
     virtual machine its figure is a constant.
 
     Parameters
@@ -63,11 +63,11 @@ class CoreFrequency:
     def __init__(self, cpus: Path = _CPUS, which: Callable[[], int] | None = None) -> None:
         self._cpus, self._files = cpus, dict[int, int]()
         self._which = which or _getcpu()
-        self._is_told = self._which is not None and self._path(0).exists()
+        self._is_reported = self._which is not None and self._path(0).exists()
 
     def mhz(self) -> float:
-        """Return the frequency [MHz], or 0 if the system does not tell."""
-        if not self._is_told or self._which is None:
+        """Return the frequency [MHz], or 0 if the system does not report it."""
+        if not self._is_reported or self._which is None:
             return 0.0
         core = self._which()
         try:
@@ -98,9 +98,9 @@ def _getcpu() -> Callable[[], int] | None:
 class CpuClock:
     """The monotonic clock of the host. The garbage collector is off while it runs.
 
-    It reads ``cpu_share``, the processor time of all threads of this process over the time of the sample (1: one thread
-    ran all the time), ``preempted``, how often a thread of it had to make way for another process, and ``mhz``, the
-    clock of the core, where the system tells.
+    It reads ``cpu_share``: the processor time of all threads of this process over the time of the sample (1: one thread
+    ran all the time). ``preempted`` is how often a thread of it had to make way for another process. ``mhz`` is the
+    clock of the core, where the system reports it.
     """
 
     frequency: CoreFrequency = field(default_factory=CoreFrequency)

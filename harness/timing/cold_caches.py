@@ -1,8 +1,8 @@
 """Empty the caches of the processor, to time a product whose operands are in main memory.
 
 Python cannot call an instruction for it, so a buffer larger than the largest cache fills them all. Cores have caches of
-their own, so a thread streams through it on each core: on one after the other, to use no more processors than a
-contender may.
+their own, so a thread streams through the buffer on each core. It visits one core after the other, to use no more
+processors than a contender may.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from harness.machine import Machine, detect
 
 # Twice the size of a cache: caches do not replace strictly the oldest lines, and some keep a stream out.
 TIMES = 2
-# Sizes of caches where the system does not tell them; and the most that is allocated.
+# Sizes of caches where the system reports none; and the most that is allocated.
 ASSUMED_OWN, ASSUMED_LARGEST, MOST = 4 << 20, 64 << 20, 512 << 20
 
 _CPUS = Path("/sys/devices/system/cpu")
 
 
 def evict() -> None:
-    """Fill the data caches of every core that this process may use with a buffer of no meaning.
+    """Fill the data caches of every core that this process may use with a buffer that no product uses.
 
     The buffer is written first, then read on the cores: lines that a core has written leave its caches too.
     """
@@ -46,7 +46,7 @@ def size(machine: Machine) -> int:
 def passes(machine: Machine, cores: list[int], cpus: Path = _CPUS) -> list[tuple[int, int]]:
     """Return each of `cores` with the number of bytes it reads: all where it is the first to fill a shared cache.
 
-    The others fill only their own caches. Where the system does not tell what is shared, no cache counts as shared.
+    The others fill only their own caches. Where the system does not report sharing, no cache counts as shared.
     """
     whole = size(machine)
     part = min(TIMES * (machine.l2 or ASSUMED_OWN), whole)
@@ -66,7 +66,7 @@ def _buffer() -> np.ndarray:
 
 
 def _stream(buffer: np.ndarray, plan: list[tuple[int, int]]) -> None:
-    """Read the buffer on each core in turn. Only this thread is moved, and it ends here."""
+    """Read the buffer on one core after the other. Only this thread is moved between cores, and it ends here."""
     for core, count in plan:
         with contextlib.suppress(OSError):  # a core that has just been taken away
             os.sched_setaffinity(0, {core})

@@ -16,7 +16,7 @@ from harness.timing.clock import Action, Sample
 
 Readings = dict[str, float]
 
-# Calls behind the blocking kernel. A queue takes some thousand launches and then makes the host wait, here for ever.
+# Calls behind the blocking kernel. A queue takes some thousand launches and then makes the host wait, here forever.
 # Two calls keep a device busy while the host enqueues the others.
 AHEAD = 2
 # How long the blocking kernel waits for its flag [s]: to enqueue two calls takes far less.
@@ -28,13 +28,13 @@ MOST_TIMEOUTS = 2
 class CudaEventClock:
     """Times calls on a device by stamps in its queue.
 
-    It reads ``is_queued``, 1 if the calls were queued before the device might start and 0 if the time of launching them
-    may be in the sample; if they were, ``launch_ns``, the time of the host to enqueue one of them; and the readings of
-    the device.
+    It reads ``is_queued``: 1 if the calls were queued before the device might start, 0 if the time of launching them
+    may be in the sample. If they were queued, ``launch_ns`` is the time of the host to enqueue one of them. The
+    readings of the device are added.
 
-    The first sample is taken without the blocking kernel: a call that loads a module, allocates or compiles waits for
-    the device, which waits for the flag. A workload that does so in every call cannot be blocked at all. The blocking
-    kernel then gives up; that sample is taken again, and after `MOST_TIMEOUTS` all are taken without it.
+    The first sample is taken without the blocking kernel. A call that loads a module, allocates or compiles waits for
+    the device, which would wait for the flag. A workload that does so in every call cannot be blocked at all. The
+    blocking kernel then gives up; that sample is taken again, and after `MOST_TIMEOUTS` all are taken without it.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Place the contenders of one thread, all of a case on the same core; read the processor time that the host took.
+"""Keep all single-threaded contenders of a case on one core; read the processor time that the host took.
 
-No two cores are equal: load on a core, or on its sibling on a shared host, lasts for seconds and makes a product take
-up to half as long again. Processes on different cores would have that in their ratio; in turns on one core it cancels.
+Cores differ. Load on a core, or on its sibling on a shared host, lasts for seconds and makes a product take up to half
+as long again. The ratio of processes on different cores contains that; interleaved on one core it cancels.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _STAT = Path("/proc/stat")
 _COLUMNS, _STEAL = 8, 7
 
 _CPUS = Path("/sys/devices/system/cpu")
-# A core with this part of the best core's highest clock counts as equally fast: some processors name a favourite.
+# A core with this part of the best core's highest clock counts as equally fast: some processors rate one core higher.
 EQUALLY_FAST = 0.9
 
 
 def fastest_cores(allowed: Sequence[int], cpus: Path = _CPUS) -> list[int]:
-    """Return those of the `allowed` cores that no other is clearly faster than, last first: interrupts prefer core 0.
+    """Return the `allowed` cores that no other is clearly faster than, last first: interrupts prefer core 0.
 
-    Where the system tells neither capacity nor highest clock, as on a virtual machine, they count as equal.
+    Where the system reports neither capacity nor highest clock, as on a virtual machine, they count as equal.
     """
     for file in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
         try:
@@ -38,7 +38,7 @@ def fastest_cores(allowed: Sequence[int], cpus: Path = _CPUS) -> list[int]:
 
 @contextlib.contextmanager
 def on_one_core(processes: Sequence[int], replicate: int) -> Iterator[int | None]:
-    """Keep all threads of the `processes` on one core, and let them go in the end.
+    """Keep all threads of the `processes` on one core, and release them in the end.
 
     Parameters
     ----------

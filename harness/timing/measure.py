@@ -1,14 +1,14 @@
-"""Sample contenders in turns: every time that is stored, shown or judged comes from here.
+"""Sample contenders interleaved: every time that is stored, shown or judged comes from here.
 
-All contenders of a case are sampled in turns, so that a disturbance of the machine reaches all of them. A round visits
-them in a random order and then in the reverse one (ABBA): a drift that is linear in time cancels. Sample i of one
-contender was taken in the same half round as sample i of every other, so ratios by index are paired ratios. Grouped, a
-visit takes all the samples up to the next checkpoint, and pairs are pairs by index only.
+All contenders of a case are sampled interleaved, so that a disturbance of the machine reaches all of them. A round
+visits them in a random order and then in the reverse one (ABBA): a drift that is linear in time cancels. Sample i of
+one contender was taken in the same half round as sample i of every other, so ratios by index are paired ratios. In the
+order "grouped", a visit takes all the samples up to the next checkpoint, and pairs are pairs by index only.
 
 A case has enough samples when the interval of every paired ratio is narrow. To stop as soon as an interval happens to
 be narrow would make intervals too narrow. So intervals are checked only at checkpoints fixed beforehand, each after
 twice as many rounds as the one before. Simulated on skewed and spiky noise, the 95 % interval then still covers the
-true median in 94 % of the measurements; with a check after each round it is 93 %.
+true median in 94 % of the measurements. With a check after each round it is 93 %.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def measure(
     loops: Mapping[str, int] | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> Measurement:
-    """Warm, calibrate and sample all contenders in turns until `budget` is met or spent.
+    """Warm, calibrate and sample all contenders, interleaved, until `budget` is met or spent.
 
     A contender whose sampler raises is dropped with its samples and does not disturb the others.
 
@@ -110,7 +110,7 @@ def measure(
 
 @dataclass
 class _Run:
-    """One measurement at work."""
+    """The state of one measurement."""
 
     samplers: Mapping[str, Sampler]
     measurement: Measurement
@@ -127,7 +127,7 @@ class _Run:
                 self.measurement.warm_ups[label] = warm
 
     def is_over(self) -> bool:
-        """Return whether nobody is left, or time is up and one round has been done."""
+        """Return whether no contender is left, or time is up and one round has been done."""
         return not self.measurement.samples_ns or (self.measurement.rounds >= 1 and self.now() >= self.end)
 
     def sample(self, most: int, orders: Iterator[list[str]]) -> None:
@@ -149,7 +149,7 @@ class _Run:
         self.measurement.readings[label].append(sample.readings)
 
     def _visit(self, label: str, most: int, left: int) -> None:
-        """Take all samples of a contender up to `most`, in its part of the time that is left to `left` contenders."""
+        """Take all samples of a contender up to `most`, in its share of the time that remains for `left` contenders."""
         began = self.now()
         end = began + max(0.0, self.end - began) / left
         samples = self.measurement.samples_ns[label]
@@ -216,7 +216,7 @@ class _dropping:  # noqa: N801 it reads as a verb, like contextlib.suppress
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+    def __exit__(self, error_type: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         if not isinstance(error, Exception):
             return False
         self._measurement.drop(self._label, error)

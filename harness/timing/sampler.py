@@ -25,9 +25,9 @@ class Sampler(Protocol):
 class ClockSampler:
     """Times a task in this process. A call is `run` and then `wait`.
 
-    In the hot series each sample but the first is preceded by an untimed call, so that the caches are as they are when
-    the call is repeated, whatever ran on the machine since the last sample. A long call, for which it makes no
-    difference, is spared it. In the cold series the caches are emptied before each sample, which is one call.
+    In the hot series an untimed call precedes each sample but the first. The caches are then as they are when the call
+    is repeated, whatever ran on the machine since the last sample. A long call needs none. In the cold series the
+    caches are emptied before each sample, which is one call.
     """
 
     run: Action

@@ -1,7 +1,7 @@
 """Warm a contender up, and choose how many calls make a sample.
 
-First calls are slow: pages are touched for the first time, libraries start threads, a clock rises, a kernel is compiled
-after all. None of these calls is among the samples.
+First calls are slow: pages are touched for the first time, libraries start threads, a clock rises, a kernel may still
+be compiled. None of these calls is among the samples.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from harness.stats.statistics import median
 from harness.timing.sampler import Sampler
 
 MOST_GROWTH = 10
-# Two windows in a row are compared. A window is two samples, or one if that lasts this long: so much is more than an
-# interrupt or a time slice of another process.
+# Two windows in a row are compared. A window is two samples, or one if that lasts this long: longer than an interrupt
+# or a time slice of another process.
 WINDOW_NS = 10e6
 # Only a gain in speed is warming up. pyperf allows as much between its two windows; with less, the noise of a shared
 # machine would look like warming up for ever.
 MOST_GAIN = 0.10
-# The bound where time is none: pyperf gives up after 300 samples.
+# Bound on windows where time sets none: pyperf gives up after 300 samples.
 MOST_WINDOWS = 60
 
 
