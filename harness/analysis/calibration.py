@@ -1,4 +1,4 @@
-"""Findings of a calibration: the rate of false verdicts, planted changes found, and the least change that is seen.
+"""Findings of a calibration: the rate of false verdicts, the planted changes found, and the least detectable change.
 
 Pure, from the cells that `harness.compare.calibration` measured.
 """
@@ -31,17 +31,17 @@ class Trial(Contest):
     @property
     def backend(self) -> str:
         """The backend that both compute with."""
-        return str(self.own.arguments["backend"])
+        return str(self.subject.arguments["backend"])
 
     @property
     def problem(self) -> str:
         """The product that both compute."""
-        return "{semiring} {dtype} n={n}".format(**self.own.axes)
+        return "{semiring} {dtype} n={n}".format(**self.subject.axes)
 
     @property
     def slowdown(self) -> float:
         """The fraction by which the one contender really is slower; 0: A/A."""
-        return float(self.own.axes["slowdown"])
+        return float(self.subject.axes["slowdown"])
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Findings:
     found: int  # planted cells called SLOWER, judged together
     found_alone: int  # planted cells called SLOWER if each were the only change among the A/A cells
     slowdown: float  # of the planted cells, a fraction
-    # Smallest change that is found in 95 % of the cases, in the median cell and in the cell that is worse than nine in
-    # ten: for a single cell, without correction for others.
+    # Smallest change that is found in 95 % of the cases, in the median cell and in nine cells of ten. It holds for a
+    # single cell, without correction for others.
     detectable: tuple[float, float]
     scatter: float  # standard deviation of the ratio from process to process, in the median cell
     failed: int  # cells without a time
@@ -68,7 +68,7 @@ class Findings:
 
 
 def findings(trials: Sequence[Trial]) -> Findings:
-    """Return what `trials` show; A/A cells are judged together, and planted ones."""
+    """Return the findings of `trials`; A/A cells are judged together, and so are planted ones."""
     timed = [done for done in trials if done.is_ok]
     pairs = [done.comparison for done in timed]
     null = [pair for pair, done in zip(pairs, timed, strict=True) if not done.slowdown]
@@ -93,10 +93,10 @@ def findings(trials: Sequence[Trial]) -> Findings:
 
 
 def detectable_change(settled: Comparison, minimum_effect: float = verdict.MINIMUM_EFFECT) -> float:
-    """Return the change that a cell with this interval would be found to have in 95 % of the cases: 0.03 is 3 %.
+    """Return the smallest change that is found in 95 % of the cases in a cell with this interval: 0.03 is 3 %.
 
-    The estimate must clear half the interval and the minimum effect, and lies below the truth by 1.645 standard errors
-    in 5 % of the cases.
+    The estimate must clear half the interval and the minimum effect. In 5 % of the cases it lies at least 1.645
+    standard errors below the truth.
     """
     half = math.log(settled.ratio.high / settled.ratio.estimate)
     return math.expm1(max(half, math.log1p(minimum_effect)) + POWER / TWO_SIDED * half)
@@ -140,18 +140,18 @@ def sentences(findings: Findings) -> list[str]:
 def table(trials: Sequence[Trial]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Return heads and rows for the terminal: verdicts and precision by backend and problem, A/A and planted apart."""
     timed = [done for done in trials if done.is_ok]
-    kinds = dict.fromkeys((done.slowdown, done.backend, done.problem) for done in timed)
+    groups = dict.fromkeys((done.slowdown, done.backend, done.problem) for done in timed)
     rows = []
-    for slowdown in dict.fromkeys(slowdown for slowdown, _, _ in kinds):
+    for slowdown in dict.fromkeys(slowdown for slowdown, _, _ in groups):
         alike = [done for done in timed if done.slowdown == slowdown]
         pairs = verdict.settle([done.comparison for done in alike])
         judged = list(zip(alike, pairs, verdict.judge(pairs), strict=True))
-        for kind in (kind for kind in kinds if kind[0] == slowdown):
-            judgements = [(pair, v) for done, pair, v in judged if (done.slowdown, done.backend, done.problem) == kind]
+        for group in (group for group in groups if group[0] == slowdown):
+            judgements = [(pair, v) for done, pair, v in judged if (done.slowdown, done.backend, done.problem) == group]
             half = median([(pair.ratio.high / pair.ratio.estimate - 1) for pair, _ in judgements])
             counts = [sum(v is outcome for _, v in judgements) for outcome in Verdict]
             planted = f"{100 * slowdown:g} % slower" if slowdown else "A/A"
-            rows.append((planted, *kind[1:], str(len(judgements)), *map(str, counts), f"{100 * half:.2f} %"))
+            rows.append((planted, *group[1:], str(len(judgements)), *map(str, counts), f"{100 * half:.2f} %"))
     return ("cells", "backend", "problem", *NUMBERS), rows
 
 

@@ -1,7 +1,7 @@
 """Caveats of measured cells: which have no time and why, and how far to trust the others.
 
-The same remarks stand in the rows of a table, in a list below the figures of an experiment, and in one line within each
-figure. Pure, from cells.
+The same remarks stand in the rows of a table, in a list below an experiment's figures, and in a line of each figure.
+Pure, from cells.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
         "budgets not met": (sum(bool(conditions(cell)) for cell in timed), len(timed)),
         "cells of code that no commit holds": (len(_of_no_commit(timed)), len(timed)),
     }
-    told = [f"{count} of {of} {kind}" for kind, (count, of) in counts.items() if count]
+    counted = [f"{count} of {of} {name}" for name, (count, of) in counts.items() if count]
     bound = analysis_conditions.launch_bound(timed)
     return [
         *(f"{OFFLOAD_THRESHOLD} ({_OFFLOAD_MEANING}), {sentence}" for sentence in offload.sentences(timed)),
         *(f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}), {sentence}" for sentence in bound),
-        *([f"Told in the report: {', '.join(told)}"] if told else []),
+        *([f"Told in the report: {', '.join(counted)}"] if counted else []),
     ]
 
 
@@ -104,8 +104,8 @@ def of_code(cells: Sequence[Cell]) -> str:
     if not unheld:
         return ""
     dirty = sum(str(cell.record["commit"]).endswith(DIRTY) for cell in unheld)
-    kinds = ((dirty, "of changed sources"), (len(unheld) - dirty, "of sources under no version control"))
-    parts = ", ".join(f"{count} {kind}" for count, kind in kinds if count)
+    origins = ((dirty, "of changed sources"), (len(unheld) - dirty, "of sources under no version control"))
+    parts = ", ".join(f"{count} {origin}" for count, origin in origins if count)
     return f"Measured with code that no commit holds: {len(unheld)} of {rates.plural(len(cells), 'cell')} ({parts})"
 
 
@@ -139,10 +139,10 @@ def key(cell: Cell) -> Key:
 
 
 def _of(group: Sequence[Cell], everything: Sequence[Cell]) -> str:
-    """Return how many of the cells these are, and of whom unless they are all."""
+    """Return how many of `everything` are in `group`, with their contenders unless it is all."""
     if len(group) == len(everything):
         return f"all {len(group)}"
-    counts = {name: len(own) for name, own in rates.group(group, lambda cell: cell.contender).items()}
+    counts = {name: len(members) for name, members in rates.group(group, lambda cell: cell.contender).items()}
     names = [name if count == 1 else f"{name} ({count})" for name, count in list(counts.items())[:MOST_NAMED]]
     more = f"; {len(counts) - MOST_NAMED} others" if len(counts) > MOST_NAMED else ""
     return f"{len(group)} of {len(everything)}: {'; '.join(names)}{more}"

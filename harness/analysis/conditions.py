@@ -1,7 +1,7 @@
 """Conditions of a cell's samples: clock, power, launch time, and disturbance by throttling or preemption. Pure.
 
-A disturbed sample stays among the others and in every interval: who drops samples by a rule about their circumstances
-chooses the result. The marks stand beside the figure, so that a slow machine is not taken for slow code.
+A disturbed sample stays among the others and in every interval: to drop samples by their circumstances would bias the
+result. The marks stand beside the figure, so that a slow machine is not mistaken for slow code.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from harness.store.store import Cell
 
 # A sample of 5 ms misses 0.25 ms by this: less than one time slice of another process, more than all interrupts.
 LEAST_SHARE = 0.95
-# Below this fraction of the clock it could have. nvbench's 75 % is called too lax by its users, who ask for 96 %: what
-# one step of a frequency table changes (100 MHz of 2.5 GHz) is then told, and what a reading wavers by is not.
+# Below this fraction of the clock it could have. Users of nvbench call its 75 % too lax and ask for 96 %. That reports
+# one step of a frequency table (100 MHz of 2.5 GHz), but not the noise of a reading.
 LEAST_CLOCK = 0.96
 # The host counts what it takes in steps of 10 ms: less than this of a case is a step or two.
 MOST_STOLEN = 0.02
 
 Readings = Mapping[str, Sequence[Sequence[float | None]]]
 
-# The first launches of a sample are done before its time begins: a little less than all of it is launching.
+# The first launches of a sample are done before its time begins, so launching takes a little less than all of it.
 LAUNCH_BOUND = 0.9
 # So many sizes are named one by one.
 MOST_SIZES = 6
@@ -96,8 +96,8 @@ def marks(record: Mapping[str, Any]) -> list[str]:
 def descheduled(shares: Sequence[float | None], threads: int) -> list[bool]:
     """Return which samples of a process had less of the processors than they could use.
 
-    A share is processor time over time, or None. One thread computes all the time, so it is held against 1. Several
-    wait for one another, each backend in its own way, so they are held against the median of their own samples.
+    A share is processor time over time, or None. One thread computes all the time, so it is compared with 1. Several
+    wait for one another, each backend in its own way, so they are compared with the median of their own samples.
     """
     known = [share for share in shares if share is not None]
     usual = 1.0 if threads == 1 or not known else float(np.median(known))

@@ -1,4 +1,4 @@
-"""Contests: two contenders that were measured in turns in one case, and the verdict. Pure, from stored cells."""
+"""Contests: two contenders that were measured interleaved in one case, and the verdict. Pure, from stored cells."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from harness.store.store import Cell
 class Contest:
     """Two contenders of one case. `judge` sets the verdict and the settled comparison."""
 
-    own: Cell  # judged
-    reference: Cell  # what it is held against
+    subject: Cell  # judged
+    reference: Cell  # to which it is compared
     verdict: Verdict = Verdict.UNSURE
     settled: Comparison | None = None  # with the interval that all contests of the run support
 
     @classmethod
-    def of_run(cls, cells: Iterable[Cell], own: str, reference: str) -> list[Self]:
-        """Return the contests of the contenders called `own` and `reference` in the cases of one run, in order."""
+    def of_run(cls, cells: Iterable[Cell], subject: str, reference: str) -> list[Self]:
+        """Return the contests of the contenders called `subject` and `reference` in the cases of one run, in order."""
         by_case = rates.group(cells, lambda cell: cell.case).values()
         labelled = ({cell.contender: cell for cell in case} for case in by_case)
-        return [cls(case[own], case[reference]) for case in labelled]
+        return [cls(case[subject], case[reference]) for case in labelled]
 
     @property
     def is_ok(self) -> bool:
         """True if both have a time."""
-        return self.own.is_ok and self.reference.is_ok
+        return self.subject.is_ok and self.reference.is_ok
 
     @property
     def reason(self) -> str:
         """The contenders without a time and the reasons; empty if both have one."""
-        return "; ".join(f"{cell.contender}: {cell.reason}" for cell in (self.reference, self.own) if not cell.is_ok)
+        return "; ".join(f"{c.contender}: {c.reason}" for c in (self.reference, self.subject) if not c.is_ok)
 
     @property
     def comparison(self) -> Comparison:
-        """Own times against those of the reference; once judged, as all contests together support it."""
-        return self.settled or verdict.compare(self.own.samples_ns, self.reference.samples_ns)
+        """The subject's times against the reference's; once judged, as all contests together support it."""
+        return self.settled or verdict.compare(self.subject.samples_ns, self.reference.samples_ns)
 
 
 def judge(contests: Sequence[Contest], *, minimum_effect: float = verdict.MINIMUM_EFFECT) -> None:

@@ -1,7 +1,7 @@
 """Offload thresholds: the size from which a device is faster than the best of the host. Pure, from cells.
 
-A threshold holds for all larger sizes that were measured as well, and only a ratio whose interval lies above 1 counts:
-so it is a claim that does not hang on one lucky sample. It lies between two sizes, since those between were not asked.
+A threshold holds for all larger sizes that were measured as well. Only a ratio whose interval lies above 1 counts, so
+that one lucky sample decides nothing. It lies between two sizes, since those between them were not measured.
 
 Source
 ------
@@ -27,7 +27,7 @@ class Threshold:
     up_to: int | None  # smallest size from which on it is faster; None: there is none
 
     def __str__(self) -> str:
-        """Return it for people: "copies once between n=256 and n=512"."""
+        """Return the threshold as a phrase: "copies once between n=256 and n=512"."""
         if self.up_to is None:
             return f"{self.contender} not up to n={self.above}"
         if self.above is None:
@@ -36,9 +36,9 @@ class Threshold:
 
 
 def thresholds(cells: Iterable[Cell]) -> list[Threshold]:
-    """Return the threshold of each contender on a device that was timed in turns with some of the host, by problem.
+    """Return the threshold of each contender on a device that was timed interleaved with some of the host, by problem.
 
-    Of those alone whose copies between host and device are timed, and of square products: their sizes are one row.
+    Only contenders whose copies between host and device are timed, and square products: their sizes form one row.
     """
     square = [cell for cell in rates.contenders(cells) if cell.is_ok and rates.size(cell).startswith("n=")]
     hosts = [cell for cell in square if not rates.is_on_device(cell)]
@@ -55,7 +55,7 @@ def thresholds(cells: Iterable[Cell]) -> list[Threshold]:
 def sentences(cells: Iterable[Cell]) -> list[str]:
     """Return a sentence for each problem that has thresholds: "min_plus float32: copies once between n=256 and ..."."""
     by_problem = rates.group(thresholds(cells), lambda threshold: threshold.problem)
-    return [f"{problem}: {'; '.join(map(str, own))}" for problem, own in by_problem.items()]
+    return [f"{problem}: {'; '.join(map(str, crossings))}" for problem, crossings in by_problem.items()]
 
 
 def _is_faster(cell: Cell, hosts: list[Cell]) -> bool:

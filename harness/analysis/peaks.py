@@ -52,10 +52,10 @@ def percent_of_peak(cell: Cell, cells: Iterable[Cell]) -> float | None:
 
 
 def interval_of_peak(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
-    """Return the rate of `cell` with its interval, in percent of the measured peak; None where there is no such.
+    """Return the rate of `cell` with its interval, in percent of the measured peak; None without such a peak.
 
-    A peak that was measured in turns with `cell` is paired with it sample by sample: what slows a core down slows both.
-    Of any other it is the fastest call that counts.
+    A peak that was measured interleaved with `cell` is paired with it sample by sample: what slows a core down slows
+    both. Of any other peak the fastest call counts.
     """
     peak = peak_of(cell, cells)
     if peak is None or rates.is_roof(cell) or not cell.is_ok:

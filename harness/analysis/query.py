@@ -17,7 +17,7 @@ from harness.store import store
 from harness.store.schema import STATUSES
 from harness.store.store import Cell, Store
 
-# The things that a row may stand for.
+# Properties of cells that a row may stand for.
 KINDS: dict[str, Callable[[Cell], str]] = {
     "experiment": lambda cell: cell.experiment,
     "run": lambda cell: cell.run,
@@ -42,9 +42,9 @@ class Selection:
     is_current: bool = False  # only cells that nothing recorded later has superseded
 
     def cells(self, results: Path, notify: Callable[[str], object] | None = None) -> Iterator[tuple[str, Cell]]:
-        """Yield the slug of a machine and one of its cells, of the results below `results`, for each that is meant.
+        """Yield the slug of a machine and one of its cells, for each selected cell of the results below `results`.
 
-        `notify` gets a message for everything that reading had to leave out.
+        `notify` gets a message for everything that could not be read.
 
         Raises
         ------
@@ -82,10 +82,10 @@ class Selection:
         )
 
 
-def _require(names: Collection[str], known: Collection[str], what: str) -> None:
+def _require(names: Collection[str], known: Collection[str], message: str) -> None:
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise StoreError(what, expected=", ".join(sorted(known)), got=", ".join(unknown))
+        raise StoreError(message, expected=", ".join(sorted(known)), got=", ".join(unknown))
 
 
 @dataclass

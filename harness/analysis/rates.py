@@ -21,12 +21,12 @@ PEAK = "peak"
 def axis(cell: Cell, name: str) -> Any:
     """Return where `cell` stands on an axis: its own axes, else its problem's, else None.
 
-    ``"problem"`` is semiring and dtype, ``"backend"`` what computed it, ``"threads"`` how many it had, ``"device"`` on
-    which device it did, None for the host: a case on a device may have contenders of the host, and the other way round.
+    ``"problem"`` is semiring and dtype, ``"backend"`` the one that computed it, ``"threads"`` its number of threads.
+    ``"device"`` is None for the host: a case on a device may have contenders of the host, and the other way round.
     """
     if name == "device":
-        kind = str(axis(cell, "backend")).partition("-")[0]
-        return {"cpu": None, "gpu": "gpu"}.get(kind, cell.axes.get("device"))
+        family = str(axis(cell, "backend")).partition("-")[0]
+        return {"cpu": None, "gpu": "gpu"}.get(family, cell.axes.get("device"))
     if name in cell.axes:
         return cell.axes[name]
     if name == "problem":
@@ -155,7 +155,7 @@ def time_ratio(cell: Cell, reference: Cell) -> Interval:
 
 
 def speed_up(cell: Cell, reference: Cell) -> Interval:
-    """Return the rate of `cell` over the rate of `reference`: of their times, if both do the same work."""
+    """Return the rate of `cell` over the rate of `reference`: the ratio of times if both do the same work."""
     work = cell.facts.get("operations", 0) / reference.facts.get("operations", math.inf) or 1.0
     estimate, low, high = time_ratio(cell, reference)
     return Interval(work / estimate, work / high, work / low)
@@ -175,7 +175,7 @@ def reference_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
 
 
 def fastest_peer(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
-    """Return whoever else has the highest median rate in the case of `cell`, measured interleaved with it, or None."""
+    """Return the other contender with the highest median rate in the case and run of `cell`, or None."""
     peers = [
         other
         for other in cells
@@ -188,7 +188,7 @@ def fastest_peer(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
 def over_fastest(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
     """Return the rate of `cell` over that of its fastest peer, or None if one of the two has no time.
 
-    Which peer is the fastest is decided by the same samples: what luck adds to the ratio is against `cell`.
+    The same samples decide which peer is the fastest, so chance in that choice counts against `cell`.
     """
     peer = fastest_peer(cell, cells)
     return speed_up(cell, peer) if peer is not None and cell.is_ok else None
@@ -197,8 +197,8 @@ def over_fastest(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
 def worst_to_median(cells: Iterable[Cell]) -> tuple[Cell, float] | None:
     """Return the cell with the lowest rate, and that rate over the median rate of `cells`; None without times.
 
-    Cells of a sweep were timed one after the other, not in turns: what made a core slower for seconds would be a dip of
-    that size. So the rate is that of each cell's fastest tenth of samples.
+    Cells of a sweep were timed one after the other, not interleaved: a core that was slower for seconds would look like
+    a dip. So the rate is that of each cell's fastest tenth of samples.
     """
     rates = [(_undisturbed_rate(cell), cell) for cell in cells if cell.is_ok]
     if not rates:
@@ -213,7 +213,7 @@ def _undisturbed_rate(cell: Cell) -> float:
 
 
 def steps_below(cells: list[Cell]) -> list[Cell | None]:
-    """Return, for each rung of a ladder, the rung below that has a time and was timed in turns with it."""
+    """Return, for each rung of a ladder, the rung below that has a time and was interleaved with it."""
     below: list[Cell | None] = []
     last: Cell | None = None
     for cell in cells:

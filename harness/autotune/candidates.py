@@ -11,7 +11,7 @@ from harness.tuning.simd import SimdNumbers
 
 Shape = tuple[int, int, int]
 
-# Register tiles by vector unit, rows x vectors: others that fill its registers. Each costs seconds of compiling.
+# Register tiles by vector unit, rows x vectors: alternatives that fill its registers. Each costs seconds of compiling.
 TILES = {
     "avx512": ((6, 4), (12, 2), (4, 6)),
     "avx2": ((4, 3), (12, 1)),

@@ -21,7 +21,7 @@ from harness.tuning import stored_gpu
 
 BACKEND = "gpu-tuned"
 
-# bm, bn, wm, wn, tm, tn: tiles of C of a block, a warp and a thread, in elements of up to 4 bytes and of 8.
+# Tiles of C of a block (bm, bn), a warp (wm, wn) and a thread (tm, tn), for elements of up to 4 bytes and of 8.
 TILES = {
     4: (
         (64, 64, 32, 32, 8, 4),
@@ -40,7 +40,7 @@ TILES = {
     ),
 }
 DEPTHS, STAGES, ORDERS = (16, 32), (2, 3, 4), range(5)
-# Threads that are to share the registers of a multiprocessor, about: it decides how many blocks are to fit.
+# Approximate threads that share the registers of a multiprocessor; they decide how many blocks are to fit.
 THREADS = (256, 512)
 
 # Squares that are raced: with whole tiles of every kind, and one that has few of them.

@@ -1,4 +1,4 @@
-"""Race plans of one backend for one problem in this process, on the same operands: proven right, timed in turns."""
+"""Race plans of one backend for one problem in this process, on the same operands: proven right, timed interleaved."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Racer:
     def run(self, race: Race) -> tuple[Samples, dict[str, str]]:
         """Return the samples [ns per call], and the reasons of plans without any, by label. Equal plans race once.
 
-        Every plan is proven right before it is timed, and so is the last result of all.
+        Every plan is proven right before it is timed, and the last results are checked.
         """
         if any((p.dtype, p.semiring) != (race.problem.dtype, race.problem.semiring) for p in self._proofs):
             self._proofs.clear()  # problems of another kind are not raced again

@@ -1,8 +1,8 @@
 """`tune`: find block sizes of cpu-simd that are better here than the model's, by measuring, and store them.
 
 Coordinate descent from the model's choice, a parameter at a time. The contenders of a parameter are the plans that the
-backend makes with each of its values, raced by `harness.timing.measure`: successive halving, and a longer last heat
-against the value in force. A value is taken only if it is better by more than noise: else the model's stays.
+backend makes with each of its values. `harness.timing.measure` races them by successive halving, with a longer last
+heat against the value in force. A value is taken only if it is better by more than noise: else the model's stays.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HEATS = ((2, 0.25, 2), (4, 0.25, 1), (10, 0.5, 1))
 HOPELESS = 0.985
 INCUMBENT = "as it is"
 # Above this load for each core, others are computing. A thread that waits for its core makes a product last for
-# milliseconds, so that threads never seem to be worth it.
+# milliseconds, so that threads never seem to pay.
 BUSY = 0.5
 
 _NOTHING = Interval(math.nan, math.nan, math.nan)  # the gain of no value
@@ -69,7 +69,7 @@ class Choice:
 
 @dataclass
 class Tuner:
-    """One tuning at work."""
+    """The state of one tuning."""
 
     backend: Backend
     machine: Machine = field(default_factory=detect)

@@ -72,7 +72,7 @@ def bench_compare(
     except (KeyboardInterrupt, Terminated) as signal:
         complain("interrupted: what was measured is kept")
         raise typer.Exit(128 + signal.number if isinstance(signal, Terminated) else INTERRUPTED) from None
-    contests = next(run for run in revisions.runs(done.folder.parent) if run[0].own.run == done.run)
+    contests = next(run for run in revisions.runs(done.folder.parent) if run[0].subject.run == done.run)
     judge(contests, minimum_effect=minimum_effect)
     if as_json:
         console.print_json([contest.to_json() for contest in contests])
@@ -112,7 +112,7 @@ def _show(contests: Sequence[RevisionContest], notes: Sequence[str], trees: Sequ
         (
             str(contest),
             f"{1e-6 * contest.reference.median_ns:.4g}",
-            f"{1e-6 * contest.own.median_ns:.4g}",
+            f"{1e-6 * contest.subject.median_ns:.4g}",
             tables.number(contest.comparison.ratio),
             _verdict(contest),
         )

@@ -76,7 +76,7 @@ class SlowedTask:
         self.turn = getattr(task, "turn", lambda: None)
 
     def run(self) -> None:
-        """Compute, and spin. A call that spins too long, by the grain of the clock, makes later ones spin less."""
+        """Compute, and spin. A call that spins too long, by the resolution of the clock, makes later ones spin less."""
         start = time.perf_counter_ns()
         self._task.run()
         self._task.wait()

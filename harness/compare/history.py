@@ -1,7 +1,7 @@
 """Ratios of every stored run as series over time, with their change points. From stored results alone.
 
-A series is one contender at one place of an experiment: its time over that of the reference that was measured in turns
-with it, run by run. The summary of a contender is the geometric mean over the places that all its runs have.
+A series is one contender at one place of an experiment, run by run: its time over that of the interleaved reference.
+The summary of a contender is the geometric mean over the places that all its runs have.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Series:
     where: str  # the cell, for people; of a summary, the number of cells
     contender: str
     reference: str
-    specimen: Cell  # one of its cells, without samples: for the looks of figures
+    specimen: Cell  # one of its cells, without samples: for colours and markers of figures
     points: list[HistoryPoint] = field(default_factory=list)  # in the order of the runs
     steps: list[LevelChange] = field(default_factory=list)  # changes of the level of the logarithm of the ratio
 
@@ -103,7 +103,7 @@ def _series(known: dict[str, Series], cell: Cell) -> Series:
 def summaries(series: Iterable[Series]) -> list[Series]:
     """Return, for each experiment, preset and contender, the geometric mean of its ratios, run by run.
 
-    Means are taken over the places that all its runs have, or that most have: a mean over other places is another one.
+    Means are taken over the places that all its runs have, or that most have: means over other places do not compare.
     """
     totals = []
     groups = rates.group(series, lambda one: (one.experiment, one.preset, one.contender, one.reference))
@@ -128,7 +128,7 @@ def _mean(points: Sequence[HistoryPoint]) -> HistoryPoint:
 def find_steps(series: Sequence[Series]) -> None:
     """Set the steps of all `series`, corrected for their number: noise makes some 20 steps in 500 series.
 
-    Only series are searched whose largest change passes the false discovery rate.
+    Only series whose largest change passes the false discovery rate are searched.
     """
     largest = [changepoints.largest_change(one.logs, one.widths) for one in series]
     p_values = [change.p_value if change else math.nan for change in largest]

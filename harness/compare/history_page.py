@@ -131,7 +131,7 @@ def _comparison(contests: Sequence[RevisionContest]) -> list[str]:
         for contest in timed
         if contest.verdict in (Verdict.SLOWER, Verdict.FASTER)
     ]
-    head = contests[0].own
+    head = contests[0].subject
     return [head.time[:10], head.axes["base"], head.axes["head"], *map(str, tally), "; ".join(changed)]
 
 

@@ -1,8 +1,8 @@
 """Sample benchmarks of pytest-benchmark by the harness; pytest-benchmark shows, stores and compares them.
 
 pytest-benchmark's own sampling takes one contender after the other, and calibrates on a first call that may compile.
-Here a case is measured like every experiment's case (`harness.run.trial`): each contender in a process of its own,
-compiled and proven right before the clock starts, in turns. A test then hands the samples of its contender over::
+Here a case is measured like those of experiments (`harness.run.trial`). Each contender has a process of its own, is
+proven right before the clock starts, and is interleaved with the others. A test then takes its contender's samples::
 
     # conftest.py
     from harness.compare.pytest_bench import *  # the fixture replay, and what is stored of machine and code

@@ -30,20 +30,20 @@ class RevisionContest(Contest):
     """Head judged against base, for one backend and one product."""
 
     def __str__(self) -> str:
-        axes = self.own.axes
+        axes = self.subject.axes
         threads = "" if axes["threads"] == 1 else f" threads={axes['threads']}"
         return "{backend} {semiring} {dtype} {m}x{n}x{k}".format(**axes) + threads
 
     @property
     def status(self) -> str:
         """Return "ok" if both have a time, "failed" if one failed, else the status of the first without a time."""
-        statuses = [cell.status for cell in (self.reference, self.own) if not cell.is_ok]
+        statuses = [cell.status for cell in (self.reference, self.subject) if not cell.is_ok]
         return "failed" if "failed" in statuses else next(iter(statuses), "ok")
 
     @property
     def unmet(self) -> str:
         """Return the conditions of the budget that were not met, or an empty string."""
-        texts = [text for cell in (self.reference, self.own) for text in cell.record["unmet"].split("; ") if text]
+        texts = [text for cell in (self.reference, self.subject) for text in cell.record["unmet"].split("; ") if text]
         return "; ".join(dict.fromkeys(texts))
 
     @property
@@ -51,16 +51,16 @@ class RevisionContest(Contest):
         """Return whether head is slower than base, or fails where base does not."""
         if self.is_ok:
             return self.verdict is Verdict.SLOWER
-        return self.own.status == "failed" and self.reference.is_ok
+        return self.subject.status == "failed" and self.reference.is_ok
 
     def to_json(self) -> dict[str, Any]:
         """Return it as a JSON object; ``ratio`` is estimate, low and high end, of head over base."""
         ratio = list(self.comparison.ratio) if self.is_ok else []
         return {
-            **self.own.axes,
+            **self.subject.axes,
             "status": self.status,
             "reason": self.reason,
-            "samples_ns": {cell.contender: cell.samples_ns for cell in (self.reference, self.own)},
+            "samples_ns": {cell.contender: cell.samples_ns for cell in (self.reference, self.subject)},
             "ratio": [round(value, 5) for value in ratio],
             "unmet": self.unmet,
             "verdict": self.verdict.value if self.is_ok else "",

@@ -1,6 +1,6 @@
 """Describe a source tree as one JSON object. Run by path, with that tree first on the import path.
 
-It is the only code of this tree that runs with the modules of another one, so it uses as few of them as it can: the
+It is the only code of this tree that runs with the modules of another one. So it uses as few of them as it can: the
 commands of the worker with their parameters, and the file of each backend.
 """
 

@@ -1,6 +1,6 @@
 """Two stored runs, or two contenders of one, compared cell by cell, with changes of the machine taken out. Pure.
 
-Samples of different runs are no pairs. But both runs measured the same reference in turns with each contender. The
+Samples of different runs are no pairs. But both runs measured the same reference interleaved with each contender. The
 ratios to it are compared, so that changes of the machine cancel. The reference itself can only be compared by its own
 time, which tells whether the machine (or the reference's code) changed.
 """
@@ -25,7 +25,7 @@ from harness.store import store
 from harness.store.journal import Journal
 from harness.store.store import Cell, Store
 
-# A reference's time that moved by less, or moves so by chance more often, tells nothing of the machine, which drifts.
+# A reference that moved by less, or by chance with more than this probability, is no evidence: machines drift.
 MACHINE_EFFECT, MACHINE_CHANCE = 0.05, 0.001
 
 Key = tuple[str, str, str]
@@ -49,12 +49,12 @@ class CellChange(Contest):
     @property
     def place(self) -> str:
         """The experiment and the coordinates of the cell, for people."""
-        return f"{self.own.experiment}: {tables.place([self.own])}"
+        return f"{self.subject.experiment}: {tables.place([self.subject])}"
 
     @property
     def contender(self) -> str:
         """The label of the contender that is judged."""
-        return self.own.contender
+        return self.subject.contender
 
     @property
     def comparison(self) -> Comparison:
@@ -62,12 +62,12 @@ class CellChange(Contest):
         if self.settled or self.before is None:
             return super().comparison
         old = (self.before[0].samples_ns, self.before[1].samples_ns)
-        return verdict.compare_runs((self.own.samples_ns, self.reference.samples_ns), old)
+        return verdict.compare_runs((self.subject.samples_ns, self.reference.samples_ns), old)
 
     @property
     def moved(self) -> float:
         """Own time, new over old; NaN within one run."""
-        return self.own.median_ns / self.before[0].median_ns if self.before else math.nan
+        return self.subject.median_ns / self.before[0].median_ns if self.before else math.nan
 
     @property
     def machine_moved(self) -> float | None:
@@ -172,8 +172,8 @@ def across(old: Side, new: Side, minimum_effect: float = verdict.MINIMUM_EFFECT)
     return changes
 
 
-def within(run: Side, own: str, reference: str, minimum_effect: float = verdict.MINIMUM_EFFECT) -> list[CellChange]:
-    """Return the contest of each case of `run` that has a time of both contenders, `own` against `reference`.
+def within(run: Side, label: str, reference: str, minimum_effect: float = verdict.MINIMUM_EFFECT) -> list[CellChange]:
+    """Return the contest of each case of `run` that has a time of both contenders, `label` against `reference`.
 
     Raises
     ------
@@ -183,13 +183,13 @@ def within(run: Side, own: str, reference: str, minimum_effect: float = verdict.
     contests = []
     for (experiment, axes, contender), cell in run.cells.items():
         other = run.cells.get((experiment, axes, reference))
-        if contender != own or other is None or not (cell.is_ok and other.is_ok):
+        if contender != label or other is None or not (cell.is_ok and other.is_ok):
             continue
-        if (cell.run, cell.case) == (other.run, other.case):  # measured in turns
+        if (cell.run, cell.case) == (other.run, other.case):  # interleaved
             contests.append(CellChange(cell, other))
     if not contests:
-        known = sorted({contender for _, _, contender in run.cells})
-        raise StoreError(f"{run.name}: no case has a time of both {own!r} and {reference!r}", expected=", ".join(known))
+        known_labels = ", ".join(sorted({contender for _, _, contender in run.cells}))
+        raise StoreError(f"{run.name}: no case has a time of both {label!r} and {reference!r}", expected=known_labels)
     judge(contests, minimum_effect=minimum_effect)
     return contests
 
@@ -219,7 +219,7 @@ def notes(old: Side, new: Side) -> list[str]:
 
 
 def table(changes: Sequence[CellChange]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """Return heads and rows for the terminal; a column with nothing to say of the machine is left out."""
+    """Return heads and rows for the terminal; columns without entries are left out."""
     columns = {
         "case": [change.place for change in changes],
         "contender": [change.contender for change in changes],

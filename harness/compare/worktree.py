@@ -92,7 +92,7 @@ class Repository:
 
     @contextlib.contextmanager
     def checked_out(self, commit: str) -> Iterator[Path]:
-        """Give a folder with the files of `commit`; it is removed when the block ends, however it ends.
+        """Yield a folder with the files of `commit`; it is removed when the block ends, however it ends.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Repository:
         """
         self.remove_leftovers()
         with _signals(_ENDING, _terminate):
-            # by its number a later process sees whether this one still runs
+            # the number in its name tells a later process whether this one still runs
             outer = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
             tree = outer / "tree"
             try:
@@ -112,7 +112,7 @@ class Repository:
                     raise RevisionError(f"{commit[:12]} cannot be checked out", got=_first_line(answer.stderr))
                 yield tree
             finally:
-                with _signals((signal.SIGINT, *_ENDING), signal.SIG_IGN):  # however impatient the user is
+                with _signals((signal.SIGINT, *_ENDING), signal.SIG_IGN):  # a second Ctrl-C must not stop the removal
                     self._remove(tree)
 
     def remove_leftovers(self) -> None:

@@ -27,8 +27,8 @@ from harness.semiring import DTYPES, HALF, SEMIRINGS, Semiring
 
 Depth = Literal["quick", "full"]
 
-# Every kernel is compiled, so a quick check takes one floating-point dtype, or bool, for each semiring, and an integer
-# one where overflow wraps and where it saturates; and float16 of those who compute it.
+# Every kernel is compiled, so a quick check takes one floating-point dtype, or bool, for each semiring, and float16 if
+# the backend computes it. It adds an integer dtype where overflow wraps, and one where it saturates.
 QUICK_DTYPES = tuple(np.dtype(name) for name in ("float32", "float16", "bool"))
 QUICK_INTEGERS = {("plus_times", np.dtype(np.int16)), ("min_plus", np.dtype(np.int16))}
 
@@ -78,7 +78,7 @@ def check_backend(
 
 
 def check_declaration(backend: Backend) -> Finding:
-    """Check that `backend` says what it is."""
+    """Check the name, idea, source and step that `backend` declares."""
     for attribute in ("name", "idea", "source"):
         value = getattr(backend, attribute, None)
         if not isinstance(value, str) or not value.strip():
@@ -115,7 +115,7 @@ def check_kernel(
         yield _check_aspect(backend, f"{kernel}: {aspect}", list(group), here)
 
 
-def _check_aspect(backend: Backend, what: str, group: list[ContractCase], here: Machine) -> Finding:
+def _check_aspect(backend: Backend, aspect: str, group: list[ContractCase], here: Machine) -> Finding:
     """Run every case of `group`; report the first that fails, and how many do."""
     faults, declined = [], []
     for case in group:
@@ -129,11 +129,11 @@ def _check_aspect(backend: Backend, what: str, group: list[ContractCase], here: 
             faults.append(f"{case.what}: {_sentence(error)}")
     if faults:
         more = f" ({len(faults)} of {len(group)} cases fail)" if len(faults) > 1 else ""
-        return Finding("failed", what, faults[0] + more)
+        return Finding("failed", aspect, faults[0] + more)
     if declined:
         status: Literal["ok", "declined"] = "declined" if len(declined) == len(group) else "ok"
-        return Finding(status, what, f"{len(declined)} of {len(group)} cases declined: {declined[0]}")
-    return Finding("ok", what, f"{len(group)} cases")
+        return Finding(status, aspect, f"{len(declined)} of {len(group)} cases declined: {declined[0]}")
+    return Finding("ok", aspect, f"{len(group)} cases")
 
 
 def _run_case(backend: Backend, case: ContractCase, here: Machine) -> None:
@@ -149,12 +149,12 @@ def _run_case(backend: Backend, case: ContractCase, here: Machine) -> None:
     plan = backend.plan(case.problem, here).override(case.parameters)
     prepared = prepare(backend, plan, operands)
     first = np.array(prepared.produce())
-    _check_unchanged(before, operands)  # first of all: what was changed proves nothing
+    _check_unchanged(before, operands)  # before verification, which reads the operands
     extra_error = backend.extra_error(plan, operands)
     verify(case.problem, operands, first, seed=SEED, extra_error=extra_error)
     if case.expected is not None and not extra_error and not _same(first, case.expected(operands)):
         raise VerificationError("the result is within the bound but not exact, as it must be for an identity matrix")
-    operands.out[...] = 1  # neither the result nor the poison: whoever reads it gives itself away
+    operands.out[...] = 1  # neither the result nor the poison: shows whether a backend reads the output
     if not _same(first, np.asarray(prepared.produce()), exactly=is_exact(case.problem)):
         raise VerificationError("a second run over another content of the output gives another result")
     _check_unchanged(before, operands)
@@ -168,20 +168,20 @@ def _check_unchanged(before: list[np.ndarray], operands: Operands) -> None:
 
 def _check_plan(backend: Backend, problem: Problem, here: Machine) -> Finding:
     """Check that planning is reproducible, keeps the problem, and obeys the number of threads."""
-    what = f"{str(problem).rpartition(' ')[0]}: plan"
+    aspect = f"{str(problem).rpartition(' ')[0]}: plan"
     for threads in sorted({1, here.cores}):
         limited = here.with_threads(threads)
         first: Any = backend.plan(problem, limited)
         second: Any = backend.plan(problem, limited)
         if not isinstance(first, Plan):
-            return Finding("failed", what, f"plan() returned a {type(first).__name__}; expected a Plan")
+            return Finding("failed", aspect, f"plan() returned a {type(first).__name__}; expected a Plan")
         if first != second:
-            return Finding("failed", what, f"planned twice, {first.to_json()} and then {second.to_json()}")
+            return Finding("failed", aspect, f"planned twice, {first.to_json()} and then {second.to_json()}")
         if first.problem != problem:
-            return Finding("failed", what, f"the plan is for another problem, {first.problem}")
+            return Finding("failed", aspect, f"the plan is for another problem, {first.problem}")
         if first.threads > threads:
-            return Finding("failed", what, f"the plan takes {first.threads} threads of {threads}")
-    return Finding("ok", what, "pure")
+            return Finding("failed", aspect, f"the plan takes {first.threads} threads of {threads}")
+    return Finding("ok", aspect, "pure")
 
 
 def _declines(backend: Backend, problem: Problem) -> str | None:
@@ -203,5 +203,5 @@ def _same(x: np.ndarray, y: np.ndarray, *, exactly: bool = True) -> bool:
 
 
 def _sentence(error: Exception) -> str:
-    """Return what `error` says, with its type if it is no error of the harness's own."""
+    """Return the message of `error`, with its type if it is no error of the harness's own."""
     return str(error) if isinstance(error, HarnessError) else f"{type(error).__name__}: {error}"

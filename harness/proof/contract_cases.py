@@ -75,8 +75,8 @@ def cases(
     small, parameters = _small_blocks(backend, problem(5, 5, 5), machine)
     for m, n, k in _edges(small) if parameters else ():
         options = {"accumulate": (m + n + k) % 2 == 1}
-        what = f"{m}x{n}x{k} in blocks of {', '.join(f'{x}={y}' for x, y in parameters.items())}"
-        yield ContractCase("small blocks", what, problem(m, n, k, **options), parameters=parameters)
+        label = f"{m}x{n}x{k} in blocks of {', '.join(f'{x}={y}' for x, y in parameters.items())}"
+        yield ContractCase("small blocks", label, problem(m, n, k, **options), parameters=parameters)
     for layout in ("FCC", "CFC", "CCF", "FFF", "ACC", "CAC", "CCA", "AAA", "FAC", "AFA"):
         yield ContractCase(
             "layouts", f"{layout} 13x11x7", problem(13, 11, 7, layout=layout, accumulate=layout[2] != "C")
@@ -126,7 +126,7 @@ def _around(block: int | None) -> tuple[int, ...]:
 
 
 def _small_blocks(backend: Backend, problem: Problem, machine: Machine) -> tuple[Plan, dict[str, int | str]]:
-    """Return a plan with the smallest sensible cache blocks, so that small products have many, and what it changes."""
+    """Return a plan with the smallest sensible cache blocks, so that small products have many, and its parameters."""
     plan = backend.plan(problem, machine)
     parameters: dict[str, int | str] = {}
     if plan.blocking is not None:
@@ -157,8 +157,8 @@ def _scalar_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np
     }
     if one is not None:
         problems["alpha and beta are the one"] = problem(9, 10, 11, alpha=one, beta=one, accumulate=True)
-    for what, scaled in problems.items():
-        yield ContractCase("alpha and beta", what, scaled, is_read_only=scaled is strided)
+    for label, scaled in problems.items():
+        yield ContractCase("alpha and beta", label, scaled, is_read_only=scaled is strided)
 
 
 def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[ContractCase]:
@@ -172,12 +172,12 @@ def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: n
     else:
         least, greatest = int(np.iinfo(narrow).min), int(np.iinfo(narrow).max)
         special = [least, greatest, least + 1, greatest - 1, 0, 1, 7, greatest // 2 + 1]
-    for what, values, share in (("all", special, 1.0), ("some", special, 0.1), ("the zero among others", [zero], 0.5)):
+    for label, values, share in (("all", special, 1.0), ("some", special, 0.1), ("the zero among others", [zero], 0.5)):
         name = "special values" if values is special else "values"
         options = {"accumulate": True}
         scatter = _scatter(values, share)
-        yield ContractCase("special values", f"{what} {name}", problem(23, 21, 9), scatter)
-        yield ContractCase("special values", f"{what} {name}, added to C", problem(23, 21, 9, **options), scatter)
+        yield ContractCase("special values", f"{label} {name}", problem(23, 21, 9), scatter)
+        yield ContractCase("special values", f"{label} {name}, added to C", problem(23, 21, 9, **options), scatter)
     yield ContractCase(
         "special values", "nothing but the zero", problem(5, 6, 7, accumulate=True), _scatter([zero], 1.0)
     )

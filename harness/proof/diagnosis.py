@@ -45,15 +45,15 @@ def recognise(
     poisoned = np.empty_like(result)
     poison(poisoned)
     if problem.dtype.kind == "f" and np.isnan(got[wrong]).all():
-        what = "the output was not written" if np.isnan(got).all() else "NaN, or output that was not written,"
-        return f"{what} {position}".rstrip(" ,")
+        mistake = "the output was not written" if np.isnan(got).all() else "NaN, or output that was not written,"
+        return f"{mistake} {position}".rstrip(" ,")
     if np.count_nonzero(wrong) >= ENOUGH and np.array_equal(got[wrong], poisoned[np.ix_(rows, columns)][wrong]):
         return f"the output was not written {position}".rstrip()
     if problem.dtype.kind == "f" and wrong.all() and (expected == -got).all():
         return "the sign is wrong"
-    for what, other in _mistakes(problem, operands, rows, columns, expected):
+    for mistake, other in _mistakes(problem, operands, rows, columns, expected):
         if _agree(problem, got, other):
-            return what
+            return mistake
     return position
 
 

@@ -1,8 +1,8 @@
 """Freivalds' check of a large plus_times product: every element at once, by products with random vectors.
 
-For x of plus and minus ones, ``D x - (alpha A (B x) + beta C x)`` is the sum of the errors of a row with random signs:
-an element that is wrong by more than rounding makes its row stand out, wherever it is. The check costs O(n^2), and no
-threshold is needed, since it only names rows: the oracle judges them.
+For x of plus and minus ones, ``D x - (alpha A (B x) + beta C x)`` is the sum of the errors of a row with random signs.
+An element that is wrong by more than rounding makes its row stand out, wherever it is. The check costs O(n^2). It needs
+no threshold, since it only names rows, which the oracle judges.
 
 Source: Freivalds, "Probabilistic machines can use less running time" (1977).
 """

@@ -3,8 +3,8 @@
     D[i, j] = (+)_p  (alpha (x) A[i, p]) (x) B[p, j]   (+)   beta (x) C[i, j]
 
 NumPy array operations, one step of p at a time. Operations and identities are looked up by *name* in tables of this
-file: an oracle that shares an identity or an operation with the kernels agrees with their mistakes. Only a user's own
-operation is taken from the semiring, since there its function is the definition; it is applied element by element.
+file: an oracle that shared them with the kernels would agree with their mistakes. Only a user's own operation is taken
+from the semiring, since its function is the definition; it is applied element by element.
 
 * Sums and products of floats are kept in a wider type and rounded once.
 * NaN: a term with a NaN factor is NaN, unless (x) does not look at that factor (pair, first, second). min and max drop
@@ -24,8 +24,8 @@ from harness.semiring import BINARY_OPS, MONOIDS, Semiring
 
 ArrayFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-# Sums keep more digits than the product's dtype has. Not under logaddexp, whose wide form is too slow: the error that
-# is allowed takes account of that.
+# Sums keep more digits than the product's dtype has. Not under logaddexp, whose wide form is too slow: the allowed
+# error accounts for that.
 _WIDER = {"float32": np.dtype(np.float64), "float64": np.dtype(np.longdouble)}
 
 STEPS_AT_A_TIME = 64  # of k: bounds the memory that conversions take
@@ -133,10 +133,10 @@ def magnitude(
     rows: np.ndarray | None = None,
     columns: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Compute what rounding errors of ``D[rows][:, columns]`` are proportional to, for floats under a (+) that rounds.
+    """Compute the scale of rounding errors of ``D[rows][:, columns]``, for floats under a (+) that rounds.
 
-    Under plus the sum of absolute terms, ``|alpha||A||B| + |beta||C|`` for plus_times; under logaddexp the largest of
-    them; under an operation of the user's own their sum. NaN and infinite operands count as absent.
+    Under plus it is the sum of absolute terms, ``|alpha||A||B| + |beta||C|`` for plus_times. Under logaddexp it is the
+    largest of them, under an operation of the user's own their sum. NaN and infinite operands count as absent.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def _bound(add: str, times: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(x.sum(axis=0)[:, None] + y.sum(axis=0)[None, :] + ones)
 
 
-# |x (x) y| is at most the first of these of |x| and |y|, and at most |x| + |y| for every operation that is not here.
+# |x (x) y| is at most this function of |x| and |y|, and at most |x| + |y| for every operation that is not listed.
 _BOUNDS: dict[str, ArrayFunction] = {"times": np.multiply, "sqdiff": lambda x, y: (x + y) ** 2}
 
 

@@ -4,8 +4,8 @@
 * Floats under a (+) that rounds: within the bound of `allowed_error`; NaN and infinities must stand where they should.
 
 Small products are compared in full. Of larger ones whole rows and whole columns are compared, first and last among
-them, so that no strip of rows or columns escapes; of plus_times moreover the rows that a projection finds most suspect
-(`harness.proof.freivalds`), so that no single element does.
+them, so that no strip of rows or columns escapes. Of plus_times the rows that a projection finds most suspect
+(`harness.proof.freivalds`) are compared as well, so that no single element escapes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
     seed : int
         Of the choice of rows and columns to compare.
     extra_error : float
-        What `Backend.extra_error` says of this product: added to the bound of every element of floats. 0: none.
+        `Backend.extra_error` of this product, added to the bound of every element of floats. 0: none.
 
     Returns
     -------
@@ -54,8 +54,8 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
     Raises
     ------
     VerificationError
-        At the first element that differs, with its index, what was expected, what came, how many compared elements are
-        wrong, and what the mistake looks like if it can be recognised.
+        At the first element that differs. The message has its index, the expected and the actual value, the number of
+        wrong elements compared, and the mistake if it is recognised.
     """
     _check_form(problem, result)
     rng = np.random.default_rng(seed)
@@ -81,15 +81,15 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
 
 
 def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
-    """Return how far a float result may be from `expected`, element by element. All arrays have one shape.
+    """Return the allowed distance of a float result from `expected`, element by element. All arrays have one shape.
 
     With u the unit roundoff of the dtype, gamma_n = n u / (1 - n u), and s the smallest normal number:
 
-    * plus: ``gamma_(k+3) (|alpha||A||B| + |beta||C|) + (k + 3) s``: k - 1 sums in any order, and a rounding each for
-      the term, alpha, and the sum with C; s for underflow. Source: Higham, "Accuracy and Stability" (2002), 3.5.
+    * plus: ``gamma_(k+3) (|alpha||A||B| + |beta||C|) + (k + 3) s``. It covers k - 1 sums in any order, a rounding each
+      for the term, alpha, and the sum with C, and underflow. Source: Higham, "Accuracy and Stability" (2002), 3.5.
     * logaddexp: ``2 gamma_(k+3) (|D| + 4) + gamma_3 M``, M the largest absolute term. The function is 1-Lipschitz in
-      each operand, so a term's rounding passes through undiminished at most. Each of k - 1 sums rounds a partial
-      result r, whose weight w in D bounds ``w |r| <= |D| + 1/e``, plus 3 u for exp and log. Twice: so does the oracle.
+      each operand, so a term's rounding passes through undiminished at most. Each of k - 1 sums rounds a partial result
+      r, whose weight w in D bounds ``w |r| <= |D| + 1/e``, and 3 u for exp and log. Twice, since the oracle rounds too.
     * times, or an operation of the user's own: ``gamma_(4k+12)`` times the sum of |D| and all absolute terms.
     """
     info = np.finfo(problem.dtype)

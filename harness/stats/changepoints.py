@@ -1,10 +1,10 @@
 """Change points: where a series of ratios changes its level, and where it is only noise. Pure.
 
-A change is believed when the order of the points matters: if the largest difference between what lies before and after
-any cut, or inside and outside of any two, is rarely as large once the points are shuffled. Shuffling assumes nothing
+A change is believed if the order of the points matters. The largest difference between the points before and after a
+cut, or inside and outside of two, must rarely be as large after shuffling. Shuffling assumes nothing
 about size and shape of the noise, so `ALPHA` bounds how often noise is called a change, however many outliers it has.
-The price is paid in points: 8 are the fewest that can show a step in their middle, and a single new point never can;
-for that, `harness.compare.revisions` measures both states at once.
+The test needs points: 8 are the fewest that can show a step in their middle. A single new point never can; for that,
+`harness.compare.revisions` measures both states at once.
 
 Source: A. B. Olshen et al., "Circular binary segmentation" (2004): bisection by one cut or two, with permutation tests.
 A. N. Pettitt (1979): ranks in place of values. Weights by the width of intervals are asv's idea.
@@ -23,10 +23,10 @@ import numpy as np
 ALPHA = 0.05
 FEWEST_POINTS = 8
 SHUFFLES = 499
-# Where the answer is close or good, it is worth knowing precisely. Of 8 points there are 40320 orders: all of them.
+# Shuffles where the p-value is small or close to its limit. Of 8 points there are 40320 orders: all of them are tried.
 MORE_SHUFFLES = 20159
 _ELEMENTS, _MOST_ELEMENTS = 250_000, 10_000_000  # at once, and in all
-# Parts of `ALPHA` that one cut and two cuts may use: just enough of it that 4 points and 4 can show a step.
+# Parts of `ALPHA` for one cut and for two cuts: just enough for a step between 4 points and 4 to show.
 _SHARES = (0.6, 0.2)
 _TOLERANCE = 1e-9
 _Array = np.ndarray[Any, np.dtype[Any]]
@@ -118,7 +118,7 @@ def _ranks(y: _Array) -> _Array:
 
 
 def _weights(widths: Sequence[float] | None, count: int) -> _Array:
-    """Return a weight for each point: 1 for one as wide as most, at most 2, towards 0 for a wide one."""
+    """Return a weight for each point: 1 for an interval of median width, at most 2, towards 0 for a wide one."""
     typical = 0.0 if widths is None else float(np.median(widths))
     return np.ones(count) if typical <= 0 else 2 / (1 + (np.asarray(widths, float) / typical) ** 2)
 

@@ -1,6 +1,6 @@
 """Tests of hypotheses about samples of time, over many cells at once. Pure.
 
-What each is for, and what simulations say of them, is in docs/statistics.md. Every array has one cell in a row.
+Their purposes, and simulations of them, are in docs/statistics.md. Every array has one cell in a row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Floats = NDArray[np.floating[Any]]
 
 # Up to this many differences, signed ranks are counted; beyond it they are as good as normal.
 MOST_COUNTED = 50
-# Degrees of freedom that all cells together may lend to one: as many as make no difference any more.
+# Degrees of freedom that all cells together may lend to one: more make no difference.
 MOST_LENT = 40
 # A scatter below a millionth is the clock's resolution.
 LEAST_VARIANCE = 1e-12
@@ -26,8 +26,8 @@ LEAST_VARIANCE = 1e-12
 def signed_rank(differences: Floats) -> Floats:
     """Return for each row the two-sided p-value of the hypothesis that it is symmetric around 0.
 
-    Zeros say nothing and are left out; ties share the mean of their ranks. The distribution of the sum of ranks is
-    counted exactly up to `MOST_COUNTED` differences; with ties it is that without, which errs towards a larger p-value.
+    Zeros are left out; ties share the mean of their ranks. The distribution of the sum of ranks is counted exactly up
+    to `MOST_COUNTED` differences. Ties are neglected in it, which errs towards a larger p-value.
 
     Parameters
     ----------
@@ -112,18 +112,18 @@ def mean_ranks(values: Floats) -> Floats:
 
 
 class Prior(NamedTuple):
-    """The variance of a cell as all cells suggest it: a typical value, worth so many degrees of freedom."""
+    """The variance of a cell estimated from all cells: a typical value, with its degrees of freedom."""
 
     variance: float
     freedom: int
 
 
 def fit_prior(variances: Floats, freedom: NDArray[np.int_]) -> Prior:
-    """Return the prior under which the sample `variances`, with their degrees of `freedom`, are as diverse as they are.
+    """Return the prior that explains how diverse the sample `variances`, with their degrees of `freedom`, are.
 
-    Sample variances that differ by chance alone lend each other all they know; the more they differ beyond chance, the
-    less. The moments of log(variance) are matched, of which the expected ones are digamma and trigamma functions at
-    multiples of 1/2, where they are sums.
+    Sample variances that differ by chance alone are pooled; the more they differ beyond chance, the less is shared.
+    The moments of log(variance) are matched. The expected ones are digamma and trigamma functions at multiples of 1/2,
+    where they are sums.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def fit_prior(variances: Floats, freedom: NDArray[np.int_]) -> Prior:
 
 @functools.cache
 def _polygamma_of_halves(most: int) -> tuple[Floats, Floats]:
-    """Return digamma(d / 2) and trigamma(d / 2) by d from 0 to `most`; what stands at 0 is not used."""
+    """Return digamma(d / 2) and trigamma(d / 2) by d from 0 to `most`; index 0 is not used."""
     digamma, trigamma = np.full(most + 1, math.nan), np.full(most + 1, math.nan)
     digamma[1], trigamma[1] = -np.euler_gamma - 2 * math.log(2), math.pi**2 / 2
     digamma[2], trigamma[2] = -np.euler_gamma, math.pi**2 / 6

@@ -38,8 +38,8 @@ def quantiles(samples: Sequence[float], fractions: Sequence[float] = (0.25, 0.5,
 def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Interval:
     """Return the median and an interval that covers the true one with at least `confidence`, for any distribution.
 
-    Its ends are two of the samples: as many samples lie below the true median as heads fall in as many throws.
-    So few samples that even the extremes do not reach `confidence` (fewer than 6 for 0.95) give the extremes.
+    Its ends are two of the samples: the number of samples below the true median is binomial, like heads of a fair coin.
+    With too few samples for `confidence` (fewer than 6 for 0.95) the ends are the extremes.
 
     Source
     ------
@@ -57,8 +57,8 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Inter
 def paired_ratio(samples: Sequence[float], reference: Sequence[float], confidence: float = 0.95) -> Interval:
     """Return the median of ``samples[i] / reference[i]`` with its interval (see `median_interval`).
 
-    Samples of equal index must have been taken side by side: what the machine did to both then cancels. What one of the
-    two has more is left out.
+    Samples of equal index must have been taken side by side: what the machine did to both then cancels. Samples without
+    a partner are left out.
     """
     count = min(len(samples), len(reference))
     ratios = np.asarray(samples[:count], float) / np.asarray(reference[:count], float)
@@ -68,10 +68,10 @@ def paired_ratio(samples: Sequence[float], reference: Sequence[float], confidenc
 def bootstrap_intervals(values: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:
     """Return the ends of the bootstrap interval of the mean of each cell, processes resampled and their parts in them.
 
-    All cells are resampled alike, so that the means of all resamples of all cells are one matrix product. Resampling in
-    two stages finds ``(P - 1) / P + (G - 1) / G`` of the variance that P processes of G parts have if processes do not
-    differ, with the degrees of freedom that Welch and Satterthwaite give such a sum; where Student's t with these is
-    wider than what was resampled, percentiles farther out are taken, as many as make up for it (expanded percentiles).
+    All cells are resampled alike, so that the means of all resamples of all cells are one matrix product. If processes
+    do not differ, resampling in two stages finds ``(P - 1) / P + (G - 1) / G`` of the variance of P processes of G
+    parts. Its degrees of freedom are those of Welch and Satterthwaite. Where Student's t with these is wider than the
+    resamples, percentiles farther out make up for it (expanded percentiles).
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def _expanded_tail(processes: int, parts: int, confidence: float) -> float:
 
 
 def benjamini_hochberg(p_values: Sequence[float] | Floats) -> Floats:
-    """Return p-values that may each be held against the false discovery rate of all together. NaN is no test.
+    """Return p-values to compare with the false discovery rate of all tests together. NaN is no test.
 
     Source
     ------
@@ -167,7 +167,7 @@ def student_t(values: Floats, freedom: int) -> Floats:
 
 @functools.cache
 def student_t_quantile(confidence: float, freedom: int) -> float:
-    """Return how far from 0 Student's t lies at most, with probability `confidence`."""
+    """Return the distance from 0 within which Student's t lies with probability `confidence`."""
     low, high = 0.0, 1.0
     while student_t(np.asarray([high]), freedom)[0] > 1 - confidence:
         low, high = high, 2 * high

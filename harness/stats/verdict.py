@@ -1,7 +1,7 @@
 """Verdicts on two contenders: faster, slower, the same, or undecided by these samples. Pure.
 
-`compare` looks at one cell alone; `judge` at all cells of a sweep together, which know more than each of them: how much
-processes of the same code differ. The reasons, and what simulations say, are in docs/statistics.md.
+`compare` looks at one cell alone. `judge` looks at all cells of a sweep together, which show how much processes of the
+same code differ. The reasons, and simulations, are in docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Samples = Sequence[Sequence[float]]
 MINIMUM_EFFECT = 0.02
 FALSE_DISCOVERY_RATE = 0.05
 CONFIDENCE = 0.95
-# The samples of one process in parts that follow one another: neighbours share what the machine did, parts hardly do.
+# Consecutive parts of the samples of one process: neighbours share disturbances of the machine, parts hardly do.
 PARTS_ALONE, PARTS_OF_EACH = 10, 5
 # With one process, so many parts of it stand in for processes.
 STAND_INS = 4
@@ -45,7 +45,7 @@ class Verdict(enum.Enum):
 class Comparison:
     """Two contenders in one cell."""
 
-    ratio: Interval  # own time over the reference's, with its 95 % interval: above 1 is slower
+    ratio: Interval  # time over the reference's, with its 95 % interval: above 1 is slower
     p_value: float  # for the hypothesis of equal times, before any correction; NaN if nothing can be tested
     pairs: int  # of samples
     processes: int  # of each contender that the pairs come from
@@ -57,23 +57,23 @@ class Comparison:
 NOTHING = Comparison(Interval(math.nan, math.nan, math.nan), math.nan, 0, 0)
 
 
-def compare(own: Samples, reference: Samples) -> Comparison:
-    """Return how the times of `own` compare to those of `reference`, as this cell alone can tell.
+def compare(samples: Samples, reference: Samples) -> Comparison:
+    """Return how the times `samples` compare to those of `reference`, by this cell alone.
 
     The ratio is the geometric mean over processes of the median of paired ratios. Its interval is a bootstrap over
     processes and parts of them. With two processes that differ it is too narrow: see `settle`.
 
     Parameters
     ----------
-    own, reference : sequence of sequence of float
+    samples, reference : sequence of sequence of float
         Time per call [ns] by process; within a process, samples of equal index were taken side by side.
     """
-    return compare_all([(own, reference)])[0]
+    return compare_all([(samples, reference)])[0]
 
 
 def compare_all(cells: Iterable[tuple[Samples, Samples]]) -> list[Comparison]:
-    """Return `compare` of each pair of own and reference, at once: it takes microseconds a cell."""
-    logs = [_paired_logs(own, reference) for own, reference in cells]
+    """Return `compare` of each pair of samples and reference, at once: it takes microseconds a cell."""
+    logs = [_paired_logs(samples, reference) for samples, reference in cells]
     comparisons = [NOTHING] * len(logs)
     for rows in _alike(logs, lambda processes: tuple(map(len, processes))):
         if logs[rows[0]]:
@@ -83,7 +83,7 @@ def compare_all(cells: Iterable[tuple[Samples, Samples]]) -> list[Comparison]:
     return comparisons
 
 
-def compare_runs(own: tuple[Samples, Samples], before: tuple[Samples, Samples]) -> Comparison:
+def compare_runs(after: tuple[Samples, Samples], before: tuple[Samples, Samples]) -> Comparison:
     """Return how the times of a contender changed from one run to another, both in units of a reference.
 
     The reference was measured interleaved with the contender in either run, so that what the machine did in between
@@ -91,10 +91,10 @@ def compare_runs(own: tuple[Samples, Samples], before: tuple[Samples, Samples]) 
 
     Parameters
     ----------
-    own, before : tuple
+    after, before : tuple
         Samples of the contender and samples of the reference, as in `compare`, of the new run and of the old one.
     """
-    logs = [_paired_logs(*samples) for samples in (own, before)]
+    logs = [_paired_logs(*samples) for samples in (after, before)]
     if not all(logs):
         return NOTHING
     values, counts = zip(*(_units([np.asarray([p]) for p in processes]) for processes in logs), strict=True)
@@ -119,9 +119,9 @@ def compare_runs(own: tuple[Samples, Samples], before: tuple[Samples, Samples]) 
 def settle(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Return the comparisons with the intervals and p-values that the sweep supports, before correction.
 
-    Two processes of the same code tell little about how much processes differ, all cells of a sweep tell much. So each
-    cell's scatter is drawn towards the typical one: the more, the less cells differ in it. Cells of one process are a
-    group of their own. To settle again changes nothing.
+    Two processes of the same code tell little about how much processes differ; all cells of a sweep tell much. So each
+    cell's scatter is drawn towards the typical one, the more so if cells differ little. Cells of one process are a
+    group of their own. Settling again changes nothing.
     """
     settled = list(comparisons)
     for rows in _alike(comparisons, lambda c: None if not c.freedom else "one" if c.processes == 1 else "more"):
@@ -143,8 +143,8 @@ def judge(
 ) -> list[Verdict]:
     """Return the verdict on each comparison, corrected over all of them together.
 
-    SLOWER and FASTER: processes and samples both say that the ratio is not 1 (the larger of the two p-values counts),
-    and it is beyond the minimum effect. SAME: the settled interval lies within the minimum effect. UNSURE: neither.
+    SLOWER and FASTER: processes and samples both show that the ratio is not 1 (the larger p-value counts), and it is
+    beyond the minimum effect. SAME: the settled interval lies within the minimum effect. UNSURE: neither.
 
     Parameters
     ----------
@@ -173,10 +173,10 @@ def _verdict(ratio: Interval, most: float, *, is_different: bool) -> Verdict:
     return Verdict.SAME if 1 / most < ratio.low and ratio.high < most else Verdict.UNSURE
 
 
-def _paired_logs(own: Samples, reference: Samples) -> list[Floats]:
-    """Return log(own / reference) for the pairs of each process with pairs."""
+def _paired_logs(samples: Samples, reference: Samples) -> list[Floats]:
+    """Return log(samples / reference) for the pairs of each process with pairs."""
     logs = []
-    for mine, other in zip(own, reference, strict=False):
+    for mine, other in zip(samples, reference, strict=False):
         count = min(len(mine), len(other))
         if count:
             logs.append(np.log(np.asarray(mine[:count], float) / np.asarray(other[:count], float)))
@@ -204,9 +204,9 @@ def _compare_alike(logs: Sequence[Floats]) -> list[Comparison]:
 
 
 def _units(logs: Sequence[Floats]) -> tuple[Floats, int]:
-    """Return the median of each process as a (cells, processes) array, or of the parts of the only one; and how many.
+    """Return the medians of the processes, or of parts of the only one, as a (cells, medians) array; and how many.
 
-    As many parts of the only process as have two pairs each, four at most.
+    The second result counts processes. The only process has parts of two pairs or more, four parts at most.
     """
     if len(logs) == 1:
         return _medians(logs[0], min(STAND_INS, max(1, logs[0].shape[1] // 2))), 1

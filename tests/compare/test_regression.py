@@ -77,7 +77,7 @@ def test_a_planted_slow_down_and_a_break_are_found_and_what_did_not_change_is_no
     (machine,) = (project.parent / "results").iterdir()
     (findings,) = revisions.runs(machine)
     judge(findings)
-    assert {finding.own.axes["backend"]: finding.verdict.value for finding in findings}["planted-slow"] == "slower"
+    assert {finding.subject.axes["backend"]: finding.verdict.value for finding in findings}["planted-slow"] == "slower"
 
 
 def test_an_equal_tree_is_no_regression(project):
