@@ -19,12 +19,12 @@ from harness.store.store import Cell
 
 SUFFIXES = (".csv", ".parquet")
 
-# A cell and the slug of its machine, which is the name of the folder it was found in.
+# A cell and the slug of its machine, which is the name of its folder.
 Placed = tuple[str, Cell]
 
 # Type and value of a column.
 Column = tuple[type, Callable[[str, Cell], Any]]
-# What no field of a record says, or says within a structure.
+# Columns that no field of a record holds directly.
 _DERIVED: dict[str, Column] = {
     "machine": (str, lambda slug, cell: slug),
     "is_current": (bool, lambda slug, cell: cell.is_current),
@@ -33,16 +33,16 @@ _DERIVED: dict[str, Column] = {
     "operations": (float, lambda slug, cell: cell.facts.get("operations")),
     "bytes_moved": (float, lambda slug, cell: cell.facts.get("bytes_moved")),
 }
-# The folder of a machine is the column "machine"; the key of its fingerprint goes by another name.
+# The folder of a machine is the column "machine"; the key of its fingerprint has another name.
 _RENAMED = {"machine": "fingerprint"}
-# Of these a row of a sample has its cell's values; `key` and `run` lead to the others.
+# The columns of a cell that a row of a sample repeats; `key` and `run` lead to the others.
 _IDENTITY = ("machine", "preset", "experiment", "run", "is_current", "commit", "case", "key", "contender", "threads")
 
 
 def _column(field: Field) -> Column:
     """Return the column of a field of the record: what is neither text nor number is JSON."""
-    kind = float if isinstance(0.0, field.type) else int if isinstance(0, field.type) else str
-    return kind, lambda slug, cell: cell.record.get(field.name)
+    column_type = float if isinstance(0.0, field.type) else int if isinstance(0, field.type) else str
+    return column_type, lambda slug, cell: cell.record.get(field.name)
 
 
 _RECORDED = {_RENAMED.get(field.name, field.name): _column(field) for field in CELL if field.is_column}
@@ -54,7 +54,7 @@ _SAMPLE = {"process": int, "sample": int, "time_ns": float}
 
 
 def rows(cells: Iterable[Placed]) -> Iterator[dict[str, Any]]:
-    """Yield each cell as a flat mapping: the columns, then where its case stands on the axes, as "axes.<name>"."""
+    """Yield each cell as a flat mapping: the columns, then the coordinates of its case, as "axes.<name>"."""
     for slug, cell in cells:
         row = {name: value(slug, cell) for name, (_, value) in _COLUMNS.items()}
         times = rates.time_interval(cell) if cell.is_ok else (None,) * len(_INTERVAL)
@@ -92,7 +92,7 @@ def write(cells: Callable[[], Iterable[Placed]], path: Path, *, samples: bool = 
             table.replace(path)
         else:
             dtypes = {str: polars.String, int: polars.Int64, float: polars.Float64, bool: polars.Boolean}
-            schema = {name: dtypes[kind] for name, kind in types.items()}
+            schema = {name: dtypes[column_type] for name, column_type in types.items()}
             polars.scan_csv(table, schema=schema).sink_parquet(part)
             part.replace(path)
     finally:
@@ -119,7 +119,7 @@ def _lines(cells: Iterable[Placed], names: Sequence[str]) -> Iterator[list[Any]]
 
 
 def _sample_lines(cells: Iterable[Placed], names: Sequence[str]) -> Iterator[list[Any]]:
-    """Yield a line for each sample: what identifies its cell; its process, its index from 0, its time."""
+    """Yield a line for each sample: the identity of its cell; its process, its index from 0, its time."""
     for slug, cell in cells:
         row = {**{name: _COLUMNS[name][1](slug, cell) for name in _IDENTITY}, **_axes(cell)}
         identity = [_text(row.get(name)) for name in names[: -len(_SAMPLE)]]
@@ -129,7 +129,7 @@ def _sample_lines(cells: Iterable[Placed], names: Sequence[str]) -> Iterator[lis
 
 
 def _text(value: Any) -> Any:
-    """Return a value as CSV has it: nothing for None, JSON for what is neither text nor number."""
+    """Return a value for CSV: an empty string for None, JSON for all but texts and numbers."""
     return value if isinstance(value, str | float | int) and not isinstance(value, bool) else _as_json(value)
 
 
@@ -148,7 +148,7 @@ def _types(cells: Iterable[Placed], *, samples: bool) -> dict[str, type]:
         for name, value in _axes(cell).items():
             by_axis.setdefault(name, set()).add(type(value))
     axes = {name: _common_type(kinds - {type(None)}) for name, kinds in sorted(by_axis.items())}
-    types = {name: kind for name, (kind, _) in _COLUMNS.items()}
+    types = {name: column_type for name, (column_type, _) in _COLUMNS.items()}
     if samples:
         return {**{name: types[name] for name in _IDENTITY}, **axes, **_SAMPLE}
     return {**types, **dict.fromkeys(_INTERVAL, float), **axes}

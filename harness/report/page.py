@@ -1,8 +1,8 @@
 """The report of a machine as a page, and short tables between markers in README.md, from stored results alone.
 
 The page is ``<results>/<machine slug>/report.md``; it shows the figures by their relative path, so it reads well on a
-repository's page. Nothing is left out: what has no time, and what times leave open, stands below the figures of its
-experiment, in its row of the table, and within the figures.
+repository's page. Nothing is left out. Cells without a time, and doubts about times, stand below the figures of their
+experiment, in their rows of the table, and within the figures.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Below the figures of an experiment stands what they cannot show, and of how many
 says of which. *Unsure*: neither faster, slower nor the same as the reference, and the interval of the ratio contains 1;
 *few samples*: it does not, but may be chance. Verdicts are corrected for the number of cells of the experiment."""
 
-# A longer table is folded: the figure says it better.
+# A longer table is folded: the figure shows it better.
 LONGEST_OPEN_TABLE = 24
 
 
@@ -59,7 +59,7 @@ def write(
     results : Path
         Folder of this machine's results; the page goes there.
     mark : str
-        What is to be said of the code that makes the page.
+        A sentence about the code that makes the page.
     """
     parts = [_head(cells, machine)]
     absent = []
@@ -81,7 +81,7 @@ def write_tables(
 ) -> None:
     """Rewrite the tables in `page` between the markers of an experiment, each with its first case and no intervals.
 
-    What has no cells stays as it is.
+    Tables of experiments without cells stay as they are.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def write_tables(
     slug : str
         Only markers that name this machine, ``<!-- ladder of SLUG:begin -->``; empty: those that name none.
     mark : str
-        What is to be said of the code that makes the tables. It stands below each, with `caveats.of_code`.
+        A sentence about the code that makes the tables. It stands below each, with `caveats.of_code`.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def write_tables(
 
 
 def update_markers(text: str, name: str, content: str) -> str:
-    """Return `text` with what stands between ``<!-- name:begin -->`` and ``<!-- name:end -->`` replaced by `content`.
+    """Return `text` with `content` in place of the text between ``<!-- name:begin -->`` and ``<!-- name:end -->``.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def update_markers(text: str, name: str, content: str) -> str:
 
 
 def _head(cells: Sequence[Cell], machine: Machine) -> str:
-    """Return title, machine, and how the numbers are to be read."""
+    """Return title, machine, and how to read the numbers."""
     days = sorted({cell.time[:10] for cell in cells})
     presets = sorted({cell.preset for cell in cells})
     commits = sorted({str(cell.record.get("commit", UNKNOWN)) for cell in cells})
@@ -159,7 +159,7 @@ def _head(cells: Sequence[Cell], machine: Machine) -> str:
 
 
 def _gpu(facts: Mapping[str, str]) -> str:
-    """Return the GPU of a machine in a line: name, and what is known of driver, memory, clock and power."""
+    """Return the GPU of a machine in a line: name, and known facts of driver, memory, clock and power."""
     known = (
         ("driver", "driver {}"),
         ("memory_mib", "{} MiB"),

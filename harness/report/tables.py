@@ -1,4 +1,4 @@
-"""Stored cells as tables: the rows, the columns that a case calls for, in Markdown or for the terminal. Pure."""
+"""Stored cells as tables: the rows, and the columns that a case needs, in Markdown or for the terminal. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.store.store import Cell
 HEADLINE = "ladder"
 HEADLINE_NUMBERS = ("of peak", "over step below", "over naive")
 
-# Axes that other columns of a table say already, or that say nothing to a reader.
+# Axes that other columns of a table show already, or that mean nothing to a reader.
 _HIDDEN_AXES = frozenset({"m", "n", "k", "semiring", "dtype", "role", "method", "backend", "device"})
 
 
@@ -31,13 +31,13 @@ class TableRow(NamedTuple):
     percent_of_peak: float | None  # None without a measured peak for this semiring, dtype and number of threads
     over_below: Interval | None  # speed relative to the contender before it in the case: on a ladder the rung below
     over_reference: Interval | None  # speed relative to the reference of the case
-    remarks: str  # what else a reader has to know of the time (`harness.analysis.caveats`), or empty
+    remarks: str  # caveats of the time for a reader (`harness.analysis.caveats`), or empty
 
 
 def summary_rows(cells: Iterable[Cell], unsure: Mapping[caveats.Key, str] | None = None) -> list[TableRow]:
     """Return a row for each cell of a contender, in the order of the store; peaks and bandwidths are no contenders.
 
-    There are remarks only if it is told whose ratios are `unsure` (`harness.analysis.caveats.doubts`).
+    There are remarks only if `unsure` says whose ratios are (`harness.analysis.caveats.doubts`).
     """
     everything = list(cells)
     peaks = analysis_peaks.peaks_by_kind(everything)
@@ -60,9 +60,9 @@ def place(cells: Sequence[Cell]) -> str:
 
 
 def table(experiment: Experiment, cells: Iterable[Cell], unsure: Mapping[caveats.Key, str] | None = None) -> str:
-    """Return the rows of `experiment` as a table in Markdown, with the columns that its cases call for.
+    """Return the rows of `experiment` as a table in Markdown, with the columns that its cases need.
 
-    Told whose ratios are `unsure`, it has a last column that says what a reader has to know of each time.
+    With `unsure`, whose ratios are unsure, it has a last column with the caveats of each time.
     """
     rows = summary_rows(_of_experiment(experiment.name, cells), unsure)
     is_ladder = any(figure.options.get("labels") == "ladder" for figure in experiment.figures)
@@ -88,7 +88,7 @@ def table(experiment: Experiment, cells: Iterable[Cell], unsure: Mapping[caveats
 
 
 def headline(cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """Return the heads and rows of a short table for the terminal: what each rung of the ladder reached."""
+    """Return the heads and rows of a short table for the terminal: the results of each rung of the ladder."""
     heads = ("problem", "rung", "rate", *HEADLINE_NUMBERS)
     rows: list[Sequence[str]] = [(row.where, *_estimates(row)) for row in summary_rows(_of_experiment(HEADLINE, cells))]
     return heads, rows

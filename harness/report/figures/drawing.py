@@ -10,7 +10,7 @@ kind            shows                                                       opti
 ``scaling``     speed-up and efficiency against threads                     cases have an axis ``method``
 ``roofline``    rate against operations per byte, under measured roofs      ``point``: the axis that names a shape
 ``ragged``      loss at sizes that fit no tile                              cases have axes ``n``, ``kind``
-``extra_work``  what padding would compute                                  ``tiles``
+``extra_work``  pairs computed by padding                                   ``tiles``
 ``working_set`` rate against the bytes in use, with the caches              ``working_sets``, ``titles``
 ``versus``      the subject over the fastest peer, against a numeric axis   ``subject``, ``x``
 ``strip``       a row of dots for each place, with a table                  ``rows``; axes of ``colours``, ``markers``
@@ -20,11 +20,11 @@ kind            shows                                                       opti
 
 ``where`` keeps the cells that stand there, as ``{"mode": "strong"}`` or ``{"n": [257, 512]}``. ``panels`` is the axis
 with a panel for each value (``"problem"``, semiring and dtype, by default), or several of them. ``value`` is
-``"rate"``, ``"time"``, ``"time_ratio"`` or ``"speed_up"``, the last two to the reference of the case, ``"of_peak"``
-(percent of the measured peak) or ``"over_fastest"`` (to the fastest other contender of the case, whoever that is).
+``"rate"``, ``"time"``, ``"time_ratio"`` or ``"speed_up"``; the last two are relative to the reference of the case.
+``"of_peak"`` is percent of the measured peak, ``"over_fastest"`` relative to the fastest other contender of the case.
 ``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
 ``peak``, true by default, says whether bars stand beside the measured peak. ``marker`` is the axis of kinds of size.
-``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` what the host takes to launch.
+``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` the host's time of a launch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Draw = Callable[[Sheet, list[Cell], Json], None]
 LONGEST_REASON = 90
 MOST_REASONS = 8  # below a figure; a report lists them all
 
-# With fewer samples than this the interval is their range, and covers the median less surely than it says.
+# With fewer samples than this the interval is their range, and covers the median less surely than it claims.
 FEWEST_FOR_INTERVAL = 6
 
 WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "dips")
@@ -73,18 +73,18 @@ def kinds(machine: Machine) -> dict[str, Draw]:
 def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Path, *, mark: str = "") -> list[Path]:
     """Draw the figures of `experiment` from its cells, as ``<folder>/<figure name>.svg`` and ``.png``.
 
-    What has no time is named below the figure; a figure without any data says so. A peak that another experiment
-    measured on this machine, in the same preset, holds here as well. `mark` is a further sentence below each figure.
+    Contenders without a time are named below the figure; a figure without any data says so. A peak that another
+    experiment measured on this machine, in the same preset, holds here too. `mark` is a further sentence below each.
 
     Raises
     ------
     ExperimentError
         If a figure is of an unknown kind.
     """
-    own = [cell for cell in cells if cell.experiment == experiment.name]
     peaks = [cell for cell in cells if cell.experiment != experiment.name and rates.is_peak(cell)]
+    cells = [cell for cell in cells if cell.experiment == experiment.name]
     with styled():
-        return [path for figure in experiment.figures for path in _draw_one(figure, own, peaks, machine, folder, mark)]
+        return [path for one in experiment.figures for path in _draw_one(one, cells, peaks, machine, folder, mark)]
 
 
 def _draw_one(
@@ -110,10 +110,10 @@ def absences(cells: list[Cell]) -> list[str]:
     """Return one sentence for each reason why contenders have no time, up to `MOST_REASONS` of them."""
     notes = []
     reasons = rates.not_measured(cells)
-    for status, reason, own in reasons[:MOST_REASONS]:
-        who = ", ".join(dict.fromkeys(cell.contender for cell in own))
-        places = "" if len(own) == 1 else f" in {len(own)} cells"
-        notes.append(f"{status.capitalize()}{places}: {who} ({reason[:LONGEST_REASON]})")
+    for status, reason, absent in reasons[:MOST_REASONS]:
+        names = ", ".join(dict.fromkeys(cell.contender for cell in absent))
+        places = "" if len(absent) == 1 else f" in {len(absent)} cells"
+        notes.append(f"{status.capitalize()}{places}: {names} ({reason[:LONGEST_REASON]})")
     if len(reasons) > MOST_REASONS:
         notes.append(f"And {rates.plural(len(reasons) - MOST_REASONS, 'reason')} more, which the report lists")
     return notes

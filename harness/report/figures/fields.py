@@ -25,9 +25,9 @@ from harness.report.figures.values import (
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
-MOST_LETTERS = 34  # of the names below a heat map that stand upright side by side
-LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the look of what the host takes to launch a call
-LUMA = (0.299, 0.587, 0.114)  # how bright red, green and blue are seen (ITU-R BT.601)
+MOST_LETTERS = 34  # of the names below a heat map that fit upright side by side
+LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the line of the host's time to launch a call
+LUMA = (0.299, 0.587, 0.114)  # perceived brightness of red, green and blue (ITU-R BT.601)
 
 
 def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -37,8 +37,8 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     groups = rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem")))
     looks, are_launched = Looks(shown), False
     panels = sheet.panels(len(groups), 1, height=0.4 + 2.9 * len(groups), sharex=True)
-    for panel, (title, own) in zip(panels, groups.items(), strict=True):
-        for name, series in rates.group(own, looks.name).items():
+    for panel, (title, group) in zip(panels, groups.items(), strict=True):
+        for name, series in rates.group(group, looks.name).items():
             done = sorted((cell for cell in series if cell.is_ok), key=lambda cell: rates.axis(cell, x_name))
             points = [
                 SeriesPoint(rates.axis(c, x_name), estimate(value, c, cells), rates.axis(c, options.get("marker", "")))
@@ -53,9 +53,9 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
                 panel.plot(*zip(*launches, strict=True), color=look["color"], **LAUNCHES)
                 are_launched = True
         if value == "rate":
-            mark_peak(panel, own, cells, across="y")
+            mark_peak(panel, group, cells, across="y")
         panel.set_title(title)
-        panel.set_ylabel(value_label(value, own))
+        panel.set_ylabel(value_label(value, group))
         panel.set_xscale("log", base=2)
         panel.set_yscale(options.get("y_scale", "linear"))
         if options.get("y_scale", "linear") == "linear":
@@ -79,9 +79,9 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     rows, columns = list(dict.fromkeys(map(of_row, shown))), list(dict.fromkeys(map(of_column, shown)))
     numbers, words = np.full((len(rows), len(columns)), np.nan), np.full((len(rows), len(columns)), "", dtype=object)
     for cell in shown:
-        place = rows.index(of_row(cell)), columns.index(of_column(cell))
-        numbers[place] = estimate(value, cell, cells).estimate if cell.is_ok else np.nan
-        words[place] = short(numbers[place]) if np.isfinite(numbers[place]) else cell.status
+        field = rows.index(of_row(cell)), columns.index(of_column(cell))
+        numbers[field] = estimate(value, cell, cells).estimate if cell.is_ok else np.nan
+        words[field] = short(numbers[field]) if np.isfinite(numbers[field]) else cell.status
     (panel,) = sheet.panels(height=1.3 + 0.42 * len(rows))
     is_ratio = value not in ("rate", "of_peak")
     shades = np.log2(numbers) if is_ratio else numbers
@@ -107,7 +107,7 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 
 
 class SeriesPoint(NamedTuple):
-    """A point of a series: where, how much, and of which kind."""
+    """A point of a series: position, value, and kind of size."""
 
     x: float
     y: Interval

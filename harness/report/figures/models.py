@@ -1,4 +1,4 @@
-"""Figures that hold measurements against a model: ragged loss, padding, caches, ideal scaling, the roofline."""
+"""Figures that compare measurements with a model: ragged loss, padding, caches, ideal scaling, the roofline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.report.figures.values import error_bars, plain_ticks, short
 from harness.stats.statistics import Interval, median
 from harness.store.store import Cell
 
-# So many sawteeth of a tile can be told apart.
+# Most sawteeth of a tile that can be told apart.
 MOST_TEETH = 16
 
 PAPER: dict[str, Any] = {
@@ -31,21 +31,21 @@ PAPER: dict[str, Any] = {
 def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw, for each contender, the loss of rate at each ragged size and the median loss."""
     cells = analysis_rates.contenders(cells)
-    losses = {name: found for name, found in analysis_rates.ragged_losses(cells).items() if found}
+    losses = {name: points for name, points in analysis_rates.ragged_losses(cells).items() if points}
     if not losses:
         sheet.say("No ragged size has a time beside a regular one")
         return
     looks = Looks(cells)
     (panel,) = sheet.panels(height=0.9 + 0.75 * len(losses))
-    for y, (name, found) in enumerate(losses.items()):
+    for y, (name, points) in enumerate(losses.items()):
         hue = looks.of(name)["color"]
-        middle = median([loss for _, loss in found])
-        panel.plot([loss for _, loss in found], [y] * len(found), "o", color=hue, alpha=0.55, markeredgewidth=0)
+        middle = median([loss for _, loss in points])
+        panel.plot([loss for _, loss in points], [y] * len(points), "o", color=hue, alpha=0.55, markeredgewidth=0)
         panel.plot([middle, middle], [y - 0.3, y + 0.3], color=hue, linewidth=3)
-        n, worst = max(found, key=lambda entry: entry[1])
+        n, worst = max(points, key=lambda entry: entry[1])
         panel.annotate(f"median {middle:.1f} %", (middle, y - 0.34), ha="center", va="bottom", size=9.5, bbox=PAPER)
-        place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 8.5, "color": GREY}
-        panel.annotate(f"worst: n={n}", (worst, y), (0, -12), **place)
+        label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 8.5, "color": GREY}
+        panel.annotate(f"worst: n={n}", (worst, y), (0, -12), **label_style)
     panel.axvline(0, color=INK, linewidth=1.2)
     panel.set_yticks(range(len(losses)), list(losses))
     panel.set_ylim(len(losses) - 0.45, -0.75)
@@ -59,7 +59,7 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 
 
 def extra_work(sheet: Sheet, cells: list[Cell], options: Json) -> None:
-    """Draw what padding n x n to whole tiles would compute beyond the result, by size, for several tiles."""
+    """Draw the work beyond the result of padding n x n to whole tiles, by size, for several tiles."""
     sizes = sorted({analysis_rates.axis(cell, "n") for cell in cells if analysis_rates.axis(cell, "n")})
     (panel,) = sheet.panels(height=3.2)
     for index, tile in enumerate(sorted(options["tiles"])):
@@ -94,20 +94,20 @@ def working_set(sheet: Sheet, cells: list[Cell], options: Json, machine: Machine
     panels = sheet.panels(len(groups), 1, height=0.5 + 2.05 * len(groups), sharex=True)
     looks = Looks(cells, by="backend")
     most = 0
-    for panel, (sweep, own) in zip(panels, groups.items(), strict=True):
+    for panel, (sweep, group) in zip(panels, groups.items(), strict=True):
         terms = options["working_sets"][sweep]
-        done = sorted((cell for cell in own if cell.is_ok), key=lambda cell: _bytes_of(cell, terms))
+        done = sorted((cell for cell in group if cell.is_ok), key=lambda cell: _bytes_of(cell, terms))
         if done:
             x, rates = [_bytes_of(cell, terms) for cell in done], [analysis_rates.rate_interval(cell) for cell in done]
-            look = looks.of(looks.name(own[0]))
+            look = looks.of(looks.name(group[0]))
             panel.errorbar(x, [rate.estimate for rate in rates], yerr=error_bars(rates), **look, elinewidth=1.2)
-            place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 9, "bbox": PAPER}
+            label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 9, "bbox": PAPER}
             for at, cell, rate in zip(x, done, rates, strict=True):
-                panel.annotate(cell.contender.rpartition("=")[2], (at, rate.high), (0, 5), zorder=4, **place)
+                panel.annotate(cell.contender.rpartition("=")[2], (at, rate.high), (0, 5), zorder=4, **label_style)
             panel.set_ylim(0, 1.32 * max(rate.high for rate in rates))
             most = max(most, x[-1])
         panel.set_title(options.get("titles", {}).get(sweep, str(sweep)))
-        panel.set_ylabel(analysis_rates.unit(own))
+        panel.set_ylabel(analysis_rates.unit(group))
         panel.set_xscale("log", base=2)
     for panel in panels:
         _mark_caches(panel, machine, most, is_named=panel is panels[0])
@@ -161,9 +161,9 @@ def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         len({analysis_rates.axis(cell, "device") for cell in products}) < 2
     )  # else shapes and roofs lie apart
     panels = sheet.panels(len(groups), 1, height=4.2 * max(len(groups), 1), sharex=is_one_machine)
-    for panel, (title, own) in zip(panels, groups.items(), strict=True):
-        done = [cell for cell in own if cell.is_ok and cell.facts.get("bytes_moved")]
-        peak = next((found for cell in own if (found := peaks.peak_of(cell, cells))), None)
+    for panel, (title, group) in zip(panels, groups.items(), strict=True):
+        done = [cell for cell in group if cell.is_ok and cell.facts.get("bytes_moved")]
+        peak = next((candidate for cell in group if (candidate := peaks.peak_of(cell, cells))), None)
         panel.set_xscale("log", base=10)
         panel.set_yscale("log", base=10)
         for cell in done:
@@ -172,13 +172,13 @@ def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             panel.errorbar(_intensity(cell), cell.rate, yerr=error, markersize=8, elinewidth=1.2, **look)
             sheet.add_to_legend(cell.contender, **look)
         _shapes(panel, done, options.get("point", "shape"))
-        device = analysis_rates.common(own, "device")
+        device = analysis_rates.common(group, "device")
         slanted = [cell for cell in bandwidths if analysis_rates.axis(cell, "device") == device]
-        _roofs(sheet, panel, done, slanted, peak, analysis_rates.unit(own))
+        _roofs(sheet, panel, done, slanted, peak, analysis_rates.unit(group))
         panel.set_title(
-            ", ".join(filter(None, [analysis_rates.describe(own) or str(title), analysis_rates.runs_on(own)]))
+            ", ".join(filter(None, [analysis_rates.describe(group) or str(title), analysis_rates.runs_on(group)]))
         )
-        panel.set_ylabel(f"{analysis_rates.unit(own)} (logarithmic)")
+        panel.set_ylabel(f"{analysis_rates.unit(group)} (logarithmic)")
         for line in (panel.xaxis, panel.yaxis):
             line.set_major_formatter(lambda tick, _: f"{tick:g}")
     panels[-1].set_xlabel("operations for each byte of least traffic: every operand once (logarithmic)")
@@ -211,11 +211,11 @@ def _roofs(sheet: Sheet, panel: Axes, done: list[Cell], slanted: list[Cell], pea
 
 def _shapes(panel: Axes, done: list[Cell], name: str) -> None:
     """Name each shape below its column of points."""
-    for shape, own in analysis_rates.group(done, lambda cell: analysis_rates.axis(cell, name)).items():
-        sizes = "x".join(str(analysis_rates.axis(own[0], size)) for size in "mnk")
-        lowest = min(cell.rate for cell in own)
-        place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top", "bbox": PAPER}
-        panel.annotate(f"{shape}\n{sizes}", (_intensity(own[0]), lowest), (0, -9), size=9, **place)
+    for shape, group in analysis_rates.group(done, lambda cell: analysis_rates.axis(cell, name)).items():
+        sizes = "x".join(str(analysis_rates.axis(group[0], size)) for size in "mnk")
+        lowest = min(cell.rate for cell in group)
+        label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top", "bbox": PAPER}
+        panel.annotate(f"{shape}\n{sizes}", (_intensity(group[0]), lowest), (0, -9), size=9, **label_style)
     if done:
         panel.set_ylim(bottom=min(cell.rate for cell in done) / 4)
 
@@ -226,12 +226,12 @@ def _mark_caches(panel: Axes, machine: Machine, most: int, *, is_named: bool) ->
         if 0 < size <= 2 * most:
             panel.axvline(size, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
             if is_named:
-                place: dict[str, Any] = {
+                label_style: dict[str, Any] = {
                     "xycoords": panel.get_xaxis_transform(),
                     "textcoords": "offset points",
                     "va": "top",
                 }
-                panel.annotate(f"{name} {byte_size(size)}", (size, 1), (4, -2), size=9, **place)
+                panel.annotate(f"{name} {byte_size(size)}", (size, 1), (4, -2), size=9, **label_style)
 
 
 def byte_size(count: float) -> str:

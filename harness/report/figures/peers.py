@@ -21,7 +21,7 @@ SPREAD = 0.62  # of the height of a row, over which its dots are spread
 WIDEST_LINEAR = 4
 
 DOT: dict[str, Any] = {"elinewidth": 1.2, "markersize": 5.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
-SAID: dict[str, Any] = {"color": GREY, "style": "italic", "size": 9.5}
+REASON: dict[str, Any] = {"color": GREY, "style": "italic", "size": 9.5}
 PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # behind words that cross a line
 
 
@@ -32,16 +32,16 @@ def versus(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     columns = min(2, len(groups))
     rows = -(-len(groups) // columns)
     panels = sheet.panels(rows, columns, height=0.3 + 2.9 * rows)
-    for panel, (title, own) in zip(panels, groups.items(), strict=False):
-        own.sort(key=lambda cell: rates.axis(cell, x_name))
-        points = [(cell, ratio) for cell in own if (ratio := rates.over_fastest(cell, cells))]
+    for panel, (title, group) in zip(panels, groups.items(), strict=False):
+        group.sort(key=lambda cell: rates.axis(cell, x_name))
+        points = [(cell, ratio) for cell in group if (ratio := rates.over_fastest(cell, cells))]
         _curve(sheet, panel, points, cells, looks, x_name)
         panel.axhline(1, color=INK, linewidth=1.2)
         panel.set_title(f"{title}\n{_in_short(points, x_name)}", size=9.5)
         panel.set_ylabel("rate / rate of fastest peer")
         panel.set_xlabel(f"{x_name}, elements (logarithmic)")
         panel.set_xscale("log", base=2)
-        plain_ticks(panel, sorted({rates.axis(cell, x_name) for cell in own}))
+        plain_ticks(panel, sorted({rates.axis(cell, x_name) for cell in group}))
     for panel in panels[len(groups) :]:
         panel.set_axis_off()
     sheet.notes.append(
@@ -57,9 +57,9 @@ def strip(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     colours, markers = (_distinct(shown, options.get(name)) for name in ("colours", "markers"))
     heads, entries = _summary(list(groups.values()), cells, value)
     chart, beside = rows_with_table(sheet, list(groups), heads, entries)
-    for y, own in enumerate(groups.values()):
+    for y, group in enumerate(groups.values()):
         is_bare = True
-        for cell in own:
+        for cell in group:
             at = estimate(value, cell, cells)
             if np.isfinite(at.estimate):
                 is_bare = False
@@ -74,8 +74,8 @@ def strip(sheet: Sheet, cells: list[Cell], options: Json) -> None:
                 }
                 chart.errorbar(at.estimate, y + shift, xerr=error_bars([at]), linestyle="", **DOT, **look)
         if is_bare:
-            place: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}
-            chart.annotate(_why_bare(own, value), (0, y), (6, 0), va="center", bbox=PAPER, **SAID, **place)
+            label_style: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}
+            chart.annotate(_why_bare(group, value), (0, y), (6, 0), va="center", bbox=PAPER, **REASON, **label_style)
     for index, name in enumerate(colours if len(colours) > 1 else []):
         sheet.add_to_legend(name, color=PALETTE[index % len(PALETTE)], marker="s", linestyle="")
     for index, name in enumerate(markers if len(markers) > 1 else []):
@@ -125,9 +125,9 @@ def _in_short(points: list[tuple[Cell, Interval]], x_name: str) -> str:
 def _summary(groups: list[list[Cell]], cells: list[Cell], value: str) -> tuple[list[str], list[list[str]]]:
     """Return heads and rows of the table beside a `strip`: geometric mean of the dots, and peers or lowest dot."""
     entries = []
-    for own in groups:
-        values = [at.estimate for cell in own if np.isfinite((at := estimate(value, cell, cells)).estimate)]
-        peers = dict.fromkeys(p.contender for cell in own if cell.is_ok and (p := rates.fastest_peer(cell, cells)))
+    for group in groups:
+        values = [at.estimate for cell in group if np.isfinite((at := estimate(value, cell, cells)).estimate)]
+        peers = dict.fromkeys(p.contender for cell in group if cell.is_ok and (p := rates.fastest_peer(cell, cells)))
         names = ", ".join(name.removeprefix("cpu-") for name in peers)
         unit = " %" if value == "of_peak" else ""
         mean, lowest = ((short(f(values)) + unit if values else "-") for f in (geometric_mean, min))
@@ -136,23 +136,23 @@ def _summary(groups: list[list[Cell]], cells: list[Cell], value: str) -> tuple[l
 
 
 def _distinct(cells: list[Cell], name: str | None) -> list[Any]:
-    """Return where cells stand on an axis, each place once: numbers by size, others as they come; [] without axis."""
-    found = list(dict.fromkeys(rates.axis(cell, name) for cell in cells)) if name else []
-    return sorted(found) if all(isinstance(place, int) for place in found) else found
+    """Return the values of cells on an axis, each once: numbers by size, others as they come; [] without axis."""
+    values = list(dict.fromkeys(rates.axis(cell, name) for cell in cells)) if name else []
+    return sorted(values) if all(isinstance(value, int) for value in values) else values
 
 
-def _index(cell: Cell, places: list[Any], name: str | None) -> int:
-    return places.index(rates.axis(cell, name)) if name else 0
+def _index(cell: Cell, values: list[Any], name: str | None) -> int:
+    return values.index(rates.axis(cell, name)) if name else 0
 
 
-def _why_bare(own: list[Cell], value: str) -> str:
+def _why_bare(group: list[Cell], value: str) -> str:
     """Return why a row has no dot."""
-    failed = next((cell.status for cell in own if not cell.is_ok), None)
+    failed = next((cell.status for cell in group if not cell.is_ok), None)
     return failed or ("no peer has a time" if value == "over_fastest" else "no peak was measured")
 
 
 def _scale(chart: Axes, value: str) -> None:
-    """Set the axis of a `strip`, with the line that its values are held against."""
+    """Set the axis of a `strip`, with the line that its values are compared with."""
     if value == "of_peak":
         chart.axvline(100, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
         chart.set_xlim(0, max(105.0, chart.get_xlim()[1]))

@@ -21,8 +21,8 @@ from harness.store.store import Cell
 ROW_INCHES, LOW_ROW_INCHES, HEAD_INCHES = 0.36, 0.29, 0.95
 LONG_TICKS = 10_000  # numbers as long as this leave room for four ticks
 ROWS_WIDTH = 6.3  # inches for chart and table together, names of contenders aside
-NAME_INCHES, USUAL_NAME = 0.085, 18  # of a letter of a name; letters that ROWS_WIDTH leaves room for
-FEWEST_ROWS = 3  # that a chart has the height of: below it, ticks and label leave no room
+NAME_INCHES, USUAL_NAME = 0.085, 18  # of a letter of a name; letters for which ROWS_WIDTH has room
+FEWEST_ROWS = 3  # least height of a chart, in rows: below it, ticks and label have no room
 
 
 def bars(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -55,50 +55,50 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
     value, looks = options["value"], Looks(shown)
     groups = rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem")))
     if options.get("sort"):
-        groups = {title: sorted(own, key=lambda cell: _rank(value, cell, shown)) for title, own in groups.items()}
-    tables = [table_of_rows(own, cells, options) for own in groups.values()]
+        groups = {title: sorted(group, key=lambda cell: _rank(value, cell, shown)) for title, group in groups.items()}
+    tables = [table_of_rows(group, cells, options) for group in groups.values()]
     width = max(table_width(heads, rows) for heads, rows in tables)
-    counts = [len(own) + HEAD_INCHES / ROW_INCHES for own in groups.values()]
+    counts = [len(group) + HEAD_INCHES / ROW_INCHES for group in groups.values()]
     ratios = {"width_ratios": [ROWS_WIDTH - width, width], "height_ratios": counts}
     panels = sheet.panels(len(groups), 2, height=ROW_INCHES * sum(counts) + 0.3, **ratios)
-    is_ambiguous = len({rates.describe(own) for own in groups.values()}) < len(groups)
-    for (name, own), (heads, rows), chart, beside in zip(
+    is_ambiguous = len({rates.describe(group) for group in groups.values()}) < len(groups)
+    for (name, group), (heads, rows), chart, beside in zip(
         groups.items(), tables, panels[::2], panels[1::2], strict=True
     ):
-        for y, cell in enumerate(own):
+        for y, cell in enumerate(group):
             if cell.is_ok:
                 draw(chart, y, estimate(value, cell, shown), looks.of(cell.contender)["color"])
             else:
-                place: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}
-                chart.annotate(cell.status, (0, y), (6, 0), va="center", color=GREY, style="italic", **place)
-        chart.set_yticks(range(len(own)), [cell.contender for cell in own])
+                label_style: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}
+                chart.annotate(cell.status, (0, y), (6, 0), va="center", color=GREY, style="italic", **label_style)
+        chart.set_yticks(range(len(group)), [cell.contender for cell in group])
         for panel in (chart, beside):
-            panel.set_ylim(len(own) - 0.4, -0.6)
-        _finish_rows(chart, value, own, cells if options.get("peak", True) else own)
+            panel.set_ylim(len(group) - 0.4, -0.6)
+        _finish_rows(chart, value, group, cells if options.get("peak", True) else group)
         if is_ambiguous:
-            chart.set_title(f"{name}: {rates.describe(own)}")
+            chart.set_title(f"{name}: {rates.describe(group)}")
         table(beside, heads, rows)
 
 
 def _rank(value: str, cell: Cell, cells: list[Cell]) -> float:
-    """Return by what a row is sorted; a cell without a value comes last."""
+    """Return the sort key of a row; a cell without a value comes last."""
     at = estimate(value, cell, cells).estimate if cell.is_ok else np.inf
     return at if np.isfinite(at) else np.inf
 
 
-def _finish_rows(chart: Axes, value: str, own: list[Cell], cells: list[Cell]) -> None:
+def _finish_rows(chart: Axes, value: str, group: list[Cell], cells: list[Cell]) -> None:
     """Set axes and titles of one panel of rows, with the measured peak if rates are shown."""
-    chart.set_title(rates.describe(own))
-    chart.set_xlabel(and_where(value_label(value, own), own))
+    chart.set_title(rates.describe(group))
+    chart.set_xlabel(and_where(value_label(value, group), group))
     chart.grid(visible=False, axis="y")
     chart.tick_params(axis="y", length=0)
     if value in ("rate", "time"):
         if value == "rate":
-            mark_peak(chart, own, cells, across="x")
+            mark_peak(chart, group, cells, across="x")
         chart.set_xlim(left=0)
         if chart.get_xlim()[1] >= LONG_TICKS:
             chart.xaxis.set_major_locator(MaxNLocator(nbins=4))
-    elif any(cell.is_ok for cell in own):
+    elif any(cell.is_ok for cell in group):
         chart.axvline(1, color=INK, linewidth=1.2)
         log_ticks(chart)
 
@@ -113,33 +113,33 @@ def _dot(chart: Axes, y: int, at: Interval, hue: str) -> None:
     chart.errorbar(at.estimate, y, xerr=error_bars([at]), fmt="o", color=hue, ecolor=INK, elinewidth=1.2, capsize=2.5)
 
 
-def table_of_rows(own: list[Cell], cells: list[Cell], options: Json) -> tuple[list[str], list[list[str]]]:
+def table_of_rows(group: list[Cell], cells: list[Cell], options: Json) -> tuple[list[str], list[list[str]]]:
     """Return heads and rows of the table beside a panel: the rate, percent of peak, and ratios."""
     with_steps = options.get("labels") == "ladder"
-    columns = {rates.unit(own): [short(cell.rate) for cell in own]}
+    columns = {rates.unit(group): [short(cell.rate) for cell in group]}
     if all(entry == "-" for entries in columns.values() for entry in entries):
-        columns = {"ms": [short(cell.median_ns / 1e6) for cell in own]}
-    percents = [analysis_peaks.percent_of_peak(cell, cells if options.get("peak", True) else own) for cell in own]
+        columns = {"ms": [short(cell.median_ns / 1e6) for cell in group]}
+    percents = [analysis_peaks.percent_of_peak(cell, cells if options.get("peak", True) else group) for cell in group]
     if any(percent is not None for percent in percents):
         peaks = {
             analysis_peaks.name_of_peak(peak, short=True)
-            for cell in own
+            for cell in group
             if (peak := analysis_peaks.peak_of(cell, cells))
         }
         shares = ["-" if percent is None else f"{short(percent, 2)} %" for percent in percents]
         columns[f"of {peaks.pop() if len(peaks) == 1 else 'own peak'}"] = shares
     if with_steps:
         columns["over step below"] = [
-            _ratio(cell, step) for cell, step in zip(own, rates.steps_below(own), strict=True)
+            _ratio(cell, step) for cell, step in zip(group, rates.steps_below(group), strict=True)
         ]
         if options.get("over_reference", True):
-            columns[f"over {own[0].reference.removeprefix('cpu-')}"] = [
-                _ratio(cell, rates.reference_of(cell, own)) for cell in own
+            columns[f"over {group[0].reference.removeprefix('cpu-')}"] = [
+                _ratio(cell, rates.reference_of(cell, group)) for cell in group
             ]
     else:
         value = options["value"] if options["value"] in ("time_ratio", "speed_up") else "speed_up"
         head = "time ratio [95 %]" if value == "time_ratio" else "speed ratio [95 %]"
-        columns[head] = [_with_interval(estimate(value, cell, own)) if cell.is_ok else "-" for cell in own]
+        columns[head] = [_with_interval(estimate(value, cell, group)) if cell.is_ok else "-" for cell in group]
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 

@@ -101,7 +101,7 @@ class Looks:
     def of(self, name: str) -> dict[str, Any]:
         """Return matplotlib's arguments for the series called `name`."""
         backend = self._backend[name]
-        variant = [other for other, own in self._backend.items() if own == backend].index(name)
+        variant = [other for other, other_backend in self._backend.items() if other_backend == backend].index(name)
         marker = list(dict.fromkeys(self._backend.values())).index(backend) + variant
         return {
             "color": self._colours[backend],
@@ -112,7 +112,7 @@ class Looks:
 
 
 def _colours(backends: set[str]) -> dict[str, str]:
-    """Return a colour for each backend: its own, or for one that has none the first by its name that is free here."""
+    """Return a colour for each backend: that of `COLOURS`, else the first free one from a start by its name."""
     chosen = {backend: COLOURS[backend] for backend in backends if backend in COLOURS}
     for backend in sorted(backends - set(chosen)):
         first = zlib.crc32(backend.encode()) % len(PALETTE)
@@ -122,7 +122,7 @@ def _colours(backends: set[str]) -> dict[str, str]:
 
 
 class Sheet:
-    """A figure that is being drawn: title and legend above, panels, footer below. Has no global state of matplotlib."""
+    """A figure under construction: title and legend above, panels, footer below. Uses no global state of matplotlib."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -139,16 +139,16 @@ class Sheet:
         return list(self.canvas.subplots(rows, columns, squeeze=False, **options).ravel())
 
     def add_to_legend(self, label: str, **look: Any) -> None:
-        """Name a series once, whatever number of panels show it."""
+        """Name a series once, even if several panels show it."""
         self.legend.setdefault(label, Line2D([], [], **look))
 
     def write_along(self, panel: Axes, text: str, line: tuple[tuple[float, float], tuple[float, float]]) -> None:
-        """Write `text` above the straight line between two points of `panel`, from the first on, and turned as it."""
-        place: dict[str, Any] = {"textcoords": "offset points", "rotation_mode": "anchor", "va": "bottom"}
-        self._turned.append((panel, panel.annotate(text, line[0], (10, 7), size=9.5, **place), line))
+        """Write `text` above and along the straight line between two points of `panel`, from the first on."""
+        label_style: dict[str, Any] = {"textcoords": "offset points", "rotation_mode": "anchor", "va": "bottom"}
+        self._turned.append((panel, panel.annotate(text, line[0], (10, 7), size=9.5, **label_style), line))
 
     def say(self, text: str) -> None:
-        """Show `text` instead of data: there is none."""
+        """Show `text` in a figure without data."""
         (panel,) = self.panels(height=1.2)
         panel.set_axis_off()
         panel.text(0.5, 0.5, text, ha="center", va="center", color=GREY, size=12)
@@ -184,7 +184,7 @@ class Sheet:
             label.set_rotation(math.degrees(math.atan2(y_end - y, x_end - x)))
 
     def _settle(self) -> None:
-        """Have the panels laid out, and keep them there, rounded: the solver does not repeat its last digits."""
+        """Have the panels laid out and fix their positions, rounded: the solver does not repeat its last digits."""
         for _ in range(2):  # the second time starts from the first one's ticks and labels
             self.canvas.draw_without_rendering()
         self.canvas.set_layout_engine("none")

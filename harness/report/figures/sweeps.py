@@ -24,9 +24,9 @@ def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     columns = min(2, len(groups))
     rows = -(-len(groups) // columns)
     panels = sheet.panels(rows, columns, height=0.3 + 2.5 * rows)
-    for panel, (title, own) in zip(panels, groups.items(), strict=False):
+    for panel, (title, group) in zip(panels, groups.items(), strict=False):
         panel.margins(y=0.12)
-        series = analysis_rates.group(own, looks.name)
+        series = analysis_rates.group(group, looks.name)
         for index, (name, some) in enumerate(series.items()):
             done = sorted((cell for cell in some if cell.is_ok), key=lambda cell: analysis_rates.axis(cell, x_name))
             look = {**looks.of(name), "markersize": 3, "linewidth": 1.1}
@@ -41,13 +41,13 @@ def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
                     x, [r.low for r in rates], [r.high for r in rates], color=look["color"], alpha=0.2, linewidth=0
                 )
                 words = f"{name}: worst/median {_worst(done, x_name)}"
-                place: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "size": 8}
-                panel.annotate(words, (0, 0), (4, 3 + 11 * (len(series) - 1 - index)), color=look["color"], **place)
+                style: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "size": 8}
+                panel.annotate(words, (0, 0), (4, 3 + 11 * (len(series) - 1 - index)), color=look["color"], **style)
         low, high = panel.get_ylim()
         panel.set_yticks([tick for tick in panel.get_yticks() if low <= tick <= high])
         panel.set_ylim(low - 0.11 * len(series) * (high - low), high)  # room for the words, without ticks
         panel.set_title(str(title), size=10)
-        panel.set_ylabel(analysis_rates.unit(own))
+        panel.set_ylabel(analysis_rates.unit(group))
         panel.set_xlabel(f"{x_name}, elements")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     for panel in panels[len(groups) :]:
@@ -62,15 +62,15 @@ def dips(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     groups = analysis_rates.group(shown, lambda cell: analysis_rates.axis(cell, options["rows"]))
     looks = Looks(shown)
     names = list(dict.fromkeys(map(looks.name, shown)))
-    series = [analysis_rates.group(own, looks.name) for own in groups.values()]
+    series = [analysis_rates.group(group, looks.name) for group in groups.values()]
     entries = [[_worst(some.get(name, []), options["x"]) or "-" for name in names] for some in series]
     chart, beside = rows_with_table(sheet, list(groups), names, entries)
     for y, some in enumerate(series):
-        for index, (name, own) in enumerate(some.items()):
-            found = analysis_rates.worst_to_median(own)
-            if found:
+        for index, (name, group) in enumerate(some.items()):
+            worst = analysis_rates.worst_to_median(group)
+            if worst:
                 shift = 0.5 * ((index + 0.5) / len(names) - 0.5)
-                chart.plot([100 * found[1]], [y + shift], **{**looks.of(name), "linestyle": ""})
+                chart.plot([100 * worst[1]], [y + shift], **{**looks.of(name), "linestyle": ""})
     for name in names:
         sheet.add_to_legend(name, **{**looks.of(name), "linestyle": ""})
     chart.axvline(100, color=INK, linewidth=1.2)
@@ -79,7 +79,7 @@ def dips(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     sheet.notes.append(_HOW_WORST)
 
 
-def _worst(own: list[Cell], x_name: str) -> str:
+def _worst(group: list[Cell], x_name: str) -> str:
     """Return the lowest rate over the median, and where: "0.93 at 513"; empty without times."""
-    found = analysis_rates.worst_to_median(own)
-    return f"{short(found[1])} at {analysis_rates.axis(found[0], x_name)}" if found else ""
+    worst = analysis_rates.worst_to_median(group)
+    return f"{short(worst[1])} at {analysis_rates.axis(worst[0], x_name)}" if worst else ""

@@ -24,8 +24,8 @@ def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
     if value == "time":
         return Interval(*(bound / 1e6 for bound in rates.time_interval(cell)))
     if value in ("of_peak", "over_fastest"):
-        found = (peaks.interval_of_peak if value == "of_peak" else rates.over_fastest)(cell, cells)
-        return found or NO_VALUE
+        interval = (peaks.interval_of_peak if value == "of_peak" else rates.over_fastest)(cell, cells)
+        return interval or NO_VALUE
     reference = rates.reference_of(cell, cells)
     if reference is None:
         return NO_VALUE
@@ -46,7 +46,7 @@ def value_label(value: str, cells: list[Cell]) -> str:
 
 
 def and_where(label: str, cells: list[Cell]) -> str:
-    """Return the label of an axis, and what `cells` ran on if that can be said in a few words."""
+    """Return the label of an axis, and the processors that `cells` ran on if they are few."""
     return ", ".join(filter(None, [label, rates.runs_on(cells)]))
 
 
@@ -59,7 +59,7 @@ def short(number: float, digits: int = 3) -> str:
 
 
 def error_bars(intervals: list[Interval]) -> list[list[float]]:
-    """Return how far the ends of each interval are below and above its estimate, as matplotlib's error bars want it."""
+    """Return the distances of the ends of each interval below and above its estimate, as matplotlib's error bars."""
     return [[i.estimate - i.low for i in intervals], [i.high - i.estimate for i in intervals]]
 
 
