@@ -1,7 +1,7 @@
 """A backend that cuts a product into parts and has another backend, its base, compute them.
 
-The base is found here, by name and at planning time, because backends import neither each other nor the registry: a
-composite knows which parts it needs, not who there is to compute them.
+The base is found here, by name and at planning time, because backends import neither each other nor the registry. A
+composite names the parts that it needs; the registry knows which backends can compute them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from harness.problem import Problem
 class Composite(Backend):
     """A backend whose plan names another, in the option ``base``.
 
-    A base is never a composite itself: no two can choose each other, and every part obeys the element-wise bound of
+    A base is never a composite itself, so no two can choose each other. Every part then obeys the element-wise bound of
     `harness.proof.verify`, on which a composite's own bound is built.
 
     Attributes
     ----------
     base_family : str
-        What the name of a base begins with: it says where the operands of the parts lie.
+        Prefix of the name of a base: it decides where the operands of the parts lie.
     """
 
     base_family: ClassVar[str] = "cpu-"
@@ -34,7 +34,7 @@ class Composite(Backend):
     def choose_base(self, problem: Problem, preferred: Iterable[str]) -> str:
         """Return the first of `preferred` that can compute `problem` here, else the highest step that can.
 
-        Only those that compute as accurately as ordinary sums; another one is a base for who names it.
+        Only backends as accurate as ordinary sums; any other is a base only if the user names it.
 
         Raises
         ------

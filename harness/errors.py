@@ -1,17 +1,17 @@
-"""The harness's exceptions, and the one form in which a message is written: who, expected, got, fix."""
+"""The harness's exceptions, and the common form of their messages: who, expected, got, fix."""
 
 from __future__ import annotations
 
 
 class HarnessError(Exception):
-    """Something the user can put right. Printed without a traceback.
+    """A mistake that the user can put right. Printed without a traceback.
 
     Parameters
     ----------
     what : str
         Who is wrong and what is wrong: ``"gemm: the inner sizes of a and b differ"``.
     expected, got, fix : str, optional
-        What was expected, what came, and the remedy if it is known.
+        The expected value, the actual one, and the remedy if it is known.
     """
 
     def __init__(self, what: str, *, expected: str = "", got: str = "", fix: str = "") -> None:

@@ -22,11 +22,11 @@ from harness.machine import Machine
 from harness.problem import Problem
 
 PRESETS = ("smoke", "quick", "full")
-# What the caches hold when a sample begins: what the call before left there, or nothing of use.
+# State of the caches when a sample begins: data of the call before, or nothing of use.
 SERIES = HOT, COLD = "hot", "cold"
 ORDERS = INTERLEAVED, GROUPED = "interleaved", "grouped"
 GEMM_TASK = "gemm"
-# Multiplies and adds in registers alone: the peak that a product is held against.
+# Multiplies and adds in registers alone: the peak to which a product is compared.
 PEAK_TASK = "backends.cpu._ceilings:peak"
 
 Json = Mapping[str, Any]
@@ -45,8 +45,8 @@ class Budget:
     sample_ms : float
         A sample repeats a short call until it lasts this long.
     processes : int
-        Fresh processes of each contender, one after the other, each with all these rounds and seconds: what differs
-        from process to process (where memory lies, what else runs) is then in the interval.
+        Fresh processes of each contender, one after the other, each with all these rounds and seconds. The interval
+        then includes differences between processes (where memory lies, what else runs).
     precision : float
         Rounds go on until the 95 % interval of each contender's paired ratio to the reference is within this fraction
         of the ratio, half its width: 0.01 is +-1 %. 0: `rounds` are enough.
@@ -95,13 +95,13 @@ class Contender:
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to do, and who does it.
+    """One thing to do, and its contenders.
 
     Parameters
     ----------
     axes : mapping
-        Where the case stands in the experiment, for figures: ``{"n": 512, "mode": "strong"}``. What is not hot stands
-        on an axis ``"series"``.
+        Coordinates of the case in the experiment, for figures: ``{"n": 512, "mode": "strong"}``. A series other than
+        hot is an axis ``"series"``.
     contenders : tuple of Contender
     arguments : mapping
         JSON object handed to every contender's task: for a product ``{"problem": ..., "seed": ...}``.
@@ -142,7 +142,7 @@ class Case:
 
     @property
     def key(self) -> str:
-        """Content hash of what is done and by whom. Of a task its function's name counts: a module may move."""
+        """Content hash of the work and its contenders. Of a task its function's name counts: a module may move."""
         return content_hash(
             {
                 "axes": self.axes,

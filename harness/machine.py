@@ -26,7 +26,7 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @dataclass(frozen=True)
 class Machine:
-    """A processor and what runs on it.
+    """A processor, its memory and the software on it.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Machine:
         return dataclasses.replace(self, threads=threads)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object; without a GPU that is what it was before there were any."""
+        """Return the fields as a JSON object; without a GPU it has no field `gpu`, as in the oldest records."""
         record = dataclasses.asdict(self)
         return record if self.gpu else {name: value for name, value in record.items() if name != "gpu"}
 
@@ -94,7 +94,7 @@ class Machine:
 
 @functools.cache
 def detect() -> Machine:
-    """Read what this machine is, once per process."""
+    """Read the facts of this machine, once per process."""
     info = _CPUINFO.read_text(errors="replace") if _CPUINFO.exists() else ""
     flags = set(_first_field(info, "flags", "Features").split())
     caches = _cache_sizes()
@@ -115,7 +115,7 @@ def detect() -> Machine:
     )
 
 
-# Of Linux on x86-64: arch_prctl, and what it is told to read or request the right to use tiles (AMX).
+# On Linux, x86-64: the system call arch_prctl, and its arguments to read or request the right to use tiles (AMX).
 _ARCH_PRCTL, _GET_PERMISSION, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1022, 0x1023, 18
 
 
@@ -123,7 +123,7 @@ _ARCH_PRCTL, _GET_PERMISSION, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1022, 0x1
 def tiles_refused() -> str | None:
     """Ask the system to let this process use the processor's tiles (AMX); return why it does not, or None.
 
-    Their registers are 8 KiB more to save for each thread, so Linux wants to be asked: once, for all threads.
+    Their registers are 8 KiB more to save for each thread, so Linux requires a request: once, for all threads.
     """
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         return f"no way to ask {platform.system()} on {platform.machine()} for them is known"
@@ -166,7 +166,7 @@ _GPU_QUERY = {
 
 
 def _gpu() -> dict[str, str]:
-    """Return what the driver's own program says of the first GPU; empty without one. No CUDA is loaded for it."""
+    """Return the facts that the driver's own program reports of the first GPU; empty without one. Loads no CUDA."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return {}

@@ -1,4 +1,4 @@
-"""Memory that kernels keep from one call to the next, and how a program gets it back.
+"""Memory that kernels keep from one call to the next, and a function to release it.
 
 Kernels keep scratch so that a call need not ask the system for new pages; docs/embedding.md says how much. A part that
 keeps memory registers a function here that gives it back.
@@ -23,7 +23,7 @@ def free_memory() -> None:
     """Give back the memory that kernels keep between calls, on the host and on GPUs; the next call takes it anew.
 
     Products that other threads compute meanwhile keep what they use until they are done. Compiled kernels stay. On a
-    GPU the unused blocks of CuPy's pools go back too, whoever used them.
+    GPU the unused blocks of CuPy's pools go back too, even those that other code used.
     """
     for give_back in _givers:
         give_back()

@@ -45,7 +45,7 @@ class Operands:
     def generate(cls, problem: Problem, seed: int) -> Operands:
         """Draw A, B and C for `problem` from `seed`, laid out as it says, with a poisoned output.
 
-        Each begins on a cache line: where malloc happens to put them made a difference of 20 % from process to process.
+        Each begins on a cache line: placement by malloc made a difference of 20 % from process to process.
         """
         rng = np.random.default_rng(seed)
         shapes = ((problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n))
@@ -66,7 +66,7 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def float_limits(dtype: np.dtype[Any]) -> Any:
-    """Return what `numpy.finfo` tells of a floating-point dtype, of bfloat16 too."""
+    """Return the limits of a floating-point dtype, as `numpy.finfo` does, of bfloat16 too."""
     if dtype.name != "bfloat16":
         return np.finfo(dtype)
     import ml_dtypes  # where the dtype itself comes from
@@ -84,7 +84,7 @@ def poison(out: np.ndarray) -> None:
 
 
 def _room(shape: tuple[int, int], dtype: np.dtype[Any], order: str) -> np.ndarray:
-    """Return an uninitialised array whose order in memory is the letter's of `Problem.layout`."""
+    """Return an uninitialised array in the memory order `order`, a letter of `Problem.layout`."""
     rows, columns = shape
     if order == "A":
         return aligned_empty((2 * rows, 2 * columns), dtype)[::2, ::-2]

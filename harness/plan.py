@@ -55,13 +55,13 @@ class Launch:
     Parameters
     ----------
     bm, bn, bk : int
-        What a block of threads computes: bm x bn of C, from bk steps of k at a time.
+        Tile of a block of threads: bm x bn of C, from bk steps of k at a time.
     wm, wn : int
-        What a warp of 32 threads computes of that; 0: threads are not grouped by warp.
+        Tile of a warp of 32 threads; 0: threads are not grouped by warp.
     tm, tn : int
-        What a thread computes, in registers.
+        Tile of a thread, in registers.
     stages : int
-        Tiles along k that are in flight at once; 1: load, then compute.
+        Tiles along k that are loaded at once; 1: load, then compute.
 
     Raises
     ------

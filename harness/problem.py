@@ -31,7 +31,7 @@ class Problem:
     beta : scalar, optional
         None: the semiring's one. Only with `accumulate`.
     accumulate : bool
-        Whether there is a C. Without one, what the output held before is never read.
+        Whether there is a C. Without one, the earlier content of the output is never read.
     layout : str
         Memory order of A, B and the output, a letter each: ``C`` rows contiguous, ``F`` columns contiguous, ``A`` any
         strides.
@@ -230,11 +230,11 @@ def _as_dtype(dtype: Any, semiring: Semiring) -> np.dtype[Any]:
             got=native.name,
             fix=_fix(native, semiring, f"convert with astype({legal[0]!r})") if legal else "",
         )
-    return DTYPES[DTYPES.index(native)]  # NumPy's own object, by which short ways know a dtype
+    return DTYPES[DTYPES.index(native)]  # NumPy's own object, by which shortcuts recognise a dtype
 
 
 def _fix(dtype: np.dtype[Any], semiring: Semiring, otherwise: str) -> str:
-    """Return what to do instead of summing in `dtype`."""
+    """Return the remedy for a product that cannot be summed in `dtype`."""
     if not semiring.is_ordinary or dtype.name not in MIXED:
         return otherwise
     return f"dtype={MIXED[dtype.name]!r} in the call, the dtype of the sums and of the result; or {otherwise}"

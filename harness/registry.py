@@ -1,7 +1,7 @@
 """Discover backends: every module of `backends/` and every entry point in the group ``gemm_harness.backends``.
 
-A module that fails to import is listed with its exception; a name that is taken already is refused and listed. No list
-of backends stands anywhere else.
+A module that fails to import is listed with its exception. A name that is taken already is refused and listed. No other
+list of backends exists.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from harness.interface import Backend
 from harness.problem import Problem
 
 ENTRY_POINT_GROUP = "gemm_harness.backends"
-_Source = tuple[str, Callable[[], Iterator[type[Backend]]]]  # where backends may be, and how to load them
-# Backends that have another name than they had. Stored results of the old name are read under the new one.
+_Source = tuple[str, Callable[[], Iterator[type[Backend]]]]  # origin of backends, and a loader of them
+# Backends that were renamed. Stored results of the old name are read under the new one.
 RENAMED = {"gpu-packed": "gpu-paired"}
 
 
@@ -29,7 +29,7 @@ RENAMED = {"gpu-packed": "gpu-paired"}
 class Entry:
     """A backend that discovery found, or the reason why it could not be loaded."""
 
-    name: str  # of the backend, or where it was looked for if it could not be loaded
+    name: str  # of the backend, or its origin if it could not be loaded
     origin: str  # module, or entry point and distribution
     backend: Backend | None = None
     error: str | None = None  # why there is no backend
@@ -109,8 +109,8 @@ def admit(name: str, problem: Problem) -> Backend:
 def able(problem: Problem, *, on_device: bool | None = None) -> Iterator[Backend]:
     """Yield the backends that this machine can run and that do not decline `problem`, the highest step first.
 
-    With `on_device` only those that compute on a device, or only the others, which then are not even asked whether
-    there is one: to ask loads libraries, and a forked child must not.
+    With `on_device` only backends that compute on a device, or only the others. The latter are then not asked for a
+    device: to ask loads libraries, which a forked child must not.
     """
     backends = [entry.backend for entry in discover() if entry.backend]
     for backend in sorted(backends, key=lambda backend: -backend.step):
@@ -120,7 +120,7 @@ def able(problem: Problem, *, on_device: bool | None = None) -> Iterator[Backend
 
 
 def automatic(problem: Problem, *, on_device: bool) -> Iterator[Backend]:
-    """Yield those that need no asking for by name: results keep the bound of ordinary sums, and no process is left."""
+    """Yield those of `able` that may be chosen unnamed: they keep the bound of ordinary sums, and start no processes."""
     for backend in able(problem, on_device=on_device):
         if not backend.loosens(problem) and not backend.starts_processes:
             yield backend
@@ -132,7 +132,7 @@ def _ladder_order(entry: Entry) -> tuple[str, int]:
 
 
 def _instantiate(cls: type[Backend], origin: str, loaded: dict[str, Entry]) -> Entry:
-    """Return an entry for `cls`, or one that says why it is refused."""
+    """Return an entry for `cls`, or one with the reason why it is refused."""
     lacking = [name for name in ("name", "step", "idea", "source") if not hasattr(cls, name)]
     if lacking:
         return Entry(origin, origin, error=f"{cls.__name__} lacks the attribute {lacking[0]!r}")

@@ -5,7 +5,7 @@ Numba can compile, so that any backend can inline it. The rules (also the produc
 
 * NaN: a term with a NaN factor is NaN, unless (x) does not look at that factor (pair, first, second). Under min and max
   a NaN term is absent; every other (+) follows IEEE.
-* Integers: where (x) is plus and (+) is min or max, the dtype's extreme is the zero and absorbs, and any other sum
+* Integers: where (x) is plus and (+) is min or max, the dtype's extreme is the zero and absorbs. Any other sum then
   saturates at the extremes. Every other integer operation wraps, as NumPy's does.
 * float16: only where nothing is rounded twice, that is, (+) selects and (x) is exact or one operation.
 * k = 0 gives the zero.
@@ -50,7 +50,7 @@ DTYPES = tuple(
 )
 
 # The dtype that nothing is summed in, and the (x) of the table whose results over it are exact or rounded once. Such a
-# term can be computed in float32 and rounded then, since 24 bits are more than twice 11; so can a minimum of terms.
+# term may be computed in float32 and then rounded, since 24 bits are more than twice 11; so may a minimum of terms.
 HALF = np.dtype(np.float16)
 _ROUNDED_ONCE = frozenset("plus times min max pair first second absdiff".split())
 
@@ -137,7 +137,7 @@ class Semiring:
 
     Notes
     -----
-    Pickled and copied, a semiring of the table stays that one, and another equals its original if its functions do.
+    Pickled or copied, a semiring of the table stays the same object. Any other equals its original if its functions do.
 
     Examples
     --------
@@ -265,23 +265,23 @@ def _as_identity(value: Scalar) -> Identity:
     return value if callable(value) else Constant(value)
 
 
-def _reduced(x: Any, table: Mapping[str, Any], what: str) -> tuple[Any, ...]:
-    """Return how `x` is pickled and copied: by name if it is of the table, so that it stays that one; else by parts."""
+def _reduced(x: Any, table: Mapping[str, Any], noun: str) -> tuple[Any, ...]:
+    """Return the pickled and copied form of `x`: its name if it is of the table, so that it stays one; else parts."""
     if x.name in table and table[x.name] is x:
-        return _find, (what, x.name)
+        return _find, (noun, x.name)
     return type(x), tuple(getattr(x, field.name) for field in dataclasses.fields(x))
 
 
-def _find(what: str, name: str) -> Any:
+def _find(noun: str, name: str) -> Any:
     tables: dict[str, dict[str, Any]] = {"monoid": MONOIDS, "binary operation": BINARY_OPS, "semiring": SEMIRINGS}
-    return _look_up(tables[what], name, what)
+    return _look_up(tables[noun], name, noun)
 
 
-def _look_up(table: dict[str, Any], name: str, what: str) -> Any:
+def _look_up(table: dict[str, Any], name: str, noun: str) -> Any:
     if name not in table:
         close = difflib.get_close_matches(str(name), table, n=1)
         raise ProblemError(
-            f"unknown {what} {name!r}",
+            f"unknown {noun} {name!r}",
             expected=", ".join(table),
             fix=f"did you mean {close[0]!r}?" if close else "",
         )

@@ -19,8 +19,8 @@ from harness.machine import detect
 _POOL_OWNERS = ("numpy", "scipy", "numba", "mkl", "blis", "torch")
 
 
-# A library such as OpenBLAS has one setting for the process. Calls that change it take turns: if they overlapped, the
-# last to end would restore what another had set. A forked child makes the lock anew: another thread may have held it.
+# A library such as OpenBLAS has one setting for the process. Calls that change it exclude each other: of two that
+# overlap, the last would restore the other's setting. A forked child makes a new lock: another thread may have held it.
 _libraries = threading.RLock()
 
 
@@ -36,7 +36,7 @@ os.register_at_fork(after_in_child=_unlock_in_child)
 def limit(threads: int, *, libraries: bool = True) -> Iterator[None]:
     """Let Numba, and libraries such as BLAS, use `threads` threads inside the block.
 
-    Numba has a setting for each Python thread. A library has one for the process, so calls that set it take turns.
+    Numba has a setting for each Python thread. A library has one for the process, so calls that set it wait for others.
 
     Parameters
     ----------
@@ -98,11 +98,11 @@ def use_own_loops() -> None:
 
 
 def read_back() -> dict[str, Any]:
-    """Return what is in force by library: ``{"numba": 1, "openblas": 1, "openblas kernels": "0.3.31 Haswell"}``.
+    """Return the threads in force by library: ``{"numba": 1, "openblas": 1, "openblas kernels": "0.3.31 Haswell"}``.
 
-    Numbers are threads. A BLAS names the processor whose kernels it chose, which decides its speed; Numba its threading
-    layer, once it runs; ``"own"``: the kernels' own pool. Of two copies of a library the second is named with its
-    version.
+    Numbers are threads. A BLAS names the processor whose kernels it chose, which decides its speed. Numba names its
+    threading layer, once it runs; ``"own"`` is the kernels' own pool. Of two copies of a library the second is named
+    with its version.
     """
     numba = sys.modules.get("numba")
     in_force: dict[str, Any] = {}
@@ -119,9 +119,9 @@ def read_back() -> dict[str, Any]:
     return in_force
 
 
-def disagreement(found: dict[str, Any], threads: int) -> str | None:
+def disagreement(in_force: dict[str, Any], threads: int) -> str | None:
     """Return which library does not use `threads` threads although it was told to, or None."""
-    for library, number in found.items():
+    for library, number in in_force.items():
         if isinstance(number, int) and number != threads:
             return f"{library} uses {number} threads, not {threads}"
     return None

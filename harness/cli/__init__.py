@@ -1,7 +1,7 @@
 """The command line, ``gemm-harness COMMAND``: its commands, and how mistakes are reported.
 
-A command is a function of a module of this folder. It imports inside whatever is heavier than NumPy, so that ``--help``
-and mistakes are answered at once.
+A command is a function of a module of this folder. It imports packages heavier than NumPy inside the function, so that
+``--help`` and mistakes are answered at once.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def check(
 
 
 def _findings(backend: str, depth: str, patience: float) -> Iterator[Finding]:
-    """Yield the findings of a check in a process of its own; the last one tells if the process fails."""
+    """Yield the findings of a check in a process of its own; the last one reports a failure of the process."""
     from harness.proof import contract
     from harness.run.process import WorkerFailed, WorkerProcess
 
@@ -89,7 +89,7 @@ def _findings(backend: str, depth: str, patience: float) -> Iterator[Finding]:
             finding = contract.Finding(**item)
             last = finding.what
             yield finding
-    except (WorkerFailed, TypeError) as failure:  # TypeError: the backend has sent something else than a finding
+    except (WorkerFailed, TypeError) as failure:  # TypeError: the backend has sent something other than a finding
         yield contract.Finding("failed", "process", f"{failure}; the last finding was: {last}")
     finally:
         worker.kill()

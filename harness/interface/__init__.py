@@ -21,10 +21,10 @@ __all__ = ["Backend", "DeviceQueue", "Execution", "HostExecution", "Prepared", "
 class Backend(Abilities, ABC):
     """One way to compute ``D := alpha (x) A (x) B  (+)  beta (x) C`` over a semiring.
 
-    A subclass states what it is by four class attributes, and what it does by `plan` and `prepare`. It must compute any
-    size, m != n != k, any strides and zero sizes, or say in `declines` what it does not. It must not read
+    A subclass describes itself by four class attributes, and works by `plan` and `prepare`. It must compute any size,
+    m != n != k, any strides and zero sizes, or return from `declines` why it does not. It must not read
     `operands.out` before writing it, nor change any other operand. A failure is an exception: it becomes a FAILED cell.
-    What else it may offer stands in `harness.interface.abilities`.
+    Optional abilities are in `harness.interface.abilities`.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Backend(Abilities, ABC):
         return None
 
     def refuses(self, problem: Problem) -> str | None:
-        """Return why `problem` is not to be handed to this backend, or None: what callers ask, and nobody overrides."""
+        """Return why `problem` must not be passed to this backend, or None. Subclasses do not override it."""
         if problem.is_mixed and "mixed" not in self.takes:
             return "a and b are narrower than the sums: it takes one dtype for all"
         if problem.dtype == HALF and "half" not in self.takes:
@@ -93,8 +93,8 @@ class Prepared:
     def run_once(self) -> Any:
         """Compute once, and return `operands.out`, which then holds the result.
 
-        On the host the result is complete. Where `out` lies on a device it is complete for whatever comes later in the
-        same stream, and nobody waits for it.
+        On the host the result is complete. Where `out` lies on a device it is complete for later work in the same
+        stream, without a host synchronisation.
         """
         out, produced = self.operands.out, self.produce()
         if produced is not out:  # a backend may return an array of its own

@@ -1,4 +1,4 @@
-"""The optional abilities of a backend. The default of each method says that there is nothing."""
+"""The optional abilities of a backend. The default of each method means that there is none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.semiring import Semiring
 # Products that no backend is given unless it declares them.
 TAKES = frozenset({"mixed", "half", "device arrays"})
 
-# How plug-ins declared them before there was one set.
+# Attributes by which plug-ins declared them before `takes`.
 _FORMER = {"takes_mixed": "mixed", "takes_half": "half", "takes_device_arrays": "device arrays"}
 
 Shortcut = Callable[[Any, Any, Any], bool]
@@ -30,11 +30,11 @@ class Abilities:
     ----------
     takes : set of str
         ``"mixed"``: products whose A and B have a narrower dtype than the sums. ``"half"``: products over float16,
-        where (+) selects. ``"device arrays"``: operands that are arrays of CuPy, computed with where they lie, in the
-        current stream; `prepare` copies what it must in that stream, and `Execution.result` returns `out`.
+        where (+) selects. ``"device arrays"``: arrays of CuPy as operands, computed with on their device, in the
+        current stream. `prepare` copies what it must in that stream, and `Execution.result` returns `out`.
     calls_libraries : bool
-        Whether it may call libraries with threads of their own, such as BLAS: they are told how many a product may use,
-        and the whole process with them. False: its loops are Numba's alone.
+        Whether it may call libraries with threads of their own, such as BLAS. They are then limited to the threads of
+        the product, for the whole process. False: its loops are Numba's alone.
     starts_processes : bool
         Whether `prepare` may start processes that live on, to compute this product and later ones. They must sleep
         while no product runs. ``backend="auto"`` leaves such a backend out.
@@ -56,10 +56,10 @@ class Abilities:
     def shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
         """Return the fastest way to small plain products, for the public call, or None if there is none.
 
-        It may take whatever time it needs to compile. What it returns is called with any three objects: if they are
-        matrices of NumPy of `dtype`, and `out` is writable, it computes ``out := a (x) b``, on no more threads than
-        `machine.threads`, and returns True; or it returns False and has done nothing, for whatever else they are and
-        whatever sizes, strides or overlap it does not care for.
+        It may take whatever time it needs to compile. The shortcut is called with any three objects. For matrices
+        of NumPy of `dtype`, and a writable `out`, it computes ``out := a (x) b`` and returns True. It uses no more
+        threads than `machine.threads`. Otherwise, or for sizes, strides or overlap that it does not support, it
+        returns False and has done nothing.
         """
         return None
 
@@ -69,14 +69,14 @@ class Abilities:
         0: the element-wise bound holds, as it does for sums of terms in any order. An algorithm whose error is bounded
         by norms of `operands` alone returns that bound, for the largest element, by `plan`.
 
-        Whoever overrides this computes for those who name it: ``backend="auto"`` leaves it out, see `loosens`.
+        A backend that overrides this computes only if it is named: ``backend="auto"`` leaves it out, see `loosens`.
         """
         return 0.0
 
     def loosens(self, problem: Problem) -> bool:
         """Return whether `extra_error` may be more than 0 for `problem`, so that ``backend="auto"`` must not choose it.
 
-        A backend whose own `extra_error` is 0 for some problems may say for which.
+        A backend whose own `extra_error` is 0 for some problems may override this.
         """
         return type(self).extra_error is not Abilities.extra_error
 

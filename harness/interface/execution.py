@@ -18,7 +18,7 @@ class Execution(Protocol):
 
     @property
     def queue(self) -> DeviceQueue | None:
-        """The device queue that `run` uses, which then times it; None: the clock of the host does."""
+        """The device queue that `run` uses and that times it; None: the clock of the host times it."""
         return None
 
     def run(self) -> None:
@@ -76,7 +76,7 @@ class DeviceQueue(Protocol):
     nominal_mhz: float
 
     def stamp(self) -> Any:
-        """Enqueue a time stamp, and return what `between_ns` takes."""
+        """Enqueue a time stamp, and return it for `between_ns`."""
         ...
 
     def between_ns(self, start: Any, stop: Any) -> float:
@@ -100,7 +100,7 @@ class DeviceQueue(Protocol):
         """Return when the queue is empty."""
 
     def read(self) -> Mapping[str, float]:
-        """Return what the device tells of itself now, by name.
+        """Return the readings of the device now, by name.
 
         ``mhz``, its clock, ``watts``, and ``power_capped``, 1 if power lowers that clock; any of them may be missing.
         """
