@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+from typing import Self
+
 
 class HarnessError(Exception):
     """A mistake that the user can put right. Printed without a traceback.
@@ -18,6 +22,14 @@ class HarnessError(Exception):
         self.what, self.expected, self.got, self.fix = what, expected, got, fix
         rows = [("expected", expected), ("got", got), ("fix", fix)]
         super().__init__("\n".join([what, *(f"  {word:<9} {text}" for word, text in rows if text)]))
+
+    @classmethod
+    def unknown(cls, noun: str, name: object, known: Iterable[str], expected: Iterable[str] | None = None) -> Self:
+        """Return the error that no `noun` has that name; the fix is the closest of the `known` ones."""
+        known = list(known)
+        close = difflib.get_close_matches(str(name), known, n=1)
+        listed = ", ".join(known if expected is None else expected)
+        return cls(f"unknown {noun} {name!r}", expected=listed, fix=f"did you mean {close[0]!r}?" if close else "")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.expected, self.got, self.fix)

@@ -6,7 +6,6 @@ list of backends exists.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import importlib.metadata
@@ -71,12 +70,8 @@ def find(name: str) -> Backend:
     if name in RENAMED and name not in entries:
         raise BackendUnavailable(f"backend {name!r} has been renamed", fix=f"use {RENAMED[name]!r}")
     if name not in entries:
-        close = difflib.get_close_matches(str(name), entries, n=1)
-        raise BackendUnavailable(
-            f"unknown backend {name!r}",
-            expected=", ".join(entry.name for entry in discover() if entry.backend),
-            fix=f"did you mean {close[0]!r}?" if close else "",
-        )
+        loaded = [entry.name for entry in discover() if entry.backend]
+        raise BackendUnavailable.unknown("backend", name, entries, loaded)
     entry = entries[name]
     reason = entry.unavailable()
     if entry.backend is None or reason:

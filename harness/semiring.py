@@ -16,7 +16,6 @@ Names are spelled ``add_mul`` as python-graphblas does. Source: GraphBLAS C API 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -279,12 +278,7 @@ def _find(noun: str, name: str) -> Any:
 
 def _look_up(table: dict[str, Any], name: str, noun: str) -> Any:
     if name not in table:
-        close = difflib.get_close_matches(str(name), table, n=1)
-        raise ProblemError(
-            f"unknown {noun} {name!r}",
-            expected=", ".join(table),
-            fix=f"did you mean {close[0]!r}?" if close else "",
-        )
+        raise ProblemError.unknown(noun, name, table)
     return table[name]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -48,12 +47,7 @@ def chosen_experiments(names: list[str] | None) -> list[Experiment]:
     known = load_all()
     for name in names or ():
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            raise ExperimentError(
-                f"unknown experiment {name!r}",
-                expected=", ".join(known),
-                fix=f"did you mean {close[0]!r}?" if close else "",
-            )
+            raise ExperimentError.unknown("experiment", name, known)
     return [known[name] for name in names or known]
 
 
