@@ -221,6 +221,11 @@ class Semiring:
         return SEMIRINGS.get(self.name) is self
 
     @property
+    def is_tabled(self) -> bool:
+        """True if both operations are those of the tables, and none is a function of the user's own."""
+        return MONOIDS.get(self.add.name) is self.add and BINARY_OPS.get(self.multiply.name) is self.multiply
+
+    @property
     def is_ordinary(self) -> bool:
         """True if this is plus_times, which BLAS computes."""
         return self.add.name == "plus" and self.multiply.name == "times"
@@ -255,9 +260,7 @@ class Semiring:
         return None
 
     def _is_rounded_once(self) -> bool:
-        multiply = self.multiply
-        is_tabled = BINARY_OPS.get(multiply.name) is multiply and MONOIDS.get(self.add.name) is self.add
-        return is_tabled and self.add.is_selective and multiply.name in _ROUNDED_ONCE
+        return self.is_tabled and self.add.is_selective and self.multiply.name in _ROUNDED_ONCE
 
 
 def _as_identity(value: Scalar) -> Identity:

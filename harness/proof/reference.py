@@ -144,7 +144,7 @@ def magnitude(
     """
     a, b, c = _part(a, b, c, rows, columns)
     times, add = problem.semiring.multiply.name, problem.semiring.add.name
-    if add == "times" or not is_tabled(problem.semiring):
+    if add == "times" or not problem.semiring.is_tabled:
         return _sum_of_terms(problem, a, b, c)
     fold = np.maximum if add == "logaddexp" else np.add
     total = np.zeros((a.shape[0], b.shape[1]))
@@ -173,12 +173,6 @@ def _bound(add: str, times: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 # |x (x) y| is at most this function of |x| and |y|, and at most |x| + |y| for every operation that is not listed.
 _BOUNDS: dict[str, ArrayFunction] = {"times": np.multiply, "sqdiff": lambda x, y: (x + y) ** 2}
-
-
-def is_tabled(semiring: Semiring) -> bool:
-    """Return whether this file defines both operations by name, and none is a function of the user's own."""
-    add, multiply = semiring.add, semiring.multiply
-    return MONOIDS.get(add.name) is add and BINARY_OPS.get(multiply.name) is multiply
 
 
 def _sum_of_terms(problem: Problem, a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:

@@ -72,7 +72,7 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
         units = _gamma(problem.k + EXTRA_ROUNDINGS, unit) / unit
         how = f"within {worst * units:.2g} of {units:.0f} units of rounding"
     summary = f"{' and '.join(compared)}, {how}"
-    is_linear = problem.semiring.is_ordinary and reference.is_tabled(problem.semiring)
+    is_linear = problem.semiring.is_ordinary and problem.semiring.is_tabled
     if len(compared) == 1 or not is_linear:  # projections are for linear maps
         return summary
     suspects = most_suspect_rows(problem, operands, result, rng)
@@ -98,7 +98,7 @@ def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray)
     largest = float(info.max)
     magnitude = np.minimum(magnitude, largest)
     with np.errstate(over="ignore"):
-        if not reference.is_tabled(problem.semiring) or problem.semiring.add.name == "times":
+        if not problem.semiring.is_tabled or problem.semiring.add.name == "times":
             return _gamma(4 * steps, unit) * (magnitude + size) + steps * tiny
         if problem.semiring.add.name == "logaddexp":
             return 2 * _gamma(steps, unit) * (size + 4) + _gamma(3, unit) * magnitude
@@ -124,7 +124,7 @@ def _samples(problem: Problem, rng: np.random.Generator) -> Iterator[tuple[np.nd
     """Yield rows and columns of D whose crossings are compared, and the name of that sample."""
     m, n, k = problem.m, problem.n, problem.k
     all_rows, all_columns = np.arange(m), np.arange(n)
-    calls = not reference.is_tabled(problem.semiring)
+    calls = not problem.semiring.is_tabled
     if problem.pairs <= (FULL_CALLS if calls else FULL_PAIRS):
         yield all_rows, all_columns, f"all {m * n} elements"
         return

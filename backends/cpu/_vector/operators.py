@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backends.cpu._vector.code import Builder, Value, VectorCode
-from harness.semiring import BINARY_OPS, HALF, MONOIDS, Semiring
+from harness.semiring import HALF, Semiring
 
 Emit = Callable[[VectorCode, Builder, Value, Value], Value]
 
@@ -73,8 +73,7 @@ class Operations(NamedTuple):
 def operations(semiring: Semiring, dtype: np.dtype[Any]) -> Operations | None:
     """Return the operations of `semiring` over `dtype`, or None if the tables lack one; bools are words of bits."""
     add, multiply = semiring.add, semiring.multiply
-    is_tabled = MONOIDS.get(add.name) is add and BINARY_OPS.get(multiply.name) is multiply
-    if not is_tabled or add.name not in _ADD or multiply.name not in _MULTIPLY or dtype == HALF:
+    if not semiring.is_tabled or add.name not in _ADD or multiply.name not in _MULTIPLY or dtype == HALF:
         return None
     zero = semiring.zero(dtype).item()
     return Operations(add.name, multiply.name, -int(zero) if dtype.kind == "b" else zero)
