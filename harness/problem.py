@@ -83,20 +83,14 @@ class Problem:
         if native == self.dtype:
             return None
         if MIXED.get(native.name) != self.dtype.name:
-            raise ProblemError(
-                f"products of {native.name} are not summed in {self.dtype.name}",
-                expected=", ".join(f"{narrow} in {wide}" for narrow, wide in MIXED.items()) + ", or one dtype for all",
-                got=f"operands of {native.name}, dtype {self.dtype.name}",
-                fix=f"convert with astype({self.dtype.name!r})",
-            )
-        if not self.semiring.is_ordinary or not self.semiring.is_named:
-            raise ProblemError(
-                f"semiring {self.semiring.name} has no mixed products",
-                expected="plus_times",
-                got=f"operands of {native.name}, dtype {self.dtype.name}",
-                fix=f"convert with astype({self.dtype.name!r})",
-            )
-        return native
+            what = f"products of {native.name} are not summed in {self.dtype.name}"
+            expected = ", ".join(f"{narrow} in {wide}" for narrow, wide in MIXED.items()) + ", or one dtype for all"
+        elif not self.semiring.is_ordinary or not self.semiring.is_named:
+            what, expected = f"semiring {self.semiring.name} has no mixed products", "plus_times"
+        else:
+            return native
+        got, fix = f"operands of {native.name}, dtype {self.dtype.name}", f"convert with astype({self.dtype.name!r})"
+        raise ProblemError(what, expected=expected, got=got, fix=fix)
 
     def _as_scalar(self, name: str, value: Scalar) -> Scalar:
         if value is None:
