@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.stats import significance, statistics
-from harness.stats.statistics import Interval
+from harness.stats.statistics import Floats, Interval
 
-Floats = NDArray[np.floating[Any]]
 Samples = Sequence[Sequence[float]]
 
 MINIMUM_EFFECT = 0.02
