@@ -102,15 +102,12 @@ def cases(
             expected=f"a backend whose code is in {head.source}",
             fix="name the folder that modules are imported from: --source",
         )
-    notes = [f"only in {tree}: {', '.join(names)}" for tree, names in _one_sided(known, new).items() if names]
+    one_sided = {BASE: sorted(set(known) - set(new)), HEAD: sorted(set(new) - set(known))}
+    notes = [f"only in {tree}: {', '.join(names)}" for tree, names in one_sided.items() if names]
     notes += [f"missing here: {name}: {known[name] or new[name]}" for name in common if name not in able]
     products = list(problems)
     made = [_case(name, problem, base, head, threads) for name in backends or able for problem in products]
     return made, notes
-
-
-def _one_sided(known: Iterable[str], new: Iterable[str]) -> dict[str, list[str]]:
-    return {BASE: sorted(set(known) - set(new)), HEAD: sorted(set(new) - set(known))}
 
 
 def _case(backend: str, problem: Problem, base: Tree, head: Tree, threads: int) -> Case:

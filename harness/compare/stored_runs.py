@@ -52,11 +52,6 @@ class CellChange(Contest):
         return f"{self.subject.experiment}: {tables.place([self.subject])}"
 
     @property
-    def contender(self) -> str:
-        """The label of the contender that is judged."""
-        return self.subject.contender
-
-    @property
     def comparison(self) -> Comparison:
         """New against old, both in units of the reference; or one contender against the other."""
         if self.settled or self.before is None:
@@ -96,7 +91,7 @@ class CellChange(Contest):
         comparison = self.comparison
         return {
             "place": self.place,
-            "contender": self.contender,
+            "contender": self.subject.contender,
             "reference": self.reference.contender,
             "moved": self.moved,
             "machine_moved": self.machine_moved,
@@ -222,7 +217,7 @@ def table(changes: Sequence[CellChange]) -> tuple[Sequence[str], Sequence[Sequen
     """Return heads and rows for the terminal; columns without entries are left out."""
     columns = {
         "case": [change.place for change in changes],
-        "contender": [change.contender for change in changes],
+        "contender": [change.subject.contender for change in changes],
         "against": [change.reference.contender for change in changes],
         "time ratio": [tables.number(change.comparison.ratio) for change in changes],
         "verdict": [change.verdict.value for change in changes],

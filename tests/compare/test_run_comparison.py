@@ -56,7 +56,7 @@ def rows(results: Path, old: str = OLD, new: str = NEW) -> list[stored_runs.Cell
 
 
 def by_contender(found: list[stored_runs.CellChange]) -> dict[str, set[Verdict]]:
-    return {name: {row.verdict for row in found if row.contender == name} for name in ("a", "b", "c")}
+    return {name: {row.verdict for row in found if row.subject.contender == name} for name in ("a", "b", "c")}
 
 
 def test_only_the_contender_that_changed_is_slower(tmp_path):
@@ -66,7 +66,7 @@ def test_only_the_contender_that_changed_is_slower(tmp_path):
     assert len(found) == 2 * len(SIZES)
     assert by_contender(found) == {"a": set(), "b": {Verdict.SLOWER}, "c": {Verdict.SAME}}
     assert all(not row.hint for row in found)
-    assert [row.comparison.ratio.estimate for row in found if row.contender == "b"] == pytest.approx(
+    assert [row.comparison.ratio.estimate for row in found if row.subject.contender == "b"] == pytest.approx(
         [1.1] * 4, rel=0.02
     )
 
@@ -142,7 +142,7 @@ def test_a_cell_without_a_time_is_not_compared(tmp_path):
     record(tmp_path, NEW)
     store = Store(tmp_path / MACHINE.slug / "quick")
     store.append(cell("b", 64, run=NEW, status="failed", samples_ns=[]), machine=MACHINE)
-    assert all((row.contender, "64") != ("b", row.place[-2:]) for row in rows(tmp_path) if "=64" in row.place)
+    assert all((row.subject.contender, "64") != ("b", row.place[-2:]) for row in rows(tmp_path) if "=64" in row.place)
 
 
 def test_the_exit_status_says_whether_anything_is_slower(tmp_path):
