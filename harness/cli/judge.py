@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from harness.cli.options import DONE, FAILED, INTERRUPTED, RESULTS, AsJson, Results, complain
 from harness.errors import ExperimentError
+from harness.experiment import Experiment
 
 ONLY = "Only of this; may be repeated."
 Effect = Annotated[float, typer.Option(min=0.0, help="A smaller change of the time is none: 0.02 is 2 %.")]
@@ -39,10 +41,8 @@ def calibrate(
     from harness import registry
     from harness.analysis import calibration as findings
     from harness.cli import console
-    from harness.cli.progress import Progress
     from harness.compare import calibration
     from harness.machine import detect
-    from harness.run import runner
     from harness.store.journal import Journal
 
     names = backends or calibration.BACKENDS
@@ -55,18 +55,9 @@ def calibrate(
     )
     settings: dict[str, Any] = {"processes": processes, "rounds": rounds, "precision": precision}
     experiment = calibration.experiment(cases, dataclasses.replace(calibration.BUDGET, **settings))
-    is_interrupted, end = False, time.monotonic() + 60 * minutes
-
-    def is_over() -> bool:
-        return time.monotonic() > end
-
-    with Progress() as progress:
-        try:
-            runner.run([experiment], findings.CALIBRATION, results, progress, fresh=True, is_over=is_over)
-        except KeyboardInterrupt:
-            is_interrupted = True
+    run, is_interrupted = _run_within(minutes, experiment, findings.CALIBRATION, results)
     folder = results / detect().slug
-    trials = calibration.trials(folder, progress.run)
+    trials = calibration.trials(folder, run)
     result = findings.findings(trials)
     summary = {**result.to_json(), **settings, "machine": detect().key}
     if trials:
@@ -83,6 +74,20 @@ def calibrate(
         complain("interrupted: what is finished is kept")
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(FAILED if result.failed else DONE)
+
+
+def _run_within(minutes: float, experiment: Experiment, preset: str, results: Path) -> tuple[str, bool]:
+    """Measure until the time is up or the user interrupts; return the run, and whether it was interrupted."""
+    from harness.cli.progress import Progress
+    from harness.run import runner
+
+    end = time.monotonic() + 60 * minutes
+    with Progress() as progress:
+        try:
+            runner.run([experiment], preset, results, progress, fresh=True, is_over=lambda: time.monotonic() > end)
+        except KeyboardInterrupt:
+            return progress.run, True
+    return progress.run, False
 
 
 def compare(
