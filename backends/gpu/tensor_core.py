@@ -38,18 +38,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.tensor_cores import (
-    GROUPS,
-    HOPPER_DEPTH,
-    HOPPER_TILES,
-    MULTIPROCESSORS,
-    NUMBERS,
-    cluster_of,
-    depth_of,
-    pads_rows,
-    suits_hopper,
-    tensor_core_launch,
-)
+from harness.tuning import tensor_cores
 
 # Error of 3xTF32 beyond float32's own, in units of rounding. It omits the product of the low parts (2^-11 of a times
 # 2^-11 of b) and rounds each low part (2^-23).
@@ -76,7 +65,7 @@ class TensorCore(Rung):
             )
         if not semiring.is_ordinary:
             return "tensor cores multiply and add: plus_times only, and or-and, xor-and of bools"
-        if dtype.name not in NUMBERS:
+        if dtype.name not in tensor_cores.NUMBERS:
             return f"no tensor-core kernel for {dtype.name}"
         if problem.is_mixed and problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
@@ -87,20 +76,21 @@ class TensorCore(Rung):
         """Choose tiles by how many there are, and whether unaligned rows are copied."""
         options: dict[str, int | str] = {}
         if problem.input_dtype.name in ("float32", "float64"):
-            options["edge"] = "padded" if pads_rows(problem) else "redirected"
-        launch, name = tensor_core_launch(problem), problem.input_dtype.name
-        if name in HOPPER_TILES:
-            is_hopper = self._has_wgmma() and suits_hopper(problem)
+            options["edge"] = "padded" if tensor_cores.pads_rows(problem) else "redirected"
+        launch, name = tensor_cores.tensor_core_launch(problem), problem.input_dtype.name
+        if name in tensor_cores.HOPPER_TILES:
+            is_hopper = self._has_wgmma() and tensor_cores.suits_hopper(problem)
             options["unit"] = UNITS[name][is_hopper]
-            launch = HOPPER_TILES[name] if is_hopper else launch
+            launch = tensor_cores.HOPPER_TILES[name] if is_hopper else launch
         if name in ("float32", "float64"):
-            options["depth"] = HOPPER_DEPTH if options["unit"] == "tma" else depth_of(problem, launch)
+            is_tma = options["unit"] == "tma"
+            options["depth"] = tensor_cores.HOPPER_DEPTH if is_tma else tensor_cores.depth_of(problem, launch)
         if problem.is_mixed or "unit" in options:
-            options["blocks"] = MULTIPROCESSORS if self.missing() else device.device().multiprocessors
-            options["cluster"] = cluster_of(problem)
-            options["group"] = GROUPS // int(options["cluster"])
+            options["blocks"] = tensor_cores.MULTIPROCESSORS if self.missing() else device.device().multiprocessors
+            options["cluster"] = tensor_cores.cluster_of(problem)
+            options["group"] = tensor_cores.GROUPS // int(options["cluster"])
         if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > device.shared_limit():
-            launch = NUMBERS[name].small
+            launch = tensor_cores.NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)
 
     def _has_wgmma(self) -> bool:
