@@ -17,9 +17,6 @@ ITEMSIZES = {"uint32": 4, "float16": 2, "float32": 4, "float64": 8, "bfloat16": 
 _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSIDE = 0, 3, 2, 0
 _SIZE, _ALIGNMENT = 128, 64
 
-# Rows must begin at multiples of this many bytes.
-ROW_ALIGNMENT = 16
-
 
 class TensorMap(NamedTuple):
     """A row-major matrix, and boxes of it; outside of it the copy engine writes zeros.
