@@ -96,29 +96,18 @@ def gemm(
             result = _new_result(a, b, result_dtype) if out is None else out
             if shortcut(a, b, result):
                 return result
-    return _gemm(a, b, c, as_semiring(semiring), alpha, beta, out, backend, threads, dtype, key)
+    semiring = as_semiring(semiring)
+    check_threads(threads)
+    operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
+    arguments = read_arguments("gemm", operands, semiring, alpha=alpha, beta=beta, out=out, dtype=dtype)
+    return _gemm(arguments, out, backend, threads, key)
 
 
-def _gemm(
-    a: Any,
-    b: Any,
-    c: Any,
-    semiring: Semiring,
-    alpha: Scalar,
-    beta: Scalar,
-    out: Any,
-    backend: str,
-    count: int | None,
-    dtype: Any,
-    key: tuple[Any, ...] | None,
-) -> Any:
+def _gemm(arguments: Arguments, out: Any, backend: str, count: int | None, key: tuple[Any, ...] | None) -> Any:
     """Return `gemm` of any arguments; remember its shortcut under `key`, if there is one, for the next call.
 
     A function of its own: variables that a comprehension shares with its function would cost every call 20 ns each.
     """
-    check_threads(count)
-    operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
-    arguments = read_arguments("gemm", operands, semiring, alpha=alpha, beta=beta, out=out, dtype=dtype)
     arrays, problem = arguments.arrays, arguments.problem
     with arrays.in_force():
         chosen = choose(problem, backend, arrays)
