@@ -28,15 +28,7 @@ import math
 
 import numpy as np
 
-from backends.cpu._strassen.sums import (
-    PRODUCTS,
-    RINGS,
-    build_finish,
-    build_flag_rows,
-    build_gather,
-    build_spread_left,
-    build_spread_right,
-)
+from backends.cpu._strassen import sums
 from harness.composite import Composite
 from harness.errors import PlanError
 from harness.interface import Execution, HostExecution, Prepared
@@ -65,9 +57,9 @@ class Strassen(Composite):
     def declines(self, problem: Problem) -> str | None:
         """Decline semirings that are not rings."""
         add, multiply = problem.semiring.add.name, problem.semiring.multiply.name
-        if problem.semiring.name in RINGS:
+        if problem.semiring.name in sums.RINGS:
             return None
-        if add in {name.split("_")[0] for name in RINGS}:
+        if add in {name.split("_")[0] for name in sums.RINGS}:
             return f"{multiply} does not distribute over {add}, Strassen multiplies sums"
         return f"{add} has no inverse, Strassen needs subtraction"
 
@@ -126,11 +118,9 @@ class StrassenExecution(HostExecution):
         ring = problem.semiring, problem.dtype
         self._problem, self._whole = problem, whole
         self._guard = _Guard(problem, levels) if problem.dtype.kind == "f" else None
-        self._left, self._right, self._gather = (
-            build(*ring) for build in (build_spread_left, build_spread_right, build_gather)
-        )
+        (self._left, self._right), self._gather = sums.build_spreads(*ring), sums.build_gather(*ring)
         has_factors = problem.alpha is not None or problem.accumulate
-        self._finish = build_finish(*ring) if has_factors else None
+        self._finish = sums.build_finish(*ring) if has_factors else None
         self._levels = [_allocate(problem, level) for level in range(1, levels + 1)]
         self._parts = [[Operands(a, b, None, c) for a, b, c in zip(*arrays, strict=True)] for arrays in self._levels]
         last = self._parts[-1]
@@ -180,7 +170,7 @@ class _Guard:
         self._largest = problem.dtype.type(math.sqrt(largest))
         self._has_finite_alpha = problem.alpha is None or bool(np.isfinite(problem.alpha))
         self._flags = np.empty(problem.m, np.bool_), np.empty(problem.k, np.bool_)
-        self._flag_rows = build_flag_rows(problem.dtype)
+        self._flag_rows = sums.build_flag_rows(problem.dtype)
 
     def admits(self, operands: Operands) -> bool:
         """Return whether every element of A and B is small enough."""
@@ -216,7 +206,7 @@ def _halved(size: int, times: int) -> int:
 def _allocate(problem: Problem, level: int) -> list[np.ndarray]:
     """Return the seven products of a level: left (7, m_l, k_l), right (7, k_l, n_l), product (7, m_l, n_l)."""
     m, n, k = (_halved(size, level) for size in (problem.m, problem.n, problem.k))
-    return [aligned_empty((PRODUCTS, *shape), problem.dtype) for shape in ((m, k), (k, n), (m, n))]
+    return [aligned_empty((sums.PRODUCTS, *shape), problem.dtype) for shape in ((m, k), (k, n), (m, n))]
 
 
 def _block_starts(size: int, levels: int) -> list[int]:

@@ -25,13 +25,10 @@ from numba import prange, types
 
 from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
+from harness import scalars
 from harness.semiring import ScalarFunction, Semiring
 
 PRODUCTS = 7
-
-
-def _plus(x: Any, y: Any) -> Any:
-    return x + y
 
 
 def _minus(x: Any, y: Any) -> Any:
@@ -44,35 +41,30 @@ def _differ(x: Any, y: Any) -> Any:
 
 # (+) and its inverse operation, by the name of the semiring. A sum modulo 2 is its own inverse.
 RINGS: dict[str, tuple[ScalarFunction, ScalarFunction]] = {
-    "plus_times": (_plus, _minus),
+    "plus_times": (scalars.plus, _minus),
     "lxor_land": (_differ, _differ),
 }
 
 
 @functools.cache
-def build_spread_left(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
-    """Compile ``spread(a, parts)``: the seven left operands, parts (7, m/2, k/2) rounded up, of any a (m, k)."""
+def build_spreads(semiring: Semiring, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Compile ``spread(x, parts)`` twice: for the seven left operands and for the seven right ones.
+
+    Of any x: a (m, k) and parts (7, m/2, k/2), or b (k, n) and parts (7, k/2, n/2), both rounded up.
+    """
     plus, minus = map(numba.njit, RINGS[semiring.name])
 
-    def seven(a11: Any, a12: Any, a21: Any, a22: Any) -> tuple[Any, ...]:
+    def left(a11: Any, a12: Any, a21: Any, a22: Any) -> tuple[Any, ...]:
         s1 = plus(a21, a22)
         s2 = minus(s1, a11)
         return a11, a12, minus(a12, s2), a22, s1, s2, minus(a11, a21)
 
-    return _build_spread(numba.njit(seven), dtype)
-
-
-@functools.cache
-def build_spread_right(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
-    """Compile ``spread(b, parts)``: the seven right operands, parts (7, k/2, n/2) rounded up, of any b (k, n)."""
-    _, minus = map(numba.njit, RINGS[semiring.name])
-
-    def seven(b11: Any, b12: Any, b21: Any, b22: Any) -> tuple[Any, ...]:
+    def right(b11: Any, b12: Any, b21: Any, b22: Any) -> tuple[Any, ...]:
         t1 = minus(b12, b11)
         t2 = minus(b22, t1)
         return b11, b21, b22, minus(t2, b21), t1, t2, minus(b22, b12)
 
-    return _build_spread(numba.njit(seven), dtype)
+    return _build_spread(numba.njit(left), dtype), _build_spread(numba.njit(right), dtype)
 
 
 def _build_spread(seven: Any, dtype: np.dtype[Any]) -> Any:
