@@ -7,39 +7,24 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import (
-    FAILED,
-    FIGURES,
-    INTERRUPTED,
-    RESULTS,
-    AllowDirty,
-    Effort,
-    Figures,
-    Machines,
-    Names,
-    Results,
-    Stored,
-    chosen_experiments,
-    complain,
-    recorded,
-)
+from harness.cli import options
 from harness.errors import ExperimentError
 from harness.experiment import Experiment
 from harness.run import provenance
 
 
 def run(
-    experiments: Names = None,
+    experiments: options.Names = None,
     *,
-    preset: Effort = "quick",
+    preset: options.Effort = "quick",
     only: Annotated[
         list[str] | None, typer.Option(help="Measure this contender or backend only; may be repeated.")
     ] = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Measure all anew; else an interrupted run is resumed.")
     ] = False,
-    results: Results = RESULTS,
-    allow_dirty: AllowDirty = False,
+    results: options.Results = options.RESULTS,
+    allow_dirty: options.AllowDirty = False,
 ) -> None:
     """Measure experiments; resume a run that was interrupted.
 
@@ -49,36 +34,36 @@ def run(
     from harness.cli.progress import Progress
     from harness.run import runner
 
-    chosen = chosen_experiments(experiments)
+    chosen = options.chosen_experiments(experiments)
     _check_only(only, chosen, preset)
     provenance.require_clean(results, allow_dirty=_allows(allow_dirty, preset))
     try:
         with Progress() as progress:
             summary = runner.run(chosen, preset, results, progress, only=tuple(only or ()), fresh=fresh)
     except KeyboardInterrupt:
-        complain("interrupted: what is finished is kept, and the same command goes on from there")
-        raise typer.Exit(INTERRUPTED) from None
+        options.complain("interrupted: what is finished is kept, and the same command goes on from there")
+        raise typer.Exit(options.INTERRUPTED) from None
     console.print_counts(progress.counts)
     console.print_lines("", f"results  {summary.folder}")
     if summary.counts.get("failed"):
-        raise typer.Exit(FAILED)
+        raise typer.Exit(options.FAILED)
 
 
 def plot(
-    experiments: Names = None,
+    experiments: options.Names = None,
     *,
-    preset: Stored = None,
-    machine: Machines = None,
-    results: Results = RESULTS,
-    figures: Figures = FIGURES,
-    allow_dirty: AllowDirty = False,
+    preset: options.Stored = None,
+    machine: options.Machines = None,
+    results: options.Results = options.RESULTS,
+    figures: options.Figures = options.FIGURES,
+    allow_dirty: options.AllowDirty = False,
 ) -> None:
     """Draw the figures of every machine, or of some, from stored results alone."""
     from harness.cli import console
     from harness.report.figures import drawing
 
-    chosen, mark = chosen_experiments(experiments), provenance.mark()
-    for slug, cells, owner in recorded(results, preset, machine or ()):
+    chosen, mark = options.chosen_experiments(experiments), provenance.mark()
+    for slug, cells, owner in options.recorded(results, preset, machine or ()):
         provenance.require_clean(figures / slug, allow_dirty=_allows(allow_dirty, preset))
         measured = [experiment for experiment in chosen if any(cell.experiment == experiment.name for cell in cells)]
         drawn = [path for e in measured for path in drawing.draw(e, cells, owner, figures / slug, mark=mark)]
@@ -87,17 +72,17 @@ def plot(
 
 def report(
     *,
-    preset: Stored = None,
-    machine: Machines = None,
-    results: Results = RESULTS,
-    figures: Figures = FIGURES,
+    preset: options.Stored = None,
+    machine: options.Machines = None,
+    results: options.Results = options.RESULTS,
+    figures: options.Figures = options.FIGURES,
     readme: Annotated[
         Path | None,
         typer.Option(
             help="Rewrite the tables between markers in this file too: of this machine, or of the one they name."
         ),
     ] = None,
-    allow_dirty: AllowDirty = False,
+    allow_dirty: options.AllowDirty = False,
 ) -> None:
     """Write a page per machine, or for some, from stored results alone, and print what the ladder found.
 
@@ -107,8 +92,8 @@ def report(
     from harness.machine import detect
     from harness.report import page, tables
 
-    chosen, mark = chosen_experiments(None), provenance.mark()
-    for slug, cells, owner in recorded(results, preset, machine or ()):
+    chosen, mark = options.chosen_experiments(None), provenance.mark()
+    for slug, cells, owner in options.recorded(results, preset, machine or ()):
         provenance.require_clean(results / slug, allow_dirty=_allows(allow_dirty, preset))
         provenance.require_clean(*([readme] if readme else []), allow_dirty=allow_dirty)
         written = page.write(chosen, cells, owner, figures / slug, results / slug, mark=mark)

@@ -8,18 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import (
-    FAILED,
-    FIGURES,
-    INTERRUPTED,
-    RESULTS,
-    AllowDirty,
-    AsJson,
-    Effort,
-    Figures,
-    Results,
-    complain,
-)
+from harness.cli import options
 
 if TYPE_CHECKING:
     from harness.compare.revisions import RevisionContest
@@ -30,7 +19,7 @@ def bench_compare(
         str, typer.Argument(metavar="BASE", show_default=False, help="A commit, a branch or a tag to compare with.")
     ] = "",
     *,
-    preset: Effort = "quick",
+    preset: options.Effort = "quick",
     backends: Annotated[
         list[str] | None, typer.Option("--backend", help="Compare this one only; may be repeated. All by default.")
     ] = None,
@@ -43,8 +32,8 @@ def bench_compare(
         str | None, typer.Option(help="Folder of the project that modules are imported from. [default: src, or .]")
     ] = None,
     minimum_effect: Annotated[float, typer.Option(min=0.0, help="A smaller change of the time is none.")] = 0.02,
-    results: Results = RESULTS,
-    as_json: AsJson = False,
+    results: options.Results = options.RESULTS,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure the working tree against another revision of it, and find what is slower.
 
@@ -70,8 +59,8 @@ def bench_compare(
             experiment = revisions.experiment(cases, products.BUDGETS[preset])
             done = runner.run([experiment], revisions.REVISIONS, results, progress, fresh=True)
     except (KeyboardInterrupt, Terminated) as signal:
-        complain("interrupted: what was measured is kept")
-        raise typer.Exit(128 + signal.number if isinstance(signal, Terminated) else INTERRUPTED) from None
+        options.complain("interrupted: what was measured is kept")
+        raise typer.Exit(128 + signal.number if isinstance(signal, Terminated) else options.INTERRUPTED) from None
     contests = next(run for run in revisions.runs(done.folder.parent) if run[0].subject.run == done.run)
     judge(contests, minimum_effect=minimum_effect)
     if as_json:
@@ -79,10 +68,15 @@ def bench_compare(
     else:
         _show(contests, notes, trees)
     if any(contest.is_regression for contest in contests):
-        raise typer.Exit(FAILED)
+        raise typer.Exit(options.FAILED)
 
 
-def history(*, results: Results = RESULTS, figures: Figures = FIGURES, allow_dirty: AllowDirty = False) -> None:
+def history(
+    *,
+    results: options.Results = options.RESULTS,
+    figures: options.Figures = options.FIGURES,
+    allow_dirty: options.AllowDirty = False,
+) -> None:
     """Write a page per machine with the ratios of all stored runs, and where they changed.
 
     It goes beside the results, its figures to the others.
