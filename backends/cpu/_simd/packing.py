@@ -68,11 +68,6 @@ def _copy_element_intrinsic(dtype: np.dtype[Any]) -> Any:
     return size_intrinsic(2, emit)
 
 
-def _transpose_intrinsic(key: KernelKey) -> Any:
-    """Return the intrinsic ``transpose((target, target_stride, source, source_stride))`` of a lanes x lanes block."""
-    return function_intrinsic(4, "transpose", key.code().copy_transposed)
-
-
 @functools.cache
 def build_gather(key: KernelKey) -> Any:
     """Compile ``gather(rows, columns, source, row_stride, column_stride, target, target_stride)``, strides in bytes.
@@ -82,7 +77,8 @@ def build_gather(key: KernelKey) -> Any:
     dtype = np.dtype(key.dtype)
     itemsize, lanes, transposes = dtype.itemsize, key.lanes, dtype.itemsize in TRANSPOSED_BYTES
     copy_row, copy_element = _copy_row_intrinsic(), _copy_element_intrinsic(dtype)
-    transpose = _transpose_intrinsic(key) if transposes else None
+    # transpose((target, target_stride, source, source_stride)), of a block of lanes x lanes
+    transpose = function_intrinsic(4, "transpose", key.code().copy_transposed) if transposes else None
 
     def gather(
         rows: int, columns: int, source: int, row_stride: int, column_stride: int, target: int, target_stride: int
