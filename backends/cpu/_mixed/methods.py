@@ -169,13 +169,8 @@ def _dot_bf16(code: VectorCode, builder: Builder, total: Value, x: Value, y: Val
     return builder.call(function, [total, builder.bitcast(x, words), builder.bitcast(y, words)])
 
 
-def _dot_u8i8(code: VectorCode, builder: Builder, total: Value, x: Value, y: Value) -> Value:
-    name = f"llvm.x86.avx512.vpdpbusd.{8 * code.size_bytes}"
-    return builder.call(v.declare(builder, name, code.vector, [code.vector] * 3), [total, x, y])
-
-
-def _dot_i8(code: VectorCode, builder: Builder, total: Value, x: Value, y: Value) -> Value:
-    name = f"llvm.x86.avx2.vpdpbssd.{8 * code.size_bytes}"
+def _dot_bytes(instruction: str, code: VectorCode, builder: Builder, total: Value, x: Value, y: Value) -> Value:
+    name = f"llvm.x86.{instruction}.{8 * code.size_bytes}"
     return builder.call(v.declare(builder, name, code.vector, [code.vector] * 3), [total, x, y])
 
 
@@ -193,8 +188,8 @@ def _dot_i16(code: VectorCode, builder: Builder, total: Value, x: Value, y: Valu
 
 _DOTS: dict[str, Callable[[VectorCode, Builder, Value, Value, Value], Value]] = {
     "dot_bf16": _dot_bf16,
-    "dot_u8i8": _dot_u8i8,
-    "dot_i8": _dot_i8,
+    "dot_u8i8": functools.partial(_dot_bytes, "avx512.vpdpbusd"),
+    "dot_i8": functools.partial(_dot_bytes, "avx2.vpdpbssd"),
     "dot_i16": _dot_i16,
 }
 
