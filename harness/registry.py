@@ -115,7 +115,7 @@ def able(problem: Problem, *, on_device: bool | None = None) -> Iterator[Backend
 
 
 def automatic(problem: Problem, *, on_device: bool) -> Iterator[Backend]:
-    """Yield those of `able` that may be chosen unnamed: they keep the bound of ordinary sums, and start no processes."""
+    """Yield those of `able` that may be chosen unnamed: they keep the ordinary bound, and start no processes."""
     for backend in able(problem, on_device=on_device):
         if not backend.loosens(problem) and not backend.starts_processes:
             yield backend
