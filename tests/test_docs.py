@@ -181,12 +181,75 @@ def test_make_installs_the_cupy_that_the_driver_can_run(answer, expected, checko
     program.write_text(f"#!/bin/sh\n{answer}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert f"--editable '.{expected}'" in shell(["make", "--dry-run", "experiments"], checkout).stdout
+    assert f"--editable '.{expected}'" in shell(["make", "--dry-run", "experiments", "MPI="], checkout).stdout
     assert (
         f"--editable '.[dev{expected.replace('[', ',') or ']'}'"
-        in shell(["make", "--dry-run", "test"], checkout).stdout
+        in shell(["make", "--dry-run", "test", "MPI="], checkout).stdout
     )
-    assert "--editable '.'" in shell(["make", "--dry-run", "experiments", "CUPY="], checkout).stdout
+    assert "--editable '.'" in shell(["make", "--dry-run", "experiments", "CUPY=", "MPI="], checkout).stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "system", "expected"),
+    (
+        ((), "Linux x86_64", "mpi"),
+        ((), "Linux aarch64", ""),
+        ((), "Darwin arm64", ""),
+        (("MPI=mpich",), "Linux aarch64", "mpi"),
+        (("MPI=system",), "Linux x86_64", "mpi-system"),
+        (("MPI=",), "Linux x86_64", ""),
+        (("CUPY=cuda13",), "Linux x86_64", "cuda13,mpi"),
+    ),
+)
+def test_make_installs_mpich_by_default_where_its_wheel_is_tested(
+    given, system, expected, checkout, tmp_path, monkeypatch
+):
+    kernel, processor = system.split()
+    program = tmp_path / "uname"
+    program.write_text(f'#!/bin/sh\n[ "$1" = -s ] && echo {kernel} || echo {processor}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("MPI", raising=False)
+    for target, extras in (("experiments", expected), ("test", f"dev,{expected}".strip(","))):
+        done = shell(["make", "--dry-run", target, "CUPY=", *given], checkout)
+        assert f"--editable '.{f'[{extras}]' if extras else ''}'" in done.stdout, done.stderr
+
+
+def test_an_mpi_library_that_make_does_not_know_is_refused(checkout):
+    done = shell(["make", "--dry-run", "test", "MPI=openmpi"], checkout)
+    assert done.returncode != 0
+    assert 'MPI is mpich, system or empty; got "openmpi"' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("installed", "mpi", "said", "uninstalled"),
+    (
+        ((), "mpich", False, False),
+        (("mpich",), "mpich", False, False),
+        (("openmpi",), "mpich", True, False),
+        (("impi-rt",), "mpich", True, False),
+        (("mpich",), "system", False, True),
+        (("openmpi",), "system", False, True),
+        (("mpich",), "", False, True),
+    ),
+)
+def test_make_keeps_one_mpi_library_in_an_environment(installed, mpi, said, uninstalled, checkout, tmp_path):
+    """By a stand-in for pip that knows what is installed and logs what it is told."""
+    folder = tmp_path / "project"
+    (folder / ".venv/bin").mkdir(parents=True)
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(checkout / name, folder / name)
+    python = folder / ".venv/bin/python"
+    shown = "|".join(installed) or "nothing"
+    python.write_text(
+        f'#!/bin/bash\necho "$@" >> {tmp_path}/log\n[[ "$*" != *"pip show"* ]] && exit 0\n[[ "$*" =~ ({shown}) ]]\n'
+    )
+    python.chmod(0o755)
+    done = shell(["make", "setup", "CUPY=", f"MPI={mpi}"], folder)
+    log = (tmp_path / "log").read_text()
+    assert ("has another MPI library" in done.stderr) == said == (done.returncode != 0), done.stderr
+    assert ("pip install" in log) != said
+    assert ("pip uninstall --yes -qq mpich" in log) == uninstalled
 
 
 def test_what_is_installed_is_pinned():
