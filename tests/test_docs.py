@@ -18,7 +18,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 # Commands that another test runs, that need the network, or that would take long: they are looked at, not carried out.
 LONG = ("run", "plot", "report", "results", "compare", "calibrate", "tune", "bench-compare", "history")
-NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "find", "mpiexec", "mpirun")
+NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "find", "mpiexec", "mpirun", "srun", "export")
 
 # Names that stand for files which a reader makes, or that a run makes.
 MADE_BY_READER = ("backends/cpu/outer.py", "report.md", "history.md", "conftest.py")
@@ -107,8 +107,21 @@ def parse(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("source", blocks("python"))
-def test_example(source):
-    exec(compile(source, "example", "exec"), {"__name__": "example"})
+def test_example(source, tmp_path, monkeypatch):
+    """Examples that import mpi4py are programs for several ranks."""
+    if "mpi4py" not in source and 'backend="dist-' not in source:
+        exec(compile(source, "example", "exec"), {"__name__": "example"})
+        return
+    from backends.distributed._job import job
+
+    if reason := job.missing():
+        pytest.skip(reason)
+    program = tmp_path / "program.py"
+    program.write_text(source)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    ranks = [str(job.launcher()), "-n", "3"] if "mpi4py" in source else []
+    answer = shell([*ranks, sys.executable, *(["-m", "mpi4py"] if ranks else []), str(program)], ROOT)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

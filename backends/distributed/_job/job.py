@@ -69,8 +69,8 @@ def missing() -> str | None:
     if any(name in os.environ for name in _OF_A_RANK):
         return "this process is a rank of an MPI job itself: call harness.distributed.gemm"
     if importlib.util.find_spec("mpi4py") is None:
-        return "mpi4py is not installed (make setup EXTRAS=mpi)"
-    return None if launcher() else "no mpiexec in the environment or on PATH (make setup EXTRAS=mpi brings MPICH)"
+        return "mpi4py is not installed (make setup MPI=mpich, or MPI=system for an MPI library of your own)"
+    return None if launcher() else "no mpiexec in the environment or on PATH (make setup MPI=mpich brings MPICH)"
 
 
 def launcher() -> str | None:
