@@ -43,7 +43,7 @@ WINGS = {
     "autotune": set("run timing tuning proof stats".split()),
     "report": set("analysis store stats".split()),
     "run": set("timing proof store tuning stats".split()),
-    "analysis": set("store stats".split()),
+    "analysis": set("distributed tuning store stats".split()),  # of distributed the grids and their model
     "distributed": {"api", "tuning"},
     "api": {"tuning"},
     "timing": {"stats"},

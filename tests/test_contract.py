@@ -32,6 +32,10 @@ IN_EVERY_DTYPE = ("plus_times", "min_plus")
 WITH_EVERY_OPERATION = (*IN_EVERY_DTYPE, "max_min")
 MIRRORED = ("max_plus", "min_max", "min_times")
 ENTRIES = registry.discover()
+# Backends that compute on ranks have another compute, whose kernels are tested above: a few dtypes and semirings show
+# what is theirs, cutting and combining. All else is in tests/distributed.
+ON_RANKS = {("plus_times", "float64"), ("min_plus", "int16")}
+MIXED_ON_RANKS, HALF_ON_RANKS = "int8", "min_plus"
 
 
 @pytest.fixture(autouse=True)
@@ -44,13 +48,25 @@ def _kernels_are_kept() -> Iterator[None]:
 
 
 def _marks(entry: Entry) -> list[pytest.MarkDecorator]:
+    if _is_on_ranks(entry):
+        return [pytest.mark.mpi]
     return [pytest.mark.gpu] if entry.name.startswith("gpu-") else []
+
+
+def _is_on_ranks(entry: Entry) -> bool:
+    return entry.backend is not None and entry.backend.starts_processes
 
 
 def _kernels() -> list[object]:
     """Return (entry, semiring, dtype) of all that can run here; those of one kernel together share compiled parts."""
     found: list[object] = []
-    able = [entry for entry in ENTRIES if entry.unavailable() is None]
+    found += [
+        pytest.param(entry, SEMIRINGS[name], np.dtype(dtype), id=f"{entry.name}-{name}-{dtype}", marks=_marks(entry))
+        for entry in ENTRIES
+        if _is_on_ranks(entry) and entry.unavailable() is None
+        for name, dtype in sorted(ON_RANKS)
+    ]
+    able = [entry for entry in ENTRIES if entry.unavailable() is None and not _is_on_ranks(entry)]
     for number, semiring in enumerate(SEMIRINGS.values()):
         legal = [dtype for dtype in DTYPES if semiring.unsupported(dtype) is None]
         by_kind = [[dtype for dtype in legal if dtype.kind == kind] for kind in "fiub"]
@@ -108,6 +124,7 @@ def _mixed_kernels() -> list[object]:
         for entry in ENTRIES
         if entry.backend and "mixed" in entry.backend.takes and entry.unavailable() is None
         for narrow, wide in mixed_dtypes()
+        if narrow.name == MIXED_ON_RANKS or not _is_on_ranks(entry)
     ]
 
 
@@ -134,6 +151,7 @@ def _half_kernels() -> list[object]:
         if entry.backend and "half" in entry.backend.takes and entry.unavailable() is None
         for semiring in SEMIRINGS.values()
         if semiring.unsupported(HALF) is None and semiring.name not in MIRRORED
+        if semiring.name == HALF_ON_RANKS or not _is_on_ranks(entry)
     ]
 
 

@@ -34,6 +34,7 @@ class Naive(Backend):
     idea = "the definition: three loops i, j, k over the arrays as they lie"
     source = "lecture notes on dense matrix algorithms: the triple loop"
     calls_libraries = False
+    accumulates_in_place = True
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan without blocks."""

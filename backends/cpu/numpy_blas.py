@@ -30,6 +30,7 @@ class NumpyBlas(Backend):
     step = 90
     idea = "the vendor's library: NumPy's BLAS, and NumPy's ufuncs for the semirings that BLAS does not know"
     source = "numpy.matmul; Goto and van de Geijn (2008)"
+    accumulates_in_place = True
 
     def declines(self, problem: Problem) -> str | None:
         """Decline semirings made of Python functions, which have no ufunc."""

@@ -50,6 +50,7 @@ class Packed(Backend):
     idea = "panels packed in the order they are read, and a 4x4 tile of C in registers: eight loads for sixteen pairs"
     source = "Goto and van de Geijn (2008), section 4; course work on DGEMM by OpenMP: packed 4x4 micro-kernel"
     calls_libraries = False
+    accumulates_in_place = True
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the five block sizes by the caches; threads share the blocks of A."""

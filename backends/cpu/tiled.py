@@ -47,6 +47,7 @@ class Tiled(Backend):
     idea = "tiles of A and B stay in cache while they are used again, and each loaded value serves two pairs"
     source = "lecture notes on dense matrix algorithms: tiling; course work on DGEMM by OpenMP: 2x2 reuse"
     calls_libraries = False
+    accumulates_in_place = True
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles that fit the caches, and 2x2 reuse."""

@@ -38,6 +38,7 @@ class Transposed(Backend):
     idea = "B is transposed once, so that the inner loop reads two contiguous rows and runs on vectors"
     source = "course work on DGEMM by OpenMP: transposition"
     calls_libraries = False
+    accumulates_in_place = True
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan without blocks."""

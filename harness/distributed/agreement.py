@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar
 
+from harness.distributed.transport.segments import forget_names
 from harness.errors import HarnessError, ProblemError
 
 T = TypeVar("T")
 ANY_LAUNCHER = "GEMM_HARNESS_ANY_LAUNCHER"
+TO_PRINT_S = 1.0  # what rank 0 is given to print an error before others end
 
 
 class DistributedError(HarnessError):
@@ -53,6 +57,40 @@ def check_equal(comm: Any, name: str, values: list[Any], fix: str = "") -> None:
             )
 
 
+def check_communicator(comm: Any) -> None:
+    """Raise DistributedError unless `comm` is a communicator of MPI among the ranks of one group."""
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # not installed; or its MPI library is not found
+        raise DistributedError(
+            "distributed.gemm needs MPI",
+            expected="mpi4py, and an MPI library",
+            got=str(error),
+            fix="make setup MPI=mpich, or pip install mpi4py mpich",
+        ) from None
+    forget_names()
+    if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
+        raise DistributedError(
+            "comm is no communicator among the ranks of one group",
+            expected="mpi4py.MPI.COMM_WORLD, or what its Split returns",
+            got="MPI.COMM_NULL" if isinstance(comm, MPI.Comm) and comm == MPI.COMM_NULL else repr(comm),
+            fix="merge an intercommunicator by Merge()" if isinstance(comm, MPI.Intercomm) else "",
+        )
+
+
+def check_thread_level() -> None:
+    """Raise ProblemError unless MPI lets a thread gather while the main one computes."""
+    from mpi4py import MPI
+
+    if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
+        raise ProblemError(
+            "in_flight: MPI was started for one thread",
+            expected="MPI.THREAD_SERIALIZED or more",
+            got=f"thread level {MPI.Query_thread()}",
+            fix="in_flight=1, or leave mpi4py.rc.thread_level alone",
+        )
+
+
 def check_launcher(comm: Any) -> None:
     """Raise DistributedError unless an exception on one rank ends the others, as ``python -m mpi4py`` has it.
 
@@ -71,19 +109,30 @@ def check_launcher(comm: Any) -> None:
 
 def raise_together(comm: Any, what: str, expected: str = "", got: str = "", fix: str = "") -> None:
     """Raise DistributedError; every rank must call this with the same words. Uncaught, rank 0 alone prints it."""
+    error = DistributedError(what, expected=expected, got=got, fix=fix)
     if comm.Get_rank():
-        _print_no_distributed_error()
-    raise DistributedError(what, expected=expected, got=got, fix=fix)
+        _be_silent_about(error)
+    raise error
 
 
-def _print_no_distributed_error() -> None:
-    """Have this rank end in silence, with status 1, if nobody catches the error."""
+_printed_elsewhere: weakref.WeakSet[DistributedError] = weakref.WeakSet()
+_hooks: list[Callable[..., None]] = []  # ours, once it is installed
+
+
+def _be_silent_about(error: DistributedError) -> None:
+    """Have this rank end without a word if nobody catches `error`, and not before rank 0 has printed it."""
+    _printed_elsewhere.add(error)
+    if sys.excepthook in _hooks:
+        return
     before = sys.excepthook
 
-    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if not issubclass(kind, DistributedError):
-            before(kind, error, trace)
+    def hook(kind: type[BaseException], uncaught: BaseException, trace: TracebackType | None) -> None:
+        if uncaught in _printed_elsewhere:
+            time.sleep(TO_PRINT_S)  # the first rank that ends has the launcher kill the others
+        else:
+            before(kind, uncaught, trace)
 
+    _hooks[:] = [hook]
     sys.excepthook = hook
 
 

@@ -164,11 +164,11 @@ class Decomposition:
         return _part(even(self.n, self.grid.pn), self.grid.position(rank)[1])
 
     def a_cuts(self, rank: int) -> Cuts:
-        """Return where the rank's rows of A are cut among the ranks along n, each of which holds a piece."""
-        return self.layout.cut(_length(self.rows(rank)), self.grid.pn)
+        """Return where the rank's part of k is cut among the ranks of its row, each of which holds a piece of A."""
+        return self.layout.cut(_length(self.k_range(rank)), self.grid.pn)
 
     def b_cuts(self, rank: int) -> Cuts:
-        """Return where the rank's part of k is cut among the ranks along m, each of which holds rows of B."""
+        """Return where the rank's part of k is cut among the ranks of its column, each of which holds a piece of B."""
         return self.layout.cut(_length(self.k_range(rank)), self.grid.pm)
 
     def d_cuts(self, rank: int) -> Cuts:
@@ -177,8 +177,8 @@ class Decomposition:
 
     def a(self, rank: int) -> Rectangle:
         """Return the piece of A that a rank holds."""
-        row, (begin, end) = self.rows(rank)[0], _part(self.a_cuts(rank), self.grid.position(rank)[1])
-        return Rectangle(row + begin, row + end, *self.k_range(rank))
+        k, (begin, end) = self.k_range(rank)[0], _part(self.a_cuts(rank), self.grid.position(rank)[1])
+        return Rectangle(*self.rows(rank), k + begin, k + end)
 
     def b(self, rank: int) -> Rectangle:
         """Return the piece of B that a rank holds."""
@@ -196,25 +196,53 @@ class Decomposition:
         b = _length(self.columns(rank)) * _length(self.k_range(rank)) - self.b(rank).words
         return {"a": a, "b": b, "d": (self.grid.pk - 1) * self.d(rank).words}
 
-    def held_words(self, rank: int) -> int:
-        """Return how many words of A, B and D a rank holds before and after."""
-        return self.a(rank).words + self.b(rank).words + self.d(rank).words
-
-    def gathered_words(self, rank: int, panel: int = 0, in_flight: int = 1) -> int:
-        """Return how many words a rank gathers and computes into, beside what it holds.
+    def panels(self, rank: int, panel: int = 0) -> list[tuple[int, int]]:
+        """Return begin and end of each panel of the rank's part of k, counted from its begin: one at least.
 
         Parameters
         ----------
         rank : int
         panel : int
             Elements of k gathered at a time; 0: all.
+        """
+        k = _length(self.k_range(rank))
+        step = min(panel, k) or max(k, 1)
+        return [(begin, min(begin + step, k)) for begin in range(0, k, step)] or [(0, 0)]
+
+    def input_words(self, rank: int, panel: int = 0, in_flight: int = 1) -> int:
+        """Return how many words of A and B a rank has room for: its pieces, and the panels that it gathers.
+
+        Parameters
+        ----------
+        rank, panel : int
+            As in `panels`.
         in_flight : int
             Panels that are in memory at once.
         """
-        m, n, k = (_length(x) for x in (self.rows(rank), self.columns(rank), self.k_range(rank)))
-        steps = min(k, panel * in_flight) if panel else k
-        partial = m * n * (2 if 0 < panel < k else 1)  # panels accumulate from one array into another
-        return (m + n) * steps + partial + (self.grid.pk - 1) * self.d(rank).words
+        panels = self.panels(rank, panel)
+        gathered_rows = _length(self.rows(rank)) if self.grid.pn > 1 else 0  # along a side of one all is here already
+        gathered_columns = _length(self.columns(rank)) if self.grid.pm > 1 else 0
+        buffers = min(in_flight, len(panels)) * _length(panels[0])
+        return self.a(rank).words + self.b(rank).words + (gathered_rows + gathered_columns) * buffers
+
+    def sum_words(self, rank: int, panel: int = 0, *, accumulate: bool = False, in_place: bool = False) -> int:
+        """Return how many words of C, D and partial D a rank has room for.
+
+        Parameters
+        ----------
+        rank, panel : int
+            As in `panels`.
+        accumulate : bool
+            Whether there is a C. Where k is cut it is scaled apart.
+        in_place : bool
+            Whether panels accumulate in one array, and not from one into another.
+        """
+        is_cut, piece = self.grid.pk > 1, self.d(rank).words
+        partial = _length(self.rows(rank)) * _length(self.columns(rank))
+        with_c = accumulate * (1 + is_cut)
+        return piece * (self.grid.pk + with_c) + partial * (
+            (len(self.panels(rank, panel)) > 1 and not in_place) + is_cut
+        )
 
     def most(self, count: Callable[[int], int]) -> int:
         """Return the largest of `count` over the ranks of the grid."""

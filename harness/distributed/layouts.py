@@ -96,9 +96,9 @@ def _of_blocks(shapes: Sequence[Shapes], grid: Grid | None) -> Whole:
             fix="choose it with harness.distributed.choose_grid, and cut with harness.distributed.pieces",
         )
     pm, pn, pk = grid.pm, grid.pn, grid.pk
-    m = sum(shapes[grid.rank(i, j, 0)]["a"][0] for i in range(pm) for j in range(pn))
+    m = sum(shapes[grid.rank(i, 0, 0)]["a"][0] for i in range(pm))
     n = sum(shapes[grid.rank(0, j, 0)]["b"][1] for j in range(pn))
-    k = sum(shapes[grid.rank(0, 0, layer)]["a"][1] for layer in range(pk))
+    k = sum(shapes[grid.rank(0, j, layer)]["a"][1] for j in range(pn) for layer in range(pk))
     sizes = Decomposition(m, n, k, grid)
     pieces = {"a": sizes.a, "b": sizes.b, "c": sizes.d, "d": sizes.d}
     idle = [NOTHING] * (len(shapes) - grid.size)

@@ -1,29 +1,78 @@
-"""The local product of a rank: any backend of this machine, by the public call."""
+"""The local product of a rank: any backend of this machine, prepared once for each set of arrays."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from harness.api.gemm import gemm
-from harness.distributed.product import Local
+from harness.api.arguments import read_arguments
+from harness.api.arrays import HOST, Arrays, kind_of
+from harness.api.gemm import choose, limited_to, machine_of
+from harness.interface import Prepared, prepare
+from harness.operands import Operands
 from harness.problem import Problem
 
 
-def host_local(problem: Problem, backend: str, threads: int | None) -> Local:
-    """Return the local product of `problem`'s semiring and dtype by `backend` on `threads` threads."""
+class LocalProduct:
+    """``out := alpha (x) A (x) B (+) beta (x) C`` over a problem's semiring and dtype by one backend.
 
-    def local(a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> Any:
-        return gemm(
-            a,
-            b,
-            c,
-            semiring=problem.semiring,
-            alpha=alpha,
-            beta=beta if c is not None else None,
-            out=out,
-            backend=backend,
-            threads=threads,
-            dtype=problem.dtype,
-        )
+    What does not depend on values is done when arrays are seen for the first time. A rank multiplies the same few.
 
-    return local
+    Parameters
+    ----------
+    problem : Problem
+        The whole product.
+    backend : str
+        A name, or ``"auto"``.
+    threads : int or None
+        None: settings of libraries are left alone.
+    arrays : Arrays
+        The kind that it is called with.
+
+    Attributes
+    ----------
+    accumulates_in_place : bool
+        Whether C may be `out`.
+    """
+
+    def __init__(self, problem: Problem, backend: str, threads: int | None, arrays: Arrays = HOST) -> None:
+        self._problem, self._threads = problem, threads
+        self._backend = choose(problem, backend, arrays)
+        self.accumulates_in_place = self._backend.accumulates_in_place
+        self._prepared: dict[Any, Prepared] = {}
+
+    def __call__(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> Any:
+        """Compute once. On a GPU it is enqueued in the current stream, and nobody waits for it."""
+        key = alpha is None, beta is None, *map(_place, (a, b, c, out))
+        prepared = self._prepared.get(key)
+        if prepared is None:
+            prepared = self._prepared[key] = self._prepare(a, b, c, alpha, beta, out)
+        with limited_to(self._threads, self._backend):
+            return prepared.run_once()
+
+    def _prepare(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> Prepared:
+        whole, given = self._problem, {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
+        arguments = read_arguments(
+            "gemm", given, whole.semiring, alpha=alpha, beta=beta, out=out, dtype=whole.dtype
+        )  # checks that panels fit together, and finds their layout
+        plan = self._backend.plan(arguments.problem, machine_of(self._threads))
+        return prepare(self._backend, plan, Operands(a, b, c, out))
+
+
+def host_local(problem: Problem, backend: str, threads: int | None) -> LocalProduct:
+    """Return the local product of `problem` on processors."""
+    return LocalProduct(problem, backend, threads)
+
+
+def device_local(problem: Problem, backend: str) -> LocalProduct:
+    """Return the local product of `problem` on the current GPU."""
+    import cupy
+
+    return LocalProduct(problem, backend, None, kind_of("gemm", {"a": cupy.empty(1)}))
+
+
+def _place(x: Any) -> Any:
+    """Return what tells arrays in memory apart."""
+    if x is None:
+        return None
+    interface = getattr(x, "__cuda_array_interface__", None) or x.__array_interface__
+    return interface["data"][0], x.shape, x.strides

@@ -10,10 +10,11 @@ contention for memory, the tail of the last panel) is what `dist_projection` sho
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout, candidate_grids
 from harness.errors import PlanError
+from harness.problem import Problem
 from harness.tuning.distributed import LINKS, PAIRS_PER_S, Link
 
 
@@ -58,7 +59,7 @@ def predict(
     """
     grid, link = sizes.grid, rates.link
     compute = sizes.most(lambda rank: _pairs(sizes, rank)) / rates.pairs_per_s
-    panels = -(-sizes.most(lambda rank: sizes.b_cuts(rank)[-1]) // panel) if panel else 1
+    panels = -(-sizes.most(lambda rank: sizes.a_cuts(rank)[-1]) // panel) if panel else 1
     gathered = sizes.most(lambda rank: sizes.words(rank)["a"] + sizes.words(rank)["b"]) * word_bytes
     gather = gathered / link.bytes_per_s + link.latency_s * (grid.pm + grid.pn - 2) * max(1, panels)
     reduced = sizes.most(lambda rank: sizes.words(rank)["d"]) * word_bytes
@@ -67,9 +68,40 @@ def predict(
     return Prediction(compute, gather, reduce, both + reduce)
 
 
-def memory_bytes(sizes: Decomposition, word_bytes: int, *, panel: int = 0, in_flight: int = 1) -> int:
-    """Return the bytes that the fullest rank needs: what it holds, gathers and computes into."""
-    return word_bytes * sizes.most(lambda rank: sizes.held_words(rank) + sizes.gathered_words(rank, panel, in_flight))
+def memory_bytes(
+    sizes: Decomposition,
+    word_bytes: int,
+    *,
+    input_bytes: int = 0,
+    accumulate: bool = False,
+    panel: int = 0,
+    in_flight: int = 1,
+    in_place: bool = False,
+) -> int:
+    """Return the bytes that the fullest rank needs: what it holds, gathers and computes into.
+
+    That is what is allocated, but for the reduction "mpi", which leaves room for partial sums to MPI.
+
+    Parameters
+    ----------
+    sizes : Decomposition
+    word_bytes : int
+        Of an element of C and D.
+    input_bytes : int
+        Of an element of A and B; 0: the same.
+    accumulate : bool
+        Whether there is a C.
+    panel, in_flight : int
+        As in `Decomposition.input_words`.
+    in_place : bool
+        As in `Decomposition.sum_words`.
+    """
+
+    def needed(rank: int) -> int:
+        inputs = sizes.input_words(rank, panel, in_flight) * (input_bytes or word_bytes)
+        return inputs + sizes.sum_words(rank, panel, accumulate=accumulate, in_place=in_place) * word_bytes
+
+    return sizes.most(needed)
 
 
 def choose_grid(
@@ -82,9 +114,8 @@ def choose_grid(
     rates: Rates | None = None,
     layout: Layout = BLOCKS,
     memory_cap: int = 0,
-    panel: int = 0,
-    in_flight: int = 1,
     flat: str = "",
+    **room: Any,
 ) -> Grid:
     """Return the grid of least modelled time on at most `ranks` ranks.
 
@@ -100,10 +131,10 @@ def choose_grid(
     layout : Layout
     memory_cap : int
         Bytes that a rank may use; 0: any.
-    panel, in_flight : int
-        As in `Decomposition.gathered_words`.
     flat : str
         The dimensions, of ``"m"``, ``"n"`` and ``"k"``, along which the grid must have one rank.
+    room
+        Further arguments of `memory_bytes`.
 
     Raises
     ------
@@ -115,7 +146,7 @@ def choose_grid(
         for grid in candidate_grids(ranks)
         if all(side == 1 for side, name in zip((grid.pm, grid.pn, grid.pk), "mnk", strict=True) if name in flat)
     ]
-    needs = [memory_bytes(sizes, word_bytes, panel=panel, in_flight=in_flight) for sizes in shapes]
+    needs = [memory_bytes(sizes, word_bytes, **room) for sizes in shapes]
     fitting = [sizes for sizes, need in zip(shapes, needs, strict=True) if not memory_cap or need <= memory_cap]
     if not fitting:
         least = min(needs)
@@ -129,9 +160,24 @@ def choose_grid(
     return min(fitting, key=lambda sizes: (predict(sizes, word_bytes, chosen).total_s, -sizes.grid.size)).grid
 
 
-def check_memory(sizes: Decomposition, word_bytes: int, memory_cap: int, *, panel: int = 0, in_flight: int = 1) -> None:
-    """Raise PlanError, naming the shortfall, if a rank needs more than `memory_cap` bytes; 0: any."""
-    need = memory_bytes(sizes, word_bytes, panel=panel, in_flight=in_flight)
+def room_of(problem: Problem, panel: int, in_flight: int, *, in_place: bool) -> dict[str, Any]:
+    """Return the arguments of `memory_bytes`, beside sizes, for `problem`."""
+    return {
+        "word_bytes": problem.dtype.itemsize,
+        "input_bytes": problem.input_dtype.itemsize,
+        "accumulate": problem.accumulate,
+        "panel": panel,
+        "in_flight": in_flight,
+        "in_place": in_place,
+    }
+
+
+def check_memory(sizes: Decomposition, word_bytes: int, memory_cap: int, **room: Any) -> None:
+    """Raise PlanError, naming the shortfall, if a rank needs more than `memory_cap` bytes; 0: any.
+
+    `room` are further arguments of `memory_bytes`.
+    """
+    need = memory_bytes(sizes, word_bytes, **room)
     if memory_cap and need > memory_cap:
         raise PlanError(
             f"grid {sizes.grid} needs more than the memory cap for {sizes.m}x{sizes.n}x{sizes.k}",

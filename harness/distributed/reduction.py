@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,13 @@ Combine = Callable[[np.ndarray, np.ndarray], None]
 
 
 def reduce_pieces(
-    partial: np.ndarray, cuts: Cuts, fibre: Fibre, add: Monoid, out: np.ndarray, method: str = EXCHANGE
+    partial: np.ndarray,
+    cuts: Cuts,
+    fibre: Fibre,
+    add: Monoid,
+    out: np.ndarray,
+    arrived: Sequence[np.ndarray],
+    method: str = EXCHANGE,
 ) -> None:
     """Write to `out` this rank's rows of ``partial_0 (+) partial_1 (+) ...``.
 
@@ -41,14 +47,20 @@ def reduce_pieces(
     add : Monoid
     out : (cuts[rank + 1] - cuts[rank], n) array
         C-ordered.
+    arrived : sequence of arrays
+        If `pieces_arrive`, one like `out` for each other rank.
     method : str
         ``"exchange"`` or ``"mpi"``; the latter falls back where MPI has no such operation.
     """
-    operation = mpi_operation(add, partial.dtype)
-    if method == MPI_OPERATION and operation is not None:
-        _by_mpi(partial, cuts, fibre, operation, out)
+    if pieces_arrive(add, partial.dtype, method):
+        _by_exchange(partial, cuts, fibre, combiner(add, partial.dtype), out, arrived)
     else:
-        _by_exchange(partial, cuts, fibre, combiner(add, partial.dtype), out)
+        _by_mpi(partial, cuts, fibre, str(mpi_operation(add, partial.dtype)), out)
+
+
+def pieces_arrive(add: Monoid, dtype: np.dtype[Any], method: str) -> bool:
+    """Return whether pieces of other ranks arrive here to be combined; else MPI combines them."""
+    return method != MPI_OPERATION or mpi_operation(add, dtype) is None
 
 
 def mpi_operation(add: Monoid, dtype: np.dtype[Any]) -> str | None:
@@ -78,15 +90,17 @@ def combiner(add: Monoid, dtype: np.dtype[Any]) -> Combine:
     return combine  # type: ignore[no-any-return]
 
 
-def _by_exchange(partial: np.ndarray, cuts: Cuts, fibre: Fibre, combine: Combine, out: np.ndarray) -> None:
+def _by_exchange(
+    partial: np.ndarray, cuts: Cuts, fibre: Fibre, combine: Combine, out: np.ndarray, arrived: Sequence[np.ndarray]
+) -> None:
     rows = [partial[begin:end] for begin, end in itertools.pairwise(cuts)]
     others = [rank for rank in range(fibre.size) if rank != fibre.rank]
-    arrived = {rank: np.empty_like(out) for rank in others}
-    fibre.exchange([(rank, rows[rank]) for rank in others], list(arrived.items()))
-    arrived[fibre.rank] = rows[fibre.rank]
-    out[...] = arrived[0]
+    pieces = dict(zip(others, arrived, strict=True))
+    fibre.exchange([(rank, rows[rank]) for rank in others], list(pieces.items()))
+    pieces[fibre.rank] = rows[fibre.rank]
+    out[...] = pieces[0]
     for rank in range(1, fibre.size):
-        combine(out, arrived[rank])
+        combine(out, pieces[rank])
 
 
 def _by_mpi(partial: np.ndarray, cuts: Cuts, fibre: Fibre, operation: str, out: np.ndarray) -> None:

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from harness.distributed.arrays import HOST, GpuArrays
 from harness.distributed.grid import Decomposition, Rectangle
-from harness.distributed.product import Local, RankProduct, Schedule
+from harness.distributed.product import Local, RankProduct
 from harness.distributed.redistribute import NOTHING, redistribute
 from harness.distributed.stages import Stages
+from harness.distributed.transport.base import Schedule
+from harness.distributed.transport.choice import choose_transport
 from harness.distributed.transport.comms import Comms
-from harness.operands import aligned_empty
 from harness.problem import Problem
 
 
@@ -28,31 +30,46 @@ class Share:
     sizes : Decomposition
     problem : Problem
         The whole product.
-    local : callable
-        See `harness.distributed.product.Local`.
+    local : Local
     schedule : Schedule
+    on_device : bool
+        Whether the pieces lie on GPUs, each rank's on its current one.
+
+    Raises
+    ------
+    DistributedError
+        On all ranks, see `harness.distributed.transport.choice.choose_transport`.
     """
 
-    def __init__(self, comms: Comms, sizes: Decomposition, problem: Problem, local: Local, schedule: Schedule) -> None:
+    def __init__(
+        self,
+        comms: Comms,
+        sizes: Decomposition,
+        problem: Problem,
+        local: Local,
+        schedule: Schedule,
+        *,
+        on_device: bool = False,
+    ) -> None:
         self.stages, self.sizes, self.problem = Stages(), sizes, problem
         self.world = comms.everyone(self.stages, schedule.largest_message)
         self.rank, is_idle = self.world.rank, not comms.fibres
+        transport = choose_transport(comms.world, sizes.grid.size, schedule, on_device=on_device)
+        self.arrays = GpuArrays() if on_device else HOST
         a, b, d = (self.layout(name)[self.rank] for name in "abd")
         with self.stages.timed("allocate"):
-            self._a = aligned_empty(a.shape, problem.input_dtype)
-            self._b = aligned_empty(b.shape, problem.input_dtype)
-            self._c = aligned_empty(d.shape, problem.dtype) if problem.accumulate else None
-            self._d = aligned_empty(d.shape, problem.dtype)
-        fibres = None if is_idle else comms.along(self.stages, schedule.largest_message)
-        self._product = (
-            None if fibres is None else RankProduct(sizes, problem, self.rank, fibres, local, self.stages, schedule)
-        )
-
-    @property
-    def pieces(self) -> dict[str, Any]:
-        """The arrays of this rank's pieces by name: ``"a"``, ``"b"``, ``"d"``, and ``"c"`` if there is a C."""
-        arrays = {"a": self._a, "b": self._b, "d": self._d}
-        return arrays if self._c is None else {**arrays, "c": self._c}
+            self.pieces = {
+                "a": self.arrays.empty_a(a.shape, problem.input_dtype),
+                "b": self.arrays.empty(b.shape, problem.input_dtype),
+                "d": self.arrays.empty(d.shape, problem.dtype),
+            }
+            if problem.accumulate:
+                self.pieces["c"] = self.arrays.empty(d.shape, problem.dtype)
+        self._product = None
+        if not is_idle:
+            fibres = comms.along(self.stages, schedule.largest_message)
+            way = transport(sizes, problem, self.rank, fibres, self.stages, schedule)
+            self._product = RankProduct(sizes, problem, way, local, self.pieces["a"], self.pieces["b"])
 
     @property
     def bytes_used(self) -> int:
@@ -66,17 +83,38 @@ class Share:
         used = self.sizes.grid.size
         return [piece(rank) if rank < used else NOTHING for rank in range(self.world.size)]
 
-    def take(self, name: str, held: np.ndarray, source: Sequence[Rectangle]) -> None:
+    def take(self, name: str, held: Any, source: Sequence[Rectangle]) -> None:
         """Fill the piece `name` from a matrix of which every rank holds its rectangle of `source`."""
-        with self.stages.timed("redistribute"):
-            redistribute(self.world, held, source, self.layout(name), self.pieces[name])
+        self._move("redistribute", held, source, self.pieces[name], self.layout(name))
 
     def multiply(self) -> None:
         """Compute the piece of D from those of A, B and C; all ranks must call it."""
         if self._product is not None:
-            self._product.run(self._a, self._b, self._c, self._d)
+            self._product.run(self.pieces.get("c"), self.pieces["d"])
 
-    def give(self, out: np.ndarray, target: Sequence[Rectangle]) -> None:
+    def give(self, out: Any, target: Sequence[Rectangle]) -> None:
         """Fill `out`, the rank's rectangle of `target`, from the pieces of D."""
-        with self.stages.timed("collect"):
-            redistribute(self.world, self._d, self.layout("d"), target, out)
+        self._move("collect", self.pieces["d"], self.layout("d"), out, target)
+
+    def close(self) -> None:
+        """Let go of what other ranks hold, so that they may free it; all ranks must call it."""
+        if self._product is not None:
+            self._product.transport.close()
+
+    def _move(self, stage: str, held: Any, source: Sequence[Rectangle], out: Any, target: Sequence[Rectangle]) -> None:
+        """Fill `out` from what all ranks hold. Between GPUs, it goes through the memory of the hosts."""
+        if source == target:
+            with self.stages.timed(stage):
+                self.arrays.fill(out, held)
+            return
+        host_held, host_out = held, out
+        if not isinstance(held, np.ndarray):
+            with self.stages.timed("device to host"):
+                host_held = self.arrays.to_host(held)
+        if not isinstance(out, np.ndarray):
+            host_out = np.empty(out.shape, out.dtype)
+        with self.stages.timed(stage):
+            redistribute(self.world, host_held, source, target, host_out)
+        if host_out is not out:
+            with self.stages.timed("host to device"):
+                self.arrays.fill(out, host_out)

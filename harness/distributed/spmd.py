@@ -10,17 +10,28 @@ import numpy as np
 
 from harness import registry
 from harness.api.arguments import read_arguments
-from harness.distributed.agreement import as_matrix, check_equal, check_launcher, together
+from harness.api.arrays import Arrays, kind_of
+from harness.api.gemm import choose
+from harness.distributed.agreement import (
+    as_matrix,
+    check_communicator,
+    check_equal,
+    check_launcher,
+    check_thread_level,
+    together,
+)
 from harness.distributed.grid import Decomposition, Grid
 from harness.distributed.layouts import LAYOUTS, ROOT, Shapes, Whole, put_together
-from harness.distributed.local import host_local
-from harness.distributed.model import Rates, check_memory, choose_grid, memory_bytes
-from harness.distributed.product import Schedule
+from harness.distributed.local import LocalProduct, host_local
+from harness.distributed.model import Rates, check_memory, choose_grid, memory_bytes, room_of
 from harness.distributed.reduction import METHODS
 from harness.distributed.report import Report, make_report
 from harness.distributed.share import Share
+from harness.distributed.transport.base import Schedule
+from harness.distributed.transport.choice import ENGINES
 from harness.distributed.transport.comms import Comms
 from harness.errors import PlanError, ProblemError
+from harness.interface import Backend
 from harness.problem import Problem
 from harness.semiring import Scalar, Semiring, as_semiring
 from harness.threads import check as check_threads
@@ -44,10 +55,12 @@ def gemm(
     panel: int = 0,
     in_flight: int = 1,
     reduction: str = "exchange",
+    transport: str = AUTO,
+    share_gpu: bool = False,
     memory_cap: int = 0,
     rates: Rates | None = None,
     dtype: Any = None,
-) -> tuple[np.ndarray | None, Report]:
+) -> tuple[Any, Report]:
     """Compute ``D = (alpha (x) A (x) B) (+) (beta (x) C)`` with matrices that are spread over the ranks of `comm`.
 
     All ranks must call it, with arguments that agree. No rank ever holds a whole matrix, but in the layout ``"root"``.
@@ -55,7 +68,8 @@ def gemm(
     Parameters
     ----------
     a, b, c : arrays or None
-        This rank's part of A (m, k), B (k, n) and C (m, n), as `layout` says. Without C all ranks pass None.
+        This rank's part of A (m, k), B (k, n) and C (m, n), as `layout` says. Without C all ranks pass None. Arrays of
+        CuPy, on the GPU of this rank, are multiplied there, and the result is one; then they must be on all ranks.
     comm : mpi4py.MPI.Comm
     semiring : str or Semiring
     alpha, beta : scalar, optional
@@ -73,9 +87,14 @@ def gemm(
     panel : int
         Elements of k gathered at a time; 0: all.
     in_flight : int
-        1: gather, then compute. More: a thread gathers panels ahead, so many are in memory.
+        1: gather, then compute. More: panels are gathered ahead, by a thread or by the GPU; so many are in memory.
     reduction : str
         ``"exchange"``: partial sums are combined in the order of ranks. ``"mpi"``: by MPI's operation, if it has one.
+    transport : str
+        Between GPUs: ``"copy"``, by copy engines within a host; ``"nccl"``; ``"staged"``, through hosts' memory and
+        MPI. ``"auto"``: the first of them that works.
+    share_gpu : bool
+        Whether it is meant that several ranks compute on one GPU.
     memory_cap : int
         Bytes that the product may use on a rank; 0: any.
     rates : Rates, optional
@@ -86,7 +105,7 @@ def gemm(
     Returns
     -------
     d : array or None
-        This rank's part of D, in the same layout. In the layout ``"root"`` None on all ranks but 0.
+        This rank's part of D, in the same layout, complete. In the layout ``"root"`` None on all ranks but 0.
     report : Report
         Grid, volume over its lower bound, memory, seconds by stage; the same on all ranks.
 
@@ -105,27 +124,35 @@ def gemm(
 
         d, report = distributed.gemm(my_rows_of_a, my_rows_of_b, comm=MPI.COMM_WORLD, semiring="min_plus")
     """
+    check_communicator(comm)
     start, rank = time.perf_counter(), comm.Get_rank()
     check_launcher(comm)
-    options = Options(layout, str(grid), local, threads, Schedule(panel, in_flight, reduction), memory_cap, rates)
+    schedule = Schedule(panel, in_flight, reduction, transport=transport, share_gpu=bool(share_gpu))
+    options = Options(layout, str(grid), local, threads, schedule, memory_cap, rates)
     given = {name: x for name, x in (("a", a), ("b", b), ("c", c)) if x is not None}
     offers = together(comm, lambda: _offer(given, as_semiring(semiring), alpha, beta, dtype, options, rank))
     _check(comm, offers)
-    whole, sizes = together(comm, lambda: _decompose(offers, comm.Get_size()))[0]
-    problem = Problem(whole.m, whole.n, whole.k, as_semiring(semiring), **offers[0].fields)
-    together(comm, lambda: _check_local(options, problem))
-    multiply = host_local(problem, local, threads)
-    share = Share(Comms.cached(comm, sizes.grid), sizes, problem, multiply, options.schedule)
-    for name in "abc"[: 2 + problem.accumulate]:
-        source = whole.rectangles[name]
-        dtype_of_part = problem.dtype if name == "c" else problem.input_dtype
-        part = np.asarray(given[name], dtype_of_part) if name in given else np.empty(source[rank].shape, dtype_of_part)
-        share.take(name, part, source)
-    share.multiply()
-    target = whole.rectangles["d"]
-    out = np.empty(target[rank].shape, problem.dtype)
-    share.give(out, target)
-    return (None if layout == ROOT and rank else out), _report(comm, share, options, time.perf_counter() - start)
+    arrays = _kind(given, offers[0])
+    whole, sizes, problem = _decompose_together(comm, offers, as_semiring(semiring), arrays)
+    with arrays.in_force():
+        multiply = (
+            LocalProduct(problem, local, None, arrays) if arrays.on_device else host_local(problem, local, threads)
+        )
+        share = Share(Comms.cached(comm, sizes.grid), sizes, problem, multiply, schedule, on_device=arrays.on_device)
+        for name in "abc"[: 2 + problem.accumulate]:
+            source, part_dtype = whole.rectangles[name], problem.dtype if name == "c" else problem.input_dtype
+            part = arrays.converted(arrays.take(name, given[name]), part_dtype) if name in given else None
+            share.take(name, arrays.empty(source[rank].shape, part_dtype) if part is None else part, source)
+        share.multiply()
+        target = whole.rectangles["d"]
+        out = arrays.empty(target[rank].shape, problem.dtype)
+        share.give(out, target)
+        room = room_of(problem, panel, in_flight, in_place=multiply.accumulates_in_place)
+        with share.stages.timed("free"):
+            share.close()
+    return (None if layout == ROOT and rank else out), _report(
+        comm, share, memory_bytes(sizes, **room), time.perf_counter() - start
+    )
 
 
 def pieces(m: int, n: int, k: int, grid: str | Grid, rank: int) -> dict[str, tuple[slice, slice]]:
@@ -169,6 +196,7 @@ class _Offer(NamedTuple):
     fields: dict[str, Any]  # of the Problem, but for sizes and semiring; empty: this rank has no operands
     semiring: str
     options: Options
+    on_device: bool  # whether the operands are arrays of CuPy
 
 
 def _offer(
@@ -184,23 +212,33 @@ def _offer(
     for name, value, legal in (
         ("layout", options.layout, LAYOUTS),
         ("reduction", options.schedule.reduction, METHODS),
+        ("transport", options.schedule.transport, ENGINES),
     ):
         if value not in legal:
             raise ProblemError(f"{name} has no such value", expected=", ".join(legal), got=repr(value))
+    schedule = options.schedule
+    for name, number, least in (
+        ("panel", schedule.panel, 0),
+        ("in_flight", schedule.in_flight, 1),
+        ("memory_cap", options.memory_cap, 0),
+    ):
+        if not isinstance(number, int) or isinstance(number, bool) or number < least:
+            raise ProblemError(f"{name} has no such value", expected=f"an integer, {least} or more", got=repr(number))
     if options.layout == ROOT and rank:
         if given:
             raise ProblemError("only rank 0 has operands in the layout 'root'", got=", ".join(given), fix="pass None")
-        return _Offer({}, {}, semiring.name, options)
+        return _Offer({}, {}, semiring.name, options, on_device=False)
     for name in "ab":
         if name not in given:
             raise ProblemError(f"{name} is missing", expected="an array, without elements if need be", got="None")
     shapes = {name: as_matrix(name, x).shape for name, x in given.items()}
     # parts need not fit each other, but their dtypes must: so arrays of one element stand for them
+    arrays = kind_of("gemm", given)
     stand_ins = {name: np.empty((1, 1), x.dtype) for name, x in given.items()}
     arguments = read_arguments("gemm", stand_ins, semiring, alpha=alpha, beta=beta, out=None, dtype=dtype)
     names = "dtype", "operand_dtype", "alpha", "beta", "accumulate"
     fields = {name: getattr(arguments.problem, name) for name in names}
-    return _Offer(shapes, fields, semiring.name, options)
+    return _Offer(shapes, fields, semiring.name, options, arrays.on_device)
 
 
 def _check(comm: Any, offers: list[_Offer]) -> None:
@@ -208,12 +246,28 @@ def _check(comm: Any, offers: list[_Offer]) -> None:
     check_equal(comm, "layout, grid and other options", [offer.options for offer in offers])
     check_equal(comm, "semiring", [offer.semiring for offer in offers])
     holding = [offer for offer in offers if offer.fields]
+    check_equal(comm, "whether operands lie on a GPU", [offer.on_device for offer in holding])
     check_equal(comm, "which of a, b and c are given", [", ".join(offer.shapes) for offer in holding])
     for name in holding[0].fields:
         check_equal(comm, name, [str(offer.fields[name]) for offer in holding])
 
 
-def _decompose(offers: list[_Offer], ranks: int) -> tuple[Whole, Decomposition]:
+class _Decomposed(NamedTuple):
+    """The whole product in parts, its decomposition, and the product as a problem."""
+
+    whole: Whole
+    sizes: Decomposition
+    problem: Problem
+
+
+def _decompose_together(comm: Any, offers: list[_Offer], semiring: Semiring, arrays: Arrays) -> _Decomposed:
+    """Return what `_decompose` does; if it raises, all ranks raise DistributedError."""
+    made: list[_Decomposed] = []
+    together(comm, lambda: made.append(_decompose(offers, comm.Get_size(), semiring, arrays)))
+    return made[0]
+
+
+def _decompose(offers: list[_Offer], ranks: int, semiring: Semiring, arrays: Arrays) -> _Decomposed:
     """Return the whole product and its decomposition; raises as `gemm` does."""
     options = offers[0].options
     grid, schedule = options.parsed_grid(), options.schedule
@@ -224,27 +278,39 @@ def _decompose(offers: list[_Offer], ranks: int) -> tuple[Whole, Decomposition]:
             got=f"{grid}: {grid.size} ranks",
         )
     whole = put_together(options.layout, [offer.shapes for offer in offers], grid)
-    extents, word = whole[:3], offers[0].fields["dtype"].itemsize
-    panel, in_flight, cap = schedule.panel, schedule.in_flight, options.memory_cap
+    extents, cap = whole[:3], options.memory_cap
+    problem = Problem(*extents, semiring, **offers[0].fields)
+    backend = _check_local(options, problem, arrays)
+    room = room_of(problem, schedule.panel, schedule.in_flight, in_place=backend.accumulates_in_place)
     if grid is None:
-        grid = choose_grid(*extents, ranks, word, rates=options.rates, memory_cap=cap, panel=panel, in_flight=in_flight)
+        grid = choose_grid(*extents, ranks, rates=options.rates, memory_cap=cap, **room)
     sizes = Decomposition(*extents, grid)
-    check_memory(sizes, word, cap, panel=panel, in_flight=in_flight)
-    return whole, sizes
+    check_memory(sizes, memory_cap=cap, **room)
+    return _Decomposed(whole, sizes, problem)
 
 
-def _check_local(options: Options, problem: Problem) -> None:
-    """Raise unless the backend can compute `problem` here, on so many threads."""
+def _kind(given: dict[str, Any], offer: _Offer) -> Arrays:
+    """Return the kind of the arrays of the whole product, also on a rank that has none of them."""
+    if not offer.on_device or given:
+        return kind_of("gemm", given)
+    import cupy
+
+    return kind_of("gemm", {"a": cupy.empty(1)})
+
+
+def _check_local(options: Options, problem: Problem, arrays: Arrays) -> Backend:
+    """Return the backend of local products, or raise unless it can compute `problem` here, on so many threads."""
     if options.local != AUTO:
         registry.admit(options.local, problem)
     check_threads(options.threads)
+    if options.schedule.in_flight > 1 and not arrays.on_device:
+        check_thread_level()
+    return choose(problem, options.local, arrays)
 
 
-def _report(comm: Any, share: Share, options: Options, elapsed_s: float) -> Report:
+def _report(comm: Any, share: Share, predicted_bytes: int, elapsed_s: float) -> Report:
     """Return the report, of what all ranks have counted."""
-    stages, schedule = share.stages, options.schedule
+    stages = share.stages
     counted = {"seconds": stages.seconds, "words": stages.words, "bytes": share.bytes_used, "total": elapsed_s}
     counts = comm.allgather(counted)
-    word = share.problem.dtype.itemsize
-    predicted = memory_bytes(share.sizes, word, panel=schedule.panel, in_flight=schedule.in_flight)
-    return make_report(share.sizes, counts, predicted, max(count["total"] for count in counts))
+    return make_report(share.sizes, counts, predicted_bytes, max(count["total"] for count in counts))

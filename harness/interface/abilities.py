@@ -38,11 +38,15 @@ class Abilities:
     starts_processes : bool
         Whether `prepare` may start processes that live on, to compute this product and later ones. They must sleep
         while no product runs. ``backend="auto"`` leaves such a backend out.
+    accumulates_in_place : bool
+        Whether `operands.c` may be `operands.out`, to which the product is then added, without a copy of C. Where (+)
+        selects, it holds no NaN then, as a sum of products never does.
     """
 
     takes: ClassVar[frozenset[str]] = frozenset()
     calls_libraries: ClassVar[bool] = True
     starts_processes: ClassVar[bool] = False
+    accumulates_in_place: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Read ``takes_mixed = True`` and its like as `takes`, and raise TypeError if that names no ability."""

@@ -33,7 +33,9 @@ from harness.timing.clock import CpuClock
 from harness.timing.sampler import ClockSampler
 
 MEMORY_FRACTION = 0.5
-MOST_PRINTED = 1 << 28  # bytes of any one file, that of the output included
+# Bytes of any one file, that of the output included. A backend that shares memory, which counts as a file, may raise
+# this to what it may allocate.
+MOST_PRINTED = 1 << 28
 LONGEST_MESSAGE = 1000
 # A library's threads may spin for a while after a call, waiting for the next: MKL's for 0.2 s.
 SPINNING_S = 0.5
@@ -209,11 +211,13 @@ def _limit_resources() -> None:
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
     _lower(resource.RLIMIT_CORE, 0)
-    _lower(resource.RLIMIT_FSIZE, MOST_PRINTED)
     available = detect().memory
     with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
         available = min(available, int(_CGROUP_LIMIT.read_text()))
-    _lower(resource.RLIMIT_DATA, int(available * MEMORY_FRACTION))
+    cap = int(available * MEMORY_FRACTION)
+    _lower(resource.RLIMIT_FSIZE, cap)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (min(MOST_PRINTED, cap), resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    _lower(resource.RLIMIT_DATA, cap)
 
 
 def _lower(rlimit: int, cap: int) -> None:

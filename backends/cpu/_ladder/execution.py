@@ -47,7 +47,7 @@ class KernelExecution(HostExecution):
         problem, a, out = self._problem, self.operands.a, self.operands.out
         if out.size == 0:
             return
-        if self._begin is not None:
+        if self._begin is not None and not (self.operands.c is out and problem.beta is None):
             self._begin(problem.beta is not None, problem.beta or problem.dtype.type(0), self.operands.c, out)
         if problem.k == 0:
             if not problem.accumulate:

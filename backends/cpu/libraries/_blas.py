@@ -37,6 +37,7 @@ class BlasPeer(Backend):
 
     module: ClassVar[str]
     library: ClassVar[str] = "BLAS"
+    accumulates_in_place = True
 
     def missing(self) -> str | None:
         """Return that the package is not installed, or None."""
@@ -99,7 +100,7 @@ class BlasExecution(HostExecution):
             np.copyto(self._a, operands.a)
         if self._b is not operands.b:
             np.copyto(self._b, operands.b)
-        if operands.c is not None:
+        if operands.c is not None and operands.c is not self._target:
             np.copyto(self._target, operands.c)
         self._multiply()
         if self._target is not operands.out:

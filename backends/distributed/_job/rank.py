@@ -6,11 +6,13 @@ kills the job, since other ranks may wait for this one. The parent's side is `ba
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
-from multiprocessing.connection import Client
+from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +20,13 @@ import numpy as np
 
 from backends.distributed._job.shared import SharedForm, attach
 from harness.distributed.grid import Decomposition, Rectangle
-from harness.distributed.local import host_local
-from harness.distributed.product import Schedule
+from harness.distributed.local import device_local, host_local
 from harness.distributed.redistribute import at_root
 from harness.distributed.share import Share
+from harness.distributed.transport import gpus
+from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.comms import Comms
+from harness.distributed.transport.segments import forget_names
 from harness.problem import Problem
 
 
@@ -36,6 +40,8 @@ class Assignment(NamedTuple):
     schedule : Schedule
     base : str
         The backend of local products.
+    on_device : bool
+        Whether that computes on GPUs, one for each rank, where the pieces lie then.
     threads : int
         Of each rank.
     from_root : bool
@@ -46,6 +52,7 @@ class Assignment(NamedTuple):
     sizes: Decomposition
     schedule: Schedule
     base: str
+    on_device: bool
     threads: int
     from_root: bool
 
@@ -63,20 +70,25 @@ class Held:
 
     def __init__(self, comm: Any, assignment: Assignment, shared: dict[str, np.ndarray]) -> None:
         problem, sizes = assignment.problem, assignment.sizes
-        local = host_local(problem, assignment.base, assignment.threads)
-        comms = Comms.cached(comm, sizes.grid)
-        self.share = Share(comms, sizes, problem, local, assignment.schedule)
+        on_device, comms = assignment.on_device, Comms.cached(comm, sizes.grid)
+        if on_device:
+            gpus.bind(comm.Get_rank())
+            local = device_local(problem, assignment.base)
+        else:
+            local = host_local(problem, assignment.base, assignment.threads)
+        self.share = Share(comms, sizes, problem, local, assignment.schedule, on_device=on_device)
         self._from_root, self._shared = assignment.from_root, shared
         is_root = self._from_root and self.share.rank == 0
         # what rank 0 alone holds; elsewhere arrays without elements stand for it
         self._whole = {name: np.empty_like(x if is_root else x[:0, :0]) for name, x in shared.items()}
+        self.load()
 
     @property
     def _operands(self) -> list[str]:
         """The names of its operands, on all ranks in the same order."""
         return [name for name in "abc" if name in self._shared]
 
-    def upload(self) -> None:
+    def load(self) -> None:
         """Take the operands out of shared memory: its pieces, or at the root everything."""
         for name in self._operands:
             if self._from_root:
@@ -84,7 +96,7 @@ class Held:
                 whole[...] = self._shared[name][: whole.shape[0], : whole.shape[1]]
             else:
                 rectangle = self.share.layout(name)[self.share.rank]
-                self.share.pieces[name][...] = self._shared[name][rectangle.slices]
+                self.share.arrays.fill(self.share.pieces[name], self._shared[name][rectangle.slices])
 
     def run(self) -> None:
         """Compute once: from the pieces, or from what the root holds and back to it."""
@@ -102,7 +114,8 @@ class Held:
             whole = self._whole["d"]
             self._shared["d"][: whole.shape[0], : whole.shape[1]] = whole
         else:
-            self._shared["d"][self.share.layout("d")[self.share.rank].slices] = self.share.pieces["d"]
+            rectangle = self.share.layout("d")[self.share.rank]
+            self._shared["d"][rectangle.slices] = self.share.arrays.to_host(self.share.pieces["d"])
 
     def _at_root(self, name: str) -> list[Rectangle]:
         rows, columns = self._shared[name].shape
@@ -115,20 +128,16 @@ class Rank:
     def __init__(self, comm: Any) -> None:
         self._comm, self._held = comm, dict[int, Held]()
 
-    def pid(self) -> int:
-        """Return the number of this process in the system."""
-        return os.getpid()
-
     def load(self, number: int, assignment: bytes, shared: dict[str, SharedForm]) -> None:
-        """Allocate a product."""
+        """Allocate a product and take its operands from shared memory."""
         from numba import cloudpickle
 
         arrays = {name: attach(form) for name, form in shared.items()}
         self._held[number] = Held(self._comm, cloudpickle.loads(assignment), arrays)
 
     def upload(self, number: int) -> None:
-        """Take the operands from shared memory."""
-        self._held[number].upload()
+        """Take the operands from shared memory anew."""
+        self._held[number].load()
 
     def run(self, number: int) -> None:
         """Compute a product once."""
@@ -145,7 +154,8 @@ class Rank:
 
     def free(self, number: int) -> None:
         """Forget a product."""
-        self._held.pop(number, None)
+        if number in self._held:
+            self._held.pop(number).share.close()
 
 
 def main(address: str) -> None:
@@ -153,8 +163,10 @@ def main(address: str) -> None:
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
-    connection = Client(address, "AF_UNIX", authkey=bytes.fromhex(os.environ.pop("GEMM_HARNESS_JOB_KEY")))
-    connection.send(comm.Get_rank())
+    forget_names()
+    key = bytes.fromhex(os.environ.pop("GEMM_HARNESS_JOB_KEY"))
+    connection, lifeline = (_connected(address, key, role, comm.Get_rank()) for role in ("commands", "lifeline"))
+    _end_with(lifeline)
     rank = Rank(comm)
     while True:
         try:
@@ -164,6 +176,26 @@ def main(address: str) -> None:
         if command == "stop":
             return
         connection.send(_answer(getattr(rank, command), arguments))
+
+
+def _connected(address: str, key: bytes, role: str, rank: int) -> Connection:
+    """Open a socket to the parent, and say what it is for and who this is."""
+    connection = Client(address, "AF_UNIX", authkey=key)
+    connection.send((role, rank, os.getpid()))
+    return connection
+
+
+def _end_with(lifeline: Connection) -> None:
+    """Have the kernel end this process by SIGIO when the parent's side of a socket is closed, in whatever way.
+
+    A thread that waits for that would wait for the GIL too, which a kernel may hold for minutes.
+    """
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(lifeline.fileno(), fcntl.F_SETOWN, os.getpid())
+    flags = fcntl.fcntl(lifeline.fileno(), fcntl.F_GETFL)
+    fcntl.fcntl(lifeline.fileno(), fcntl.F_SETFL, flags | os.O_ASYNC)
+    if lifeline.poll():  # it was closed before
+        os.kill(os.getpid(), signal.SIGIO)
 
 
 def _answer(method: Callable[..., Any], arguments: dict[str, Any]) -> tuple[str, Any]:

@@ -6,36 +6,47 @@ are copied before. A strategy that begins at the root times the scattering and t
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, ClassVar
 
 import numpy as np
 
 from backends.distributed._job import job
+from backends.distributed._job.jobs import Loaded
 from backends.distributed._job.rank import Assignment
 from backends.distributed._job.shared import SharedArray
+from harness import registry
 from harness.composite import Composite
 from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout
-from harness.distributed.model import check_memory, choose_grid
-from harness.distributed.product import Schedule
+from harness.distributed.model import Rates, check_memory, choose_grid, room_of
 from harness.distributed.reduction import METHODS
+from harness.distributed.transport import gpus
+from harness.distributed.transport.base import Schedule
+from harness.distributed.transport.choice import ENGINES
 from harness.errors import PlanError
-from harness.interface import Execution, HostExecution
+from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.threads import check
+from harness.tuning.cpu import AUTO_FIRST
+from harness.tuning.distributed import LINKS, PAIRS_PER_S_ON_GPU
 
 AUTO = "auto"
+ON_GPUS = "gpu-"  # what the name of a base begins with that has ranks compute on GPUs
 
 
 class Strategy(Composite):
     """A distributed product by a job of ranks on this machine.
 
-    Options of its plan: ``base``, the backend of the local products; ``ranks``; ``rank_threads``, of each; ``grid``,
-    ``"auto"`` or ``"2x2x1"``; ``panel``, elements of k gathered at a time, 0: all; ``in_flight``, panels in memory at
-    once; ``reduction``, ``"exchange"`` or ``"mpi"``; ``memory_cap``, bytes a rank may use, 0: any.
+    Options of its plan: ``base``, the backend of the local products; ``ranks``, ``"auto"``: one a thread;
+    ``rank_threads``, of each; ``grid``, ``"auto"`` or ``"2x2x1"``; ``panel``, elements of k gathered at a time, 0: all;
+    ``in_flight``, panels in memory at once; ``reduction``, ``"exchange"`` or ``"mpi"``; ``memory_cap``, bytes a rank
+    may use, 0: any.
+
+    A base of the family ``gpu-`` has each rank compute on a GPU, where its pieces lie; ``ranks="auto"`` is one a GPU
+    then. ``transport`` names the engine between GPUs: ``"auto"``, ``"copy"``, ``"nccl"`` or ``"staged"``.
+    ``share_gpu=1`` lets ranks share a GPU, which is for tests.
 
     Attributes
     ----------
@@ -57,17 +68,27 @@ class Strategy(Composite):
         """Return why no job can be started here."""
         return job.missing()
 
+    def _able(self, problem: Problem) -> dict[str, Backend]:
+        """Return the possible bases: composites of the host too, which start no ranks, if as accurate as sums are."""
+        return {
+            backend.name: backend
+            for backend in registry.able(problem, on_device=False)
+            if backend.name.startswith(self.base_family) and not backend.loosens(problem)
+        }
+
     def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """One rank a thread, each with the best backend of one thread."""
+        """One rank a thread, each with the best backend of one thread, or one a GPU where that is the base."""
         options: dict[str, int | str] = {
-            "base": self.choose_base(problem, ()),
-            "ranks": machine.threads,
+            "base": self.choose_base(problem, AUTO_FIRST),
+            "ranks": AUTO,
             "rank_threads": 1,
             "grid": AUTO,
             "panel": 0,
             "in_flight": 1,
             "reduction": METHODS[0],
             "memory_cap": 0,
+            "transport": ENGINES[0],
+            "share_gpu": 0,
         }
         return Plan(problem, machine.threads, None, options)
 
@@ -75,6 +96,16 @@ class Strategy(Composite):
         """Start the ranks unless they run, and hand them their pieces."""
         self.find_base(plan.options["base"], plan.problem)
         return DistributedExecution(plan, operands, self.sizes(plan), from_root=self.from_root)
+
+    def find_base(self, name: int | str, problem: Problem) -> Backend:
+        """Return the backend called `name`, on processors or on GPUs; raises as `Composite.find_base` does.
+
+        Raises
+        ------
+        Declined
+            If it is one on GPUs, and there is none, or it declines `problem`.
+        """
+        return registry.admit(str(name), problem) if is_on_gpus(name) else super().find_base(name, problem)
 
     def sizes(self, plan: Plan) -> Decomposition:
         """Return the decomposition of a plan.
@@ -85,26 +116,27 @@ class Strategy(Composite):
             If the grid does not fit the ranks or the strategy, or no grid fits the memory cap.
         """
         problem, options = plan.problem, plan.options
-        ranks, panel, in_flight = (_positive(plan, name) for name in ("ranks", "panel", "in_flight"))
+        ranks, (panel, in_flight) = rank_count(plan), (_positive(plan, name) for name in ("panel", "in_flight"))
         check(_positive(plan, "rank_threads"))
-        plan.choice("reduction", METHODS)
+        for option, legal in (("reduction", METHODS), ("transport", ENGINES), ("share_gpu", (0, 1))):
+            plan.choice(option, legal)
         extents, cap = (problem.m, problem.n, problem.k), _positive(plan, "memory_cap")
-        word = problem.dtype.itemsize
+        in_place = self.find_base(options["base"], problem).accumulates_in_place
+        room = room_of(problem, panel, in_flight, in_place=in_place)
         if options["grid"] == AUTO:
             grid = choose_grid(
                 *extents,
                 ranks,
-                word,
+                rates=Rates(PAIRS_PER_S_ON_GPU, LINKS["nvlink"]) if is_on_gpus(options["base"]) else None,
                 layout=self.layout,
                 memory_cap=cap,
-                panel=panel,
-                in_flight=in_flight,
                 flat=self.flat,
+                **room,
             )
             return Decomposition(*extents, grid, self.layout)
         sizes = Decomposition(*extents, Grid.parse(str(options["grid"])), self.layout)
         self._check_grid(sizes.grid, ranks)
-        check_memory(sizes, word, cap, panel=panel, in_flight=in_flight)
+        check_memory(sizes, memory_cap=cap, **room)
         return sizes
 
     def _check_grid(self, grid: Grid, ranks: int) -> None:
@@ -141,40 +173,73 @@ class DistributedExecution(HostExecution):
 
         super().__init__(operands)
         options = plan.options
-        schedule = Schedule(int(options["panel"]), int(options["in_flight"]), str(options["reduction"]))
-        threads = int(options["rank_threads"])
-        assignment = Assignment(plan.problem, sizes, schedule, str(options["base"]), threads, from_root)
-        running = job.job(job.Shape(int(options["ranks"]), threads))
-        self._product = running.take(assignment, lambda: running.load(self._share(), cloudpickle.dumps(assignment)))
-        weakref.finalize(self, running.give_back, self._product.number)
-        self.upload()
+        arrays = {"a": operands.a, "b": operands.b, "c": operands.c, "d": operands.out}
+        self._shared = {name: SharedArray(x.shape, x.dtype) for name, x in arrays.items() if x is not None}
+        self._copy_operands()
+        schedule = Schedule(
+            int(options["panel"]),
+            int(options["in_flight"]),
+            str(options["reduction"]),
+            transport=str(options["transport"]),
+            share_gpu=options["share_gpu"] == 1,
+        )
+        threads, base = int(options["rank_threads"]), str(options["base"])
+        assignment = Assignment(plan.problem, sizes, schedule, base, is_on_gpus(base), threads, from_root)
+        self._loaded = Loaded(job.Shape(rank_count(plan), threads))
+        forms = {name: shared.form for name, shared in self._shared.items()}
+        self._loaded.call_all("load", assignment=cloudpickle.dumps(assignment), shared=forms)
+        for shared in self._shared.values():
+            shared.close()
 
     def run(self) -> None:
         """Compute once, on all ranks."""
-        self._product.call_all("run")
+        self._loaded.call_all("run")
 
     def result(self) -> np.ndarray:
         """Collect the pieces into the output, and return it."""
-        self._product.call_all("collect")
-        self.operands.out[...] = self._product.shared["d"].array
+        self._loaded.call_all("collect")
+        self.operands.out[...] = self._shared["d"].array
         return self.operands.out
 
     def upload(self) -> None:
         """Hand the ranks the operands anew."""
-        for name, array in self._operands().items():
-            self._product.shared[name].array[...] = array
-        self._product.call_all("upload")
+        self._copy_operands()
+        self._loaded.call_all("upload")
 
     def report(self) -> list[dict[str, Any]]:
         """Return seconds, words, messages and bytes of the last run by stage, rank by rank."""
-        return self._product.call_all("report")
+        return self._loaded.call_all("report")
 
-    def _operands(self) -> dict[str, np.ndarray]:
-        return {name: x for name in "abc" if (x := getattr(self.operands, name)) is not None}
+    def _copy_operands(self) -> None:
+        for name in self._shared.keys() - {"d"}:
+            self._shared[name].array[...] = getattr(self.operands, name)
 
-    def _share(self) -> dict[str, SharedArray]:
-        """Return shared arrays for the operands and the result."""
-        return {name: SharedArray(x.shape, x.dtype) for name, x in {**self._operands(), "d": self.operands.out}.items()}
+
+def is_on_gpus(base: int | str) -> bool:
+    """Return whether ranks with that base compute on GPUs."""
+    return str(base).startswith(ON_GPUS)
+
+
+def rank_count(plan: Plan) -> int:
+    """Return how many ranks a plan has.
+
+    Raises
+    ------
+    PlanError
+        If that is no number, or more than there are GPUs to compute on.
+    """
+    is_automatic, on_gpus = plan.options["ranks"] == AUTO, is_on_gpus(plan.options["base"])
+    if is_automatic:
+        return gpus.count() if on_gpus else plan.threads
+    ranks = _positive(plan, "ranks")
+    if on_gpus and ranks > gpus.count() and not plan.options["share_gpu"]:
+        raise PlanError(
+            f"{ranks} ranks would share {gpus.count()} GPU{'s' * (gpus.count() != 1)}",
+            expected="a GPU for each rank",
+            got=f"ranks={ranks}",
+            fix=f"ranks={gpus.count()}, or share_gpu=1 if it is meant: nothing is faster then",
+        )
+    return ranks
 
 
 def _positive(plan: Plan, name: str) -> int:

@@ -42,6 +42,7 @@ class Rung(Backend):
 
     takes = frozenset({"device arrays"})
     calls_libraries = False
+    accumulates_in_place = True
     needs: ClassVar[tuple[int, int]] = device.OLDEST
     takes_two_steps: ClassVar[bool] = False
     takes_exponentials: ClassVar[bool] = False
@@ -104,7 +105,8 @@ class Rung(Backend):
         m, n, k = problem.m, problem.n, problem.k
         if m == 0 or n == 0:
             return program
-        if problem.accumulate:
+        is_begun = problem.beta is None and c_and_out[0].place == out.place  # C is the output, and added to as it is
+        if problem.accumulate and not is_begun:
             beta = problem.dtype.type(0) if problem.beta is None else problem.beta
             c = c_and_out[0]
             arguments = problem.beta is not None, beta, c.place, c.ld, out.place, out.ld, m, n

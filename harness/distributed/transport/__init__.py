@@ -1,1 +1,1 @@
-"""How ranks move what they share: communicators of a grid, messages over MPI, and a thread that fetches ahead."""
+"""How ranks move what they share: communicators of a grid, messages over MPI, and engines between GPUs."""

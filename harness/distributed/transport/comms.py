@@ -73,10 +73,16 @@ class Comms(NamedTuple):
 _kept_keyval: list[int] = []
 
 
+def _free_all(comm: Any, keyval: int, kept: dict[Grid, Comms]) -> None:
+    """Free what was kept with a communicator; MPI calls it on all ranks when that is freed."""
+    for comms in kept.values():
+        comms.free()
+
+
 def _keyval() -> int:
     """Return the key under which communicators are kept with a communicator."""
     from mpi4py import MPI
 
     if not _kept_keyval:
-        _kept_keyval.append(MPI.Comm.Create_keyval())
+        _kept_keyval.append(MPI.Comm.Create_keyval(delete_fn=_free_all))
     return _kept_keyval[0]

@@ -35,27 +35,32 @@ class Fibre:
         self.comm, self.stage, self.stages, self.largest_message = comm, stage, stages, largest_message
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
 
-    def gather(self, piece: np.ndarray, cuts: Cuts, target: np.ndarray) -> None:
-        """Fill `target` with the pieces of all ranks, one below the other.
+    def gather(self, piece: np.ndarray, cuts: Cuts, begin: int, end: int, target: np.ndarray) -> None:
+        """Fill `target` with rows `begin` to `end` of the block whose pieces the ranks hold.
 
         Parameters
         ----------
         piece : (cuts[rank + 1] - cuts[rank], w) array
-            Any strides.
+            C-ordered.
         cuts : tuple of int
-            Which rows of `target` each rank holds.
-        target : (cuts[-1], w) array
+            Which rows of the block each rank holds.
+        begin, end : int
+            The same for all ranks.
+        target : (end - begin, w) array
             C-ordered.
         """
-        rows = [target[begin:end] for begin, end in itertools.pairwise(cuts)]
-        owners = [rank for rank, part in enumerate(rows) if part.size]
-        rows[self.rank][...] = piece
+        parts = [(max(begin, lo), min(end, hi)) for lo, hi in itertools.pairwise(cuts)]
+        owners = [rank for rank, (lo, hi) in enumerate(parts) if lo < hi]
+        if self.rank in owners:
+            lo, hi = parts[self.rank]
+            target[lo - begin : hi - begin] = piece[lo - cuts[self.rank] : hi - cuts[self.rank]]
         if len(owners) == 1:
-            self._broadcast(target, owners[0])
+            self.broadcast(target, owners[0])
             return
+        rows = {rank: target[parts[rank][0] - begin : parts[rank][1] - begin] for rank in owners}
         others = [rank for rank in range(self.size) if rank != self.rank]
-        sent = [(rank, rows[self.rank]) for rank in others]
-        self.exchange(sent, [(rank, rows[rank]) for rank in others])
+        sent = [(rank, rows[self.rank]) for rank in others] if self.rank in owners else []
+        self.exchange(sent, [(rank, rows[rank]) for rank in others if rank in owners])
 
     def exchange(self, sent: list[tuple[int, np.ndarray]], received: list[tuple[int, np.ndarray]]) -> None:
         """Send arrays to ranks and receive arrays from ranks, all at once; every array is C-ordered."""
@@ -70,13 +75,19 @@ class Fibre:
             requests += [self.comm.Isend(part, rank) for part in self._parts(array)]
         MPI.Request.Waitall(requests)
 
-    def _broadcast(self, array: np.ndarray, root: int) -> None:
+    def broadcast(self, array: np.ndarray, root: int) -> None:
+        """Fill `array`, C-ordered, on all ranks with that of `root`."""
         if self.size == 1:
             return
         for part in self._parts(array):
             self.comm.Bcast(part, root)
         if self.rank != root:
             self.stages.received(self.stage, array.size)
+
+    def meet(self) -> None:
+        """Return when all ranks of the fibre have called this."""
+        if self.size > 1:
+            self.comm.Barrier()
 
     def _parts(self, array: np.ndarray) -> list[np.ndarray]:
         """Return the bytes of `array` in messages that are not too long."""

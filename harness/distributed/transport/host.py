@@ -1,0 +1,60 @@
+"""The way between ranks on processors: MPI gathers panels and exchanges partial sums.
+
+With two panels or more in flight a thread gathers a panel while the one before is computed with. On processors copies
+between ranks are work of a core, so this pays only where cores are idle or a network adapter does the copying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from harness.distributed.reduction import combiner, pieces_arrive, reduce_pieces
+from harness.distributed.transport.base import Transport
+from harness.distributed.transport.prefetch import Prefetcher
+
+
+class HostTransport(Transport):
+    """MPI."""
+
+    def offer(self, a: np.ndarray, b: np.ndarray, partial: np.ndarray | None) -> None:
+        """Make room for pieces of partial sums that arrive where k is cut."""
+        add, dtype, others = self.problem.semiring.add, self.problem.dtype, self.fibres.layer.size - 1
+        arriving = others * pieces_arrive(add, dtype, self.schedule.reduction)
+        self._arrived = [self.arrays.empty((self.d_rows, self.sides[1].length), dtype) for _ in range(arriving)]
+
+    @property
+    def bytes_used(self) -> int:
+        """Bytes that it has allocated."""
+        return super().bytes_used + sum(int(array.nbytes) for array in self._arrived)
+
+    def gathered(self, a: np.ndarray, b: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """Return the panels in the order of k."""
+        pieces = {"a": a.T, "b": b}  # panels are rows of both
+
+        def fetch(step: int) -> tuple[np.ndarray, np.ndarray]:
+            begin, end = self.panels[step]
+            panels = []
+            for side in self.sides:
+                piece, fibre = pieces[side.name], side.fibre
+                if fibre.size == 1:  # it is here already
+                    panels.append(piece[begin:end])
+                    continue
+                target = self.buffer(side, step, (end - begin, side.length))
+                with self.stages.timed(fibre.stage):
+                    fibre.gather(piece, side.cuts, begin, end, target)
+                panels.append(target)
+            return panels[0].T, panels[1]
+
+        steps, ahead = len(self.panels), self.schedule.in_flight
+        return Prefetcher(fetch, steps, ahead) if ahead > 1 and steps > 1 else map(fetch, range(steps))
+
+    def reduce(self, partial: np.ndarray, out: np.ndarray) -> None:
+        """Reduce by the method of the schedule."""
+        add = self.problem.semiring.add
+        reduce_pieces(partial, self.d_cuts, self.fibres.layer, add, out, self._arrived, self.schedule.reduction)
+
+    def combine(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Combine by NumPy's function of that meaning, or by a compiled one."""
+        combiner(self.problem.semiring.add, self.problem.dtype)(x, y)

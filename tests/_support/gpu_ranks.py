@@ -1,0 +1,125 @@
+"""A program of one rank: products on GPUs by every engine and grid against the definition; prints what is wrong.
+
+mpiexec -n P python -m mpi4py -m tests._support.gpu_ranks fake|newest|real ENGINE...
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from harness.distributed.grid import BLOCKS, FACES, Decomposition, grids
+from harness.distributed.share import Share
+from harness.distributed.transport.base import Schedule
+from harness.distributed.transport.comms import Comms
+from harness.operands import Operands
+from harness.problem import Problem
+from harness.proof.reference import product
+from harness.semiring import SEMIRINGS
+from tests._support import fake_gpus
+
+GATHERED = "gather A", "gather B", "reduce"
+SIZES = (13, 10, 17), (2, 3, 1), (5, 1, 0)
+SCHEDULES = (0, 1), (3, 1), (3, 2), (2, 3)
+
+
+class ByDefinition:
+    """A local product that is enqueued in the current stream, as kernels are."""
+
+    def __init__(self, problem: Problem, *, in_place: bool) -> None:
+        self.accumulates_in_place, self._problem = in_place, problem
+
+    def __call__(self, a: Any, b: Any, c: Any, alpha: Any, beta: Any, out: Any) -> None:
+        problem = dataclasses.replace(
+            self._problem, m=a.shape[0], n=b.shape[1], k=a.shape[1], alpha=alpha, beta=beta, accumulate=c is not None
+        )
+        hosts = [None if x is None else np.asarray(x) for x in (a, b, c, out)]
+        assert self.accumulates_in_place or c is not out
+
+        def work() -> None:
+            hosts[3][...] = product(problem, *hosts[:3])  # type: ignore[index]
+
+        sys.modules["cupy"].cuda.get_current_stream().add(work)
+
+
+def check(comm: Any, problem: Problem, sizes: Decomposition, schedule: Schedule, local: Any) -> str:
+    """Return what is wrong with this rank's piece after two products; empty: nothing."""
+    operands, rank = Operands.generate(problem, 3), comm.Get_rank()
+    share = Share(Comms.cached(comm, sizes.grid), sizes, problem, local, schedule, on_device=True)
+    for name in "abc"[: 2 + problem.accumulate]:
+        part = share.layout(name)[rank].slices
+        share.arrays.fill(share.pieces[name], np.ascontiguousarray(getattr(operands, name)[part]))
+    for _ in range(2):
+        share.stages.clear()
+        share.multiply()
+    got = share.arrays.to_host(share.pieces["d"])
+    expected = product(problem, operands.a, operands.b, operands.c)[share.layout("d")[rank].slices]
+    share.close()
+    words = {name: share.stages.words.get(stage, 0) for name, stage in zip("abd", GATHERED, strict=True)}
+    if words != sizes.words(rank):
+        return f"words {words}, by the formula {sizes.words(rank)}"
+    is_exact = problem.dtype.kind != "f" or problem.semiring.add.is_selective
+    is_right = np.array_equal(got, expected) if is_exact else np.allclose(got, expected, 1e-12, 1e-12)
+    return "" if is_right else f"got {got.tolist()}, expected {expected.tolist()}"
+
+
+def lose(what: str) -> None:
+    """Plant a bug: an order between streams that is not kept."""
+    waits = fake_gpus.Stream.wait_event
+
+    def wait_event(self: fake_gpus.Stream, event: fake_gpus.Event) -> None:
+        is_of_copies = self is max(fake_gpus.Stream.every, key=lambda stream: stream.ptr)
+        if is_of_copies != (what == "lose-release"):
+            waits(self, event)
+
+    fake_gpus.Stream.wait_event = wait_event  # type: ignore[method-assign]
+
+
+def main(kind: str, engines: list[str]) -> None:
+    """Check everything, and end with status 1 if something is wrong on some rank."""
+    for name in [engine for engine in engines if engine.startswith("lose-")]:
+        lose(name)
+        engines.remove(name)
+    comm, wrong, cases = MPI.COMM_WORLD, [], 0
+    if kind != "real":
+        fake_gpus.install(newest_first=kind == "newest")
+    else:
+        from harness.distributed.transport import gpus
+
+        gpus.bind(comm.Get_rank())
+    semirings = ("min_plus", "float32"), ("plus_times", "int32"), ("logaddexp_plus", "float64"), ("lor_land", "bool")
+    shapes = itertools.product(SIZES, grids(comm.Get_size()), (BLOCKS, FACES))
+    for (at, ((m, n, k), grid, layout)), (name, dtype), engine in itertools.product(
+        enumerate(shapes), semirings, engines
+    ):
+        panel, in_flight = SCHEDULES[(at + cases) % len(SCHEDULES)]
+        scalars = (2, 3) if cases % 2 and dtype != "bool" else (None, None)
+        problem = Problem(
+            m, n, k, SEMIRINGS[name], np.dtype(dtype), *scalars, accumulate=cases % 3 > 0 or cases % 2 > 0
+        )
+        schedule = Schedule(panel, in_flight, transport=engine, share_gpu=True)
+        if kind == "real":
+            from harness.distributed.local import device_local
+
+            local: Any = device_local(problem, "auto")
+        else:
+            local = ByDefinition(problem, in_place=cases % 5 > 1)
+        sizes = Decomposition(m, n, k, grid, layout)
+        if reason := check(comm, problem, sizes, schedule, local):
+            wrong.append(f"rank {comm.Get_rank()} {engine} {grid} {layout.name} {problem} {schedule}: {reason}")
+        cases += 1
+    for line in wrong[:3]:
+        print(line, flush=True)  # noqa: T201
+    total = sum(comm.allgather(len(wrong)))
+    if comm.Get_rank() == 0:
+        print(f"{cases} products, {total} wrong", flush=True)  # noqa: T201
+    sys.exit(1 if total else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

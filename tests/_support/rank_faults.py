@@ -1,0 +1,117 @@
+"""One fault or one bad argument on ranks; ``mpiexec -n P python -m mpi4py`` runs it, with its name as the argument.
+
+Prints the files of MPICH that the job has, so that a test may see that they have gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from unittest import mock
+
+import numpy as np
+from mpi4py import MPI
+
+from harness.distributed import DistributedError, gemm
+from harness.distributed.transport.mpi import Fibre
+from harness.distributed.transport.segments import _opened
+
+COMM = MPI.COMM_WORLD
+ROWS = 6
+
+
+def planted(*_):
+    """Fail on rank 1, in the way that the argument names."""
+    if COMM.rank != 1:
+        return
+    if FAULT == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if FAULT == "segfault":
+        ctypes.string_at(0)
+    raise ZeroDivisionError("planted")
+
+
+def local_product(problem, backend, threads):
+    """Return a local product that needs no compiling, and fails on rank 1."""
+
+    def local(a, b, c, alpha, beta, out):
+        planted()
+        np.matmul(a, b, out=out)
+
+    local.accumulates_in_place = False
+    return local
+
+
+def fails_in_a_thread(self, *arguments):
+    """Gather, but fail on rank 1."""
+    planted()
+    return GATHER(self, *arguments)
+
+
+GATHER = Fibre.gather
+RANK_1 = COMM.rank == 1
+ARGUMENTS = {
+    "shape": {"a": np.ones((ROWS, ROWS + RANK_1))},
+    "inner": {"b": np.ones((ROWS + 1, ROWS))},
+    "dtype": {"a": np.ones((ROWS, ROWS * COMM.size), "f4" if RANK_1 else "f8"), "b": np.ones((ROWS, 3), "f4")},
+    "semiring of one": {"semiring": "min_plus" if RANK_1 else "max_plus"},
+    "option": {"panel": 1 + RANK_1},
+    "c": {"c": np.ones((ROWS, 3)) if RANK_1 else None},
+    "no a": {"a": None},
+    "vector": {"a": np.ones(ROWS)},
+    "grid": {"grid": f"{COMM.size}x2x1"},
+    "grid text": {"grid": "2by2"},
+    "cap": {"memory_cap": 100},
+    "cap of a grid": {"memory_cap": 100, "grid": f"{COMM.size}x1x1"},
+    "layout": {"layout": "diagonal"},
+    "blocks": {"layout": "blocks"},
+    "local": {"local": "cpu-smid"},
+    "semiring": {"semiring": "min_pluss"},
+    "threads": {"threads": 10_000},
+    "panel": {"panel": -1},
+    "in flight": {"in_flight": 0},
+    "reduction": {"reduction": "tree"},
+    "communicator": {"comm": "COMM_WORLD"},
+    "null": {"comm": MPI.COMM_NULL},
+    "caught": {"grid": f"{COMM.size}x2x1"},
+}
+
+
+def main():
+    """Compute, with one thing wrong."""
+    if COMM.rank == 0:
+        sys.stdout.write("".join(f"opened {name}\n" for name in _opened()))
+        sys.stdout.flush()
+    options = {
+        "a": np.ones((ROWS, ROWS * COMM.size)),
+        "b": np.ones((ROWS, 3)),
+        "comm": COMM,
+        **ARGUMENTS.get(FAULT, {}),
+    }
+    if FAULT == "intercommunicator":
+        half = COMM.Split(COMM.rank % 2, COMM.rank)
+        options["comm"] = half.Create_intercomm(0, COMM, 1 - COMM.rank % 2)
+    if FAULT in {"killed", "segfault", "raises"}:
+        with mock.patch("harness.distributed.spmd.host_local", local_product):
+            gemm(**options)
+    if FAULT == "thread":
+        with mock.patch.object(Fibre, "gather", fails_in_a_thread):
+            gemm(**options, panel=1, in_flight=2, grid=f"1x{COMM.size}x1")
+    if FAULT == "caught":
+        for _ in range(3):
+            try:
+                gemm(**options)
+            except DistributedError:
+                continue
+        del options["grid"]
+        gemm(**options, local="cpu-numpy")
+        sys.stdout.write("went on\n")
+        return
+    gemm(**options)
+
+
+if __name__ == "__main__":
+    FAULT = sys.argv[1]
+    main()

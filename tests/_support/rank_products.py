@@ -1,0 +1,235 @@
+"""Products on every grid of the ranks, each compared with one rank's; ``mpiexec -n P python -m mpi4py`` runs it.
+
+Arguments: how many products, the seed, and the name of a fault to plant, if any. Every rank draws the same cases. Local
+products follow the definition, so that nothing is compiled: `rank_kernels` has the backends compute them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+
+import numpy as np
+from mpi4py import MPI
+
+from harness.distributed import gemm, grids, pieces, spmd, volume
+from harness.distributed.grid import BLOCKS, FACES, Decomposition
+from harness.distributed.product import Schedule
+from harness.distributed.reduction import pieces_arrive
+from harness.distributed.share import Share
+from harness.operands import Operands
+from harness.problem import Problem, named_dtype
+from harness.proof import reference
+from harness.proof.verify import verify
+from tests._support import distributed_faults
+
+COMM = MPI.COMM_WORLD
+SIZES = ((1, 1, 1), (0, 5, 4), (4, 0, 3), (3, 2, 0), (2, 3, 1), (5, 7, 11), (13, 4, 17), (1, 19, 23), (29, 1, 6))
+# semiring, dtype, dtype of A and B; floats of plus_times are integers, unless the name ends with "!"
+KINDS = (
+    ("min_plus", "float64", ""),
+    ("min_plus", "float16", ""),
+    ("max_plus", "float32", ""),
+    ("min_plus", "int16", ""),
+    ("plus_times", "int64", ""),
+    ("plus_times", "uint8", ""),
+    ("plus_times", "float64", ""),
+    ("plus_times!", "float32", ""),
+    ("plus_times", "int32", "int8"),
+    ("plus_times", "float32", "float16"),
+    ("plus_times", "float32", "bfloat16"),
+    ("lor_land", "bool", ""),
+    ("lxor_land", "bool", ""),
+    ("logaddexp_plus!", "float64", ""),
+)
+CHOICES = {
+    "layout": ("rows", "columns", "root", "blocks"),
+    "panel": (0, 1, 2, 3, 50),
+    "in_flight": (1, 2, 3),
+    "reduction": ("exchange", "mpi"),
+    "largest_message": (1 << 30, 64, 7),
+    "pieces": (BLOCKS, BLOCKS, FACES),
+    "form": ("C", "F", "strided", "reversed", "read-only"),
+    "scalars": ("no c", "no c", "c", "alpha, beta", "beta zero"),
+}
+made: list[Share] = []
+
+
+class WatchedShare(Share):
+    """Keeps the last one made, for what this rank has counted."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        made[:] = [self]
+
+
+def by_definition(problem, backend, threads):
+    """Return the local product that follows the definition."""
+
+    def local(a, b, c, alpha, beta, out):
+        sizes = {"m": a.shape[0], "n": b.shape[1], "k": a.shape[1]}
+        part = dataclasses.replace(problem, **sizes, alpha=alpha, beta=beta, accumulate=c is not None)
+        out[...] = reference.product(part, a, b, c)
+
+    local.accumulates_in_place = problem.k % 2 == 1
+    return local
+
+
+def operands(rng, sizes, kind, scalars):
+    """Return the problem and its operands, with the arguments of the call that are scalars."""
+    semiring, dtype, operand = kind[0].removesuffix("!"), np.dtype(kind[1]), kind[2]
+    narrow = named_dtype(operand) if operand else dtype
+    arguments = {}
+    if scalars in {"alpha, beta", "beta zero"}:
+        arguments = dict(zip(("alpha", "beta"), draw(rng, (2,), dtype, kind), strict=True))
+    fields = {"operand_dtype": narrow if operand else None, "accumulate": scalars in {"c", "alpha, beta"}}
+    is_read = scalars != "beta zero"
+    problem = Problem(*sizes, semiring, dtype, **fields, **(arguments if is_read else {"alpha": arguments["alpha"]}))
+    if not is_read:
+        arguments["beta"] = problem.semiring.zero(dtype)
+    m, n, k = sizes
+    a, b, c = draw(rng, (m, k), narrow, kind), draw(rng, (k, n), narrow, kind), draw(rng, (m, n), dtype, kind)
+    held = Operands(a, b, c if problem.accumulate else None, np.empty((m, n), dtype))
+    return problem, held, arguments, (c if scalars != "no c" else None)
+
+
+def draw(rng, shape, dtype, kind):
+    """Return values whose sums are exact, unless the kind is marked otherwise."""
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.4
+    if kind[0].startswith("plus_times") and not kind[0].endswith("!"):
+        return rng.integers(0 if dtype.kind == "u" else -9, 9, shape).astype(dtype)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def formed(x, form):
+    """Return `x` in memory of another form."""
+    if form == "F":
+        return np.asfortranarray(x)
+    if form in {"strided", "reversed"}:
+        room = np.zeros((2 * x.shape[0], 3 * x.shape[1]), x.dtype)
+        view = room[::2, ::3] if form == "strided" else room[::-2, ::-3]
+        view[...] = x
+        return view
+    x = np.ascontiguousarray(x)
+    x.flags.writeable = form != "read-only"
+    return x
+
+
+def parts(rng, layout, sizes, grid):
+    """Return for each rank the slices of A, B, C and D that it holds, by name; None: nothing at all."""
+    m, n, k = sizes
+    if layout == "blocks":
+        return [pieces(m, n, k, grid, rank) for rank in range(COMM.size)]
+    if layout == "root":
+        whole = slice(None), slice(None)
+        return [dict.fromkeys("abcd", whole), *[None] * (COMM.size - 1)]
+    spread = 0 if layout == "rows" else 1
+    extents = {"a": (m, k), "b": (k, n), "c": (m, n)}
+    cuts = {
+        name: [0, *np.sort(rng.integers(0, x[spread] + 1, COMM.size - 1)), x[spread]] for name, x in extents.items()
+    }
+    held = []
+    for rank in range(COMM.size):
+        along = {name: slice(int(cut[rank]), int(cut[rank + 1])) for name, cut in cuts.items()}
+        held.append({name: (x, slice(None)) if spread == 0 else (slice(None), x) for name, x in along.items()})
+    return held
+
+
+def compute(rng, grid, sizes, kind, choices, fault=""):
+    """Compute one product; return what is wrong with it, as rank 0 sees it, or nothing."""
+    problem, held, scalars, c = operands(rng, sizes, kind, choices["scalars"])
+    layout = choices["layout"]
+    places = parts(rng, layout, sizes, grid)
+    mine, given = places[COMM.rank], {"a": None, "b": None, "c": None}
+    for name, x in (("a", held.a), ("b", held.b), ("c", c)):
+        if mine is not None and x is not None:
+            given[name] = formed(x[mine[name]], choices["form"])
+    cut = BLOCKS if layout == "blocks" else choices["pieces"]
+    schedule = functools.partial(Schedule, largest_message=choices["largest_message"])
+    with distributed_faults.planted(fault, {"host_local": by_definition, "Share": WatchedShare, "Schedule": schedule}):
+        spmd.Decomposition = functools.partial(Decomposition, layout=cut)
+        options = {name: choices[name] for name in ("layout", "panel", "in_flight", "reduction")}
+        d, report = gemm(
+            **given, comm=COMM, semiring=problem.semiring, grid=grid, dtype=problem.dtype, **scalars, **options
+        )
+    decomposition = Decomposition(*sizes, grid, cut)
+    wrong = miscounted(decomposition) or mismeasured(report, problem, choices["reduction"])
+    ranks_wrong = [f"rank {rank}: {what}" for rank, what in enumerate(COMM.allgather(wrong)) if what]
+    d_name = "c" if c is not None or layout in {"blocks", "root"} else {"rows": "a", "columns": "b"}[layout]
+    gathered = COMM.gather(d)
+    if COMM.rank:
+        return ""
+    for rank, piece in enumerate(gathered):
+        if piece is not None:
+            place = list(places[rank][d_name])
+            if d_name in "ab":  # as the rows of A, or the columns of B, but whole along the other side
+                place[1 if d_name == "a" else 0] = slice(None)
+            held.out[tuple(place)] = piece
+    return "; ".join(ranks_wrong) or compared(problem, held, kind)
+
+
+def miscounted(decomposition):
+    """Return how the words that this rank has received differ from the formula."""
+    share = made[0]
+    names = {"a": "gather A", "b": "gather B", "d": "reduce"}
+    counted = {name: share.stages.words.get(stage, 0) for name, stage in names.items()}
+    is_idle = COMM.rank >= decomposition.grid.size
+    expected = dict.fromkeys("abd", 0) if is_idle else decomposition.words(COMM.rank)
+    return "" if counted == expected else f"received {counted} words, by the formula {expected}"
+
+
+def mismeasured(report, problem, reduction):
+    """Return how the memory used differs from that predicted."""
+    ours = pieces_arrive(problem.semiring.add, problem.dtype, reduction)
+    right = report.used_bytes == report.predicted_bytes if ours else report.used_bytes <= report.predicted_bytes
+    return "" if right else f"{report.used_bytes} bytes used, {report.predicted_bytes} predicted"
+
+
+def compared(problem, held, kind):
+    """Return how D differs from one rank's, in any bit if the sums are exact."""
+    if kind[0].endswith("!"):
+        try:
+            verify(problem, held, held.out, seed=1)
+        except Exception as error:  # noqa: BLE001 whatever it is, it is printed with its case
+            return str(error)
+        return ""
+    expected = reference.product(problem, held.a, held.b, held.c)
+    return "" if expected.tobytes() == held.out.tobytes() else f"expected\n{expected}\ngot\n{held.out}"
+
+
+def check_volume(rng, grid):
+    """Return what is wrong with the words counted where sizes divide."""
+    m, n, k = 2 * grid.pm * grid.pk, 2 * grid.pn, grid.pm * grid.pn * grid.pk
+    a, b = (draw(rng, shape, np.dtype(float), KINDS[0]) for shape in ((m, k), (k, n)))
+    mine = pieces(m, n, k, grid, COMM.rank)
+    _, report = gemm(a[mine["a"]], b[mine["b"]], comm=COMM, semiring="min_plus", grid=grid, layout="blocks")
+    if report.words != volume(m, n, k, grid):
+        return f"{grid}: {report.words} words, {volume(m, n, k, grid)} by the formula"
+    return ""
+
+
+def main(count, seed, fault=""):
+    """Compute, compare, and print what is wrong."""
+    rng, failures, done = np.random.default_rng(seed), [], 0
+    all_grids = list(grids(COMM.size)) + (list(grids(COMM.size - 1)) if COMM.size > 1 else [])
+    while done < count:
+        for grid in all_grids[: count - done]:
+            sizes, kind = SIZES[rng.integers(len(SIZES))], KINDS[rng.integers(len(KINDS))]
+            choices = {name: values[rng.integers(len(values))] for name, values in CHOICES.items()}
+            wrong = compute(rng, grid, sizes, kind, choices, fault)
+            if wrong:
+                failures.append(f"{grid} {sizes} {kind} {choices}: {wrong}")
+            done += 1
+    with distributed_faults.planted("", {"host_local": by_definition}):
+        failures += filter(None, (check_volume(rng, grid) for grid in grids(COMM.size)))
+    if COMM.rank == 0:
+        sys.stdout.write("\n".join([*failures[:3], f"{done} products, {len(failures)} wrong\n"]))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

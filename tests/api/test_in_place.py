@@ -1,0 +1,76 @@
+"""Backends that declare it add a product to a C that is the output, as to any other C."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from backends.gpu._simt.program import Matrix, Place
+from backends.gpu.tuned import Tuned
+from harness import registry
+from harness.interface import prepare
+from harness.machine import detect
+from harness.operands import Operands
+from harness.problem import Problem
+from harness.proof.reference import product
+from harness.semiring import SEMIRINGS
+
+KINDS = [("min_plus", "float32"), ("plus_times", "int64"), ("plus_times", "float64")]
+
+
+def backends(*, on_device: bool) -> list[str]:
+    """Return the names of those that declare it and work here."""
+    known = [entry.backend for entry in registry.discover() if entry.backend]
+    return [
+        x.name for x in known
+        if x.accumulates_in_place and ("device arrays" in x.takes) == on_device and not x.missing()
+    ]  # fmt: skip
+
+
+def check(name: str, to_device=lambda x: x, to_host=lambda x: x) -> None:
+    backend, computed = registry.find(name), 0
+    for semiring, dtype in KINDS:
+        for beta, (m, n, k) in [(None, (37, 29, 41)), (3, (37, 29, 41)), (None, (5, 3, 0)), (None, (128, 128, 64))]:
+            problem = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(dtype), beta=beta, accumulate=True)
+            if backend.refuses(problem):
+                continue
+            given = Operands.generate(problem, 4)
+            expected = product(problem, given.a, given.b, given.c)
+            a, b, out = (to_device(x) for x in (given.a, given.b, given.c))
+            produced = prepare(backend, backend.plan(problem, detect()), Operands(a, b, out, out)).run_once()
+            assert produced is out
+            exact = problem.dtype.kind != "f" or problem.semiring.add.is_selective
+            tolerance = 0 if exact else 1e-4 if dtype == "float32" else 1e-11
+            np.testing.assert_allclose(to_host(out), expected, tolerance, tolerance, err_msg=f"{name} {problem}")
+            computed += 1
+    assert computed
+
+
+def test_backends_on_the_host_declare_it():
+    assert {"cpu-simd", "cpu-packed", "cpu-naive", "cpu-numpy"} <= set(backends(on_device=False))
+
+
+@pytest.mark.parametrize("name", backends(on_device=False))
+def test_a_product_is_added_to_the_output_on_the_host(name):
+    check(name)
+
+
+@pytest.mark.gpu
+def test_a_product_is_added_to_the_output_on_a_gpu():
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
+    names = backends(on_device=True)
+    if not names:
+        pytest.skip("no CUDA device")
+    for name in names:
+        if name not in ("gpu-cublas-tf32", "gpu-torch", "gpu-triton"):  # those round more than is allowed here
+            check(name, cupy.asarray, lambda x: x.get())
+
+
+@pytest.mark.parametrize(("beta", "launches"), [(None, 0), (3.0, 1)])
+def test_a_gpu_product_copies_no_c_that_is_the_output(beta, launches):
+    problem = Problem(64, 64, 64, SEMIRINGS["plus_times"], np.dtype("float64"), beta=beta, accumulate=True)
+    a, b, out = (Matrix(Place(name), 64) for name in ("a", "b", "out"))
+    rung = Tuned()
+    apart = rung.program(rung.plan(problem, detect()), a, b, Matrix(Place("c"), 64), out)
+    same = rung.program(rung.plan(problem, detect()), a, b, out, out)
+    assert len(same.steps) == len(apart.steps) - 1 + launches

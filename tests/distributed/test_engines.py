@@ -1,0 +1,73 @@
+"""Products by the engines between GPUs: on GPUs that do not exist, whose streams run ahead, and on real ones.
+
+On a machine with one GPU several ranks share it, which all engines but NCCL allow.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from backends.distributed._job import job
+from harness import registry
+from harness.distributed.transport import choice, gpus
+from harness.errors import PlanError
+from harness.machine import detect
+from harness.problem import Problem
+from harness.semiring import SEMIRINGS
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(ranks: int, *arguments: str) -> str:
+    """Run the program of a rank on so many, and return what it printed; it must end well."""
+    command = [str(job.launcher()), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", "tests._support.gpu_ranks"]
+    environment = {**job._PERMISSIONS, **os.environ, "PYTHONPATH": str(ROOT), "NCCL_NVLS_ENABLE": "0"}
+    done = subprocess.run(
+        [*command, *arguments], check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("ranks", "order"), [(1, "fake"), (2, "newest"), (3, "fake"), (4, "fake"), (4, "newest")])
+def test_engines_give_the_product_and_the_words_of_the_formula_whichever_stream_is_ahead(ranks, order):
+    assert " 0 wrong" in run(ranks, order, "copy", "staged")
+
+
+@pytest.mark.parametrize(("lost", "order"), [("arrival", "fake"), ("release", "newest")])
+def test_a_missing_event_is_found(lost, order):
+    with pytest.raises(AssertionError, match="expected"):
+        run(4, order, "copy", f"lose-{lost}")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_engines_give_the_product_on_gpus(ranks):
+    if not gpus.count():
+        pytest.skip("no CUDA device")
+    engines = ["copy", "staged"] + (["nccl"] if ranks <= gpus.count() else [])
+    assert " 0 wrong" in run(ranks, "real", *engines)
+
+
+def test_more_ranks_than_gpus_are_refused_unless_they_may_share(monkeypatch):
+    monkeypatch.setattr(gpus, "count", lambda: 2)
+    strategy = registry.find("dist-2d")
+    plan = strategy.plan(Problem(64, 64, 64, SEMIRINGS["plus_times"]), detect())
+    assert strategy.sizes(plan.override({"base": "gpu-cublas"})).grid.size == 2
+    with pytest.raises(PlanError, match="4 ranks would share 2 GPUs"):
+        strategy.sizes(plan.override({"base": "gpu-cublas", "ranks": 4}))
+    assert strategy.sizes(plan.override({"base": "gpu-cublas", "ranks": 4, "share_gpu": 1})).grid.size == 4
+
+
+def test_an_engine_is_an_option_with_legal_values():
+    strategy = registry.find("dist-2d")
+    plan = strategy.plan(Problem(64, 64, 64, SEMIRINGS["plus_times"]), detect())
+    for engine in choice.ENGINES:
+        strategy.sizes(plan.override({"transport": engine}))
+    with pytest.raises(PlanError, match="transport has no such value"):
+        strategy.sizes(plan.override({"transport": "pigeon"}))

@@ -1,0 +1,101 @@
+"""A rank that fails ends the program on all ranks, with the cause printed; bad input gives one message on one rank."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests._support import ranks
+
+pytestmark = pytest.mark.mpi
+
+# What is wrong on rank 1 alone, and what is printed about it.
+FAULTS = {
+    "raises": "ZeroDivisionError: planted",
+    "killed": "Killed (signal 9)",
+    "segfault": "Segmentation fault (signal 11)",
+    "thread": "ZeroDivisionError: planted",
+}
+# The message of each bad argument, parts of it.
+MESSAGES = {
+    "shape": "parts of a do not fit together in the layout 'rows'",
+    "inner": "the inner sizes of a and b differ",
+    "dtype": "ranks 0 and 1 do not agree on dtype",
+    "semiring of one": "ranks 0 and 1 do not agree on semiring",
+    "option": "ranks 0 and 1 do not agree on layout, grid and other options",
+    "c": "ranks 0 and 1 do not agree on which of a, b and c are given",
+    "no a": "a is missing",
+    "vector": "a is no matrix",
+    "grid": "the grid does not fit the ranks",
+    "grid text": "the grid is not understood",
+    "cap": "within the memory cap",
+    "cap of a grid": "too few",
+    "layout": "layout has no such value",
+    "blocks": "the layout 'blocks' needs a grid",
+    "local": "did you mean 'cpu-simd'?",
+    "semiring": "did you mean 'min_plus'?",
+    "threads": "threads is no number of threads of this machine",
+    "panel": "panel has no such value",
+    "in flight": "in_flight has no such value",
+    "reduction": "reduction has no such value",
+    "communicator": "comm is no communicator",
+    "null": "comm is no communicator",
+    "intercommunicator": "merge an intercommunicator by Merge()",
+}
+# Of these no rank can tell which is the first.
+ON_EVERY_RANK = ("communicator", "null", "intercommunicator")
+
+
+def ended(fault: str, count: int = 2, **options: object):
+    """Run the program with a fault; return how it ended, having seen that it left nothing."""
+    traces, start = ranks.Traces(), time.monotonic()
+    answer = ranks.run(count, "rank_faults.py", fault, **traces.variables, **options)
+    assert time.monotonic() - start < 10
+    traces.eventually_none(2)
+    opened = [line.split()[1] for line in answer.stdout.splitlines() if line.startswith("opened")]
+    assert [name for name in opened if Path(name).exists()] == []
+    return answer
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_failing_rank_ends_all_and_the_cause_is_printed(fault):
+    answer = ended(fault, 3)
+    assert answer.returncode != 0
+    assert FAULTS[fault] in answer.stdout + answer.stderr
+
+
+@pytest.mark.parametrize("fault", MESSAGES)
+def test_bad_input_gives_one_message_and_ends_all(fault):
+    answer = ended(fault)
+    assert answer.returncode != 0
+    said = answer.stderr.count(MESSAGES[fault])
+    assert said == 1 or (fault in ON_EVERY_RANK and said > 0), answer.stderr
+    assert MESSAGES[fault] in "\n".join(answer.stderr.splitlines()[-12:])
+
+
+def test_a_program_that_catches_the_error_goes_on():
+    answer = ended("caught")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.count("went on") == 2
+
+
+def test_a_program_that_mpi4py_did_not_start_is_told_how_to():
+    answer = ended("grid", module=False)
+    assert answer.returncode != 0
+    assert answer.stderr.count("add -m mpi4py, or set GEMM_HARNESS_ANY_LAUNCHER=1") == 1
+
+
+def test_a_program_that_ends_all_ranks_itself_is_let():
+    answer = ended("caught", module=False, GEMM_HARNESS_ANY_LAUNCHER="1")
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_without_mpi4py_the_message_says_what_to_install(monkeypatch):
+    from harness.distributed import DistributedError, gemm
+
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(DistributedError, match="pip install mpi4py mpich"):
+        gemm([[1.0]], [[1.0]], comm=None)

@@ -1,0 +1,67 @@
+"""Every grid of 1 to 8 ranks computes what one rank does, and receives the words that the formula says."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from harness.distributed import Grid, grids, lower_bound, volume
+from harness.distributed.grid import BLOCKS, FACES, Decomposition
+from tests._support import ranks
+from tests._support.distributed_faults import FAULTS
+
+pytestmark = pytest.mark.mpi
+
+# Ranks, and how many products: each grid, of one rank less too, is met by some.
+PRODUCTS = {1: 40, 2: 60, 3: 60, 4: 70, 6: 70, 7: 50, 8: 60}
+
+
+@pytest.mark.parametrize("count", PRODUCTS)
+def test_any_product_is_that_of_one_rank_and_its_words_and_bytes_are_as_predicted(count):
+    answer = ranks.run(count, "rank_products.py", str(PRODUCTS[count]), "1")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert f"{PRODUCTS[count]} products, 0 wrong" in answer.stdout, answer.stdout
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault):
+    answer = ranks.run(4, "rank_products.py", "40", "1", fault)
+    assert answer.returncode == 0, answer.stderr
+    assert "40 products, " in answer.stdout
+    assert "40 products, 0 wrong" not in answer.stdout
+
+
+def test_backends_compute_on_ranks_what_they_compute_on_one():
+    answer = ranks.run(3, "rank_kernels.py")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert answer.stdout.splitlines()[-1] == "all as on one rank"
+
+
+@pytest.mark.parametrize("layout", [BLOCKS, FACES])
+@pytest.mark.parametrize("ranks_", [1, 2, 6, 8, 12])
+def test_pieces_cover_each_matrix_once(ranks_, layout):
+    for grid in grids(ranks_):
+        for m, n, k in ((1, 1, 1), (0, 3, 2), (5, 7, 11), (24, 24, 24)):
+            sizes = Decomposition(m, n, k, grid, layout)
+            for piece, extents in ((sizes.a, (m, k)), (sizes.b, (k, n)), (sizes.d, (m, n))):
+                held = [
+                    (row, column)
+                    for rank in range(grid.size)
+                    for row in range(*piece(rank)[:2])
+                    for column in range(*piece(rank)[2:])
+                ]
+                assert len(held) == len(set(held)) == math.prod(extents)
+
+
+def test_a_cube_on_a_cube_of_ranks_moves_what_it_must():
+    for side in (2, 4):
+        assert volume(64, 64, 64, Grid(side, side, side)) / lower_bound(64, 64, 64, side**3) == pytest.approx(1.0)
+    assert min(volume(840, 840, 840, grid) for grid in grids(8)) == volume(840, 840, 840, Grid(2, 2, 2))
+
+
+def test_no_grid_moves_less_than_the_bound():
+    for count in (1, 2, 3, 4, 6, 7, 8, 12):
+        for m, n, k in ((60, 60, 60), (6000, 60, 60), (60, 6000, 600), (1, 1, 5000)):
+            for grid in grids(count):
+                assert volume(m, n, k, grid) >= lower_bound(m, n, k, count) * (1 - 1e-12)
