@@ -16,6 +16,8 @@ T = TypeVar("T")
 REGULAR_KINDS = ("power of two", "tile multiple")
 # The role of a case that measures a peak, and the name of a contender that does.
 PEAK = "peak"
+# The role of a case that measures what messages between ranks take.
+LINK = "link"
 
 
 def axis(cell: Cell, name: str) -> Any:
@@ -65,8 +67,8 @@ def is_peak(cell: Cell) -> bool:
 
 
 def is_roof(cell: Cell) -> bool:
-    """Return whether `cell` measures the machine (a peak, a bandwidth) and not a contender."""
-    return is_peak(cell) or cell.axes.get("role") == "bandwidth"
+    """Return whether `cell` measures the machine (a peak, a bandwidth, a link) and not a contender."""
+    return is_peak(cell) or cell.axes.get("role") in ("bandwidth", LINK)
 
 
 def contenders(cells: Iterable[Cell]) -> list[Cell]:

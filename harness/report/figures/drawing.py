@@ -16,6 +16,11 @@ kind            shows                                                       opti
 ``strip``       a row of dots for each place, with a table                  ``rows``; axes of ``colours``, ``markers``
 ``dense``       rates at every size of a sweep, worst over median           ``x``; cases have an axis for ``panels``
 ``dips``        the worst size of each sweep, in percent of the median      ``rows``, ``x``
+``ranks``       speed-up against ranks beside its model, by product         cases have axes ``method``, ``mode``
+``stages``      stacked bars: the stages of a call, warm and first          cells have readings or facts of stages
+``grids``       a row of dots for each grid of ranks, counted over formula  ``counts``: what is counted
+``model_error``  time by the model of ``ranks`` over the measured one        ``of``: the experiment that measured
+``projected``   efficiency by a model, on thousands of ranks                ``links``: name, n, bytes/s, latency
 ==============  ==========================================================  ====================================
 
 ``where`` keeps the cells that stand there, as ``{"mode": "strong"}`` or ``{"n": [257, 512]}``. ``panels`` is the axis
@@ -24,6 +29,7 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``"of_peak"`` is percent of the measured peak, ``"over_fastest"`` relative to the fastest other contender of the case.
 ``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
 ``peak``, true by default, says whether bars stand beside the measured peak. ``marker`` is the axis of kinds of size.
+``of`` takes the cells of another experiment.
 ``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` the host's time of a launch.
 """
 
@@ -37,7 +43,7 @@ from harness.analysis import caveats, rates
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
-from harness.report.figures import fields, models, peers, rows, sweeps
+from harness.report.figures import fields, grids, models, peers, ranks, rows, stages, sweeps
 from harness.report.figures.style import Sheet, styled
 from harness.store.store import Cell
 
@@ -48,7 +54,7 @@ MOST_REASONS = 8  # below a figure; a report lists them all
 # With fewer samples than this the interval is their range, and covers the median less surely than it claims.
 FEWEST_FOR_INTERVAL = 6
 
-WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "dips")
+WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "dips", "stages", "grids", "model_error", "projected")
 
 
 def kinds(machine: Machine) -> dict[str, Draw]:
@@ -67,6 +73,11 @@ def kinds(machine: Machine) -> dict[str, Draw]:
         "strip": peers.strip,
         "dense": sweeps.dense,
         "dips": sweeps.dips,
+        "ranks": ranks.scaling,
+        "stages": stages.stacked,
+        "grids": grids.dots,
+        "model_error": ranks.model_error,
+        "projected": ranks.projected,
     }
 
 
@@ -82,9 +93,19 @@ def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Pa
         If a figure is of an unknown kind.
     """
     peaks = [cell for cell in cells if cell.experiment != experiment.name and rates.is_peak(cell)]
-    cells = [cell for cell in cells if cell.experiment == experiment.name]
+    own = [cell for cell in cells if cell.experiment == experiment.name]
     with styled():
-        return [path for one in experiment.figures for path in _draw_one(one, cells, peaks, machine, folder, mark)]
+        return [
+            path
+            for figure in experiment.figures
+            for path in _draw_one(figure, _measured_by(figure, own, cells), peaks, machine, folder, mark)
+        ]
+
+
+def _measured_by(figure: Figure, own: list[Cell], cells: list[Cell]) -> list[Cell]:
+    """Return the cells that a figure shows: those of its experiment, or of another that its options name."""
+    other = figure.options.get("of")
+    return own if other is None else [cell for cell in cells if cell.experiment == other]
 
 
 def _draw_one(

@@ -1,0 +1,100 @@
+"""The task that counts: one product on every grid of ranks, words and bytes of a rank beside their formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments._parts.ranks_task import RanksProduct, product
+from harness.distributed.grid import grids, lower_bound
+from harness.distributed.model import memory_bytes
+
+RECEIVED = ("gather A", "gather B", "reduce")
+
+
+class Counts:
+    """One product on several grids, computed in turn.
+
+    Parameters
+    ----------
+    products : list of (str, RanksProduct)
+        Each with the backend that computes it.
+    """
+
+    starts_processes = True
+
+    def __init__(self, products: list[tuple[str, RanksProduct]]) -> None:
+        self._products = [made for _, made in products]
+        self.run()
+        self._counts = [{"backend": backend, **count(made)} for backend, made in products]
+
+    def run(self) -> None:
+        """Compute on every grid."""
+        for made in self._products:
+            made.run()
+
+    def wait(self) -> None:
+        """Return: the ranks have answered."""
+
+    def spoil(self) -> None:
+        """Overwrite all results."""
+        for made in self._products:
+            made.spoil()
+
+    def verify(self) -> str:
+        """Compare the result on each grid with the definition."""
+        sentences = [made.verify() for made in self._products]
+        return f"{sentences[0]}; on each of {len(sentences)} grids"
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the work of all, and ``grids``: what was counted on each."""
+        facts = [made.facts() for made in self._products]
+        work = {name: sum(fact[name] for fact in facts) for name in ("operations", "bytes_moved")}
+        return {**work, "problem": facts[0]["problem"], "plan": facts[0]["plan"], "grids": self._counts}
+
+
+def count(made: RanksProduct) -> dict[str, Any]:
+    """Return what the fullest rank received and allocated in the last run, with the formulas and bounds for both."""
+    sizes, reports = made.sizes, made.ranks.report()
+    panel, in_flight = (int(made.plan.options[name]) for name in ("panel", "in_flight"))
+    word_bytes = made.plan.problem.dtype.itemsize
+    one_copy = sizes.m * sizes.k + sizes.k * sizes.n + sizes.m * sizes.n
+    return {
+        "grid": str(sizes.grid),
+        "panel": panel,
+        "words": max(sum(report["words"].get(stage, 0) for stage in RECEIVED) for report in reports),
+        "formula_words": sizes.most(lambda rank: sum(sizes.words(rank).values())),
+        "bound_words": lower_bound(sizes.m, sizes.n, sizes.k, sizes.grid.size),
+        "bytes": max(report["bytes"] for report in reports),
+        "formula_bytes": memory_bytes(sizes, word_bytes, panel=panel, in_flight=in_flight),
+        "bound_bytes": word_bytes * one_copy / sizes.grid.size,
+    }
+
+
+def counts(
+    *, problem: Mapping[str, Any], ranks: int, variants: Sequence[Mapping[str, Any]], seed: int, threads: int
+) -> Counts:
+    """Prepare a product on every grid of `ranks` ranks, for each variant.
+
+    Parameters
+    ----------
+    problem : mapping
+    ranks : int
+        May be more than there are cores: what is counted does not depend on time.
+    variants : sequence of mapping
+        Of each the ``backend`` and the ``panel`` of its plan.
+    seed : int
+    threads : int
+
+    Raises
+    ------
+    Declined
+        If ranks cannot be started here.
+    """
+    products = []
+    for variant in variants:
+        for grid in grids(ranks):
+            options = {"ranks": ranks, "grid": str(grid), "panel": variant["panel"]}
+            made = product(problem=problem, backend=variant["backend"], seed=seed, threads=threads, parameters=options)
+            products.append((str(variant["backend"]), made))
+    return Counts(products)

@@ -1,0 +1,179 @@
+"""Tasks of products by other systems that spread arrays over ranks, devices or workers; their results are proven.
+
+    dtensor   PyTorch's DTensor: a process each rank, blocks of A and B on a plane of ranks, all-gathered by Gloo
+    jax       JAX's NamedSharding: one process, the host as several devices, blocks on a plane of them
+    dask      Dask's array: one process, blocks computed by threads
+
+Operands are spread beforehand, as a strategy's pieces are, and the result stays spread; to prove it, it is collected.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from experiments._parts.dtensor_ranks import TensorRanks
+from harness.distributed.grid import Grid, grids
+from harness.errors import Declined
+from harness.operands import Operands, poison
+from harness.problem import Problem
+from harness.proof.verify import verify
+from harness.threads import limit
+from harness.timing.clock import Action, CpuClock, Sample
+
+
+class Spread:
+    """A product of spread arrays.
+
+    Parameters
+    ----------
+    problem : Problem
+    operands : Operands
+    grid : Grid
+        A plane.
+    """
+
+    def __init__(self, problem: Problem, operands: Operands, grid: Grid) -> None:
+        self.problem, self.operands, self.grid = problem, operands, grid
+
+    def multiply(self) -> None:
+        """Compute once, and return when it is done."""
+        raise NotImplementedError
+
+    def collect(self) -> np.ndarray:
+        """Return the last result as one array."""
+        raise NotImplementedError
+
+
+class SpreadJax(Spread):
+    """A product of two arrays of JAX, sharded over a mesh of the host's devices."""
+
+    def __init__(self, problem: Problem, operands: Operands, grid: Grid) -> None:
+        super().__init__(problem, operands, grid)
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={grid.size}"
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(grid.pm, grid.pn), ("m", "n"))
+        blocks = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("m", "n"))
+        self._a, self._b = (jax.device_put(x, blocks) for x in (operands.a, operands.b))
+        self._product = jax.jit(lambda a, b: a @ b, out_shardings=blocks)
+
+    def multiply(self) -> None:
+        self._d = self._product(self._a, self._b).block_until_ready()
+
+    def collect(self) -> np.ndarray:
+        return np.asarray(self._d)
+
+
+class SpreadDask(Spread):
+    """A product of two arrays of Dask in memory, a block of the result for each cell of the plane."""
+
+    def __init__(self, problem: Problem, operands: Operands, grid: Grid) -> None:
+        super().__init__(problem, operands, grid)
+        from dask import array
+
+        rows, columns = -(-problem.m // grid.pm), -(-problem.n // grid.pn)
+        a = array.from_array(operands.a, chunks=(rows, problem.k))
+        b = array.from_array(operands.b, chunks=(problem.k, columns))
+        self._graph = a @ b
+
+    def multiply(self) -> None:
+        with limit(1):  # each of the workers calls a library that has threads of its own
+            self._d = self._graph.compute(scheduler="threads", num_workers=self.grid.size)
+
+    def collect(self) -> np.ndarray:
+        return np.asarray(self._d)
+
+
+class SpreadTorch(Spread):
+    """A product of two tensors of PyTorch, spread over processes."""
+
+    def __init__(self, problem: Problem, operands: Operands, grid: Grid) -> None:
+        super().__init__(problem, operands, grid)
+        self._ranks = TensorRanks(operands.a, operands.b, grid)
+
+    def multiply(self) -> None:
+        self._ranks.call_all("multiply")
+
+    def collect(self) -> np.ndarray:
+        return np.asarray(self._ranks.call_all("collect")[0])
+
+
+# By the name of the package that has to be installed.
+SYSTEMS: dict[str, Callable[[Problem, Operands, Grid], Spread]] = {
+    "torch": SpreadTorch,
+    "jax": SpreadJax,
+    "dask": SpreadDask,
+}
+
+
+class PeerClock(CpuClock):
+    """The host's clock without the processor time of this process: others compute, or threads that it does not know."""
+
+    def sample(self, run: Action, wait: Action, loops: int) -> Sample:
+        """Time `loops` calls."""
+        return Sample(super().sample(run, wait, loops).ns, {})
+
+
+class PeerTask:
+    """A product by another system, timed and proven.
+
+    Parameters
+    ----------
+    made : Spread
+    seed : int
+    """
+
+    starts_processes = True
+
+    def __init__(self, made: Spread, seed: int) -> None:
+        self._made, self._seed = made, seed
+
+    def clock(self) -> PeerClock:
+        """Return the clock of the host."""
+        return PeerClock()
+
+    def run(self) -> None:
+        """Multiply once."""
+        self._made.multiply()
+
+    def wait(self) -> None:
+        """Return: a product has been waited for."""
+
+    def spoil(self) -> None:
+        """Overwrite what was collected last; the spread result is replaced by every call."""
+        poison(self._made.operands.out)
+
+    def verify(self) -> str:
+        """Compare the last result with the definition."""
+        out = self._made.operands.out
+        out[...] = self._made.collect()
+        return verify(self._made.problem, self._made.operands, out, seed=self._seed)
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the work of one call."""
+        problem = self._made.problem
+        work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
+        return {**work, "problem": problem.to_json(), "plan": {"grid": str(self._made.grid)}}
+
+
+def product(*, problem: Mapping[str, Any], package: str, seed: int, threads: int) -> PeerTask:
+    """Prepare a product by the system of `package`, on `threads` ranks, devices or workers.
+
+    Raises
+    ------
+    Declined
+        If the package is not installed.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise Declined("missing", f"package {package} is not installed: pip install {package}")
+    decoded = Problem.from_json(dict(problem))
+    planes = [grid for grid in grids(threads) if grid.pk == 1]
+    grid = min(planes, key=lambda plane: (abs(plane.pm - plane.pn), plane.pm))
+    return PeerTask(SYSTEMS[package](decoded, Operands.generate(decoded, seed), grid), seed)

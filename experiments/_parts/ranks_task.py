@@ -1,0 +1,169 @@
+"""The task of experiments on ranks: a product by a strategy, the stages of its ranks read with every sample."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from backends.distributed._job import job
+from harness import machine, registry
+from harness.distributed.grid import Decomposition, lower_bound
+from harness.distributed.stages import STAGES
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.run.task import GemmTask
+from harness.timing.clock import Action, CpuClock, Sample
+
+GATHERS = ("gather A", "gather B")
+# What a caller waits for beside products, if gathering goes on in another thread.
+EXPOSED = "exposed communication"
+
+
+def stage_seconds(
+    reports: Sequence[Mapping[str, Any]], used: int, total_s: float, *, overlapped: bool
+) -> dict[str, float]:
+    """Return seconds by stage, the mean over the ranks that compute, and ``rest``, so that all add up to `total_s`.
+
+    Parameters
+    ----------
+    reports : sequence of mapping
+        Of each rank, as `DistributedExecution.report` returns them.
+    used : int
+        Ranks of the grid: the first ones.
+    total_s : float
+        Time of the call.
+    overlapped : bool
+        Whether panels were gathered in another thread. Their stages then are one, the part that was waited for.
+    """
+    means = {
+        stage: sum(report["seconds"].get(stage, 0.0) for report in reports[:used]) / used
+        for stage in STAGES
+        if any(stage in report["seconds"] for report in reports[:used])
+    }
+    if overlapped:
+        means = {stage: seconds for stage, seconds in means.items() if stage not in GATHERS}
+        return {**means, EXPOSED: max(0.0, total_s - sum(means.values()))}
+    return {**means, "rest": max(0.0, total_s - sum(means.values()))}
+
+
+class StageClock:
+    """The host's clock, which also reads where the time of the last call went, in ns: ``"gather A"``, ``"compute"``.
+
+    It drops what the host's clock says of the processor time of this process: the ranks are others.
+    """
+
+    def __init__(self, task: RanksProduct) -> None:
+        self._task, self._host = task, CpuClock()
+
+    def sample(self, run: Action, wait: Action, loops: int) -> Sample:
+        """Time `loops` calls."""
+        sample = self._host.sample(run, wait, loops)
+        stages = self._task.stages(sample.ns * 1e-9)
+        return Sample(sample.ns, {stage: round(1e9 * seconds, 1) for stage, seconds in stages.items()})
+
+    def flush(self) -> None:
+        """Empty the data caches of all cores that this process may use."""
+        self._host.flush()
+
+    def facts(self) -> dict[str, Any]:
+        """Return its name, and the unit of its readings."""
+        return {**self._host.facts(), "stages": "ns, mean over the ranks"}
+
+
+class RanksProduct(GemmTask):
+    """A product by a strategy.
+
+    Parameters
+    ----------
+    plan : Plan
+    operands : Operands
+    execution : DistributedExecution
+    sizes : Decomposition
+    seed : int
+    extra_error : float
+    """
+
+    def __init__(
+        self, plan: Plan, operands: Operands, execution: Any, sizes: Decomposition, seed: int, extra_error: float
+    ) -> None:
+        super().__init__(plan, operands, execution, seed, extra_error, starts_processes=True)
+        self.ranks, self.sizes, self.first_call_s = execution, sizes, dict[str, float]()
+
+    def clock(self) -> StageClock:
+        return StageClock(self)
+
+    def stages(self, total_s: float) -> dict[str, float]:
+        """Return the seconds of the last call by stage, of `total_s` in all."""
+        panel, in_flight = (int(self.plan.options[name]) for name in ("panel", "in_flight"))
+        reports = self.ranks.report()
+        return stage_seconds(reports, self.sizes.grid.size, total_s, overlapped=panel > 0 and in_flight > 1)
+
+    def facts(self) -> dict[str, Any]:
+        sizes, used = self.sizes, self.sizes.grid.size
+        counted = {
+            "grid": str(sizes.grid),
+            "layout": sizes.layout.name,
+            "words": sizes.most(lambda rank: sum(sizes.words(rank).values())),
+            "bound_words": lower_bound(sizes.m, sizes.n, sizes.k, used),
+        }
+        return {**super().facts(), **counted, **({"first_call_s": self.first_call_s} if self.first_call_s else {})}
+
+
+def product(
+    *,
+    problem: Mapping[str, Any],
+    backend: str,
+    seed: int,
+    threads: int,
+    parameters: Mapping[str, Any] | None = None,
+    first_call: bool = False,
+) -> RanksProduct:
+    """Prepare a product by a strategy.
+
+    Parameters
+    ----------
+    problem : mapping
+    backend : str
+        A strategy of `backends/distributed/`.
+    seed : int
+    threads : int
+    parameters : mapping, optional
+        Of its plan.
+    first_call : bool
+        Whether ranks that run already are ended, and the first call timed by stage, the start of ranks included.
+
+    Raises
+    ------
+    Declined
+        If ranks cannot be started here, or the backend declines the problem.
+    PlanError
+        If a parameter is unknown or has no legal value.
+    """
+    decoded = Problem.from_json(dict(problem))
+    strategy: Any = registry.admit(backend, decoded)
+    plan = strategy.plan(decoded, machine.detect().with_threads(threads)).override(parameters or {})
+    operands = Operands.generate(decoded, seed)
+    sizes = strategy.sizes(plan)
+    if first_call:
+        job.close_all()
+    start = time.perf_counter()
+    job.job(job.Shape(int(plan.options["ranks"]), int(plan.options["rank_threads"])))
+    started = time.perf_counter()
+    made = RanksProduct(
+        plan, operands, strategy.prepare(plan, operands), sizes, seed, strategy.extra_error(plan, operands)
+    )
+    if first_call:
+        made.first_call_s = _first_call(made, started - start, time.perf_counter() - started)
+    return made
+
+
+def _first_call(made: RanksProduct, start_s: float, prepare_s: float) -> dict[str, float]:
+    """Return the seconds of the first call by stage, after ranks took `start_s` and their pieces `prepare_s`."""
+    used = made.sizes.grid.size
+    allocate_s = sum(report["seconds"].get("allocate", 0.0) for report in made.ranks.report()[:used]) / used
+    begin = time.perf_counter()
+    made.run()
+    stages = made.stages(time.perf_counter() - begin)
+    return {"start of ranks": start_s, "load": prepare_s - allocate_s, "allocate": allocate_s, **stages}

@@ -1,0 +1,56 @@
+"""The stages of a distributed product by strategy: what is computed, what is sent, and what only a first call takes.
+
+``dist-root`` is the strategy of the course reports: scatter from rank 0, broadcast, reduce, gather to rank 0.
+"""
+
+from __future__ import annotations
+
+from experiments._parts.ranks import STRATEGIES, or_absent, ranks_contender
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+PRODUCTS = {
+    "smoke": ((256, "plus_times"),),
+    "quick": ((1024, "plus_times"), (1024, "min_plus")),
+    "full": ((4096, "plus_times"), (4096, "min_plus")),
+}
+# Panels of k in memory, all but one of them gathered ahead; the parts that k is cut into.
+PANELS_AHEAD, PARTS_OF_K = 2, 4
+
+
+def first_and_warm(made: Contender) -> Contender:
+    """Return the contender whose first call is timed as well, the start of its ranks included."""
+    return Contender(made.label, {**made.arguments, "first_call": True}, made.threads, made.task)
+
+
+def contenders(ranks: int, n: int) -> list[Contender]:
+    """Return every strategy on so many ranks, then the plane of ranks with panels gathered ahead."""
+    ahead = ranks_contender(
+        "dist-2d", ranks, label="dist-2d, overlapped", panel=n // PARTS_OF_K, in_flight=PANELS_AHEAD
+    )
+    plain = [ranks_contender(strategy, ranks, label=strategy) for strategy in STRATEGIES]
+    return [first_and_warm(made) for made in (*plain, ahead)]
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a case for each product, on as many ranks as there are cores and on two at least."""
+    ranks = max(2, machine.cores)
+    found = [
+        product_case(Problem(n, n, n, semiring), contenders(ranks, n), ranks=ranks) for n, semiring in PRODUCTS[preset]
+    ]
+    return or_absent(found)
+
+
+EXPERIMENT = Experiment(
+    name="dist_breakdown",
+    question="Where does the time of a distributed product go, in the first call and in a warm one?",
+    cases=cases,
+    figures=(Figure("dist_breakdown", "stages", "Stages of a distributed product, by strategy"),),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=3, seconds=2),
+        "full": Budget(rounds=15, seconds=60, precision=0.02),
+    },
+    order=43,
+)

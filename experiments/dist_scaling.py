@@ -1,0 +1,123 @@
+"""Strong and weak scaling over ranks of one thread, one process with as many threads beside; the model has its say.
+
+The model takes the rate of one rank from the same case, and bandwidth and latency from cases that gather and do little
+else. On a machine whose cores are busy otherwise it says what they would reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from experiments._parts.ranks import ONE_PROCESS, STRATEGIES, link_cases, one_process, or_absent, rank_counts
+from experiments._parts.ranks import ranks_contender as ranks_of
+from experiments.thread_scaling import SIZE_STEP
+from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.machine import Machine
+from harness.problem import Problem
+
+METHODS = (ONE_PROCESS, *STRATEGIES)
+FEWEST = (ONE_PROCESS, "dist-root", "dist-2d")  # what the smoke preset has of them
+# (mode, semiring, sizes m, n, k), of float64.
+PRODUCTS = {
+    "smoke": (("strong", "plus_times", (256, 256, 256)),),
+    "quick": (
+        ("strong", "plus_times", (1024, 1024, 1024)),
+        ("strong", "min_plus", (1024, 1024, 1024)),
+        ("weak", "plus_times", (1024, 1024, 1024)),
+    ),
+    "full": tuple(
+        (mode, semiring, sizes)
+        for mode, sizes in (
+            *(("strong", (n, n, n)) for n in (1024, 2048, 4096)),
+            *(("weak", (n, n, n)) for n in (1024, 2048)),
+        )
+        for semiring in ("plus_times", "min_plus")
+    ),
+}
+# Larger ones, for `LARGER_METHODS` alone.
+LARGER = {"quick": (("plus_times", (2048,) * 3), ("min_plus", (2048,) * 3))}
+# Shapes of the course reports, on all cores only; a quarter of each side is what `quick` has of them.
+OF_COURSES = {
+    "quick": (("min_plus", (2048, 2048, 512)), ("plus_times", (2304, 1152, 288))),
+    "full": (("min_plus", (8192, 8192, 2048)), ("plus_times", (36864, 18432, 4608))),
+}
+LARGER_METHODS = (ONE_PROCESS, "dist-2d")
+# Bytes that a process holds for each byte of operands: its own, those shared with the ranks, their pieces and panels,
+# and what the proof generates anew. All of it may take half of the memory.
+COPIES, MEMORY_PART = 5, 0.5
+
+
+def weak(sizes: tuple[int, int, int], ranks: int) -> tuple[int, int, int]:
+    """Return cubic sizes with `ranks` times the pairs."""
+    side = round(sizes[0] * ranks ** (1 / 3) / SIZE_STEP) * SIZE_STEP
+    return side, side, side
+
+
+def contender(method: str, ranks: int, problem: Problem) -> Contender:
+    """Return the contender of `method` on so many cores, with a product of its own."""
+    label = f"{method}, {ranks} thread{'s' * (ranks > 1)}"
+    made = one_process(ranks, label) if method == ONE_PROCESS else ranks_of(method, ranks)
+    return Contender(made.label, {**made.arguments, "problem": problem.to_json()}, ranks, made.task)
+
+
+def fits(problem: Problem, machine: Machine, processes: int = 1) -> bool:
+    """Return whether `processes` contenders can hold `problem` at the same time."""
+    return not machine.memory or processes * COPIES * problem.bytes_moved <= MEMORY_PART * machine.memory
+
+
+def _cases(preset: str, machine: Machine) -> Iterator[Case]:
+    counts = rank_counts(machine.cores)
+    asked = [(*product, FEWEST if preset == "smoke" else METHODS) for product in PRODUCTS[preset]]
+    asked += [("strong", *product, LARGER_METHODS) for product in LARGER.get(preset, ())]
+    for mode, semiring, sizes, methods in asked:
+        for method in methods:
+            problems = {p: Problem(*(sizes if mode == "strong" else weak(sizes, p)), semiring) for p in counts}
+            able = [contender(method, p, problem) for p, problem in problems.items() if fits(problem, machine)]
+            if able:
+                axes = {"mode": mode, "method": method, **dict(zip("mnk", sizes, strict=True))}
+                yield Case({**axes, "semiring": semiring, "dtype": "float64"}, tuple(able), {"seed": 1})
+
+
+def _course_cases(preset: str, machine: Machine) -> Iterator[Case]:
+    """Return the products of the course reports: of all methods in one case if memory allows, else pair by pair."""
+    for semiring, sizes in OF_COURSES.get(preset, ()):
+        problem = Problem(*sizes, semiring)
+        pairs = {strategy: (ONE_PROCESS, strategy) for strategy in STRATEGIES}
+        together = {"all": METHODS} if fits(problem, machine, len(METHODS)) else pairs
+        for name, methods in together.items() if fits(problem, machine, 2) else ():
+            axes = {"mode": "all cores", "method": name, **dict(zip("mnk", sizes, strict=True))}
+            contenders = tuple(
+                one_process(machine.cores) if method == ONE_PROCESS else ranks_of(method, machine.cores, label=method)
+                for method in methods
+            )
+            arguments = {"problem": problem.to_json(), "seed": 1}
+            yield Case({**axes, "semiring": semiring, "dtype": "float64"}, contenders, arguments)
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a case for each mode, product and method, whose contenders are numbers of ranks; then the link."""
+    found = [*_cases(preset, machine), *_course_cases(preset, machine), *link_cases(rank_counts(machine.cores))]
+    return or_absent(found, mode="strong", method="dist-2d")
+
+
+EXPERIMENT = Experiment(
+    name="dist_scaling",
+    question="How much faster do more ranks make a product, beside threads, the model and what rank 0 allows?",
+    cases=cases,
+    figures=(
+        Figure("dist_strong_scaling", "ranks", "More ranks for the same product", {"where": {"mode": "strong"}}),
+        Figure("dist_weak_scaling", "ranks", "More ranks, the same work for each", {"where": {"mode": "weak"}}),
+        Figure(
+            "dist_courses",
+            "dots",
+            "Shapes of the course reports, all cores",
+            {"where": {"mode": "all cores"}, "panels": ["semiring", "method"], "value": "speed_up"},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=3, seconds=0.8),
+        "full": Budget(rounds=15, seconds=30, precision=0.02),
+    },
+    order=42,
+)

@@ -1,0 +1,98 @@
+"""Dots for every grid of ranks: what a rank received or allocated, counted, beside the formula and the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.analysis import rates
+from harness.experiment import Json
+from harness.report.figures.style import INK, PALETTE, Sheet, table, table_width
+from harness.report.figures.values import short
+from harness.store.store import Cell
+
+ROW_INCHES, HEAD_INCHES, CHART = 0.25, 0.8, 6.2
+BOUND: dict[str, Any] = {"color": INK, "linewidth": 1.3, "linestyle": "--"}
+FORMULA: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 10, "markerfacecolor": "none"}
+LABELS = {"words": ("words a rank receives", "lower bound"), "bytes": ("KiB of the fullest rank", "one copy, spread")}
+UNITS = {"words": 1.0, "bytes": 1024.0}
+
+Count = Mapping[str, Any]
+
+
+def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw a row for each grid, the least on top, a panel for each number of ranks; a table with the ratios."""
+    what = options["counts"]
+    counted = [cell for cell in rates.contenders(cells) if cell.is_ok and cell.facts.get("grids")]
+    if not counted:
+        sheet.say("Nothing has been counted")
+        return
+    groups = {int(rates.axis(cell, "ranks")): _by_grid(cell, what) for cell in counted}
+    tables = [_table(own, what) for own in groups.values()]
+    width = max(table_width(*one) for one in tables)
+    counts = [len(own) + HEAD_INCHES / ROW_INCHES for own in groups.values()]
+    ratios = {"width_ratios": [CHART - width, width], "height_ratios": counts}
+    panels = sheet.panels(len(groups), 2, height=ROW_INCHES * sum(counts), **ratios)
+    looks = _looks([count for own in groups.values() for row in own.values() for count in row])
+    unit = UNITS[what]
+    for (ranks, own), entries, chart, beside in zip(groups.items(), tables, panels[::2], panels[1::2], strict=True):
+        for y, row in enumerate(own.values()):
+            for count in row:
+                look = looks[_variant(count)]
+                chart.plot(count[f"formula_{what}"] / unit, y, markeredgecolor=look["color"], **FORMULA)
+                chart.plot(count[what] / unit, y, linestyle="", markersize=5, **look)
+        bound = next(iter(own.values()))[0][f"bound_{what}"] / unit
+        chart.axvline(bound, **BOUND)
+        chart.set_xlim(left=0)
+        chart.set_yticks(range(len(own)), list(own))
+        chart.set_title(f"{ranks} ranks, {rates.size(counted[0])}: {_finding(own, what)}")
+        chart.grid(visible=False, axis="y")
+        chart.tick_params(axis="y", length=0)
+        for panel in (chart, beside):
+            panel.set_ylim(len(own) - 0.4, -0.6)
+        table(beside, *entries)
+    panels[-2].set_xlabel(LABELS[what][0])
+    for name, look in looks.items():
+        sheet.add_to_legend(name, linestyle="", markersize=5, **look)
+    sheet.add_to_legend("formula", markeredgecolor=INK, **FORMULA)
+    sheet.add_to_legend(LABELS[what][1], **BOUND)
+    sheet.notes.append("Counted by the ranks, of float64. Table: of the first in the legend. Grids are pm x pn x pk.")
+
+
+def _by_grid(cell: Cell, what: str) -> dict[str, list[Count]]:
+    """Return what was counted of each variant by grid, the least of the first variant on top."""
+    by_grid = rates.group(cell.facts["grids"], lambda count: str(count["grid"]))
+    return dict(sorted(by_grid.items(), key=lambda entry: entry[1][0][what]))
+
+
+def _variant(count: Count) -> str:
+    return f"{count['backend']}, panels of {count['panel']}" if count["panel"] else str(count["backend"])
+
+
+def _looks(counts: list[Count]) -> dict[str, dict[str, Any]]:
+    """Return a colour and a marker for each variant."""
+    names = dict.fromkeys(map(_variant, counts))
+    return {name: {"color": PALETTE[index], "marker": "os^D"[index]} for index, name in enumerate(names)}
+
+
+def _finding(own: dict[str, list[Count]], what: str) -> str:
+    """Return how the counts compare with the formula."""
+    shares = [count[what] / count[f"formula_{what}"] for row in own.values() for count in row]
+    if set(shares) == {1.0}:
+        return f"all {len(shares)} counts equal the formula"
+    return f"{short(min(shares), 2)} to {short(max(shares), 2)} of the formula"
+
+
+def _table(own: dict[str, list[Count]], what: str) -> tuple[list[str], list[list[str]]]:
+    """Return heads and rows: of the first variant the count, over the formula and over the bound."""
+    rows = []
+    for count, *_ in own.values():
+        formula, bound = count[f"formula_{what}"], count[f"bound_{what}"]
+        rows.append(
+            [
+                f"{count[what] / UNITS[what]:,.0f}",
+                f"{count[what] / formula:.2f}" if formula else "-",
+                f"{count[what] / bound:.2f}" if bound else "-",
+            ]
+        )
+    return ["counted", "/ formula", "/ bound"], rows

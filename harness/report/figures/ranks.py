@@ -1,0 +1,157 @@
+"""Figures of distributed products against the number of ranks: speed-up beside its model, the model's error, and on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from harness.analysis import projection, ranks, rates
+from harness.analysis.ranks import RankPoint
+from harness.experiment import Json
+from harness.report.figures.style import GREY, INK, Looks, Sheet
+from harness.report.figures.values import error_bars, plain_ticks, short
+from harness.stats.statistics import Interval
+from harness.store.store import Cell
+
+MODEL: dict[str, Any] = {"linestyle": "--", "linewidth": 1.1}
+IDEAL: dict[str, Any] = {"color": INK, "linestyle": ":", "linewidth": 1.4}
+LIMIT: dict[str, Any] = {"color": GREY, "linestyle": "-.", "linewidth": 1.4}
+FORMS: dict[str, dict[str, Any]] = {
+    projection.ONE: {"color": "#D55E00", "linestyle": "-."},
+    projection.TWO: {"color": "#0072B2", "linestyle": "--"},
+    projection.THREE: {"color": "#009E73", "linestyle": "-"},
+    projection.ROOT: {"color": GREY, "linestyle": ":"},
+}
+TOLERANCE = 15.0  # percent by which a model may be off that a grid is chosen by
+
+
+def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw speed-up and efficiency against ranks, a row for each product; dashed: the model, dash-dotted: rank 0."""
+    found = {title: ranks.curves(own) for title, own in ranks.products(cells).items()}
+    found = {title: curves for title, curves in found.items() if curves}
+    if not found:
+        sheet.say("No method has a time on one rank to compare with")
+        return
+    looks = Looks(rates.contenders(cells), by="method")
+    panels = sheet.panels(len(found), 2, height=0.4 + 2.75 * len(found))
+    for (title, curves), left, right in zip(found.items(), panels[::2], panels[1::2], strict=True):
+        most = max(point.ranks for points in curves.values() for point in points)
+        left.plot([1, most], [1, most], **IDEAL)
+        right.axhline(100, **IDEAL)
+        for index, (method, points) in enumerate(curves.items()):
+            look = looks.of(method)
+            sheet.add_to_legend(method, **look)
+            shift = 1 + 0.012 * (index - (len(curves) - 1) / 2)
+            _curve(left, points, look, shift, lambda count: 1.0)
+            _curve(right, points, look, shift, lambda count: 100.0 / count)
+        left.set_title(f"{title}: {_best(curves)}" if most > 1 else title)
+        left.set_ylabel("speed-up over 1 rank")
+        right.set_ylabel("efficiency, % of ideal")
+        left.set_yscale("log", base=2)
+        left.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+        right.set_ylim(0, max(110.0, right.get_ylim()[1]))
+        for panel in (left, right):
+            panel.set_xscale("log", base=2)
+            panel.set_xlim(0.9, most * 1.11)
+            plain_ticks(panel, sorted({point.ranks for points in curves.values() for point in points}))
+    for panel in panels[-2:]:
+        panel.set_xlabel("ranks, or threads of cpu-simd")
+    every = [point for curves in found.values() for points in curves.values() for point in points]
+    _name_lines(sheet, every)
+
+
+def _curve(panel: Axes, points: list[RankPoint], look: dict[str, Any], shift: float, scale: Any) -> None:
+    """Draw what was measured, the model, and the limit by rank 0, each times `scale` of the number of ranks."""
+    values = [Interval(*(bound * scale(point.ranks) for bound in point.measured)) for point in points]
+    at = [point.ranks * shift for point in points]
+    panel.errorbar(
+        at, [value.estimate for value in values], yerr=error_bars(values), capsize=2.5, elinewidth=1.2, **look
+    )
+    for heights, line in (
+        ([point.modelled for point in points], {**MODEL, "color": look["color"]}),
+        ([point.root_limit for point in points], LIMIT),
+    ):
+        known = [(x.ranks, y * scale(x.ranks)) for x, y in zip(points, heights, strict=True) if math.isfinite(y)]
+        if len(known) > 1 or (known and line is LIMIT):
+            panel.plot(*zip(*known, strict=True), zorder=1.5, marker="_" if len(known) == 1 else "", **line)
+
+
+def _best(curves: dict[str, list[RankPoint]]) -> str:
+    """Return the method with ranks that is the fastest on the most ranks: "dist-2d 3.8x on 4 ranks"."""
+    last = {method: points[-1] for method, points in curves.items() if ranks.decomposition(points[-1].cell)}
+    if not last:
+        return "no strategy has a time"
+    method, point = max(last.items(), key=lambda entry: entry[1].cell.rate)
+    return f"{method} {short(point.measured.estimate)}x on {rates.plural(point.ranks, 'rank')}"
+
+
+def _name_lines(sheet: Sheet, points: list[RankPoint]) -> None:
+    """Name the lines that are drawn beside what was measured, and say what they rest on."""
+    sheet.add_to_legend("ideal", **IDEAL)
+    if any(point.ranks > 1 and math.isfinite(point.modelled) for point in points):
+        sheet.add_to_legend("model", color=INK, **MODEL)
+        sheet.notes.append(
+            "Model, dashed: products at the rate of one rank, words received over the bandwidth of an all-gather on as "
+            "many ranks, messages times its latency, and the command to the ranks."
+        )
+    if any(math.isfinite(point.root_limit) for point in points):
+        sheet.add_to_legend("limit by rank 0", **LIMIT)
+        sheet.notes.append(
+            "Limit by rank 0: what dist-root could reach at most if rank 0 did nothing but send A, B and receive D."
+        )
+
+
+def model_error(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw by how much the time of the model differs from the measured one, against ranks, a panel for each mode."""
+    errors = ranks.model_errors(cells)
+    if not errors:
+        sheet.say("dist_scaling has no times on several ranks, or no link")
+        return
+    looks = Looks((cell for cell, _ in errors), by="method")
+    by_mode = rates.group(errors, lambda entry: str(entry[0].axes.get("mode")))
+    panels = sheet.panels(1, len(by_mode), height=3.1, sharey=True)
+    for panel, (mode, own) in zip(panels, by_mode.items(), strict=True):
+        panel.axhspan(-TOLERANCE, TOLERANCE, color=GREY, alpha=0.12, linewidth=0)
+        panel.axhline(0, color=INK, linewidth=1.2)
+        for method, series in rates.group(own, lambda entry: looks.name(entry[0])).items():
+            look = {**looks.of(method), "linestyle": ""}
+            panel.plot([ranks.ranks_of(cell) for cell, _ in series], [error for _, error in series], **look)
+            sheet.add_to_legend(method, **look)
+        within = sum(abs(error) <= TOLERANCE for _, error in own)
+        panel.set_title(f"{mode} scaling: {within} of {len(own)} within {TOLERANCE:.0f} %")
+        panel.set_xscale("log", base=2)
+        plain_ticks(panel, sorted({ranks.ranks_of(cell) for cell, _ in own}))
+        panel.set_xlabel("ranks")
+    panels[0].set_ylabel("model over measured, %")
+    sheet.notes.append(
+        "Time by the model over the measured time, minus 1: above 0 the model is slower. Each dot is a product of "
+        "dist_scaling."
+    )
+
+
+def projected(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw the efficiency that the model expects on thousands of ranks, a panel for each measured local rate."""
+    local = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    panels = sheet.panels(len(local), 1, height=0.4 + 2.7 * len(local), sharex=True)
+    for panel, cell in zip(panels, local, strict=True):
+        name, n, *constants = options["links"]["gpu" if rates.is_on_device(cell) else "cpu"]
+        for form, look in FORMS.items():
+            points = projection.efficiencies(cell, form, n, *constants)
+            panel.plot(*zip(*points, strict=True), **look)
+            sheet.add_to_legend(form, **look)
+        rate = f"{short(cell.rate)} {rates.unit([cell])}"
+        panel.set_title(
+            f"{rates.axis(cell, 'problem')}, n={n}; a rank: {cell.contender}, {rate}; "
+            f"{name}: {constants[0] / 1e9:.0f} GB/s"
+        )
+        panel.set_ylim(0, 105)
+        panel.set_ylabel("efficiency, %")
+        panel.set_xscale("log", base=2)
+        plain_ticks(panel, projection.COUNTS)
+    panels[-1].set_xlabel("ranks (logarithmic), the same product")
+    sheet.notes.append(
+        "A model, not a measurement: the local rate was measured on one rank, bandwidth and latency of the link are "
+        "stated constants, nothing overlaps, and each form has its best grid. From rank 0: if A, B and D lie there."
+    )

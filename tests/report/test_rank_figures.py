@@ -1,0 +1,105 @@
+"""Figures of experiments on ranks, drawn from planted cells: what they say, and what they say when something lacks."""
+
+import dataclasses
+
+import pytest
+
+from experiments._parts import ranks as parts
+from harness.experiment import load_all
+from harness.report.figures import drawing, style
+from harness.report.figures.style import Sheet
+from tests._support.planted_rank_cells import planted
+from tests._support.synthetic import MACHINE
+from tests.report.test_plots import texts
+
+EXPERIMENTS = {name: found for name, found in load_all().items() if name.startswith("dist_")}
+
+
+@pytest.fixture
+def draw(monkeypatch, tmp_path):
+    """Return what draws an experiment from cells, or from planted ones: its sheets by figure."""
+    monkeypatch.setattr(parts, "missing", lambda: None)
+    monkeypatch.setattr(style, "PNG_DPI", 30)
+    kept, save = {}, Sheet.save
+
+    def keep(self, path, footer):
+        kept[path.name] = self
+        return save(self, path, footer)
+
+    monkeypatch.setattr(Sheet, "save", keep)
+
+    def draw_one(name, cells=None):
+        drawing.draw(EXPERIMENTS[name], planted(EXPERIMENTS[name]) if cells is None else cells, MACHINE, tmp_path)
+        return kept
+
+    return draw_one
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_figure_is_drawn_and_says_where_it_was_measured(name, draw):
+    others = planted(EXPERIMENTS["dist_scaling"]) if name == "dist_projection" else []
+    sheets = draw(name, [*planted(EXPERIMENTS[name]), *others])
+    assert set(sheets) == {figure.name for figure in EXPERIMENTS[name].figures}
+    for sheet in sheets.values():
+        assert "Test CPU, 4 cores" in texts(sheet)
+        assert all(
+            panel.get_xlabel() or panel.get_ylabel() or panel.get_title("left")
+            for panel in sheet.canvas.axes
+            if panel.axison
+        )
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_what_is_missing_is_said(name, draw):
+    absent = [
+        dataclasses.replace(cell, status="missing", reason="mpi4py is not installed", samples_ns=[], facts={})
+        for cell in planted(EXPERIMENTS[name])
+    ]
+    for figure, sheet in draw(name, absent).items():
+        wanted = "Nothing has been measured" if figure == "dist_model_error" else "mpi4py is not installed"
+        assert wanted in texts(sheet), figure
+
+
+def test_scaling_shows_the_model_and_the_limit_beside_the_points(draw):
+    sheet = draw("dist_scaling")["dist_strong_scaling"]
+    words = texts(sheet)
+    assert {"model", "limit by rank 0", "ideal", "cpu-simd", "dist-root", "dist-3d"} <= set(sheet.legend)
+    assert "plus_times float64, n=1024: dist-" in words
+    assert "on 4 ranks" in words
+    without_links = [c for c in planted(EXPERIMENTS["dist_scaling"]) if c.axes.get("role") != "link"]
+    assert "model" not in draw("dist_scaling", without_links)["dist_strong_scaling"].legend
+
+
+def test_bars_of_stages_are_as_long_as_the_call(draw):
+    cells = planted(EXPERIMENTS["dist_breakdown"])
+    sheet = draw("dist_breakdown", cells)["dist_breakdown"]
+    warm = sheet.canvas.axes[0]
+    longest = max(patch.get_x() + patch.get_width() for patch in warm.patches)
+    first_case = [cell for cell in cells if cell.case == cells[0].case]
+    assert longest == pytest.approx(max(cell.median_ns for cell in first_case) / 1e6)
+    stages = list(sheet.legend)
+    assert (
+        stages.index("start of ranks") < stages.index("redistribute") < stages.index("compute") < stages.index("rest")
+    )
+    assert "exposed communication" in stages
+
+
+def test_counts_are_held_against_formula_and_bound(draw):
+    words = texts(draw("dist_volume")["dist_volume"])
+    assert "8 ranks, n=96: all 20 counts equal the formula" in words
+    assert "2x2x2" in words
+    assert "0.50 to 0.50 of the formula" in texts(draw("dist_memory")["dist_memory"])
+
+
+def test_a_projection_calls_itself_a_model(draw):
+    everything = [*planted(EXPERIMENTS["dist_projection"]), *planted(EXPERIMENTS["dist_scaling"], off=1.25)]
+    sheets = draw("dist_projection", everything)
+    assert sheets["dist_projection"].title.startswith("Model, not measured")
+    assert "A model, not a measurement" in texts(sheets["dist_projection"])
+    error = texts(sheets["dist_model_error"])
+    assert "strong scaling: 0 of" in error
+    assert "within 15 %" in error
+
+
+def test_a_projection_without_points_to_check_it_says_so(draw):
+    assert "Nothing has been measured" in texts(draw("dist_projection")["dist_model_error"])
