@@ -6,7 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backends.distributed._job import job
+from backends.distributed._job import jobs
+from backends.distributed._job.job import Shape
+from backends.distributed._job.strategy import rank_count, schedule_of
 from harness import machine, registry
 from harness.distributed.grid import Decomposition, lower_bound
 from harness.distributed.stages import STAGES
@@ -96,9 +98,9 @@ class RanksProduct(GemmTask):
 
     def stages(self, total_s: float) -> dict[str, float]:
         """Return the seconds of the last call by stage, of `total_s` in all."""
-        panel, in_flight = (int(self.plan.options[name]) for name in ("panel", "in_flight"))
-        reports = self.ranks.report()
-        return stage_seconds(reports, self.sizes.grid.size, total_s, overlapped=panel > 0 and in_flight > 1)
+        schedule, reports = schedule_of(self.plan), self.ranks.report()
+        overlapped = schedule.panel > 0 and schedule.in_flight > 1
+        return stage_seconds(reports, self.sizes.grid.size, total_s, overlapped=overlapped)
 
     def facts(self) -> dict[str, Any]:
         sizes, used = self.sizes, self.sizes.grid.size
@@ -147,9 +149,9 @@ def product(
     operands = Operands.generate(decoded, seed)
     sizes = strategy.sizes(plan)
     if first_call:
-        job.close_all()
+        jobs.close_all()
     start = time.perf_counter()
-    job.job(job.Shape(int(plan.options["ranks"]), int(plan.options["rank_threads"])))
+    jobs.start(Shape(rank_count(plan), int(plan.options["rank_threads"])))
     started = time.perf_counter()
     made = RanksProduct(
         plan, operands, strategy.prepare(plan, operands), sizes, seed, strategy.extra_error(plan, operands)

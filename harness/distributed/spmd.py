@@ -52,8 +52,8 @@ def gemm(
     grid: str | Grid = AUTO,
     local: str = AUTO,
     threads: int = 1,
-    panel: int = 0,
-    in_flight: int = 1,
+    panel: int | str = AUTO,
+    in_flight: int | str = AUTO,
     reduction: str = "exchange",
     transport: str = AUTO,
     share_gpu: bool = False,
@@ -85,9 +85,10 @@ def gemm(
     threads : int
         Of each rank.
     panel : int
-        Elements of k gathered at a time; 0: all.
+        Elements of k gathered at a time; 0: all. ``"auto"``: all on processors, 1024 on GPUs.
     in_flight : int
         1: gather, then compute. More: panels are gathered ahead, by a thread or by the GPU; so many are in memory.
+        ``"auto"``: 1 on processors, 3 on GPUs.
     reduction : str
         ``"exchange"``: partial sums are combined in the order of ranks. ``"mpi"``: by MPI's operation, if it has one.
     transport : str
@@ -127,13 +128,15 @@ def gemm(
     check_communicator(comm)
     start, rank = time.perf_counter(), comm.Get_rank()
     check_launcher(comm)
-    schedule = Schedule(panel, in_flight, reduction, transport=transport, share_gpu=bool(share_gpu))
-    options = Options(layout, str(grid), local, threads, schedule, memory_cap, rates)
+    options = Options(
+        layout, str(grid), local, threads, panel, in_flight, reduction, transport, bool(share_gpu), memory_cap, rates
+    )
     given = {name: x for name, x in (("a", a), ("b", b), ("c", c)) if x is not None}
     offers = together(comm, lambda: _offer(given, as_semiring(semiring), alpha, beta, dtype, options, rank))
     _check(comm, offers)
     arrays = _kind(given, offers[0])
     whole, sizes, problem = _decompose_together(comm, offers, as_semiring(semiring), arrays)
+    schedule = options.schedule(on_device=arrays.on_device)
     with arrays.in_force():
         multiply = (
             LocalProduct(problem, local, None, arrays) if arrays.on_device else host_local(problem, local, threads)
@@ -147,7 +150,7 @@ def gemm(
         target = whole.rectangles["d"]
         out = arrays.empty(target[rank].shape, problem.dtype)
         share.give(out, target)
-        room = room_of(problem, panel, in_flight, in_place=multiply.accumulates_in_place)
+        room = room_of(problem, schedule.panel, schedule.in_flight, in_place=multiply.accumulates_in_place)
         with share.stages.timed("free"):
             share.close()
     return (None if layout == ROOT and rank else out), _report(
@@ -180,9 +183,18 @@ class Options:
     grid: str
     local: str
     threads: int
-    schedule: Schedule
+    panel: int | str
+    in_flight: int | str
+    reduction: str
+    transport: str
+    share_gpu: bool
     memory_cap: int
     rates: Rates | None
+
+    def schedule(self, *, on_device: bool) -> Schedule:
+        """Return how panels are gathered between ranks on processors, or on GPUs."""
+        ways = {"transport": self.transport, "share_gpu": self.share_gpu}
+        return Schedule.of(self.panel, self.in_flight, self.reduction, on_device=on_device, **ways)
 
     def parsed_grid(self) -> Grid | None:
         """Return the grid that was asked for, or None for an automatic one."""
@@ -211,18 +223,18 @@ def _offer(
     """Return what this rank holds, checked as far as one rank can."""
     for name, value, legal in (
         ("layout", options.layout, LAYOUTS),
-        ("reduction", options.schedule.reduction, METHODS),
-        ("transport", options.schedule.transport, ENGINES),
+        ("reduction", options.reduction, METHODS),
+        ("transport", options.transport, ENGINES),
     ):
         if value not in legal:
             raise ProblemError(f"{name} has no such value", expected=", ".join(legal), got=repr(value))
-    schedule = options.schedule
     for name, number, least in (
-        ("panel", schedule.panel, 0),
-        ("in_flight", schedule.in_flight, 1),
+        ("panel", options.panel, 0),
+        ("in_flight", options.in_flight, 1),
         ("memory_cap", options.memory_cap, 0),
     ):
-        if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        is_automatic = number == AUTO and name != "memory_cap"
+        if not is_automatic and (not isinstance(number, int) or isinstance(number, bool) or number < least):
             raise ProblemError(f"{name} has no such value", expected=f"an integer, {least} or more", got=repr(number))
     if options.layout == ROOT and rank:
         if given:
@@ -270,7 +282,7 @@ def _decompose_together(comm: Any, offers: list[_Offer], semiring: Semiring, arr
 def _decompose(offers: list[_Offer], ranks: int, semiring: Semiring, arrays: Arrays) -> _Decomposed:
     """Return the whole product and its decomposition; raises as `gemm` does."""
     options = offers[0].options
-    grid, schedule = options.parsed_grid(), options.schedule
+    grid, schedule = options.parsed_grid(), options.schedule(on_device=arrays.on_device)
     if grid is not None and grid.size > ranks:
         raise PlanError(
             "the grid does not fit the ranks",
@@ -303,7 +315,7 @@ def _check_local(options: Options, problem: Problem, arrays: Arrays) -> Backend:
     if options.local != AUTO:
         registry.admit(options.local, problem)
     check_threads(options.threads)
-    if options.schedule.in_flight > 1 and not arrays.on_device:
+    if options.schedule(on_device=arrays.on_device).in_flight > 1 and not arrays.on_device:
         check_thread_level()
     return choose(problem, options.local, arrays)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from backends.distributed._job import job
-from backends.distributed._job.jobs import Loaded
+from backends.distributed._job.jobs import take
 from backends.distributed._job.rank import Assignment
 from backends.distributed._job.shared import SharedArray
 from harness import registry
@@ -40,9 +40,9 @@ class Strategy(Composite):
     """A distributed product by a job of ranks on this machine.
 
     Options of its plan: ``base``, the backend of the local products; ``ranks``, ``"auto"``: one a thread;
-    ``rank_threads``, of each; ``grid``, ``"auto"`` or ``"2x2x1"``; ``panel``, elements of k gathered at a time, 0: all;
-    ``in_flight``, panels in memory at once; ``reduction``, ``"exchange"`` or ``"mpi"``; ``memory_cap``, bytes a rank
-    may use, 0: any.
+    ``rank_threads``, of each; ``grid``, ``"auto"`` or ``"2x2x1"``; ``panel``, elements of k gathered at a time, 0: all,
+    and ``in_flight``, panels in memory at once, both ``"auto"`` by default; ``reduction``, ``"exchange"`` or ``"mpi"``;
+    ``memory_cap``, bytes a rank may use, 0: any.
 
     A base of the family ``gpu-`` has each rank compute on a GPU, where its pieces lie; ``ranks="auto"`` is one a GPU
     then. ``transport`` names the engine between GPUs: ``"auto"``, ``"copy"``, ``"nccl"`` or ``"staged"``.
@@ -83,8 +83,8 @@ class Strategy(Composite):
             "ranks": AUTO,
             "rank_threads": 1,
             "grid": AUTO,
-            "panel": 0,
-            "in_flight": 1,
+            "panel": AUTO,
+            "in_flight": AUTO,
             "reduction": METHODS[0],
             "memory_cap": 0,
             "transport": ENGINES[0],
@@ -116,13 +116,11 @@ class Strategy(Composite):
             If the grid does not fit the ranks or the strategy, or no grid fits the memory cap.
         """
         problem, options = plan.problem, plan.options
-        ranks, (panel, in_flight) = rank_count(plan), (_positive(plan, name) for name in ("panel", "in_flight"))
+        ranks, schedule = rank_count(plan), schedule_of(plan)
         check(_positive(plan, "rank_threads"))
-        for option, legal in (("reduction", METHODS), ("transport", ENGINES), ("share_gpu", (0, 1))):
-            plan.choice(option, legal)
         extents, cap = (problem.m, problem.n, problem.k), _positive(plan, "memory_cap")
         in_place = self.find_base(options["base"], problem).accumulates_in_place
-        room = room_of(problem, panel, in_flight, in_place=in_place)
+        room = room_of(problem, schedule.panel, schedule.in_flight, in_place=in_place)
         if options["grid"] == AUTO:
             grid = choose_grid(
                 *extents,
@@ -169,27 +167,11 @@ class DistributedExecution(HostExecution):
     """
 
     def __init__(self, plan: Plan, operands: Operands, sizes: Decomposition, *, from_root: bool) -> None:
-        from numba import cloudpickle  # a user's semiring may be defined in the program itself
-
         super().__init__(operands)
-        options = plan.options
-        arrays = {"a": operands.a, "b": operands.b, "c": operands.c, "d": operands.out}
-        self._shared = {name: SharedArray(x.shape, x.dtype) for name, x in arrays.items() if x is not None}
-        self._copy_operands()
-        schedule = Schedule(
-            int(options["panel"]),
-            int(options["in_flight"]),
-            str(options["reduction"]),
-            transport=str(options["transport"]),
-            share_gpu=options["share_gpu"] == 1,
-        )
-        threads, base = int(options["rank_threads"]), str(options["base"])
-        assignment = Assignment(plan.problem, sizes, schedule, base, is_on_gpus(base), threads, from_root)
-        self._loaded = Loaded(job.Shape(rank_count(plan), threads))
-        forms = {name: shared.form for name, shared in self._shared.items()}
-        self._loaded.call_all("load", assignment=cloudpickle.dumps(assignment), shared=forms)
-        for shared in self._shared.values():
-            shared.close()
+        threads, base = int(plan.options["rank_threads"]), str(plan.options["base"])
+        assignment = Assignment(plan.problem, sizes, schedule_of(plan), base, is_on_gpus(base), threads, from_root)
+        self._loaded = take(job.Shape(rank_count(plan), threads), assignment, self, self._share)
+        self.upload()
 
     def run(self) -> None:
         """Compute once, on all ranks."""
@@ -198,21 +180,47 @@ class DistributedExecution(HostExecution):
     def result(self) -> np.ndarray:
         """Collect the pieces into the output, and return it."""
         self._loaded.call_all("collect")
-        self.operands.out[...] = self._shared["d"].array
+        self.operands.out[...] = self._loaded.shared["d"].array
         return self.operands.out
 
     def upload(self) -> None:
         """Hand the ranks the operands anew."""
-        self._copy_operands()
+        for name, array in self._operands().items():
+            self._loaded.shared[name].array[...] = array
         self._loaded.call_all("upload")
 
     def report(self) -> list[dict[str, Any]]:
         """Return seconds, words, messages and bytes of the last run by stage, rank by rank."""
         return self._loaded.call_all("report")
 
-    def _copy_operands(self) -> None:
-        for name in self._shared.keys() - {"d"}:
-            self._shared[name].array[...] = getattr(self.operands, name)
+    def _operands(self) -> dict[str, np.ndarray]:
+        return {name: x for name in "abc" if (x := getattr(self.operands, name)) is not None}
+
+    def _share(self) -> dict[str, SharedArray]:
+        """Return shared arrays for the operands and the result."""
+        return {name: SharedArray(x.shape, x.dtype) for name, x in {**self._operands(), "d": self.operands.out}.items()}
+
+
+def schedule_of(plan: Plan) -> Schedule:
+    """Return how panels are gathered by a plan, with a number for each option that is automatic.
+
+    Raises
+    ------
+    PlanError
+        If an option has no legal value.
+    """
+    options = plan.options
+    for option, legal in (("reduction", METHODS), ("transport", ENGINES), ("share_gpu", (0, 1))):
+        plan.choice(option, legal)
+    panel, in_flight = (AUTO if options[name] == AUTO else _positive(plan, name) for name in ("panel", "in_flight"))
+    return Schedule.of(
+        panel,
+        in_flight,
+        str(options["reduction"]),
+        transport=str(options["transport"]),
+        share_gpu=options["share_gpu"] == 1,
+        on_device=is_on_gpus(options["base"]),
+    )
 
 
 def is_on_gpus(base: int | str) -> bool:

@@ -20,6 +20,7 @@ from harness.distributed.stages import Stages
 from harness.distributed.transport.comms import Fibres
 from harness.distributed.transport.mpi import LARGEST_MESSAGE, Fibre
 from harness.problem import Problem
+from harness.tuning.distributed import GPU_PANELS, HOST_PANELS
 
 AUTO = "auto"
 
@@ -50,6 +51,17 @@ class Schedule:
     largest_message: int = LARGEST_MESSAGE
     transport: str = AUTO
     share_gpu: bool = False
+
+    @classmethod
+    def of(cls, panel: int | str, in_flight: int | str, *arguments: Any, on_device: bool, **options: Any) -> Schedule:
+        """Return a schedule whose panels, where they are ``"auto"``, are those that measured fastest."""
+        default = GPU_PANELS if on_device else HOST_PANELS
+        return cls(
+            default.panel if panel == AUTO else int(panel),
+            default.in_flight if in_flight == AUTO else int(in_flight),
+            *arguments,
+            **options,
+        )
 
 
 class Side(NamedTuple):
