@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments._parts.ranks_task import RanksProduct, product
+from experiments._parts.ranks_task import OthersClock, RanksProduct, product
 from harness.distributed.grid import grids, lower_bound
 from harness.distributed.model import memory_bytes
 
@@ -27,6 +27,10 @@ class Counts:
         self._products = [made for _, made in products]
         self.run()
         self._counts = [{"backend": backend, **count(made)} for backend, made in products]
+
+    def clock(self) -> OthersClock:
+        """Return the clock of the host."""
+        return OthersClock()
 
     def run(self) -> None:
         """Compute on every grid."""

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from experiments._parts.dtensor_ranks import TensorRanks
+from experiments._parts.ranks_task import OthersClock
 from harness.distributed.grid import Grid, grids
 from harness.errors import Declined
 from harness.operands import Operands, poison
 from harness.problem import Problem
 from harness.proof.verify import verify
 from harness.threads import limit
-from harness.timing.clock import Action, CpuClock, Sample
 
 
 class Spread:
@@ -113,14 +113,6 @@ SYSTEMS: dict[str, Callable[[Problem, Operands, Grid], Spread]] = {
 }
 
 
-class PeerClock(CpuClock):
-    """The host's clock without the processor time of this process: others compute, or threads that it does not know."""
-
-    def sample(self, run: Action, wait: Action, loops: int) -> Sample:
-        """Time `loops` calls."""
-        return Sample(super().sample(run, wait, loops).ns, {})
-
-
 class PeerTask:
     """A product by another system, timed and proven.
 
@@ -135,9 +127,9 @@ class PeerTask:
     def __init__(self, made: Spread, seed: int) -> None:
         self._made, self._seed = made, seed
 
-    def clock(self) -> PeerClock:
+    def clock(self) -> OthersClock:
         """Return the clock of the host."""
-        return PeerClock()
+        return OthersClock()
 
     def run(self) -> None:
         """Multiply once."""

@@ -50,14 +50,19 @@ def stage_seconds(
     return {**means, "rest": max(0.0, total_s - sum(means.values()))}
 
 
-class StageClock:
-    """The host's clock, which also reads where the time of the last call went, in ns: ``"gather A"``, ``"compute"``.
+class OthersClock(CpuClock):
+    """The host's clock without the processor time of this process: others compute, or threads of unknown number."""
 
-    It drops what the host's clock says of the processor time of this process: the ranks are others.
-    """
+    def sample(self, run: Action, wait: Action, loops: int) -> Sample:
+        """Time `loops` calls."""
+        return Sample(super().sample(run, wait, loops).ns, {})
+
+
+class StageClock:
+    """The host's clock, which also reads where the time of the last call went, in ns: ``"gather A"``, ``"compute"``."""
 
     def __init__(self, task: RanksProduct) -> None:
-        self._task, self._host = task, CpuClock()
+        self._task, self._host = task, OthersClock()
 
     def sample(self, run: Action, wait: Action, loops: int) -> Sample:
         """Time `loops` calls."""
