@@ -85,7 +85,8 @@ def gemm(
     threads : int
         Of each rank.
     panel : int
-        Elements of k gathered at a time; 0: all. ``"auto"``: all on processors, 1024 on GPUs.
+        Elements of k gathered at a time; 0: all. ``"auto"``: all on processors; on GPUs an eighth of k, but 1024 to
+        4096.
     in_flight : int
         1: gather, then compute. More: panels are gathered ahead, by a thread or by the GPU; so many are in memory.
         ``"auto"``: 1 on processors, 3 on GPUs.
@@ -136,7 +137,7 @@ def gemm(
     _check(comm, offers)
     arrays = _kind(given, offers[0])
     whole, sizes, problem = _decompose_together(comm, offers, as_semiring(semiring), arrays)
-    schedule = options.schedule(on_device=arrays.on_device)
+    schedule = options.schedule(problem.k, on_device=arrays.on_device)
     with arrays.in_force():
         multiply = (
             LocalProduct(problem, local, None, arrays) if arrays.on_device else host_local(problem, local, threads)
@@ -191,10 +192,10 @@ class Options:
     memory_cap: int
     rates: Rates | None
 
-    def schedule(self, *, on_device: bool) -> Schedule:
-        """Return how panels are gathered between ranks on processors, or on GPUs."""
+    def schedule(self, k: int, *, on_device: bool) -> Schedule:
+        """Return how panels of `k` are gathered between ranks on processors, or on GPUs."""
         ways = {"transport": self.transport, "share_gpu": self.share_gpu}
-        return Schedule.of(self.panel, self.in_flight, self.reduction, on_device=on_device, **ways)
+        return Schedule.of(self.panel, self.in_flight, self.reduction, k=k, on_device=on_device, **ways)
 
     def parsed_grid(self) -> Grid | None:
         """Return the grid that was asked for, or None for an automatic one."""
@@ -282,7 +283,7 @@ def _decompose_together(comm: Any, offers: list[_Offer], semiring: Semiring, arr
 def _decompose(offers: list[_Offer], ranks: int, semiring: Semiring, arrays: Arrays) -> _Decomposed:
     """Return the whole product and its decomposition; raises as `gemm` does."""
     options = offers[0].options
-    grid, schedule = options.parsed_grid(), options.schedule(on_device=arrays.on_device)
+    grid = options.parsed_grid()
     if grid is not None and grid.size > ranks:
         raise PlanError(
             "the grid does not fit the ranks",
@@ -293,6 +294,7 @@ def _decompose(offers: list[_Offer], ranks: int, semiring: Semiring, arrays: Arr
     extents, cap = whole[:3], options.memory_cap
     problem = Problem(*extents, semiring, **offers[0].fields)
     backend = _check_local(options, problem, arrays)
+    schedule = options.schedule(problem.k, on_device=arrays.on_device)
     room = room_of(problem, schedule.panel, schedule.in_flight, in_place=backend.accumulates_in_place)
     if grid is None:
         grid = choose_grid(*extents, ranks, rates=options.rates, memory_cap=cap, **room)
@@ -315,7 +317,7 @@ def _check_local(options: Options, problem: Problem, arrays: Arrays) -> Backend:
     if options.local != AUTO:
         registry.admit(options.local, problem)
     check_threads(options.threads)
-    if options.schedule(on_device=arrays.on_device).in_flight > 1 and not arrays.on_device:
+    if options.schedule(problem.k, on_device=arrays.on_device).in_flight > 1 and not arrays.on_device:
         check_thread_level()
     return choose(problem, options.local, arrays)
 

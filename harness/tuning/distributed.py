@@ -41,15 +41,31 @@ PAIRS_PER_S_ON_GPU = 2.5e13
 
 
 class Panels(NamedTuple):
-    """How many elements of k are gathered at a time, 0: all, and how many panels are in memory at once."""
+    """How panels of k are gathered.
 
-    panel: int
+    Parameters
+    ----------
+    in_flight : int
+        Panels in memory at once.
+    parts : int
+        How many panels k is cut into, of `least` to `most` elements each; 0: it is not cut.
+    """
+
     in_flight: int
+    parts: int = 0
+    least: int = 0
+    most: int = 0
+
+    def panel(self, k: int) -> int:
+        """Return elements of a panel; 0: all of k."""
+        return min(self.most, max(self.least, k // self.parts)) if self.parts else 0
 
 
 # 16 ranks on 16 processors, float64, n = 4096, over one process of 16 threads: all of k at once 0.92, panels of 512
 # 0.75, gathered ahead by a thread 0.77. Copies between ranks are work of the cores that compute.
-HOST_PANELS = Panels(0, 1)
+HOST_PANELS = Panels(1)
 # Two H200s, copy engines, over the same products without any copy: gathered ahead 0.99 to 1.02, else 0.93 to 0.99, for
-# float64, float32 and min_plus at n = 8192 and 16384, panels of 512, 1024 and 2048.
-GPU_PANELS = Panels(1024, 3)
+# float64, float32 and min_plus at n = 8192 and 16384. Local products of cuBLAS lose by short panels. In float64, pairs
+# a second: at n = 8192 43e12 by panels of 512, 51e12 to 54e12 by 1024; at 16384 51e12, 52.7e12, 53.4e12, 54.5e12 by
+# 1024, 2048, 4096, 8192. Long ones expose the first of them.
+GPU_PANELS = Panels(3, 8, 1024, 4096)

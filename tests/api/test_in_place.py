@@ -15,7 +15,13 @@ from harness.problem import Problem
 from harness.proof.reference import product
 from harness.semiring import SEMIRINGS
 
-KINDS = [("min_plus", "float32"), ("plus_times", "int64"), ("plus_times", "float64")]
+KINDS = [
+    ("min_plus", "float32"),
+    ("min_plus", "int16"),
+    ("plus_times", "int64"),
+    ("plus_times", "float64"),
+    ("lor_land", "bool"),
+]
 
 
 def backends(*, on_device: bool) -> list[str]:
@@ -31,6 +37,8 @@ def check(name: str, to_device=lambda x: x, to_host=lambda x: x) -> None:
     backend, computed = registry.find(name), 0
     for semiring, dtype in KINDS:
         for beta, (m, n, k) in [(None, (37, 29, 41)), (3, (37, 29, 41)), (None, (5, 3, 0)), (None, (128, 128, 64))]:
+            if dtype == "bool" and beta is not None:
+                continue
             problem = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(dtype), beta=beta, accumulate=True)
             if backend.refuses(problem):
                 continue

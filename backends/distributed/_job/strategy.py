@@ -219,6 +219,7 @@ def schedule_of(plan: Plan) -> Schedule:
         str(options["reduction"]),
         transport=str(options["transport"]),
         share_gpu=options["share_gpu"] == 1,
+        k=plan.problem.k,
         on_device=is_on_gpus(options["base"]),
     )
 

@@ -53,12 +53,14 @@ class Schedule:
     share_gpu: bool = False
 
     @classmethod
-    def of(cls, panel: int | str, in_flight: int | str, *arguments: Any, on_device: bool, **options: Any) -> Schedule:
-        """Return a schedule whose panels, where they are ``"auto"``, are those that measured fastest."""
-        default = GPU_PANELS if on_device else HOST_PANELS
+    def of(
+        cls, panel: int | str, in_flight: int | str, *arguments: Any, k: int, on_device: bool, **options: Any
+    ) -> Schedule:
+        """Return a schedule in which ``"auto"`` stands for the panels of `k` elements that measured fastest."""
+        fastest = GPU_PANELS if on_device else HOST_PANELS
         return cls(
-            default.panel if panel == AUTO else int(panel),
-            default.in_flight if in_flight == AUTO else int(in_flight),
+            fastest.panel(k) if panel == AUTO else int(panel),
+            fastest.in_flight if in_flight == AUTO else int(in_flight),
             *arguments,
             **options,
         )
