@@ -33,8 +33,12 @@ WITH_EVERY_OPERATION = (*IN_EVERY_DTYPE, "max_min")
 MIRRORED = ("max_plus", "min_max", "min_times")
 ENTRIES = registry.discover()
 # Backends that compute on ranks have another compute, whose kernels are tested above: a few dtypes and semirings show
-# what is theirs, cutting and combining. All else is in tests/distributed.
-ON_RANKS = {("plus_times", "float64"), ("min_plus", "int16")}
+# what is theirs, cutting and combining. They are one algorithm, so dist-3d alone, which takes every grid, is tested with
+# every kind of kernel; of the others one shows that their grids, layouts and the way from the root are right. All else
+# is in tests/distributed.
+ON_RANKS = (("min_plus", "int16"),)
+WITH_EVERY_KIND = "dist-3d"
+ON_ONE_STRATEGY = (("plus_times", "float64"),)
 MIXED_ON_RANKS, HALF_ON_RANKS = "int8", "min_plus"
 
 
@@ -64,7 +68,7 @@ def _kernels() -> list[object]:
         pytest.param(entry, SEMIRINGS[name], np.dtype(dtype), id=f"{entry.name}-{name}-{dtype}", marks=_marks(entry))
         for entry in ENTRIES
         if _is_on_ranks(entry) and entry.unavailable() is None
-        for name, dtype in sorted(ON_RANKS)
+        for name, dtype in (*ON_RANKS, *(ON_ONE_STRATEGY if entry.name == WITH_EVERY_KIND else ()))
     ]
     able = [entry for entry in ENTRIES if entry.unavailable() is None and not _is_on_ranks(entry)]
     for number, semiring in enumerate(SEMIRINGS.values()):
@@ -124,7 +128,7 @@ def _mixed_kernels() -> list[object]:
         for entry in ENTRIES
         if entry.backend and "mixed" in entry.backend.takes and entry.unavailable() is None
         for narrow, wide in mixed_dtypes()
-        if narrow.name == MIXED_ON_RANKS or not _is_on_ranks(entry)
+        if not _is_on_ranks(entry) or (entry.name, narrow.name) == (WITH_EVERY_KIND, MIXED_ON_RANKS)
     ]
 
 
@@ -151,7 +155,7 @@ def _half_kernels() -> list[object]:
         if entry.backend and "half" in entry.backend.takes and entry.unavailable() is None
         for semiring in SEMIRINGS.values()
         if semiring.unsupported(HALF) is None and semiring.name not in MIRRORED
-        if semiring.name == HALF_ON_RANKS or not _is_on_ranks(entry)
+        if not _is_on_ranks(entry) or (entry.name, semiring.name) == (WITH_EVERY_KIND, HALF_ON_RANKS)
     ]
 
 
