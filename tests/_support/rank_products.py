@@ -1,7 +1,7 @@
 """Products on every grid of the ranks, each compared with one rank's; ``mpiexec -n P python -m mpi4py`` runs it.
 
-Arguments: how many products, the seed, and the name of a fault to plant, if any. Every rank draws the same cases. Local
-products follow the definition, so that nothing is compiled: `rank_kernels` has the backends compute them.
+Arguments: how many products, the seed, and the names of faults to plant, one after the other. Every rank draws the same
+cases. Local products follow the definition, so that nothing is compiled: `rank_kernels` has the backends compute them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from mpi4py import MPI
 
 from harness.distributed import gemm, grids, pieces, spmd, volume
 from harness.distributed.grid import BLOCKS, FACES, Decomposition
-from harness.distributed.product import Schedule
 from harness.distributed.reduction import pieces_arrive
 from harness.distributed.share import Share
 from harness.operands import Operands
@@ -57,10 +56,11 @@ made: list[Share] = []
 
 
 class WatchedShare(Share):
-    """Keeps the last one made, for what this rank has counted."""
+    """Keeps the last one made, for what this rank has counted. Its messages have `largest_message` bytes at most."""
 
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
+    def __init__(self, largest_message, comms, sizes, problem, local, schedule, **options):
+        schedule = dataclasses.replace(schedule, largest_message=largest_message)
+        super().__init__(comms, sizes, problem, local, schedule, **options)
         made[:] = [self]
 
 
@@ -150,8 +150,8 @@ def compute(rng, grid, sizes, kind, choices, fault=""):
         if mine is not None and x is not None:
             given[name] = formed(x[mine[name]], choices["form"])
     cut = BLOCKS if layout == "blocks" else choices["pieces"]
-    schedule = functools.partial(Schedule, largest_message=choices["largest_message"])
-    with distributed_faults.planted(fault, {"host_local": by_definition, "Share": WatchedShare, "Schedule": schedule}):
+    share = functools.partial(WatchedShare, choices["largest_message"])
+    with distributed_faults.planted(fault, {"host_local": by_definition, "Share": share}):
         spmd.Decomposition = functools.partial(Decomposition, layout=cut)
         options = {name: choices[name] for name in ("layout", "panel", "in_flight", "reduction")}
         d, report = gemm(
@@ -213,8 +213,8 @@ def check_volume(rng, grid):
     return ""
 
 
-def main(count, seed, fault=""):
-    """Compute, compare, and print what is wrong."""
+def wrong_products(count, seed, fault=""):
+    """Compute so many products with a fault, and return a sentence for each that is wrong."""
     rng, failures, done = np.random.default_rng(seed), [], 0
     all_grids = list(grids(COMM.size)) + (list(grids(COMM.size - 1)) if COMM.size > 1 else [])
     while done < count:
@@ -225,10 +225,19 @@ def main(count, seed, fault=""):
             if wrong:
                 failures.append(f"{grid} {sizes} {kind} {choices}: {wrong}")
             done += 1
-    with distributed_faults.planted("", {"host_local": by_definition}):
-        failures += filter(None, (check_volume(rng, grid) for grid in grids(COMM.size)))
+    return failures
+
+
+def main(count, seed, *faults):
+    """Compute, compare, and print what is wrong; or print how many products are wrong with each fault."""
+    said = [f"{fault}: {count} products, {len(wrong_products(count, seed, fault))} wrong" for fault in faults]
+    if not faults:
+        failures = wrong_products(count, seed)
+        with distributed_faults.planted("", {"host_local": by_definition}):
+            failures += filter(None, (check_volume(np.random.default_rng(seed), grid) for grid in grids(COMM.size)))
+        said = [*failures[:3], f"{count} products, {len(failures)} wrong"]
     if COMM.rank == 0:
-        sys.stdout.write("\n".join([*failures[:3], f"{done} products, {len(failures)} wrong\n"]))
+        sys.stdout.write("\n".join([*said, ""]))
 
 
 if __name__ == "__main__":
