@@ -33,7 +33,7 @@ WITH_EVERY_OPERATION = (*IN_EVERY_DTYPE, "max_min")
 MIRRORED = ("max_plus", "min_max", "min_times")
 ENTRIES = registry.discover()
 # Backends that compute on ranks have another compute, whose kernels are tested above: a few dtypes and semirings show
-# what is theirs, cutting and combining. They are one algorithm, so dist-3d alone, which takes every grid, is tested with
+# what is theirs, cutting and combining. They are one algorithm, so dist-3d alone, which takes any grid, is tested with
 # every kind of kernel; of the others one shows that their grids, layouts and the way from the root are right. All else
 # is in tests/distributed.
 ON_RANKS = (("min_plus", "int16"),)

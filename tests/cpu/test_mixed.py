@@ -298,7 +298,8 @@ class TestPlannedMethods:
         for entry in registry.discover():
             if entry.backend and "mixed" not in entry.backend.takes:
                 assert "one dtype for all" in entry.backend.refuses(problem)
-        assert [backend.name for backend in registry.able(problem)] == ["cpu-mixed"]
+        able = [backend.name for backend in registry.able(problem) if not backend.starts_processes]
+        assert able == ["cpu-mixed"]  # which ranks have compute their parts
         with pytest.raises(BackendUnavailable, match="one dtype for all"):
             gemm(np.ones((2, 2), np.int8), np.ones((2, 2), np.int8), dtype="int32", backend="cpu-simd")
 

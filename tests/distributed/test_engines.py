@@ -34,7 +34,7 @@ def run(ranks: int, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("ranks", "order"), [(1, "fake"), (2, "newest"), (3, "fake"), (4, "fake"), (4, "newest")])
+@pytest.mark.parametrize(("ranks", "order"), [(1, "fake"), (2, "newest"), (3, "fake"), (4, "newest")])
 def test_engines_give_the_product_and_the_words_of_the_formula_whichever_stream_is_ahead(ranks, order):
     assert " 0 wrong" in run(ranks, order, "copy", "staged")
 
@@ -56,6 +56,8 @@ def test_engines_give_the_product_on_gpus(ranks):
 
 def test_more_ranks_than_gpus_are_refused_unless_they_may_share(monkeypatch):
     monkeypatch.setattr(gpus, "count", lambda: 2)
+    on_gpus = next(entry.backend for entry in registry.discover() if entry.name == "gpu-cublas")
+    monkeypatch.setattr(registry, "admit", lambda name, problem: on_gpus)  # as if CuPy were installed
     strategy = registry.find("dist-2d")
     plan = strategy.plan(Problem(64, 64, 64, SEMIRINGS["plus_times"]), detect())
     assert strategy.sizes(plan.override({"base": "gpu-cublas"})).grid.size == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -47,12 +48,14 @@ MESSAGES = {
 }
 # Of these no rank can tell which is the first.
 ON_EVERY_RANK = ("communicator", "null", "intercommunicator")
+# One whose message ranks agree on, and one that each finds for itself: the ways in which a program ends by a message.
+UNCAUGHT = ("shape", "communicator")
 
 
-def ended(fault: str, count: int = 2, **options: object):
-    """Run the program with a fault; return how it ended, having seen that it left nothing."""
+def ended(*faults: str, count: int = 2, **options: object):
+    """Run the program with faults; return how it ended, having seen that it left nothing."""
     traces, start = ranks.Traces(), time.monotonic()
-    answer = ranks.run(count, "rank_faults.py", fault, **traces.variables, **options)
+    answer = ranks.run(count, "rank_faults.py", *faults, **traces.variables, **options)
     assert time.monotonic() - start < 10
     traces.eventually_none(2)
     opened = [line.split()[1] for line in answer.stdout.splitlines() if line.startswith("opened")]
@@ -62,12 +65,12 @@ def ended(fault: str, count: int = 2, **options: object):
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failing_rank_ends_all_and_the_cause_is_printed(fault):
-    answer = ended(fault, 3)
+    answer = ended(fault, count=3)
     assert answer.returncode != 0
     assert FAULTS[fault] in answer.stdout + answer.stderr
 
 
-@pytest.mark.parametrize("fault", MESSAGES)
+@pytest.mark.parametrize("fault", UNCAUGHT)
 def test_bad_input_gives_one_message_and_ends_all(fault):
     answer = ended(fault)
     assert answer.returncode != 0
@@ -76,10 +79,17 @@ def test_bad_input_gives_one_message_and_ends_all(fault):
     assert MESSAGES[fault] in "\n".join(answer.stderr.splitlines()[-12:])
 
 
-def test_a_program_that_catches_the_error_goes_on():
-    answer = ended("caught")
+def test_bad_input_is_raised_on_all_ranks_and_a_program_that_catches_it_goes_on(subtests):
+    answer = ended(*MESSAGES)
     assert (answer.returncode, answer.stderr) == (0, "")
-    assert answer.stdout.count("went on") == 2
+    errors = json.loads(answer.stdout.splitlines()[-1])
+    assert list(errors) == list(MESSAGES)
+    for fault, on_ranks in errors.items():
+        with subtests.test(fault):
+            assert None not in on_ranks, "not raised on every rank"
+            messages, printed = zip(*on_ranks, strict=True)
+            assert all(MESSAGES[fault] in message for message in messages), messages
+            assert printed == ((True, True) if fault in ON_EVERY_RANK else (True, False))
 
 
 def test_a_program_that_mpi4py_did_not_start_is_told_how_to():
@@ -89,7 +99,7 @@ def test_a_program_that_mpi4py_did_not_start_is_told_how_to():
 
 
 def test_a_program_that_ends_all_ranks_itself_is_let():
-    answer = ended("caught", module=False, GEMM_HARNESS_ANY_LAUNCHER="1")
+    answer = ended("grid", "layout", module=False, GEMM_HARNESS_ANY_LAUNCHER="1")
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
