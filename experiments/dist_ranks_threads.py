@@ -12,6 +12,8 @@ PRODUCTS = {
     "quick": ((1024, "plus_times"), (1024, "min_plus"), (2048, "plus_times")),
     "full": tuple((n, semiring) for n in (1024, 2048, 4096) for semiring in ("plus_times", "min_plus")),
 }
+# What the quick preset has beside them where so many cores share a product.
+MANY_CORES, OF_MANY_CORES = 8, ((4096, "plus_times"),)
 
 
 def contenders(cores: int) -> list[Contender]:
@@ -26,7 +28,8 @@ def contenders(cores: int) -> list[Contender]:
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case for each product."""
     shared = contenders(machine.cores)
-    return or_absent([product_case(Problem(n, n, n, semiring), shared) for n, semiring in PRODUCTS[preset]])
+    products = PRODUCTS[preset] + (OF_MANY_CORES if preset == "quick" and machine.cores >= MANY_CORES else ())
+    return or_absent([product_case(Problem(n, n, n, semiring), shared) for n, semiring in products])
 
 
 EXPERIMENT = Experiment(

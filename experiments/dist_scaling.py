@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from experiments._parts.ranks import ONE_PROCESS, STRATEGIES, link_cases, one_process, or_absent, rank_counts
 from experiments._parts.ranks import ranks_contender as ranks_of
+from experiments.dist_ranks_threads import MANY_CORES
 from experiments.thread_scaling import SIZE_STEP
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
@@ -34,8 +35,9 @@ PRODUCTS = {
         for semiring in ("plus_times", "min_plus")
     ),
 }
-# Larger ones, for `LARGER_METHODS` alone.
+# Larger ones, for `LARGER_METHODS` alone; beside them where there are many cores.
 LARGER = {"quick": (("plus_times", (2048,) * 3), ("min_plus", (2048,) * 3))}
+OF_MANY_CORES = {"quick": (("plus_times", (4096,) * 3),)}
 # Shapes of the course reports, on all cores only; a quarter of each side is what `quick` has of them.
 OF_COURSES = {
     "quick": (("min_plus", (2048, 2048, 512)), ("plus_times", (2304, 1152, 288))),
@@ -68,7 +70,8 @@ def fits(problem: Problem, machine: Machine, processes: int = 1) -> bool:
 def _cases(preset: str, machine: Machine) -> Iterator[Case]:
     counts = rank_counts(machine.cores)
     asked = [(*product, FEWEST if preset == "smoke" else METHODS) for product in PRODUCTS[preset]]
-    asked += [("strong", *product, LARGER_METHODS) for product in LARGER.get(preset, ())]
+    larger = LARGER.get(preset, ()) + (OF_MANY_CORES.get(preset, ()) if machine.cores >= MANY_CORES else ())
+    asked += [("strong", *product, LARGER_METHODS) for product in larger]
     for mode, semiring, sizes, methods in asked:
         for method in methods:
             problems = {p: Problem(*(sizes if mode == "strong" else weak(sizes, p)), semiring) for p in counts}
