@@ -212,6 +212,8 @@ class Job:
             stdout=self._output,
             stderr=subprocess.STDOUT,
             env=environment,
+            # of its own group: one that is stopped with this process, and left so when that is killed, never ends
+            start_new_session=True,
         )
 
     def _accept(self, listener: Listener) -> None:
