@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from backends.distributed._job.strategy import schedule_of
 from experiments._parts.ranks_task import OthersClock, RanksProduct, product
 from harness.distributed.grid import grids, lower_bound
 from harness.distributed.model import memory_bytes
@@ -60,17 +61,17 @@ class Counts:
 def count(made: RanksProduct) -> dict[str, Any]:
     """Return what the fullest rank received and allocated in the last run, with the formulas and bounds for both."""
     sizes, reports = made.sizes, made.ranks.report()
-    panel, in_flight = (int(made.plan.options[name]) for name in ("panel", "in_flight"))
+    schedule = schedule_of(made.plan)
     word_bytes = made.plan.problem.dtype.itemsize
     one_copy = sizes.m * sizes.k + sizes.k * sizes.n + sizes.m * sizes.n
     return {
         "grid": str(sizes.grid),
-        "panel": panel,
+        "panel": schedule.panel,
         "words": max(sum(report["words"].get(stage, 0) for stage in RECEIVED) for report in reports),
         "formula_words": sizes.most(lambda rank: sum(sizes.words(rank).values())),
         "bound_words": lower_bound(sizes.m, sizes.n, sizes.k, sizes.grid.size),
         "bytes": max(report["bytes"] for report in reports),
-        "formula_bytes": memory_bytes(sizes, word_bytes, panel=panel, in_flight=in_flight),
+        "formula_bytes": memory_bytes(sizes, word_bytes, panel=schedule.panel, in_flight=schedule.in_flight),
         "bound_bytes": word_bytes * one_copy / sizes.grid.size,
     }
 

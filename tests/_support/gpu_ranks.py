@@ -94,9 +94,9 @@ def main(kind: str, engines: list[str]) -> None:
         gpus.bind(comm.Get_rank())
     semirings = ("min_plus", "float32"), ("plus_times", "int32"), ("logaddexp_plus", "float64"), ("lor_land", "bool")
     shapes = itertools.product(SIZES, grids(comm.Get_size()), (BLOCKS, FACES))
-    for (at, ((m, n, k), grid, layout)), (name, dtype), engine in itertools.product(
-        enumerate(shapes), semirings, engines
-    ):
+    # of the semirings every shape and engine takes two, so that all four meet each engine on each grid
+    for (at, ((m, n, k), grid, layout)), pair, engine in itertools.product(enumerate(shapes), (0, 2), engines):
+        name, dtype = semirings[pair + (at // 2 + at) % 2]
         panel, in_flight = SCHEDULES[(at + cases) % len(SCHEDULES)]
         scalars = (2, 3) if cases % 2 and dtype != "bool" else (None, None)
         problem = Problem(

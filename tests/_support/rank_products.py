@@ -1,7 +1,8 @@
 """Products on every grid of the ranks, each compared with one rank's; ``mpiexec -n P python -m mpi4py`` runs it.
 
-Arguments: how many products, the seed, and the names of faults to plant, one after the other. Every rank draws the same
-cases. Local products follow the definition, so that nothing is compiled: `rank_kernels` has the backends compute them.
+Arguments ``products 7x50+1x40 8x60``: 50 products on 7 ranks, 40 on the one that is left meanwhile, then 60 on 8. Or
+``faults NAME...``: those to plant, one after the other, until a product is wrong. Every rank draws the same cases. Local
+products follow the definition, so that nothing is compiled: `rank_kernels` has the backends compute them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from harness.proof import reference
 from harness.proof.verify import verify
 from tests._support import distributed_faults
 
-COMM = MPI.COMM_WORLD
+WORLD = COMM = MPI.COMM_WORLD  # COMM: of the ranks that compute together
+SEED, UNTIL_WRONG = 1, 40
 SIZES = ((1, 1, 1), (0, 5, 4), (4, 0, 3), (3, 2, 0), (2, 3, 1), (5, 7, 11), (13, 4, 17), (1, 19, 23), (29, 1, 6))
 # semiring, dtype, dtype of A and B; floats of plus_times are integers, unless the name ends with "!"
 KINDS = (
@@ -213,32 +215,49 @@ def check_volume(rng, grid):
     return ""
 
 
-def wrong_products(count, seed, fault=""):
-    """Compute so many products with a fault, and return a sentence for each that is wrong."""
-    rng, failures, done = np.random.default_rng(seed), [], 0
+def products(count, fault=""):
+    """Compute so many products with a fault; yield of each, on rank 0, a sentence that says what is wrong, or ""."""
+    rng, done = np.random.default_rng(SEED), 0
     all_grids = list(grids(COMM.size)) + (list(grids(COMM.size - 1)) if COMM.size > 1 else [])
     while done < count:
         for grid in all_grids[: count - done]:
             sizes, kind = SIZES[rng.integers(len(SIZES))], KINDS[rng.integers(len(KINDS))]
             choices = {name: values[rng.integers(len(values))] for name, values in CHOICES.items()}
             wrong = compute(rng, grid, sizes, kind, choices, fault)
-            if wrong:
-                failures.append(f"{grid} {sizes} {kind} {choices}: {wrong}")
+            yield f"{grid} {sizes} {kind} {choices}: {wrong}" if wrong else ""
             done += 1
-    return failures
 
 
-def main(count, seed, *faults):
-    """Compute, compare, and print what is wrong; or print how many products are wrong with each fault."""
-    said = [f"{fault}: {count} products, {len(wrong_products(count, seed, fault))} wrong" for fault in faults]
-    if not faults:
-        failures = wrong_products(count, seed)
-        with distributed_faults.planted("", {"host_local": by_definition}):
-            failures += filter(None, (check_volume(np.random.default_rng(seed), grid) for grid in grids(COMM.size)))
-        said = [*failures[:3], f"{count} products, {len(failures)} wrong"]
-    if COMM.rank == 0:
+def proven(count):
+    """Return, on rank 0, how many of so many products are wrong, with the first of them."""
+    failures = list(filter(None, products(count)))
+    with distributed_faults.planted("", {"host_local": by_definition}):
+        rng = np.random.default_rng(SEED)
+        failures += filter(None, (check_volume(rng, grid) for grid in grids(COMM.size)))
+    return "\n".join([*failures[:3], f"{COMM.size} ranks: {count} products, {len(failures)} wrong"])
+
+
+def side_by_side(groups):
+    """Compute on groups of ranks at once, each so many products, and return what the first rank of each says."""
+    global COMM  # noqa: PLW0603
+    parts = [tuple(map(int, group.split("x"))) for group in groups.split("+")]
+    owners = [number for number, (size, _) in enumerate(parts) for _ in range(size)]
+    mine = dict(enumerate(owners)).get(WORLD.rank)
+    COMM = WORLD.Split(MPI.UNDEFINED if mine is None else mine)
+    said = "" if mine is None else proven(parts[mine][1])
+    is_first = mine is not None and COMM.rank == 0
+    return said if is_first else ""
+
+
+def main(what, *arguments):
+    """Compute, compare, and print what is wrong; or print whether a product is wrong with each fault."""
+    if what == "products":
+        said = list(filter(None, sum(WORLD.allgather([side_by_side(groups) for groups in arguments]), [])))
+    else:
+        said = [f"{name}: {any(map(WORLD.bcast, products(UNTIL_WRONG, name)))}" for name in arguments]
+    if WORLD.rank == 0:
         sys.stdout.write("\n".join([*said, ""]))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
+    main(*sys.argv[1:])
