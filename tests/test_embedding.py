@@ -29,11 +29,14 @@ def _has_tbb() -> bool:
     return True
 
 
-LAYERS = ["default", "workqueue", *(["tbb"] if _has_tbb() else [])]
+LAYERS = ["workqueue", *(["tbb"] if _has_tbb() else [])]
+# Programs in which Numba's own layer, beside our threads, forks, is used by several threads, or runs loops. Workers of
+# pools and of joblib are forked as those are, and what is interrupted or counted runs on our threads alone.
+ON_EVERY_LAYER = ("forks", "forks_while_others_compute", "many_threads", "other_loops")
+RUNS = [(program, "default") for program in PROGRAMS] + [(name, layer) for layer in LAYERS for name in ON_EVERY_LAYER]
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(("program", "layer"), RUNS)
 def test_gemm_lives_in(program: str, layer: str) -> None:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-m", "tests._support.inside_programs", program]
     environment = {**os.environ, "NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "4"}

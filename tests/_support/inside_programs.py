@@ -147,7 +147,7 @@ def forks_while_others_compute():
     others.append(threading.Thread(target=compile_kernels))
     for thread in others:
         thread.start()
-    for number in range(6):
+    for number in range(4):
         in_a_child(check_mixed, 11 * number)
     stop.set()
     for thread in others:
@@ -156,10 +156,10 @@ def forks_while_others_compute():
 
 
 def many_threads():
-    """Call from eight threads of Python, 300 products each."""
+    """Call from eight threads of Python, 150 products each."""
     blas = threads.read_back()
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        list(pool.map(check_mixed, range(8 * 300)))
+        list(pool.map(check_mixed, range(8 * 150)))
         list(pool.map(check_argk, range(8)))
     assert threads.read_back() == blas | {"numba_layer": "own"}, (threads.read_back(), blas)
 

@@ -1,7 +1,7 @@
 """Products on every grid of the ranks, each compared with one rank's; ``mpiexec -n P python -m mpi4py`` runs it.
 
 Arguments ``products 7x50+1x40 8x60``: 50 products on 7 ranks, 40 on the one that is left meanwhile, then 60 on 8. Or
-``faults NAME...``: those to plant, one after the other, until a product is wrong. Every rank draws the same cases. Local
+``faults NAME...``: those to plant, one after the other, until a product is wrong. All ranks draw the same cases. Local
 products follow the definition, so that nothing is compiled: `rank_kernels` has the backends compute them.
 """
 
@@ -252,7 +252,8 @@ def side_by_side(groups):
 def main(what, *arguments):
     """Compute, compare, and print what is wrong; or print whether a product is wrong with each fault."""
     if what == "products":
-        said = list(filter(None, sum(WORLD.allgather([side_by_side(groups) for groups in arguments]), [])))
+        mine = [side_by_side(groups) for groups in arguments]
+        said = [sentence for of_rank in WORLD.allgather(mine) for sentence in of_rank if sentence]
     else:
         said = [f"{name}: {any(map(WORLD.bcast, products(UNTIL_WRONG, name)))}" for name in arguments]
     if WORLD.rank == 0:
