@@ -10,6 +10,7 @@ import typer
 from harness.cli.options import FAILED, INTERRUPTED, AsJson, complain
 
 if TYPE_CHECKING:
+    from harness.interface import Backend
     from harness.proof.contract import Finding
 
 
@@ -72,20 +73,21 @@ def check(
     names = backends or [entry.name for entry in registry.discover() if not entry.unavailable()]
     failed = 0
     for backend in [registry.find(name) for name in names]:  # a mistake in any name is reported before work begins
-        findings = check_backend(backend, depth=depth) if in_process else _findings(backend.name, depth, patience)
+        findings = check_backend(backend, depth=depth) if in_process else _findings(backend, depth, patience)
         failed += console.print_findings(backend.name, findings, as_json=as_json, verbose=verbose)
     if failed:
         raise typer.Exit(FAILED)
 
 
-def _findings(backend: str, depth: str, patience: float) -> Iterator[Finding]:
+def _findings(backend: Backend, depth: str, patience: float) -> Iterator[Finding]:
     """Yield the findings of a check in a process of its own; the last one reports a failure of the process."""
     from harness.proof import contract
     from harness.run.process import WorkerFailed, WorkerProcess
 
     worker, last = WorkerProcess(), "nothing"
     try:
-        for item in worker.stream(contract.findings, patience, backend=backend, depth=depth):
+        of_backend = {"backend": backend.name, "depth": depth}
+        for item in worker.stream(contract.findings, patience, starts_processes=backend.starts_processes, **of_backend):
             finding = contract.Finding(**item)
             last = finding.what
             yield finding

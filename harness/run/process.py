@@ -107,8 +107,17 @@ class WorkerProcess:
         self.begin(command, timeout, **arguments)
         return self.finish()
 
-    def stream(self, factory: Callable[..., Iterator[Any]], patience: float, **arguments: Any) -> Iterator[Any]:
+    def stream(
+        self,
+        factory: Callable[..., Iterator[Any]],
+        patience: float,
+        *,
+        starts_processes: bool = False,
+        **arguments: Any,
+    ) -> Iterator[Any]:
         """Yield the items of ``factory(**arguments)`` in the process as plain data, each within `patience` seconds.
+
+        With `starts_processes` the factory may have processes that live on, as a task may.
 
         Raises
         ------
@@ -116,7 +125,7 @@ class WorkerProcess:
             If it failed, in whatever way, before the end of the stream.
         """
         name = f"{factory.__module__}:{factory.__qualname__}"
-        self.call("stream", patience, factory=name, arguments=arguments)
+        self.call("stream", patience, factory=name, arguments=arguments, starts_processes=starts_processes)
         while item := self.call("next_item", patience):
             yield item[0]
 

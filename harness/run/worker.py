@@ -71,9 +71,13 @@ class Worker:
         self._sampler = ClockSampler(made.run, made.wait, clock, series)
         return _as_json(dict(made.facts()))
 
-    def stream(self, factory: str, arguments: Mapping[str, Any]) -> None:
-        """Begin the iterator that the function ``"module:function"`` returns; `next_item` reads it."""
+    def stream(self, factory: str, arguments: Mapping[str, Any], *, starts_processes: bool = False) -> None:
+        """Begin the iterator that the function ``"module:function"`` returns; `next_item` reads it.
+
+        With `starts_processes` it may have processes that live on, as a task may.
+        """
         self.release()
+        self.may_keep_processes = starts_processes
         self._items = _function(factory)(**arguments)
 
     def next_item(self) -> list[Any]:

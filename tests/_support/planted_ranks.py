@@ -1,4 +1,4 @@
-"""Semirings that fail on rank 1 of a job, and a program that starts a job and says where its ranks are.
+"""Semirings that fail on rank 1 of a job, tasks on ranks, and a program that starts a job and says where its ranks are.
 
 The identity of (+) over integers is asked for before anything is compiled, by the parent and by each rank.
 """
@@ -8,14 +8,20 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
+import itertools
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 import harness
 from backends.distributed._job import jobs
+from harness import registry
+from harness.proof import contract
+from harness.run.task import GemmTask, gemm
 from harness.semiring import SEMIRINGS, Semiring, highest
 
 LONG_S = 600
@@ -38,6 +44,27 @@ def semiring(how: str) -> Semiring:
     whole = SEMIRINGS["min_plus"]
     add = dataclasses.replace(whole.add, name="planted", identity=functools.partial(fail, how))
     return Semiring(add, whole.multiply, "planted_plus")
+
+
+def killed_while_timed(*, threads: int, **arguments: Any) -> GemmTask:
+    """Return a product on ranks, the last of which is killed before the third call."""
+    made, calls = gemm(threads=threads, **arguments), itertools.count(1)
+    whole = made.run
+
+    def run() -> None:
+        if next(calls) == 3:
+            (job,) = jobs._jobs.values()
+            os.kill(job.pids[-1], signal.SIGKILL)
+        whole()
+
+    made.run = run  # type: ignore[method-assign]
+    return made
+
+
+def findings_of_one_kernel(*, backend: str, depth: str) -> Iterator[dict[str, str]]:
+    """Yield what `harness.proof.contract.findings` does, for one kernel."""
+    for finding in contract.check_kernel(registry.find(backend), SEMIRINGS["min_plus"], np.dtype(np.int16)):
+        yield dataclasses.asdict(finding)
 
 
 def main(how: str) -> None:
