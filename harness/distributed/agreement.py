@@ -9,12 +9,14 @@ import os
 import sys
 import time
 import weakref
+import zlib
 from collections.abc import Callable
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any, TypeVar
 
 from harness.distributed.transport.segments import forget_names
 from harness.errors import HarnessError, ProblemError
+from harness.semiring import Semiring
 
 T = TypeVar("T")
 ANY_LAUNCHER = "GEMM_HARNESS_ANY_LAUNCHER"
@@ -55,6 +57,25 @@ def check_equal(comm: Any, name: str, values: list[Any], fix: str = "") -> None:
                 f"{value} on rank {rank}",
                 fix,
             )
+
+
+def identify(semiring: Semiring) -> str:
+    """Return the name of a semiring, and of one with functions of the user's own a checksum of their code.
+
+    Ranks may import different versions of it. What its functions call or close over is not looked at.
+    """
+    if semiring.is_tabled:
+        return semiring.name
+    functions = semiring.add.function, semiring.multiply.function
+    return f"{semiring.name}, whose code has checksum {zlib.crc32(repr([*map(_code, functions)]).encode()):08x}"
+
+
+def _code(function: Any) -> Any:
+    """Return what the interpreter executes, as plain data: of a function, or of code within one."""
+    code = getattr(getattr(function, "py_func", function), "__code__", function)
+    if not isinstance(code, CodeType):
+        return "" if callable(code) else code
+    return code.co_code, code.co_names, [_code(constant) for constant in code.co_consts]
 
 
 def check_communicator(comm: Any) -> None:

@@ -18,6 +18,7 @@ from harness.distributed.agreement import (
     check_equal,
     check_launcher,
     check_thread_level,
+    identify,
     together,
 )
 from harness.distributed.grid import Decomposition, Grid
@@ -240,7 +241,7 @@ def _offer(
     if options.layout == ROOT and rank:
         if given:
             raise ProblemError("only rank 0 has operands in the layout 'root'", got=", ".join(given), fix="pass None")
-        return _Offer({}, {}, semiring.name, options, on_device=False)
+        return _Offer({}, {}, identify(semiring), options, on_device=False)
     for name in "ab":
         if name not in given:
             raise ProblemError(f"{name} is missing", expected="an array, without elements if need be", got="None")
@@ -251,7 +252,7 @@ def _offer(
     arguments = read_arguments("gemm", stand_ins, semiring, alpha=alpha, beta=beta, out=None, dtype=dtype)
     names = "dtype", "operand_dtype", "alpha", "beta", "accumulate"
     fields = {name: getattr(arguments.problem, name) for name in names}
-    return _Offer(shapes, fields, semiring.name, options, arrays.on_device)
+    return _Offer(shapes, fields, identify(semiring), options, arrays.on_device)
 
 
 def _check(comm: Any, offers: list[_Offer]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from harness.errors import Declined, PlanError, VerificationError
 from harness.run import descendants
+from harness.run.worker import SPINNING_S
 
 
 class Planted:
@@ -145,11 +146,17 @@ def inquire(threads: int, **arguments: object) -> Planted:
 
 
 class Spinning(Planted):
-    """Leaves a thread that computes on for a while after each call, as those of a library do that wait for the next."""
+    """Leaves a thread that spins on for a while after each call, as those of a library do that wait for the next."""
 
     def run(self) -> None:
         super().run()
-        threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"", b"", 400_000), daemon=True).start()
+        threading.Thread(target=self._spin, args=(time.monotonic() + SPINNING_S / 2,), daemon=True).start()
+
+    @staticmethod
+    def _spin(end: float) -> None:
+        """Compute without the interpreter's lock until a time of the clock, however loaded the machine is."""
+        while time.monotonic() < end:
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 10_000)
 
     def verify(self) -> str:
         return f"{descendants.running_threads()} threads run"

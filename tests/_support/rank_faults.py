@@ -20,6 +20,7 @@ from harness.distributed.agreement import _printed_elsewhere
 from harness.distributed.transport.mpi import Fibre
 from harness.distributed.transport.segments import _opened
 from harness.errors import HarnessError
+from harness.semiring import Semiring
 
 COMM = MPI.COMM_WORLD
 ROWS = 6
@@ -55,11 +56,20 @@ def fails_in_a_thread(self, *arguments):
 
 GATHER = Fibre.gather
 RANK_1 = COMM.rank == 1
+
+
+def nearest(factor):
+    """Return a semiring whose functions have other constants for another factor, and the same name."""
+    multiply = {1: lambda x, y: 1.0 * abs(x - y), 2: lambda x, y: 2.0 * abs(x - y)}[factor]
+    return Semiring.from_functions("nearest", min, multiply, zero=np.inf, kinds="f")
+
+
 ARGUMENTS = {
     "shape": {"a": np.ones((ROWS, ROWS + RANK_1))},
     "inner": {"b": np.ones((ROWS + 1, ROWS))},
     "dtype": {"a": np.ones((ROWS, ROWS * COMM.size), "f4" if RANK_1 else "f8"), "b": np.ones((ROWS, 3), "f4")},
     "semiring of one": {"semiring": "min_plus" if RANK_1 else "max_plus"},
+    "functions": {"semiring": nearest(1 + RANK_1)},
     "option": {"panel": 1 + RANK_1},
     "c": {"c": np.ones((ROWS, 3)) if RANK_1 else None},
     "no a": {"a": None},

@@ -26,6 +26,7 @@ MESSAGES = {
     "inner": "the inner sizes of a and b differ",
     "dtype": "ranks 0 and 1 do not agree on dtype",
     "semiring of one": "ranks 0 and 1 do not agree on semiring",
+    "functions": "ranks 0 and 1 do not agree on semiring",
     "option": "ranks 0 and 1 do not agree on layout, grid and other options",
     "c": "ranks 0 and 1 do not agree on which of a, b and c are given",
     "no a": "a is missing",
