@@ -15,7 +15,7 @@ pytestmark = pytest.mark.mpi
 
 # Ranks, and how many products: each grid, of one rank less too, is met by some. Eight processes do all, in groups that
 # compute at once, since a process takes longer to start than a product to compute.
-PRODUCTS = {8: 30, 7: 25, 1: 60, 6: 40, 2: 80, 4: 60, 3: 60}
+PRODUCTS = {8: 20, 7: 16, 1: 60, 6: 24, 2: 80, 4: 45, 3: 45}
 GROUPS = ((8,), (7, 1), (6, 2), (4, 3))
 
 
