@@ -35,7 +35,7 @@ class LocalProduct:
     """
 
     def __init__(self, problem: Problem, backend: str, threads: int | None, arrays: Arrays = HOST) -> None:
-        self._problem, self._threads = problem, threads
+        self._problem, self._threads, self._on_device = problem, threads, arrays.on_device
         self._backend = choose(problem, backend, arrays)
         self.accumulates_in_place = self._backend.accumulates_in_place
         self._prepared: dict[Any, Prepared] = {}
@@ -46,6 +46,8 @@ class LocalProduct:
         prepared = self._prepared.get(key)
         if prepared is None:
             prepared = self._prepared[key] = self._prepare(a, b, c, alpha, beta, out)
+        elif not self._on_device:
+            prepared.upload()  # a GPU keeps copies of arrays on the host, whose values are others by now
         with limited_to(self._threads, self._backend):
             return prepared.run_once()
 
