@@ -186,7 +186,7 @@ def test_an_interrupted_product_ends_the_ranks_and_the_next_is_computed():
     assert np.array_equal(harness.gemm(x, x, backend="dist-2d", threads=2), x @ x)
 
 
-@pytest.mark.parametrize("how", ["waits", "busy"])
+@pytest.mark.parametrize("how", ["waits", "stopped", "busy"])  # stopped: as a worker is between its commands
 def test_ranks_end_with_a_killed_parent_whatever_they_do(how):
     traces = ranks.Traces()
     command = [sys.executable, str(ranks.PROGRAMS / "planted_ranks.py"), how]
@@ -194,6 +194,8 @@ def test_ranks_end_with_a_killed_parent_whatever_they_do(how):
         pids = process.stdout.readline().split()
         assert len(pids) == machine.detect().threads
         time.sleep(0.5)
+        if how == "stopped":
+            os.killpg(process.pid, signal.SIGSTOP)
         process.kill()
         process.wait()
         traces.eventually_none()
