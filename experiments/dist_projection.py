@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from experiments._parts.gpu import best_of_gpu
 from experiments._parts.ranks import one_process
+from harness.distributed.links import LINKS
 from harness.experiment import Budget, Case, Experiment, Figure, product_case
 from harness.machine import Machine
 from harness.problem import Problem
-from harness.tuning.distributed import LINKS
 
 SIZES = {"smoke": 256, "quick": 1024, "full": 4096}
 GPU_SIZES = {"smoke": 256, "quick": 8192, "full": 16384}

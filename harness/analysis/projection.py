@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.distributed.grid import Decomposition, Grid, grids, root_bound
+from harness.distributed.links import Link
 from harness.distributed.model import Rates, predict
 from harness.store.store import Cell
-from harness.tuning.distributed import Link
 
 COUNTS = tuple(2**power for power in range(13))
 # The forms of a grid, and a limit: all data on rank 0, which does nothing but send and receive.

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from harness.analysis import rates
 from harness.analysis.conditions import reading
 from harness.distributed.grid import BLOCKS, FACES, Decomposition, Grid, root_bound
+from harness.distributed.links import Link
 from harness.distributed.model import Rates, predict
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
-from harness.tuning.distributed import Link
 
 WORD_BYTES = 8  # of float64, the dtype of these experiments
 FROM_ROOT = "dist-root"

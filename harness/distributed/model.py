@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout, candidate_grids
+from harness.distributed.links import LINKS, PAIRS_PER_S, PAIRS_PER_S_ON_GPU, Link
 from harness.errors import PlanError
 from harness.problem import Problem
-from harness.tuning.distributed import LINKS, PAIRS_PER_S, Link
 
 
 class Rates(NamedTuple):
@@ -30,6 +30,11 @@ class Rates(NamedTuple):
 
     pairs_per_s: float = PAIRS_PER_S
     link: Link = LINKS["shared memory"]
+
+
+def rates_of(*, on_device: bool) -> Rates:
+    """Return the rates that are taken where none are given: of a core, or of a GPU, and of ranks on one host."""
+    return Rates(PAIRS_PER_S_ON_GPU, LINKS["nvlink"]) if on_device else Rates()
 
 
 class Prediction(NamedTuple):
@@ -127,7 +132,7 @@ def choose_grid(
     word_bytes : int
         Of an element.
     rates : Rates, optional
-        None: those of `harness.tuning.distributed`.
+        None: those of `harness.distributed.links`.
     layout : Layout
     memory_cap : int
         Bytes that a rank may use; 0: any.

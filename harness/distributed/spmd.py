@@ -24,7 +24,7 @@ from harness.distributed.agreement import (
 from harness.distributed.grid import Decomposition, Grid
 from harness.distributed.layouts import LAYOUTS, ROOT, Shapes, Whole, put_together
 from harness.distributed.local import LocalProduct, host_local
-from harness.distributed.model import Rates, check_memory, choose_grid, memory_bytes, room_of
+from harness.distributed.model import Rates, check_memory, choose_grid, memory_bytes, rates_of, room_of
 from harness.distributed.reduction import METHODS
 from harness.distributed.report import Report, make_report
 from harness.distributed.share import Share
@@ -298,7 +298,8 @@ def _decompose(offers: list[_Offer], ranks: int, semiring: Semiring, arrays: Arr
     schedule = options.schedule(problem.k, on_device=arrays.on_device)
     room = room_of(problem, schedule.panel, schedule.in_flight, in_place=backend.accumulates_in_place)
     if grid is None:
-        grid = choose_grid(*extents, ranks, rates=options.rates, memory_cap=cap, **room)
+        rates = options.rates or rates_of(on_device=arrays.on_device)
+        grid = choose_grid(*extents, ranks, rates=rates, memory_cap=cap, **room)
     sizes = Decomposition(*extents, grid)
     check_memory(sizes, memory_cap=cap, **room)
     return _Decomposed(whole, sizes, problem)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from harness.distributed.grid import BLOCKS, FACES, Decomposition, grids, lower_bound
+from harness.distributed.links import Link
 from harness.distributed.model import Rates, choose_grid, memory_bytes, predict
 from harness.experiment import Experiment
 from harness.machine import Machine
 from harness.store.store import Cell
-from harness.tuning.distributed import Link
 from tests._support.synthetic import MACHINE, cells
 
 RATES = Rates(10e9, Link(4e9, 5e-6))

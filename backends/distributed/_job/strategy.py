@@ -17,7 +17,7 @@ from backends.distributed._job.shared import SharedArray
 from harness import registry
 from harness.composite import Composite
 from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout
-from harness.distributed.model import Rates, check_memory, choose_grid, room_of
+from harness.distributed.model import check_memory, choose_grid, rates_of, room_of
 from harness.distributed.reduction import METHODS
 from harness.distributed.transport import gpus
 from harness.distributed.transport.base import Schedule
@@ -30,7 +30,6 @@ from harness.plan import Plan
 from harness.problem import Problem
 from harness.threads import check
 from harness.tuning.cpu import AUTO_FIRST
-from harness.tuning.distributed import LINKS, PAIRS_PER_S_ON_GPU
 
 AUTO = "auto"
 ON_GPUS = "gpu-"  # what the name of a base begins with that has ranks compute on GPUs
@@ -125,7 +124,7 @@ class Strategy(Composite):
             grid = choose_grid(
                 *extents,
                 ranks,
-                rates=Rates(PAIRS_PER_S_ON_GPU, LINKS["nvlink"]) if is_on_gpus(options["base"]) else None,
+                rates=rates_of(on_device=is_on_gpus(options["base"])),
                 layout=self.layout,
                 memory_cap=cap,
                 flat=self.flat,
