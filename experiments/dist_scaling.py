@@ -17,7 +17,7 @@ from harness.machine import Machine
 from harness.problem import Problem
 
 METHODS = (ONE_PROCESS, *STRATEGIES)
-FEWEST = (ONE_PROCESS, "dist-root", "dist-2d")  # what the smoke preset has of them
+FEWEST = (ONE_PROCESS, "dist-2d")  # what the smoke preset has of them
 # (mode, semiring, sizes m, n, k), of float64.
 PRODUCTS = {
     "smoke": (("strong", "plus_times", (256, 256, 256)),),

@@ -33,9 +33,9 @@ def backends(*, on_device: bool) -> list[str]:
     ]  # fmt: skip
 
 
-def check(name: str, to_device=lambda x: x, to_host=lambda x: x) -> None:
+def check(name: str, kinds: list[tuple[str, str]], to_device=lambda x: x, to_host=lambda x: x) -> None:
     backend, computed = registry.find(name), 0
-    for semiring, dtype in KINDS:
+    for semiring, dtype in kinds:
         for beta, (m, n, k) in [(None, (37, 29, 41)), (3, (37, 29, 41)), (None, (5, 3, 0)), (None, (128, 128, 64))]:
             if dtype == "bool" and beta is not None:
                 continue
@@ -60,7 +60,8 @@ def test_backends_on_the_host_declare_it():
 
 @pytest.mark.parametrize("name", backends(on_device=False))
 def test_a_product_is_added_to_the_output_on_the_host(name):
-    check(name)
+    # kernels of a backend differ by the operations alone; libraries compute few of them
+    check(name, KINDS if registry.find(name).calls_libraries else KINDS[:1])
 
 
 @pytest.mark.gpu
@@ -71,7 +72,7 @@ def test_a_product_is_added_to_the_output_on_a_gpu():
         pytest.skip("no CUDA device")
     for name in names:
         if name not in ("gpu-cublas-tf32", "gpu-torch", "gpu-triton"):  # those round more than is allowed here
-            check(name, cupy.asarray, lambda x: x.get())
+            check(name, KINDS, cupy.asarray, lambda x: x.get())
 
 
 @pytest.mark.parametrize(("beta", "launches"), [(None, 0), (3.0, 1)])
