@@ -5,8 +5,8 @@
     reduce    partial D along pk, a piece of rows for each rank
 
 `BLOCKS` spreads the pieces evenly: one copy of each matrix over all ranks. `FACES` leaves whole blocks on a face of the
-grid, so that gathering is a broadcast along a fibre, and reducing ends on a face: programs that scatter from one rank
-do that. Everything here is exact integer arithmetic on sizes; nothing is sent.
+grid: gathering is a broadcast along a fibre, and reducing ends on a face. Programs that scatter from one rank do that.
+Everything here is exact integer arithmetic on sizes; nothing is sent.
 
 Source: Agarwal et al., "A three-dimensional approach to parallel matrix multiplication" (1995); bounds: Al Daas et al.,
 "Tight memory-independent parallel matrix multiplication communication lower bounds" (2022).
@@ -275,14 +275,6 @@ def lower_bound(m: int, n: int, k: int, ranks: int) -> float:
     else:
         accessed = 3 * (a * b * c / ranks) ** (2 / 3)
     return max(0.0, accessed - (a * b + a * c + b * c) / ranks)
-
-
-def memory_bound(m: int, n: int, k: int, ranks: int, memory_words: float) -> float:
-    """Return the words that some rank must receive if it has room for `memory_words`: ``2mnk / (P sqrt(M)) - M``.
-
-    Source: Smith et al., "A tight I/O lower bound for matrix multiplication" (2019).
-    """
-    return max(0.0, 2 * m * n * k / (ranks * math.sqrt(memory_words)) - memory_words)
 
 
 def root_bound(m: int, n: int, k: int, ranks: int) -> float:

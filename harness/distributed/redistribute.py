@@ -1,7 +1,7 @@
 """One routine that moves a matrix from one layout to another: every rank sends what others are to hold.
 
-A layout is a rectangle for each rank. Two ranks exchange what their rectangles have in common, in one message, so this
-scatters from rank 0, gathers to it, and changes rows into blocks, by the same few lines.
+A layout is a rectangle for each rank. Two ranks exchange what their rectangles have in common, in one message. So the
+same lines scatter from rank 0, gather to it, and change rows into blocks.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.distributed.grid import Rectangle, even
+from harness.distributed.grid import Rectangle
 from harness.distributed.transport.mpi import Fibre
 
 NOTHING = Rectangle(0, 0, 0, 0)
@@ -61,11 +61,6 @@ def columns_of(rows: int, column_counts: Sequence[int]) -> list[Rectangle]:
     """Return the layout in which rank r holds ``column_counts[r]`` columns, in the order of ranks."""
     ends = np.cumsum([0, *column_counts]).tolist()
     return [Rectangle(0, rows, begin, end) for begin, end in itertools.pairwise(ends)]
-
-
-def even_counts(length: int, ranks: int) -> list[int]:
-    """Return the lengths of `length` cut evenly, as the even layouts of rows and columns have them."""
-    return np.diff(even(length, ranks)).tolist()
 
 
 def at_root(rows: int, columns: int, ranks: int) -> list[Rectangle]:

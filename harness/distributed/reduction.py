@@ -1,8 +1,8 @@
 """Partial sums of the ranks along k, combined by the semiring's (+).
 
 Every rank ends with its piece of rows. By `exchange` each partial piece goes to the rank that ends with it, which
-combines them in the order of ranks: the same result on every run, for any (+), a user's too. `by_mpi` leaves it to MPI
-where MPI has the operation; over floats its order of sums is its own.
+combines them in the order of ranks. So the result is the same on every run, for any (+), a user's too. `by_mpi` leaves
+it to MPI where MPI has the operation; over floats its order of sums is its own.
 """
 
 from __future__ import annotations

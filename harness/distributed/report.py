@@ -1,4 +1,4 @@
-"""What a distributed product did: grid, volume over its bound, memory, and where the time went."""
+"""Report of a distributed product: grid, volume over its bound, memory, and where the time went."""
 
 from __future__ import annotations
 

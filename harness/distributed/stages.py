@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-# In the order in which they come to pass. "exposed" is what the caller waits for beside its products.
+# In the order in which they come to pass.
 STAGES = (
     "allocate",
     "redistribute",
@@ -26,8 +26,8 @@ STAGES = (
 class Stages:
     """Seconds, words and messages of one rank since `clear`, by the name of the stage.
 
-    Stages that run in another thread than the product, as gathering does when it is overlapped, count there too:
-    then their seconds add up to more than the time that passed.
+    Overlapped gathering runs in another thread than the product, and counts too. Then the seconds of all stages add up
+    to more than the time that passed.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How panels of k are gathered between ranks, as it measured fastest."""
+"""Panels of k that are gathered between ranks: sizes and numbers that measured fastest."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ The ranks live until this process ends. Each sleeps on a socket of its own while
 What one of them raises is raised here; the death of one is the death of all. Either way the job is ended as a whole,
 and the next product starts another, see `backends.distributed._job.jobs`.
 
-Each rank has a second socket, its lifeline: the kernel ends the rank when this side of it is closed, which happens
-however this process ends, and whatever the rank is busy with.
+Each rank has a second socket, its lifeline. The kernel ends the rank when this side of it is closed, whatever the rank
+does. It is closed however this process ends.
 """
 
 from __future__ import annotations

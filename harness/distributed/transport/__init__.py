@@ -1,1 +1,1 @@
-"""How ranks move what they share: communicators of a grid, messages over MPI, and engines between GPUs."""
+"""Transport between ranks: communicators of a grid, messages over MPI, and engines between GPUs."""

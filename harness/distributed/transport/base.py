@@ -1,4 +1,4 @@
-"""How a rank gets what others hold: panels of A and B one after the other, and partial sums of D.
+"""Transport of panels of A and B, and of partial sums of D, from other ranks.
 
 `RankProduct` knows the sum, a `Transport` knows the way. Host and GPUs differ in it, and so do the engines between
 GPUs: a subclass says how one panel arrives and how partial sums are combined.

@@ -1,8 +1,8 @@
 """Copy engines: each rank opens the memory of its peers once, and then pulls panels and partial sums out of it.
 
-The engines that copy are units of their own, which take no multiprocessor from a product. Nobody sends: a rank takes
-panels in an order of its own, beginning with one of which most sides are its own, so that it has work at once while
-others are not all asked by everybody.
+The engines that copy are units of their own, which take no multiprocessor from a product. No rank sends. Each takes
+panels in an order of its own, and begins with one of which most sides are its own. So it has work at once, and ranks do
+not all read from one.
 
 Between processes memory is opened by handles of CUDA IPC, so all ranks must run on one host.
 """

@@ -1,7 +1,7 @@
 """One thread that fetches panels ahead of the product, and hands over its exception.
 
 The thread is a daemon: a product that fails never waits for it. Whatever it raises is raised again where the next panel
-is asked for; an exception that stays in a thread would end the job with status 0, or leave other ranks waiting.
+is asked for. An exception that stays in a thread would end the job with status 0, or leave other ranks waiting.
 """
 
 from __future__ import annotations
