@@ -8,6 +8,7 @@ array([[3.]])
 
 from harness.api.argk import gemm_argk
 from harness.api.gemm import gemm
+from harness.api.matrix_vector import axpy, gemv, ger, symv, syr, syrk
 from harness.errors import (
     BackendUnavailable,
     ExperimentError,
@@ -48,7 +49,13 @@ __all__ = [
     "Semiring",
     "StoreError",
     "VerificationError",
+    "axpy",
     "free_memory",
     "gemm",
     "gemm_argk",
+    "gemv",
+    "ger",
+    "symv",
+    "syr",
+    "syrk",
 ]

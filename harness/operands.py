@@ -52,6 +52,8 @@ class Operands:
         dtypes = problem.input_dtype, problem.input_dtype, problem.dtype
         a, b, c = forms = tuple(zip(shapes, dtypes, problem.layout, strict=True))
         drawn = [_draw(rng, problem, _room(*form)) for form in (forms if problem.accumulate else (a, b))]
+        for unread in {"a": drawn[:1], "d": drawn[2:]}.get(problem.triangle, ()):
+            _poison_above_diagonal(unread)
         out = _room(*c)
         poison(out)
         return cls(drawn[0], drawn[1], drawn[2] if problem.accumulate else None, out)
@@ -81,6 +83,25 @@ def poison(out: np.ndarray) -> None:
         return
     pattern = np.arange(out.size, dtype=np.uint64).reshape(out.shape)
     out[...] = pattern % 2 == 0 if out.dtype.kind == "b" else (pattern % 97 + 17).astype(out.dtype)
+
+
+def write_result(problem: Problem, produced: np.ndarray, out: np.ndarray) -> None:
+    """Copy the elements of the result that `problem` computes from `produced` to `out`, both on the host."""
+    if problem.triangle == "d":
+        np.copyto(out, produced, where=lower_triangle(problem.m))
+    else:
+        out[...] = produced
+
+
+def lower_triangle(size: int) -> np.ndarray:
+    """Return a (size, size) array of bool, True on and below the diagonal."""
+    return np.tri(size, dtype=np.bool_)
+
+
+def _poison_above_diagonal(x: np.ndarray) -> None:
+    poisoned = np.empty_like(x)
+    poison(poisoned)
+    np.copyto(x, poisoned, where=~lower_triangle(x.shape[0]))
 
 
 def _room(shape: tuple[int, int], dtype: np.dtype[Any], order: str) -> np.ndarray:

@@ -14,6 +14,9 @@ from harness.semiring import DTYPES, SEMIRINGS, Scalar, Semiring, as_semiring
 # Mixed precision: the dtype of A and B, and the wider one of the sums, of C and of D. Over plus_times alone.
 MIXED = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 
+# Values of `Problem.triangle`, with what `str` says of each.
+TRIANGLES = {"": "", "a": ", A symmetric", "d": ", lower triangle of D"}
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -37,12 +40,16 @@ class Problem:
         strides.
     operand_dtype : numpy dtype, optional
         Of A and B in a mixed product, one of `MIXED`; bfloat16 is that of `ml_dtypes`. None: `dtype`.
+    triangle : str
+        ``"a"``: A is symmetric, and nothing above its diagonal is read (BLAS: symv, symm). ``"d"``: nothing of D above
+        its diagonal is computed or written, and nothing of C there is read (syrk, syr). Empty: whole matrices.
 
     Raises
     ------
     ProblemError
         If a size is negative, the semiring is unknown, the dtype makes no sense in it, a scalar is NaN or no value of
-        the dtype, or the dtype is not the one in which products of `operand_dtype` are summed.
+        the dtype, the dtype is not the one in which products of `operand_dtype` are summed, or a matrix with a triangle
+        is not square.
     """
 
     m: int
@@ -55,6 +62,7 @@ class Problem:
     accumulate: bool = False
     layout: str = "CCC"
     operand_dtype: np.dtype[Any] | None = None
+    triangle: str = ""
 
     def __post_init__(self) -> None:
         for name in "mnk":
@@ -74,6 +82,21 @@ class Problem:
                 "layout is not understood",
                 expected="three letters of C, F and A, for A, B and the output",
                 got=repr(self.layout),
+            )
+        self._check_triangle()
+
+    def _check_triangle(self) -> None:
+        if self.triangle not in TRIANGLES:
+            names = ", ".join(map(repr, TRIANGLES))
+            raise ProblemError("triangle is not understood", expected=f"one of {names}", got=repr(self.triangle))
+        sizes = {"a": ("A", self.m, self.k), "d": ("D", self.m, self.n)}.get(self.triangle)
+        if sizes and sizes[1] != sizes[2]:
+            matrix, rows, columns = sizes
+            raise ProblemError(
+                f"triangle={self.triangle!r}: {matrix} is not square",
+                expected=f"as many rows as columns in {matrix}",
+                got=f"{rows}x{columns}",
+                fix="leave triangle out",
             )
 
     def _as_operand_dtype(self, dtype: Any) -> np.dtype[Any] | None:
@@ -127,8 +150,8 @@ class Problem:
 
     @property
     def pairs(self) -> int:
-        """One (x) followed by one (+): a k step of one element of the result."""
-        return self.m * self.n * self.k
+        """One (x) followed by one (+): a k step of one element of the result that is computed."""
+        return self._elements_of_d * self.k
 
     @property
     def operations(self) -> int:
@@ -137,9 +160,17 @@ class Problem:
 
     @property
     def bytes_moved(self) -> int:
-        """Least traffic, in bytes: every operand read once and the result written once."""
-        read, written = (self.m + self.n) * self.k, self.m * self.n
+        """Least traffic, in bytes: each element that counts of A, B and C read once, and of D written once."""
+        read, written = self._elements_of_a + self.n * self.k, self._elements_of_d
         return read * self.input_dtype.itemsize + written * (2 if self.accumulate else 1) * self.dtype.itemsize
+
+    @property
+    def _elements_of_a(self) -> int:
+        return _triangular(self.m) if self.triangle == "a" else self.m * self.k
+
+    @property
+    def _elements_of_d(self) -> int:
+        return _triangular(self.m) if self.triangle == "d" else self.m * self.n
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object from which `from_json` makes an equal Problem; the semiring must be a named one."""
@@ -151,10 +182,10 @@ class Problem:
         record = {**vars(self), "semiring": self.semiring.name, "dtype": self.dtype.name}
         for name in ("alpha", "beta"):
             record[name] = None if record[name] is None else record[name].item()
-        if self.operand_dtype is None:  # then left out: the keys of stored results are hashes of records
-            del record["operand_dtype"]
-        else:
-            record["operand_dtype"] = self.operand_dtype.name
+        record["operand_dtype"] = self.operand_dtype and self.operand_dtype.name
+        for name in ("operand_dtype", "triangle"):
+            if not record[name]:  # then left out: the keys of stored results are hashes of records
+                del record[name]
         return record
 
     @classmethod
@@ -165,7 +196,7 @@ class Problem:
 
     def __str__(self) -> str:
         dtype = self.dtype.name if self.operand_dtype is None else f"{self.operand_dtype.name} to {self.dtype.name}"
-        return f"{self.semiring.name} {dtype} {self.m}x{self.n}x{self.k}"
+        return f"{self.semiring.name} {dtype} {self.m}x{self.n}x{self.k}{TRIANGLES[self.triangle]}"
 
 
 def named_dtype(name: str) -> np.dtype[Any]:
@@ -195,6 +226,11 @@ def mixed_dtypes() -> list[tuple[np.dtype[Any], np.dtype[Any]]]:
         with contextlib.suppress(ProblemError):
             pairs.append((named_dtype(narrow), np.dtype(wide)))
     return pairs
+
+
+def _triangular(size: int) -> int:
+    """Return the number of elements on and below the diagonal of a square matrix."""
+    return size * (size + 1) // 2
 
 
 def _as_size(name: str, value: Any) -> int:

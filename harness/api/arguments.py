@@ -43,6 +43,7 @@ def read_arguments(
     beta: Scalar = None,
     out: Any = None,
     dtype: Any = None,
+    triangle: str = "",
 ) -> Arguments:
     """Check the arguments of `caller` (its name), and return them with the product that they describe.
 
@@ -52,7 +53,9 @@ def read_arguments(
     matrices = {name: _as_matrices(arrays, name, x) for name, x in operands.items()}
     dtype, operand_dtype = choose_dtypes(matrices, dtype)
     batch, (m, n, k) = _shapes(matrices)
-    problem = Problem(m, n, k, semiring, dtype, alpha, beta, "c" in matrices, operand_dtype=operand_dtype)
+    problem = Problem(
+        m, n, k, semiring, dtype, alpha, beta, "c" in matrices, operand_dtype=operand_dtype, triangle=triangle
+    )
     _check_out(arrays, out, (*batch, m, n), problem.dtype)
     layout = _order(matrices["a"]) + _order(matrices["b"]) + ("C" if out is None else _order(out))
     return Arguments(arrays, matrices, dataclasses.replace(problem, layout=layout), batch)

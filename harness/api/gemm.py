@@ -31,6 +31,7 @@ def gemm(
     backend: str = "auto",
     threads: int | None = None,
     dtype: Any = None,
+    triangle: str = "",
 ) -> Any:
     """Compute ``D = (alpha (x) A (x) B) (+) (beta (x) C)`` over a semiring.
 
@@ -56,6 +57,9 @@ def gemm(
         Of the sums and of the result. None: ``numpy.result_type`` of a, b and c. ``float32`` for a and b of float16 or
         of bfloat16, and ``int32`` for a and b of int8, make a mixed product: they are multiplied as they are, and c
         must be of `dtype`.
+    triangle : str
+        ``"a"``: a is symmetric, and nothing above its diagonal is read. ``"d"``: nothing of the result above its
+        diagonal is computed; there `out` keeps what it has, and a new result holds the semiring's zero.
 
     Returns
     -------
@@ -84,7 +88,7 @@ def gemm(
            [inf,  0.]])
     """
     key: Any = None
-    if c is None and beta is None and a.__class__ is np.ndarray:
+    if c is None and beta is None and not triangle and a.__class__ is np.ndarray:
         # 1, 1.0 and True are equal keys but different arguments, so the key contains their classes
         key = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
         try:
@@ -99,7 +103,9 @@ def gemm(
     semiring = as_semiring(semiring)
     check_threads(threads)
     operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
-    arguments = read_arguments("gemm", operands, semiring, alpha=alpha, beta=beta, out=out, dtype=dtype)
+    arguments = read_arguments(
+        "gemm", operands, semiring, alpha=alpha, beta=beta, out=out, dtype=dtype, triangle=triangle
+    )
     return _gemm(arguments, out, backend, threads, key)
 
 
@@ -114,7 +120,7 @@ def _gemm(arguments: Arguments, out: Any, backend: str, count: int | None, key: 
         shortcut = _shortcut(chosen, problem, count)
         if key and shortcut is not None and all(x.dtype == problem.dtype for x in arguments.inputs.values()):
             _remembered[key] = shortcut, problem.dtype
-        result = arrays.empty(arguments.shape, problem.dtype) if out is None else out
+        result = _new(arguments) if out is None else out
         _compute(arguments, chosen, result, count, shortcut if arguments.batch else None)
     return result
 
@@ -122,6 +128,14 @@ def _gemm(arguments: Arguments, out: Any, backend: str, count: int | None, key: 
 # Shortcuts, with the dtype of the result, by the arguments of `gemm` of a call that has passed every check. Other calls
 # with the same key differ only in sizes, strides and values.
 _remembered: dict[tuple[Any, ...], tuple[Shortcut, np.dtype[Any]]] = {}
+
+
+def _new(arguments: Arguments) -> Any:
+    """Return an array for the result, which holds the semiring's zero where the product writes nothing."""
+    arrays, problem = arguments.arrays, arguments.problem
+    if problem.triangle == "d":
+        return arrays.module.full(arguments.shape, problem.semiring.zero(problem.dtype), problem.dtype)
+    return arrays.empty(arguments.shape, problem.dtype)
 
 
 def _new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
@@ -133,7 +147,7 @@ def _new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | Non
 
 def _shortcut(backend: Backend, problem: Problem, count: int | None) -> Shortcut | None:
     """Return the short way of `backend` for products of that kind, if there is one."""
-    is_plain = not problem.accumulate and problem.alpha is None and not problem.is_mixed
+    is_plain = not problem.accumulate and problem.alpha is None and not problem.is_mixed and not problem.triangle
     if not is_plain or not problem.semiring.is_named:
         return None
     return _make_shortcut(backend, problem.semiring, problem.dtype, count)
@@ -172,7 +186,7 @@ def _compute(arguments: Arguments, backend: Backend, result: Any, count: int | N
     """Have `backend` compute each product of the batch on `count` threads, or `quick` those that it takes."""
     arrays, problem, operands = arguments.arrays, arguments.problem, arguments.operands()
     overlaps = any(arrays.overlaps(result, x) for x in operands.values())
-    target = arrays.empty(arguments.shape, problem.dtype) if overlaps else result
+    target = result.copy() if overlaps else result  # a copy, since a triangle leaves some of it as it is
     plan = backend.plan(problem, machine_of(count))
     is_limited = False
     with contextlib.ExitStack() as stack:

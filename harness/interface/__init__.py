@@ -10,7 +10,7 @@ import numpy as np
 from harness.interface.abilities import Abilities, Shortcut
 from harness.interface.execution import DeviceQueue, Execution, HostExecution
 from harness.machine import Machine
-from harness.operands import Operands
+from harness.operands import Operands, write_result
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import HALF
@@ -74,6 +74,8 @@ class Backend(Abilities, ABC):
             return "a and b are narrower than the sums: it takes one dtype for all"
         if problem.dtype == HALF and "half" not in self.takes:
             return "it has no arithmetic over float16"
+        if problem.triangle and "triangle" not in self.takes:
+            return "it computes whole matrices: it cannot leave a triangle out"
         return self.declines(problem)
 
 
@@ -98,7 +100,7 @@ class Prepared:
         """
         out, produced = self.operands.out, self.produce()
         if produced is not out:  # a backend may return an array of its own
-            out[...] = produced
+            write_result(self.plan.problem, produced, out)
         return out
 
     def produce(self) -> Any:

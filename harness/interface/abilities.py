@@ -15,7 +15,7 @@ from harness.problem import Problem
 from harness.semiring import Semiring
 
 # Products that no backend is given unless it declares them.
-TAKES = frozenset({"mixed", "half", "device arrays"})
+TAKES = frozenset({"mixed", "half", "triangle", "device arrays"})
 
 # Attributes by which plug-ins declared them before `takes`.
 _FORMER = {"takes_mixed": "mixed", "takes_half": "half", "takes_device_arrays": "device arrays"}
@@ -30,8 +30,10 @@ class Abilities:
     ----------
     takes : set of str
         ``"mixed"``: products whose A and B have a narrower dtype than the sums. ``"half"``: products over float16,
-        where (+) selects. ``"device arrays"``: arrays of CuPy as operands, computed with on their device, in the
-        current stream. `prepare` copies what it must in that stream, and `Execution.result` returns `out`.
+        where (+) selects. ``"triangle"``: products with a `Problem.triangle`; `out` is then written on and below its
+        diagonal alone if D is a triangle. ``"device arrays"``: arrays of CuPy as operands, computed with on their
+        device, in the current stream. `prepare` copies what it must in that stream, and `Execution.result` returns
+        `out`.
     calls_libraries : bool
         Whether it may call libraries with threads of their own, such as BLAS. They are then limited to the threads of
         the product, for the whole process. False: its loops are Numba's alone.

@@ -16,9 +16,9 @@ import numpy as np
 
 from harness import machine, registry
 from harness.errors import HarnessError, VerificationError
-from harness.interface import Backend, prepare
+from harness.interface import Backend, Prepared, prepare
 from harness.machine import Machine
-from harness.operands import Operands
+from harness.operands import Operands, lower_triangle
 from harness.plan import Plan
 from harness.problem import Problem, mixed_dtypes
 from harness.proof.contract_cases import SEED, ContractCase, cases
@@ -101,13 +101,17 @@ def check_kernel(
     here = machine.detect()
     kernel = f"{semiring.name} {dtype.name}" + (f" of {operand_dtype.name}" if operand_dtype else "")
     try:
-        ordinary = Problem(64, 64, 64, semiring, dtype, operand_dtype=operand_dtype)
-        reason = _declines(backend, ordinary)
-        if reason:
-            yield Finding("declined", kernel, reason)
+        ordinary = [
+            Problem(64, n, 64, semiring, dtype, operand_dtype=operand_dtype, triangle=triangle)
+            for n, triangle in ((64, ""), (1, ""), (64, "a"))
+        ]
+        reasons = [_declines(backend, problem) for problem in ordinary]
+        if all(reasons):
+            yield Finding("declined", kernel, str(reasons[0]))
             return
-        yield _check_plan(backend, ordinary, here)
-        kernel_cases = list(cases(backend, semiring, dtype, here, operand_dtype))
+        ordinary = [problem for problem, reason in zip(ordinary, reasons, strict=True) if not reason]
+        yield _check_plan(backend, ordinary[0], here)
+        kernel_cases = list(cases(backend, ordinary[0], here))
     except Exception as error:  # noqa: BLE001 a backend may raise anything; it becomes a finding
         yield Finding("failed", kernel, f"planning: {_sentence(error)}")
         return
@@ -148,16 +152,28 @@ def _run_case(backend: Backend, case: ContractCase, here: Machine) -> None:
     before = [x.copy() for x in operands.inputs()]
     plan = backend.plan(case.problem, here).override(case.parameters)
     prepared = prepare(backend, plan, operands)
-    first = np.array(prepared.produce())
+    first = np.array(_produce(prepared))
     _check_unchanged(before, operands)  # before verification, which reads the operands
     extra_error = backend.extra_error(plan, operands)
     verify(case.problem, operands, first, seed=SEED, extra_error=extra_error)
     if case.expected is not None and not extra_error and not _same(first, case.expected(operands)):
         raise VerificationError("the result is within the bound but not exact, as it must be for an identity matrix")
     operands.out[...] = 1  # neither the result nor the poison: shows whether a backend reads the output
-    if not _same(first, np.asarray(prepared.produce()), exactly=is_exact(case.problem)):
+    before_out = operands.out.copy()
+    second = np.asarray(_produce(prepared))
+    if case.problem.triangle == "d":
+        above = ~lower_triangle(case.problem.m)
+        if not _same(operands.out[above], before_out[above]):
+            raise VerificationError("the output was written above the diagonal")
+        first[above] = second[above] = 0
+    if not _same(first, second, exactly=is_exact(case.problem)):
         raise VerificationError("a second run over another content of the output gives another result")
     _check_unchanged(before, operands)
+
+
+def _produce(prepared: Prepared) -> np.ndarray:
+    """Compute once. A triangle must come to `operands.out`, whose other elements stay; else the backend may choose."""
+    return np.asarray(prepared.run_once() if prepared.plan.problem.triangle == "d" else prepared.produce())
 
 
 def _check_unchanged(before: list[np.ndarray], operands: Operands) -> None:

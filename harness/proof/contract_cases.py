@@ -53,39 +53,47 @@ class ContractCase:
         return operands
 
 
-def cases(
-    backend: Backend,
-    semiring: Semiring,
-    dtype: np.dtype[Any],
-    machine: Machine,
-    operand_dtype: np.dtype[Any] | None = None,
-) -> Iterator[ContractCase]:
-    """Yield every case for one kernel of `backend`, aspect by aspect; a mixed one if there is an `operand_dtype`."""
+def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[ContractCase]:
+    """Yield every case for one kernel of `backend`, aspect by aspect.
+
+    Parameters
+    ----------
+    backend : Backend
+    ordinary : Problem
+        A plain product that the backend computes by that kernel. If its n is 1, or it has a triangle of A, so have the
+        products of all aspects that are not about sizes or triangles.
+    machine : Machine
+    """
+    semiring, dtype = ordinary.semiring, ordinary.dtype
 
     def problem(m: int, n: int, k: int, **options: Any) -> Problem:
-        return Problem(m, n, k, semiring, dtype, operand_dtype=operand_dtype, **options)
+        return dataclasses.replace(ordinary, m=m, n=n, k=k, **{"triangle": "", **options})
+
+    def alike(m: int, n: int, k: int, **options: Any) -> Problem:
+        n, k = 1 if ordinary.n == 1 else n, m if ordinary.triangle else k
+        return dataclasses.replace(ordinary, m=m, n=n, k=k, **options)
 
     for m, n, k in _sizes():
         yield ContractCase("sizes", f"{m}x{n}x{k}", problem(m, n, k))
         yield ContractCase("sizes", f"{m}x{n}x{k} added to C", problem(m, n, k, accumulate=True))
-    plan = backend.plan(problem(LARGE, LARGE, LARGE), machine)
+    plan = backend.plan(alike(LARGE, LARGE, LARGE), machine)
     for m, n, k in _edges(plan):
         if m * n * k <= MOST_PAIRS:
             yield ContractCase("block edges", f"{m}x{n}x{k}", problem(m, n, k))
-    small, parameters = _small_blocks(backend, problem(5, 5, 5), machine)
+    small, parameters = _small_blocks(backend, alike(5, 5, 5), machine)
     for m, n, k in _edges(small) if parameters else ():
         options = {"accumulate": (m + n + k) % 2 == 1}
         label = f"{m}x{n}x{k} in blocks of {', '.join(f'{x}={y}' for x, y in parameters.items())}"
         yield ContractCase("small blocks", label, problem(m, n, k, **options), parameters=parameters)
     for layout in ("FCC", "CFC", "CCF", "FFF", "ACC", "CAC", "CCA", "AAA", "FAC", "AFA"):
-        yield ContractCase(
-            "layouts", f"{layout} 13x11x7", problem(13, 11, 7, layout=layout, accumulate=layout[2] != "C")
-        )
-    yield ContractCase("layouts", "read-only, 7x13x11", problem(7, 13, 11, accumulate=True), is_read_only=True)
-    yield ContractCase("layouts", "read-only, any strides", problem(7, 13, 11, layout="AAA"), is_read_only=True)
-    yield from _scalar_cases(problem, semiring, dtype)
-    yield from _special_cases(problem, semiring, dtype)
-    if semiring.name in WITH_IDENTITY_MATRIX:
+        yield ContractCase("layouts", f"{layout} 13x11x7", alike(13, 11, 7, layout=layout, accumulate=layout[2] != "C"))
+    yield ContractCase("layouts", "read-only, 7x13x11", alike(7, 13, 11, accumulate=True), is_read_only=True)
+    yield ContractCase("layouts", "read-only, any strides", alike(7, 13, 11, layout="AAA"), is_read_only=True)
+    if "triangle" in backend.takes:
+        yield from _triangle_cases(problem, plan)
+    yield from _scalar_cases(alike, semiring, dtype)
+    yield from _special_cases(alike, semiring, dtype)
+    if semiring.name in WITH_IDENTITY_MATRIX and ordinary.n > 1 and not ordinary.triangle:
         same_a, same_b = (lambda o: o.a.astype(dtype)), (lambda o: o.b.astype(dtype))
         yield ContractCase("identity", "A (x) I is A", problem(9, 11, 11), _identity("b", semiring), expected=same_a)
         yield ContractCase("identity", "I (x) B is B", problem(11, 9, 11), _identity("a", semiring), expected=same_b)
@@ -96,6 +104,21 @@ def _sizes() -> list[tuple[int, int, int]]:
     empty = [(0, 0, 0), (0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 5)]
     thin = [(1, 1, 1), (1, 17, 1), (17, 1, 1), (1, 1, 67), (1, 5, 33), (33, 1, 5)]
     return [*empty, *thin, (2, 3, 5), (13, 7, 29), (31, 37, 5), (16, 16, 16), (19, 64, 23), (61, 33, 41)]
+
+
+def _triangle_cases(problem: Callable[..., Problem], plan: Plan) -> Iterator[ContractCase]:
+    """Yield products with a symmetric A, of vectors and of matrices, and products whose D is a triangle."""
+    block = plan.options.get("block", 64)
+    edges = _around(block) if isinstance(block, int) and block < LARGE // 2 else ()
+    for size in (0, 1, 2, 7, 33, *edges):
+        for n in (1, 5):
+            yield ContractCase("triangles", f"A, {size}x{n}", problem(size, n, size, triangle="a"))
+        for k in (0, 1, 9):
+            yield ContractCase("triangles", f"D, {size}x{k}", problem(size, size, k, triangle="d"))
+    for layout in ("FCC", "ACA", "CFF", "AAA"):
+        for triangle in "ad":
+            added = problem(19, 19, 19, triangle=triangle, layout=layout, accumulate=True)
+            yield ContractCase("triangles", f"{triangle.upper()}, {layout}, added to C", added)
 
 
 def _edges(plan: Plan) -> Iterator[tuple[int, int, int]]:

@@ -2,18 +2,20 @@
 
 For x of plus and minus ones, ``D x - (alpha A (B x) + beta C x)`` is the sum of the errors of a row with random signs.
 An element that is wrong by more than rounding makes its row stand out, wherever it is. The check costs O(n^2). It needs
-no threshold, since it only names rows, which the oracle judges.
+no threshold, since it only names rows, which the oracle judges. Where D is a triangle, row i of it meets the first
+i + 1 elements of x alone.
 
 Source: Freivalds, "Probabilistic machines can use less running time" (1977).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from harness.operands import Operands
+from harness.operands import Operands, lower_triangle
 from harness.problem import Problem
 
 VECTORS = 4
@@ -40,39 +42,70 @@ def _float_suspicion(problem: Problem, operands: Operands, result: np.ndarray, s
     alpha = 1.0 if problem.alpha is None else float(problem.alpha)
     beta = 1.0 if problem.beta is None else float(problem.beta)
     ones = np.ones((problem.n, 1))
-    projected_b, size_of_b = _by_rows(operands.b, signs), _by_rows(operands.b, ones, absolute=True)
+    product = _triangle_by_rows if problem.triangle else _product_by_rows
     with np.errstate(all="ignore"):
-        expected = alpha * _by_rows(operands.a, projected_b)
-        size = abs(alpha) * _by_rows(operands.a, size_of_b, absolute=True)
+        expected = alpha * product(operands, signs, _as_float)
+        size = abs(alpha) * product(operands, ones, _as_absolute)
         if problem.accumulate and operands.c is not None:
-            expected += beta * _by_rows(operands.c, signs)
-            size += abs(beta) * _by_rows(operands.c, ones, absolute=True)
-        residual = np.abs(_by_rows(result, signs) - expected).max(axis=1)
+            c = _computed(problem, operands.c)
+            expected += beta * _by_rows(c, signs, _as_float)
+            size += abs(beta) * _by_rows(c, ones, _as_absolute)
+        residual = np.abs(_by_rows(_computed(problem, result), signs, _as_float) - expected).max(axis=1)
         suspicion = residual / np.maximum(size[:, 0], np.finfo(np.float64).tiny)
     return np.where(np.isnan(suspicion), np.inf, suspicion)
 
 
-def _by_rows(x: np.ndarray, vectors: np.ndarray, *, absolute: bool = False) -> np.ndarray:
-    """Return ``x @ vectors``, or ``|x| @ vectors``, in float64."""
-    parts = []
-    with np.errstate(all="ignore"):
-        for begin in range(0, x.shape[0], ROWS_AT_A_TIME):
-            part = x[begin : begin + ROWS_AT_A_TIME].astype(np.float64)
-            parts.append((np.abs(part) if absolute else part) @ vectors)
+Conversion = Callable[[np.ndarray], np.ndarray]
+
+
+def _as_float(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float64)
+
+
+def _as_absolute(x: np.ndarray) -> np.ndarray:
+    return np.abs(x.astype(np.float64))
+
+
+def _computed(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """Return `x`, C or D, with zeros where the problem neither reads nor writes it."""
+    return np.where(lower_triangle(problem.m), x, x.dtype.type(0)) if problem.triangle == "d" else x
+
+
+def _by_rows(x: np.ndarray, vectors: np.ndarray, convert: Conversion) -> np.ndarray:
+    """Return ``x @ vectors`` of converted rows."""
+    blocks = (slice(begin, begin + ROWS_AT_A_TIME) for begin in range(0, x.shape[0], ROWS_AT_A_TIME))
+    return np.concatenate([np.matmul(convert(x[rows]), vectors) for rows in blocks])
+
+
+def _product_by_rows(operands: Operands, vectors: np.ndarray, convert: Conversion) -> np.ndarray:
+    """Return ``a @ (b @ vectors)``."""
+    return _by_rows(operands.a, _by_rows(operands.b, vectors, convert), convert)
+
+
+def _triangle_by_rows(operands: Operands, vectors: np.ndarray, convert: Conversion) -> np.ndarray:
+    """Return ``L @ vectors``, L the triangle of ``a @ b``: row i of `a` meets the sum of the first i + 1 columns."""
+    sums, parts = np.zeros((operands.b.shape[0], 1, vectors.shape[1]), vectors.dtype), []
+    for begin in range(0, operands.a.shape[0], ROWS_AT_A_TIME):
+        rows = slice(begin, begin + ROWS_AT_A_TIME)
+        terms = convert(operands.b[:, rows])[:, :, None] * vectors[rows]
+        sums = sums[:, -1:] + np.cumsum(terms, axis=1, dtype=vectors.dtype)
+        parts.append(np.einsum("ip,piv->iv", convert(operands.a[rows]), sums))
     return np.concatenate(parts)
 
 
 def _integer_residual(problem: Problem, operands: Operands, result: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Return by row whether the projections differ, in arithmetic modulo 2^bits as the product's own."""
 
-    def times(x: Any, y: np.ndarray) -> np.ndarray:
-        return np.asarray(np.matmul(x.astype(vectors.dtype), y))
+    def convert(x: np.ndarray) -> np.ndarray:
+        return x.astype(vectors.dtype)
 
     def scale(factor: Any, x: np.ndarray) -> np.ndarray:
         return x if factor is None else x * np.asarray(factor).astype(vectors.dtype)
 
+    product = _triangle_by_rows if problem.triangle else _product_by_rows
     with np.errstate(over="ignore"):
-        expected = scale(problem.alpha, times(operands.a, times(operands.b, vectors)))
+        expected = scale(problem.alpha, product(operands, vectors, convert))
         if problem.accumulate and operands.c is not None:
-            expected = expected + scale(problem.beta, times(operands.c, vectors))
-        return np.asarray((times(result, vectors) != expected).any(axis=1))
+            expected = expected + scale(problem.beta, _by_rows(_computed(problem, operands.c), vectors, convert))
+        projected = _by_rows(_computed(problem, result), vectors, convert)
+        return np.asarray((projected != expected).any(axis=1))

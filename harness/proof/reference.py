@@ -109,8 +109,9 @@ def product(
     Returns
     -------
     (len(rows), len(columns)) array of problem.dtype
+        Above the diagonal too where the problem leaves that out.
     """
-    a, b, c = _part(a, b, c, rows, columns)
+    a, b, c = _part(_whole_a(problem, a), b, c, rows, columns)
     add, multiply, zero, work = _algebra(problem.semiring, problem.dtype)
     with np.errstate(all="ignore"):
         total = np.full((a.shape[0], b.shape[1]), zero, work)
@@ -142,7 +143,7 @@ def magnitude(
     -------
     (len(rows), len(columns)) array of float64
     """
-    a, b, c = _part(a, b, c, rows, columns)
+    a, b, c = _part(_whole_a(problem, a), b, c, rows, columns)
     times, add = problem.semiring.multiply.name, problem.semiring.add.name
     if add == "times" or not problem.semiring.is_tabled:
         return _sum_of_terms(problem, a, b, c)
@@ -189,6 +190,15 @@ def _sum_of_terms(problem: Problem, a: np.ndarray, b: np.ndarray, c: np.ndarray 
             c = c.astype(work)
             total += _absolute(c if problem.beta is None else multiply(np.full_like(c, problem.beta), c))
     return total
+
+
+def _whole_a(problem: Problem, a: np.ndarray) -> np.ndarray:
+    return mirrored(a) if problem.triangle == "a" else a
+
+
+def mirrored(x: np.ndarray) -> np.ndarray:
+    """Return the symmetric matrix whose elements on and below the diagonal are those of `x`."""
+    return np.where(np.tri(x.shape[0], dtype=np.bool_), x, x.T)
 
 
 def _absolute(x: Any) -> np.ndarray:

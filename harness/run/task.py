@@ -89,9 +89,9 @@ class GemmTask(Prepared):
         poison(self.operands.out)
 
     def turn(self) -> None:
-        """Reverse the rows of A and C, and the columns of B and C: another result of equal distributions."""
+        """Reverse rows and columns of operands, as `_REVERSED` says: another result of equal distributions."""
         self.is_reversed = not self.is_reversed
-        _reverse(self.operands)
+        _reverse(self.operands, self.plan.problem.triangle)
         self.upload()
 
     def verify(self) -> str:
@@ -101,9 +101,9 @@ class GemmTask(Prepared):
         problem = self.plan.problem
         untouched = Operands.generate(problem, self.seed)
         if self.is_reversed:
-            _reverse(untouched)
+            _reverse(untouched, problem.triangle)
         for name, operand, original in zip("abc", *map(_inputs, (self.operands, untouched)), strict=True):
-            if operand is not None and not np.array_equal(operand, original):
+            if operand is not None and not np.array_equal(operand, original, equal_nan=True):
                 raise VerificationError(f"the backend changed its operand {name}")
         return verify(problem, untouched, self.execution.result(), seed=self.seed, extra_error=self.extra_error)
 
@@ -141,9 +141,16 @@ def _inputs(operands: Operands) -> tuple[np.ndarray, np.ndarray, np.ndarray | No
     return operands.a, operands.b, operands.c
 
 
-def _reverse(operands: Operands) -> None:
-    a, b, c = _inputs(operands)
-    a[...] = a[::-1].copy()
-    b[...] = b[:, ::-1].copy()
-    if c is not None:
-        c[...] = c[::-1, ::-1].copy()
+# What a turn reverses of A, B and C, by the problem's triangle: nothing that would move elements across the diagonal.
+_ROWS, _COLUMNS, _NEITHER = np.s_[::-1, :], np.s_[:, ::-1], np.s_[:, :]
+_REVERSED = {
+    "": (_ROWS, _COLUMNS, np.s_[::-1, ::-1]),
+    "a": (_NEITHER, _ROWS, _NEITHER),
+    "d": (_ROWS, _COLUMNS, _NEITHER),
+}
+
+
+def _reverse(operands: Operands, triangle: str) -> None:
+    for x, order in zip(_inputs(operands), _REVERSED[triangle], strict=True):
+        if x is not None:
+            x[...] = x[order].copy()

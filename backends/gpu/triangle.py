@@ -1,0 +1,75 @@
+"""Products with a triangle on a GPU by products of whole matrices (`backends._triangle`): the baseline of symv, syrk.
+
+D = (alpha A B) + (beta C), A symmetric, or of D its lower triangle; any semiring
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backends._triangle import Triangle
+from backends.gpu._cuda import device
+from backends.gpu._cuda.queue import CudaQueue, current_queue
+from harness.interface import Execution
+from harness.operands import Operands
+from harness.plan import Plan
+
+
+class GpuTriangle(Triangle):
+    """Mirror A, or compute D by rows of blocks, with another backend of the GPU."""
+
+    name = "gpu-triangle"
+    takes = Triangle.takes | {"device arrays"}
+    calls_libraries = False
+    base_family = "gpu-"
+
+    def missing(self) -> str | None:
+        """Say whether there is a GPU."""
+        return device.missing()
+
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        """Upload host arrays, and have the base prepare every part."""
+        return TriangleExecution(self, plan, operands)
+
+
+class TriangleExecution(Execution):
+    """A product of arrays of CuPy, or of copies of host arrays."""
+
+    def __init__(self, triangle: GpuTriangle, plan: Plan, operands: Operands) -> None:
+        self._operands = operands
+        self._placed = Operands(*(None if x is None else _on_device(x) for x in _arrays(operands)))
+        self._parts = triangle.parts(plan, self._placed, device.cupy())
+
+    @property
+    def queue(self) -> CudaQueue:
+        """Where `run` launches, as the harness times it."""
+        return current_queue()
+
+    def upload(self) -> None:
+        """Copy the host arrays anew."""
+        for x, placed in zip(_arrays(self._operands), _arrays(self._placed), strict=True):
+            if placed is not x:
+                placed[...] = device.upload(x)
+        device.synchronize()
+
+    def run(self) -> None:
+        """Compute once, on the current stream."""
+        for part in self._parts:
+            part()
+
+    def wait(self) -> None:
+        """Return when the current stream has done all of it."""
+        device.synchronize()
+
+    def result(self) -> Any:
+        """Return D: as a host array, or `out` if that lies on the GPU."""
+        placed = self._placed.out
+        return placed if placed is self._operands.out else placed.get()
+
+
+def _arrays(operands: Operands) -> tuple[Any, ...]:
+    return operands.a, operands.b, operands.c, operands.out
+
+
+def _on_device(x: Any) -> Any:
+    return x if hasattr(x, "__cuda_array_interface__") else device.upload(x)

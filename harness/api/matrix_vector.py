@@ -1,0 +1,206 @@
+"""The matrix-vector family and updates of a triangle: `gemm` for vectors and symmetric matrices, named as BLAS does.
+
+    gemv  alpha A x + beta y        symv  the same, A symmetric       ger   c + alpha x y^T       axpy  y + alpha x
+    syrk  alpha A A^T + beta C      syr   c + alpha x x^T             both compute the lower triangle alone
+
+Each call is a product of `gemm` with sizes of 1 or a triangle, over any semiring: + is (+), and the terms are (x). What
+`gemm` says of its options, of arrays of CuPy and of errors holds here. Vectors are arrays of one dimension; leading
+dimensions are batches, and broadcast.
+
+Source: Lawson et al., level 1 BLAS (1979); Dongarra et al., level 2 (1988) and level 3 (1990).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.api.gemm import gemm
+from harness.errors import ProblemError
+from harness.semiring import as_semiring
+
+
+def gemv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> Any:
+    """Compute ``(alpha (x) A (x) x) (+) (beta (x) y)``.
+
+    Parameters
+    ----------
+    a : (..., m, k) array
+        Any strides. ``gemv(a.T, x)`` reads the same memory by columns, without a copy. Over a semiring whose (x) does
+        not commute, ``gemm(x[None], a)`` is x A.
+    x : (..., k) array
+    y : (..., m) array, optional
+    out : (..., m) array, optional
+        May be y.
+    **options
+        As of `gemm`.
+
+    Returns
+    -------
+    (..., m) array
+        `out` if given.
+
+    Raises
+    ------
+    ProblemError
+        If the lengths do not fit, and as `gemm`.
+    """
+    return _matrix_by_vector("gemv", a, x, y, out, options)
+
+
+def symv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> Any:
+    """Compute `gemv` for a symmetric A, of which nothing above the diagonal is read.
+
+    Parameters, result and errors are those of `gemv`; a is (..., n, n). For an upper triangle pass ``a.T``.
+    """
+    return _matrix_by_vector("symv", a, x, y, out, {**options, "triangle": "a"})
+
+
+def ger(x: Any, y: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
+    """Compute ``c (+) (alpha (x) x (x) y^T)``, a rank-1 update.
+
+    Parameters
+    ----------
+    x : (..., m) array
+    y : (..., n) array
+    c : (..., m, n) array, optional
+    out : (..., m, n) array, optional
+        May be c: then the update is in place, and an element that is added to is written where it was read.
+    **options
+        As of `gemm`.
+
+    Returns
+    -------
+    (..., m, n) array
+    """
+    x, y = _vector("ger", "x", x), _vector("ger", "y", y)
+    return gemm(x[..., :, None], y[..., None, :], c, out=out, **options)
+
+
+def syr(x: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
+    """Compute the lower triangle of ``c (+) (alpha (x) x (x) x^T)``.
+
+    Parameters
+    ----------
+    x : (..., n) array
+    c : (..., n, n) array, optional
+        Only its lower triangle is read.
+    out : (..., n, n) array, optional
+        May be c. Nothing above its diagonal is written; a new result holds the semiring's zero there.
+    **options
+        As of `gemm`.
+
+    Returns
+    -------
+    (..., n, n) array
+    """
+    x = _vector("syr", "x", x)
+    return gemm(x[..., :, None], x[..., None, :], c, out=out, triangle="d", **options)
+
+
+def syrk(a: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
+    """Compute the lower triangle of ``(alpha (x) A (x) A^T) (+) (beta (x) C)``.
+
+    Parameters
+    ----------
+    a : (..., n, k) array
+        For ``A^T A`` pass ``a.T``.
+    c : (..., n, n) array, optional
+        Only its lower triangle is read.
+    out : (..., n, n) array, optional
+        May be c. Nothing above its diagonal is written; a new result holds the semiring's zero there.
+    **options
+        As of `gemm`.
+
+    Returns
+    -------
+    (..., n, n) array
+    """
+    a = _array("syrk", "a", a, 2)
+    return gemm(a, a.swapaxes(-1, -2), c, out=out, triangle="d", **options)
+
+
+def axpy(x: Any, y: Any, *, out: Any = None, **options: Any) -> Any:
+    """Compute ``y (+) (alpha (x) x)``.
+
+    Parameters
+    ----------
+    x, y : (..., n) array
+    out : (..., n) array, optional
+        May be y.
+    **options
+        As of `gemm`; the semiring needs a one.
+
+    Returns
+    -------
+    (..., n) array
+
+    Raises
+    ------
+    ProblemError
+        If the lengths differ or the semiring has no one, and as `gemm`.
+    """
+    x, y = _vector("axpy", "x", x), _vector("axpy", "y", y)
+    if x.shape[-1] != y.shape[-1]:
+        raise ProblemError("axpy: the lengths of x and y differ", expected="equal lengths", got=f"{x.shape}, {y.shape}")
+    semiring = as_semiring(options.get("semiring", "plus_times"))
+    one = semiring.one(np.result_type(x.dtype, y.dtype))
+    if one is None:
+        raise ProblemError(
+            f"axpy: semiring {semiring.name} has no one, by which x could be multiplied",
+            expected="a semiring with a one",
+            got=semiring.name,
+            fix="gemm(x[:, None], factor, y[:, None]) with a factor of shape (1, 1)",
+        )
+    factor = _factor(x, one)
+    result = gemm(x[..., None], factor, y[..., None], out=_as_column("axpy", out), **options)
+    return result[..., 0] if out is None else out
+
+
+def _matrix_by_vector(caller: str, a: Any, x: Any, y: Any, out: Any, options: dict[str, Any]) -> Any:
+    a, x = _array(caller, "a", a, 2), _vector(caller, "x", x)
+    y = None if y is None else _vector(caller, "y", y)
+    (m, k), vectors = a.shape[-2:], {"x": x} if y is None else {"x": x, "y": y}
+    for name, length in zip(vectors, (k, m), strict=False):
+        if vectors[name].shape[-1] != length:
+            side = "columns" if name == "x" else "rows"
+            raise ProblemError(
+                f"{caller}: the length of {name} is not the number of {side} of a",
+                expected=f"{name} of shape (..., {length})",
+                got=f"a {a.shape} and {name} {vectors[name].shape}",
+                fix=f"{caller}(a.T, ...) multiplies by the transposed matrix" if m != k else "",
+            )
+    column = None if y is None else y[..., None]
+    result = gemm(a, x[..., None], column, out=_as_column(caller, out), **options)
+    return result[..., 0] if out is None else out
+
+
+def _array(caller: str, name: str, x: Any, dimensions: int) -> Any:
+    """Return `x` as an array, which has at least so many dimensions; `gemm` checks all else."""
+    array = x if hasattr(x, "ndim") else np.asarray(x)
+    if array.ndim < dimensions:
+        raise ProblemError(
+            f"{caller}: {name} is no {'vector' if dimensions == 1 else 'matrix'}",
+            expected=f"{dimensions} dimensions or more",
+            got=f"shape {array.shape}",
+        )
+    return array
+
+
+def _vector(caller: str, name: str, x: Any) -> Any:
+    return _array(caller, name, x, 1)
+
+
+def _as_column(caller: str, out: Any) -> Any:
+    """Return a view of `out` as a matrix of one column."""
+    return None if out is None else _vector(caller, "out", out)[..., None]
+
+
+def _factor(x: Any, value: Any) -> Any:
+    """Return a matrix of one element, `value`, where `x` lies."""
+    if isinstance(x, np.ndarray):
+        return np.full((1, 1), value)
+    factor = type(x)((1, 1), dtype=np.asarray(value).dtype)
+    factor.fill(value)
+    return factor

@@ -1,0 +1,133 @@
+"""gemv, symv, ger, syr, syrk and axpy against the definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import harness
+from harness import axpy, gemm, gemv, ger, symv, syr, syrk
+from harness.errors import ProblemError
+
+RNG = np.random.default_rng(5)
+A, SQUARE = RNG.standard_normal((5, 7)), RNG.standard_normal((7, 7))
+X, Y = RNG.standard_normal(7), RNG.standard_normal(5)
+ABOVE = ~np.tri(7, dtype=bool)
+SYMMETRIC = np.where(ABOVE, SQUARE.T, SQUARE)
+
+
+def hidden_above_diagonal(x: np.ndarray) -> np.ndarray:
+    return np.where(ABOVE[: len(x), : len(x)], np.nan, x)
+
+
+class TestGemv:
+    def test_multiplies_and_adds(self):
+        np.testing.assert_allclose(gemv(A, X), A @ X)
+        np.testing.assert_allclose(gemv(A, X, Y, alpha=2.0, beta=-3.0), 2 * A @ X - 3 * Y)
+
+    def test_takes_the_transposed_and_the_sliced_matrix(self):
+        np.testing.assert_allclose(gemv(A.T, Y), A.T @ Y)
+        np.testing.assert_allclose(gemv(A[::2, 1:], X[1:]), A[::2, 1:] @ X[1:])
+
+    def test_broadcasts_batches(self):
+        stack = RNG.standard_normal((4, 1, 5, 7))
+        vectors = RNG.standard_normal((3, 7))
+        np.testing.assert_allclose(
+            gemv(stack, vectors), np.einsum("bcij,cj->bci", np.broadcast_to(stack, (4, 3, 5, 7)), vectors)
+        )
+
+    def test_keeps_the_sides_of_operands_that_do_not_commute(self):
+        first = harness.Semiring.of("min", "first")
+        np.testing.assert_array_equal(gemv(A, X, semiring=first), A.min(1))
+
+    def test_over_a_semiring_of_integers(self):
+        a, x = RNG.integers(-9, 9, (5, 7)), RNG.integers(-9, 9, 7)
+        np.testing.assert_array_equal(gemv(a, x, semiring="min_plus"), (a + x).min(1))
+
+    def test_writes_to_out_and_returns_it(self):
+        out = Y.copy()
+        assert gemv(A, X, out, out=out) is out
+        np.testing.assert_allclose(out, A @ X + Y)
+
+    def test_of_no_columns_is_the_zero(self):
+        np.testing.assert_array_equal(gemv(A[:, :0], X[:0]), np.zeros(5))
+
+
+class TestTriangles:
+    def test_symv_reads_nothing_above_the_diagonal(self):
+        np.testing.assert_allclose(symv(hidden_above_diagonal(SQUARE), X), SYMMETRIC @ X)
+        np.testing.assert_allclose(
+            symv(hidden_above_diagonal(SQUARE), X, X, alpha=2.0, beta=0.5), 2 * SYMMETRIC @ X + X / 2
+        )
+
+    def test_symv_of_an_upper_triangle_by_its_transpose(self):
+        np.testing.assert_allclose(symv(hidden_above_diagonal(SQUARE).T.T, X), SYMMETRIC @ X)
+        upper = hidden_above_diagonal(SQUARE).T
+        np.testing.assert_allclose(symv(upper.T, X), SYMMETRIC @ X)
+
+    def test_a_product_with_a_symmetric_matrix(self):
+        b = RNG.standard_normal((7, 4))
+        np.testing.assert_allclose(gemm(hidden_above_diagonal(SQUARE), b, triangle="a"), SYMMETRIC @ b)
+
+    def test_syrk_leaves_what_is_above_the_diagonal(self):
+        c = hidden_above_diagonal(RNG.standard_normal((5, 5)))
+        out = c.copy()
+        assert syrk(A, out, out=out, alpha=2.0) is out
+        above = ABOVE[:5, :5]
+        np.testing.assert_allclose(out[~above], (2 * A @ A.T + c)[~above])
+        assert np.isnan(out[above]).all()
+
+    def test_a_new_result_holds_zeros_above_the_diagonal(self):
+        np.testing.assert_allclose(syrk(A), np.tril(A @ A.T))
+        distances = syrk(A, semiring="min_plus")
+        assert np.isposinf(distances[ABOVE[:5, :5]]).all()
+        np.testing.assert_allclose(np.tril(distances), np.tril((A[:, None] + A[None]).min(2)))
+
+    def test_syrk_of_the_other_side_and_of_many_blocks(self):
+        a = RNG.integers(-3, 3, (200, 30)).astype(float)
+        np.testing.assert_array_equal(syrk(a.T), np.tril(a.T @ a))
+        np.testing.assert_array_equal(syrk(a), np.tril(a @ a.T))
+
+    def test_syr_adds_an_outer_product(self):
+        np.testing.assert_allclose(syr(X, hidden_above_diagonal(SQUARE)), np.tril(SQUARE + np.outer(X, X)))
+
+    def test_batches(self):
+        stack = RNG.standard_normal((3, 5, 7))
+        np.testing.assert_allclose(syrk(stack), np.tril(stack @ stack.swapaxes(1, 2)))
+
+
+class TestUpdates:
+    def test_ger_in_place(self):
+        c = A.copy()
+        assert ger(Y, X, c, out=c, alpha=-1.0) is c
+        np.testing.assert_allclose(c, A - np.outer(Y, X))
+
+    def test_axpy(self):
+        y = X.copy()
+        np.testing.assert_allclose(axpy(X, y, alpha=3.0, out=y), 4 * X)
+        np.testing.assert_allclose(axpy(X, np.zeros(7), alpha=3.0, semiring="min_plus"), np.minimum(X + 3, 0))
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda: gemv(A, Y), "gemv: the length of x is not the number of columns of a"),
+            (lambda: gemv(A, X, X), "gemv: the length of y is not the number of rows of a"),
+            (lambda: gemv(X, X), "gemv: a is no matrix"),
+            (lambda: gemv(A, 3.0), "gemv: x is no vector"),
+            (lambda: gemv(A, X, out=np.empty(3)), "out cannot take the result"),
+            (lambda: symv(A, X), "triangle='a': A is not square"),
+            (lambda: gemm(A, A.T, triangle="u"), "triangle is not understood"),
+            (lambda: gemm(A, SQUARE, triangle="d"), "triangle='d': D is not square"),
+            (lambda: axpy(X, Y), "axpy: the lengths of x and y differ"),
+            (lambda: gemv(A.astype(np.float16), X.astype(np.float16)), "float16"),
+        ],
+    )
+    def test_raises_one_clear_message(self, call, message):
+        with pytest.raises(ProblemError, match="^" if not message else message.replace("(", r"\(")):
+            call()
+
+    def test_a_backend_that_knows_no_triangle_says_so(self):
+        with pytest.raises(harness.BackendUnavailable, match="cannot leave a triangle out"):
+            syrk(A, backend="cpu-naive")
