@@ -73,6 +73,13 @@ class Arrays:
         """Return a context in which new arrays are made on the device of these."""
         return contextlib.nullcontext()
 
+    def is_in_force(self) -> bool:
+        """Return whether the context of `in_force` would change nothing."""
+        return True
+
+    def refuse_capture(self, what: str, fix: str) -> None:
+        """Raise ProblemError, which says `what` cannot be captured, if a CUDA graph captures what is done now."""
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """Return an uninitialised C-ordered array."""
         return self.module.empty(shape, dtype)
@@ -141,6 +148,21 @@ class CupyArrays(Arrays):
         context: contextlib.AbstractContextManager[Any] = self.module.cuda.Device(self._index)
         return context
 
+    def is_in_force(self) -> bool:
+        return bool(self.module.cuda.runtime.getDevice() == self._index)
+
+    def refuse_capture(self, what: str, fix: str) -> None:
+        stream = self.module.cuda.get_current_stream()
+        if stream.ptr not in _NEVER_CAPTURED and stream.is_capturing():
+            raise ProblemError(
+                f"gemm: {what}, and a CUDA graph captures this call",
+                expected="a product that has been computed before, and takes no copies",
+                fix=fix,
+            )
+
+
+# Handles of the stream that all threads share, which no graph captures.
+_NEVER_CAPTURED = (0, 1)
 
 HOST = Arrays()
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from harness import machine, registry, threads
+from harness.api import repeats
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.arrays import HOST, Arrays
 from harness.errors import BackendUnavailable
-from harness.interface import Backend, Shortcut, prepare
+from harness.interface import Backend, Prepared, Shortcut, prepare
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.problem import Problem
@@ -88,6 +90,7 @@ def gemm(
            [inf,  0.]])
     """
     key: Any = None
+    options: Hashable = None
     if c is None and beta is None and not triangle and a.__class__ is np.ndarray:
         # 1, 1.0 and True are equal keys but different arguments, so the key contains their classes
         key = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
@@ -100,17 +103,27 @@ def gemm(
             result = _new_result(a, b, result_dtype) if out is None else out
             if shortcut(a, b, result):
                 return result
+    elif a.__class__ is not np.ndarray:
+        options = repeats.options_of("gemm", (semiring, backend, threads, threads.__class__, dtype, triangle), (alpha, beta))
+        if a.__class__ in repeats.classes:
+            results = repeats.recall(options, (a, b) if c is None else (a, b, c), out)
+            if results is not None:
+                return results[0]
     semiring = as_semiring(semiring)
     check_threads(threads)
     operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
     arguments = read_arguments(
         "gemm", operands, semiring, alpha=alpha, beta=beta, out=out, dtype=dtype, triangle=triangle
     )
-    return _gemm(arguments, out, backend, threads, key)
+    return _gemm(arguments, out, backend, threads, key, options)
 
 
-def _gemm(arguments: Arguments, out: Any, backend: str, count: int | None, key: tuple[Any, ...] | None) -> Any:
-    """Return `gemm` of any arguments; remember its shortcut under `key`, if there is one, for the next call.
+def _gemm(
+    arguments: Arguments, out: Any, backend: str, count: int | None, key: tuple[Any, ...] | None, options: Hashable
+) -> Any:
+    """Return `gemm` of any arguments.
+
+    For the next call it remembers the shortcut under `key`, if there is one, or on a device the product, by `options`.
 
     A function of its own: variables that a comprehension shares with its function would cost every call 20 ns each.
     """
@@ -120,8 +133,11 @@ def _gemm(arguments: Arguments, out: Any, backend: str, count: int | None, key: 
         shortcut = _shortcut(chosen, problem, count)
         if key and shortcut is not None and all(x.dtype == problem.dtype for x in arguments.inputs.values()):
             _remembered[key] = shortcut, problem.dtype
+        arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
         result = _new(arguments) if out is None else out
-        _compute(arguments, chosen, result, count, shortcut if arguments.batch else None)
+        prepared, target = _compute(arguments, chosen, result, count, shortcut if arguments.batch else None)
+        if arrays.on_device and prepared is not None:
+            repeats.remember(options, prepared, arrays, tuple(arguments.inputs.values()), (target,), out)
     return result
 
 
@@ -182,12 +198,18 @@ def limited_to(count: int | None, backend: Backend) -> contextlib.AbstractContex
     return contextlib.nullcontext() if count is None else threads.limit(count, libraries=backend.calls_libraries)
 
 
-def _compute(arguments: Arguments, backend: Backend, result: Any, count: int | None, quick: Shortcut | None) -> None:
-    """Have `backend` compute each product of the batch on `count` threads, or `quick` those that it takes."""
+def _compute(
+    arguments: Arguments, backend: Backend, result: Any, count: int | None, quick: Shortcut | None
+) -> tuple[Prepared | None, Any]:
+    """Have `backend` compute each product of the batch on `count` threads, or `quick` those that it takes.
+
+    Return what was prepared, if it is one product of the arguments themselves: none was converted. Second the array
+    that was computed into: `result`, or one that was copied to it.
+    """
     arrays, problem, operands = arguments.arrays, arguments.problem, arguments.operands()
     overlaps = any(arrays.overlaps(result, x) for x in operands.values())
     target = result.copy() if overlaps else result  # a copy, since a triangle leaves some of it as it is
-    plan = backend.plan(problem, machine_of(count))
+    plan, prepared = backend.plan(problem, machine_of(count)), None
     is_limited = False
     with contextlib.ExitStack() as stack:
         for index in np.ndindex(arguments.batch):
@@ -201,6 +223,8 @@ def _compute(arguments: Arguments, backend: Backend, result: Any, count: int | N
             prepared.run_once()
     if target is not result:
         result[...] = target
+    is_converted = any(operands[name].dtype != x.dtype for name, x in arguments.inputs.items())
+    return None if arguments.batch or is_converted else prepared, target
 
 
 def choose(problem: Problem, name: str, arrays: Arrays = HOST) -> Backend:

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.interface.abilities import Abilities, Shortcut
-from harness.interface.execution import DeviceQueue, Execution, HostExecution
+from harness.interface.execution import DeviceQueue, Execution, HostExecution, Repeat
 from harness.machine import Machine
 from harness.operands import Operands, write_result
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import HALF
 
-__all__ = ["Backend", "DeviceQueue", "Execution", "HostExecution", "Prepared", "Shortcut", "prepare"]
+__all__ = ["Backend", "DeviceQueue", "Execution", "HostExecution", "Prepared", "Repeat", "Shortcut", "prepare"]
 
 
 class Backend(Abilities, ABC):
@@ -118,6 +118,11 @@ class Prepared:
     def upload(self) -> None:
         """Have the execution read the operands anew: their values have changed."""
         getattr(self.execution, "upload", _nothing)()
+
+    def repeat(self) -> Repeat | None:
+        """Return the same product of other arrays on the device, if the execution offers it."""
+        repeat: Repeat | None = getattr(self.execution, "repeat", _nothing)()
+        return repeat
 
 
 def prepare(backend: Backend, plan: Plan, operands: Operands) -> Prepared:

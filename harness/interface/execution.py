@@ -9,6 +9,8 @@ import numpy as np
 
 from harness.operands import Operands
 
+Repeat = Callable[..., None]
+
 
 class Execution(Protocol):
     """A product that is ready to be computed, any number of times. Made by `Backend.prepare`.
@@ -33,6 +35,18 @@ class Execution(Protocol):
 
     def upload(self) -> None:
         """Copy the operands to the device anew: their values have changed. Nothing to do without such copies."""
+
+    def repeat(self) -> Repeat | None:
+        """Return a function that computes the same product of other arrays on the device, or None if there is none.
+
+        The public calls keep it, by problem and layouts. It is called with a, b, c if there is one, out, and argk if
+        `prepare_argk` made it. They have the shapes, dtypes, strides and GPU of those in `prepare`, addresses as much
+        aligned (to 16 bytes or not), any values, and no memory in common with out.
+        Their GPU is the current one. The function enqueues to its current stream, does not wait, and computes
+        everything that depends on values anew. It may be called by several threads at once, and while a graph is
+        captured.
+        """
+        return None
 
 
 class HostExecution(Execution):

@@ -20,6 +20,8 @@ from harness.plan import Launch
 # Least compute capabilities: NVRTC 13 knows no older chip; cp.async needs the second; wgmma and TMA the third.
 OLDEST, ASYNC_COPY, HOPPER = (7, 0), (8, 0), (9, 0)
 
+# Handles of the default stream of all threads, which CUDA graphs cannot capture.
+_NEVER_CAPTURED = (0, 1)
 
 # Assumed where there is no GPU, for plans that are only to be compiled. CUDA C++ Programming Guide, table of limits.
 _SHARED_OF_SM_90 = 227 << 10
@@ -217,6 +219,19 @@ def free_memory() -> None:
     """Return the unused blocks of CuPy's pools to the GPU, and to the host."""
     cupy().get_default_memory_pool().free_all_blocks()
     cupy().get_default_pinned_memory_pool().free_all_blocks()
+
+
+def current_stream() -> int:
+    """Return the handle of CuPy's current stream, for launches by this thread, which may be its first."""
+    cuda = cupy().cuda
+    if not cuda.driver.ctxGetCurrent():
+        cuda.runtime.free(0)  # makes the context of the current GPU this thread's
+    return int(cuda.get_current_stream().ptr)
+
+
+def is_capturing(stream: int) -> bool:
+    """Return whether work on the stream of that handle becomes part of a CUDA graph."""
+    return stream not in _NEVER_CAPTURED and bool(cupy().cuda.runtime.streamIsCapturing(stream))
 
 
 def synchronize() -> None:

@@ -9,8 +9,10 @@ read it too.
 from __future__ import annotations
 
 import functools
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,6 +114,32 @@ def compile_kernel(stem: str, defines: Defines, arch: str) -> Compiled:
     compiled = nvrtc.compile_source(source, f"{stem}.cu", arch)
     _kernel_files.write(folder, name, compiled.log.encode() + b"\0" + compiled.cubin)
     return compiled
+
+
+def compile_together(kernels: Iterable[tuple[str, Defines, str]]) -> None:
+    """Compile kernels for the current GPU at once, a thread each: a new kind of product waits for the slowest alone.
+
+    Parameters
+    ----------
+    kernels : iterable of (stem, defines, suffix)
+        As in `load_kernel`, which then finds them compiled.
+
+    Raises
+    ------
+    CompileError
+        If one is not correct.
+    """
+    arch = device.device().arch
+    jobs = [(stem, defines, arch + suffix) for stem, defines, suffix in kernels]
+    missing = [job for job in jobs if job not in _compiled]
+    if len(missing) > 1:
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, len(missing))) as pool:
+            list(pool.map(compile_kernel, *zip(*missing, strict=True)))
+    _compiled.update(missing)
+
+
+# What `compile_together` has compiled in this process.
+_compiled: set[tuple[str, Defines, str]] = set()
 
 
 def is_kept(stem: str, defines: Defines, arch: str) -> bool:

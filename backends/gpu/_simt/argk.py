@@ -5,6 +5,7 @@ The arrays stay where they are: host arrays are uploaded and both results come b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from backends.gpu._cuda import device
@@ -25,6 +26,11 @@ class ArgkOperands(GpuOperands):
         super().__init__(operands)
         self._argk = argk
         self.buffers["which"] = argk if is_on_device(argk) else device.empty(argk.shape, argk.dtype)
+        self.are_on_device &= is_on_device(argk)
+
+    def like(self, arrays: Sequence[Any]) -> ArgkOperands:
+        a, b, out, argk = arrays
+        return ArgkOperands(Operands(a, b, None, out), argk)
 
     def result(self) -> Any:
         """Return D, after copying the k of each element to `argk` if that is on the host."""

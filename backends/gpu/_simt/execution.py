@@ -1,19 +1,22 @@
-"""A program on a GPU by CuPy: operands uploaded and kernels loaded beforehand, then launches one after the other."""
+"""A program on a GPU by CuPy: operands uploaded and kernels loaded beforehand, then launches one after the other.
+
+`GpuExecution` computes with the arrays that it was prepared for, `GpuRepeat` with any others of the same layouts.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from backends.gpu._cuda import device
-from backends.gpu._cuda.kernel_files import load_kernel
 from backends.gpu._cuda.queue import CudaQueue, current_queue
-from backends.gpu._simt.program import Call, Matrix, Place, Program, Step
-from backends.gpu._tensor.tensor_map import TensorMap
-from harness.interface import Execution
+from backends.gpu._simt.packed import PackedProgram
+from backends.gpu._simt.program import Matrix, Place, Program
+from harness.errors import ProblemError
+from harness.interface import Execution, Repeat
 from harness.operands import Operands
 
 
@@ -27,7 +30,9 @@ class GpuOperands:
     buffers : dict
         ``{"a": ..., "b": ..., "c": ..., "out": ...}``, CuPy arrays; no c without a C.
     is_uploaded : bool
-        Whether there are host arrays among them.
+        Whether there are host arrays among the inputs.
+    are_on_device, are_in_place : bool
+        Whether all of them, and `out`, are arrays of CuPy; and whether none of those is copied.
     """
 
     def __init__(self, operands: Operands) -> None:
@@ -38,6 +43,13 @@ class GpuOperands:
         self._out = operands.out
         stays = is_on_device(self._out) and _has_contiguous_rows(self._out)
         self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
+        self.are_on_device = not self.is_uploaded and is_on_device(self._out)
+        self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
+
+    def like(self, arrays: Sequence[Any]) -> GpuOperands:
+        """Return other arrays, in the order of `buffers`, placed as these are."""
+        given = dict(zip(self.buffers, arrays, strict=True))
+        return GpuOperands(Operands(given["a"], given["b"], given.get("c"), given["out"]))
 
     def upload(self) -> None:
         """Copy the host arrays anew after their values changed, including `out` with its poison."""
@@ -73,11 +85,10 @@ class GpuExecution(Execution):
     """
 
     def __init__(self, program: Program, operands: GpuOperands) -> None:
-        self._operands = operands
-        scratch = {name: device.empty((max(size, 1),), dtype) for name, (size, dtype) in program.scratch.items()}
-        buffers = operands.buffers | scratch
-        self._keep = scratch  # steps know their buffers by address alone
-        self._launches = [_bind(step, buffers) for step in program.steps]
+        self._operands, buffers = operands, operands.buffers
+        self._packed = PackedProgram(program, {name: x.itemsize for name, x in buffers.items()})
+        self._scratch = device.empty((self._packed.scratch_bytes,), np.dtype(np.uint8))
+        self._addresses = [x.data.ptr for x in (*buffers.values(), self._scratch)]
         if operands.is_uploaded:  # else the current stream keeps the order without waiting
             device.synchronize()
 
@@ -93,8 +104,7 @@ class GpuExecution(Execution):
 
     def run(self) -> None:
         """Launch every step on the current stream."""
-        for launch in self._launches:
-            launch()
+        self._packed.launch(self._addresses, device.current_stream())
 
     def wait(self) -> None:
         """Return when the current stream has done all of it."""
@@ -104,27 +114,67 @@ class GpuExecution(Execution):
         """Return D."""
         return self._operands.result()
 
-
-def _bind(step: Step | Call, buffers: dict[str, Any]) -> Callable[[], object]:
-    """Return a function that launches `step`."""
-    arguments = tuple(_resolve(x, buffers) for x in step.arguments)
-    if isinstance(step, Call):
-        return step.bind(*arguments)
-    kernel = step.kernel
-    function = load_kernel(kernel.stem, kernel.defines, kernel.function, kernel.shared_bytes, kernel.suffix)
-    return functools.partial(function, step.grid, kernel.block, arguments, kernel.shared_bytes)
+    def repeat(self) -> Repeat | None:
+        """Return the product of other arrays of the GPU; None where these are not all there."""
+        return GpuRepeat(self._packed, self._operands) if self._operands.are_on_device else None
 
 
-def _resolve(x: Any, buffers: dict[str, Any]) -> Any:
-    """Return an argument as a kernel takes it."""
-    if isinstance(x, TensorMap):
-        return x.encode(int(_address(x.place, buffers)))
-    return _address(x, buffers) if isinstance(x, Place) else x
+class GpuRepeat:
+    """A product of other arrays of the same layouts, on the current GPU and in its current stream, by any thread.
+
+    Scratch is taken from CuPy's pool in the order of the stream, so nothing is shared between streams or threads, and
+    nothing kept. A call that is captured takes it from the graph itself, for as long as the graph exists.
+
+    Parameters
+    ----------
+    packed : PackedProgram
+    operands : GpuOperands
+        Of the product that has been computed.
+    """
+
+    def __init__(self, packed: PackedProgram, operands: GpuOperands) -> None:
+        self._program, self._itemsizes, self._bytes = packed.program, packed.itemsizes, packed.scratch_bytes
+        self._spare = [packed]  # those that no thread uses now
+        self._place = None if operands.are_in_place else operands.like
+
+    def __call__(self, *arrays: Any) -> None:
+        """Compute; `arrays` are the operands, out and what else is written, in the order of `GpuOperands.buffers`."""
+        placed, stream = None, device.current_stream()
+        if self._place is not None:
+            if device.is_capturing(stream):
+                raise ProblemError(
+                    "gemm: rows of an operand or of out are not contiguous, and a CUDA graph captures this call",
+                    expected="arrays that are used in place, since a graph keeps no copies",
+                    fix="cupy.ascontiguousarray of each, before the capture",
+                )
+            placed = self._place(arrays)
+            arrays = tuple(placed.buffers.values())
+        try:
+            packed = self._spare.pop()
+        except IndexError:  # several threads compute it at once
+            packed = PackedProgram(self._program, self._itemsizes)
+        try:
+            addresses = [x.data.ptr for x in arrays]
+            if self._bytes:
+                with_scratch(packed.launch, addresses, self._bytes, stream)
+            else:
+                packed.launch(addresses, stream)
+        finally:
+            self._spare.append(packed)
+        if placed is not None:
+            placed.result()
 
 
-def _address(position: Place, buffers: dict[str, Any]) -> np.uint64:
-    buffer = buffers[position.buffer]
-    return np.uint64(buffer.data.ptr + position.offset * buffer.itemsize)
+def with_scratch(launch: Callable[[list[int], int], None], addresses: list[int], size: int, stream: int) -> None:
+    """Call ``launch(addresses, stream)`` with the address of `size` bytes of scratch added to `addresses`."""
+    cuda = device.cupy().cuda
+    if device.is_capturing(stream):
+        address = cuda.runtime.mallocAsync(size, stream)  # a node of the graph, which thus owns the memory
+        launch([*addresses, address], stream)
+        cuda.runtime.freeAsync(address, stream)
+        return
+    scratch = device.allocating(functools.partial(cuda.alloc, size), size)
+    launch([*addresses, scratch.ptr], stream)
 
 
 def is_on_device(x: Any) -> bool:

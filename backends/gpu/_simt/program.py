@@ -133,14 +133,15 @@ class Call(NamedTuple):
 
     Attributes
     ----------
-    bind : callable
-        ``bind(*arguments)`` is called once, when buffers have addresses, and returns the function that launches it.
-    arguments : tuple
-        As those of a Step.
+    load : callable
+        ``load()`` is called before the first launch, on the GPU that computes. It returns ``launch(stream,
+        *addresses)``, with the handle of the stream and an address for each argument, in integers. No two threads call
+        one such function at once.
+    arguments : tuple of Place
     """
 
-    bind: Callable[..., Callable[[], object]]
-    arguments: tuple[Any, ...]
+    load: Callable[[], Callable[..., object]]
+    arguments: tuple[Place, ...]
 
 
 @dataclass
@@ -168,9 +169,13 @@ class Program:
         scalars = tuple(np.int32(x) if isinstance(x, int) else x for x in arguments)
         self.steps.append(Step(kernel, (grid,) if isinstance(grid, int) else grid, scalars))
 
-    def call(self, bind: Callable[..., Callable[[], object]], *arguments: Any) -> None:
+    def call(self, load: Callable[[], Callable[..., object]], *arguments: Place) -> None:
         """Add a step that is a library's routine."""
-        self.steps.append(Call(bind, arguments))
+        self.steps.append(Call(load, arguments))
+
+    def kernels(self) -> list[Kernel]:
+        """Return the kernels of all steps, in their order."""
+        return [step.kernel for step in self.steps if isinstance(step, Step)]
 
 
 def ceil_div(x: int, y: int) -> int:

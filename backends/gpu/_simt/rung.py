@@ -18,7 +18,7 @@ from backends.gpu._simt.log_sum_exp import add_log_sum_exp, is_log_sum_exp
 from backends.gpu._simt.operators import Form, has_fast_form, semiring_defines, two_steps, unsupported
 from backends.gpu._simt.passes import add_extremes, add_pass
 from backends.gpu._simt.precompile import precompile
-from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, Step
+from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
@@ -68,7 +68,7 @@ class Rung(Backend):
             program = self.program(plan, *(Matrix(Place(name), columns.get(name, problem.n)) for name in names))
         except PlanError:
             return []
-        return [step.kernel for step in program.steps if isinstance(step, Step)]
+        return program.kernels()
 
     def declines(self, problem: Problem) -> str | None:
         """Decline operations without a form in CUDA C."""

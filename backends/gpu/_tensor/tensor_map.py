@@ -6,8 +6,6 @@ import ctypes
 import functools
 from typing import NamedTuple
 
-import numpy as np
-
 from backends.gpu._simt.program import Place
 from harness.errors import BackendUnavailable, HarnessError
 
@@ -15,7 +13,7 @@ from harness.errors import BackendUnavailable, HarnessError
 _TYPES = {"uint32": 2, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}
 ITEMSIZES = {"uint32": 4, "float16": 2, "float32": 4, "float64": 8, "bfloat16": 2}
 _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSIDE = 0, 3, 2, 0
-_SIZE, _ALIGNMENT = 128, 64
+MAP_BYTES, MAP_ALIGNMENT = 128, 64
 
 
 class TensorMap(NamedTuple):
@@ -40,18 +38,22 @@ class TensorMap(NamedTuple):
     box_columns: int
     dtype: str
 
-    def encode(self, address: int) -> np.void:
-        """Return the 128 bytes that a kernel takes by value, for a matrix that begins at `address`.
+    def encode(self, address: int, position: int) -> None:
+        """Write the bytes that a kernel takes by value, for a matrix that begins at `address`.
+
+        Parameters
+        ----------
+        address : int
+        position : int
+            Address of `MAP_BYTES` bytes in host memory, a multiple of `MAP_ALIGNMENT`.
 
         Raises
         ------
         HarnessError
             If the driver refuses it.
         """
-        raw = ctypes.create_string_buffer(_SIZE + _ALIGNMENT)
-        aligned = -(-ctypes.addressof(raw) // _ALIGNMENT) * _ALIGNMENT
         status = _driver().cuTensorMapEncodeTiled(
-            ctypes.c_void_p(aligned),
+            ctypes.c_void_p(position),
             _TYPES[self.dtype],
             2,
             ctypes.c_void_p(address),
@@ -66,8 +68,6 @@ class TensorMap(NamedTuple):
         )
         if status:
             raise HarnessError("the driver refuses a tensor map", got=f"CUDA error {status} for {self}")
-        encoded: np.void = np.frombuffer(ctypes.string_at(aligned, _SIZE), dtype=f"V{_SIZE}")[0]
-        return encoded
 
 
 @functools.cache

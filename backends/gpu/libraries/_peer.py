@@ -44,12 +44,16 @@ class Peer(Rung):
             return
         problem, (a, b, out, m, n, k, *_) = plan.problem, product
 
-        def bind(*addresses: Any) -> Any:
+        def bind(*addresses: int) -> Callable[[], object]:
             shapes = ((m, k), a.ld), ((k, n), b.ld), ((m, n), out.ld)
             views = (_view(address, *x, problem.dtype) for address, x in zip(addresses, shapes, strict=True))
             return self.bind(problem, *views)
 
-        program.call(bind, a.place, b.place, out.place)
+        def load() -> Callable[..., object]:
+            bound = functools.lru_cache(maxsize=1)(bind)  # repeated runs have the same addresses
+            return lambda stream, *addresses: bound(*addresses)()
+
+        program.call(load, a.place, b.place, out.place)
 
     @abstractmethod
     def bind(self, problem: Problem, a: Any, b: Any, out: Any) -> Callable[[], object]:
@@ -89,8 +93,8 @@ def broadcast(package: Any, names: tuple[str, str, str], problem: Problem, a: An
     return run
 
 
-def _view(address: Any, shape: tuple[int, int], ld: int, dtype: np.dtype[Any]) -> Any:
+def _view(address: int, shape: tuple[int, int], ld: int, dtype: np.dtype[Any]) -> Any:
     cupy = device.cupy()
     size = ((shape[0] - 1) * ld + shape[1]) * dtype.itemsize
-    memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(int(address), size, owner=None), 0)
+    memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(address, size, owner=None), 0)
     return cupy.ndarray(shape, dtype, memory, strides=(ld * dtype.itemsize, dtype.itemsize))

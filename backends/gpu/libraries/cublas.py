@@ -15,7 +15,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class Cublas(Rung):
             problem.m, problem.n, problem.k, a.ld, b.ld, out.ld, problem.input_dtype.name, problem.dtype.name,
             alpha.item(), int(problem.accumulate), self.uses_tf32,
         )  # fmt: skip
-        program.call(gemm.bind, a.place, b.place, out.place)
+        program.call(gemm.load, a.place, b.place, out.place)
 
 
 class CublasTf32(Cublas):
@@ -127,8 +127,8 @@ class Gemm(NamedTuple):
     beta: float | int
     uses_tf32: bool
 
-    def bind(self, a: Any, b: Any, out: Any) -> Callable[[], object]:
-        """Return a function that launches it on the current stream, for operands at these addresses.
+    def load(self) -> Callable[[int, int, int, int], None]:
+        """Return a function that launches it: ``launch(stream, a, b, out)``, by handle and addresses.
 
         cuBLAS is column-major, so it computes ``out^T := b^T a^T``.
         """
@@ -136,18 +136,26 @@ class Gemm(NamedTuple):
         alpha, beta = (ctypes.c_char_p(x.tobytes()) for x in scalars)
         narrow, wide = _TYPES[self.operand_dtype], _TYPES[self.dtype]
         arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
-        x, y, z = (ctypes.c_void_p(int(address)) for address in (b, a, out))
+        x, y, z, queue = (ctypes.c_void_p() for _ in range(4))
         arguments = (
             _NO_TRANSPOSE, _NO_TRANSPOSE, self.n, self.m, self.k, alpha, x, narrow, self.ldb, y, narrow, self.lda,
             beta, z, wide, self.ldc, arithmetic, _DEFAULT_ALGORITHM,
         )  # fmt: skip
-        return functools.partial(_launch, _library(), _handle(), arguments)
+        set_stream, compute = _library().cublasSetStream_v2, _library().cublasGemmEx
+        spare = _spare_contexts(device.current_index())
 
+        def launch(stream: int, a: int, b: int, out: int) -> None:
+            x.value, y.value, z.value, queue.value = b, a, out, stream
+            try:
+                context = spare.pop()
+            except IndexError:
+                context = _create_context()
+            status = set_stream(context, queue) or compute(context, *arguments)
+            spare.append(context)
+            if status:
+                _check(status, "compute the product")
 
-def _launch(cublas: ctypes.CDLL, context: ctypes.c_void_p, arguments: tuple[Any, ...]) -> None:
-    stream = ctypes.c_void_p(device.cupy().cuda.get_current_stream().ptr)
-    _check(cublas.cublasSetStream_v2(context, stream), "set the stream")
-    _check(cublas.cublasGemmEx(context, *arguments), "compute the product")
+        return launch
 
 
 @functools.cache
@@ -170,8 +178,16 @@ def _library() -> ctypes.CDLL:
 
 
 @functools.cache
-def _handle() -> ctypes.c_void_p:
-    """Return this process's context of cuBLAS on the current GPU, made once, with the requested arithmetic."""
+def _spare_contexts(index: int) -> list[ctypes.c_void_p]:
+    """Return the contexts of cuBLAS on the GPU `index` that no thread uses now: a context serves one stream at a time.
+
+    There are never more than threads that have called cuBLAS at once.
+    """
+    return []
+
+
+def _create_context() -> ctypes.c_void_p:
+    """Return a new context on the current GPU."""
     context = ctypes.c_void_p()
     _check(_library().cublasCreate_v2(ctypes.byref(context)), "begin")
     return context

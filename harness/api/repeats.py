@@ -1,0 +1,192 @@
+"""Products on a device that are remembered, so that a further call binds addresses and launches.
+
+A product is remembered by the call's options and by the layout of each array: dtype, shape, strides, device, and
+whether it begins at a multiple of 16 bytes. Neither values nor addresses are part of that. So such a call skips every
+check that it has passed before, the choice of a backend, its plan and its preparation. What is kept holds no memory of
+the device, and only the `MOST` products that were used last are kept.
+
+A product that a CUDA graph is to capture must be remembered already: preparing it may compile, load and wait.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.api.arrays import Arrays
+from harness.interface import Prepared, Repeat
+from harness.semiring import Scalar
+
+# Remembered products: a few KiB of host memory each.
+MOST = 1024
+
+# Bytes that wide loads need an address to be a multiple of.
+_ALIGNMENT = 16
+
+
+class _Entry(NamedTuple):
+    """A remembered product.
+
+    Attributes
+    ----------
+    repeat : callable or None
+        None: `out` shared memory with an operand, and only the product into a new array is remembered.
+    used : int
+        Number of operands that it takes: a C that beta makes absent is left out.
+    arrays : Arrays
+        The kind of its arrays.
+    shape : (int, int)
+    dtypes : tuple of dtype
+        Of each result.
+    ranges : tuple of (int, int)
+        For each operand, and for `out` last, the bytes that it spans, relative to its first element.
+    """
+
+    repeat: Repeat | None
+    used: int
+    arrays: Arrays
+    shape: tuple[int, int]
+    dtypes: tuple[np.dtype[Any], ...]
+    ranges: tuple[tuple[int, int], ...]
+
+
+_entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+
+# Classes of arrays of which products are remembered.
+classes: set[type] = set()
+
+
+def options_of(caller: str, options: tuple[Any, ...], scalars: tuple[Scalar, ...] = ()) -> Hashable:
+    """Return the options of a call as a part of a key; None if a scalar is no number, which the checks report."""
+    try:
+        return caller, options, *map(_exactly, scalars)
+    except (TypeError, ValueError):
+        return None
+
+
+def recall(options: Hashable, operands: Sequence[Any], out: Any = None) -> tuple[Any, ...] | None:
+    """Compute a remembered product, and return its results; None: it is not remembered, and nothing was done.
+
+    Parameters
+    ----------
+    options : hashable
+        That of `options_of`.
+    operands : sequence of array
+        a, b, and c if there is one.
+    out : array, optional
+        Where the only result goes; None: results are new arrays.
+
+    Raises
+    ------
+    ProblemError
+        If the call is captured, and takes copies that the graph would not keep.
+    """
+    try:
+        key = _key(options, operands, out)
+        entry = _entries[key]
+        _entries.move_to_end(key)
+    except (KeyError, TypeError, AttributeError):  # the last two: no key at all, which the checks report
+        return None
+    if entry.arrays.is_in_force():
+        return _compute(entry, options, operands, out)
+    with entry.arrays.in_force():
+        return _compute(entry, options, operands, out)
+
+
+def remember(
+    options: Hashable, prepared: Prepared, arrays: Arrays, operands: Sequence[Any], results: Sequence[Any], out: Any
+) -> None:
+    """Remember a product that has been computed; does nothing if it cannot be repeated.
+
+    Parameters
+    ----------
+    options : hashable
+    prepared : Prepared
+        Of `operands` and `results` as they are, neither converted nor copied.
+    arrays : Arrays
+    operands, results : sequence of array
+    out : array or None
+        That of the call. If it is not the only result, it shares memory with an operand, and was copied to.
+    """
+    is_plain = all(x.ndim == 2 and type(x) is arrays.module.ndarray for x in (*operands, *results))
+    problem = prepared.plan.problem
+    repeat = prepared.repeat() if options is not None and is_plain and problem.pairs else None
+    if repeat is None:
+        return
+    ranges = tuple(_range(x) for x in (*operands, results[0] if out is None else out))
+    dtypes = tuple(x.dtype for x in results)
+    entry = _Entry(repeat, 3 if problem.accumulate else 2, arrays, results[0].shape, dtypes, ranges)
+    is_aside = out is not None and out is not results[0]
+    try:
+        _entries.setdefault(_key(options, operands, None if is_aside else out), entry)
+        if is_aside:
+            _entries.setdefault(_key(options, operands, out), entry._replace(repeat=None))
+    except TypeError:  # an option is not hashable
+        return
+    classes.add(type(operands[0]))
+    while len(_entries) > MOST:
+        _entries.popitem(last=False)
+
+
+def forget() -> None:
+    """Forget every product."""
+    _entries.clear()
+
+
+def _compute(entry: _Entry, options: Hashable, operands: Sequence[Any], out: Any) -> tuple[Any, ...] | None:
+    """Compute on the current device; return None if only products with another `out` are remembered."""
+    if out is None:
+        results = tuple([entry.arrays.empty(entry.shape, dtype) for dtype in entry.dtypes])
+    elif _overlaps(entry, operands, out):
+        entry.arrays.refuse_capture("out shares memory with an operand", "give an out with memory of its own")
+        aside = recall(options, operands)
+        if aside is not None:
+            out[...] = aside[0]
+        return aside and (out,)
+    else:
+        results = (out,)
+    if entry.repeat is None:
+        del _entries[_key(options, operands, out)]
+        return None
+    entry.repeat(*operands[: entry.used], *results)
+    return results
+
+
+def _overlaps(entry: _Entry, operands: Sequence[Any], out: Any) -> bool:
+    begin = out.data.ptr
+    low, high = entry.ranges[-1]
+    begin, end = begin + low, begin + high
+    for x, (low, high) in zip(operands, entry.ranges, strict=False):
+        address = x.data.ptr
+        if address + low < end and begin < address + high:
+            return True
+    return False
+
+
+def _key(options: Hashable, operands: Sequence[Any], out: Any) -> Hashable:
+    return options, *map(_layout, operands), None if out is None else _layout(out)
+
+
+def _exactly(x: Scalar) -> Hashable:
+    """Return a scalar as a part of a key: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    if x is None:
+        return None
+    scalar = np.asarray(x)
+    if scalar.ndim or scalar.dtype.kind not in "biuf":
+        raise TypeError
+    return scalar.dtype.str, scalar.tobytes()
+
+
+def _layout(x: Any) -> Hashable:
+    """Return all of an array that a remembered product depends on."""
+    data = x.data
+    return x.__class__, x.dtype, x.shape, x.strides, data.device_id, data.ptr % _ALIGNMENT == 0
+
+
+def _range(x: Any) -> tuple[int, int]:
+    """Return the first byte that a matrix spans, and the one after its last, relative to its first element."""
+    extents = [step * (size - 1) for step, size in zip(x.strides, x.shape, strict=True)]
+    return sum(min(e, 0) for e in extents), x.itemsize + sum(max(e, 0) for e in extents)
