@@ -31,6 +31,7 @@ class Array:
     ndim = property(lambda self: self.values.ndim)
     size = property(lambda self: self.values.size)
     itemsize = property(lambda self: self.values.itemsize)
+    data = property(lambda self: types.SimpleNamespace(ptr=self.values.ctypes.data, device_id=self.device.id))
     __cuda_array_interface__ = property(lambda self: {"shape": self.shape})
 
     @property
@@ -60,7 +61,8 @@ class Gpus:
 
     def __init__(self) -> None:
         self.current, self.entered = 0, list[int]()
-        self.cuda = types.SimpleNamespace(Device=self._device)
+        default = types.SimpleNamespace(ptr=0)
+        self.cuda = types.SimpleNamespace(Device=self._device, get_current_stream=lambda: default)
         self.ndarray = Array
 
     @contextlib.contextmanager

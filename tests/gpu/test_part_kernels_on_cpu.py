@@ -149,8 +149,8 @@ def test_contract_holds_on_the_cpu():
 
 LOG_BUGS = (
     ("top == -INFINITE ? (T)0 : top", "top"),  # nothing becomes NaN
-    ("leasts[first] - shift >= (T)(NARROW)", "true"),  # lost terms are believed
-    ("(scaled_log(sum) + u) + v", "(log(sum) + u) + v"),
+    ("leasts[first] - shift >= narrow", "true"),  # lost terms are believed
+    ("(scaled_log(sum, exponent) + u) + v", "(log(sum) + u) + v"),
     ("if (p >= 0 && v < INFINITE)", "if (p >= 0)"),
     ("half; half /= 2", "half > 1; half /= 2"),
     ("exp(row[p] + column[(long long)p * ldb] - top)", "(T)1"),

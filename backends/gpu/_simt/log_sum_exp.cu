@@ -1,16 +1,18 @@
 // logaddexp_plus as a real product: the passes before and after it. O(n^2) exponentials and logarithms.
 //
-//   X[i, p] = 2^EXPONENT exp(A[i, p] - u[i])   u[i] = max_p A[i, p]      scale_rows
-//   Y[p, j] = 2^EXPONENT exp(B[p, j] - v[j])   v[j] = max_p B[p, j]      scale_columns
-//   C[i, j] = log (X Y)[i, j] + u[i] + v[j] - 2 EXPONENT ln 2            finish
+//   X[i, p] = 2^exponent exp(A[i, p] - u[i])   u[i] = max_p A[i, p]      scale_rows
+//   Y[p, j] = 2^exponent exp(B[p, j] - v[j])   v[j] = max_p B[p, j]      scale_columns
+//   C[i, j] = log (X Y)[i, j] + u[i] + v[j] - 2 exponent ln 2            finish
 //
 // A maximum of -inf counts as 0. For each row and column `finish` gets the maximum, and the least element of X Y that can be
 // trusted there. It also gets the position of the only term that is not -inf, or -1: a sum of one term is that term
 // unchanged. Other elements, if u + v does not determine them, are computed pair by pair.
 //
-//   EXPONENT  of the scale
-//   NARROW    least A[i, p] - u[i] of a row whose elements of X Y can all be trusted
-//   LIMIT     least element that can be trusted otherwise
+//   exponent  of the scale
+//   narrow    least A[i, p] - u[i] of a row whose elements of X Y can all be trusted
+//   limit     least element that can be trusted otherwise
+//
+// These three depend on k, and are arguments: one kernel serves all sizes.
 //
 // Source: the log-sum-exp trick; Blanchard, Higham and Higham, "Accurately computing the log-sum-exp and softmax
 // functions" (2021), sections 2 and 3.
@@ -30,19 +32,19 @@ __device__ __forceinline__ double reduced(double x, double n)
     return fma(n, -1.90821492927058770002e-10, fma(n, -6.93147180369123816490e-01, x));
 }
 
-// 2^EXPONENT exp(x) for x <= 0, which does not underflow where exp(x) alone would
-__device__ __forceinline__ T scaled_exp(T x)
+// 2^exponent exp(x) for x <= 0, which does not underflow where exp(x) alone would
+__device__ __forceinline__ T scaled_exp(T x, int exponent)
 {
     if (x < (T)-2000) return 0;
     const T n = rint(x * (T)1.4426950408889634);
-    return ldexp(exp(reduced(x, n)), (int)n + EXPONENT);
+    return ldexp(exp(reduced(x, n)), (int)n + exponent);
 }
 
-// log(x / 2^(2 EXPONENT)); as one quotient if that is a normal number, so that no digits cancel
-__device__ __forceinline__ T scaled_log(T x)
+// log(x / 2^(2 exponent)); as one quotient if that is a normal number, so that no digits cancel
+__device__ __forceinline__ T scaled_log(T x, int exponent)
 {
-    const T quotient = ldexp(x, -2 * EXPONENT);
-    return quotient >= (T)1e-30 ? log(quotient) : log(x) - (T)(2 * EXPONENT * 0.6931471805599453);
+    const T quotient = ldexp(x, -2 * exponent);
+    return quotient >= (T)1e-30 ? log(quotient) : log(x) - (T)(2 * exponent * 0.6931471805599453);
 }
 
 __device__ __forceinline__ T most(T x, T y) { return x > y || x != x ? x : y; }
@@ -52,7 +54,8 @@ __device__ __forceinline__ int only(int x, int y) { return x == -1 ? y : y == -1
 
 // One line of `count` terms by all threads that share `slot`, `workers` of them `spacing` apart in the block.
 __device__ __forceinline__ void scale_line(const T* x, long long step, int count, T* scaled, long long scaled_step,
-                                           int worker, int workers, int spacing, bool is_line, T* line, int* single)
+                                           int worker, int workers, int spacing, bool is_line, T* line, int* single,
+                                           int exponent, T narrow, T limit)
 {
     __shared__ T tops[LANES * GROUPS], leasts[LANES * GROUPS];
     __shared__ int places[LANES * GROUPS];
@@ -79,25 +82,26 @@ __device__ __forceinline__ void scale_line(const T* x, long long step, int count
     top = tops[first];
     const T shift = top == -INFINITE ? (T)0 : top;
     if (worker == 0) {
-        line[0] = top, line[1] = leasts[first] - shift >= (T)(NARROW) ? (T)0 : (T)(LIMIT);
+        line[0] = top, line[1] = leasts[first] - shift >= narrow ? (T)0 : limit;
         *single = top == top ? max(places[first], -1) : -1;
     }
-    for (int p = worker; p < count; p += workers) scaled[p * scaled_step] = scaled_exp(x[p * step] - shift);
+    for (int p = worker; p < count; p += workers) scaled[p * scaled_step] = scaled_exp(x[p * step] - shift, exponent);
 }
 
 extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
-    scale_rows(const T* a, int lda, int m, int k, T* x, T* rows, int* singles)
+    scale_rows(const T* a, int lda, int m, int k, T* x, T* rows, int* singles, int exponent, T narrow, T limit)
 {
     const int i = blockIdx.x * GROUPS + threadIdx.x / LANES;
     scale_line(a + (long long)i * lda, 1, k, x + (long long)i * k, 1, threadIdx.x % LANES, LANES, 1, i < m, rows + 2 * i,
-               singles + i);
+               singles + i, exponent, narrow, limit);
 }
 
 extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
-    scale_columns(const T* b, int ldb, int n, int k, T* y, T* columns, int* singles)
+    scale_columns(const T* b, int ldb, int n, int k, T* y, T* columns, int* singles, int exponent, T narrow, T limit)
 {
     const int j = blockIdx.x * LANES + threadIdx.x % LANES;
-    scale_line(b + j, ldb, k, y + j, n, threadIdx.x / LANES, GROUPS, LANES, j < n, columns + 2 * j, singles + j);
+    scale_line(b + j, ldb, k, y + j, n, threadIdx.x / LANES, GROUPS, LANES, j < n, columns + 2 * j, singles + j,
+               exponent, narrow, limit);
 }
 
 // The definition, by the largest of its terms
@@ -112,7 +116,7 @@ __device__ T pair_by_pair(const T* row, const T* column, int ldb, int k)
 
 extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
     finish(const T* a, int lda, const T* b, int ldb, const T* sums, const T* rows, const int* row_singles,
-           const T* columns, const int* column_singles, T* c, int ldc, int m, int n, int k)
+           const T* columns, const int* column_singles, T* c, int ldc, int m, int n, int k, int exponent)
 {
     const long long count = (long long)m * n, stride = (long long)gridDim.x * blockDim.x;
     for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += stride) {
@@ -123,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
         if (p >= 0 && v < INFINITE) total = u + column[(long long)p * ldb];
         else if (q >= 0 && u < INFINITE) total = row[q] + v;
         else if ((sum >= rows[2 * i + 1] && sum >= columns[2 * j + 1]) || !(u + v > -INFINITE))
-            total = (scaled_log(sum) + u) + v;
+            total = (scaled_log(sum, exponent) + u) + v;
         else total = pair_by_pair(row, column, ldb, k);
         store(c + (long long)i * ldc + j, total);
     }

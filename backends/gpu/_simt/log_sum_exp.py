@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.operators import Form, semiring_defines
 from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
 from harness.plan import Plan
@@ -44,13 +43,13 @@ def real_product(problem: Problem) -> Problem:
     return Problem(problem.m, problem.n, problem.k, SEMIRINGS["plus_times"], problem.dtype)
 
 
-def scale_defines(dtype: np.dtype[Any], k: int) -> Defines:
-    """Return the scale and the thresholds of the tests as macros of `log_sum_exp.cu`."""
+def scale(dtype: np.dtype[Any], k: int) -> tuple[int, Any, Any]:
+    """Return the scale and the thresholds of the tests: exponent, narrow and limit of `log_sum_exp.cu`."""
     info = np.finfo(dtype)
     h = (int(info.maxexp) - 2 - max(k - 1, 0).bit_length()) // 2
     narrow = (int(info.minexp) // 2 + 1 - h) * math.log(2.0)
     limit = k * math.ldexp(float(info.smallest_normal), h) / float(info.eps)
-    return as_defines({"EXPONENT": h, "NARROW": repr(narrow), "LIMIT": repr(limit)})
+    return h, dtype.type(narrow), dtype.type(limit)
 
 
 def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, product: Product) -> None:
@@ -66,7 +65,8 @@ def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, product: P
     """
     problem, (a, b, out, m, n, k, *_) = plan.problem, product
     dtype = problem.dtype
-    defines = semiring_defines(problem.semiring, dtype, accumulate=problem.accumulate) + scale_defines(dtype, k)
+    defines = semiring_defines(problem.semiring, dtype, accumulate=problem.accumulate)
+    exponent, *thresholds = scale(dtype, k)
     x, y, sums, rows, columns = (
         program.reserve(name, size, dtype)
         for name, size in (("x", m * k), ("y", k * n), ("sums", m * n), ("row_tops", 2 * m), ("column_tops", 2 * n))
@@ -76,13 +76,17 @@ def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, product: P
     def kernel(function: str) -> Kernel:
         return Kernel("log_sum_exp", defines, (_LANES * _GROUPS,), function=function)
 
-    program.launch(kernel("scale_rows"), ceil_div(m, _GROUPS), a.place, a.ld, m, k, x, rows, row_singles)
-    program.launch(kernel("scale_columns"), ceil_div(n, _LANES), b.place, b.ld, n, k, y, columns, column_singles)
+    lines_of_a, lines_of_b = (x, rows, row_singles), (y, columns, column_singles)
+    for function, blocks, operand, extent, lines in (
+        ("scale_rows", ceil_div(m, _GROUPS), a, m, lines_of_a),
+        ("scale_columns", ceil_div(n, _LANES), b, n, lines_of_b),
+    ):
+        program.launch(kernel(function), blocks, operand.place, operand.ld, extent, k, *lines, exponent, *thresholds)
     real = dataclasses.replace(plan, problem=real_product(problem))
     operands = Matrix(x, k), Matrix(y, n), Matrix(sums, n)
     multiply(program, real, Product(*operands, m, n, k, Form.ANY, accumulate=False, extremes=x))
     blocks = min(ceil_div(m * n, _LANES * _GROUPS), _MOST_BLOCKS)
     lines = rows, row_singles, columns, column_singles
     program.launch(
-        kernel("finish"), blocks, a.place, a.ld, b.place, b.ld, sums, *lines, out.place, out.ld, m, n, k
+        kernel("finish"), blocks, a.place, a.ld, b.place, b.ld, sums, *lines, out.place, out.ld, m, n, k, exponent
     )  # fmt: skip

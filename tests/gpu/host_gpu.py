@@ -1,0 +1,177 @@
+"""A GPU that is played by the host, below CuPy: whole calls of the public API run, and all that they ask is recorded.
+
+It stands for the module `cupy`. Kernels are launched through its driver as on a GPU, from packed arguments, and
+executed by the shim. cuBLAS is a product by NumPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from backends.gpu._cuda import device
+from backends.gpu._cuda.device import Device
+from backends.gpu._simt import packed
+from backends.gpu._simt.program import Kernel
+from backends.gpu._tensor.tensor_map import ITEMSIZES, MAP_BYTES, TensorMap
+from backends.gpu.libraries import cublas
+from tests._support.fake_cupy import Array, Gpus
+from tests.gpu.host_kernels import fenced, load
+
+CAPTURING = 0xCA  # handle of the stream that is captured
+_CTYPES = {0: ctypes.c_float, 1: ctypes.c_double}
+_Dimensions = ctypes.c_uint * 3
+
+
+class HostGpu(Gpus):
+    """The module `cupy` with one GPU or more.
+
+    Attributes
+    ----------
+    launches : list of (str, int)
+        Function and stream of each kernel, "cublas" for a product by that library.
+    compiled : set
+        Kernels by stem and defines.
+    allocated : list of int
+        Bytes of each array and each scratch.
+    graph : list of (str, int)
+        Memory that a captured call has taken from its graph, and has given back.
+    contexts : list
+        Contexts of cuBLAS.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.launches, self.compiled, self.allocated = [], set(), []
+        self.graph, self.contexts = [], []
+        self._functions: dict[int, Kernel] = {}
+        self._kept: dict[int, np.ndarray] = {}
+        self._here = threading.local()
+        self._one_at_a_time = threading.Lock()  # the shim runs one kernel at a time
+        memory = types.SimpleNamespace(OutOfMemoryError=MemoryError)
+        driver = types.SimpleNamespace(launchKernel=self._launch, ctxGetCurrent=lambda: 1)
+        runtime = types.SimpleNamespace(
+            getDevice=lambda: self.current,
+            streamIsCapturing=lambda stream: stream == CAPTURING,
+            mallocAsync=self._malloc_of_graph,
+            freeAsync=lambda address, stream: self.graph.append(("free", stream)),
+        )
+        vars(self.cuda).update(
+            get_current_stream=self._stream, alloc=self._alloc, memory=memory, driver=driver, runtime=runtime
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        self.allocated.append(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        return Array(fenced(int(np.prod(shape)), np.dtype(dtype), at_end=False).reshape(shape), self.current)
+
+    def array(self, x: np.ndarray) -> Array:
+        """Return a copy on the current GPU, not counted as allocated."""
+        return Array(x.copy(order="K"), self.current)
+
+    def ascontiguousarray(self, x: Array) -> Array:
+        copy = self.empty(x.shape, x.dtype)
+        copy[...] = x
+        return copy
+
+    @contextmanager
+    def on_stream(self, handle: int) -> Iterator[None]:
+        """Make the stream of that handle current in this thread."""
+        self._here.stream = handle
+        try:
+            yield
+        finally:
+            self._here.stream = 0
+
+    def _stream(self) -> Any:
+        handle = getattr(self._here, "stream", 0)
+        return types.SimpleNamespace(ptr=handle, is_capturing=lambda: handle == CAPTURING, synchronize=lambda: None)
+
+    def _alloc(self, size: int) -> Any:
+        self.allocated.append(size)
+        memory = fenced(size, np.dtype(np.uint8), at_end=False)
+        return types.SimpleNamespace(ptr=memory.ctypes.data, keeps=memory)
+
+    def _malloc_of_graph(self, size: int, stream: int) -> int:
+        self.graph.append(("malloc", stream))
+        memory = fenced(size, np.dtype(np.uint8), at_end=False)
+        self._kept[memory.ctypes.data] = memory
+        return memory.ctypes.data
+
+    def load(self, stem: str, defines: Any, function: str, shared_bytes: int = 0, suffix: str = "") -> Any:
+        """Stand for `load_kernel`."""
+        handle = len(self._functions) + 1
+        self._functions[handle] = Kernel(stem, defines, (1,), shared_bytes, function, suffix)
+        return types.SimpleNamespace(ptr=handle)
+
+    def _launch(self, handle: int, *sizes: int) -> None:
+        *extents, shared, stream, parameters, extra = sizes
+        assert extra == 0
+        kernel = self._functions[handle]
+        with self._one_at_a_time:
+            self.launches.append((kernel.function, stream))
+            grid, block = _Dimensions(*extents[:3]), _Dimensions(*extents[3:])
+            said = load(kernel)(grid, block, ctypes.c_size_t(shared), ctypes.c_void_p(parameters))
+        assert not said, said
+
+    # cuBLAS
+
+    def cublasCreate_v2(self, reference: Any) -> int:  # noqa: N802 as cuBLAS calls it
+        self.contexts.append(reference._obj)
+        reference._obj.value = len(self.contexts)
+        return 0
+
+    def cublasSetStream_v2(self, context: Any, stream: Any) -> int:  # noqa: N802
+        context.stream = stream.value or 0
+        return 0
+
+    def cublasGemmEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
+        _, _, n, m, k, alpha, b, narrow, ldb, a, _, lda, beta, c, wide, ldc, *_ = arguments
+        assert narrow == wide
+        kind = np.dtype(_CTYPES[wide])
+        alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
+        x, y, z = (
+            _matrix(address.value, rows, columns, ld, kind)
+            for address, rows, columns, ld in ((a, m, k, lda), (b, k, n, ldb), (c, m, n, ldc))
+        )
+        self.launches.append(("cublas", context.stream))
+        z[...] = alpha * (x @ y) + (beta * z if beta else 0)
+        return 0
+
+
+def _matrix(address: int, rows: int, columns: int, ld: int, dtype: np.dtype[Any]) -> np.ndarray:
+    size = ((rows - 1) * ld + columns) * dtype.itemsize
+    memory = (ctypes.c_char * size).from_address(address)
+    return np.ndarray((rows, columns), dtype, memory, 0, (ld * dtype.itemsize, dtype.itemsize))
+
+
+def _encode(tensor_map: TensorMap, address: int, position: int) -> None:
+    """Stand for `TensorMap.encode`: write what the shim's copy engine reads."""
+    x = tensor_map
+    told = struct.pack("=QqIIIII", address, x.ld, x.rows, x.columns, x.box_rows, x.box_columns, ITEMSIZES[x.dtype])
+    ctypes.memmove(position, told.ljust(MAP_BYTES, b"\0"), MAP_BYTES)
+
+
+def install(patch: Any) -> HostGpu:
+    """Have the GPU backends compute on a `HostGpu`, by pytest's monkeypatch, and return it."""
+    gpu = HostGpu()
+    chip = Device("host", (9, 0), 132, 227 << 10, 1 << 20, 1 << 30, 13000, 13000)
+    patch.setitem(sys.modules, "cupy", gpu)
+    patch.setattr(device, "cupy", lambda: gpu)
+    patch.setattr(device, "_no_gpu", lambda: None)
+    patch.setattr(device, "device", lambda index=None: chip)
+    patch.setattr(device, "current_index", lambda: gpu.current)
+    patch.setattr(packed, "load_kernel", gpu.load)
+    patch.setattr(packed, "compile_together", gpu.compiled.update)
+    patch.setattr(TensorMap, "encode", _encode)
+    patch.setattr(cublas, "_library", lambda: gpu)
+    spare: dict[int, list[Any]] = {}
+    patch.setattr(cublas, "_spare_contexts", lambda index: spare.setdefault(index, []))
+    return gpu
