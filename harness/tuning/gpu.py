@@ -35,6 +35,11 @@ TILED = Launch(bm=32, bn=32, bk=32)
 # float32, 23.7 ms in float64. gpu-tuned took 5.4 and 13.2 ms without argk.
 ARGK_TILES = {4: Launch(bm=64, bn=64, bk=16, tm=8, tn=4), 8: Launch(bm=64, bn=64, bk=16, tm=4, tn=4)}
 
+# Pairs from which on a product with a fast form for some values looks at the extremes of A and B first. Below, the form
+# that is right for all values computes at once: the scan, and a launch that returns, take longer than the fast form
+# saves. By kind of dtype.
+SCANNED_FROM = {"f": 1 << 29, "i": 1 << 24, "u": 1 << 24}
+
 # Side of the small tiles that cover what whole tiles leave over, in the way called big-small.
 SMALL_TILE = 16
 
@@ -122,6 +127,11 @@ _TUNED = {
     "8": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2), _FEW_8, 2, 4, 128),
     "small": _Tuned(Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 2, 0),
 }
+
+
+def is_scanned(problem: Problem) -> bool:
+    """Return whether the extremes of A and B are worth finding, where some values allow a faster form."""
+    return problem.pairs >= SCANNED_FROM[problem.dtype.kind]
 
 
 def register_tiles(problem: Problem) -> Launch:

@@ -16,6 +16,7 @@ from harness.machine import detect
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.proof.verify import verify
+from harness.tuning import gpu as tuning_gpu
 from tests.gpu.host_kernels import HostExecution, HostOperands
 
 RUNGS: dict[str, Backend] = {
@@ -41,6 +42,7 @@ def use_the_cpu(patch: Any, *, at_end: bool = True, edits: tuple[tuple[str, str]
     patch.setattr(simt_rung, "GpuExecution", HostExecution)
     patch.setattr(HostOperands, "at_end", at_end)
     patch.setattr(HostExecution, "edits", edits)
+    patch.setattr(tuning_gpu, "SCANNED_FROM", dict.fromkeys(tuning_gpu.SCANNED_FROM, 0))  # small products too
     patch.setattr(passes, "_PASS_BLOCKS", 8)  # threads that take turns: a few are enough
 
 

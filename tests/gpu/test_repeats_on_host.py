@@ -9,6 +9,7 @@ import pytest
 
 from harness import ProblemError, gemm, gemm_argk
 from harness.api import repeats
+from harness.tuning import gpu as tuning_gpu
 from tests.gpu.host_gpu import CAPTURING, install
 from tests.gpu.host_kernels import COMPILER
 
@@ -71,7 +72,10 @@ class TestWhatChanges:
             out = gpu.empty((16, 16), "float32")
             assert np.array_equal(gemm(x, y, z, out=out, backend=backend).get(), x.get() @ y.get() + z.get())
 
-    def test_values_that_decide_about_a_form(self, gpu):
+    @pytest.mark.parametrize("is_scanned", (False, True))
+    def test_values_that_decide_about_a_form(self, gpu, is_scanned, monkeypatch):
+        scan = dict.fromkeys(tuning_gpu.SCANNED_FROM, 0 if is_scanned else 1 << 60)
+        monkeypatch.setattr(tuning_gpu, "SCANNED_FROM", scan)
         for sign in (1, -1, 1):
             a = gpu.array(sign * np.abs(np.random.default_rng(sign + 1).normal(size=(200, 70))).astype("f4"))
             b = gpu.array(sign * np.abs(np.random.default_rng(sign + 5).normal(size=(70, 130))).astype("f4"))
@@ -81,6 +85,8 @@ class TestWhatChanges:
             a, b = (gpu.array(np.random.default_rng(s).integers(low, high, (40, 40), "i4")) for s in (1, 2))
             want = gemm(a.get(), b.get(), semiring="min_plus", backend="cpu-naive")
             assert np.array_equal(gemm(a, b, semiring="min_plus", backend="gpu-tuned").get(), want)
+
+        assert any("extremes" in name for name, _ in gpu.launches) == is_scanned
 
     def test_a_nan(self, gpu):
         a, b = numbers(gpu, 40, 40), numbers(gpu, 40, 40, seed=1)
@@ -287,6 +293,19 @@ def test_bad_arguments_are_reported_whatever_is_remembered(gpu):
     ):
         with pytest.raises(ProblemError):
             gemm(*given, backend="gpu-tuned", **options)
+
+
+def test_one_fold_serves_both_forms_where_they_share_alike(gpu, monkeypatch):
+    monkeypatch.setattr(tuning_gpu, "SCANNED_FROM", {"f": 0, "i": 0})
+    for dtype in ("float32", "int32"):
+        gpu.launches.clear()
+        a, b = numbers(gpu, 130, 200, dtype=dtype), numbers(gpu, 200, 70, dtype=dtype, seed=1)
+        c = numbers(gpu, 130, 70, dtype=dtype, seed=2)
+        got = gemm(a, b, c, semiring="min_plus", backend="gpu-tuned")
+        assert [name for name, _ in gpu.launches][1:] == [
+            "extremes_of_shares", "extremes_of_all", "gemm", "gemm", "fold",
+        ]  # fmt: skip
+        assert np.array_equal(got.get(), np.minimum(expected("min_plus", a, b), c.get()))
 
 
 def test_only_so_many_are_kept(gpu, monkeypatch):

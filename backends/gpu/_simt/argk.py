@@ -16,7 +16,7 @@ from backends.gpu._simt.passes import add_extremes
 from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
 from harness.operands import Operands
 from harness.problem import Problem
-from harness.tuning.gpu import ARGK_TILES
+from harness.tuning.gpu import ARGK_TILES, is_scanned
 
 
 class ArgkOperands(GpuOperands):
@@ -46,7 +46,7 @@ def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix) -> Program
     if not (problem.m and problem.n):
         return program
     forms, extremes = [Form.ANY], a.place
-    if problem.semiring.absorbs(problem.dtype) and problem.k:
+    if problem.semiring.absorbs(problem.dtype) and problem.pairs and is_scanned(problem):
         forms, extremes = [Form.FAST, Form.CAREFUL], add_extremes(program, problem, a, b)
     blocks = ceil_div(problem.m, tiles.bm) * ceil_div(problem.n, tiles.bn)
     sizes = problem.m, problem.n, problem.k

@@ -179,7 +179,7 @@ def with_scratch(launch: Callable[[list[int], int], None], addresses: list[int],
 
 def is_on_device(x: Any) -> bool:
     """Return whether `x` is an array on a GPU."""
-    return hasattr(x, "__cuda_array_interface__")
+    return hasattr(type(x), "__cuda_array_interface__")  # of the array itself it would be made, which takes time
 
 
 def _has_contiguous_rows(x: Any) -> bool:

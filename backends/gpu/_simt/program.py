@@ -127,6 +127,12 @@ class Step(NamedTuple):
     grid: tuple[int, ...]
     arguments: tuple[Any, ...]
 
+    @classmethod
+    def of(cls, kernel: Kernel, grid: int | tuple[int, ...], *arguments: Any) -> Step:
+        """Return a launch; Python integers become 32-bit arguments."""
+        scalars = tuple(np.int32(x) if isinstance(x, int) else x for x in arguments)
+        return cls(kernel, (grid,) if isinstance(grid, int) else grid, scalars)
+
 
 class Call(NamedTuple):
     """A step that is a library's routine.
@@ -166,8 +172,7 @@ class Program:
 
     def launch(self, kernel: Kernel, grid: int | tuple[int, ...], *arguments: Any) -> None:
         """Add a step; Python integers become 32-bit arguments."""
-        scalars = tuple(np.int32(x) if isinstance(x, int) else x for x in arguments)
-        self.steps.append(Step(kernel, (grid,) if isinstance(grid, int) else grid, scalars))
+        self.steps.append(Step.of(kernel, grid, *arguments))
 
     def call(self, load: Callable[[], Callable[..., object]], *arguments: Place) -> None:
         """Add a step that is a library's routine."""

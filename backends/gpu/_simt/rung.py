@@ -25,6 +25,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuning.gpu import is_scanned
 
 
 class Rung(Backend):
@@ -124,7 +125,8 @@ class Rung(Backend):
             add_log_sum_exp(program, plan, self.multiply, product)
             return program
         is_two = two_steps(problem.semiring, problem.dtype) is not None
-        if not has_fast_form(problem.semiring, problem.dtype) or (is_two and not self.takes_two_steps):
+        has_forms = has_fast_form(problem.semiring, problem.dtype) and (self.takes_two_steps or not is_two)
+        if not has_forms or not is_scanned(problem):
             self.multiply(program, plan, product)
             return program
         extremes = add_extremes(program, problem, a, b)

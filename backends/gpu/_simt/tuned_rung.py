@@ -6,8 +6,9 @@ import dataclasses
 from typing import NamedTuple
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.operators import Form
 from backends.gpu._simt.pipelined_rung import PipelinedRung
-from backends.gpu._simt.program import Kernel, Place, Product, Program, ceil_div
+from backends.gpu._simt.program import Kernel, Place, Product, Program, Step, ceil_div
 from backends.gpu._simt.rung import product_defines
 from harness.plan import Plan
 
@@ -91,7 +92,19 @@ def _reserve_tail(program: Program, plan: Plan, product: Product) -> Tail | None
 
 
 def _add_fold(program: Program, plan: Plan, product: Product, tail: Tail) -> None:
-    """Add the launch that adds up the sums of shares."""
+    """Add the launch that adds up the sums of shares.
+
+    One serves both forms of a kernel if they share alike: the form that the extremes choose has left the sums.
+    """
+    if product.form is Form.CAREFUL:
+        of_fast = _fold(plan, product._replace(form=Form.FAST), tail)
+        if of_fast in program.steps:
+            program.steps.remove(of_fast)
+            product = product._replace(form=Form.ANY)
+    program.steps.append(_fold(plan, product, tail))
+
+
+def _fold(plan: Plan, product: Product, tail: Tail) -> Step:
     launch, out = plan.launch, product.out
     size = launch.bm * launch.bn
     each = _FOLD_EACH if tail.rest * size >= _FOLD_EACH * _FOLD_THREADS else 1
@@ -100,4 +113,4 @@ def _add_fold(program: Program, plan: Plan, product: Product, tail: Tail) -> Non
     blocks = tail.rest * ceil_div(size, _FOLD_BLOCK * each)
     shares = tail.shares, tail.whole, tail.rest
     fold = Kernel("fold", defines, (_FOLD_BLOCK,), function="fold")
-    program.launch(fold, blocks, tail.parts, *shares, out.place, out.ld, product.m, product.n, product.extremes)
+    return Step.of(fold, blocks, tail.parts, *shares, out.place, out.ld, product.m, product.n, product.extremes)
