@@ -3,14 +3,13 @@
 A product is remembered by the call's options and by the layout of each array: dtype, shape, strides, device, and
 whether it begins at a multiple of 16 bytes. Neither values nor addresses are part of that. So such a call skips every
 check that it has passed before, the choice of a backend, its plan and its preparation. What is kept holds no memory of
-the device, and only the `MOST` products that were used last are kept.
+the device or array, and only products that were used lately are kept.
 
 A product that a CUDA graph is to capture must be remembered already: preparing it may compile, load and wait.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from harness.api.arrays import Arrays
 from harness.interface import Prepared, Repeat
 from harness.semiring import Scalar
 
-# Remembered products: a few KiB of host memory each.
+# Most products that are remembered: a few KiB of host memory each.
 MOST = 1024
 
 # Bytes that wide loads need an address to be a multiple of.
@@ -53,7 +52,40 @@ class _Entry(NamedTuple):
     ranges: tuple[tuple[int, int], ...]
 
 
-_entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+class _Recent:
+    """The entries that were used last: half of `MOST` or more of them, and never more than `MOST`.
+
+    Two plain dictionaries, for threads: an OrderedDict is not safe while another one compares keys in Python.
+    """
+
+    def __init__(self) -> None:
+        self._used: dict[Hashable, _Entry] = {}  # since `_before` was closed
+        self._before: dict[Hashable, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len({**self._before, **self._used})
+
+    def get(self, key: Hashable) -> _Entry | None:
+        """Return the entry of `key`, or None."""
+        entry = self._used.get(key)
+        if entry is None:
+            entry = self._before.get(key)
+            if entry is not None:
+                self.put(key, entry)
+        return entry
+
+    def put(self, key: Hashable, entry: _Entry) -> None:
+        """Keep an entry, in place of the former one of that key."""
+        if len(self._used) >= MOST // 2:
+            self._used, self._before = {}, self._used
+        self._used[key] = entry
+
+    def clear(self) -> None:
+        """Drop every entry."""
+        self._used, self._before = {}, {}
+
+
+_entries = _Recent()
 
 # Classes of arrays of which products are remembered.
 classes: set[type] = set()
@@ -85,10 +117,10 @@ def recall(options: Hashable, operands: Sequence[Any], out: Any = None) -> tuple
         If the call is captured, and takes copies that the graph would not keep.
     """
     try:
-        key = _key(options, operands, out)
-        entry = _entries[key]
-        _entries.move_to_end(key)
-    except (KeyError, TypeError, AttributeError):  # the last two: no key at all, which the checks report
+        entry = _entries.get(_key(options, operands, out))
+    except (TypeError, AttributeError):  # no key at all, which the checks report
+        return None
+    if entry is None:
         return None
     if entry.arrays.is_in_force():
         return _compute(entry, options, operands, out)
@@ -121,14 +153,12 @@ def remember(
     entry = _Entry(repeat, 3 if problem.accumulate else 2, arrays, results[0].shape, dtypes, ranges)
     is_aside = out is not None and out is not results[0]
     try:
-        _entries.setdefault(_key(options, operands, None if is_aside else out), entry)
-        if is_aside:
-            _entries.setdefault(_key(options, operands, out), entry._replace(repeat=None))
+        _entries.put(_key(options, operands, None if is_aside else out), entry)
+        if is_aside and _entries.get(key := _key(options, operands, out)) is None:
+            _entries.put(key, entry._replace(repeat=None))
     except TypeError:  # an option is not hashable
         return
     classes.add(type(operands[0]))
-    while len(_entries) > MOST:
-        _entries.popitem(last=False)
 
 
 def forget() -> None:
@@ -149,7 +179,6 @@ def _compute(entry: _Entry, options: Hashable, operands: Sequence[Any], out: Any
     else:
         results = (out,)
     if entry.repeat is None:
-        del _entries[_key(options, operands, out)]
         return None
     entry.repeat(*operands[: entry.used], *results)
     return results

@@ -3,6 +3,7 @@
 import cProfile
 import pstats
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -308,11 +309,25 @@ def test_one_fold_serves_both_forms_where_they_share_alike(gpu, monkeypatch):
         assert np.array_equal(got.get(), np.minimum(expected("min_plus", a, b), c.get()))
 
 
-def test_only_so_many_are_kept(gpu, monkeypatch):
-    monkeypatch.setattr(repeats, "MOST", 3)
-    for n in range(1, 9):
+def test_only_so_many_are_kept_and_those_in_use_stay(gpu, monkeypatch):
+    monkeypatch.setattr(repeats, "MOST", 6)
+    for n in range(1, 20):
+        for size in (n, 1):
+            gemm(numbers(gpu, size, size), numbers(gpu, size, size), backend="gpu-naive")
+        assert len(repeats._entries) <= 6
+    monkeypatch.setattr("harness.api.gemm.prepare", lambda *_: pytest.fail("it was not remembered"))
+    for n in (19, 18, 1):
         gemm(numbers(gpu, n, n), numbers(gpu, n, n), backend="gpu-naive")
-    assert len(repeats._entries) == 3
+
+
+def test_no_array_is_kept(gpu):
+    for order in "CF":
+        arrays = [numbers(gpu, 20, 20, order=order), numbers(gpu, 20, 20, order=order)]
+        arrays.append(gemm(*arrays, backend="gpu-tuned"))
+        arrays.extend(gemm_argk(*arrays[:2], backend="gpu-tuned"))
+        alive = [weakref.ref(x) for x in arrays]
+        arrays.clear()
+        assert [ref() for ref in alive] == [None] * 5
 
 
 @pytest.mark.parametrize(("backend", "semiring"), (("gpu-cublas", "plus_times"), ("gpu-tuned", "min_plus")))

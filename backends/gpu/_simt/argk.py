@@ -28,9 +28,11 @@ class ArgkOperands(GpuOperands):
         self.buffers["which"] = argk if is_on_device(argk) else device.empty(argk.shape, argk.dtype)
         self.are_on_device &= is_on_device(argk)
 
-    def like(self, arrays: Sequence[Any]) -> ArgkOperands:
+    @classmethod
+    def of(cls, names: Sequence[str], arrays: Sequence[Any]) -> ArgkOperands:
+        """Return a, b, out and argk as operands."""
         a, b, out, argk = arrays
-        return ArgkOperands(Operands(a, b, None, out), argk)
+        return cls(Operands(a, b, None, out), argk)
 
     def result(self) -> Any:
         """Return D, after copying the k of each element to `argk` if that is on the host."""

@@ -46,10 +46,11 @@ class GpuOperands:
         self.are_on_device = not self.is_uploaded and is_on_device(self._out)
         self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
 
-    def like(self, arrays: Sequence[Any]) -> GpuOperands:
-        """Return other arrays, in the order of `buffers`, placed as these are."""
-        given = dict(zip(self.buffers, arrays, strict=True))
-        return GpuOperands(Operands(given["a"], given["b"], given.get("c"), given["out"]))
+    @classmethod
+    def of(cls, names: Sequence[str], arrays: Sequence[Any]) -> GpuOperands:
+        """Return the operands whose `buffers` have these names; `arrays` are in their order."""
+        given = dict(zip(names, arrays, strict=True))
+        return cls(Operands(given["a"], given["b"], given.get("c"), given["out"]))
 
     def upload(self) -> None:
         """Copy the host arrays anew after their values changed, including `out` with its poison."""
@@ -135,7 +136,7 @@ class GpuRepeat:
     def __init__(self, packed: PackedProgram, operands: GpuOperands) -> None:
         self._program, self._itemsizes, self._bytes = packed.program, packed.itemsizes, packed.scratch_bytes
         self._spare = [packed]  # those that no thread uses now
-        self._place = None if operands.are_in_place else operands.like
+        self._place = None if operands.are_in_place else functools.partial(operands.of, tuple(operands.buffers))
 
     def __call__(self, *arrays: Any) -> None:
         """Compute; `arrays` are the operands, out and what else is written, in the order of `GpuOperands.buffers`."""
