@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import types
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,25 @@ def test_a_kernel_is_compiled_once(folder, compiled):
     assert len(compiled) == 1
     assert kernel_files.is_kept("tiled", (("BM", "8"),), "sm_90")
     assert [path.suffix for path in folder.iterdir()] == [".kernel"]
+
+
+def test_kernels_of_a_product_are_compiled_at_once_and_each_once(folder, compiled, monkeypatch):
+    jobs = {("tiled", (("BM", str(size)),), "") for size in range(4)}
+    met, chip = threading.Barrier(len(jobs), timeout=20), types.SimpleNamespace(arch="sm_90")
+    compile_source = nvrtc.compile_source
+
+    def compile_together(*arguments):
+        met.wait()  # breaks unless all are compiled at the same time
+        return compile_source(*arguments)
+
+    monkeypatch.setattr(kernel_files.device, "device", lambda: chip)
+    monkeypatch.setattr(nvrtc, "compile_source", compile_together)
+    monkeypatch.setattr(kernel_files.os, "cpu_count", lambda: len(jobs))
+    monkeypatch.setattr(kernel_files, "compile_kernel", kernel_files.compile_kernel.__wrapped__)
+    monkeypatch.setattr(kernel_files, "_compiled", set())
+    kernel_files.compile_together(jobs)
+    kernel_files.compile_together(jobs)
+    assert len(compiled) == len(jobs)
 
 
 def test_nothing_is_kept_where_the_cache_is_off(compiled, monkeypatch):

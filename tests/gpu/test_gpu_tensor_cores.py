@@ -75,7 +75,7 @@ def test_cublas_is_asked_for_the_transpose_and_leaves_beta_to_a_pass():
     begin, call = steps
     assert begin.kernel.function == "begin"
     assert isinstance(call, Call)
-    gemm = call.bind.__self__
+    gemm = call.load.__self__
     assert (gemm.m, gemm.n, gemm.k, gemm.lda, gemm.ldb, gemm.ldc) == (5, 6, 7, 7, 6, 6)
     assert (gemm.alpha, gemm.beta, gemm.uses_tf32) == (1.0, 1, False)
 
