@@ -42,6 +42,8 @@ class _Entry(NamedTuple):
         Of each result.
     ranges : tuple of (int, int)
         For each operand, and for `out` last, the bytes that it spans, relative to its first element.
+    fill : scalar or None
+        What a new array holds where the product writes nothing, if there is such a part of it.
     """
 
     repeat: Repeat | None
@@ -50,6 +52,7 @@ class _Entry(NamedTuple):
     shape: tuple[int, int]
     dtypes: tuple[np.dtype[Any], ...]
     ranges: tuple[tuple[int, int], ...]
+    fill: Any
 
 
 class _Recent:
@@ -150,8 +153,12 @@ def remember(
         return
     ranges = tuple(_range(x) for x in (*operands, results[0] if out is None else out))
     dtypes = tuple(x.dtype for x in results)
-    entry = _Entry(repeat, 3 if problem.accumulate else 2, arrays, results[0].shape, dtypes, ranges)
+    has_triangle = problem.triangle == "d"
+    fill = problem.semiring.zero(problem.dtype) if has_triangle else None
+    entry = _Entry(repeat, 3 if problem.accumulate else 2, arrays, results[0].shape, dtypes, ranges, fill)
     is_aside = out is not None and out is not results[0]
+    if is_aside and has_triangle:  # a copy of the whole result would write above the diagonal of `out`
+        return
     try:
         _entries.put(_key(options, operands, None if is_aside else out), entry)
         if is_aside and _entries.get(key := _key(options, operands, out)) is None:
@@ -170,6 +177,8 @@ def _compute(entry: _Entry, options: Hashable, operands: Sequence[Any], out: Any
     """Compute on the current device; return None if only products with another `out` are remembered."""
     if out is None:
         results = tuple([entry.arrays.empty(entry.shape, dtype) for dtype in entry.dtypes])
+        if entry.fill is not None:
+            results[0].fill(entry.fill)
     elif _overlaps(entry, operands, out):
         entry.arrays.refuse_capture("out shares memory with an operand", "give an out with memory of its own")
         aside = recall(options, operands)
