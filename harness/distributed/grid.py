@@ -121,6 +121,15 @@ class Grid:
         """Return the rank at (i, j, l)."""
         return (layer * self.pm + i) * self.pn + j
 
+    def fibre(self, rank: int, name: str) -> list[int]:
+        """Return the ranks that use a block of A ``"a"``, of B ``"b"``, or partial sums of D ``"d"`` with `rank`."""
+        i, j, layer = self.position(rank)
+        if name == "a":
+            return [self.rank(i, other, layer) for other in range(self.pn)]
+        if name == "b":
+            return [self.rank(other, j, layer) for other in range(self.pm)]
+        return [self.rank(i, j, other) for other in range(self.pk)]
+
 
 class Layout(NamedTuple):
     """How the ranks of a fibre share the block that they use together."""
@@ -141,6 +150,8 @@ class Decomposition:
     m, n, k : int
     grid : Grid
     layout : Layout
+    hosts : tuple of int
+        On which host each rank runs; those of one host share memory. Empty: none do.
     """
 
     m: int
@@ -148,6 +159,7 @@ class Decomposition:
     k: int
     grid: Grid
     layout: Layout = BLOCKS
+    hosts: tuple[int, ...] = ()
 
     def k_range(self, rank: int) -> tuple[int, int]:
         """Return the part of k that a rank computes with."""
@@ -190,6 +202,15 @@ class Decomposition:
         row, (begin, end) = self.rows(rank)[0], _part(self.d_cuts(rank), self.grid.position(rank)[2])
         return Rectangle(row + begin, row + end, *self.columns(rank))
 
+    def shared(self, rank: int) -> frozenset[str]:
+        """Return of which of ``"a"``, ``"b"`` and ``"d"`` the rank shares memory with all others of its fibre."""
+        if not self.hosts:
+            return frozenset()
+        fibres = {name: self.grid.fibre(rank, name) for name in "abd"}
+        return frozenset(
+            name for name, ranks in fibres.items() if len(ranks) > 1 and len({self.hosts[r] for r in ranks}) == 1
+        )
+
     def words(self, rank: int) -> dict[str, int]:
         """Return how many words a rank receives: of A, of B, and of partial D."""
         a = _length(self.rows(rank)) * _length(self.k_range(rank)) - self.a(rank).words
@@ -219,9 +240,10 @@ class Decomposition:
         in_flight : int
             Panels that are in memory at once.
         """
-        panels = self.panels(rank, panel)
-        gathered_rows = _length(self.rows(rank)) if self.grid.pn > 1 else 0  # along a side of one all is here already
-        gathered_columns = _length(self.columns(rank)) if self.grid.pm > 1 else 0
+        panels, shared = self.panels(rank, panel), self.shared(rank)
+        # along a side of one, and in shared memory, all is here already
+        gathered_rows = _length(self.rows(rank)) if self.grid.pn > 1 and "a" not in shared else 0
+        gathered_columns = _length(self.columns(rank)) if self.grid.pm > 1 and "b" not in shared else 0
         buffers = min(in_flight, len(panels)) * _length(panels[0])
         return self.a(rank).words + self.b(rank).words + (gathered_rows + gathered_columns) * buffers
 
@@ -238,9 +260,10 @@ class Decomposition:
             Whether panels accumulate in one array, and not from one into another.
         """
         is_cut, piece = self.grid.pk > 1, self.d(rank).words
+        arriving = 0 if "d" in self.shared(rank) else self.grid.pk - 1
         partial = _length(self.rows(rank)) * _length(self.columns(rank))
         with_c = accumulate * (1 + is_cut)
-        return piece * (self.grid.pk + with_c) + partial * (
+        return piece * (1 + arriving + with_c) + partial * (
             (len(self.panels(rank, panel)) > 1 and not in_place) + is_cut
         )
 

@@ -118,6 +118,7 @@ def choose_grid(
     *,
     rates: Rates | None = None,
     layout: Layout = BLOCKS,
+    hosts: tuple[int, ...] = (),
     memory_cap: int = 0,
     flat: str = "",
     **room: Any,
@@ -134,6 +135,8 @@ def choose_grid(
     rates : Rates, optional
         None: those of `harness.distributed.links`.
     layout : Layout
+    hosts : tuple of int
+        As in `Decomposition`.
     memory_cap : int
         Bytes that a rank may use; 0: any.
     flat : str
@@ -147,7 +150,7 @@ def choose_grid(
         If every grid needs more than `memory_cap`; the message names the shortfall.
     """
     shapes = [
-        Decomposition(m, n, k, grid, layout)
+        Decomposition(m, n, k, grid, layout, hosts)
         for grid in candidate_grids(ranks)
         if all(side == 1 for side, name in zip((grid.pm, grid.pn, grid.pk), "mnk", strict=True) if name in flat)
     ]

@@ -49,8 +49,7 @@ class RankProduct:
     transport : Transport
     local : Local
     a, b : arrays
-        The rank's pieces, (m_block, k_piece) and (k_piece, n_block), as `Transport.arrays` makes them. Others may read
-        them while `run` runs.
+        The rank's pieces, as `Transport.piece` makes them. Others may read them while `run` runs on any rank.
     """
 
     def __init__(
@@ -62,7 +61,8 @@ class RankProduct:
         arrays = transport.arrays
         with transport.stages.timed("allocate"):
             shape = transport.sides[0].length, transport.sides[1].length
-            self._sums = [arrays.empty(shape, problem.dtype) for _ in range(self._spare + (not self._is_whole))]
+            self._sums = [] if self._is_whole else [transport.partial(shape)]
+            self._sums += [arrays.empty(shape, problem.dtype) for _ in range(self._spare)]
             transport.offer(a, b, None if self._is_whole else self._sums[0])
             d_shape = transport.d_rows, shape[1]
             self._c_alone = None if self._is_whole or not problem.accumulate else _CAlone(arrays, d_shape, problem)

@@ -21,6 +21,7 @@ from harness.semiring import Monoid
 METHODS = EXCHANGE, MPI_OPERATION = "exchange", "mpi"
 # The operation of MPI for each (+) that has one. float16 has no type in MPI.
 _OPERATIONS = {"plus": "SUM", "min": "MIN", "max": "MAX", "times": "PROD", "lor": "LOR", "land": "LAND", "lxor": "LXOR"}
+_CACHED_BYTES = 1 << 18  # of a sum: with as much of what is added to it, no more than a core's own cache
 
 Combine = Callable[[np.ndarray, np.ndarray], None]
 
@@ -90,6 +91,19 @@ def combiner(add: Monoid, dtype: np.dtype[Any]) -> Combine:
     return combine  # type: ignore[no-any-return]
 
 
+def combine_in_order(pieces: Sequence[np.ndarray] | np.ndarray, combine: Combine, out: np.ndarray) -> None:
+    """Compute ``out := pieces[0] (+) pieces[1] (+) ...``, elementwise.
+
+    Some rows of all pieces come before the next rows, so that sums stay in the cache till they are complete.
+    """
+    step = max(1, _CACHED_BYTES // max(1, out[:1].nbytes))
+    for at in range(0, out.shape[0], step):
+        rows = slice(at, at + step)
+        out[rows] = pieces[0][rows]
+        for piece in pieces[1:]:
+            combine(out[rows], piece[rows])
+
+
 def _by_exchange(
     partial: np.ndarray, cuts: Cuts, fibre: Fibre, combine: Combine, out: np.ndarray, arrived: Sequence[np.ndarray]
 ) -> None:
@@ -98,9 +112,7 @@ def _by_exchange(
     pieces = dict(zip(others, arrived, strict=True))
     fibre.exchange([(rank, rows[rank]) for rank in others], list(pieces.items()))
     pieces[fibre.rank] = rows[fibre.rank]
-    out[...] = pieces[0]
-    for rank in range(1, fibre.size):
-        combine(out, pieces[rank])
+    combine_in_order([pieces[rank] for rank in range(fibre.size)], combine, out)
 
 
 def _by_mpi(partial: np.ndarray, cuts: Cuts, fibre: Fibre, operation: str, out: np.ndarray) -> None:

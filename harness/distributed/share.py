@@ -54,22 +54,20 @@ class Share:
         self.stages, self.sizes, self.problem = Stages(), sizes, problem
         self.world = comms.everyone(self.stages, schedule.largest_message)
         self.rank, is_idle = self.world.rank, not comms.fibres
-        transport = choose_transport(comms.world, sizes.grid.size, schedule, on_device=on_device)
+        transport = choose_transport(comms.world, sizes, schedule, on_device=on_device)
         self.arrays = GpuArrays() if on_device else HOST
-        a, b, d = (self.layout(name)[self.rank] for name in "abd")
+        d_shape = self.layout("d")[self.rank].shape
         with self.stages.timed("allocate"):
-            self.pieces = {
-                "a": self.arrays.empty_a(a.shape, problem.input_dtype),
-                "b": self.arrays.empty(b.shape, problem.input_dtype),
-                "d": self.arrays.empty(d.shape, problem.dtype),
-            }
-            if problem.accumulate:
-                self.pieces["c"] = self.arrays.empty(d.shape, problem.dtype)
+            self.pieces = {name: self.arrays.empty(d_shape, problem.dtype) for name in "dc"[: 1 + problem.accumulate]}
         self._product = None
-        if not is_idle:
-            fibres = comms.along(self.stages, schedule.largest_message)
-            way = transport(sizes, problem, self.rank, fibres, self.stages, schedule)
-            self._product = RankProduct(sizes, problem, way, local, self.pieces["a"], self.pieces["b"])
+        if is_idle:
+            self.pieces |= {name: self.arrays.empty((0, 0), problem.input_dtype) for name in "ab"}
+            return
+        fibres = comms.along(self.stages, schedule.largest_message)
+        way = transport(sizes, problem, self.rank, fibres, self.stages, schedule)
+        with self.stages.timed("allocate"):
+            self.pieces |= {side.name: way.piece(side) for side in way.sides}
+        self._product = RankProduct(sizes, problem, way, local, self.pieces["a"], self.pieces["b"])
 
     @property
     def bytes_used(self) -> int:

@@ -28,8 +28,9 @@ from harness.distributed.model import Rates, check_memory, choose_grid, memory_b
 from harness.distributed.reduction import METHODS
 from harness.distributed.report import Report, make_report
 from harness.distributed.share import Share
+from harness.distributed.shared import memory_domain
 from harness.distributed.transport.base import Schedule
-from harness.distributed.transport.choice import ENGINES
+from harness.distributed.transport.choice import ENGINES, hosts_of
 from harness.distributed.transport.comms import Comms
 from harness.errors import PlanError, ProblemError
 from harness.interface import Backend
@@ -94,8 +95,9 @@ def gemm(
     reduction : str
         ``"exchange"``: partial sums are combined in the order of ranks. ``"mpi"``: by MPI's operation, if it has one.
     transport : str
-        Between GPUs: ``"copy"``, by copy engines within a host; ``"nccl"``; ``"staged"``, through hosts' memory and
-        MPI. ``"auto"``: the first of them that works.
+        Between processors: ``"shared"``, memory that all ranks share, or ``"mpi"``. ``"auto"``: shared by those of one
+        host. Between GPUs: ``"copy"``, by copy engines within a host; ``"nccl"``; ``"staged"``, through hosts' memory
+        and MPI. ``"auto"``: the first of them that works.
     share_gpu : bool
         Whether it is meant that several ranks compute on one GPU.
     memory_cap : int
@@ -211,6 +213,7 @@ class _Offer(NamedTuple):
     semiring: str
     options: Options
     on_device: bool  # whether the operands are arrays of CuPy
+    domain: str  # of the memory that ranks can share
 
 
 def _offer(
@@ -241,7 +244,7 @@ def _offer(
     if options.layout == ROOT and rank:
         if given:
             raise ProblemError("only rank 0 has operands in the layout 'root'", got=", ".join(given), fix="pass None")
-        return _Offer({}, {}, identify(semiring), options, on_device=False)
+        return _Offer({}, {}, identify(semiring), options, on_device=False, domain=memory_domain())
     for name in "ab":
         if name not in given:
             raise ProblemError(f"{name} is missing", expected="an array, without elements if need be", got="None")
@@ -252,7 +255,7 @@ def _offer(
     arguments = read_arguments("gemm", stand_ins, semiring, alpha=alpha, beta=beta, out=None, dtype=dtype)
     names = "dtype", "operand_dtype", "alpha", "beta", "accumulate"
     fields = {name: getattr(arguments.problem, name) for name in names}
-    return _Offer(shapes, fields, identify(semiring), options, arrays.on_device)
+    return _Offer(shapes, fields, identify(semiring), options, arrays.on_device, memory_domain())
 
 
 def _check(comm: Any, offers: list[_Offer]) -> None:
@@ -297,10 +300,11 @@ def _decompose(offers: list[_Offer], ranks: int, semiring: Semiring, arrays: Arr
     backend = _check_local(options, problem, arrays)
     schedule = options.schedule(problem.k, on_device=arrays.on_device)
     room = room_of(problem, schedule.panel, schedule.in_flight, in_place=backend.accumulates_in_place)
+    hosts = hosts_of([offer.domain for offer in offers], options.transport, on_device=arrays.on_device)
     if grid is None:
         rates = options.rates or rates_of(on_device=arrays.on_device)
-        grid = choose_grid(*extents, ranks, rates=rates, memory_cap=cap, **room)
-    sizes = Decomposition(*extents, grid)
+        grid = choose_grid(*extents, ranks, rates=rates, hosts=hosts, memory_cap=cap, **room)
+    sizes = Decomposition(*extents, grid, hosts=hosts)
     check_memory(sizes, memory_cap=cap, **room)
     return _Decomposed(whole, sizes, problem)
 

@@ -107,7 +107,7 @@ def call(fault):
             gemm(**options)
     if fault == "thread":
         with mock.patch.object(Fibre, "gather", fails_in_a_thread):
-            gemm(**options, panel=1, in_flight=2, grid=f"1x{COMM.size}x1")
+            gemm(**options, panel=1, in_flight=2, grid=f"1x{COMM.size}x1", transport="mpi")
     gemm(**options)
 
 

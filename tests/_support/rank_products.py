@@ -51,6 +51,8 @@ CHOICES = {
     "reduction": ("exchange", "mpi"),
     "largest_message": (1 << 30, 64, 7),
     "pieces": (BLOCKS, BLOCKS, FACES),
+    "transport": ("shared", "auto", "mpi"),
+    "a_host": (1, 2, 3),  # ranks that share memory where the transport is chosen automatically
     "form": ("C", "F", "strided", "reversed", "read-only"),
     "scalars": ("no c", "no c", "c", "alpha, beta", "beta zero"),
 }
@@ -155,7 +157,9 @@ def compute(rng, grid, sizes, kind, choices, fault=""):
     share = functools.partial(WatchedShare, choices["largest_message"])
     with distributed_faults.planted(fault, {"host_local": by_definition, "Share": share}):
         spmd.Decomposition = functools.partial(Decomposition, layout=cut)
-        options = {name: choices[name] for name in ("layout", "panel", "in_flight", "reduction")}
+        if choices["transport"] == "auto":
+            spmd.memory_domain = lambda: f"host {COMM.rank // choices['a_host']}"
+        options = {name: choices[name] for name in ("layout", "panel", "in_flight", "reduction", "transport")}
         d, report = gemm(
             **given, comm=COMM, semiring=problem.semiring, grid=grid, dtype=problem.dtype, **scalars, **options
         )

@@ -14,6 +14,7 @@ import pytest
 
 from backends.distributed._job import job
 from harness import registry
+from harness.distributed.grid import Decomposition, Grid
 from harness.distributed.transport import choice, gpus
 from harness.errors import PlanError
 from harness.machine import detect
@@ -69,7 +70,25 @@ def test_more_ranks_than_gpus_are_refused_unless_they_may_share(monkeypatch):
 def test_an_engine_is_an_option_with_legal_values():
     strategy = registry.find("dist-2d")
     plan = strategy.plan(Problem(64, 64, 64, SEMIRINGS["plus_times"]), detect())
-    for engine in choice.ENGINES:
-        strategy.sizes(plan.override({"transport": engine}))
+    for engine in ("auto", "shared"):
+        assert set(strategy.sizes(plan.override({"transport": engine})).hosts) == {0}
+    assert strategy.sizes(plan.override({"transport": "mpi"})).hosts == ()
+    for engine in set(choice.ENGINES) - {"auto", "shared", "mpi"}:
+        with pytest.raises(PlanError, match=r"cannot work between processors\n.*'shared' or 'mpi'"):
+            strategy.sizes(plan.override({"transport": engine}))
     with pytest.raises(PlanError, match="transport has no such value"):
         strategy.sizes(plan.override({"transport": "pigeon"}))
+
+
+def test_ranks_share_memory_with_those_of_their_host():
+    domains = ["one", "one", "two", "two", ""]
+    assert choice.hosts_of(domains, "auto", on_device=False) == (0, 0, 2, 2, 4)
+    assert choice.hosts_of(domains, "mpi", on_device=False) == ()
+    assert choice.hosts_of(domains, "auto", on_device=True) == ()
+    with pytest.raises(PlanError, match=r"the ranks share no memory\n.*\n.*3 hosts"):
+        choice.hosts_of(domains, "shared", on_device=False)
+    with pytest.raises(PlanError, match="'mpi' cannot work between GPUs"):
+        choice.hosts_of(domains, "mpi", on_device=True)
+    sizes = Decomposition(8, 8, 8, Grid(2, 2, 1), hosts=(0, 0, 2, 2))
+    assert [sizes.shared(rank) for rank in range(4)] == [{"a"}] * 4, "rows of the grid lie on one host, columns do not"
+    assert Decomposition(8, 8, 8, Grid(1, 1, 4), hosts=(0,) * 4).shared(3) == {"d"}

@@ -14,8 +14,8 @@ import pytest
 import harness
 from backends.distributed._job import job, jobs
 from backends.distributed._job.job import RankFailed
-from backends.distributed._job.shared import SharedArray, attach
 from harness import machine, registry
+from harness.distributed.shared import SharedArray, attach
 from harness.errors import HarnessError
 from harness.interface import prepare
 from harness.operands import Operands

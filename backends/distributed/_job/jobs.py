@@ -12,8 +12,8 @@ from typing import Any
 
 from backends.distributed._job.job import Job, Shape
 from backends.distributed._job.rank import Assignment
-from backends.distributed._job.shared import SharedArray
 from harness import memory
+from harness.distributed.shared import SharedArray
 
 _jobs: dict[Shape, Job] = {}
 _lock = threading.Lock()

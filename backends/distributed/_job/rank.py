@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backends.distributed._job.shared import SharedForm, attach
 from harness.distributed.grid import Decomposition, Rectangle
 from harness.distributed.local import device_local, host_local
 from harness.distributed.redistribute import at_root
 from harness.distributed.share import Share
+from harness.distributed.shared import SharedForm, attach
 from harness.distributed.transport import gpus
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.comms import Comms

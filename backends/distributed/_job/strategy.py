@@ -13,15 +13,15 @@ import numpy as np
 from backends.distributed._job import job
 from backends.distributed._job.jobs import take
 from backends.distributed._job.rank import Assignment
-from backends.distributed._job.shared import SharedArray
 from harness import registry
 from harness.composite import Composite
 from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout
 from harness.distributed.model import check_memory, choose_grid, rates_of, room_of
 from harness.distributed.reduction import METHODS
+from harness.distributed.shared import SharedArray, memory_domain
 from harness.distributed.transport import gpus
 from harness.distributed.transport.base import Schedule
-from harness.distributed.transport.choice import ENGINES
+from harness.distributed.transport.choice import ENGINES, hosts_of
 from harness.errors import PlanError
 from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
@@ -43,8 +43,10 @@ class Strategy(Composite):
     and ``in_flight``, panels in memory at once, both ``"auto"`` by default; ``reduction``, ``"exchange"`` or ``"mpi"``;
     ``memory_cap``, bytes a rank may use, 0: any.
 
+    ``transport`` is ``"shared"`` memory, which is what ``"auto"`` takes, or ``"mpi"``.
+
     A base of the family ``gpu-`` has each rank compute on a GPU, where its pieces lie; ``ranks="auto"`` is one a GPU
-    then. ``transport`` names the engine between GPUs: ``"auto"``, ``"copy"``, ``"nccl"`` or ``"staged"``.
+    then, and ``transport`` names the engine between GPUs: ``"auto"``, ``"copy"``, ``"nccl"`` or ``"staged"``.
     ``share_gpu=1`` lets ranks share a GPU, which is for tests.
 
     Attributes
@@ -115,7 +117,8 @@ class Strategy(Composite):
             If the grid does not fit the ranks or the strategy, or no grid fits the memory cap.
         """
         problem, options = plan.problem, plan.options
-        ranks, schedule = rank_count(plan), schedule_of(plan)
+        ranks, schedule, on_gpus = rank_count(plan), schedule_of(plan), is_on_gpus(plan.options["base"])
+        hosts = hosts_of([memory_domain()] * ranks, schedule.transport, on_device=on_gpus)
         check(_positive(plan, "rank_threads"))
         extents, cap = (problem.m, problem.n, problem.k), _positive(plan, "memory_cap")
         in_place = self.find_base(options["base"], problem).accumulates_in_place
@@ -124,14 +127,15 @@ class Strategy(Composite):
             grid = choose_grid(
                 *extents,
                 ranks,
-                rates=rates_of(on_device=is_on_gpus(options["base"])),
+                rates=rates_of(on_device=on_gpus),
                 layout=self.layout,
+                hosts=hosts,
                 memory_cap=cap,
                 flat=self.flat,
                 **room,
             )
-            return Decomposition(*extents, grid, self.layout)
-        sizes = Decomposition(*extents, Grid.parse(str(options["grid"])), self.layout)
+            return Decomposition(*extents, grid, self.layout, hosts)
+        sizes = Decomposition(*extents, Grid.parse(str(options["grid"])), self.layout, hosts)
         self._check_grid(sizes.grid, ranks)
         check_memory(sizes, memory_cap=cap, **room)
         return sizes

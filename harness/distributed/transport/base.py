@@ -40,7 +40,8 @@ class Schedule:
     largest_message : int
         Bytes of a message over MPI.
     transport : str
-        The engine between GPUs, one of `harness.distributed.transport.choice.ENGINES`. Ranks on the host use MPI.
+        One of `harness.distributed.transport.choice.ENGINES`: how panels travel between GPUs. On processors
+        `Decomposition.hosts` says which ranks share memory.
     share_gpu : bool
         Whether several ranks may compute on one GPU. Engines then do all that they do, and nothing is faster.
     """
@@ -137,8 +138,23 @@ class Transport(ABC):
             self.buffers = {
                 side.name: [self.arrays.empty((longest * side.length,), problem.input_dtype) for _ in range(count)]
                 for side in self.sides
-                if side.fibre.size > 1
+                if self.arrives(side)
             }
+
+    def arrives(self, side: Side) -> bool:
+        """Return whether panels of a side are copied here from other ranks."""
+        return side.fibre.size > 1
+
+    def piece(self, side: Side) -> Any:
+        """Return an uninitialised array for the piece of this rank: (m_block, k_piece) or (k_piece, n_block)."""
+        own, dtype = side.cuts[side.fibre.rank + 1] - side.cuts[side.fibre.rank], self.problem.input_dtype
+        if side.name == "a":
+            return self.arrays.empty_a((side.length, own), dtype)
+        return self.arrays.empty((own, side.length), dtype)
+
+    def partial(self, shape: tuple[int, int]) -> Any:
+        """Return an uninitialised array for this rank's partial sum of a block of D."""
+        return self.arrays.empty(shape, self.problem.dtype)
 
     def cut(self, sizes: Decomposition, rank: int) -> list[tuple[int, int]]:
         """Return the panels of this rank's part of k."""

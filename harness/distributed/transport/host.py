@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from harness.distributed.reduction import combiner, pieces_arrive, reduce_pieces
-from harness.distributed.transport.base import Transport
+from harness.distributed.transport.base import Side, Transport
 from harness.distributed.transport.prefetch import Prefetcher
 
 
@@ -31,24 +31,26 @@ class HostTransport(Transport):
 
     def gathered(self, a: np.ndarray, b: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
         """Return the panels in the order of k."""
-        pieces = {"a": a.T, "b": b}  # panels are rows of both
+        pieces = a.T, b  # panels are rows of both
 
         def fetch(step: int) -> tuple[np.ndarray, np.ndarray]:
-            begin, end = self.panels[step]
-            panels = []
-            for side in self.sides:
-                piece, fibre = pieces[side.name], side.fibre
-                if fibre.size == 1:  # it is here already
-                    panels.append(piece[begin:end])
-                    continue
-                target = self.buffer(side, step, (end - begin, side.length))
-                with self.stages.timed(fibre.stage):
-                    fibre.gather(piece, side.cuts, begin, end, target)
-                panels.append(target)
-            return panels[0].T, panels[1]
+            a_panel, b_panel = (self.panel(side, x, step) for side, x in zip(self.sides, pieces, strict=True))
+            return a_panel.T, b_panel
 
         steps, ahead = len(self.panels), self.schedule.in_flight
-        return Prefetcher(fetch, steps, ahead) if ahead > 1 and steps > 1 else map(fetch, range(steps))
+        if self.buffers and ahead > 1 and steps > 1:
+            return Prefetcher(fetch, steps, ahead)
+        return map(fetch, range(steps))
+
+    def panel(self, side: Side, piece: np.ndarray, step: int) -> np.ndarray:
+        """Return the panel of a step: what arrives, or rows of the rank's own piece if that is the whole block."""
+        begin, end = self.panels[step]
+        if not self.arrives(side):
+            return piece[begin:end]
+        target: np.ndarray = self.buffer(side, step, (end - begin, side.length))
+        with self.stages.timed(side.fibre.stage):
+            side.fibre.gather(piece, side.cuts, begin, end, target)
+        return target
 
     def reduce(self, partial: np.ndarray, out: np.ndarray) -> None:
         """Reduce by the method of the schedule."""

@@ -33,7 +33,7 @@ class Fibre:
 
     def __init__(self, comm: Any, stage: str, stages: Stages, largest_message: int = LARGEST_MESSAGE) -> None:
         self.comm, self.stage, self.stages, self.largest_message = comm, stage, stages, largest_message
-        self.rank, self.size = comm.Get_rank(), comm.Get_size()
+        self.rank, self.size = int(comm.Get_rank()), int(comm.Get_size())
 
     def gather(self, piece: np.ndarray, cuts: Cuts, begin: int, end: int, target: np.ndarray) -> None:
         """Fill `target` with rows `begin` to `end` of the block whose pieces the ranks hold.
@@ -83,6 +83,13 @@ class Fibre:
             self.comm.Bcast(part, root)
         if self.rank != root:
             self.stages.received(self.stage, array.size)
+
+    def read(self, cuts: Cuts, begin: int, end: int, width: int) -> None:
+        """Count rows `begin` to `end`, of `width` elements, that are read where the ranks hold them by `cuts`."""
+        for rank, (lo, hi) in enumerate(itertools.pairwise(cuts)):
+            rows = min(end, hi) - max(begin, lo)
+            if rank != self.rank and rows > 0 and width:
+                self.stages.received(self.stage, rows * width)
 
     def meet(self) -> None:
         """Return when all ranks of the fibre have called this."""

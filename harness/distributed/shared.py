@@ -1,14 +1,16 @@
-"""Arrays that a process shares with the ranks it has started, in memory that has no name in the file system.
+"""Arrays that processes of one host share, in memory that has no name in the file system.
 
 Nothing is left behind however the processes end: the memory goes with the last of them. Linux alone has `memfd_create`.
 """
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import resource
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,40 @@ def attach(form: SharedForm) -> np.ndarray:
         return _mapped(descriptor, form.shape, form.dtype)
     finally:
         os.close(descriptor)
+
+
+def share(comm: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Return an uninitialised array that the ranks of `comm` have in common; all must call it.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm
+        Ranks with the same `memory_domain`.
+    shape : tuple of int
+    dtype : numpy dtype
+    """
+    own = SharedArray(shape, dtype) if comm.Get_rank() == 0 else None
+    form = comm.bcast(None if own is None else own.form)
+    array = attach(form) if own is None else own.array
+    comm.Barrier()  # all have mapped it
+    if own is not None:
+        own.close()
+    return array
+
+
+@functools.cache
+def memory_domain() -> str:
+    """Return what processes that can share memory have in common; empty: this one can share none.
+
+    A process opens the memory of another by ``/proc``, which takes the same kernel, numbering of processes and user.
+    """
+    if not hasattr(os, "memfd_create"):
+        return ""
+    try:
+        kernel = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{kernel} {Path('/proc/self/ns/pid').readlink()} {os.geteuid()}"
+    except OSError:
+        return ""
 
 
 def _mapped(descriptor: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
