@@ -13,6 +13,7 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 MARK = "GEMM_HARNESS_WORKER"
@@ -99,6 +100,26 @@ def kill_marked(mark: str) -> None:
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_BETWEEN_PASSES_S)
     _bare.update(bare)
+
+
+def memory_of(marks: Iterable[str]) -> dict[str, int]:
+    """Return for each mark the bytes that processes with it in their environment hold; a shared page counts in parts."""
+    held = dict.fromkeys(marks, 0)
+    entries = {f"{MARK}={mark}".encode(): mark for mark in held}
+    for pid in _numbers() if held else ():
+        for entry in (_environment(pid) or b"").split(b"\0"):
+            if entry in entries:
+                held[entries[entry]] += _held(pid)
+    return held
+
+
+def _held(pid: int) -> int:
+    """Return the bytes that a process holds, its part of what it shares with others included."""
+    with contextlib.suppress(OSError):
+        for line in (_PROC / str(pid) / "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
 
 
 def _numbers() -> list[int]:

@@ -31,8 +31,9 @@ TAIL = 600
 LONGEST_REASON = 2000
 # Folders below ``harness`` in which trees have kept the worker and the task of a product, the latest first.
 HOMES = ("run", "")
-# Processes kept although the current case does not need them; each may hold some 200 MB of libraries.
-IDLE_PROCESSES = 8
+# Processes kept although the current case does not need them, and the most bytes that they hold, all that they have
+# started included. One holds some 200 MB of libraries; one with a job of 16 ranks 3 GB.
+IDLE_PROCESSES, IDLE_BYTES = 8, 2 << 30
 
 
 class WorkerFailed(Exception):
@@ -56,7 +57,7 @@ class WorkerProcess:
         # Appending, so that it can be emptied while the process has it open.
         flags = fcntl.fcntl(self._output, fcntl.F_GETFL)
         fcntl.fcntl(self._output, fcntl.F_SETFL, flags | os.O_APPEND)
-        self._mark = uuid.uuid4().hex
+        self.mark = uuid.uuid4().hex
         self._process = subprocess.Popen(  # noqa: S603 our own interpreter and module
             [sys.executable, "-P", "-m", module_of(source, "worker"), str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
@@ -67,7 +68,7 @@ class WorkerProcess:
                 **os.environ,
                 "PYTHONUNBUFFERED": "1",
                 "PYTHONPATH": import_path(source),
-                descendants.MARK: self._mark,
+                descendants.MARK: self.mark,
             },
             start_new_session=True,  # a group of its own: killed as a whole, and spared the terminal's Ctrl-C
         )
@@ -164,7 +165,7 @@ class WorkerProcess:
         self.is_alive = False
         self._signal(signal.SIGKILL)
         self._process.wait()
-        descendants.kill_marked(self._mark)
+        descendants.kill_marked(self.mark)
         if self._end is not None:
             os.close(self._end)
         self.connection.close()
@@ -253,9 +254,19 @@ class Pool:
         for slot in needed:
             worker = self._workers.pop(slot, None)  # reinserted at the end: the first is the one longest unused
             self._workers[slot] = worker if worker and worker.is_alive else WorkerProcess(slot.source)
-        for slot in list(self._workers)[: -len(needed) - IDLE_PROCESSES]:
+        for slot in self._too_many([slot for slot in self._workers if slot not in needed]):
             self._workers.pop(slot).kill()
         return {slot: self._workers[slot] for slot in needed}
+
+    def _too_many(self, idle: list[Slot]) -> list[Slot]:
+        """Return which idle processes are to end: all but the last used, as many as number and memory allow."""
+        marks = {slot: self._workers[slot].mark for slot in idle}
+        held, total = descendants.memory_of(marks.values()), 0
+        for kept, slot in enumerate(reversed(idle)):
+            total += held[marks[slot]]
+            if kept == IDLE_PROCESSES or total > IDLE_BYTES:
+                return idle[: len(idle) - kept]
+        return []
 
     def kill(self) -> None:
         """Kill all processes."""

@@ -1,0 +1,68 @@
+"""Processes that no case needs live on for a later one, within a number and a number of bytes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.run import descendants, process
+from harness.run.process import Pool, Slot
+
+SLOTS = [Slot("gemm", number) for number in range(4)]
+SIZE = 64 << 20
+# Touches SIZE bytes, says so, and waits to be ended.
+HOLDER = f"held = bytearray(b'x') * {SIZE}; print('holds', flush=True); input()"
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system does not tell memory")
+
+
+@pytest.fixture
+def pool():
+    made = Pool()
+    yield made
+    made.kill()
+
+
+def alive_of(pool, idle_bytes, monkeypatch, idle_processes=8):
+    """Use every slot in turn, and return which processes live on."""
+    monkeypatch.setattr(process, "IDLE_BYTES", idle_bytes)
+    monkeypatch.setattr(process, "IDLE_PROCESSES", idle_processes)
+    workers = [pool.processes([slot])[slot] for slot in SLOTS]
+    return [worker.is_alive for worker in workers]
+
+
+def test_idle_processes_live_on_up_to_a_number(pool, monkeypatch):
+    assert alive_of(pool, 1 << 40, monkeypatch) == [True] * 4
+    monkeypatch.setattr(process, "IDLE_PROCESSES", 2)
+    workers = dict(pool._workers)
+    pool.processes([SLOTS[0]])
+    assert [workers[slot].is_alive for slot in SLOTS] == [True, False, True, True], "the longest unused ends"
+
+
+@needs_proc
+def test_idle_processes_end_that_hold_too_much_though_few(pool, monkeypatch):
+    assert alive_of(pool, 1, monkeypatch) == [False, False, False, True], "what a case needs is never ended"
+
+
+@needs_proc
+def test_the_processes_that_a_worker_has_started_count_as_its_own(pool, monkeypatch):
+    first, second = pool.processes(SLOTS[:2]).values()
+    command = [sys.executable, "-S", "-c", HOLDER]
+    environment = {**os.environ, descendants.MARK: first.mark}
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        held = descendants.memory_of([first.mark, second.mark])
+        assert held[first.mark] - held[second.mark] == pytest.approx(SIZE, rel=0.3)
+        monkeypatch.setattr(process, "IDLE_BYTES", held[second.mark] + SIZE // 2)
+        pool.processes(SLOTS[2:3])
+        assert (first.is_alive, second.is_alive) == (False, True)
+        assert holder.wait(10) != 0, "what it has started ends with it"
+
+
+def test_without_idle_processes_nothing_is_looked_at(monkeypatch):
+    monkeypatch.setattr(descendants, "_numbers", None)
+    assert descendants.memory_of([]) == {}
