@@ -103,7 +103,7 @@ def kill_marked(mark: str) -> None:
 
 
 def memory_of(marks: Iterable[str]) -> dict[str, int]:
-    """Return for each mark the bytes that processes with it in their environment hold; a shared page counts in parts."""
+    """Return the bytes that the processes with each mark in their environment hold; a shared page counts in parts."""
     held = dict.fromkeys(marks, 0)
     entries = {f"{MARK}={mark}".encode(): mark for mark in held}
     for pid in _numbers() if held else ():
