@@ -13,7 +13,8 @@ STRATEGIES = ("dist-root", "dist-1d", "dist-2d", "dist-3d")
 SUBJECT = "dist-2d"
 PRODUCT_TASK = "experiments._parts.ranks_task:product"
 COUNT_TASK = "experiments._parts.count_task:counts"
-# What every rank gathers to measure the link: so much of B that time is bandwidth, and so little that it is latency.
+# What every rank gathers to measure the link: so much of B that time is bandwidth, and so little that it is latency. Of
+# partial sums of D it reduces as much as of B.
 LINK_BYTES, WORD = 8 << 20, 8
 
 
@@ -47,7 +48,7 @@ def one_process(threads: int, label: str = ONE_PROCESS) -> Contender:
 
 
 def link_cases(counts: Iterable[int]) -> list[Case]:
-    """Return the cases that measure the link: all ranks gather a large B, and one of a word for each rank."""
+    """Return the cases that measure the link: all ranks gather a large B, one of a word each, or reduce a large D."""
     several = [ranks for ranks in counts if ranks > 1]
     if not several:
         return []
@@ -55,19 +56,20 @@ def link_cases(counts: Iterable[int]) -> list[Case]:
     shapes = {
         "bandwidth": {ranks: Problem(ranks, side, side) for ranks in several},
         "latency": {ranks: Problem(ranks, 1, ranks) for ranks in several},
+        "reduction": {ranks: Problem(side, side, ranks) for ranks in several},
     }
+
+    def contender(measured: str, ranks: int, problem: Problem) -> Contender:
+        reduces = measured == "reduction"
+        label = f"{'reduce' if reduces else 'all-gather'}, {ranks} ranks"
+        parameters = {"ranks": ranks, **({"grid": f"1x1x{ranks}"} if reduces else {})}
+        arguments = {"backend": "dist-3d" if reduces else "dist-1d", "parameters": parameters}
+        return Contender(label, {**arguments, "problem": problem.to_json()}, ranks, PRODUCT_TASK)
+
     return [
         Case(
             {"role": "link", "link": measured, "semiring": "plus_times", "dtype": "float64"},
-            tuple(
-                Contender(
-                    f"all-gather, {ranks} ranks",
-                    {"backend": "dist-1d", "parameters": {"ranks": ranks}, "problem": problem.to_json()},
-                    ranks,
-                    PRODUCT_TASK,
-                )
-                for ranks, problem in problems.items()
-            ),
+            tuple(contender(measured, ranks, problem) for ranks, problem in problems.items()),
             {"seed": 1},
         )
         for measured, problems in shapes.items()

@@ -32,7 +32,9 @@ class Uniform(Decomposition):
         return count(0)
 
 
-def efficiencies(cell: Cell, form: str, n: int, bytes_per_s: float, latency_s: float) -> list[tuple[int, float]]:
+def efficiencies(
+    cell: Cell, form: str, n: int, bytes_per_s: float, latency_s: float, reduced_bytes_per_s: float = 0.0
+) -> list[tuple[int, float]]:
     """Return numbers of ranks, and the efficiency of the best grid of a form there [percent].
 
     Parameters
@@ -43,10 +45,10 @@ def efficiencies(cell: Cell, form: str, n: int, bytes_per_s: float, latency_s: f
         `ONE`, `TWO`, `THREE`, or `ROOT`, which any form reaches at most if the data lie on rank 0.
     n : int
         Side of the product, a power of two.
-    bytes_per_s, latency_s : float
-        Of the link of each rank.
+    bytes_per_s, latency_s, reduced_bytes_per_s : float
+        Of the `Link` of each rank.
     """
-    rates = Rates(cell.rate * 1e9 / 2, Link(bytes_per_s, latency_s))
+    rates = Rates(cell.rate * 1e9 / 2, Link(bytes_per_s, latency_s, reduced_bytes_per_s))
     alone_s, word_bytes = n**3 / rates.pairs_per_s, _word_bytes(cell)
     return [(ranks, 100 * alone_s / ranks / _least_s(form, n, ranks, word_bytes, rates)) for ranks in COUNTS]
 

@@ -4,7 +4,7 @@
     data on rank 0: what rank 0 scatters and collects is added; by itself it bounds the speed-up
 
 The rate is that of the products of one rank alone, and a command is what else a call takes there. Bandwidth and latency
-are those of as many ranks, all gathering.
+are those of as many ranks, all gathering, or all reducing.
 """
 
 from __future__ import annotations
@@ -56,15 +56,20 @@ def local_rate(one_rank: Cell) -> float | None:
 
 
 def link(cells: Iterable[Cell], ranks: int) -> Link | None:
-    """Return the measured link between `ranks` ranks, of the cells that measured it; None without them."""
-    gathers = {
+    """Return the measured link between `ranks` ranks, of the cells that measured it; None without them.
+
+    Older results have no cell that reduces: the rule of `Link` stands for it.
+    """
+    measured = {
         c.axes["link"]: c for c in cells if c.axes.get("role") == rates.LINK and c.is_ok and ranks_of(c) == ranks
     }
-    seconds = {name: (reading(cell, "gather B") or 0.0) * 1e-9 for name, cell in gathers.items()}
+    stages = {"bandwidth": "gather B", "latency": "gather B", "reduction": "reduce"}
+    seconds = {name: (reading(cell, stages[name]) or 0.0) * 1e-9 for name, cell in measured.items()}
     if not all(seconds.get(name) for name in ("bandwidth", "latency")):
         return None
-    received = float(gathers["bandwidth"].facts["words"]) * WORD_BYTES
-    return Link(received / seconds["bandwidth"], seconds["latency"] / (ranks - 1))
+    received = {name: float(cell.facts["words"]) * WORD_BYTES for name, cell in measured.items()}
+    rate = {name: received[name] / seconds[name] for name in measured if seconds[name]}
+    return Link(rate["bandwidth"], seconds["latency"] / (ranks - 1), rate.get("reduction", 0.0))
 
 
 def modelled_s(cell: Cell, one_rank: Cell, cells: Iterable[Cell]) -> float:

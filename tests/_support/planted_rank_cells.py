@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from harness.distributed.grid import BLOCKS, FACES, Decomposition, grids, lower_bound
+from harness.distributed.grid import BLOCKS, FACES, Decomposition, Grid, grids, lower_bound
 from harness.distributed.links import Link
 from harness.distributed.model import Rates, choose_grid, memory_bytes, predict
 from harness.experiment import Experiment
@@ -12,7 +12,7 @@ from harness.machine import Machine
 from harness.store.store import Cell
 from tests._support.synthetic import MACHINE, cells
 
-RATES = Rates(10e9, Link(4e9, 5e-6))
+RATES = Rates(10e9, Link(4e9, 5e-6, 1.2e9))
 COMMAND_S = 20e-6
 FLAT = {"dist-1d": "nk", "dist-2d": "k"}
 
@@ -30,7 +30,8 @@ def _timed(cell: Cell, off: float) -> Cell:
         return cell
     problem, ranks, backend = cell.facts["problem"], parameters["ranks"], cell.arguments["backend"]
     m, n, k, layout = problem["m"], problem["n"], problem["k"], FACES if backend == "dist-root" else BLOCKS
-    grid = choose_grid(m, n, k, ranks, 8, rates=RATES, layout=layout, flat=FLAT.get(backend, ""))
+    chosen = choose_grid(m, n, k, ranks, 8, rates=RATES, layout=layout, flat=FLAT.get(backend, ""))
+    grid = Grid.parse(parameters["grid"]) if "grid" in parameters else chosen
     sizes = Decomposition(m, n, k, grid, layout)
     told, is_overlapped = predict(sizes, 8, RATES), parameters.get("in_flight", 1) > 1
     moved = m * k + k * n + m * n - sizes.a(0).words - sizes.b(0).words - sizes.d(0).words

@@ -32,7 +32,10 @@ def test_link_and_local_rate_are_those_that_were_planted():
         assert link.latency_s == pytest.approx(RATES.link.latency_s, rel=0.01)
         # the latency of the large gather is in its bandwidth
         assert link.bytes_per_s == pytest.approx(RATES.link.bytes_per_s, rel=0.02)
+        assert link.reduction == pytest.approx(RATES.link.reduction, rel=0.02)
     assert ranks.link(cells, 5) is None
+    older = ranks.link([cell for cell in cells if cell.axes.get("link") != "reduction"], 2)
+    assert older.reduction == pytest.approx(0.4 * older.bytes_per_s), "without a measurement the rule"
     alone = next(cell for cell in cells if cell.contender == "dist-2d, 1 rank")
     assert ranks.local_rate(alone) == pytest.approx(RATES.pairs_per_s)
 
@@ -83,7 +86,7 @@ def test_more_dimensions_scale_further_and_one_rank_is_the_measure():
     cell = next(cell for cell in planted(EXPERIMENTS["dist_projection"]) if cell.is_ok)
     last = {}
     for form in (projection.ONE, projection.TWO, projection.THREE):
-        points = projection.efficiencies(cell, form, 1 << 13, 10e9, 2e-6)
+        points = projection.efficiencies(cell, form, 1 << 13, 10e9, 2e-6, 10e9)
         assert points[0] == (1, pytest.approx(100))
         assert points[-1][0] == 4096
         assert all(later <= earlier for (_, earlier), (_, later) in itertools.pairwise(points))
