@@ -86,6 +86,9 @@ ARGUMENTS = {
     "panel": {"panel": -1},
     "in flight": {"in_flight": 0},
     "reduction": {"reduction": "tree"},
+    "transport": {"transport": "pigeon"},
+    "engine": {"transport": "nccl"},
+    "domains": {"transport": "shared"},
     "communicator": {"comm": "COMM_WORLD"},
     "null": {"comm": MPI.COMM_NULL},
 }
@@ -104,6 +107,9 @@ def call(fault):
         options["comm"] = half.Create_intercomm(0, COMM, 1 - COMM.rank % 2)
     if fault in {"killed", "segfault", "raises"}:
         with mock.patch("harness.distributed.spmd.host_local", local_product):
+            gemm(**options)
+    if fault == "domains":
+        with mock.patch("harness.distributed.spmd.memory_domain", lambda: f"host {COMM.rank}"):
             gemm(**options)
     if fault == "thread":
         with mock.patch.object(Fibre, "gather", fails_in_a_thread):

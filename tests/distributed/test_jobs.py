@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,6 +81,9 @@ def test_the_second_call_is_computed_by_the_same_ranks(rng):
         ("dist-root", {"ranks": 4, "grid": "1x2x2", "panel": 3}),
         ("dist-2d", {"ranks": 4, "memory_cap": 10_000}),
         ("dist-1d", {"ranks": 4}),
+        ("dist-2d", {"ranks": 4, "transport": "mpi"}),
+        ("dist-2d", {"ranks": 4, "transport": "shared", "panel": 3}),
+        ("dist-3d", {"ranks": 4, "grid": "2x1x2", "transport": "mpi"}),
     ],
 )
 def test_options_decide_how_and_not_what(name, options, rng):
@@ -154,6 +158,19 @@ def test_a_forked_child_starts_ranks_of_its_own_and_the_parent_goes_on(rng):
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     assert np.array_equal(held.run_once(), a @ b)
+
+
+def test_memory_that_ranks_share_goes_with_the_product(rng):
+    a, b = integers(rng, 9, 8), integers(rng, 8, 7)
+    assert np.array_equal(harness.gemm(a, b, backend="dist-2d", threads=2), a @ b)
+    (pids,) = [one.pids for one in jobs._jobs.values() if one.shape.ranks == 2]
+
+    def mapped() -> list[int]:
+        return [Path(f"/proc/{pid}/maps").read_text().count("memfd:gemm-harness") for pid in pids]
+
+    assert min(mapped()) > 3, "operands, the result, and a block"
+    harness.free_memory()
+    assert mapped() == [0, 0]
 
 
 @pytest.mark.parametrize(("how", "cause"), [("raises", "ZeroDivisionError: planted"), ("killed", "signal 9")])
