@@ -109,7 +109,7 @@ def call(fault):
         with mock.patch("harness.distributed.spmd.host_local", local_product):
             gemm(**options)
     if fault == "domains":
-        with mock.patch("harness.distributed.spmd.memory_domain", lambda: f"host {COMM.rank}"):
+        with mock.patch("harness.distributed.spmd.memory_domain", return_value=f"host {COMM.rank}"):
             gemm(**options)
     if fault == "thread":
         with mock.patch.object(Fibre, "gather", fails_in_a_thread):
