@@ -217,42 +217,51 @@ class Decomposition:
         b = _length(self.columns(rank)) * _length(self.k_range(rank)) - self.b(rank).words
         return {"a": a, "b": b, "d": (self.grid.pk - 1) * self.d(rank).words}
 
-    def panels(self, rank: int, panel: int = 0) -> list[tuple[int, int]]:
+    def panels(self, rank: int, panel: int = 0, *, at_pieces: bool = False) -> list[tuple[int, int]]:
         """Return begin and end of each panel of the rank's part of k, counted from its begin: one at least.
+
+        Where nothing is gathered there is one panel: more would only read and write D more often.
 
         Parameters
         ----------
         rank : int
         panel : int
             Elements of k gathered at a time; 0: all.
+        at_pieces : bool
+            Whether a panel also ends where a piece of A or B ends, so that each side of it has one owner, as on GPUs.
         """
         k = _length(self.k_range(rank))
-        step = min(panel, k) or max(k, 1)
-        return [(begin, min(begin + step, k)) for begin in range(0, k, step)] or [(0, 0)]
+        is_gathered = self.grid.pm * self.grid.pn > 1
+        step = min(panel if is_gathered else 0, k) or max(k, 1)
+        ends = {0, k, *(self.a_cuts(rank) + self.b_cuts(rank) if at_pieces else ())}
+        pieces = itertools.pairwise(sorted(ends))
+        return [(at, min(at + step, end)) for begin, end in pieces for at in range(begin, end, step)] or [(0, 0)]
 
-    def input_words(self, rank: int, panel: int = 0, in_flight: int = 1) -> int:
+    def input_words(self, rank: int, panel: int = 0, in_flight: int = 1, *, at_pieces: bool = False) -> int:
         """Return how many words of A and B a rank has room for: its pieces, and the panels that it gathers.
 
         Parameters
         ----------
-        rank, panel : int
+        rank, panel, at_pieces
             As in `panels`.
         in_flight : int
             Panels that are in memory at once.
         """
-        panels, shared = self.panels(rank, panel), self.shared(rank)
+        panels, shared = self.panels(rank, panel, at_pieces=at_pieces), self.shared(rank)
         # along a side of one, and in shared memory, all is here already
         gathered_rows = _length(self.rows(rank)) if self.grid.pn > 1 and "a" not in shared else 0
         gathered_columns = _length(self.columns(rank)) if self.grid.pm > 1 and "b" not in shared else 0
-        buffers = min(in_flight, len(panels)) * _length(panels[0])
+        buffers = min(in_flight, len(panels)) * max(map(_length, panels))
         return self.a(rank).words + self.b(rank).words + (gathered_rows + gathered_columns) * buffers
 
-    def sum_words(self, rank: int, panel: int = 0, *, accumulate: bool = False, in_place: bool = False) -> int:
+    def sum_words(
+        self, rank: int, panel: int = 0, *, accumulate: bool = False, in_place: bool = False, at_pieces: bool = False
+    ) -> int:
         """Return how many words of C, D and partial D a rank has room for.
 
         Parameters
         ----------
-        rank, panel : int
+        rank, panel, at_pieces
             As in `panels`.
         accumulate : bool
             Whether there is a C. Where k is cut it is scaled apart.
@@ -263,9 +272,8 @@ class Decomposition:
         arriving = 0 if "d" in self.shared(rank) else self.grid.pk - 1
         partial = _length(self.rows(rank)) * _length(self.columns(rank))
         with_c = accumulate * (1 + is_cut)
-        return piece * (1 + arriving + with_c) + partial * (
-            (len(self.panels(rank, panel)) > 1 and not in_place) + is_cut
-        )
+        has_spare = len(self.panels(rank, panel, at_pieces=at_pieces)) > 1 and not in_place
+        return piece * (1 + arriving + with_c) + partial * (has_spare + is_cut)
 
     def most(self, count: Callable[[int], int]) -> int:
         """Return the largest of `count` over the ranks of the grid."""

@@ -87,6 +87,7 @@ def memory_bytes(
     panel: int = 0,
     in_flight: int = 1,
     in_place: bool = False,
+    at_pieces: bool = False,
 ) -> int:
     """Return the bytes that the fullest rank needs: what it holds, gathers and computes into.
 
@@ -105,11 +106,14 @@ def memory_bytes(
         As in `Decomposition.input_words`.
     in_place : bool
         As in `Decomposition.sum_words`.
+    at_pieces : bool
+        As in `Decomposition.panels`: so on GPUs.
     """
 
     def needed(rank: int) -> int:
-        inputs = sizes.input_words(rank, panel, in_flight) * (input_bytes or word_bytes)
-        return inputs + sizes.sum_words(rank, panel, accumulate=accumulate, in_place=in_place) * word_bytes
+        inputs = sizes.input_words(rank, panel, in_flight, at_pieces=at_pieces) * (input_bytes or word_bytes)
+        sums = sizes.sum_words(rank, panel, accumulate=accumulate, in_place=in_place, at_pieces=at_pieces)
+        return inputs + sums * word_bytes
 
     return sizes.most(needed)
 
@@ -173,8 +177,8 @@ def choose_grid(
     return min(fitting, key=lambda sizes: (predict(sizes, word_bytes, chosen).total_s, -sizes.grid.size)).grid
 
 
-def room_of(problem: Problem, panel: int, in_flight: int, *, in_place: bool) -> dict[str, Any]:
-    """Return the arguments of `memory_bytes`, beside sizes, for `problem`."""
+def room_of(problem: Problem, panel: int, in_flight: int, *, in_place: bool, on_device: bool) -> dict[str, Any]:
+    """Return the arguments of `memory_bytes`, beside sizes, for `problem` on processors or on GPUs."""
     return {
         "word_bytes": problem.dtype.itemsize,
         "input_bytes": problem.input_dtype.itemsize,
@@ -182,6 +186,7 @@ def room_of(problem: Problem, panel: int, in_flight: int, *, in_place: bool) -> 
         "panel": panel,
         "in_flight": in_flight,
         "in_place": in_place,
+        "at_pieces": on_device,
     }
 
 

@@ -35,6 +35,11 @@ class Share:
     on_device : bool
         Whether the pieces lie on GPUs, each rank's on its current one.
 
+    Attributes
+    ----------
+    transport : str
+        The way between ranks: ``"mpi"``, or the engine between GPUs that was chosen.
+
     Raises
     ------
     DistributedError
@@ -55,6 +60,7 @@ class Share:
         self.world = comms.everyone(self.stages, schedule.largest_message)
         self.rank, is_idle = self.world.rank, not comms.fibres
         transport = choose_transport(comms.world, sizes, schedule, on_device=on_device)
+        self.transport = transport.name
         self.arrays = GpuArrays() if on_device else HOST
         d_shape = self.layout("d")[self.rank].shape
         with self.stages.timed("allocate"):

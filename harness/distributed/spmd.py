@@ -139,7 +139,7 @@ def gemm(
     offers = together(comm, lambda: _offer(given, as_semiring(semiring), alpha, beta, dtype, options, rank))
     _check(comm, offers)
     arrays = _kind(given, offers[0])
-    whole, sizes, problem = _decompose_together(comm, offers, as_semiring(semiring), arrays)
+    whole, sizes, problem, predicted_bytes = _decompose_together(comm, offers, as_semiring(semiring), arrays)
     schedule = options.schedule(problem.k, on_device=arrays.on_device)
     with arrays.in_force():
         multiply = (
@@ -154,11 +154,10 @@ def gemm(
         target = whole.rectangles["d"]
         out = arrays.empty(target[rank].shape, problem.dtype)
         share.give(out, target)
-        room = room_of(problem, schedule.panel, schedule.in_flight, in_place=multiply.accumulates_in_place)
         with share.stages.timed("free"):
             share.close()
     return (None if layout == ROOT and rank else out), _report(
-        comm, share, memory_bytes(sizes, **room), time.perf_counter() - start
+        comm, share, predicted_bytes, time.perf_counter() - start
     )
 
 
@@ -270,11 +269,12 @@ def _check(comm: Any, offers: list[_Offer]) -> None:
 
 
 class _Decomposed(NamedTuple):
-    """The whole product in parts, its decomposition, and the product as a problem."""
+    """The whole product in parts, its decomposition, the product as a problem, and the bytes that a rank needs."""
 
     whole: Whole
     sizes: Decomposition
     problem: Problem
+    predicted_bytes: int
 
 
 def _decompose_together(comm: Any, offers: list[_Offer], semiring: Semiring, arrays: Arrays) -> _Decomposed:
@@ -299,14 +299,15 @@ def _decompose(offers: list[_Offer], ranks: int, semiring: Semiring, arrays: Arr
     problem = Problem(*extents, semiring, **offers[0].fields)
     backend = _check_local(options, problem, arrays)
     schedule = options.schedule(problem.k, on_device=arrays.on_device)
-    room = room_of(problem, schedule.panel, schedule.in_flight, in_place=backend.accumulates_in_place)
-    hosts = hosts_of([offer.domain for offer in offers], options.transport, on_device=arrays.on_device)
+    in_place, on_device = backend.accumulates_in_place, arrays.on_device
+    room = room_of(problem, schedule.panel, schedule.in_flight, in_place=in_place, on_device=on_device)
+    hosts = hosts_of([offer.domain for offer in offers], options.transport, on_device=on_device)
     if grid is None:
-        rates = options.rates or rates_of(on_device=arrays.on_device)
+        rates = options.rates or rates_of(on_device=on_device)
         grid = choose_grid(*extents, ranks, rates=rates, hosts=hosts, memory_cap=cap, **room)
     sizes = Decomposition(*extents, grid, hosts=hosts)
     check_memory(sizes, memory_cap=cap, **room)
-    return _Decomposed(whole, sizes, problem)
+    return _Decomposed(whole, sizes, problem, memory_bytes(sizes, **room))
 
 
 def _kind(given: dict[str, Any], offer: _Offer) -> Arrays:

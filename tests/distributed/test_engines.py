@@ -10,13 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from backends.distributed._job import job
 from harness import registry
 from harness.distributed.grid import Decomposition, Grid
 from harness.distributed.transport import choice, gpus
-from harness.errors import PlanError
+from harness.errors import Declined, PlanError
 from harness.machine import detect
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
@@ -65,6 +66,32 @@ def test_more_ranks_than_gpus_are_refused_unless_they_may_share(monkeypatch):
     with pytest.raises(PlanError, match="4 ranks would share 2 GPUs"):
         strategy.sizes(plan.override({"base": "gpu-cublas", "ranks": 4}))
     assert strategy.sizes(plan.override({"base": "gpu-cublas", "ranks": 4, "share_gpu": 1})).grid.size == 4
+
+
+def test_pieces_of_bfloat16_are_declined_on_gpus_in_one_sentence():
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    strategy = registry.find("dist-2d")
+    problem = Problem(64, 64, 64, SEMIRINGS["plus_times"], np.dtype("float32"), operand_dtype=np.dtype(bfloat16))
+    plan = strategy.plan(problem, detect())
+    with pytest.raises(Declined, match=r"^dist-2d: pieces on GPUs are not bfloat16: float16 operands, or a base on pro"):
+        strategy.assignment(plan.override({"base": "gpu-cublas", "ranks": 1}))
+
+
+@pytest.mark.parametrize("grid", ["2x3x1", "3x2x2", "1x1x4", "1x1x1"])
+@pytest.mark.parametrize(("panel", "in_flight"), [(0, 4), (5, 1), (7, 3)])
+def test_panels_that_end_with_pieces_are_predicted_as_they_are_allocated(grid, panel, in_flight):
+    sizes = Decomposition(24, 36, 60, Grid.parse(grid))
+    for rank in range(sizes.grid.size):
+        panels = sizes.panels(rank, panel, at_pieces=True)
+        for cuts in (sizes.a_cuts(rank), sizes.b_cuts(rank)):
+            for begin, end in panels:
+                assert not any(begin < cut < end for cut in cuts)
+        gathered = (24 // sizes.grid.pm) * (sizes.grid.pn > 1) + (36 // sizes.grid.pn) * (sizes.grid.pm > 1)
+        room = min(in_flight, len(panels)) * max(end - begin for begin, end in panels) * gathered
+        held = sizes.a(rank).words + sizes.b(rank).words
+        assert sizes.input_words(rank, panel, in_flight, at_pieces=True) == held + room
+        is_one = grid in ("1x1x4", "1x1x1")  # nothing is gathered, so nothing is gained by panels
+        assert (len(panels) == 1) == is_one
 
 
 def test_an_engine_is_an_option_with_legal_values():

@@ -27,6 +27,7 @@ from harness.distributed.transport import gpus
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.comms import Comms
 from harness.distributed.transport.segments import forget_names
+from harness.distributed.transport.software import software
 from harness.problem import Problem
 
 
@@ -46,6 +47,8 @@ class Assignment(NamedTuple):
         Of each rank.
     from_root : bool
         Whether the operands lie on rank 0 and the result ends there, both of which is then timed.
+    is_shared : bool
+        Whether operands and result pass through shared memory; else nobody but the ranks has them.
     """
 
     problem: Problem
@@ -55,6 +58,7 @@ class Assignment(NamedTuple):
     on_device: bool
     threads: int
     from_root: bool
+    is_shared: bool = True
 
 
 class Held:
@@ -150,7 +154,15 @@ class Rank:
     def report(self, number: int) -> dict[str, Any]:
         """Return seconds, words and messages by stage of the last run, and the bytes allocated."""
         share = self._held[number].share
-        return {**vars(share.stages), "bytes": share.bytes_used}
+        return {**vars(share.stages), "bytes": share.bytes_used, "transport": share.transport}
+
+    def apply(self, number: int, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        """Return what a function of the caller makes of the pieces of a product."""
+        return function(self._held[number].share, **arguments)
+
+    def software(self) -> dict[str, str]:
+        """Return the versions of what it sends by: the MPI library, mpi4py, and NCCL where CuPy finds it."""
+        return software()
 
     def free(self, number: int) -> None:
         """Forget a product."""

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-
 from backends.distributed._job import job
-from backends.distributed._job.jobs import take
+from backends.distributed._job.execution import DistributedExecution, RanksExecution
 from backends.distributed._job.rank import Assignment
 from harness import registry
 from harness.composite import Composite
@@ -22,8 +20,8 @@ from harness.distributed.shared import SharedArray, memory_domain
 from harness.distributed.transport import gpus
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.choice import ENGINES, hosts_of
-from harness.errors import PlanError
-from harness.interface import Backend, Execution, HostExecution
+from harness.errors import Declined, PlanError
+from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -95,8 +93,23 @@ class Strategy(Composite):
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Start the ranks unless they run, and hand them their pieces."""
-        self.find_base(plan.options["base"], plan.problem)
-        return DistributedExecution(plan, operands, self.sizes(plan), from_root=self.from_root)
+        return DistributedExecution(self.shape(plan), self.assignment(plan), operands)
+
+    def prepare_empty(self, plan: Plan) -> RanksExecution:
+        """Start the ranks unless they run, and have them allocate pieces, which `RanksExecution.apply` may fill."""
+        return RanksExecution(self.shape(plan), self.assignment(plan)._replace(is_shared=False))
+
+    def shape(self, plan: Plan) -> job.Shape:
+        """Return the shape of the job that a plan needs; raises as `sizes` does."""
+        return job.Shape(rank_count(plan), _positive(plan, "rank_threads"))
+
+    def assignment(self, plan: Plan) -> Assignment:
+        """Return the product of a plan as ranks are told it; raises as `sizes` and `find_base` do."""
+        base = str(plan.options["base"])
+        self.find_base(base, plan.problem)
+        on_gpus, threads = is_on_gpus(base), _positive(plan, "rank_threads")
+        schedule = schedule_of(plan)
+        return Assignment(plan.problem, self.sizes(plan), schedule, base, on_gpus, threads, self.from_root)
 
     def find_base(self, name: int | str, problem: Problem) -> Backend:
         """Return the backend called `name`, on processors or on GPUs; raises as `Composite.find_base` does.
@@ -104,9 +117,15 @@ class Strategy(Composite):
         Raises
         ------
         Declined
-            If it is one on GPUs, and there is none, or it declines `problem`.
+            If it is one on GPUs, and there is none, or it declines `problem`, or A and B are bfloat16.
         """
-        return registry.admit(str(name), problem) if is_on_gpus(name) else super().find_base(name, problem)
+        if not is_on_gpus(name):
+            return super().find_base(name, problem)
+        if problem.input_dtype.name == "bfloat16":
+            raise Declined(
+                "declined", f"{self.name}: pieces on GPUs are not bfloat16: float16 operands, or a base on processors"
+            )
+        return registry.admit(str(name), problem)
 
     def sizes(self, plan: Plan) -> Decomposition:
         """Return the decomposition of a plan.
@@ -121,8 +140,7 @@ class Strategy(Composite):
         hosts = hosts_of([memory_domain()] * ranks, schedule.transport, on_device=on_gpus)
         check(_positive(plan, "rank_threads"))
         extents, cap = (problem.m, problem.n, problem.k), _positive(plan, "memory_cap")
-        in_place = self.find_base(options["base"], problem).accumulates_in_place
-        room = room_of(problem, schedule.panel, schedule.in_flight, in_place=in_place)
+        room = self.room(plan)
         if options["grid"] == AUTO:
             grid = choose_grid(
                 *extents,
@@ -140,6 +158,12 @@ class Strategy(Composite):
         check_memory(sizes, memory_cap=cap, **room)
         return sizes
 
+    def room(self, plan: Plan) -> dict[str, Any]:
+        """Return the arguments of `harness.distributed.model.memory_bytes`, beside sizes, for a plan."""
+        base, schedule = plan.options["base"], schedule_of(plan)
+        in_place, on_device = self.find_base(base, plan.problem).accumulates_in_place, is_on_gpus(base)
+        return room_of(plan.problem, schedule.panel, schedule.in_flight, in_place=in_place, on_device=on_device)
+
     def _check_grid(self, grid: Grid, ranks: int) -> None:
         if grid.size != ranks:
             raise PlanError(
@@ -156,52 +180,6 @@ class Strategy(Composite):
                 got=str(grid),
                 fix="backend 'dist-3d', which takes any grid",
             )
-
-
-class DistributedExecution(HostExecution):
-    """A product that ranks compute.
-
-    Parameters
-    ----------
-    plan : Plan
-    operands : Operands
-    sizes : Decomposition
-    from_root : bool
-    """
-
-    def __init__(self, plan: Plan, operands: Operands, sizes: Decomposition, *, from_root: bool) -> None:
-        super().__init__(operands)
-        threads, base = int(plan.options["rank_threads"]), str(plan.options["base"])
-        assignment = Assignment(plan.problem, sizes, schedule_of(plan), base, is_on_gpus(base), threads, from_root)
-        self._loaded = take(job.Shape(rank_count(plan), threads), assignment, self, self._share)
-        self.upload()
-
-    def run(self) -> None:
-        """Compute once, on all ranks."""
-        self._loaded.call_all("run")
-
-    def result(self) -> np.ndarray:
-        """Collect the pieces into the output, and return it."""
-        self._loaded.call_all("collect")
-        self.operands.out[...] = self._loaded.shared["d"].array
-        return self.operands.out
-
-    def upload(self) -> None:
-        """Hand the ranks the operands anew."""
-        for name, array in self._operands().items():
-            self._loaded.shared[name].array[...] = array
-        self._loaded.call_all("upload")
-
-    def report(self) -> list[dict[str, Any]]:
-        """Return seconds, words, messages and bytes of the last run by stage, rank by rank."""
-        return self._loaded.call_all("report")
-
-    def _operands(self) -> dict[str, np.ndarray]:
-        return {name: x for name in "abc" if (x := getattr(self.operands, name)) is not None}
-
-    def _share(self) -> dict[str, SharedArray]:
-        """Return shared arrays for the operands and the result."""
-        return {name: SharedArray(x.shape, x.dtype) for name, x in {**self._operands(), "d": self.operands.out}.items()}
 
 
 def schedule_of(plan: Plan) -> Schedule:

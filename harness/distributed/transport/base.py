@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from harness.distributed.arrays import HOST, HostArrays
 from harness.distributed.grid import Cuts, Decomposition
@@ -108,6 +108,8 @@ class Transport(ABC):
 
     Attributes
     ----------
+    name : str
+        What results call it: an engine between GPUs, or ``"mpi"``.
     arrays : HostArrays
         Where its arrays lie.
     panels : list of (int, int)
@@ -118,6 +120,7 @@ class Transport(ABC):
         Which rows of the partial sum each rank along k ends with; this one with `d_rows`.
     """
 
+    name: ClassVar[str]
     arrays: HostArrays = HOST
 
     def __init__(

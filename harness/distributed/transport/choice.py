@@ -18,7 +18,7 @@ from harness.errors import PlanError
 
 SHARED, MPI = "shared", "mpi"
 # Between GPUs, in the order in which an automatic choice prefers them.
-_BETWEEN_GPUS: dict[str, type[Transport]] = {"copy": CopyEngines, "nccl": Nccl, "staged": Staged}
+_BETWEEN_GPUS: dict[str, type[Transport]] = {engine.name: engine for engine in (CopyEngines, Nccl, Staged)}
 ENGINES = (AUTO, SHARED, MPI, *_BETWEEN_GPUS)
 
 

@@ -22,6 +22,8 @@ from harness.distributed.transport.mpi import Fibre
 class CopyEngines(DeviceTransport):
     """One-sided copies between GPUs of one host."""
 
+    name = "copy"
+
     def ordered(self, panels: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Begin with the panel of which most sides are this rank's own, and go on in the order of k, round."""
 

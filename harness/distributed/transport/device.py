@@ -11,7 +11,6 @@ complete on its GPU before its rank answers.
 from __future__ import annotations
 
 import contextlib
-import itertools
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -38,12 +37,8 @@ class DeviceTransport(Transport):
 
     def cut(self, sizes: Decomposition, rank: int) -> list[tuple[int, int]]:
         """Return panels that end where a piece does."""
-        k = sizes.a_cuts(rank)[-1]
-        step = self.schedule.panel or max(k, 1)
-        ends = {end for side in self.sides for end in side.cuts} | {0, k}
-        pieces = itertools.pairwise(sorted(ends))
-        panels = [(at, min(at + step, end)) for begin, end in pieces for at in range(begin, end, step)]
-        return self.ordered(panels) or [(0, 0)]
+        panels = sizes.panels(rank, self.schedule.panel, at_pieces=True)
+        return self.ordered(panels) if len(panels) > 1 else panels
 
     def ordered(self, panels: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the panels in the order in which this rank takes them: where all must take part, that of k."""

@@ -18,6 +18,8 @@ from harness.distributed.transport.prefetch import Prefetcher
 class HostTransport(Transport):
     """MPI."""
 
+    name = "mpi"
+
     def offer(self, a: np.ndarray, b: np.ndarray, partial: np.ndarray | None) -> None:
         """Make room for pieces of partial sums that arrive where k is cut."""
         add, dtype, others = self.problem.semiring.add, self.problem.dtype, self.fibres.layer.size - 1

@@ -21,6 +21,8 @@ ENVIRONMENT = {"NCCL_NVLS_ENABLE": "0"}
 class Nccl(DeviceTransport):
     """Collective transfers between GPUs."""
 
+    name = "nccl"
+
     def offer(self, a: Any, b: Any, partial: Any) -> None:
         """Make the communicators of all fibres, or take those of an earlier product."""
         self._comms = {id(fibre): _communicator(fibre) for fibre in self.fibres if fibre.size > 1}

@@ -20,6 +20,8 @@ DOWN, UP = "device to host", "host to device"
 class Staged(DeviceTransport):
     """MPI between hosts. They take part in every copy; GPUs compute meanwhile if panels are in flight."""
 
+    name = "staged"
+
     def fetch(self, side: Side, owner: int, begin: int, end: int, own: Any, target: Any) -> None:
         """Broadcast a panel over MPI."""
         host = pinned(target.shape, target.dtype)
