@@ -1,11 +1,14 @@
 """The stages of a distributed product by strategy: what is computed, what is sent, and what only a first call takes.
 
 ``dist-root`` is the strategy of the course reports: scatter from rank 0, broadcast, reduce, gather to rank 0.
+On GPUs it copies to them and back too. There the engines stand side by side, panels in turn and ahead.
 """
 
 from __future__ import annotations
 
-from experiments._parts.ranks import STRATEGIES, or_absent, ranks_contender
+from experiments._parts.gpu import DEVICE
+from experiments._parts.gpu_ranks import AHEAD, ENGINES, IN_TURN, base_of, gpus
+from experiments._parts.ranks import STRATEGIES, SUBJECT, or_absent, ranks_contender
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
 from harness.machine import Machine
 from harness.problem import Problem
@@ -15,6 +18,7 @@ PRODUCTS = {
     "quick": ((1024, "plus_times"), (1024, "min_plus")),
     "full": ((4096, "plus_times"), (4096, "min_plus")),
 }
+GPU_SIZES = {"smoke": 512, "quick": 4096, "full": 8192}
 # Panels of k in memory, all but one of them gathered ahead; the parts that k is cut into.
 PANELS_AHEAD, PARTS_OF_K = 2, 4
 
@@ -33,12 +37,27 @@ def contenders(ranks: int, n: int) -> list[Contender]:
     return [first_and_warm(made) for made in (*plain, ahead)]
 
 
+def gpu_contenders(problem: Problem, ranks: int) -> list[Contender]:
+    """Return the strategy whose data lie on the host, then every engine between GPUs, panels in turn and ahead."""
+    options: dict[str, int | str] = {"base": base_of(problem), "panel": problem.k // PARTS_OF_K}
+    made = [ranks_contender("dist-root", ranks, label=f"dist-root, {gpus(ranks)}", **options)]
+    ways = {"in turn": IN_TURN, "ahead": AHEAD}
+    for engine, called in ENGINES.items() if ranks > 1 else ():
+        for way, in_flight in ways.items():
+            label = f"{SUBJECT}, {called}, {way}"
+            made.append(ranks_contender(SUBJECT, ranks, label=label, transport=engine, in_flight=in_flight, **options))
+    return [first_and_warm(each) for each in made]
+
+
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case for each product, on as many ranks as there are cores and on two at least."""
     ranks = max(2, machine.cores)
     found = [
         product_case(Problem(n, n, n, semiring), contenders(ranks, n), ranks=ranks) for n, semiring in PRODUCTS[preset]
     ]
+    if machine.gpus:
+        problem = Problem(*[GPU_SIZES[preset]] * 3)
+        found.append(product_case(problem, gpu_contenders(problem, machine.gpus), ranks=machine.gpus, **DEVICE))
     return or_absent(found)
 
 
@@ -46,7 +65,7 @@ EXPERIMENT = Experiment(
     name="dist_breakdown",
     question="Where does the time of a distributed product go, in the first call and in a warm one?",
     cases=cases,
-    figures=(Figure("dist_breakdown", "stages", "Stages of a distributed product, by strategy"),),
+    figures=(Figure("dist_breakdown", "stages", "Where a distributed call spends its time", {"finding": "stages"}),),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=3, seconds=2),

@@ -25,7 +25,9 @@ EXPERIMENT = Experiment(
     name="dist_memory",
     question="How much memory does a rank need on each grid, at once and in panels, over the formula?",
     cases=cases,
-    figures=(Figure("dist_memory", "grids", "Memory of the fullest rank, by grid", {"counts": "bytes"}),),
+    figures=(
+        Figure("dist_memory", "grids", "Memory of the fullest rank, by grid", {"counts": "bytes", "finding": "counts"}),
+    ),
     budget={
         "smoke": Budget(rounds=1, seconds=0.1),
         "quick": Budget(rounds=3, seconds=0.5),

@@ -1,24 +1,31 @@
-"""Other systems that spread arrays, where installed, beside a strategy on as many ranks; all on the CPU, all proven."""
+"""Other systems that spread arrays, where installed, beside a strategy on as many ranks; all results are proven.
+
+On the CPU all begin with operands spread beforehand. On several GPUs all draw the same operands there, and leave the
+result there; each sample is a call that is waited for on the host.
+"""
 
 from __future__ import annotations
 
+from experiments._parts.gpu_ranks import VENDOR, base_of, drawn_case, drawn_contender, gpus
 from experiments._parts.ranks import SUBJECT, one_process, ranks_contender
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
-TASK = "experiments._parts.peers_task:product"
+TASK, GPU_TASK = "experiments._parts.peers_task:product", "experiments._parts.gpu_peers_task:product"
 PRODUCTS = {
     "smoke": ((256, "float64"),),
     "quick": ((1024, "float64"), (1024, "float32")),
     "full": tuple((n, dtype) for n in (2048, 4096) for dtype in ("float64", "float32")),
 }
+ON_GPUS = {"smoke": 1024, "quick": 16384, "full": 16384}
 # How the spread parts are called, by the package of the system.
 PEERS = {
     "torch": "PyTorch DTensor, {} ranks",
     "jax": "JAX NamedSharding, {} devices",
     "dask": "Dask array, {} workers",
 }
+GPU_PEERS = {"torch": "PyTorch DTensor, {}", "jax": "JAX NamedSharding, {}"}
 
 
 def contenders(ranks: int) -> list[Contender]:
@@ -27,10 +34,29 @@ def contenders(ranks: int) -> list[Contender]:
     return [one_process(ranks), ranks_contender(SUBJECT, ranks), *peers]
 
 
+def gpu_contenders(problem: Problem, count: int) -> list[Contender]:
+    """Return the strategy on so many GPUs, by the vendor's products and by the fastest ones, and every peer."""
+    bases = dict.fromkeys((VENDOR, base_of(problem)))
+    ours = [
+        drawn_contender(problem, count, label=f"{SUBJECT}, {base.removeprefix('gpu-')}, {gpus(count)}", base=base)
+        for base in bases
+    ]
+    arguments = {"problem": problem.to_json()}
+    peers = [
+        Contender(label.format(gpus(count)), {**arguments, "package": name}, count, GPU_TASK)
+        for name, label in GPU_PEERS.items()
+    ]
+    return [*ours, *peers]
+
+
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a case for each product, on as many ranks as there are cores and on two at least."""
+    """Return a case for each product, on as many ranks as there are cores and on two at least; then on several GPUs."""
     shared = contenders(max(2, machine.cores))
-    return [product_case(Problem(n, n, n, dtype=dtype), shared) for n, dtype in PRODUCTS[preset]]
+    found = [product_case(Problem(n, n, n, dtype=dtype), shared) for n, dtype in PRODUCTS[preset]]
+    if machine.gpus > 1:
+        problems = [Problem(*[ON_GPUS[preset]] * 3, dtype=dtype) for dtype in ("float64", "float32")]
+        found += [drawn_case(problem, gpu_contenders(problem, machine.gpus)) for problem in problems]
+    return found
 
 
 EXPERIMENT = Experiment(
@@ -42,7 +68,7 @@ EXPERIMENT = Experiment(
             "dist_peers",
             "bars",
             f"{SUBJECT} and other systems that spread arrays",
-            {"panels": ["problem", "n"], "peak": False},
+            {"panels": ["problem", "n", "device"], "peak": False, "finding": "peers"},
         ),
     ),
     budget={

@@ -39,10 +39,15 @@ EXPERIMENT = Experiment(
         Figure(
             "dist_projection",
             "projected",
-            "Model, not measured: efficiency on up to 4,096 ranks",
-            {"links": {kind: (name, n, *LINKS[name]) for kind, (name, n) in STATED.items()}},
+            "Model, not measured",
+            {"links": {kind: (name, n, *LINKS[name]) for kind, (name, n) in STATED.items()}, "finding": "projection"},
         ),
-        Figure("dist_model_error", "model_error", "Error of the model where it was measured", {"of": "dist_scaling"}),
+        Figure(
+            "dist_model_error",
+            "model_error",
+            "Error of the model where it was measured",
+            {"of": "dist_scaling", "finding": "model_error"},
+        ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),

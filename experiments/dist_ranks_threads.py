@@ -40,8 +40,8 @@ EXPERIMENT = Experiment(
         Figure(
             "dist_ranks_threads",
             "bars",
-            f"{SUBJECT}: ranks x threads on all cores",
-            {"panels": ["problem", "n"], "peak": False},
+            f"{SUBJECT}, ranks x threads",
+            {"panels": ["problem", "n"], "peak": False, "finding": "over_reference"},
         ),
     ),
     budget={

@@ -1,5 +1,8 @@
 """Strong and weak scaling over ranks of one thread, one process with as many threads beside; the model has its say.
 
+On GPUs, one rank each, a product stays on the devices: operands are drawn there. One GPU computes it whole, so that
+efficiency is over its local rate.
+
 The model takes the rate of one rank from the same case, and bandwidth and latency from cases that gather and do little
 else. On a machine whose cores are busy otherwise it says what they would reach.
 """
@@ -8,7 +11,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from experiments._parts.ranks import ONE_PROCESS, STRATEGIES, link_cases, one_process, or_absent, rank_counts
+from experiments._parts.gpu_ranks import (
+    IN_TURN,
+    drawn_case,
+    drawn_contender,
+    fits_gpus,
+    gpu_counts,
+    gpu_link_cases,
+    gpus,
+)
+from experiments._parts.ranks import (
+    ONE_PROCESS,
+    STRATEGIES,
+    SUBJECT,
+    declined_contender,
+    link_cases,
+    one_process,
+    or_absent,
+    rank_counts,
+)
 from experiments._parts.ranks import ranks_contender as ranks_of
 from experiments.dist_ranks_threads import MANY_CORES
 from experiments.thread_scaling import SIZE_STEP
@@ -44,6 +65,14 @@ OF_COURSES = {
     "full": (("min_plus", (8192, 8192, 2048)), ("plus_times", (36864, 18432, 4608))),
 }
 LARGER_METHODS = (ONE_PROCESS, "dist-2d")
+TIMES_ON_GPUS, MIN_ON_GPUS = (("plus_times", "float64"), ("plus_times", "float32")), ("min_plus", "float32")
+# On GPUs: strong scaling of squares, (semiring, dtype, sides); and the shapes of the courses in full.
+ON_GPUS = {
+    "smoke": (("plus_times", "float64", (4096,)),),
+    "quick": tuple((*kind, (4096, 8192, 16384)) for kind in (*TIMES_ON_GPUS, MIN_ON_GPUS)),
+    "full": tuple((*kind, (4096, 8192, 16384)) for kind in (*TIMES_ON_GPUS, MIN_ON_GPUS)),
+}
+GPU_MODE = "strong, on GPUs"
 # Bytes that a process holds for each byte of operands: its own, those shared with the ranks, their pieces and panels,
 # and what the proof generates anew. All of it may take half of the memory.
 COPIES, MEMORY_PART = 5, 0.5
@@ -82,25 +111,65 @@ def _cases(preset: str, machine: Machine) -> Iterator[Case]:
 
 
 def _course_cases(preset: str, machine: Machine) -> Iterator[Case]:
-    """Return the products of the course reports: of all methods in one case if memory allows, else pair by pair."""
+    """Return the products of the course reports: of all methods in one case if memory allows, else pair by pair.
+
+    Where two processes cannot hold one, a case declines it.
+    """
     for semiring, sizes in OF_COURSES.get(preset, ()):
         problem = Problem(*sizes, semiring)
         pairs = {strategy: (ONE_PROCESS, strategy) for strategy in STRATEGIES}
         together = {"all": METHODS} if fits(problem, machine, len(METHODS)) else pairs
-        for name, methods in together.items() if fits(problem, machine, 2) else ():
-            axes = {"mode": "all cores", "method": name, **dict(zip("mnk", sizes, strict=True))}
+        axes = {"mode": "all cores", **dict(zip("mnk", sizes, strict=True)), "semiring": semiring, "dtype": "float64"}
+        arguments = {"problem": problem.to_json(), "seed": 1}
+        if not fits(problem, machine, 2):
+            yield Case({**axes, "method": SUBJECT}, (_too_large(SUBJECT, problem, machine),), arguments)
+            continue
+        for name, methods in together.items():
             contenders = tuple(
                 one_process(machine.cores) if method == ONE_PROCESS else ranks_of(method, machine.cores, label=method)
                 for method in methods
             )
-            arguments = {"problem": problem.to_json(), "seed": 1}
-            yield Case({**axes, "semiring": semiring, "dtype": "float64"}, contenders, arguments)
+            yield Case({**axes, "method": name}, contenders, arguments)
+
+
+def _too_large(label: str, problem: Problem, machine: Machine) -> Contender:
+    """Return a contender that is declined because two processes cannot hold `problem`."""
+    need, have = 2 * COPIES * problem.bytes_moved / 1e9, MEMORY_PART * machine.memory / 1e9
+    return declined_contender(
+        label, f"two processes and their ranks need {need:.0f} GB, of {have:.0f} that may be used"
+    )
+
+
+def _gpu_cases(preset: str, machine: Machine) -> Iterator[Case]:
+    """Return strong scaling over GPUs, and the shapes of the courses there."""
+    counts = gpu_counts(machine)
+    asked = [Problem(n, n, n, semiring, dtype) for semiring, dtype, sides in ON_GPUS[preset] for n in sides]
+    asked += [Problem(*sizes, semiring) for semiring, sizes in OF_COURSES["full"] if preset == "full"]
+    for problem in asked if counts else ():
+        able = [
+            drawn_contender(problem, count, **_panels(count)) for count in counts if fits_gpus(problem, machine, count)
+        ]
+        memory = f"{machine.gpu.get('memory_mib')} MiB"
+        reason = f"{gpus(counts[-1])} of {memory} cannot hold {problem.bytes_moved / 1e9:.0f} GB twice"
+        yield drawn_case(problem, able or [declined_contender(SUBJECT, reason)], mode=GPU_MODE, method=_size(problem))
+
+
+def _size(problem: Problem) -> str:
+    """Return the size of a product, which names its curve where all are of one strategy."""
+    sizes = problem.m, problem.n, problem.k
+    return f"n={problem.n}" if len(set(sizes)) == 1 else " x ".join(map(str, sizes))
+
+
+def _panels(count: int) -> dict[str, int]:
+    """Return options of `count` ranks: one gathers nothing, and takes all of k at once."""
+    return {"panel": 0, "in_flight": IN_TURN} if count == 1 else {}
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case for each mode, product and method, whose contenders are numbers of ranks; then the link."""
     found = [*_cases(preset, machine), *_course_cases(preset, machine), *link_cases(rank_counts(machine.cores))]
-    return or_absent(found, mode="strong", method="dist-2d")
+    on_gpus = [*_gpu_cases(preset, machine), *gpu_link_cases(machine)]
+    return or_absent([*found, *on_gpus], mode="strong", method=SUBJECT)
 
 
 EXPERIMENT = Experiment(
@@ -108,18 +177,39 @@ EXPERIMENT = Experiment(
     question="How much faster do more ranks make a product, beside threads, the model and what rank 0 allows?",
     cases=cases,
     figures=(
-        Figure("dist_strong_scaling", "ranks", "More ranks for the same product", {"where": {"mode": "strong"}}),
-        Figure("dist_weak_scaling", "ranks", "More ranks, the same work for each", {"where": {"mode": "weak"}}),
+        Figure(
+            "dist_strong_scaling",
+            "ranks",
+            "More ranks for the same product",
+            {"where": {"mode": "strong"}, "finding": "scaling"},
+        ),
+        Figure(
+            "dist_weak_scaling",
+            "ranks",
+            "More ranks, the same work for each",
+            {"where": {"mode": "weak"}, "finding": "scaling"},
+        ),
+        Figure(
+            "dist_gpu_scaling",
+            "ranks",
+            "More GPUs for the same product",
+            {"where": {"mode": GPU_MODE}, "finding": "scaling", "if_asked": True},
+        ),
         Figure(
             "dist_courses",
             "dots",
             "Shapes of the course reports, all cores",
-            {"where": {"mode": "all cores"}, "panels": ["semiring", "method"], "value": "speed_up"},
+            {
+                "where": {"mode": "all cores"},
+                "panels": ["semiring", "method"],
+                "value": "speed_up",
+                "finding": "over_reference",
+            },
         ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=0.8),
+        "quick": Budget(rounds=3, seconds=2.5),
         "full": Budget(rounds=15, seconds=30, precision=0.02),
     },
     order=42,

@@ -1,10 +1,15 @@
 """The words that a rank receives, counted, on every grid of some ranks, beside the formula and the lower bound.
 
-Counting needs no time: there may be more ranks than cores, and matrices are small.
+Counting needs no time: there may be more ranks than cores, and matrices are small. On GPUs every engine counts, on one
+rank a GPU; on more ranks, which share them, those that allow it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from experiments._parts.gpu import DEVICE
+from experiments._parts.gpu_ranks import ENGINES, base_of
 from experiments._parts.ranks import COUNT_TASK, or_absent
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
@@ -17,13 +22,17 @@ RANKS = {"smoke": (2,), "quick": (4, 6, 8), "full": (4, 6, 7, 8, 12, 16)}
 VARIANTS = ({"backend": "dist-3d", "panel": 0}, {"backend": "dist-root", "panel": 0})
 
 
-def count_cases(n: int, counts: tuple[int, ...], variants: tuple[dict[str, object], ...]) -> list[Case]:
+# NCCL refuses ranks that share a GPU.
+SHARING = ("copy", "staged")
+
+
+def count_cases(n: int, counts: Iterable[int], variants: tuple[dict[str, object], ...], **axes: object) -> list[Case]:
     """Return a case for each number of ranks, with one contender that computes on all grids."""
     problem = Problem(n, n, n).to_json()
     sizes = {name: problem[name] for name in ("m", "n", "k", "dtype", "semiring")}
     return [
         Case(
-            {**sizes, "ranks": ranks},
+            {**sizes, "ranks": ranks, **axes},
             (Contender("every grid", {"ranks": ranks, "variants": variants}, task=COUNT_TASK),),
             {"problem": problem, "seed": 1},
         )
@@ -31,16 +40,33 @@ def count_cases(n: int, counts: tuple[int, ...], variants: tuple[dict[str, objec
     ]
 
 
+def gpu_cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a case for as many ranks as GPUs, by every engine, and for more ranks that share them."""
+    n, every = SIZES[preset], machine.gpus
+    base = base_of(Problem(n, n, n))
+    found = []
+    for ranks in sorted({every, *RANKS[preset]} - {0, 1}) if every else ():
+        shares = ranks > every
+        variants = tuple(
+            {"backend": "dist-3d", "panel": 0, "base": base, "transport": engine, "share_gpu": int(shares)}
+            for engine in (SHARING if shares else ENGINES)
+        )
+        found += count_cases(n, [ranks], variants, **DEVICE)
+    return found
+
+
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a case for each number of ranks."""
-    return or_absent(count_cases(SIZES[preset], RANKS[preset], VARIANTS))
+    """Return a case for each number of ranks, on processors and on GPUs."""
+    return or_absent([*count_cases(SIZES[preset], RANKS[preset], VARIANTS), *gpu_cases(preset, machine)])
 
 
 EXPERIMENT = Experiment(
     name="dist_volume",
     question="How many words does a rank receive on each grid, over the formula and over what it must receive?",
     cases=cases,
-    figures=(Figure("dist_volume", "grids", "Words that a rank receives, by grid", {"counts": "words"}),),
+    figures=(
+        Figure("dist_volume", "grids", "Words that a rank receives, by grid", {"counts": "words", "finding": "counts"}),
+    ),
     budget={
         "smoke": Budget(rounds=1, seconds=0.1),
         "quick": Budget(rounds=3, seconds=0.5),

@@ -46,8 +46,8 @@ class Machine:
     packages : dict
         Version of each installed package that matters here.
     gpu : dict
-        Of the first NVIDIA GPU: name, driver, memory [MiB], highest SM clock [MHz], power limit [W]; empty: there is
-        none.
+        Of the first NVIDIA GPU: name, driver, memory [MiB], highest SM clock [MHz], power limit [W]; and how many there
+        are (``"count"``), if several. Empty: there is none.
     """
 
     cpu: str
@@ -66,8 +66,13 @@ class Machine:
     @property
     def slug(self) -> str:
         """A name for folders: ``"amd-epyc-2-cores"``, with the GPU if there is one."""
-        words = f"{self.cpu} {self.cores} cores {self.gpu.get('name', '')}"
+        words = f"{self.cpu} {self.cores} cores {self.gpu.get('count', '')} {self.gpu.get('name', '')}"
         return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+
+    @property
+    def gpus(self) -> int:
+        """How many NVIDIA GPUs there are."""
+        return int(self.gpu.get("count", 1)) if self.gpu else 0
 
     @property
     def key(self) -> str:
@@ -166,18 +171,24 @@ _GPU_QUERY = {
 
 
 def _gpu() -> dict[str, str]:
-    """Return the facts that the driver's own program reports of the first GPU; empty without one. Loads no CUDA."""
+    """Return the facts that the driver's own program reports of the first GPU, and their number if there are several.
+
+    Empty without one. Loads no CUDA. Of GPUs that CUDA_VISIBLE_DEVICES hides, none is counted.
+    """
     program = shutil.which("nvidia-smi")
     if program is None:
         return {}
-    command = [program, f"--query-gpu={','.join(_GPU_QUERY.values())}", "--format=csv,noheader,nounits", "--id=0"]
+    command = [program, f"--query-gpu={','.join(_GPU_QUERY.values())}", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    values = [value.strip() for value in answer.stdout.strip().split(",")]
-    is_complete = answer.returncode == 0 and len(values) == len(_GPU_QUERY)
-    return dict(zip(_GPU_QUERY, values, strict=True)) if is_complete else {}
+    lines = [[value.strip() for value in line.split(",")] for line in answer.stdout.strip().splitlines()]
+    if answer.returncode or not lines or len(lines[0]) != len(_GPU_QUERY):
+        return {}
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    count = len(lines) if visible is None else min(len(lines), len(list(filter(None, visible.split(",")))))
+    return {**dict(zip(_GPU_QUERY, lines[0], strict=True)), **({"count": str(count)} if count > 1 else {})}
 
 
 def _versions() -> dict[str, str]:

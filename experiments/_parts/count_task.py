@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backends.distributed._job.strategy import schedule_of
 from experiments._parts.ranks_task import OthersClock, RanksProduct, product
+from harness import registry
 from harness.distributed.grid import grids, lower_bound
 from harness.distributed.model import memory_bytes
 
@@ -27,7 +27,7 @@ class Counts:
     def __init__(self, products: list[tuple[str, RanksProduct]]) -> None:
         self._products = [made for _, made in products]
         self.run()
-        self._counts = [{"backend": backend, **count(made)} for backend, made in products]
+        self._counts = [{"backend": backend, **count(made, backend)} for backend, made in products]
 
     def clock(self) -> OthersClock:
         """Return the clock of the host."""
@@ -55,23 +55,25 @@ class Counts:
         """Return the work of all, and ``grids``: what was counted on each."""
         facts = [made.facts() for made in self._products]
         work = {name: sum(fact[name] for fact in facts) for name in ("operations", "bytes_moved")}
-        return {**work, "problem": facts[0]["problem"], "plan": facts[0]["plan"], "grids": self._counts}
+        first = {name: facts[0][name] for name in ("problem", "plan", "software")}
+        return {**work, **first, "grids": self._counts}
 
 
-def count(made: RanksProduct) -> dict[str, Any]:
+def count(made: RanksProduct, backend: str) -> dict[str, Any]:
     """Return what the fullest rank received and allocated in the last run, with the formulas and bounds for both."""
     sizes, reports = made.sizes, made.ranks.report()
-    schedule = schedule_of(made.plan)
+    strategy: Any = registry.find(backend)
     word_bytes = made.plan.problem.dtype.itemsize
     one_copy = sizes.m * sizes.k + sizes.k * sizes.n + sizes.m * sizes.n
     return {
         "grid": str(sizes.grid),
-        "panel": schedule.panel,
+        "panel": made.schedule.panel,
+        "transport": reports[0]["transport"],
         "words": max(sum(report["words"].get(stage, 0) for stage in RECEIVED) for report in reports),
         "formula_words": sizes.most(lambda rank: sum(sizes.words(rank).values())),
         "bound_words": lower_bound(sizes.m, sizes.n, sizes.k, sizes.grid.size),
         "bytes": max(report["bytes"] for report in reports),
-        "formula_bytes": memory_bytes(sizes, word_bytes, panel=schedule.panel, in_flight=schedule.in_flight),
+        "formula_bytes": memory_bytes(sizes, **strategy.room(made.plan)),
         "bound_bytes": word_bytes * one_copy / sizes.grid.size,
     }
 
@@ -87,7 +89,7 @@ def counts(
     ranks : int
         May be more than there are cores: what is counted does not depend on time.
     variants : sequence of mapping
-        Of each the ``backend`` and the ``panel`` of its plan.
+        Of each the ``backend``, and options of its plan, the ``panel`` among them.
     seed : int
     threads : int
 
@@ -99,7 +101,8 @@ def counts(
     products = []
     for variant in variants:
         for grid in grids(ranks):
-            options = {"ranks": ranks, "grid": str(grid), "panel": variant["panel"]}
+            own = {name: value for name, value in variant.items() if name != "backend"}
+            options = {"ranks": ranks, "grid": str(grid), **own}
             made = product(problem=problem, backend=variant["backend"], seed=seed, threads=threads, parameters=options)
             products.append((str(variant["backend"]), made))
     return Counts(products)

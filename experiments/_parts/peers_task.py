@@ -9,10 +9,11 @@ Operands are spread beforehand, as a strategy's pieces are, and the result stays
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,7 +36,14 @@ class Spread:
     operands : Operands
     grid : Grid
         A plane.
+
+    Attributes
+    ----------
+    package : str
+        Of the system.
     """
+
+    package: ClassVar[str]
 
     def __init__(self, problem: Problem, operands: Operands, grid: Grid) -> None:
         self.problem, self.operands, self.grid = problem, operands, grid
@@ -51,6 +59,8 @@ class Spread:
 
 class SpreadJax(Spread):
     """A product of two arrays of JAX, sharded over a mesh of the host's devices."""
+
+    package = "jax"
 
     def __init__(self, problem: Problem, operands: Operands, grid: Grid) -> None:
         super().__init__(problem, operands, grid)
@@ -74,6 +84,8 @@ class SpreadJax(Spread):
 class SpreadDask(Spread):
     """A product of two arrays of Dask in memory, a block of the result for each cell of the plane."""
 
+    package = "dask"
+
     def __init__(self, problem: Problem, operands: Operands, grid: Grid) -> None:
         super().__init__(problem, operands, grid)
         from dask import array
@@ -94,9 +106,12 @@ class SpreadDask(Spread):
 class SpreadTorch(Spread):
     """A product of two tensors of PyTorch, spread over processes."""
 
+    package = "torch"
+
     def __init__(self, problem: Problem, operands: Operands, grid: Grid) -> None:
         super().__init__(problem, operands, grid)
-        self._ranks = TensorRanks(operands.a, operands.b, grid)
+        self._ranks = TensorRanks(grid)
+        self._ranks.call_all("hold", operands.a, operands.b)
 
     def multiply(self) -> None:
         self._ranks.call_all("multiply")
@@ -107,9 +122,7 @@ class SpreadTorch(Spread):
 
 # By the name of the package that has to be installed.
 SYSTEMS: dict[str, Callable[[Problem, Operands, Grid], Spread]] = {
-    "torch": SpreadTorch,
-    "jax": SpreadJax,
-    "dask": SpreadDask,
+    system.package: system for system in (SpreadTorch, SpreadJax, SpreadDask)
 }
 
 
@@ -152,7 +165,9 @@ class PeerTask:
         """Return the work of one call."""
         problem = self._made.problem
         work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
-        return {**work, "problem": problem.to_json(), "plan": {"grid": str(self._made.grid)}}
+        grid, package = str(self._made.grid), self._made.package
+        software = {package: importlib.metadata.version(package)}
+        return {**work, "problem": problem.to_json(), "plan": {"grid": grid}, "software": software}
 
 
 def product(*, problem: Mapping[str, Any], package: str, seed: int, threads: int) -> PeerTask:
@@ -163,9 +178,18 @@ def product(*, problem: Mapping[str, Any], package: str, seed: int, threads: int
     Declined
         If the package is not installed.
     """
+    require(package)
+    decoded = Problem.from_json(dict(problem))
+    return PeerTask(SYSTEMS[package](decoded, Operands.generate(decoded, seed), plane(threads)), seed)
+
+
+def require(package: str) -> None:
+    """Raise Declined unless `package` is installed."""
     if importlib.util.find_spec(package) is None:
         raise Declined("missing", f"package {package} is not installed: pip install {package}")
-    decoded = Problem.from_json(dict(problem))
-    planes = [grid for grid in grids(threads) if grid.pk == 1]
-    grid = min(planes, key=lambda plane: (abs(plane.pm - plane.pn), plane.pm))
-    return PeerTask(SYSTEMS[package](decoded, Operands.generate(decoded, seed), grid), seed)
+
+
+def plane(ranks: int) -> Grid:
+    """Return the plane of so many ranks whose sides differ least."""
+    planes = [grid for grid in grids(ranks) if grid.pk == 1]
+    return min(planes, key=lambda grid: (abs(grid.pm - grid.pn), grid.pm))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NoReturn
 
 from experiments._parts.peers import SUBJECT as ONE_PROCESS
 from harness import registry
+from harness.errors import Declined
 from harness.experiment import Case, Contender, backend_contender
 from harness.problem import Problem
 
@@ -13,6 +15,7 @@ STRATEGIES = ("dist-root", "dist-1d", "dist-2d", "dist-3d")
 SUBJECT = "dist-2d"
 PRODUCT_TASK = "experiments._parts.ranks_task:product"
 COUNT_TASK = "experiments._parts.count_task:counts"
+DECLINED_TASK = "experiments._parts.ranks:decline"
 # What every rank gathers to measure the link: so much of B that time is bandwidth, and so little that it is latency. Of
 # partial sums of D it reduces as much as of B.
 LINK_BYTES, WORD = 8 << 20, 8
@@ -45,6 +48,16 @@ def ranks_contender(strategy: str, ranks: int, *, label: str = "", **options: in
 def one_process(threads: int, label: str = ONE_PROCESS) -> Contender:
     """Return the contender that stands beside the ranks: one process with so many threads."""
     return backend_contender(ONE_PROCESS, label=label, threads=threads)
+
+
+def declined_contender(label: str, reason: str) -> Contender:
+    """Return the contender that is recorded as declined, with its reason."""
+    return Contender(label, {"reason": reason}, task=DECLINED_TASK)
+
+
+def decline(*, reason: str, **_: object) -> NoReturn:
+    """Raise Declined; the task of `declined_contender`."""
+    raise Declined("declined", reason)
 
 
 def link_cases(counts: Iterable[int]) -> list[Case]:

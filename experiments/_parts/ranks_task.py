@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from backends.distributed._job import jobs
-from backends.distributed._job.job import Shape
-from backends.distributed._job.strategy import rank_count, schedule_of
+from backends.distributed._job.execution import RanksExecution
+from backends.distributed._job.strategy import schedule_of
 from harness import machine, registry
 from harness.distributed.grid import Decomposition, lower_bound
 from harness.distributed.stages import STAGES
@@ -19,6 +19,8 @@ from harness.run.task import GemmTask
 from harness.timing.clock import Action, CpuClock, Sample
 
 GATHERS = ("gather A", "gather B")
+# The engine that takes panels through the host, and the stages of its copies, which belong to gathering.
+STAGED, COPIES = "staged", ("device to host", "host to device")
 # What a caller waits for beside products, if gathering goes on in another thread.
 EXPOSED = "exposed communication"
 
@@ -37,7 +39,7 @@ def stage_seconds(
     total_s : float
         Time of the call.
     overlapped : bool
-        Whether panels were gathered in another thread. Their stages then are one, the part that was waited for.
+        Whether panels were gathered beside the products. Their stages then are one, the part that was waited for.
     """
     means = {
         stage: sum(report["seconds"].get(stage, 0.0) for report in reports[:used]) / used
@@ -45,7 +47,9 @@ def stage_seconds(
         if any(stage in report["seconds"] for report in reports[:used])
     }
     if overlapped:
-        means = {stage: seconds for stage, seconds in means.items() if stage not in GATHERS}
+        is_staged = any(report.get("transport") == STAGED for report in reports[:used])
+        hidden = (*GATHERS, *(COPIES if is_staged else ()))
+        means = {stage: seconds for stage, seconds in means.items() if stage not in hidden}
         return {**means, EXPOSED: max(0.0, total_s - sum(means.values()))}
     return {**means, "rest": max(0.0, total_s - sum(means.values()))}
 
@@ -61,7 +65,7 @@ class OthersClock(CpuClock):
 class StageClock:
     """The host's clock, which also reads where the time of the last call went, in ns: ``"gather A"``, ``"compute"``."""
 
-    def __init__(self, task: RanksProduct) -> None:
+    def __init__(self, task: RanksTask) -> None:
         self._task, self._host = task, OthersClock()
 
     def sample(self, run: Action, wait: Action, loops: int) -> Sample:
@@ -79,8 +83,48 @@ class StageClock:
         return {**self._host.facts(), "stages": "ns, mean over the ranks"}
 
 
-class RanksProduct(GemmTask):
-    """A product by a strategy.
+class RanksTask:
+    """What tasks on ranks have in common: a clock that reads stages, and facts of the grid.
+
+    Parameters
+    ----------
+    plan : Plan
+    ranks : RanksExecution
+    sizes : Decomposition
+    """
+
+    starts_processes = True
+
+    def __init__(self, plan: Plan, ranks: RanksExecution, sizes: Decomposition) -> None:
+        self.plan, self.ranks, self.sizes, self.schedule = plan, ranks, sizes, schedule_of(plan)
+
+    def clock(self) -> StageClock:
+        return StageClock(self)
+
+    def stages(self, total_s: float) -> dict[str, float]:
+        """Return the seconds of the last call by stage, of `total_s` in all."""
+        reports, grid = self.ranks.report(), self.sizes.grid
+        gathers = grid.pm * grid.pn > 1
+        overlapped = gathers and self.schedule.panel > 0 and self.schedule.in_flight > 1
+        return stage_seconds(reports, grid.size, total_s, overlapped=overlapped)
+
+    def rank_facts(self) -> dict[str, Any]:
+        """Return grid, counted words, how panels travelled, and the versions of what carried them."""
+        sizes, used = self.sizes, self.sizes.grid.size
+        return {
+            "grid": str(sizes.grid),
+            "layout": sizes.layout.name,
+            "words": sizes.most(lambda rank: sum(sizes.words(rank).values())),
+            "bound_words": lower_bound(sizes.m, sizes.n, sizes.k, used),
+            "panel": self.schedule.panel,
+            "in_flight": self.schedule.in_flight,
+            "transport": self.ranks.report()[0]["transport"],
+            "software": self.ranks.software(),
+        }
+
+
+class RanksProduct(RanksTask, GemmTask):
+    """A product of operands on the host by a strategy.
 
     Parameters
     ----------
@@ -95,27 +139,19 @@ class RanksProduct(GemmTask):
     def __init__(
         self, plan: Plan, operands: Operands, execution: Any, sizes: Decomposition, seed: int, extra_error: float
     ) -> None:
-        super().__init__(plan, operands, execution, seed, extra_error, starts_processes=True)
-        self.ranks, self.sizes, self.first_call_s = execution, sizes, dict[str, float]()
-
-    def clock(self) -> StageClock:
-        return StageClock(self)
-
-    def stages(self, total_s: float) -> dict[str, float]:
-        """Return the seconds of the last call by stage, of `total_s` in all."""
-        schedule, reports = schedule_of(self.plan), self.ranks.report()
-        overlapped = schedule.panel > 0 and schedule.in_flight > 1
-        return stage_seconds(reports, self.sizes.grid.size, total_s, overlapped=overlapped)
+        GemmTask.__init__(self, plan, operands, execution, seed, extra_error, starts_processes=True)
+        RanksTask.__init__(self, plan, execution, sizes)
+        self.first_call_s = dict[str, float]()
 
     def facts(self) -> dict[str, Any]:
-        sizes, used = self.sizes, self.sizes.grid.size
-        counted = {
-            "grid": str(sizes.grid),
-            "layout": sizes.layout.name,
-            "words": sizes.most(lambda rank: sum(sizes.words(rank).values())),
-            "bound_words": lower_bound(sizes.m, sizes.n, sizes.k, used),
-        }
-        return {**super().facts(), **counted, **({"first_call_s": self.first_call_s} if self.first_call_s else {})}
+        first = {"first_call_s": self.first_call_s} if self.first_call_s else {}
+        return {**GemmTask.facts(self), **self.rank_facts(), **first}
+
+
+def strategy_and_plan(problem: Problem, backend: str, threads: int, parameters: Mapping[str, Any]) -> tuple[Any, Plan]:
+    """Return a strategy, and its plan with `parameters`; raises as `product` does."""
+    strategy: Any = registry.admit(backend, problem)
+    return strategy, strategy.plan(problem, machine.detect().with_threads(threads)).override(parameters)
 
 
 def product(
@@ -149,14 +185,13 @@ def product(
         If a parameter is unknown or has no legal value.
     """
     decoded = Problem.from_json(dict(problem))
-    strategy: Any = registry.admit(backend, decoded)
-    plan = strategy.plan(decoded, machine.detect().with_threads(threads)).override(parameters or {})
+    strategy, plan = strategy_and_plan(decoded, backend, threads, parameters or {})
     operands = Operands.generate(decoded, seed)
     sizes = strategy.sizes(plan)
     if first_call:
         jobs.close_all()
     start = time.perf_counter()
-    jobs.start(Shape(rank_count(plan), int(plan.options["rank_threads"])))
+    jobs.start(strategy.shape(plan))
     started = time.perf_counter()
     made = RanksProduct(
         plan, operands, strategy.prepare(plan, operands), sizes, seed, strategy.extra_error(plan, operands)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from harness.analysis.ranks import word_bytes
 from harness.distributed.grid import Decomposition, Grid, grids, root_bound
 from harness.distributed.links import Link
 from harness.distributed.model import Rates, predict
@@ -49,18 +50,14 @@ def efficiencies(
         Of the `Link` of each rank.
     """
     rates = Rates(cell.rate * 1e9 / 2, Link(bytes_per_s, latency_s, reduced_bytes_per_s))
-    alone_s, word_bytes = n**3 / rates.pairs_per_s, _word_bytes(cell)
-    return [(ranks, 100 * alone_s / ranks / _least_s(form, n, ranks, word_bytes, rates)) for ranks in COUNTS]
+    alone_s, size = n**3 / rates.pairs_per_s, word_bytes(cell)
+    return [(ranks, 100 * alone_s / ranks / _least_s(form, n, ranks, size, rates)) for ranks in COUNTS]
 
 
-def _least_s(form: str, n: int, ranks: int, word_bytes: int, rates: Rates) -> float:
-    """Return the least time that a form allows by the model."""
+def _least_s(form: str, n: int, ranks: int, size: int, rates: Rates) -> float:
+    """Return the least time that a form allows by the model, for elements of `size` bytes."""
     if form == ROOT:
-        sent_s = root_bound(n, n, n, ranks) * word_bytes / rates.link.bytes_per_s
+        sent_s = root_bound(n, n, n, ranks) * size / rates.link.bytes_per_s
         return max(sent_s, n**3 / ranks / rates.pairs_per_s)
     fitting = filter(_BELONGS[form], grids(ranks))
-    return min(predict(Uniform(n, n, n, grid), word_bytes, rates).total_s for grid in fitting)
-
-
-def _word_bytes(cell: Cell) -> int:
-    return int("".join(filter(str.isdigit, str(cell.facts["problem"]["dtype"])))) // 8
+    return min(predict(Uniform(n, n, n, grid), size, rates).total_s for grid in fitting)

@@ -21,8 +21,8 @@ from harness.distributed.model import Rates, predict
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
-WORD_BYTES = 8  # of float64, the dtype of these experiments
 FROM_ROOT = "dist-root"
+TOLERANCE = 15.0  # percent by which a model may be off that a grid is chosen by
 LAYOUTS = {layout.name: layout for layout in (BLOCKS, FACES)}
 
 
@@ -55,19 +55,26 @@ def local_rate(one_rank: Cell) -> float | None:
     return float(one_rank.facts["operations"]) / 2 / compute_ns * 1e9 if compute_ns else None
 
 
-def link(cells: Iterable[Cell], ranks: int) -> Link | None:
-    """Return the measured link between `ranks` ranks, of the cells that measured it; None without them.
+def word_bytes(cell: Cell) -> int:
+    """Return the bytes of an element of what `cell` computes."""
+    return int("".join(filter(str.isdigit, str(cell.facts["problem"]["dtype"])))) // 8
+
+
+def link(cells: Iterable[Cell], ranks: int, device: str | None = None) -> Link | None:
+    """Return the measured link between `ranks` ranks on a device, of the cells that measured it; None without them.
 
     Older results have no cell that reduces: the rule of `Link` stands for it.
     """
     measured = {
-        c.axes["link"]: c for c in cells if c.axes.get("role") == rates.LINK and c.is_ok and ranks_of(c) == ranks
+        c.axes["link"]: c
+        for c in cells
+        if c.axes.get("role") == rates.LINK and c.is_ok and ranks_of(c) == ranks and rates.axis(c, "device") == device
     }
     stages = {"bandwidth": "gather B", "latency": "gather B", "reduction": "reduce"}
     seconds = {name: (reading(cell, stages[name]) or 0.0) * 1e-9 for name, cell in measured.items()}
     if not all(seconds.get(name) for name in ("bandwidth", "latency")):
         return None
-    received = {name: float(cell.facts["words"]) * WORD_BYTES for name, cell in measured.items()}
+    received = {name: float(cell.facts["words"]) * word_bytes(cell) for name, cell in measured.items()}
     rate = {name: received[name] / seconds[name] for name in measured if seconds[name]}
     return Link(rate["bandwidth"], seconds["latency"] / (ranks - 1), rate.get("reduction", 0.0))
 
@@ -75,11 +82,13 @@ def link(cells: Iterable[Cell], ranks: int) -> Link | None:
 def modelled_s(cell: Cell, one_rank: Cell, cells: Iterable[Cell]) -> float:
     """Return the time of `cell` by the model, with the rate of `one_rank` and the link among `cells`; NaN without."""
     sizes, rate, ranks = decomposition(cell), local_rate(one_rank), ranks_of(cell)
-    between = Link(math.inf, 0.0) if ranks == 1 else link(cells, ranks)
+    between = Link(math.inf, 0.0) if ranks == 1 else link(cells, ranks, rates.axis(cell, "device"))
     if sizes is None or rate is None or between is None:
         return math.nan
     command_s = max(0.0, (one_rank.median_ns - (reading(one_rank, "compute") or 0.0)) * 1e-9)
-    return predict(sizes, WORD_BYTES, Rates(rate, between)).total_s + _scattered_s(cell, sizes, between) + command_s
+    panel, overlapped = int(cell.facts.get("panel", 0)), int(cell.facts.get("in_flight", 1)) > 1
+    told = predict(sizes, word_bytes(cell), Rates(rate, between), panel=panel, overlapped=overlapped and panel > 0)
+    return told.total_s + _scattered_s(cell, sizes, between) + command_s
 
 
 def _scattered_s(cell: Cell, sizes: Decomposition, between: Link) -> float:
@@ -88,7 +97,7 @@ def _scattered_s(cell: Cell, sizes: Decomposition, between: Link) -> float:
         return 0.0
     whole = sizes.m * sizes.k + sizes.k * sizes.n + sizes.m * sizes.n
     own = sizes.a(0).words + sizes.b(0).words + sizes.d(0).words
-    return (whole - own) * WORD_BYTES / between.bytes_per_s
+    return (whole - own) * word_bytes(cell) / between.bytes_per_s
 
 
 def _root_limit(cell: Cell, alone_s: float, between: Link | None) -> float:
@@ -97,7 +106,7 @@ def _root_limit(cell: Cell, alone_s: float, between: Link | None) -> float:
     if cell.arguments.get("backend") != FROM_ROOT or sizes is None or between is None or ranks == 1:
         return math.inf
     words = root_bound(sizes.m, sizes.n, sizes.k, sizes.grid.size)
-    return min(ranks, alone_s * between.bytes_per_s / (words * WORD_BYTES))
+    return min(ranks, alone_s * between.bytes_per_s / (words * word_bytes(cell)))
 
 
 def products(cells: list[Cell]) -> dict[str, list[Cell]]:
@@ -107,9 +116,15 @@ def products(cells: list[Cell]) -> dict[str, list[Cell]]:
 
 
 def _product(cell: Cell) -> str:
+    """Return what a panel shows: a size, or on GPUs all of them, each a method of its own."""
+    place = rates.words(cell, "device") if rates.is_on_device(cell) else size_of(cell)
+    return f"{rates.axis(cell, 'problem')}, {place}"
+
+
+def size_of(cell: Cell) -> str:
+    """Return the size at one rank, "n=512" or "512 x 512 x 64"."""
     sizes = [rates.axis(cell, name) for name in "mnk"]
-    size = f"n={sizes[0]}" if len(set(sizes)) == 1 else " x ".join(map(str, sizes))
-    return f"{rates.axis(cell, 'problem')}, {size}"
+    return f"n={sizes[0]}" if len(set(sizes)) == 1 else " x ".join(map(str, sizes))
 
 
 def curves(cells: list[Cell]) -> dict[str, list[RankPoint]]:
@@ -125,7 +140,7 @@ def curves(cells: list[Cell]) -> dict[str, list[RankPoint]]:
 def _point(cell: Cell, one_rank: Cell, cells: list[Cell]) -> RankPoint:
     work = cell.facts["operations"] / one_rank.facts["operations"]
     alone_s, ranks = work * one_rank.median_ns * 1e-9, ranks_of(cell)
-    limit = _root_limit(cell, alone_s, link(cells, ranks))
+    limit = _root_limit(cell, alone_s, link(cells, ranks, rates.axis(cell, "device")))
     return RankPoint(cell, ranks, rates.speed_up(cell, one_rank), alone_s / modelled_s(cell, one_rank, cells), limit)
 
 

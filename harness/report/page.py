@@ -167,7 +167,8 @@ def _gpu(facts: Mapping[str, str]) -> str:
         ("power_limit_w", "power limit {} W"),
     )
     details = (text.format(facts[key]) for key, text in known if key in facts)
-    return ", ".join([facts.get("name", "not known"), *details])
+    name = facts.get("name", "not known")
+    return ", ".join([f"{facts['count']} x {name}" if "count" in facts else name, *details])
 
 
 def _section(

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 
+# With fewer samples than this the interval of a median is their range, and covers it less surely than it claims.
+FEWEST_FOR_INTERVAL = 6
 RESAMPLES = 600
 CELLS_AT_ONCE = 4096
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+
 from harness.distributed.grid import BLOCKS, FACES, Decomposition, Grid, grids, lower_bound
 from harness.distributed.links import Link
 from harness.distributed.model import Rates, choose_grid, memory_bytes, predict
 from harness.experiment import Experiment
 from harness.machine import Machine
+from harness.problem import Problem
 from harness.store.store import Cell
 from tests._support.synthetic import MACHINE, cells
 
+TWO_GPUS = dataclasses.replace(MACHINE, gpu={"name": "Test GPU", "driver": "1", "memory_mib": "143771", "count": "2"})
 RATES = Rates(10e9, Link(4e9, 5e-6, 1.2e9))
 COMMAND_S = 20e-6
 FLAT = {"dist-1d": "nk", "dist-2d": "k"}
@@ -27,26 +31,33 @@ def planted(
 def _timed(cell: Cell, off: float) -> Cell:
     parameters = cell.arguments.get("parameters", {})
     if "ranks" not in parameters:
-        return cell
+        return cell if "package" not in cell.arguments else dataclasses.replace(cell, facts=_work(cell))
     problem, ranks, backend = cell.facts["problem"], parameters["ranks"], cell.arguments["backend"]
+    word = np.dtype(problem["dtype"]).itemsize
     m, n, k, layout = problem["m"], problem["n"], problem["k"], FACES if backend == "dist-root" else BLOCKS
-    chosen = choose_grid(m, n, k, ranks, 8, rates=RATES, layout=layout, flat=FLAT.get(backend, ""))
+    chosen = choose_grid(m, n, k, ranks, word, rates=RATES, layout=layout, flat=FLAT.get(backend, ""))
     grid = Grid.parse(parameters["grid"]) if "grid" in parameters else chosen
     sizes = Decomposition(m, n, k, grid, layout)
-    told, is_overlapped = predict(sizes, 8, RATES), parameters.get("in_flight", 1) > 1
+    told, is_overlapped = predict(sizes, word, RATES), parameters.get("in_flight", 1) > 1
     moved = m * k + k * n + m * n - sizes.a(0).words - sizes.b(0).words - sizes.d(0).words
-    scattered_s = moved * 8 / RATES.link.bytes_per_s if backend == "dist-root" else 0.0
+    scattered_s = moved * word / RATES.link.bytes_per_s if backend == "dist-root" else 0.0
     factor = off if ranks > 1 else 1.0
     total_s = (told.total_s + scattered_s + COMMAND_S) * factor
     gathered = {"exposed communication": told.gather_s} if is_overlapped else {"gather B": told.gather_s}
     stages = {"redistribute": scattered_s, **gathered, "compute": told.compute_s, "reduce": told.reduce_s}
     words = sizes.most(lambda rank: sum(sizes.words(rank).values()))
-    facts = {**cell.facts, "grid": str(grid), "layout": layout.name, "words": words}
+    facts = {**cell.facts, "grid": str(grid), "layout": layout.name, "words": words, "software": {"mpi": "MPICH 5.0.2"}}
     if cell.arguments.get("first_call"):
         facts["first_call_s"] = {"start of ranks": 1.0, "load": 0.5, "allocate": 0.01, **stages}
     samples = [1e9 * total_s] * 6
     readings = {name: [[1e9 * seconds] * len(samples)] for name, seconds in stages.items()}
     return dataclasses.replace(cell, facts=facts, samples_ns=[samples], record={**cell.record, "readings": readings})
+
+
+def _work(cell: Cell) -> dict:
+    """Return the facts of a peer, which names no backend."""
+    problem = Problem(*(cell.axes[x] for x in ("m", "n", "k", "semiring")), np.dtype(cell.axes["dtype"]))
+    return {"operations": problem.operations, "bytes_moved": problem.bytes_moved, "problem": problem.to_json()}
 
 
 def _counted(cell: Cell) -> Cell:

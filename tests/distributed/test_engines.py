@@ -73,7 +73,9 @@ def test_pieces_of_bfloat16_are_declined_on_gpus_in_one_sentence():
     strategy = registry.find("dist-2d")
     problem = Problem(64, 64, 64, SEMIRINGS["plus_times"], np.dtype("float32"), operand_dtype=np.dtype(bfloat16))
     plan = strategy.plan(problem, detect())
-    with pytest.raises(Declined, match=r"^dist-2d: pieces on GPUs are not bfloat16: float16 operands, or a base on pro"):
+    with pytest.raises(
+        Declined, match=r"^dist-2d: pieces on GPUs are not bfloat16: float16 operands, or a base on pro"
+    ):
         strategy.assignment(plan.override({"base": "gpu-cublas", "ranks": 1}))
 
 

@@ -8,7 +8,7 @@ from experiments._parts import ranks as parts
 from harness.experiment import load_all
 from harness.report.figures import drawing, style
 from harness.report.figures.style import Sheet
-from tests._support.planted_rank_cells import planted
+from tests._support.planted_rank_cells import TWO_GPUS, planted
 from tests._support.synthetic import MACHINE
 from tests.report.test_plots import texts
 
@@ -35,13 +35,17 @@ def draw(monkeypatch, tmp_path):
     return draw_one
 
 
+@pytest.mark.parametrize("machine", [MACHINE, TWO_GPUS], ids=["no GPU", "two GPUs"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_figure_is_drawn_and_says_where_it_was_measured(name, draw):
-    others = planted(EXPERIMENTS["dist_scaling"]) if name == "dist_projection" else []
-    sheets = draw(name, [*planted(EXPERIMENTS[name]), *others])
-    assert set(sheets) == {figure.name for figure in EXPERIMENTS[name].figures}
-    for sheet in sheets.values():
+def test_every_figure_is_drawn_and_says_where_it_was_measured(name, machine, draw):
+    others = planted(EXPERIMENTS["dist_scaling"], machine=machine) if name == "dist_projection" else []
+    sheets = draw(name, [*planted(EXPERIMENTS[name], machine=machine), *others])
+    asked = [figure for figure in EXPERIMENTS[name].figures if machine.gpus or not figure.options.get("if_asked")]
+    assert set(sheets) == {figure.name for figure in asked}
+    for figure in asked:
+        sheet = sheets[figure.name]
         assert "Test CPU, 4 cores" in texts(sheet)
+        assert sheet.title.startswith(f"{figure.title}: "), "no finding"
         assert all(
             panel.get_xlabel() or panel.get_ylabel() or panel.get_title("left")
             for panel in sheet.canvas.axes

@@ -109,7 +109,7 @@ class Transport(ABC):
     Attributes
     ----------
     name : str
-        What results call it: an engine between GPUs, or ``"mpi"``.
+        What results call it: an engine between GPUs, ``"shared"`` memory, or ``"mpi"``.
     arrays : HostArrays
         Where its arrays lie.
     panels : list of (int, int)

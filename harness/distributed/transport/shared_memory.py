@@ -32,6 +32,8 @@ class SharedMemory(HostTransport):
     A rank may overwrite its pieces when all ranks have returned from a product, since others read them till then.
     """
 
+    name = "shared"
+
     def __init__(
         self, sizes: Decomposition, problem: Problem, rank: int, fibres: Fibres, stages: Stages, schedule: Schedule
     ) -> None:

@@ -29,7 +29,8 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``"of_peak"`` is percent of the measured peak, ``"over_fastest"`` relative to the fastest other contender of the case.
 ``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
 ``peak``, true by default, says whether bars stand beside the measured peak. ``marker`` is the axis of kinds of size.
-``of`` takes the cells of another experiment.
+``of`` takes the cells of another experiment. ``finding``, one of `harness.analysis.rank_findings.FINDINGS`, ends the
+title with what the cells have found. ``if_asked``: where none of its cells was asked for, there is no figure.
 ``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` the host's time of a launch.
 """
 
@@ -40,19 +41,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.analysis import caveats, rates
+from harness.analysis.rank_findings import FINDINGS
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
 from harness.report.figures import fields, grids, models, peers, ranks, rows, stages, sweeps
 from harness.report.figures.style import Sheet, styled
+from harness.stats.statistics import FEWEST_FOR_INTERVAL
 from harness.store.store import Cell
 
 Draw = Callable[[Sheet, list[Cell], Json], None]
 LONGEST_REASON = 90
 MOST_REASONS = 8  # below a figure; a report lists them all
-
-# With fewer samples than this the interval is their range, and covers the median less surely than it claims.
-FEWEST_FOR_INTERVAL = 6
 
 WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "dips", "stages", "grids", "model_error", "projected")
 
@@ -117,14 +117,24 @@ def _draw_one(
     shown = [c for c in cells if rates.is_roof(c)] + rates.select(
         (c for c in cells if not rates.is_roof(c)), figure.options.get("where", {})
     )
+    if figure.options.get("if_asked") and not rates.contenders(shown):
+        return []
     sheet = Sheet(figure.title)
     if any(cell.is_ok and not rates.is_roof(cell) for cell in shown):
         table[figure.kind](sheet, [*shown, *peaks], figure.options)
+        sheet.title = _title(figure, shown)
     else:
         sheet.say("Nothing has been measured" if not rates.contenders(shown) else "No contender has a time: see below")
     sheet.notes += [*absences(shown), *caveats.in_figure(shown), *([mark] if mark else [])]
     footer = provenance(shown, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)
     return sheet.save(folder / figure.name, footer)
+
+
+def _title(figure: Figure, cells: list[Cell]) -> str:
+    """Return what a figure is about, and what its cells have found if its options name a finding."""
+    find = FINDINGS.get(figure.options.get("finding", ""))
+    finding = find(cells, figure.options) if find else ""
+    return f"{figure.title}: {finding}" if finding else figure.title
 
 
 def absences(cells: list[Cell]) -> list[str]:
@@ -146,7 +156,11 @@ def provenance(cells: list[Cell], machine: Machine, *, has_intervals: bool = Tru
     versions = ", ".join(f"{name} {machine.packages[name]}" for name in ("numpy", "numba") if name in machine.packages)
     parts = [f"{machine.cpu}, {rates.plural(machine.cores, 'core')}", versions]
     if any(map(rates.is_on_device, cells)):
-        parts.insert(0, ", driver ".join(machine.gpu[name] for name in ("name", "driver") if name in machine.gpu))
+        count = f"{machine.gpus} " if machine.gpus > 1 else ""
+        parts.insert(0, count + ", driver ".join(machine.gpu[key] for key in ("name", "driver") if key in machine.gpu))
+    software = [text for cell in done for text in _software(cell)]
+    if software:
+        parts.append(", ".join(dict.fromkeys(software)))
     if done:
         counts = sorted({len(cell.all_samples_ns) for cell in done})
         interval = ", 95 % interval" if counts[0] >= FEWEST_FOR_INTERVAL else ", range"
@@ -157,6 +171,13 @@ def provenance(cells: list[Cell], machine: Machine, *, has_intervals: bool = Tru
             f"median{interval if has_intervals else ''} of {_span(counts, 'sample')}, {_span(processes, 'process')}",
         ]
     return " · ".join(part for part in parts if part)
+
+
+def _software(cell: Cell) -> list[str]:
+    """Return what ranks of `cell` sent by, in words: "MPICH 5.0.2", "nccl 2.27.7"."""
+    found = dict(cell.facts.get("software", {}))
+    library = [found.pop("mpi")] if "mpi" in found else []
+    return [*library, *(f"{name} {version}" for name, version in found.items())]
 
 
 def _span(numbers: list[int], noun: str) -> str:

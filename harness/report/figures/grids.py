@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.analysis import rates
 from harness.experiment import Json
-from harness.report.figures.style import INK, PALETTE, Sheet, table, table_width
+from harness.report.figures.style import INK, MARKERS, PALETTE, Sheet, table, table_width
 from harness.report.figures.values import short
 from harness.store.store import Cell
 
@@ -15,6 +15,7 @@ ROW_INCHES, HEAD_INCHES, CHART = 0.25, 0.8, 6.2
 BOUND: dict[str, Any] = {"color": INK, "linewidth": 1.3, "linestyle": "--"}
 FORMULA: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 10, "markerfacecolor": "none"}
 LABELS = {"words": ("words a rank receives", "lower bound"), "bytes": ("KiB of the fullest rank", "one copy, spread")}
+ENGINES = {"copy": "copy engines", "nccl": "NCCL", "staged": "through the host"}
 UNITS = {"words": 1.0, "bytes": 1024.0}
 
 Count = Mapping[str, Any]
@@ -27,7 +28,7 @@ def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     if not counted:
         sheet.say("Nothing has been counted")
         return
-    groups = {int(rates.axis(cell, "ranks")): _by_grid(cell, what) for cell in counted}
+    groups = {_place(cell): _by_grid(cell, what) for cell in counted}
     tables = [_table(own, what) for own in groups.values()]
     width = max(table_width(*one) for one in tables)
     counts = [len(own) + HEAD_INCHES / ROW_INCHES for own in groups.values()]
@@ -35,7 +36,7 @@ def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     panels = sheet.panels(len(groups), 2, height=ROW_INCHES * sum(counts), **ratios)
     looks = _looks([count for own in groups.values() for row in own.values() for count in row])
     unit = UNITS[what]
-    for (ranks, own), entries, chart, beside in zip(groups.items(), tables, panels[::2], panels[1::2], strict=True):
+    for (place, own), entries, chart, beside in zip(groups.items(), tables, panels[::2], panels[1::2], strict=True):
         for y, row in enumerate(own.values()):
             for count in row:
                 look = looks[_variant(count)]
@@ -45,7 +46,7 @@ def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         chart.axvline(bound, **BOUND)
         chart.set_xlim(left=0)
         chart.set_yticks(range(len(own)), list(own))
-        chart.set_title(f"{ranks} ranks, {rates.size(counted[0])}: {_finding(own, what)}")
+        chart.set_title(f"{place}, {rates.size(counted[0])}: {_finding(own, what)}")
         chart.grid(visible=False, axis="y")
         chart.tick_params(axis="y", length=0)
         for panel in (chart, beside):
@@ -59,6 +60,12 @@ def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     sheet.notes.append("Counted by the ranks, of float64. Table: of the first in the legend. Grids are pm x pn x pk.")
 
 
+def _place(cell: Cell) -> str:
+    """Return how many ranks counted, and where if not on processors."""
+    ranks = rates.plural(int(rates.axis(cell, "ranks")), "rank")
+    return f"{ranks} {rates.words(cell, 'device')}" if rates.is_on_device(cell) else ranks
+
+
 def _by_grid(cell: Cell, what: str) -> dict[str, list[Count]]:
     """Return what was counted of each variant by grid, the least of the first variant on top."""
     by_grid = rates.group(cell.facts["grids"], lambda count: str(count["grid"]))
@@ -66,13 +73,18 @@ def _by_grid(cell: Cell, what: str) -> dict[str, list[Count]]:
 
 
 def _variant(count: Count) -> str:
-    return f"{count['backend']}, panels of {count['panel']}" if count["panel"] else str(count["backend"])
+    """Return what counted: the strategy, its panels, and between GPUs the engine."""
+    engine = ENGINES.get(count.get("transport", ""), "")
+    panels = f"panels of {count['panel']}" if count["panel"] else ""
+    return ", ".join(filter(None, (str(count["backend"]), engine, panels)))
 
 
 def _looks(counts: list[Count]) -> dict[str, dict[str, Any]]:
     """Return a colour and a marker for each variant."""
     names = dict.fromkeys(map(_variant, counts))
-    return {name: {"color": PALETTE[index], "marker": "os^D"[index]} for index, name in enumerate(names)}
+    return {
+        name: {"color": PALETTE[index], "marker": MARKERS[index % len(MARKERS)]} for index, name in enumerate(names)
+    }
 
 
 def _finding(own: dict[str, list[Count]], what: str) -> str:

@@ -24,7 +24,6 @@ FORMS: dict[str, dict[str, Any]] = {
     projection.THREE: {"color": "#009E73", "linestyle": "-"},
     projection.ROOT: {"color": GREY, "linestyle": ":"},
 }
-TOLERANCE = 15.0  # percent by which a model may be off that a grid is chosen by
 
 
 def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -34,7 +33,10 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     if not found:
         sheet.say("No method has a time on one rank to compare with")
         return
-    looks = Looks(rates.contenders(cells), by="method")
+    looks, is_on_gpus = (
+        Looks(rates.contenders(cells), by="method"),
+        all(map(rates.is_on_device, rates.contenders(cells))),
+    )
     panels = sheet.panels(len(found), 2, height=0.4 + 2.75 * len(found))
     for (title, curves), left, right in zip(found.items(), panels[::2], panels[1::2], strict=True):
         most = max(point.ranks for points in curves.values() for point in points)
@@ -47,7 +49,7 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             _curve(left, points, look, shift, lambda count: 1.0)
             _curve(right, points, look, shift, lambda count: 100.0 / count)
         left.set_title(f"{title}: {_best(curves)}" if most > 1 else title)
-        left.set_ylabel("speed-up over 1 rank")
+        left.set_ylabel(f"speed-up over 1 {'GPU' if is_on_gpus else 'rank'}")
         right.set_ylabel("efficiency, % of ideal")
         left.set_yscale("log", base=2)
         left.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
@@ -57,7 +59,7 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             panel.set_xlim(0.9, most * 1.11)
             plain_ticks(panel, sorted({point.ranks for points in curves.values() for point in points}))
     for panel in panels[-2:]:
-        panel.set_xlabel("ranks, or threads of cpu-simd")
+        panel.set_xlabel("GPUs" if is_on_gpus else "ranks, or threads of cpu-simd")
     every = [point for curves in found.values() for points in curves.values() for point in points]
     _name_lines(sheet, every)
 
@@ -84,7 +86,8 @@ def _best(curves: dict[str, list[RankPoint]]) -> str:
     if not last:
         return "no strategy has a time"
     method, point = max(last.items(), key=lambda entry: entry[1].cell.rate)
-    return f"{method} {short(point.measured.estimate)}x on {rates.plural(point.ranks, 'rank')}"
+    noun = "GPU" if rates.is_on_device(point.cell) else "rank"
+    return f"{method} {short(point.measured.estimate)}x on {rates.plural(point.ranks, noun)}"
 
 
 def _name_lines(sheet: Sheet, points: list[RankPoint]) -> None:
@@ -113,14 +116,14 @@ def model_error(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     by_mode = rates.group(errors, lambda entry: str(entry[0].axes.get("mode")))
     panels = sheet.panels(1, len(by_mode), height=3.1, sharey=True)
     for panel, (mode, own) in zip(panels, by_mode.items(), strict=True):
-        panel.axhspan(-TOLERANCE, TOLERANCE, color=GREY, alpha=0.12, linewidth=0)
+        panel.axhspan(-ranks.TOLERANCE, ranks.TOLERANCE, color=GREY, alpha=0.12, linewidth=0)
         panel.axhline(0, color=INK, linewidth=1.2)
         for method, series in rates.group(own, lambda entry: looks.name(entry[0])).items():
             look = {**looks.of(method), "linestyle": ""}
             panel.plot([ranks.ranks_of(cell) for cell, _ in series], [error for _, error in series], **look)
             sheet.add_to_legend(method, **look)
-        within = sum(abs(error) <= TOLERANCE for _, error in own)
-        panel.set_title(f"{mode} scaling: {within} of {len(own)} within {TOLERANCE:.0f} %")
+        within = sum(abs(error) <= ranks.TOLERANCE for _, error in own)
+        panel.set_title(f"{_scaling(mode)}: {within} of {len(own)} within {ranks.TOLERANCE:.0f} %")
         panel.set_xscale("log", base=2)
         plain_ticks(panel, sorted({ranks.ranks_of(cell) for cell, _ in own}))
         panel.set_xlabel("ranks")
@@ -129,6 +132,12 @@ def model_error(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         "Time by the model over the measured time, minus 1: above 0 the model is slower. Each dot is a product of "
         "dist_scaling."
     )
+
+
+def _scaling(mode: str) -> str:
+    """Return the mode of scaling in words: "strong scaling", "strong scaling, on GPUs"."""
+    kind, comma, place = mode.partition(",")
+    return f"{kind} scaling{comma}{place}"
 
 
 def projected(sheet: Sheet, cells: list[Cell], options: Json) -> None:

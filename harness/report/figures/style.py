@@ -46,7 +46,7 @@ LINES = ("-", "--", "-.", ":")
 
 # A figure is 8 inches wide: at the 800 pixels of a README page, 11 points are 15 pixels.
 WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
-FOOTER_CHARACTERS = 128
+FOOTER_CHARACTERS, TITLE_CHARACTERS = 128, 66
 PLACE_DIGITS = 5  # of a panel's place, in fractions of the figure: a hundredth of a pixel
 
 STYLE: Any = {
@@ -165,7 +165,8 @@ class Sheet:
     def _lay_out(self, footer: str) -> None:
         """Give title, legend and footer the height they need, and the panels the rest."""
         lines = [line for note in (*self.notes, footer) for line in textwrap.wrap(note, FOOTER_CHARACTERS)]
-        title = self.canvas.text(0, 0, self.title, size=14, weight="bold", va="top")
+        words = "\n".join(textwrap.wrap(self.title, TITLE_CHARACTERS))
+        title = self.canvas.text(0, 0, words, size=14, weight="bold", va="top")
         below = self.canvas.text(0, 0, "\n".join(lines), size=8.2, color=GREY, va="bottom", linespacing=1.35)
         legend = self._widest_legend() if self.legend else None
         heads = [self._inches(title)[1], self._inches(legend)[1] if legend else 0.0]

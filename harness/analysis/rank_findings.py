@@ -1,0 +1,166 @@
+"""What experiments on ranks have found, in a sentence for the title of a figure: who, how much, and where not. Pure.
+
+Each takes the cells that a figure shows, and its options. It returns an empty string where nothing can be said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from harness.analysis import projection, ranks, rates, stages
+from harness.experiment import Json
+from harness.stats.statistics import FEWEST_FOR_INTERVAL, Interval
+from harness.store.store import Cell
+
+
+class Claim(NamedTuple):
+    """A number with its interval, and where it was found."""
+
+    value: Interval
+    who: str
+    where: str
+    cell: Cell
+
+
+def scaling(cells: list[Cell], options: Json) -> str:
+    """Return which part of ideal speed-up the most ranks reach, at best and at worst."""
+    claims, most = list[Claim](), 2
+    for title, own in ranks.products(cells).items():
+        for method, points in ranks.curves(own).items():
+            last = points[-1]
+            if ranks.decomposition(last.cell) is None or last.ranks < most:
+                continue
+            claims, most = (claims if last.ranks == most else []), last.ranks
+            part = Interval(*(bound / last.ranks for bound in last.measured))
+            claims.append(Claim(part, method, title, last.cell))
+    if not claims:
+        return ""
+    noun = "GPUs" if rates.is_on_device(claims[0].cell) else "ranks"
+    best, worst = _ends(claims)
+    first = f"{most} {noun} reach {_number(best.value)} of ideal ({best.who}, {best.where})"
+    return first + _least(best, worst, f"{_number(worst.value)} ({worst.who}, {worst.where})") + _few(claims)
+
+
+def over_reference(cells: list[Cell], options: Json) -> str:
+    """Return the speed of the best contender over the reference's at the largest product, and where that is least."""
+    claims = []
+    for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
+        ratios = [
+            Claim(rates.speed_up(cell, reference), cell.contender, rates.describe([cell]), cell)
+            for cell in own
+            if cell.is_ok and (reference := rates.reference_of(cell, own)) is not None and reference is not cell
+        ]
+        claims += [max(ratios, key=_estimate)] if ratios else []
+    if not claims:
+        return ""
+    largest, worst = max(claims, key=lambda claim: float(claim.cell.facts["operations"])), min(claims, key=_estimate)
+    first = f"{largest.who} has {_number(largest.value)} of the speed of {largest.cell.reference} ({largest.where})"
+    return first + _least(largest, worst, f"{worst.who}, {_number(worst.value)} ({worst.where})") + _few(claims)
+
+
+def peers(cells: list[Cell], options: Json) -> str:
+    """Return the speed of the strategy over that of the fastest other system, where it is most and where least."""
+    claims = []
+    for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
+        done = [cell for cell in own if cell.is_ok]
+        ours = [cell for cell in done if ranks.decomposition(cell) is not None]
+        others = [cell for cell in done if "package" in cell.arguments]
+        if ours and others:
+            subject, peer = max(ours, key=_rate), max(others, key=_rate)
+            where = f"{peer.contender} ({rates.describe([peer])})"
+            claims.append(Claim(rates.speed_up(subject, peer), subject.contender, where, subject))
+    if not claims:
+        return ""
+    best, worst = _ends(claims)
+    first = f"{best.who} has {_number(best.value)} of the speed of {best.where}"
+    return first + _least(best, worst, f"{_number(worst.value)} of {worst.where}") + _few(claims)
+
+
+def shares(cells: list[Cell], options: Json) -> str:
+    """Return which part of a warm call computes, at most and at least."""
+    warm = [(cell, bar) for cell in rates.contenders(cells) if cell.is_ok and (bar := stages.warm(cell))]
+    found = [(100 * bar["compute"] / sum(bar.values()), cell) for cell, bar in warm]
+    if not found:
+        return ""
+    (least, worst), (most, best) = min(found, key=lambda x: x[0]), max(found, key=lambda x: x[0])
+    first = f"{best.contender} computes for {most:.0f} % of a warm call ({_place(best)})"
+    return first if worst is best else f"{first}, {worst.contender} for {least:.0f} % ({_place(worst)})"
+
+
+def counts(cells: list[Cell], options: Json) -> str:
+    """Return how what was counted compares with the formula, and the least of it over the lower bound."""
+    what = options["counts"]
+    counted = [count for cell in rates.contenders(cells) if cell.is_ok for count in cell.facts.get("grids") or ()]
+    parts = [count[what] / count[f"formula_{what}"] for count in counted if count[f"formula_{what}"]]
+    if not parts:
+        return ""
+    equal, every = sum(part == 1 for part in parts), len(parts)
+    first = f"{'all' if equal == every else f'{equal} of'} {every} counts equal the formula"
+    bounded = [(count[what] / count[f"bound_{what}"], count["grid"]) for count in counted if count[f"bound_{what}"]]
+    least, grid = min(bounded, default=(0.0, ""))
+    return f"{first}; {least:.2f} of the bound on {grid}" if grid else first
+
+
+def projected(cells: list[Cell], options: Json) -> str:
+    """Return what the model expects of cubes and of rows of ranks on the most ranks."""
+    local = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    if not local:
+        return ""
+    cell = local[-1]
+    _, n, *constants = options["links"]["gpu" if rates.is_on_device(cell) else "cpu"]
+    last = {form: projection.efficiencies(cell, form, n, *constants)[-1] for form in (projection.THREE, projection.ONE)}
+    (count, cube), (_, rows) = last[projection.THREE], last[projection.ONE]
+    return f"{count:,} ranks keep {cube:.0f} % by 3-D, {rows:.0f} % by 1-D ({rates.axis(cell, 'problem')}, n={n})"
+
+
+def model_error(cells: list[Cell], options: Json) -> str:
+    """Return how many points the model is near."""
+    errors = ranks.model_errors(cells)
+    within = sum(abs(error) <= ranks.TOLERANCE for _, error in errors)
+    return f"{within} of {len(errors)} points within {ranks.TOLERANCE:.0f} %" if errors else ""
+
+
+FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
+    "scaling": scaling,
+    "over_reference": over_reference,
+    "peers": peers,
+    "stages": shares,
+    "counts": counts,
+    "projection": projected,
+    "model_error": model_error,
+}
+
+
+def _ends(claims: list[Claim]) -> tuple[Claim, Claim]:
+    """Return the best claim and the worst."""
+    return max(claims, key=_estimate), min(claims, key=_estimate)
+
+
+def _estimate(claim: Claim) -> float:
+    return claim.value.estimate
+
+
+def _rate(cell: Cell) -> float:
+    return cell.rate
+
+
+def _place(cell: Cell) -> str:
+    return rates.describe([cell])
+
+
+def _least(first: Claim, worst: Claim, sentence: str) -> str:
+    """Return where it is least, unless that has been said."""
+    return "" if worst is first else f"; least {sentence}"
+
+
+def _number(value: Interval) -> str:
+    """Return "0.88 [0.87, 0.89]"."""
+    estimate, low, high = (f"{bound:.2f}" if bound < 10 else f"{bound:.3g}" for bound in value)
+    return estimate if low == high else f"{estimate} [{low}, {high}]"
+
+
+def _few(claims: Iterable[Claim]) -> str:
+    """Return what samples are too few for: an interval that holds for the median."""
+    fewest = min(len(claim.cell.all_samples_ns) for claim in claims)
+    return f"; ranges of {fewest} samples" if fewest < FEWEST_FOR_INTERVAL else ""
