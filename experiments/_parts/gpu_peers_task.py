@@ -98,12 +98,12 @@ class JaxOnGpus:
         mesh = jax.sharding.Mesh(np.array(devices).reshape(grid.pm, grid.pn), ("m", "n"))
         blocks = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("m", "n"))
 
-        def drawn(seed: int, name: str, height: int, width: int) -> Any:
-            rows = jax.numpy.arange(height, dtype="int64")[:, None]
+        def drawn(first: Any, seed: int, name: str, height: int, width: int) -> Any:
+            rows = jax.numpy.arange(height, dtype="int64")[:, None] + first  # an argument: all else would be constants
             columns = jax.numpy.arange(width, dtype="int64")[None, :]
             return positional.values(seed, name, rows, columns, lambda x: x.astype("float64")).astype(problem.dtype)
 
-        self._drawn = jax.jit(drawn, static_argnums=(0, 1, 2, 3), out_shardings=blocks)
+        self._drawn = jax.jit(drawn, static_argnums=(1, 2, 3, 4), out_shardings=blocks)
         self._product = jax.jit(
             lambda a, b: jax.numpy.matmul(a, b, precision="highest"),
             in_shardings=(blocks, blocks),
@@ -112,7 +112,7 @@ class JaxOnGpus:
 
     def draw(self, seed: int) -> None:
         problem = self._problem
-        a, b = self._drawn(seed, "a", problem.m, problem.k), self._drawn(seed, "b", problem.k, problem.n)
+        a, b = self._drawn(0, seed, "a", problem.m, problem.k), self._drawn(0, seed, "b", problem.k, problem.n)
         self._a, self._b = a.block_until_ready(), b.block_until_ready()
 
     def poison(self) -> None:

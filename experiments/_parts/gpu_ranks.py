@@ -18,7 +18,7 @@ BASES = {
 }
 VENDOR = "gpu-cublas"
 # The engines between GPUs, as figures call them.
-ENGINES = {"copy": "copy engines", "nccl": "NCCL", "staged": "through the host"}
+ENGINES = {"copy": "copy engines", "nccl": "NCCL", "staged": "by host"}
 IN_TURN, AHEAD = 1, 3  # panels in flight
 # Bytes that every rank gathers to measure the link between GPUs, and their words of float64.
 LINK_BYTES, WORD = 1 << 29, 8

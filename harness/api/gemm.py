@@ -104,7 +104,9 @@ def gemm(
             if shortcut(a, b, result):
                 return result
     elif a.__class__ is not np.ndarray:
-        options = repeats.options_of("gemm", (semiring, backend, threads, threads.__class__, dtype, triangle), (alpha, beta))
+        options = repeats.options_of(
+            "gemm", (semiring, backend, threads, threads.__class__, dtype, triangle), (alpha, beta)
+        )
         if a.__class__ in repeats.classes:
             results = repeats.recall(options, (a, b) if c is None else (a, b, c), out)
             if results is not None:

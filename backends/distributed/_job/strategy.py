@@ -16,7 +16,7 @@ from harness.composite import Composite
 from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout
 from harness.distributed.model import check_memory, choose_grid, rates_of, room_of
 from harness.distributed.reduction import METHODS
-from harness.distributed.shared import SharedArray, memory_domain
+from harness.distributed.shared import memory_domain
 from harness.distributed.transport import gpus
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.choice import ENGINES, hosts_of
@@ -135,12 +135,11 @@ class Strategy(Composite):
         PlanError
             If the grid does not fit the ranks or the strategy, or no grid fits the memory cap.
         """
-        problem, options = plan.problem, plan.options
-        ranks, schedule, on_gpus = rank_count(plan), schedule_of(plan), is_on_gpus(plan.options["base"])
-        hosts = hosts_of([memory_domain()] * ranks, schedule.transport, on_device=on_gpus)
+        problem, options, room = plan.problem, plan.options, self.room(plan)
+        ranks, on_gpus = rank_count(plan), is_on_gpus(options["base"])
+        hosts = hosts_of([memory_domain()] * ranks, schedule_of(plan).transport, on_device=on_gpus)
         check(_positive(plan, "rank_threads"))
         extents, cap = (problem.m, problem.n, problem.k), _positive(plan, "memory_cap")
-        room = self.room(plan)
         if options["grid"] == AUTO:
             grid = choose_grid(
                 *extents,

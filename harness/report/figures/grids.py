@@ -15,7 +15,7 @@ ROW_INCHES, HEAD_INCHES, CHART = 0.25, 0.8, 6.2
 BOUND: dict[str, Any] = {"color": INK, "linewidth": 1.3, "linestyle": "--"}
 FORMULA: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 10, "markerfacecolor": "none"}
 LABELS = {"words": ("words a rank receives", "lower bound"), "bytes": ("KiB of the fullest rank", "one copy, spread")}
-ENGINES = {"copy": "copy engines", "nccl": "NCCL", "staged": "through the host"}
+ENGINES = {"copy": "copy engines", "nccl": "NCCL", "staged": "by host"}
 UNITS = {"words": 1.0, "bytes": 1024.0}
 
 Count = Mapping[str, Any]
