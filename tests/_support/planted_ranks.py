@@ -67,6 +67,18 @@ def findings_of_one_kernel(*, backend: str, depth: str) -> Iterator[dict[str, st
         yield dataclasses.asdict(finding)
 
 
+def fill(share: Any, value: float, names: str = "ab") -> tuple[int, ...]:
+    """Fill pieces of a rank; return the shape of that of D."""
+    for name in names:
+        share.pieces[name][...] = value
+    return tuple(share.pieces["d"].shape)
+
+
+def total(share: Any) -> float:
+    """Return the sum of the rank's piece of D."""
+    return float(share.pieces["d"].sum())
+
+
 def main(how: str) -> None:
     """Start a job; write the numbers of its ranks; then wait, or compute for ever."""
     x = np.arange(36).reshape(6, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import signal
 import sys
@@ -246,3 +247,18 @@ def test_without_mpi_the_backends_are_missing_with_a_reason(monkeypatch):
 def test_automatic_choice_leaves_the_ranks_alone():
     chosen = [backend.name for backend in registry.automatic(Problem(8, 8, 8), on_device=False)]
     assert not set(chosen) & set(NAMES)
+
+
+def test_ranks_apply_a_function_to_pieces_that_nobody_else_holds():
+    strategy = registry.find("dist-2d")
+    plan = strategy.plan(Problem(6, 8, 5), machine.detect()).override(
+        {"base": "cpu-numpy", "ranks": 2, "grid": "1x2x1"}
+    )
+    ready = strategy.prepare_empty(plan)
+    assert ready.apply(planted_ranks.fill, value=2.0) == [(6, 4), (6, 4)]
+    ready.run()
+    assert ready.apply(planted_ranks.total) == [6 * 4 * 20.0] * 2
+    assert {report["transport"] for report in ready.report()} == {"mpi"}
+    assert ready.software()["mpi4py"] == importlib.metadata.version("mpi4py")
+    with pytest.raises(RankFailed, match="KeyError"):
+        ready.apply(planted_ranks.fill, value=2.0, names="ax")

@@ -1,0 +1,102 @@
+"""Findings in titles: the numbers are those of planted cells, and too few samples are named."""
+
+import dataclasses
+import re
+
+import pytest
+
+from experiments._parts import ranks as parts
+from harness.analysis.rank_findings import FINDINGS
+from harness.experiment import load_all
+from tests._support.planted_rank_cells import TWO_GPUS, planted
+from tests._support.synthetic import MACHINE
+
+EXPERIMENTS = load_all()
+
+
+@pytest.fixture(autouse=True)
+def with_mpi(monkeypatch):
+    """Ask as on a machine that has MPI, whatever this one has."""
+    monkeypatch.setattr(parts, "missing", lambda: None)
+
+
+def found(name, cells, **options):
+    return FINDINGS[name](cells, options)
+
+
+def strong(off, mode="strong", machine=MACHINE):
+    cells = planted(EXPERIMENTS["dist_scaling"], off=off, machine=machine)
+    return [cell for cell in cells if cell.axes.get("mode") in (mode, None)]
+
+
+def test_the_part_of_ideal_is_that_of_the_most_ranks():
+    whole = [float(found("scaling", strong(off)).split("reach ")[1].split(" of")[0]) for off in (1.0, 1.25)]
+    assert whole[0] == pytest.approx(1.25 * whole[1], abs=0.02)
+    assert found("scaling", strong(1.25)).startswith(
+        "4 ranks reach 0.78 of ideal (dist-2d, plus_times float64, n=2048);"
+    )
+    on_gpus = found("scaling", strong(1.25, "strong, on GPUs", TWO_GPUS))
+    assert on_gpus.startswith("2 GPUs reach 0.80 of ideal (n=")
+    alone = [cell for cell in strong(1.0) if cell.arguments.get("parameters", {}).get("ranks", 1) == 1]
+    assert found("scaling", alone) == ""
+
+
+def test_of_few_samples_a_title_says_that_there_is_a_range():
+    few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:3]]) for cell in strong(1.0)]
+    assert found("scaling", few).endswith("; ranges of 3 samples")
+    assert "samples" not in found("scaling", strong(1.0))
+
+
+def test_the_best_split_at_the_largest_product_is_named_and_where_the_best_is_least():
+    cells = planted(EXPERIMENTS["dist_ranks_threads"])
+    sizes = sorted({cell.axes["n"] for cell in cells})
+
+    def at(cell, milliseconds):
+        return dataclasses.replace(cell, samples_ns=[[milliseconds * 1e6] * 6])
+
+    times = {"cpu-simd": 10.0, "2 x 2": 8.0}
+    timed = [at(cell, times.get(cell.contender, 20.0)) for cell in cells]
+    small = [
+        at(c, 16.0) if c.axes["n"] == sizes[0] and c.axes["semiring"] == "min_plus" and c.contender == "2 x 2" else c
+        for c in timed
+    ]
+    assert found("over_reference", small) == (
+        f"2 x 2 has 1.25 of the speed of cpu-simd (plus_times, float64, n={sizes[-1]}); "
+        f"least 2 x 2, 0.62 (min_plus, float64, n={sizes[0]})"
+    )
+    assert found("over_reference", [cell for cell in timed if cell.contender == "cpu-simd"]) == ""
+
+
+def test_peers_are_compared_with_the_fastest_of_ours():
+    cells = planted(EXPERIMENTS["dist_peers"], machine=TWO_GPUS)
+    on_gpus = [cell for cell in cells if cell.axes.get("device") == "gpu"]
+    times = {"PyTorch": 30.0, "JAX": 20.0, "dist-2d, tensor-core": 8.0, "dist-2d, cublas": 16.0}
+
+    def timed(cell):
+        milliseconds = next(value for name, value in times.items() if cell.contender.startswith(name))
+        return dataclasses.replace(cell, samples_ns=[[milliseconds * 1e6] * 6])
+
+    assert found("peers", list(map(timed, on_gpus))) == (
+        "dist-2d, tensor-core, 2 GPUs has 2.50 of the speed of JAX NamedSharding, 2 GPUs "
+        "(plus_times, float32, n=16384); least 1.25 of JAX NamedSharding, 2 GPUs (plus_times, float64, n=16384)"
+    )
+    assert found("peers", [cell for cell in on_gpus if "package" not in cell.arguments]) == ""
+
+
+def test_counts_that_differ_from_the_formula_are_not_called_equal():
+    cells = planted(EXPERIMENTS["dist_volume"])
+    assert re.match(
+        r"all \d+ counts equal the formula; 1\.00 of the bound on 2x2x2", found("counts", cells, counts="words")
+    )
+    counts = [{**count, "words": 0.5 * count["words"]} for count in cells[0].facts["grids"]]
+    off = [dataclasses.replace(cells[0], facts={**cells[0].facts, "grids": counts}), *cells[1:]]
+    assert re.match(r"(?!all)\d+ of \d+ counts equal", found("counts", off, counts="words"))
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_without_a_time_nothing_is_said(name):
+    for experiment in ("dist_scaling", "dist_peers", "dist_breakdown", "dist_projection"):
+        cells = [
+            dataclasses.replace(c, status="missing", samples_ns=[], facts={}) for c in planted(EXPERIMENTS[experiment])
+        ]
+        assert found(name, cells, counts="words", links={}) == ""
