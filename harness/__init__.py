@@ -11,6 +11,7 @@ from harness.api.gemm import gemm
 from harness.api.matrix_vector import axpy, gemv, ger, symv, syr, syrk
 from harness.errors import (
     BackendUnavailable,
+    ConvergenceError,
     ExperimentError,
     HarnessError,
     PlanError,
@@ -36,6 +37,7 @@ __all__ = [
     "BackendUnavailable",
     "BinaryOp",
     "Blocking",
+    "ConvergenceError",
     "Execution",
     "ExperimentError",
     "HarnessError",

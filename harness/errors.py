@@ -55,6 +55,10 @@ class BackendUnavailable(HarnessError):
     """A backend that is unknown, cannot be imported, or misses something on this machine."""
 
 
+class ConvergenceError(HarnessError, ArithmeticError):
+    """An iteration that has stopped short of its tolerance."""
+
+
 class VerificationError(HarnessError):
     """A computed product that differs from the definition."""
 

@@ -45,6 +45,7 @@ WINGS = {
     "run": set("timing proof store tuning stats".split()),
     "analysis": set("distributed store stats".split()),  # of distributed the arithmetic of grids
     "distributed": {"api", "tuning"},
+    "linalg": {"api"},
     "api": {"tuning"},
     "timing": {"stats"},
     "store": {"stats"},
@@ -58,6 +59,7 @@ NEVER = {
     "analysis": {"run", "timing", "api", "tuning"},
     "api": {"run", "timing", "store"},
     "distributed": {"run", "timing", "store"},
+    "linalg": {"run", "timing", "store"},
     "proof": {"tuning"},
     "backends": set(WINGS) - {"tuning"},
     "strategies": set(WINGS) - {"tuning", "distributed", "api"},

@@ -1,0 +1,105 @@
+"""Check the matrices and options of the algorithms, once, at the edge, with a message that names the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.api.arrays import Arrays, kind_of
+from harness.errors import ProblemError
+
+FLOATS = ("float32", "float64")
+
+
+class Matrices(NamedTuple):
+    """Operands of one kind and dtype, by name; those with one dimension stay so."""
+
+    arrays: Arrays
+    dtype: np.dtype[Any]
+    inputs: dict[str, Any]
+
+
+def read_matrices(caller: str, operands: dict[str, Any], *, vectors: Collection[str] = ()) -> Matrices:
+    """Return the operands of `caller` as float matrices; those named in `vectors` may have one dimension.
+
+    Raises
+    ------
+    ProblemError
+        If one has another dtype, too few dimensions, or lies where the others do not.
+    """
+    arrays = kind_of(caller, operands)
+    inputs = {name: _take(caller, arrays, name, x) for name, x in operands.items()}
+    for name, x in inputs.items():
+        if x.dtype.name not in FLOATS:
+            raise ProblemError(
+                f"{caller}: {name} has a dtype that it is not computed in",
+                expected=" or ".join(FLOATS),
+                got=str(x.dtype),
+                fix=f"{name}.astype('float64')",
+            )
+        if x.ndim < (1 if name in vectors else 2):
+            raise ProblemError(
+                f"{caller}: {name} is not a matrix",
+                expected="a vector or a matrix" if name in vectors else "two dimensions",
+                got=f"shape {x.shape}",
+            )
+    dtype = np.result_type(*(x.dtype.newbyteorder("=") for x in inputs.values()))
+    return Matrices(arrays, dtype, {name: arrays.converted(x, dtype) for name, x in inputs.items()})
+
+
+def _take(caller: str, arrays: Arrays, name: str, x: Any) -> Any:
+    try:
+        return arrays.take(name, x)
+    except ProblemError as error:  # it speaks of gemm
+        what = error.what.replace("gemm:", f"{caller}:", 1)
+        raise ProblemError(what, expected=error.expected, got=error.got, fix=error.fix) from None
+
+
+def check_square(caller: str, a: Any, *, stacked: bool = False) -> None:
+    """Raise unless `a` is a square matrix, or with `stacked` a stack of them."""
+    if a.shape[-1] != a.shape[-2] or (a.ndim > 2 and not stacked):
+        expected = "shape (..., n, n)" if stacked else "shape (n, n)"
+        raise ProblemError(f"{caller}: a is not square", expected=expected, got=f"shape {a.shape}")
+
+
+def check_finite(caller: str, inputs: dict[str, Any], arrays: Arrays) -> None:
+    """Raise unless all elements of all matrices are finite; on a GPU the host waits for the answer."""
+    for name, x in inputs.items():
+        is_finite = arrays.module.isfinite(x)
+        if not is_finite.all():
+            first = tuple(int(i) for i in np.argwhere(~to_host(arrays, is_finite))[0])
+            raise ProblemError(
+                f"{caller}: {name} holds NaN or infinity", expected="finite numbers", got=f"{x[first]} at {first}"
+            )
+
+
+def check_rows(caller: str, b: Any, rows: int) -> None:
+    """Raise unless `b`, a vector or a matrix, has so many rows."""
+    got = b.shape[0] if b.ndim == 1 else b.shape[-2]
+    if got != rows:
+        raise ProblemError(
+            f"{caller}: b does not have as many rows as a",
+            expected=f"({rows},) or (..., {rows}, r)",
+            got=f"shape {b.shape}",
+            fix="b.T" if b.ndim == 2 and b.shape[1] == rows else "",
+        )
+
+
+def check_option(caller: str, option: str, value: object, known: Collection[str]) -> None:
+    """Raise unless `value` is one of the `known` values of an option."""
+    if value not in known:
+        raise ProblemError(f"{caller}: unknown {option}", expected=" or ".join(known), got=repr(value))
+
+
+def check_count(caller: str, option: str, value: object, *, least: int = 1) -> int:
+    """Return the option `value` as a number, or raise unless it is an integer of at least `least`."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ProblemError(f"{caller}: {option} is no count", expected=f"an integer >= {least}", got=repr(value))
+    return int(value)
+
+
+def to_host(arrays: Arrays, x: Any) -> Any:
+    """Return `x` on the host; an array that lies there is returned itself."""
+    return x.get() if arrays.on_device else x

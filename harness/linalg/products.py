@@ -1,0 +1,123 @@
+"""Products of windows of matrices, by one backend: all that differs between two runs of an algorithm.
+
+`harness.gemm` copies a result that may overlap an operand, and two windows of one matrix may seem to. Here the
+algorithm vouches for it: operands share no memory with the result, so that products go straight into the window. A
+product is added to its window in place where the backend can (`accumulates_in_place`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Self
+
+import numpy as np
+
+from harness.api.arrays import Arrays
+from harness.api.gemm import check_threads, choose, limited_to, machine_of
+from harness.interface import Backend, prepare
+from harness.linalg.stages import Stages
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+
+
+class Products:
+    """Products over plus_times by one backend. A context: inside it the backend has its number of threads.
+
+    Parameters
+    ----------
+    arrays : Arrays
+    dtype : numpy dtype
+        Of the sums and results.
+    backend, threads
+        As in `harness.gemm`.
+    stages, stage : Stages and str, optional
+        Where their time is entered, for the stage named `stage`.
+    operand_dtype : numpy dtype, optional
+        Of A and B in mixed products.
+
+    Attributes
+    ----------
+    operations : int
+        Of all products so far: two per pair.
+    operand_dtype : numpy dtype or None
+    """
+
+    def __init__(
+        self,
+        arrays: Arrays,
+        dtype: np.dtype[Any],
+        backend: str,
+        threads: int | None,
+        *,
+        stages: Stages | None = None,
+        stage: str = "products",
+        operand_dtype: np.dtype[Any] | None = None,
+    ) -> None:
+        check_threads(threads)
+        self.arrays, self.dtype, self.operations = arrays, dtype, 0
+        self._backend, self._threads, self.operand_dtype = backend, threads, operand_dtype
+        self._stages, self._stage = Stages(arrays) if stages is None else stages, stage
+        self._plans: dict[tuple[Any, ...], tuple[Backend, Plan]] = {}
+        self._context = contextlib.ExitStack()
+        self._is_limited = False
+
+    def __enter__(self) -> Self:
+        self._context.enter_context(self.arrays.in_force())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._context.close()
+        self._is_limited = False
+
+    def multiply(self, a: Any, b: Any, out: Any = None) -> Any:
+        """Compute ``out := a b`` and return `out`, a new array if there is none."""
+        if out is None:
+            batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+            out = self.arrays.empty((*batch, a.shape[-2], b.shape[-1]), self.dtype)
+        self._compute(a, b, out, accumulate=False)
+        return out
+
+    def add(self, a: Any, b: Any, c: Any) -> None:
+        """Compute ``c := c + a b`` in place."""
+        self._compute(a, b, c, accumulate=True)
+
+    def subtract(self, a: Any, b: Any, c: Any) -> None:
+        """Compute ``c := c - a b`` in place. The smaller operand is negated, since alpha scales A in many backends."""
+        self.add(*((-a, b) if a.size < b.size else (a, -b)), c)
+
+    def _compute(self, a: Any, b: Any, out: Any, *, accumulate: bool) -> None:
+        """Compute each product of the batch."""
+        m, n, k = *out.shape[-2:], a.shape[-1]
+        batch = out.shape[:-2]
+        if out.size == 0 or (accumulate and k == 0):
+            return
+        backend, plan = self._plan(m, n, k, accumulate)
+        module = self.arrays.module
+        if batch:
+            a, b = (module.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+        with self._stages.during(self._stage):
+            for index in np.ndindex(batch):
+                self._run(backend, plan, a[index], b[index], out[index])
+        self.operations += 2 * out.size * k
+
+    def _run(self, backend: Backend, plan: Plan, a: Any, b: Any, out: Any) -> None:
+        is_in_place = backend.accumulates_in_place or not plan.problem.accumulate
+        target = out if is_in_place else self.arrays.empty(out.shape, self.dtype)
+        prepared = prepare(backend, plan, Operands(a, b, out if plan.problem.accumulate else None, target))
+        if not self._is_limited:  # only now: preparing may have loaded the library whose threads are meant
+            self._context.enter_context(limited_to(self._threads, backend))
+            self._is_limited = True
+        prepared.run_once()
+        if target is not out:
+            out[...] = target
+
+    def _plan(self, m: int, n: int, k: int, accumulate: bool) -> tuple[Backend, Plan]:
+        key = m, n, k, accumulate
+        if key not in self._plans:
+            problem = Problem(
+                m, n, k, dtype=self.dtype, accumulate=accumulate, layout="AAA", operand_dtype=self.operand_dtype
+            )
+            backend = choose(problem, self._backend, self.arrays)
+            self._plans[key] = backend, backend.plan(problem, machine_of(self._threads))
+        return self._plans[key]

@@ -1,0 +1,155 @@
+"""Reduction to upper Hessenberg form, half of whose time is a product with a vector for each column.
+
+    for each panel of nb columns, and each column c in it:
+        bring column c up to date                                    products with at most nb columns
+        the reflector that zeroes the column below row c + 1
+        y := A v, with all columns to the right of c as they were    a matrix times a vector, of a window of A
+    bring the rest of A up to date from both sides                   products of nb columns
+
+The window begins at another address for each column, mostly an odd one, and is read once from memory: these products
+are bound by its bandwidth, whatever the backend.
+
+Sources: Nath, Tomov and Dongarra, "Accelerating GPU kernels for dense linear algebra" (VECPAR 2010), figure 11.
+The algorithm is LAPACK's xGEHRD with xLAHR2: Quintana-Orti and van de Geijn, "Improving the performance of reduction to
+Hessenberg form" (2006).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from harness.linalg.arguments import check_count, check_finite, check_square, read_matrices
+from harness.linalg.products import Products
+from harness.linalg.reflectors import Reflectors, reflector
+from harness.linalg.stages import Stages
+
+# Columns of a panel.
+BLOCK = 32
+
+
+class Hessenberg(NamedTuple):
+    """``A = Q H Q^T``.
+
+    Attributes
+    ----------
+    h : (n, n) array
+        Zeros below the first subdiagonal.
+    q : (n, n) array
+        Orthogonal.
+    seconds : dict
+        If asked for: the time by stages, ``"vector products"``, ``"products"``, ``"panel"`` and ``"rest"``.
+    """
+
+    h: Any
+    q: Any
+    seconds: dict[str, float]
+
+
+def hessenberg(
+    a: Any,
+    *,
+    block: int = BLOCK,
+    backend: str = "auto",
+    vector_backend: str | None = None,
+    threads: int | None = None,
+    timed: bool = False,
+) -> Hessenberg:
+    """Reduce A to upper Hessenberg form: ``A = Q H Q^T``.
+
+    Parameters
+    ----------
+    a : (n, n) array of float32 or float64
+        Any strides; it is copied.
+    block : int
+        Columns of a panel.
+    backend, threads
+        Of the products, as in `harness.gemm`.
+    vector_backend : str, optional
+        Of the products with a vector, one for each column. None: `backend`.
+    timed : bool
+        Whether to return the time by stages. On a GPU every product is then waited for.
+
+    Returns
+    -------
+    Hessenberg
+        ``(h, q, seconds)``, where A lies.
+
+    Raises
+    ------
+    ProblemError
+        If `a` is no square matrix of finite float32 or float64, or `block` no count.
+    BackendUnavailable
+        As in `harness.gemm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> h, q, _ = hessenberg(np.arange(9.0).reshape(3, 3))
+    >>> bool(np.allclose(q @ h @ q.T, np.arange(9.0).reshape(3, 3)) and h[2, 0] == 0)
+    True
+    """
+    arrays, dtype, inputs = read_matrices("hessenberg", {"a": a})
+    check_square("hessenberg", inputs["a"])
+    check_finite("hessenberg", inputs, arrays)
+    width, n = check_count("hessenberg", "block", block), inputs["a"].shape[0]
+    stages = Stages(arrays, is_timed=timed)
+    vectors = Products(arrays, dtype, vector_backend or backend, threads, stages=stages, stage="vector products")
+    with Products(arrays, dtype, backend, threads, stages=stages) as products, vectors:
+        h = arrays.empty((n, n), dtype)
+        h[...] = inputs["a"]
+        blocks = []
+        for begin in range(0, max(n - 2, 0), width):
+            columns = slice(begin, min(begin + width, n - 2))
+            with stages.during("panel"):
+                reflectors, y = _reduce_panel(vectors, h, columns)
+            _update(products, h, columns, reflectors, y)
+            blocks.append(reflectors)
+        q = arrays.module.eye(n, dtype=dtype)
+        for reflectors in reversed(blocks):  # columns to the left are still those of the identity
+            reflectors.apply(products, q[:, reflectors.row :], transposed=False)
+        stages.enter_time()
+    return Hessenberg(h, q, stages.seconds)
+
+
+def _reduce_panel(vectors: Products, h: Any, columns: slice) -> tuple[Reflectors, Any]:
+    """Reduce `columns` of H, from row ``columns.start + 1`` on; columns to their right keep their old values.
+
+    Returns
+    -------
+    reflectors : Reflectors
+    y : (rows, w) array
+        ``A V T``, of the rows that the reflectors act on.
+    """
+    module, begin = vectors.arrays.module, columns.start + 1
+    rows, width = h.shape[0] - begin, columns.stop - columns.start
+    v, y = (module.zeros((rows, width), h.dtype) for _ in "vy")
+    t = module.zeros((width, width), h.dtype)
+    for i in range(width):
+        column = h[begin:, columns.start + i]
+        before, up_to = slice(0, i), t[:i, :i]
+        if i:
+            column -= y[:, before] @ v[i - 1, before]
+            column -= v[:, before] @ (up_to.T @ (v[:, before].T @ column))
+        w, tau, beta = reflector(module, column[i:])
+        column[i:] = 0
+        column[i] = beta
+        v[i:, i], t[i, i] = w, tau
+        product = vectors.multiply(h[begin:, begin + i :], w[:, None])[:, 0]
+        if i:
+            overlap = v[i:, before].T @ w
+            product -= y[:, before] @ overlap
+            t[before, i] = -tau * (up_to @ overlap)
+        y[:, i] = tau * product
+    return Reflectors(begin, v, t), y
+
+
+def _update(products: Products, h: Any, columns: slice, reflectors: Reflectors, y: Any) -> None:
+    """Apply the reflectors of a panel to all of H that it left: ``A := (I - V T^T V^T) (A - Y V^T)``."""
+    begin, v, t = reflectors
+    above = h[:begin, begin:]
+    above_y = products.multiply(products.multiply(above, v), t)
+    products.subtract(above_y, v.T, above)
+    width = columns.stop - columns.start
+    right = h[begin:, columns.stop :]
+    products.subtract(y, v[width - 1 :].T, right)
+    reflectors.apply(products, h[:, columns.stop :], transposed=True)

@@ -1,0 +1,194 @@
+"""Linear systems by iterative refinement: factors of low precision, residuals of high precision.
+
+    L U := P A                    in float32, or with products of bfloat16          2/3 n^3 operations, fast ones
+    X := 0
+    repeat:  R := B - A X         in float64                                        2 n^2 r
+             X := X + (L U)^-1 P R                                                  2 n^2 r, in float32
+
+Each step multiplies the error by about the condition of A times the rounding error of the factors. So the result is as
+accurate as that of float64 alone if that is below one, and otherwise the iteration stops, which is an error here: about
+1e7 for float32, and 100 for bfloat16.
+
+Sources: Nath, Tomov and Dongarra, "Accelerating GPU kernels for dense linear algebra" (VECPAR 2010), section 3. When to
+stop: LAPACK's dsgesv; Higham, "Accuracy and Stability of Numerical Algorithms" (2002), chapter 12.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.api.arrays import Arrays
+from harness.errors import ConvergenceError, ProblemError
+from harness.linalg.arguments import (
+    check_count,
+    check_finite,
+    check_option,
+    check_rows,
+    check_square,
+    read_matrices,
+)
+from harness.linalg.elimination import LU
+from harness.linalg.products import Products
+from harness.problem import named_dtype
+
+# The dtype of the factors, and that of the operands of the products that make them.
+FACTORS = {"float64": ("float64", None), "float32": ("float32", None), "bfloat16": ("float32", "bfloat16")}
+
+# Columns of a panel of LU.
+BLOCK = 64
+
+# A step that does not reduce the residual by this factor is the last one.
+SLOWEST = 0.5
+
+
+class Refined(NamedTuple):
+    """A solution and how it was reached.
+
+    Attributes
+    ----------
+    x : (n, r) or (n,) array of float64
+    residuals : list of float
+        The scaled residual ``|B - A X| / (|A| |X| + |B|)``, in the maximum norm, of the worst column; first of the
+        solution by the factors alone, then after each step.
+    factor_dtype : str
+    """
+
+    x: Any
+    residuals: list[float]
+    factor_dtype: str
+
+
+def refine(
+    a: Any,
+    b: Any,
+    *,
+    factor_dtype: str = "float32",
+    tolerance: float | None = None,
+    most_steps: int = 30,
+    block: int = BLOCK,
+    backend: str = "auto",
+    threads: int | None = None,
+) -> Refined:
+    """Solve ``A X = B`` to the accuracy of float64 with factors of lower precision.
+
+    Parameters
+    ----------
+    a : (n, n) array of float64 or float32
+    b : (n, r) or (n,) array of float64 or float32
+    factor_dtype : str
+        ``"float32"``; ``"bfloat16"``: float32 with products of operands rounded to bfloat16 (the extra ``mixed``); or
+        ``"float64"``, which hardly needs a step.
+    tolerance : float, optional
+        Of the scaled residual. None: sqrt(n) times the rounding error of float64, as LAPACK's dsgesv has it.
+    most_steps : int
+    block : int
+        Columns of a panel of LU, and rows of a diagonal block of the triangles.
+    backend, threads
+        Of the products, as in `harness.gemm`. It must take all of them: float64, and float32 or mixed ones.
+
+    Returns
+    -------
+    Refined
+        ``(x, residuals, factor_dtype)``; x lies where A does.
+
+    Raises
+    ------
+    ProblemError
+        If shapes, dtypes or options do not fit, a or b holds NaN or infinity, or A is singular in the dtype of the
+        factors.
+    ConvergenceError
+        If the residual does not reach the tolerance: A is too ill-conditioned for such factors.
+    BackendUnavailable
+        As in `harness.gemm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> refine(np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([3.0, 4.0])).x
+    array([1., 1.])
+    """
+    arrays, _, inputs = read_matrices("refine", {"a": a, "b": b}, vectors="b")
+    check_square("refine", inputs["a"])
+    check_rows("refine", inputs["b"], inputs["a"].shape[0])
+    check_option("refine", "factor_dtype", factor_dtype, FACTORS)
+    check_count("refine", "most_steps", most_steps, least=0)
+    check_count("refine", "block", block)
+    check_finite("refine", inputs, arrays)
+    a, b = (arrays.converted(x, np.dtype(np.float64)) for x in inputs.values())
+    if b.ndim > 2:
+        raise ProblemError("refine: b is not one matrix", expected="shape (n, r) or (n,)", got=f"shape {b.shape}")
+    system = _System(arrays, a, b[:, None] if b.ndim == 1 else b, backend, threads)
+    if tolerance is None:
+        tolerance = max(a.shape[0], 1) ** 0.5 * float(np.finfo(np.float64).eps)
+    with system.products:
+        x, residuals = system.iterate(system.factors(factor_dtype, block), tolerance, most_steps)
+    if not residuals[-1] <= tolerance:
+        raise ConvergenceError(
+            f"refine: the residual does not reach the tolerance with factors of {factor_dtype}",
+            expected=f"a scaled residual of at most {tolerance:.1e}",
+            got=" then ".join(f"{residual:.1e}" for residual in residuals[-3:]) + f", {len(residuals) - 1} steps",
+            fix="factor_dtype='float64'" if factor_dtype != "float64" else "a larger tolerance",
+        )
+    return Refined(x[:, 0] if b.ndim == 1 else x, residuals, factor_dtype)
+
+
+class _System:
+    """A system A X = B in float64."""
+
+    def __init__(self, arrays: Arrays, a: Any, b: Any, backend: str, threads: int | None) -> None:
+        self._arrays, self._a, self._b, self._backend, self._threads = arrays, a, b, backend, threads
+        self.products = Products(arrays, np.dtype(np.float64), backend, threads)
+
+    def factors(self, name: str, block: int) -> LU:
+        """Return the factors of A in the dtypes of that name in `FACTORS`."""
+        dtype, operand = FACTORS[name]
+        narrow = None if operand is None else named_dtype(operand)
+        with np.errstate(over="ignore"):
+            low = self._a.astype(dtype, order="C")
+        check_finite("refine", {f"a in {dtype}": low}, self._arrays)
+        products, updates = (
+            Products(self._arrays, np.dtype(dtype), self._backend, self._threads, operand_dtype=x) for x in (None, narrow)
+        )
+        return LU(low, products, updates, block=block)
+
+    def iterate(self, factors: LU, tolerance: float, most_steps: int) -> tuple[Any, list[float]]:
+        """Return X and the residuals of all steps, the last one within the tolerance if it was reached."""
+        norm = self._norm_of_rows(self._a)
+        x = self._correction(factors, self._b)
+        residual, error = self._residual(x, norm)
+        residuals = [error]
+        while error > tolerance and len(residuals) <= most_steps:
+            better = x + self._correction(factors, residual)
+            residual, error = self._residual(better, norm)
+            residuals.append(error)
+            if not error < residuals[-2]:
+                break
+            x = better
+            if error > SLOWEST * residuals[-2]:
+                break
+        return x, residuals
+
+    def _correction(self, factors: LU, residual: Any) -> Any:
+        """Return the solution for a right-hand side, each column scaled so that it fits the dtype of the factors."""
+        module = self._arrays.module
+        scale = self._largest(residual)
+        scale = module.where(scale > 0, scale, 1.0)
+        return factors.solve(residual / scale).astype(np.float64) * scale
+
+    def _residual(self, x: Any, norm: Any) -> tuple[Any, float]:
+        """Return B - A X, and its scaled norm in the worst column."""
+        module = self._arrays.module
+        residual = self._b.copy()
+        self.products.subtract(self._a, x, residual)
+        size = norm * self._largest(x) + self._largest(self._b)
+        scaled = self._largest(residual) / module.where(size > 0, size, 1.0)
+        return residual, float(scaled.max()) if scaled.size else 0.0
+
+    def _largest(self, x: Any) -> Any:
+        """Return the largest absolute value of each column; 0 of none."""
+        return self._arrays.module.abs(x).max(axis=0) if x.shape[0] else self._arrays.module.zeros(x.shape[1])
+
+    def _norm_of_rows(self, a: Any) -> Any:
+        return self._arrays.module.abs(a).sum(axis=1).max() if a.size else 0.0

@@ -1,0 +1,142 @@
+"""Householder reflectors: one vector, a panel of columns, and the product of a panel's reflectors in compact form.
+
+A reflector ``H = I - tau v v^T`` with v[0] = 1 takes a column to a multiple of the first unit vector. The reflectors of
+a panel together are ``I - V T V^T`` with an upper triangle T (compact WY), whose inverse is read off V::
+
+    T^-1 = diag(1 / tau) + the part of V^T V above its diagonal
+
+so that a panel is applied to a matrix C by three products: ``C - V (T^T (V^T C))``. A reflector that does nothing has
+tau = 0; its column of V is zero and its row of ``T^-1`` that of the identity.
+
+Panels of QR come from three places:
+
+* ``"library"``: the QR of the array library (LAPACK by NumPy, cuSOLVER by CuPy).
+* ``"host"``: that of NumPy on the host; the panel of a GPU travels there and back.
+* ``"recursive"``: the left half, products that update the right half, the right half; a few columns one by one.
+
+Sources: Schreiber and van Loan, "A storage-efficient WY representation for products of Householder transformations"
+(1989). The inverse of T: Puglisi (1992); Joffrain et al., "Accumulating Householder transformations, revisited" (2006).
+Halves: Elmroth and Gustavson, "Applying recursion to serial and parallel QR factorization" (2000).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.linalg.arguments import to_host
+from harness.linalg.products import Products
+from harness.linalg.triangles import inverted
+
+PANELS = ("library", "host", "recursive")
+
+# Columns of a recursive panel that are reflected one by one, by operations of the array library.
+FEWEST_COLUMNS = 8
+
+
+class Reflectors(NamedTuple):
+    """The reflectors of a panel: ``I - V T V^T``, which acts on the rows from `row` on.
+
+    Attributes
+    ----------
+    row : int
+    v : (rows, w) array
+    t : (w, w) array
+        Upper triangle.
+    """
+
+    row: int
+    v: Any
+    t: Any
+
+    def apply(self, products: Products, c: Any, *, transposed: bool) -> None:
+        """Compute ``C := (I - V T V^T) C`` in place, or with T transposed, on all rows of c from `row` on."""
+        rows = c[self.row :]
+        inner = products.multiply(self.v.T, rows)
+        factor = self.t.T if transposed else self.t
+        products.add(self.v, products.multiply(-factor, inner), rows)
+
+
+def reflector(module: Any, x: Any) -> tuple[Any, Any, Any]:
+    """Return v, tau and beta with ``(I - tau v v^T) x = beta e_1`` for a vector x of at least one element.
+
+    By operations without a decision on the host. If x[1:] is zero, tau and v are, and beta is x[0].
+    """
+    one = x.dtype.type(1)
+    largest = module.abs(x).max()
+    scale = module.where(largest > 0, largest, one)
+    scaled = x / scale  # squares neither overflow nor vanish
+    alpha, below = scaled[0], (scaled[1:] * scaled[1:]).sum()
+    is_none = below == 0
+    beta = module.where(is_none, alpha, -module.copysign(module.sqrt(alpha * alpha + below), alpha))
+    divisor = module.where(is_none, one, alpha - beta)
+    v = module.where(is_none, x.dtype.type(0), scaled / divisor)
+    v[0] = module.where(is_none, x.dtype.type(0), one)
+    tau = module.where(is_none, x.dtype.type(0), -divisor / module.where(is_none, one, beta))
+    return v, tau, beta * scale
+
+
+def factor_panel(products: Products, panel: Any, v: Any, tau: Any, kind: str) -> None:
+    """Compute the QR of a panel (rows >= w): R replaces it, zeros below; its reflectors go to v and tau.
+
+    Parameters
+    ----------
+    products : Products
+    panel : (rows, w) array
+    v : (rows, w) array
+        Zero at first.
+    tau : (w,) array
+    kind : str
+        One of `PANELS`.
+    """
+    arrays = products.arrays
+    if kind == "recursive":
+        _factor_halves(products, panel, v, tau)
+    elif kind == "host" and arrays.on_device:
+        found = _by_library(np, to_host(arrays, panel))
+        for target, source in zip((panel, v, tau), found, strict=True):
+            target[...] = arrays.module.asarray(source)
+    else:
+        panel[...], v[...], tau[...] = _by_library(arrays.module, panel)
+
+
+def _by_library(module: Any, panel: Any) -> tuple[Any, Any, Any]:
+    """Return R in the shape of the panel, V and tau, by the QR of `module`."""
+    raw, tau = module.linalg.qr(panel, mode="raw")  # of float64 for float32 too
+    packed, tau = raw.T.astype(panel.dtype), tau.astype(panel.dtype)
+    v = module.tril(packed, -1)
+    width = module.arange(panel.shape[1])
+    v[width, width] = 1
+    return module.triu(packed), v * (tau != 0), tau
+
+
+def _factor_halves(products: Products, panel: Any, v: Any, tau: Any) -> None:
+    width = panel.shape[1]
+    if width <= FEWEST_COLUMNS:
+        _factor_columns(products.arrays.module, panel, v, tau)
+        return
+    half = width // 2
+    _factor_halves(products, panel[:, :half], v[:, :half], tau[:half])
+    left = v[:, :half]
+    Reflectors(0, left, triangle(products, left, tau[:half])).apply(products, panel[:, half:], transposed=True)
+    _factor_halves(products, panel[half:, half:], v[half:, half:], tau[half:])
+
+
+def _factor_columns(module: Any, panel: Any, v: Any, tau: Any) -> None:
+    for j in range(panel.shape[1]):
+        column, right = panel[j:, j], panel[j:, j + 1 :]
+        v[j:, j], tau[j], beta = reflector(module, column)
+        column[...] = 0
+        column[0] = beta
+        if right.shape[1]:
+            right -= tau[j] * v[j:, j, None] * (v[j:, j] @ right)
+
+
+def triangle(products: Products, v: Any, tau: Any) -> Any:
+    """Return T (w, w) of the reflectors v (rows, w) and tau (w,)."""
+    module = products.arrays.module
+    gram = products.multiply(v.T, v)
+    is_none = tau == 0
+    inverse = module.triu(gram, 1) + module.diag(1 / module.where(is_none, tau.dtype.type(1), tau))
+    return inverted(inverse.T, module).T
