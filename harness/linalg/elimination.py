@@ -77,10 +77,8 @@ class LU:
                 inverses="device", caller="refine",
             )  # fmt: skip
             triangle.solve(right)
-            narrow = updates.operand_dtype
-            if narrow is not None:
-                below, right = below.astype(narrow), right.astype(narrow)
-            updates.subtract(below, right, a[end:, end:])
+            narrow = a.dtype if updates.operand_dtype is None else updates.operand_dtype
+            updates.add((-below).astype(narrow), right.astype(narrow), a[end:, end:])
 
 
 def _factor_panel(panel: np.ndarray, first: int) -> np.ndarray:

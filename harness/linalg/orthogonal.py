@@ -22,7 +22,7 @@ from harness.linalg.products import Products
 from harness.linalg.reflectors import PANELS, Reflectors, factor_panel, triangle
 from harness.linalg.stages import Stages
 
-# Columns of a panel, on the host and on a GPU.
+# Columns of a panel, on the host (as LAPACK's xGEQRF) and on a GPU.
 BLOCK, BLOCK_ON_DEVICE = 32, 128
 
 

@@ -88,8 +88,7 @@ class Products:
 
     def _compute(self, a: Any, b: Any, out: Any, *, accumulate: bool) -> None:
         """Compute each product of the batch."""
-        m, n, k = *out.shape[-2:], a.shape[-1]
-        batch = out.shape[:-2]
+        (m, n), k, batch = out.shape[-2:], a.shape[-1], out.shape[:-2]
         if out.size == 0 or (accumulate and k == 0):
             return
         backend, plan = self._plan(m, n, k, accumulate)

@@ -23,7 +23,7 @@ from harness.linalg.products import Products
 from harness.linalg.reflectors import Reflectors, reflector
 from harness.linalg.stages import Stages
 
-# Columns of a panel.
+# Columns of a panel, as LAPACK's xGEHRD.
 BLOCK = 32
 
 

@@ -115,6 +115,8 @@ def refine(
     check_option("refine", "factor_dtype", factor_dtype, FACTORS)
     check_count("refine", "most_steps", most_steps, least=0)
     check_count("refine", "block", block)
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise ProblemError("refine: tolerance is no small number", expected="0 < tolerance < 1", got=repr(tolerance))
     check_finite("refine", inputs, arrays)
     a, b = (arrays.converted(x, np.dtype(np.float64)) for x in inputs.values())
     if b.ndim > 2:
@@ -149,7 +151,8 @@ class _System:
             low = self._a.astype(dtype, order="C")
         check_finite("refine", {f"a in {dtype}": low}, self._arrays)
         products, updates = (
-            Products(self._arrays, np.dtype(dtype), self._backend, self._threads, operand_dtype=x) for x in (None, narrow)
+            Products(self._arrays, np.dtype(dtype), self._backend, self._threads, operand_dtype=x)
+            for x in (None, narrow)
         )
         return LU(low, products, updates, block=block)
 

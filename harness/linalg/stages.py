@@ -15,7 +15,7 @@ class Stages:
     Parameters
     ----------
     arrays : Arrays
-        On a device the stream is waited for before and after every stage, which costs an algorithm of short stages time.
+        On a device the stream is waited for before and after every stage, which slows short stages down.
     is_timed : bool
         False: nothing is read, and nobody waits.
 

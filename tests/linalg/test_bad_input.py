@@ -1,0 +1,70 @@
+"""Bad input of the algorithms: one message each, which names the argument, what was expected and what came."""
+
+import numpy as np
+import pytest
+
+from harness import BackendUnavailable, ProblemError
+from harness.linalg import hessenberg, qr, refine, trsm
+
+EYE, NAN = np.eye(3), np.diag([1.0, np.nan, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: trsm(np.ones((2, 3)), np.ones(3)), "trsm: a is not square"),
+        (lambda: trsm(EYE, np.ones(4)), "(?s)trsm: b does not have as many rows as a.*got .*\\(4,\\)"),
+        (lambda: trsm(EYE, np.ones((2, 3))), "(?s)trsm: b does not have.*fix .*b.T"),
+        (lambda: trsm(EYE, 3.0), "trsm: b is not a matrix"),
+        (lambda: trsm(np.diag([1.0, 0, 2]), np.ones(3)), "(?s)trsm: the triangle is singular.*got .*0.0 in row 1"),
+        (lambda: trsm(NAN, np.ones(3), method="substitution"), "(?s)trsm: .*singular.*nan in row 1"),
+        (lambda: trsm(np.diag([1.0, 2, np.inf]), np.ones(3)), "inf in row 2"),
+        (lambda: trsm(np.diag([1.0, 1e-310, 2]), np.ones(3)), "1e-310 in row 1"),
+        (lambda: trsm(np.stack([EYE, NAN]), np.ones((3, 1))), r"nan in row 1 of matrix \(1,\)"),
+        (lambda: trsm(np.stack([EYE] * 2), np.ones((3, 3, 1))), "trsm: the leading dimensions"),
+        (lambda: trsm(EYE.astype(int), np.ones(3)), "(?s)trsm: a has a dtype.*got .*int64"),
+        (lambda: trsm(EYE, np.ones(3, "float16")), "(?s)trsm: b has a dtype.*float16"),
+        (lambda: trsm(EYE, np.ones(3), method="guess"), "(?s)trsm: unknown method.*blocks or substitution.*'guess'"),
+        (lambda: trsm(EYE, np.ones(3), inverses="gpu"), "(?s)trsm: unknown inverses.*device or host or gemm"),
+        (lambda: trsm(EYE, np.ones(3), block=0), "(?s)trsm: block is no count.*integer >= 1"),
+        (lambda: trsm(np.ma.masked_array(EYE), np.ones(3)), "trsm: a is a masked array"),
+        (lambda: qr(np.ones(3)), "qr: a is not a matrix"),
+        (lambda: qr(np.ones((2, 3, 3))), "qr: a is not one matrix"),
+        (lambda: qr(EYE.astype(complex)), "(?s)qr: a has a dtype.*complex128"),
+        (lambda: qr(NAN), r"(?s)qr: a holds NaN or infinity.*nan at \(1, 1\)"),
+        (lambda: qr(EYE, panel="gpu"), "(?s)qr: unknown panel.*library or host or recursive"),
+        (lambda: qr(EYE, block=2.5), "qr: block is no count"),
+        (lambda: qr(EYE).apply_q(np.ones(2)), "qr: b does not have as many rows"),
+        (lambda: qr(EYE.astype("f4")).apply_q(np.ones(3)), "qr: b does not fit Q"),
+        (lambda: hessenberg(np.ones((2, 3))), "hessenberg: a is not square"),
+        (lambda: hessenberg(np.ones((2, 3, 3))), "hessenberg: a is not square"),
+        (lambda: hessenberg(NAN), "hessenberg: a holds NaN"),
+        (lambda: hessenberg(EYE.astype("float16")), "hessenberg: a has a dtype"),
+        (lambda: hessenberg(EYE, block=True), "hessenberg: block is no count"),
+        (lambda: refine(np.ones((2, 3)), np.ones(2)), "refine: a is not square"),
+        (lambda: refine(EYE, np.ones(2)), "refine: b does not have as many rows"),
+        (lambda: refine(EYE, np.ones((2, 3, 1))), "refine: b is not one matrix"),
+        (lambda: refine(EYE, np.array([1, np.inf, 0])), r"(?s)refine: b holds NaN or infinity.*inf at \(1,\)"),
+        (lambda: refine(1e39 * EYE, np.ones(3)), "refine: a in float32 holds NaN or infinity"),
+        (lambda: refine(np.ones((3, 3)), np.ones(3)), "(?s)refine: the matrix is singular in float32.*column 1"),
+        (
+            lambda: refine(EYE, np.ones(3), factor_dtype="int8"),
+            "(?s)unknown factor_dtype.*float64 or float32 or bfloat16",
+        ),
+        (lambda: refine(EYE, np.ones(3), most_steps=-1), "refine: most_steps is no count"),
+        (lambda: refine(EYE, np.ones(3), tolerance=float("nan")), "refine: tolerance"),
+    ],
+)
+def test_one_clear_message(call, said):
+    with pytest.raises(ProblemError, match=said):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call", [lambda **x: trsm(EYE, EYE, **x), lambda **x: qr(EYE, **x), lambda **x: refine(EYE, EYE, **x)]
+)
+def test_backends_and_threads_are_those_of_gemm(call):
+    with pytest.raises(BackendUnavailable, match="cpu-nothing"):
+        call(backend="cpu-nothing")
+    with pytest.raises(ProblemError, match="threads"):
+        call(threads=0)

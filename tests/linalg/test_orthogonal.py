@@ -1,0 +1,129 @@
+"""QR: the factors, all sizes around panels, all kinds of panels, and that the work outside panels is products."""
+
+import numpy as np
+import pytest
+
+from harness.linalg import QR, qr
+from harness.linalg import reflectors as parts
+from tests._support.factorizations import check_qr, largest, of_condition, residual
+
+BLOCK = 12  # more than the columns that a recursive panel reflects one by one
+SIZES = [0, 1, 2, 3, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 37]
+
+
+@pytest.mark.parametrize("panel", parts.PANELS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_factors_of_all_shapes(dtype, panel, rng):
+    for m in SIZES:
+        for n in SIZES:
+            a = rng.standard_normal((m, n)).astype(dtype)
+            before = a.copy()
+            check_qr(a, qr(a, block=BLOCK, panel=panel))
+            assert np.array_equal(a, before)
+
+
+@pytest.mark.parametrize("panel", ["library", "recursive"])
+@pytest.mark.parametrize(
+    "kind", ["zeros", "identity", "equal columns", "tiny", "huge", "a column of zeros", "ill-conditioned", "triangle"]
+)
+def test_factors_of_special_matrices(kind, panel, rng):
+    m, n = 50, 40
+    a = {
+        "zeros": np.zeros((m, n)),
+        "identity": np.eye(m, n),
+        "equal columns": np.ones((m, n)),
+        "tiny": rng.standard_normal((m, n)) * 1e-200,
+        "huge": rng.standard_normal((m, n)) * 1e200,
+        "a column of zeros": rng.standard_normal((m, n)) * (np.arange(n) != 7),
+        "ill-conditioned": of_condition(rng, m, 1e14)[:, :n],
+        "triangle": np.triu(rng.standard_normal((m, n))),
+    }[kind]
+    check_qr(a, qr(a, block=BLOCK, panel=panel))
+
+
+@pytest.mark.parametrize("shape", [(30, 20), (20, 30), (25, 25)])
+def test_q_is_applied_without_being_formed(shape, rng):
+    a = rng.standard_normal(shape)
+    factors = qr(a, block=7)
+    b = rng.standard_normal((shape[0], 3))
+    there = factors.apply_q_transposed(b)
+    np.testing.assert_allclose(there[: min(shape)], factors.q().T @ b, atol=1e-13)
+    np.testing.assert_allclose(factors.apply_q(there), b, atol=1e-13)
+    np.testing.assert_allclose(factors.apply_q_transposed(b[:, 0]), there[:, 0], atol=1e-13)
+    np.testing.assert_allclose(factors.apply_q_transposed(a)[: min(shape)], factors.r, atol=1e-13)
+
+
+def test_reflectors_and_taus_are_those_of_q(rng):
+    a = rng.standard_normal((20, 15))
+    for panel in ("library", "recursive"):
+        factors = qr(a, block=4, panel=panel)
+        q = np.eye(20)
+        for v, tau in zip(factors.reflectors.T, factors.taus, strict=True):
+            q -= tau * np.outer(q @ v, v)
+        np.testing.assert_allclose(q[:, :15], factors.q(), atol=1e-13)
+
+
+def test_least_squares_agree_with_numpy(rng):
+    a, b = rng.standard_normal((60, 20)), rng.standard_normal((60, 2))
+    factors = qr(a)
+    x = np.linalg.solve(factors.r, factors.apply_q_transposed(b)[:20])
+    np.testing.assert_allclose(x, np.linalg.lstsq(a, b, rcond=None)[0], atol=1e-12)
+    assert residual(factors.r, x, factors.apply_q_transposed(b)[:20]) < 10
+
+
+def test_views_of_a_larger_matrix(rng):
+    big = rng.standard_normal((80, 90))
+    for a in (big[1:61, 3:50], big.T[5:50:2], np.asfortranarray(big)[::-1, 7:40]):
+        check_qr(a, qr(a, block=9))
+
+
+def test_nearly_all_operations_are_products(rng):
+    """With panels by products too even those of panels are, but for eight columns at a time."""
+    n, block = 256, 32
+    a = rng.standard_normal((n, n)).astype("float32")
+    all_operations = 4 / 3 * n**3
+    outside = qr(a, block=block).operations
+    assert all_operations < outside < 1.5 * all_operations
+    panels = qr(a, block=block, panel="recursive").operations - outside
+    assert panels > 0.05 * all_operations
+
+
+def test_time_by_stages_is_recorded_when_asked_for(rng):
+    a = rng.standard_normal((64, 64))
+    assert qr(a).seconds == {}
+    factors = qr(a, timed=True, backend="cpu-naive")
+    assert isinstance(factors, QR)
+    assert set(factors.seconds) == {"panel", "products", "rest"}
+    assert all(seconds > 0 for seconds in factors.seconds.values())
+
+
+@pytest.mark.parametrize("backend", ["cpu-naive", "cpu-packed", "cpu-numpy"])
+def test_backends_agree(backend, rng):
+    a = rng.standard_normal((50, 50))
+    factors = qr(a, backend=backend, threads=1, panel="recursive", block=20)
+    check_qr(a, factors)
+    assert largest(factors.r - qr(a, backend="cpu-simd").r) < 1e-12
+
+
+def test_planted_bugs_are_seen(rng, monkeypatch):
+    a = rng.standard_normal((40, 40))
+    true_triangle, true_reflector = parts.triangle, parts.reflector
+
+    def with_a_wrong_sign(module, x):
+        v, tau, beta = true_reflector(module, x)
+        return v, tau, -beta
+
+    def with_a_wrong_tau(module, x):
+        v, tau, beta = true_reflector(module, x)
+        return v, tau * 1.001, beta
+
+    def transposed(*x):
+        return true_triangle(*x).T
+
+    for name, wrong in [("triangle", transposed), ("reflector", with_a_wrong_sign), ("reflector", with_a_wrong_tau)]:
+        with monkeypatch.context() as patch:
+            patch.setattr(parts, name, wrong)
+            patch.setattr("harness.linalg.orthogonal.triangle", parts.triangle)
+            factors = qr(a, block=16, panel="recursive")
+            with pytest.raises(AssertionError):
+                check_qr(a, factors)
