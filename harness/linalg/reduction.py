@@ -1,13 +1,14 @@
-"""Reduction to upper Hessenberg form, half of whose time is a product with a vector for each column.
+"""Reduction to upper Hessenberg form, most of whose time are products with a vector, one for each column.
 
     for each panel of nb columns, and each column c in it:
-        bring column c up to date                                    products with at most nb columns
-        the reflector that zeroes the column below row c + 1
-        y := A v, with all columns to the right of c as they were    a matrix times a vector, of a window of A
-    bring the rest of A up to date from both sides                   products of nb columns
+        bring column c up to date                                    on the host, with at most nb columns
+        the reflector that zeroes the column below row c + 1         on the host
+        y := A v, with all columns to the right of c as they were    a window of A times a vector, by the backend
+    bring the rest of A up to date from both sides                   products of nb columns, by the backend
 
-The window begins at another address for each column, mostly an odd one, and is read once from memory: these products
-are bound by its bandwidth, whatever the backend.
+The window begins at another address for each column, mostly an odd one, and is read once from memory. These products
+are a fifth of the operations, but bound by bandwidth. If A lies on a GPU, two vectors travel for each column; the panel
+stays on the host because its operations are too short for launches.
 
 Sources: Nath, Tomov and Dongarra, "Accelerating GPU kernels for dense linear algebra" (VECPAR 2010), figure 11.
 The algorithm is LAPACK's xGEHRD with xLAHR2: Quintana-Orti and van de Geijn, "Improving the performance of reduction to
@@ -18,7 +19,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from harness.linalg.arguments import check_count, check_finite, check_square, read_matrices
+import numpy as np
+
+from harness.linalg.arguments import check_count, check_finite, check_square, read_matrices, to_host
 from harness.linalg.products import Products
 from harness.linalg.reflectors import Reflectors, reflector
 from harness.linalg.stages import Stages
@@ -120,27 +123,28 @@ def _reduce_panel(vectors: Products, h: Any, columns: slice) -> tuple[Reflectors
     y : (rows, w) array
         ``A V T``, of the rows that the reflectors act on.
     """
-    module, begin = vectors.arrays.module, columns.start + 1
-    rows, width = h.shape[0] - begin, columns.stop - columns.start
-    v, y = (module.zeros((rows, width), h.dtype) for _ in "vy")
-    t = module.zeros((width, width), h.dtype)
-    for i in range(width):
-        column = h[begin:, columns.start + i]
-        before, up_to = slice(0, i), t[:i, :i]
+    arrays, begin = vectors.arrays, columns.start + 1
+    asarray = arrays.module.asarray
+    panel = np.array(to_host(arrays, h[begin:, columns]))
+    v, y = np.zeros_like(panel), np.zeros_like(panel)
+    t = np.zeros((panel.shape[1],) * 2, panel.dtype)
+    for i in range(panel.shape[1]):
+        column, before, up_to = panel[:, i], slice(0, i), t[:i, :i]
         if i:
             column -= y[:, before] @ v[i - 1, before]
             column -= v[:, before] @ (up_to.T @ (v[:, before].T @ column))
-        w, tau, beta = reflector(module, column[i:])
+        w, tau, beta = reflector(np, column[i:])
         column[i:] = 0
         column[i] = beta
         v[i:, i], t[i, i] = w, tau
-        product = vectors.multiply(h[begin:, begin + i :], w[:, None])[:, 0]
+        product = to_host(arrays, vectors.multiply(h[begin:, begin + i :], asarray(w[:, None])))[:, 0]
         if i:
             overlap = v[i:, before].T @ w
             product -= y[:, before] @ overlap
             t[before, i] = -tau * (up_to @ overlap)
         y[:, i] = tau * product
-    return Reflectors(begin, v, t), y
+    h[begin:, columns] = asarray(panel)
+    return Reflectors(begin, asarray(v), asarray(t)), asarray(y)
 
 
 def _update(products: Products, h: Any, columns: slice, reflectors: Reflectors, y: Any) -> None:

@@ -81,7 +81,8 @@ def refine(
         ``"float32"``; ``"bfloat16"``: float32 with products of operands rounded to bfloat16 (the extra ``mixed``); or
         ``"float64"``, which hardly needs a step.
     tolerance : float, optional
-        Of the scaled residual. None: sqrt(n) times the rounding error of float64, as LAPACK's dsgesv has it.
+        Of the scaled residual: steps end when it is reached. None: they end at the rounding error of float64, or when
+        they help no more, and sqrt(n) times that error is enough, as LAPACK's dsgesv has it.
     most_steps : int
     block : int
         Columns of a panel of LU, and rows of a diagonal block of the triangles.
@@ -122,15 +123,15 @@ def refine(
     if b.ndim > 2:
         raise ProblemError("refine: b is not one matrix", expected="shape (n, r) or (n,)", got=f"shape {b.shape}")
     system = _System(arrays, a, b[:, None] if b.ndim == 1 else b, backend, threads)
-    if tolerance is None:
-        tolerance = max(a.shape[0], 1) ** 0.5 * float(np.finfo(np.float64).eps)
+    rounding = float(np.finfo(np.float64).eps)
+    target, bound = (rounding, max(a.shape[0], 1) ** 0.5 * rounding) if tolerance is None else (tolerance, tolerance)
     with system.products:
-        x, residuals = system.iterate(system.factors(factor_dtype, block), tolerance, most_steps)
-    if not residuals[-1] <= tolerance:
+        x, residuals = system.iterate(system.factors(factor_dtype, block), target, most_steps)
+    if not residuals[-1] <= bound:
         raise ConvergenceError(
             f"refine: the residual does not reach the tolerance with factors of {factor_dtype}",
-            expected=f"a scaled residual of at most {tolerance:.1e}",
-            got=" then ".join(f"{residual:.1e}" for residual in residuals[-3:]) + f", {len(residuals) - 1} steps",
+            expected=f"a scaled residual of at most {bound:.1e}, and half of it or less after each step",
+            got=f"{' then '.join(f'{x:.1e}' for x in residuals[-3:])} after {len(residuals) - 1} steps",
             fix="factor_dtype='float64'" if factor_dtype != "float64" else "a larger tolerance",
         )
     return Refined(x[:, 0] if b.ndim == 1 else x, residuals, factor_dtype)
@@ -156,19 +157,19 @@ class _System:
         )
         return LU(low, products, updates, block=block)
 
-    def iterate(self, factors: LU, tolerance: float, most_steps: int) -> tuple[Any, list[float]]:
-        """Return X and the residuals of all steps, the last one within the tolerance if it was reached."""
+    def iterate(self, factors: LU, target: float, most_steps: int) -> tuple[Any, list[float]]:
+        """Return X and the residuals up to its own, within the target unless steps ended or stopped to help."""
         norm = self._norm_of_rows(self._a)
         x = self._correction(factors, self._b)
         residual, error = self._residual(x, norm)
         residuals = [error]
-        while error > tolerance and len(residuals) <= most_steps:
+        while error > target and len(residuals) <= most_steps:
             better = x + self._correction(factors, residual)
             residual, error = self._residual(better, norm)
-            residuals.append(error)
-            if not error < residuals[-2]:
+            if not error < residuals[-1]:
                 break
             x = better
+            residuals.append(error)
             if error > SLOWEST * residuals[-2]:
                 break
         return x, residuals

@@ -33,9 +33,9 @@ from harness.linalg.products import Products
 METHODS = ("blocks", "substitution")
 INVERSES = ("device", "host", "gemm")
 
-# Rows in a diagonal block, on the host and on a GPU. Scaled residuals, float32, n = 1024, a triangle of LU:
-# substitution and blocks of 32 1e-9, 64 2e-9, 128 5e-9, 256 1e-8, 512 4e-8. On an H200 blocks of 512 take 0.3 to 0.85 of
-# the time of blocks of 128 (n = 4096, 256 and 4096 right-hand sides). Measured 2026-11-22.
+# Rows in a diagonal block, on the host and on a GPU. Scaled residuals, float32, n = 1024, L of a random LU: substitution
+# 1.5e-9; blocks of 32, 64, 128, 256, 512 rows 1.9e-9, 5.0e-9, 1.0e-8, 2.9e-8, 8.0e-8. On an H200 blocks of 512 take 0.3
+# to 0.85 of the time of blocks of 128 (n = 4096, 256 and 4096 right-hand sides). Measured 2026-11-22.
 BLOCK, BLOCK_ON_DEVICE = 64, 512
 
 # Smallest inverse that is made by products of the backend: below it they are too small for any.
