@@ -49,7 +49,7 @@ class LU:
         self.order = np.arange(a.shape[0])  # of the rows of A
         for begin in range(0, a.shape[0], block):
             self._step(a, slice(begin, min(begin + block, a.shape[0])), updates)
-        options: dict[str, Any] = {"block": block, "inverses": "device", "caller": "refine"}
+        options: dict[str, Any] = {"block": block, "caller": "refine"}
         self._lower = Triangle(a, products, lower=True, unit_diagonal=True, **options)
         self._upper = Triangle(a, products, lower=False, unit_diagonal=False, **options)
 
@@ -73,9 +73,8 @@ class LU:
         if end < a.shape[0]:
             below, right = a[end:, columns], a[columns, end:]
             triangle = Triangle(
-                a[columns, columns], self._products, lower=True, unit_diagonal=True, block=end - begin,
-                inverses="device", caller="refine",
-            )  # fmt: skip
+                a[columns, columns], self._products, lower=True, unit_diagonal=True, block=end - begin, caller="refine"
+            )
             triangle.solve(right)
             narrow = a.dtype if updates.operand_dtype is None else updates.operand_dtype
             updates.add((-below).astype(narrow), right.astype(narrow), a[end:, end:])

@@ -8,7 +8,10 @@ With diagonal blocks of nb rows, from the first one on for a lower triangle, fro
 Of n^2 r operations for r right-hand sides, all but n nb r are those of the second line. Long blocks are fast, since
 they leave few products, of a long k. They cost accuracy: a row of the inverse multiplies the whole block of X. By
 substitution the residual is small whatever the condition of a block; with an inverse it grows with that condition.
-docs/linalg.md has the figures.
+docs/linalg.md has the figures. One step of refinement within the block corrects that, by two more products::
+
+    R     :=  X[j] - D[j] Y,  Y = D[j]^-1 X[j]
+    X[j]  :=  Y + D[j]^-1 R
 
 All blocks are inverted together, from blocks of one row to blocks of nb by doubling::
 
@@ -30,12 +33,12 @@ from harness.errors import ProblemError
 from harness.linalg.arguments import check_count, check_option, check_rows, check_square, read_matrices, to_host
 from harness.linalg.products import Products
 
-METHODS = ("blocks", "substitution")
+METHODS = ("blocks", "corrected", "substitution")
 INVERSES = ("device", "host", "gemm")
 
-# Rows in a diagonal block, on the host and on a GPU. Scaled residuals, float32, n = 1024, L of a random LU: substitution
-# 1.5e-9; blocks of 32, 64, 128, 256, 512 rows 1.9e-9, 5.0e-9, 1.0e-8, 2.9e-8, 8.0e-8. On an H200 blocks of 512 take 0.3
-# to 0.85 of the time of blocks of 128 (n = 4096, 256 and 4096 right-hand sides). Measured 2026-11-22.
+# Rows in a diagonal block, on the host and on a GPU. Scaled residuals, float32, n = 1024, L of a random LU, by
+# substitution 1.5e-9; by blocks of 32, 64, 128, 256, 512 rows 1.9e-9, 5.0e-9, 1.0e-8, 2.9e-8, 8.0e-8. On an H200 blocks
+# of 512 take 0.3 to 0.85 of the time of blocks of 128 (n = 4096, 256 and 4096 columns of B). Measured 2026-11-22.
 BLOCK, BLOCK_ON_DEVICE = 64, 512
 
 # Smallest inverse that is made by products of the backend: below it they are too small for any.
@@ -72,8 +75,9 @@ def trsm(
     unit_diagonal : bool
         Whether the diagonal is all ones, and not read.
     method : str
-        ``"blocks"``: diagonal blocks are inverted. ``"substitution"``: they are solved with row by row, which is more
-        accurate where they are ill-conditioned, and slow.
+        ``"blocks"``: diagonal blocks are inverted. ``"corrected"``: and each solution is refined once, which is as
+        accurate as substitution unless a block is nearly singular. ``"substitution"``: they are solved with row by row,
+        which is always accurate, and slow.
     block : int, optional
         Rows in a diagonal block. None: 64 on the host, 512 on a GPU.
     inverses : str
@@ -122,8 +126,8 @@ def trsm(
         x = arrays.empty((*batch, *matrix.shape[-2:]), dtype)
         x[...] = matrix
         triangle = Triangle(
-            a, products, lower=lower, unit_diagonal=unit_diagonal, block=size,
-            inverses=None if method == "substitution" else inverses, caller="trsm",
+            a, products, lower=lower, unit_diagonal=unit_diagonal, method=method, block=size, inverses=inverses,
+            caller="trsm",
         )  # fmt: skip
         triangle.solve(x)
     return x[:, 0] if b.ndim == 1 and not batch else x
@@ -142,9 +146,11 @@ class Triangle:
     a : (..., n, n) array
     products : Products
     lower, unit_diagonal : bool
+    method : str
+        One of `METHODS`.
     block : int
-    inverses : str or None
-        One of `INVERSES`; None: by substitution.
+    inverses : str
+        One of `INVERSES`.
     caller : str
         Named in messages.
 
@@ -162,16 +168,20 @@ class Triangle:
         lower: bool,
         unit_diagonal: bool,
         block: int,
-        inverses: str | None,
         caller: str,
+        method: str = "blocks",
+        inverses: str = "device",
     ) -> None:
         self._a, self._products, self._lower, self._is_unit = a, products, lower, unit_diagonal
         if not unit_diagonal:
             _check_diagonal(caller, products.arrays, a)
         n = a.shape[-1]
-        begins = range(0, n, max(1, min(block, n)))
-        self._blocks = [slice(begin, min(begin + begins.step, n)) for begin in begins]
-        self._inverses = None if inverses is None else self._invert(inverses)
+        self._size = max(1, min(block, n))
+        self._blocks = [slice(begin, min(begin + self._size, n)) for begin in range(0, n, self._size)]
+        self._is_corrected, self._inverses = method == "corrected", None
+        if method != "substitution":
+            self._triangles = self._diagonal_triangles()
+            self._inverses = self._invert(inverses)  # negated
 
     def solve(self, x: Any) -> None:
         """Compute ``X := A^-1 X`` in place, for x (..., n, r) whose batch that of A broadcasts to."""
@@ -190,10 +200,13 @@ class Triangle:
             part = x[..., rows, :]
             self._substitute(a[..., rows, rows], part)
             return -part
-        size = rows.stop - rows.start
-        inverse = self._inverses[..., number, :size, :size]  # negated
-        negated = self._products.multiply(inverse, x[..., rows, :])
-        self._products.arrays.module.negative(negated, out=x[..., rows, :])
+        size, part, products = rows.stop - rows.start, x[..., rows, :], self._products
+        inverse = self._inverses[..., number, :size, :size]
+        negated = products.multiply(inverse, part)
+        if self._is_corrected:
+            products.add(self._triangles[..., number, :size, :size], negated, part)
+            products.add(inverse, part, negated)
+        products.arrays.module.negative(negated, out=part)
         return negated
 
     def _substitute(self, a: Any, x: Any) -> None:
@@ -207,30 +220,37 @@ class Triangle:
             if not self._is_unit:
                 row /= a[..., i : i + 1, i : i + 1]
 
-    def _invert(self, inverses: str) -> Any:
-        """Return the negated inverses (..., blocks, size, size) of the diagonal blocks; the last one may be smaller."""
-        products = self._products
-        arrays, a = products.arrays, self._a
-        size = max((rows.stop - rows.start for rows in self._blocks), default=0)
-        stack = arrays.empty((*a.shape[:-2], len(self._blocks), size, size), products.dtype)
-        whole = a.shape[-1] // size if size else 0
+    def _diagonal_triangles(self) -> Any:
+        """Return the diagonal blocks (..., blocks, size, size), zero beside the triangle; the last one may be smaller.
+
+        A smaller one is continued by the identity.
+        """
+        arrays, a, size = self._products.arrays, self._a, self._size
+        identity = arrays.module.eye(size, dtype=a.dtype)
+        stack = arrays.empty((*a.shape[:-2], len(self._blocks), size, size), a.dtype)
+        whole = a.shape[-1] // size
         if whole:
             stack[..., :whole, :, :] = _diagonal_blocks(a, size, arrays.module)
-        for rows in self._blocks[whole:]:  # one that is smaller
+        for rows in self._blocks[whole:]:
             height = rows.stop - rows.start
-            stack[..., -1, :, :] = arrays.module.eye(size, dtype=products.dtype)
+            stack[..., -1, :, :] = identity
             stack[..., -1, :height, :height] = a[..., rows, rows]
-        if not self._lower:
-            stack = stack.swapaxes(-1, -2)
+        beside = 1 if self._is_unit else 0
+        stack = arrays.module.tril(stack, -beside) if self._lower else arrays.module.triu(stack, beside)
+        return stack + identity if self._is_unit else stack
+
+    def _invert(self, inverses: str) -> Any:
+        """Return the negated inverses of the diagonal blocks, made in the place of that name."""
+        arrays, triangles = self._products.arrays, self._triangles
+        stack = triangles if self._lower else triangles.swapaxes(-1, -2)
         if inverses == "host":
-            inverse = arrays.module.asarray(inverted(to_host(arrays, stack), np, unit=self._is_unit))
+            inverse = arrays.module.asarray(inverted(to_host(arrays, stack), np))
         else:
-            by = products if inverses == "gemm" else None
-            inverse = inverted(stack, arrays.module, unit=self._is_unit, products=by)
+            inverse = inverted(stack, arrays.module, products=self._products if inverses == "gemm" else None)
         return -(inverse if self._lower else inverse.swapaxes(-1, -2))
 
 
-def inverted(stack: Any, module: Any, *, unit: bool = False, products: Products | None = None) -> Any:
+def inverted(stack: Any, module: Any, *, products: Products | None = None) -> Any:
     """Return the inverses of a stack (..., n, n) of lower triangles, by doubling; what is above them is not read.
 
     Parameters
@@ -238,8 +258,6 @@ def inverted(stack: Any, module: Any, *, unit: bool = False, products: Products 
     stack : (..., n, n) array of `module`
     module : module
         NumPy, or CuPy.
-    unit : bool
-        Whether all diagonals are ones, and not read.
     products : Products, optional
         Compute products of at least 32 rows; all others matmul of `module`.
     """
@@ -248,8 +266,7 @@ def inverted(stack: Any, module: Any, *, unit: bool = False, products: Products 
     lower = module.zeros((*stack.shape[:-2], size, size), stack.dtype)
     lower[..., :n, :n] = module.tril(stack, -1)
     inverse, reciprocals = module.zeros_like(lower), module.ones(lower.shape[:-1], stack.dtype)
-    if not unit:
-        reciprocals[..., :n] /= module.diagonal(stack, axis1=-2, axis2=-1)
+    reciprocals[..., :n] /= module.diagonal(stack, axis1=-2, axis2=-1)
     _diagonal_blocks(inverse, 1, module)[..., 0, 0] = reciprocals
     for half in (1 << level for level in range(size.bit_length() - 1)):
         multiply = module.matmul if products is None or half < SMALLEST_PRODUCT else products.multiply

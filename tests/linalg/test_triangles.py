@@ -10,7 +10,7 @@ from tests._support.factorizations import of_condition, residual
 
 BLOCK = 8
 SIZES = [0, 1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 13, 2 * BLOCK, 31, 67]
-WAYS = [{"method": "substitution"}, *({"inverses": place} for place in INVERSES)]
+WAYS = [{"method": "substitution"}, {"method": "corrected"}, *({"inverses": place} for place in INVERSES)]
 
 
 def triangle(rng, n, *, lower, unit_diagonal=False, dtype="float64", batch=()):
@@ -108,6 +108,7 @@ def test_long_blocks_cost_accuracy_where_they_are_ill_conditioned(rng):
     b = (r.astype(float) @ rng.standard_normal((n, 4))).astype("float32")
     by_substitution = residual(r, trsm(r, b, lower=False, method="substitution"), b)
     assert residual(r, trsm(r, b, lower=False, block=n), b) > 10 * by_substitution
+    assert residual(r, trsm(r, b, lower=False, block=n, method="corrected"), b) < 4 * by_substitution
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 31, 33, 64])
