@@ -46,7 +46,13 @@ def read_matrices(caller: str, operands: dict[str, Any], *, vectors: Collection[
                 got=f"shape {x.shape}",
             )
     dtype = np.result_type(*(x.dtype.newbyteorder("=") for x in inputs.values()))
-    return Matrices(arrays, dtype, {name: arrays.converted(x, dtype) for name, x in inputs.items()})
+    return Matrices(arrays, dtype, converted(arrays, inputs, dtype))
+
+
+def converted(arrays: Arrays, inputs: dict[str, Any], dtype: Any) -> dict[str, Any]:
+    """Return the arrays by name with that dtype, on the device where they are."""
+    with arrays.in_force():
+        return {name: arrays.converted(x, np.dtype(dtype)) for name, x in inputs.items()}
 
 
 def _take(caller: str, arrays: Arrays, name: str, x: Any) -> Any:
@@ -67,8 +73,10 @@ def check_square(caller: str, a: Any, *, stacked: bool = False) -> None:
 def check_finite(caller: str, inputs: dict[str, Any], arrays: Arrays) -> None:
     """Raise unless all elements of all matrices are finite; on a GPU the host waits for the answer."""
     for name, x in inputs.items():
-        is_finite = arrays.module.isfinite(x)
-        if not is_finite.all():
+        with arrays.in_force():
+            is_finite = arrays.module.isfinite(x)
+            if is_finite.all():
+                continue
             first = tuple(int(i) for i in np.argwhere(~to_host(arrays, is_finite))[0])
             raise ProblemError(
                 f"{caller}: {name} holds NaN or infinity", expected="finite numbers", got=f"{x[first]} at {first}"

@@ -27,6 +27,7 @@ from harness.linalg.arguments import (
     check_option,
     check_rows,
     check_square,
+    converted,
     read_matrices,
 )
 from harness.linalg.elimination import LU
@@ -119,7 +120,7 @@ def refine(
     if tolerance is not None and not 0 < tolerance < 1:
         raise ProblemError("refine: tolerance is no small number", expected="0 < tolerance < 1", got=repr(tolerance))
     check_finite("refine", inputs, arrays)
-    a, b = (arrays.converted(x, np.dtype(np.float64)) for x in inputs.values())
+    a, b = converted(arrays, inputs, np.float64).values()
     if b.ndim > 2:
         raise ProblemError("refine: b is not one matrix", expected="shape (n, r) or (n,)", got=f"shape {b.shape}")
     system = _System(arrays, a, b[:, None] if b.ndim == 1 else b, backend, threads)

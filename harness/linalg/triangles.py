@@ -88,7 +88,7 @@ def trsm(
 
     Returns
     -------
-    (..., n, r) or (n,) array
+    (..., n, r) or (..., n) array
         X, new, of the common dtype of a and b, where they lie.
 
     Raises
@@ -130,7 +130,7 @@ def trsm(
             caller="trsm",
         )  # fmt: skip
         triangle.solve(x)
-    return x[:, 0] if b.ndim == 1 and not batch else x
+    return x[..., 0] if b.ndim == 1 else x
 
 
 def default_block(arrays: Arrays) -> int:
@@ -247,7 +247,7 @@ class Triangle:
             inverse = arrays.module.asarray(inverted(to_host(arrays, stack), np))
         else:
             inverse = inverted(stack, arrays.module, products=self._products if inverses == "gemm" else None)
-        return -(inverse if self._lower else inverse.swapaxes(-1, -2))
+        return arrays.module.ascontiguousarray(-(inverse if self._lower else inverse.swapaxes(-1, -2)))
 
 
 def inverted(stack: Any, module: Any, *, products: Products | None = None) -> Any:

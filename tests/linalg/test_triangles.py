@@ -68,6 +68,7 @@ def test_a_vector_gives_a_vector_and_dtypes_are_promoted(rng):
     assert x.shape == (20,)
     assert x.dtype == np.float64
     assert residual(op(a, lower=False, transposed=False, unit_diagonal=False), x, b) <= 4
+    assert np.array_equal(trsm(np.stack([a, a]), b, lower=False, block=BLOCK)[1], x)
 
 
 def test_any_strides_and_blocks_longer_than_the_matrix(rng):
