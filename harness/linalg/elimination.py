@@ -1,9 +1,9 @@
-"""LU with partial pivoting by blocks: panels on the host, all other work products and a triangular solve.
+"""LU with partial pivoting by blocks: panels on the host, all other work products.
 
     for each panel of nb columns:
-        factor the panel on the host                  row by row of U: pivot, exchange, divide, rank-1 update
+        factor the panel on the host, by halves       a few columns: pivot, exchange, divide, rank-1 update
         exchange the same rows of all other columns
-        U[j, rest] := L[j, j]^-1 A[j, rest]           `harness.linalg.triangles`
+        U[j, rest] := L[j, j]^-1 A[j, rest]           one product; the inverse is made on the host
         A[rest, rest] -= L[rest, j] U[j, rest]        one product
 
 Products may round their operands to a narrower dtype: the factors are then those of a matrix near A, which is enough
@@ -21,7 +21,10 @@ import numpy as np
 from harness.errors import ProblemError
 from harness.linalg.arguments import to_host
 from harness.linalg.products import Products
-from harness.linalg.triangles import Triangle
+from harness.linalg.triangles import Triangle, inverted
+
+# Columns of a panel that are eliminated one by one.
+FEWEST_COLUMNS = 8
 
 
 class LU:
@@ -71,17 +74,45 @@ class LU:
             self.order[begin + moved] = self.order[begin + order[moved]]
         a[begin:, columns] = arrays.module.asarray(panel)
         if end < a.shape[0]:
-            below, right = a[end:, columns], a[columns, end:]
-            triangle = Triangle(
-                a[columns, columns], self._products, lower=True, unit_diagonal=True, block=end - begin, caller="refine"
-            )
-            triangle.solve(right)
-            narrow = a.dtype if updates.operand_dtype is None else updates.operand_dtype
-            updates.add((-below).astype(narrow), right.astype(narrow), a[end:, end:])
+            self._update(a, columns, _inverted_lower(panel[: end - begin]), updates)
+
+    def _update(self, a: Any, columns: slice, inverse: np.ndarray, updates: Products) -> None:
+        """Compute the rows of U right of a panel, and subtract their product with L from what is below them."""
+        module, right = self._arrays.module, a[columns, columns.stop :]
+        negated = self._products.multiply(module.asarray(-inverse), right)
+        module.negative(negated, out=right)
+        below, narrow = a[columns.stop :, columns], updates.operand_dtype
+        if narrow is not None:
+            below, negated = below.astype(narrow), negated.astype(narrow)
+        updates.add(below, negated, a[columns.stop :, columns.stop :])
+
+
+def _inverted_lower(square: np.ndarray) -> np.ndarray:
+    """Return the inverse of the lower triangle of a square block, with ones on its diagonal."""
+    inverse: np.ndarray = inverted(np.tril(square, -1) + np.eye(len(square), dtype=square.dtype), np)
+    return inverse
 
 
 def _factor_panel(panel: np.ndarray, first: int) -> np.ndarray:
-    """Factor a panel (rows >= w) in place, and return the order of its rows; `first` is its first column in A."""
+    """Factor a panel (rows >= w) in place, by halves, and return the order of its rows.
+
+    `first` is its first column in A. Halves end at a few columns, which are eliminated one by one.
+    """
+    width = panel.shape[1]
+    if width <= FEWEST_COLUMNS:
+        return _eliminate_columns(panel, first)
+    half = width // 2
+    left, right = panel[:, :half], panel[:, half:]
+    order = _factor_panel(left, first)
+    right[...] = right[order]
+    right[:half] = _inverted_lower(left[:half]) @ right[:half]
+    right[half:] -= left[half:] @ right[:half]
+    below = _factor_panel(right[half:], first + half)
+    left[half:], order[half:] = left[half:][below], order[half:][below]
+    return order
+
+
+def _eliminate_columns(panel: np.ndarray, first: int) -> np.ndarray:
     order = np.arange(panel.shape[0])
     for j in range(panel.shape[1]):
         pivot = j + int(np.argmax(np.abs(panel[j:, j])))

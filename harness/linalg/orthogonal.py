@@ -22,8 +22,9 @@ from harness.linalg.products import Products
 from harness.linalg.reflectors import PANELS, Reflectors, factor_panel, triangle
 from harness.linalg.stages import Stages
 
-# Columns of a panel, on the host (as LAPACK's xGEQRF) and on a GPU.
-BLOCK, BLOCK_ON_DEVICE = 32, 128
+# Columns of a panel, on the host (as LAPACK's xGEQRF) and on a GPU. There 32, 64, 128, 256 columns took 309, 154, 85
+# and 45 ms (float32, n = 4096, gpu-cublas, H200, 2026-11-22): what is outside the products is bound by launches.
+BLOCK, BLOCK_ON_DEVICE = 32, 256
 
 
 class QR:
@@ -101,7 +102,7 @@ def qr(
     a : (m, n) array of float32 or float64
         Any strides; it is copied.
     block : int, optional
-        Columns of a panel. None: 32 on the host, 128 on a GPU.
+        Columns of a panel. None: 32 on the host, 256 on a GPU.
     panel : str
         ``"library"``: panels by the QR of NumPy (LAPACK) or of CuPy (cuSOLVER). ``"host"``: panels of a GPU too by
         NumPy, on the host. ``"recursive"``: panels by products of `backend` too, but for eight columns at a time.

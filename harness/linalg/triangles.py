@@ -13,7 +13,7 @@ docs/linalg.md has the figures. One step of refinement within the block corrects
     R     :=  X[j] - D[j] Y,  Y = D[j]^-1 X[j]
     X[j]  :=  Y + D[j]^-1 R
 
-All blocks are inverted together, from blocks of one row to blocks of nb by doubling::
+All blocks are inverted together: blocks of 32 rows by the array library, then blocks of nb rows by doubling::
 
     [L11      ]^-1     [ L11^-1                           ]
     [L21   L22]     =  [-L22^-1 L21 L11^-1         L22^-1 ]
@@ -41,8 +41,8 @@ INVERSES = ("device", "host", "gemm")
 # of 512 take 0.3 to 0.85 of the time of blocks of 128 (n = 4096, 256 and 4096 columns of B). Measured 2026-11-22.
 BLOCK, BLOCK_ON_DEVICE = 64, 512
 
-# Smallest inverse that is made by products of the backend: below it they are too small for any.
-SMALLEST_PRODUCT = 32
+# Rows of the inverses that the array library makes, all at once; longer ones are made by doubling.
+FIRST_INVERSE = 32
 
 
 def trsm(
@@ -82,7 +82,7 @@ def trsm(
         Rows in a diagonal block. None: 64 on the host, 512 on a GPU.
     inverses : str
         Where diagonal blocks are inverted. ``"device"``: where the matrices lie, by matmul of their library.
-        ``"host"``: on the host, by NumPy's. ``"gemm"``: from 32 rows on by `backend`, below as ``"device"``.
+        ``"host"``: on the host, by NumPy's. ``"gemm"``: from 32 rows on by `backend`, to 32 rows as ``"device"``.
     backend, threads
         Of the products, as in `harness.gemm`.
 
@@ -179,7 +179,7 @@ class Triangle:
         self._size = max(1, min(block, n))
         self._blocks = [slice(begin, min(begin + self._size, n)) for begin in range(0, n, self._size)]
         self._is_corrected, self._inverses = method == "corrected", None
-        if method != "substitution":
+        if method != "substitution" and n:
             self._triangles = self._diagonal_triangles()
             self._inverses = self._invert(inverses)  # negated
 
@@ -259,21 +259,34 @@ def inverted(stack: Any, module: Any, *, products: Products | None = None) -> An
     module : module
         NumPy, or CuPy.
     products : Products, optional
-        Compute products of at least 32 rows; all others matmul of `module`.
+        Compute the products; None: matmul of `module`.
     """
     n = stack.shape[-1]
-    size = 1 << max(n - 1, 0).bit_length()  # the triangles are continued by the identity
+    size = 1 << max(n - 1, 0).bit_length()
     lower = module.zeros((*stack.shape[:-2], size, size), stack.dtype)
-    lower[..., :n, :n] = module.tril(stack, -1)
-    inverse, reciprocals = module.zeros_like(lower), module.ones(lower.shape[:-1], stack.dtype)
-    reciprocals[..., :n] /= module.diagonal(stack, axis1=-2, axis2=-1)
-    _diagonal_blocks(inverse, 1, module)[..., 0, 0] = reciprocals
-    for half in (1 << level for level in range(size.bit_length() - 1)):
-        multiply = module.matmul if products is None or half < SMALLEST_PRODUCT else products.multiply
+    lower[..., :n, :n] = module.tril(stack)
+    _diagonal_blocks(lower[..., n:, n:], 1, module)[..., 0, 0] = 1  # triangles are continued by the identity
+    first = min(size, FIRST_INVERSE)
+    inverse = module.zeros_like(lower)
+    _diagonal_blocks(inverse, first, module)[...] = _inverted_by_library(_diagonal_blocks(lower, first, module), module)
+    multiply = module.matmul if products is None else products.multiply
+    half = first
+    while half < size:
         blocks = _diagonal_blocks(inverse, 2 * half, module)
         below = _diagonal_blocks(lower, 2 * half, module)[..., half:, :half]
         blocks[..., half:, :half] = -multiply(multiply(blocks[..., half:, half:], below), blocks[..., :half, :half])
+        half *= 2
     return inverse[..., :n, :n]
+
+
+def _inverted_by_library(stack: Any, module: Any) -> Any:
+    """Return the inverses of lower triangles, by LU without exchanges: LAPACK sees upper triangles, whose LU is theirs.
+
+    CuPy passes the matrices row by row, that is transposed, to cuBLAS.
+    """
+    if module is np:
+        return np.tril(np.linalg.inv(stack.swapaxes(-1, -2)).swapaxes(-1, -2))
+    return module.tril(module.linalg.inv(stack))
 
 
 def _diagonal_blocks(x: Any, size: int, module: Any) -> Any:

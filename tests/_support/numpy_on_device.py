@@ -103,7 +103,10 @@ def install(monkeypatch: Any) -> types.ModuleType:
         asarray=lambda x: _on_device(np.array(x)),
         cuda=types.SimpleNamespace(Device=lambda _: contextlib.nullcontext(), get_current_stream=lambda: streams),
         lib=types.SimpleNamespace(stride_tricks=types.SimpleNamespace(as_strided=view)),
-        linalg=types.SimpleNamespace(qr=lambda x, mode: _on_device(tuple(np.linalg.qr(_plain(x), mode)))),
+        linalg=types.SimpleNamespace(
+            qr=lambda x, mode: _on_device(tuple(np.linalg.qr(_plain(x), mode))),
+            inv=lambda x: _on_device(np.linalg.inv(_plain(x))),
+        ),
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     backend = OnDevice()
