@@ -9,8 +9,8 @@ from harness.experiment import load_all
 from harness.report import page, tables
 from harness.report.figures import drawing
 from harness.report.figures.style import Sheet
+from tests._support.sheets import texts
 from tests._support.synthetic import MACHINE, cells
-from tests.report.test_plots import texts
 
 EXPERIMENTS = load_all()
 GPU = {"name": "NVIDIA H200", "driver": "580.1", "memory_mib": "143771", "max_mhz": "1980", "power_limit_w": "700.00"}

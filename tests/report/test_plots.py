@@ -15,8 +15,9 @@ from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, load_all
 from harness.report.figures import drawing, style
 from harness.report.figures.models import byte_size
-from harness.report.figures.style import COLOURS, PALETTE, Looks, Sheet
+from harness.report.figures.style import COLOURS, PALETTE, Looks
 from harness.report.figures.values import short
+from tests._support.sheets import COARSE_DPI, keep, texts
 from tests._support.synthetic import MACHINE, cells
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,37 +29,25 @@ DRAWN = [
 ]
 
 
-def texts(sheet: Sheet) -> str:
-    artists = sheet.canvas.findobj(mpl.text.Text)
-    return " ".join(word for artist in artists for word in artist.get_text().split())
-
-
 @pytest.fixture(autouse=True)
 def quick_to_write(monkeypatch):
-    monkeypatch.setattr(style, "PNG_DPI", 30)
+    monkeypatch.setattr(style, "PNG_DPI", COARSE_DPI)
 
 
 @pytest.fixture
 def sheets(monkeypatch):
-    """The sheets that are saved, by the name of their figure."""
-    saved = {}
-    save = Sheet.save
-
-    def save_and_keep(self, path, footer):
-        saved[path.name] = self
-        return save(self, path, footer)
-
-    monkeypatch.setattr(Sheet, "save", save_and_keep)
-    return saved
+    """The sheets that were laid out, by the name of their figure."""
+    return keep(monkeypatch, writes=False)
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_every_figure_of_every_experiment_is_drawn(name, tmp_path, sheets):
-    experiment = EXPERIMENTS[name]
+def test_every_figure_of_every_experiment_is_drawn(name, tmp_path, monkeypatch):
+    experiment, sheets = EXPERIMENTS[name], keep(monkeypatch, writes=True)
     files = drawing.draw(experiment, cells(experiment), MACHINE, tmp_path)
     assert sorted(path.name for path in files) == sorted(
         f"{figure.name}.{extension}" for figure in experiment.figures for extension in ("svg", "png")
     )
+    assert sorted(files) == sorted(tmp_path.iterdir())
     for sheet in sheets.values():
         written = texts(sheet)
         assert "Test CPU, 4 cores" in written
@@ -91,13 +80,16 @@ def test_nothing_measured_at_all_is_said(name, tmp_path, sheets):
     assert all("Nothing has been measured" in texts(sheet) for sheet in sheets.values())
 
 
-@pytest.mark.parametrize("name", ["roofline", "ladder", "percent_of_peak", "dense_sweep"])
-def test_figures_are_the_same_bytes_each_time(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "preset"),
+    [("roofline", "quick"), ("ladder", "quick"), ("percent_of_peak", "quick"), ("dense_sweep", "smoke")],
+)
+def test_figures_are_the_same_bytes_each_time(name, preset, tmp_path):
     experiment = EXPERIMENTS[name]
     digests = [
         [
             hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in drawing.draw(experiment, cells(experiment), MACHINE, tmp_path / turn)
+            for path in drawing.draw(experiment, cells(experiment, preset), MACHINE, tmp_path / turn)
         ]
         for turn in ("first", "second", "third")
     ]
@@ -110,6 +102,7 @@ from pathlib import Path
 
 from harness.report.figures import drawing
 from harness.experiment import load_all
+from tests._support.sheets import COARSE_DPI, keep, texts
 from tests._support.synthetic import MACHINE, cells
 
 ladder = load_all()["ladder"]
@@ -168,7 +161,7 @@ def test_words_in_coloured_fields_stand_out(value, tmp_path, sheets):
 
 @pytest.mark.parametrize("value", ["rate", "time", "time_ratio", "speed_up"])
 @pytest.mark.parametrize("kind", ["bars", "dots", "lines", "heatmap"])
-def test_generic_figures_show_every_value(kind, value, tmp_path):
+def test_generic_figures_show_every_value(kind, value, tmp_path, sheets):
     options = {"value": value, "rows": "n", "columns": "contender", "x": "n"}
     figure = Figure("generic", kind, "Generic", options)
     experiment = dataclasses.replace(EXPERIMENTS["size_sweep"], figures=(figure,))
@@ -321,7 +314,7 @@ def test_a_panel_of_several_dtypes_has_no_peak(tmp_path, sheets):
 def test_peaks_of_other_experiments_are_no_contenders(name, tmp_path):
     experiment = EXPERIMENTS[name]
     figures = tuple(f for f in experiment.figures if f.kind != "lines")
-    experiment, own = dataclasses.replace(experiment, figures=figures), cells(experiment)
+    experiment, own = dataclasses.replace(experiment, figures=figures), cells(experiment, "smoke")
     alone = drawing.draw(experiment, own, MACHINE, tmp_path / "alone")
     beside = drawing.draw(experiment, [*own, *cells(EXPERIMENTS["ladder"])], MACHINE, tmp_path / "beside")
     assert [path.read_bytes() for path in alone] == [path.read_bytes() for path in beside]

@@ -6,11 +6,10 @@ import pytest
 
 from experiments._parts import ranks as parts
 from harness.experiment import load_all
-from harness.report.figures import drawing, style
-from harness.report.figures.style import Sheet
+from harness.report.figures import drawing
 from tests._support.planted_rank_cells import TWO_GPUS, planted
+from tests._support.sheets import keep, texts
 from tests._support.synthetic import MACHINE
-from tests.report.test_plots import texts
 
 EXPERIMENTS = {name: found for name, found in load_all().items() if name.startswith("dist_")}
 
@@ -19,17 +18,11 @@ EXPERIMENTS = {name: found for name, found in load_all().items() if name.startsw
 def draw(monkeypatch, tmp_path):
     """Return what draws an experiment from cells, or from planted ones: its sheets by figure."""
     monkeypatch.setattr(parts, "missing", lambda: None)
-    monkeypatch.setattr(style, "PNG_DPI", 30)
-    kept, save = {}, Sheet.save
 
-    def keep(self, path, footer):
-        kept[path.name] = self
-        return save(self, path, footer)
-
-    monkeypatch.setattr(Sheet, "save", keep)
-
-    def draw_one(name, cells=None):
-        drawing.draw(EXPERIMENTS[name], planted(EXPERIMENTS[name]) if cells is None else cells, MACHINE, tmp_path)
+    def draw_one(name, cells=None, *, writes=False):
+        with pytest.MonkeyPatch.context() as patch:
+            kept = keep(patch, writes=writes)
+            drawing.draw(EXPERIMENTS[name], planted(EXPERIMENTS[name]) if cells is None else cells, MACHINE, tmp_path)
         return kept
 
     return draw_one
@@ -37,11 +30,11 @@ def draw(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("machine", [MACHINE, TWO_GPUS], ids=["no GPU", "two GPUs"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_figure_is_drawn_and_says_where_it_was_measured(name, machine, draw):
+def test_every_figure_is_drawn_and_says_where_it_was_measured(name, machine, draw, tmp_path):
     others = planted(EXPERIMENTS["dist_scaling"], machine=machine) if name == "dist_projection" else []
-    sheets = draw(name, [*planted(EXPERIMENTS[name], machine=machine), *others])
+    sheets = draw(name, [*planted(EXPERIMENTS[name], machine=machine), *others], writes=True)
     asked = [figure for figure in EXPERIMENTS[name].figures if machine.gpus or not figure.options.get("if_asked")]
-    assert set(sheets) == {figure.name for figure in asked}
+    assert set(sheets) == {path.stem for path in tmp_path.iterdir()} == {figure.name for figure in asked}
     for figure in asked:
         sheet = sheets[figure.name]
         assert "Test CPU, 4 cores" in texts(sheet)
