@@ -13,7 +13,8 @@ EXTRAS  ?=
 ARGS    ?=
 # The first of these that is Python 3.11 to 3.14 and can make a virtual environment.
 PYTHONS := python3 python3.14 python3.13 python3.12 python3.11
-PYTHON  ?= $(shell for python in $(PYTHONS); do $$python -c '$(CAN_SET_UP)' >/dev/null 2>&1 && echo $$python && break; done)
+# Looked for once, when a recipe first needs it: each Python that is asked takes a tenth of a second.
+PYTHON  ?= $(eval PYTHON := $(shell for python in $(PYTHONS); do $$python -c '$(CAN_SET_UP)' >/dev/null 2>&1 && echo $$python && break; done))$(PYTHON)
 
 CAN_SET_UP := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 VENV   := .venv

@@ -65,11 +65,18 @@ def checkout(tmp_path_factory):
     return folder
 
 
-def shell(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+def shell(command: list[str], cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command, with `variables` in its environment."""
+    own = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    environment = {**own, **variables}
     return subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, check=False, input=""
     )
+
+
+def make(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Say what make would do. It is told of this Python, or it would look for one each time."""
+    return shell(["make", "--dry-run", *words], cwd, PYTHON=sys.executable)
 
 
 @pytest.mark.parametrize("command", commands())
@@ -80,7 +87,7 @@ def test_command(command, checkout):
     if words[0] == "gemm-harness":
         words[:1] = ["python", "-m", "harness"]
     if words[0] == "make":
-        answer = shell(["make", "--dry-run", *words[1:]], checkout)
+        answer = make(*words[1:], cwd=checkout)
         assert answer.returncode == 0, answer.stderr
     elif words[:3] == ["python", "-m", "harness"] and words[3:4] and words[3] in LONG:
         parse(words[3:])
@@ -194,12 +201,9 @@ def test_make_installs_the_cupy_that_the_driver_can_run(answer, expected, checko
     program.write_text(f"#!/bin/sh\n{answer}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert f"--editable '.{expected}'" in shell(["make", "--dry-run", "experiments", "MPI="], checkout).stdout
-    assert (
-        f"--editable '.[dev{expected.replace('[', ',') or ']'}'"
-        in shell(["make", "--dry-run", "test", "MPI="], checkout).stdout
-    )
-    assert "--editable '.'" in shell(["make", "--dry-run", "experiments", "CUPY=", "MPI="], checkout).stdout
+    assert f"--editable '.{expected}'" in make("experiments", "MPI=", cwd=checkout).stdout
+    assert f"--editable '.[dev{expected.replace('[', ',') or ']'}'" in make("test", "MPI=", cwd=checkout).stdout
+    assert "--editable '.'" in make("experiments", "CUPY=", "MPI=", cwd=checkout).stdout
 
 
 @pytest.mark.parametrize(
@@ -224,12 +228,12 @@ def test_make_installs_mpich_by_default_where_its_wheel_is_tested(
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.delenv("MPI", raising=False)
     for target, extras in (("experiments", expected), ("test", f"dev,{expected}".strip(","))):
-        done = shell(["make", "--dry-run", target, "CUPY=", *given], checkout)
+        done = make(target, "CUPY=", *given, cwd=checkout)
         assert f"--editable '.{f'[{extras}]' if extras else ''}'" in done.stdout, done.stderr
 
 
 def test_an_mpi_library_that_make_does_not_know_is_refused(checkout):
-    done = shell(["make", "--dry-run", "test", "MPI=openmpi"], checkout)
+    done = make("test", "MPI=openmpi", cwd=checkout)
     assert done.returncode != 0
     assert 'MPI is mpich, system or empty; got "openmpi"' in done.stderr
 
