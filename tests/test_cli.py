@@ -11,9 +11,11 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness.cli import main
+from harness.run import machine_info
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = (
@@ -133,6 +135,16 @@ def test_info_says_what_this_machine_is():
     assert facts["numba"]["threading_layer"] in ("omp", "tbb", "workqueue")
     assert any(pool["internal_api"] in ("openblas", "mkl") for pool in facts["threadpools"])
     assert facts["slug"] in harness("info").stdout
+
+
+def test_info_shows_the_peaks_that_it_measures(in_process, monkeypatch):
+    """Of one kernel; tests/run/test_peaks.py proves that each has a peak."""
+    all_of_them = machine_info.measure_peaks
+    monkeypatch.setattr(machine_info, "measure_peaks", lambda: all_of_them(("plus_times",), (np.dtype(np.float64),)))
+    assert re.search(r"^plus_times +\d+\.\d+\s*$", in_process("info", "--peaks").stdout, re.MULTILINE)
+    (peak,) = json.loads(in_process("info", "--peaks", "--json").stdout)["peaks"]
+    assert (peak["semiring"], peak["dtype"]) == ("plus_times", "float64")
+    assert peak["gpairs_per_s"] > 0
 
 
 def test_run_reports_and_stores(results):

@@ -17,7 +17,8 @@ DOCUMENTS = [path for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 # Commands that another test runs, that need the network, or that would take long: they are looked at, not carried out.
-LONG = ("run", "plot", "report", "results", "compare", "calibrate", "tune", "bench-compare", "history")
+LONG = ("run", "plot", "report", "results", "compare", "calibrate", "tune", "bench-compare", "history", "kernel")
+LONG_OPTIONS = {"--peaks"}
 NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "find", "mpiexec", "mpirun", "srun", "export")
 
 # Names that stand for files which a reader makes, or that a run makes.
@@ -89,7 +90,7 @@ def test_command(command, checkout):
     if words[0] == "make":
         answer = make(*words[1:], cwd=checkout)
         assert answer.returncode == 0, answer.stderr
-    elif words[:3] == ["python", "-m", "harness"] and words[3:4] and words[3] in LONG:
+    elif words[:3] == ["python", "-m", "harness"] and words[3:] and (words[3] in LONG or LONG_OPTIONS & set(words)):
         parse(words[3:])
     elif words[0] == "python":
         answer = shell([sys.executable, *words[1:]], checkout)

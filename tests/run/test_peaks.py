@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 from backends.cpu._ceilings import peak
 from harness.errors import Declined, VerificationError
 from harness.run.machine_info import measure_peaks, peaks_table
+from harness.semiring import DTYPES, SEMIRINGS
 
 FLOAT64, BOOL, INT32 = (np.dtype(name) for name in ("float64", "bool", "int32"))
 
 
-@pytest.mark.parametrize(
-    ("semiring", "dtype"),
-    [("plus_times", "float64"), ("max_min", "int32"), ("plus_pair", "int32"), ("lxor_land", "bool")],
-)
-def test_the_loop_does_the_arithmetic_it_counts(semiring, dtype):
-    task = peak(dtype=dtype, semiring=semiring, threads=2)
-    task.spoil()
-    with pytest.raises(VerificationError, match="accumulator is wrong"):
-        task.verify()
-    task.run()
-    assert task.verify() == "every accumulator, exactly"
-    task._results[0] -= 1  # as if one were lost
-    with pytest.raises(VerificationError):
-        task.verify()
-    assert task.facts()["operations"] > 0
+def peaks(semiring):
+    """Yield the task of each dtype that has vector code, on two threads in two of them: compiling that loop costs too."""
+    for dtype in DTYPES:
+        with contextlib.suppress(Declined):
+            yield peak(dtype=dtype.name, semiring=semiring, threads=2 if dtype in (FLOAT64, BOOL) else 1)
+
+
+@pytest.mark.parametrize("semiring", SEMIRINGS)
+def test_the_loop_does_the_arithmetic_it_counts(semiring):
+    tasks = list(peaks(semiring))
+    assert tasks
+    for task in tasks:
+        task.spoil()
+        with pytest.raises(VerificationError, match="accumulator is wrong"):
+            task.verify()
+        task.run()
+        assert task.verify() == "every accumulator, exactly"
+        with np.errstate(over="ignore"):
+            task._results[0] -= 1  # as if one were lost
+        with pytest.raises(VerificationError):
+            task.verify()
+        assert task.facts()["operations"] > 0
 
 
 def test_a_word_of_bits_counts_as_its_bits():
