@@ -16,7 +16,7 @@ FLOAT64, BOOL, INT32 = (np.dtype(name) for name in ("float64", "bool", "int32"))
 
 
 def peaks(semiring):
-    """Yield the task of each dtype that has vector code, on two threads in two of them: compiling that loop costs too."""
+    """Yield the task of each dtype that has vector code, on two threads in two of them: that loop is compiled too."""
     for dtype in DTYPES:
         with contextlib.suppress(Declined):
             yield peak(dtype=dtype.name, semiring=semiring, threads=2 if dtype in (FLOAT64, BOOL) else 1)
