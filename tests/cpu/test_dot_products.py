@@ -13,7 +13,7 @@ from backends.cpu._simd.loops import columns_left
 from backends.cpu._vector.operators import operations
 from backends.cpu.simd import _settings
 from harness import VerificationError, gemm, gemm_argk
-from tests._support.simd_products import ADDING, BACKEND, HERE, KERNELS, LAYOUTS, PACKS, check
+from tests._support.simd_products import ADDING, BACKEND, HERE, KERNELS, LAYOUTS, PACKS, Kernel, check
 
 K = 167  # long enough for a dot product to be cheaper than a vector of columns, unless that has two
 PACKED = {"pack_b": "always"}
@@ -99,7 +99,7 @@ def test_numbers_of_blocks_are_those_of_every_column(rng):
 class TestPlantedBugs:
     """What the tests above go through must notice columns that are missed, and ones that are taken wrongly."""
 
-    KERNEL = KERNELS[0]
+    KERNEL = Kernel("plus_times", "float64", KERNELS[0].unit, 1, 1)
 
     @pytest.fixture(autouse=True)
     def _none_is_kept(self, monkeypatch):
