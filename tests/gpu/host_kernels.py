@@ -102,23 +102,26 @@ def fenced(elements: int, dtype: np.dtype[Any], *, at_end: bool) -> np.ndarray:
 
 
 class HostOperands:
-    """Stands for `GpuOperands`: copies of the operands, row by row, between fences."""
+    """Stands for `GpuOperands`: copies of the operands between fences, row by row, or by columns as they lie."""
 
     at_end = True
 
-    def __init__(self, operands: Operands) -> None:
-        self.buffers, self._shapes = {}, {}
+    def __init__(self, operands: Operands, *, takes_columns: bool = False) -> None:
+        self.buffers, self._shapes, self._by_columns = {}, {}, set()
         for name in ("a", "b", "c", "out"):
             x = getattr(operands, name)
             if x is not None:
                 self.buffers[name] = fenced(x.size, x.dtype, at_end=self.at_end)
                 self._shapes[name] = x.shape
+                if takes_columns and name != "out" and x.flags.f_contiguous and not x.flags.c_contiguous:
+                    self._by_columns.add(name)
                 if name != "out":
-                    self.buffers[name][...] = x.reshape(-1)
+                    self.buffers[name][...] = (x.T if name in self._by_columns else x).reshape(-1)
 
     def matrix(self, name: str) -> Matrix:
-        address = self.buffers[name].ctypes.data
-        return Matrix(Place(name), max(self._shapes[name][1], 1), 16 if address % 16 == 0 else 1)
+        address, by_columns = self.buffers[name].ctypes.data, name in self._by_columns
+        ld = max(self._shapes[name][0 if by_columns else 1], 1)
+        return Matrix(Place(name), ld, 16 if address % 16 == 0 else 1, by_columns)
 
     def result(self) -> np.ndarray:
         return self.buffers["out"].reshape(self._shapes["out"]).copy()
@@ -132,6 +135,8 @@ class HostExecution:
     def __init__(self, program: Program, operands: HostOperands) -> None:
         self.program, self._operands = program, operands
         scratch = {name: fenced(size, dtype, at_end=True) for name, (size, dtype) in program.scratch.items()}
+        for name in program.zeroed:
+            scratch[name][...] = 0
         self._buffers = operands.buffers | scratch
 
     def run(self) -> None:

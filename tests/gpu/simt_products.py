@@ -22,7 +22,7 @@ from tests.gpu.host_kernels import HostExecution, HostOperands
 RUNGS: dict[str, Backend] = {
     entry.name: entry.backend
     for entry in registry.discover()
-    if entry.backend is not None and isinstance(entry.backend, simt_rung.Rung)
+    if entry.backend is not None and isinstance(entry.backend, simt_rung.GpuBackend)
 }
 
 SMALL: dict[str, dict[str, int | str]] = {

@@ -21,9 +21,15 @@ from harness.operands import Operands
 
 
 class GpuOperands:
-    """The operands of a product in the memory of the current GPU, row by row.
+    """The operands of a product in the memory of the current GPU, row by row, or by columns where a rung takes that.
 
     Host arrays are uploaded; arrays of CuPy are used in place if their rows are contiguous, else copied.
+
+    Parameters
+    ----------
+    operands : Operands
+    takes_columns : bool
+        Whether matrices whose columns are contiguous, and not their rows, stay as they lie.
 
     Attributes
     ----------
@@ -35,22 +41,23 @@ class GpuOperands:
         Whether all of them, and `out`, are arrays of CuPy; and whether none of those is copied.
     """
 
-    def __init__(self, operands: Operands) -> None:
+    def __init__(self, operands: Operands, *, takes_columns: bool = False) -> None:
         inputs = {"a": operands.a, "b": operands.b, "c": operands.c}
+        self.takes_columns = takes_columns
         self._inputs = {name: x for name, x in inputs.items() if x is not None}
-        self.buffers = {name: _on_device(x) for name, x in self._inputs.items()}
+        self.buffers = {name: self._placed(x) for name, x in self._inputs.items()}
         self.is_uploaded = not all(map(is_on_device, self._inputs.values()))
         self._out = operands.out
-        stays = is_on_device(self._out) and _has_contiguous_rows(self._out)
+        stays = is_on_device(self._out) and (_has_contiguous_rows(self._out) or self._is_by_columns(self._out))
         self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
         self.are_on_device = not self.is_uploaded and is_on_device(self._out)
         self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
 
     @classmethod
-    def of(cls, names: Sequence[str], arrays: Sequence[Any]) -> GpuOperands:
+    def of(cls, names: Sequence[str], takes_columns: bool, arrays: Sequence[Any]) -> GpuOperands:  # noqa: FBT001
         """Return the operands whose `buffers` have these names; `arrays` are in their order."""
         given = dict(zip(names, arrays, strict=True))
-        return cls(Operands(given["a"], given["b"], given.get("c"), given["out"]))
+        return cls(Operands(given["a"], given["b"], given.get("c"), given["out"]), takes_columns=takes_columns)
 
     def upload(self) -> None:
         """Copy the host arrays anew after their values changed, including `out` with its poison."""
@@ -59,12 +66,23 @@ class GpuOperands:
                 self.buffers[name][...] = device.upload(x)
 
     def matrix(self, name: str) -> Matrix:
-        """Return the matrix in buffer `name`: its beginning and the distance of its rows."""
+        """Return the matrix in buffer `name`: its beginning, and the distance of its rows or columns."""
         x = self.buffers[name]
         if x is self.buffers["out"]:
             name = "out"  # a C that is the output
-        ld = x.strides[0] // x.itemsize if x.shape[0] > 1 else max(x.shape[1], 1)
-        return Matrix(Place(name), ld, 16 if x.data.ptr % 16 == 0 else x.itemsize)
+        by_columns = self._is_by_columns(x)
+        across, along = (1, 0) if by_columns else (0, 1)
+        ld = x.strides[across] // x.itemsize if x.shape[across] > 1 else max(x.shape[along], 1)
+        return Matrix(Place(name), ld, 16 if x.data.ptr % 16 == 0 else x.itemsize, by_columns)
+
+    def _is_by_columns(self, x: Any) -> bool:
+        return self.takes_columns and not _has_contiguous_rows(x) and _has_contiguous_rows(x.T)
+
+    def _placed(self, x: Any) -> Any:
+        """Return `x` on the GPU, in the memory order that kernels take; the array itself if it has that order there."""
+        if self._is_by_columns(x):
+            return x if is_on_device(x) else device.upload(x.T).T
+        return _on_device(x)
 
     def result(self) -> Any:
         """Return D: as a host array, or as an array of CuPy if `out` is one."""
@@ -90,6 +108,7 @@ class GpuExecution(Execution):
         self._packed = PackedProgram(program, {name: x.itemsize for name, x in buffers.items()})
         self._scratch = device.empty((self._packed.scratch_bytes,), np.dtype(np.uint8))
         self._addresses = [x.data.ptr for x in (*buffers.values(), self._scratch)]
+        self._packed.clear(self._scratch.data.ptr, device.current_stream())
         if operands.is_uploaded:  # else the current stream keeps the order without waiting
             device.synchronize()
 
@@ -136,7 +155,8 @@ class GpuRepeat:
     def __init__(self, packed: PackedProgram, operands: GpuOperands) -> None:
         self._program, self._itemsizes, self._bytes = packed.program, packed.itemsizes, packed.scratch_bytes
         self._spare = [packed]  # those that no thread uses now
-        self._place = None if operands.are_in_place else functools.partial(operands.of, tuple(operands.buffers))
+        names = tuple(operands.buffers)
+        self._place = None if operands.are_in_place else functools.partial(operands.of, names, operands.takes_columns)
 
     def __call__(self, *arrays: Any) -> None:
         """Compute; `arrays` are the operands, out and what else is written, in the order of `GpuOperands.buffers`."""
@@ -157,7 +177,7 @@ class GpuRepeat:
         try:
             addresses = [x.data.ptr for x in arrays]
             if self._bytes:
-                with_scratch(packed.launch, addresses, self._bytes, stream)
+                with_scratch(packed.launch_anew, addresses, self._bytes, stream)
             else:
                 packed.launch(addresses, stream)
         finally:

@@ -75,6 +75,7 @@ class PackedProgram:
         self._memory = (ctypes.c_uint64 * slots.count).from_address(self._begin)
         self._maps, self._encoded = slots.maps, {position: -1 for position, *_ in slots.maps}
         self.scratch_bytes, buffers = _lay_out(program, itemsizes)
+        self._zeroed = [(buffers[name][1], program.scratch[name]) for name in sorted(program.zeroed)]
         self._addresses: list[tuple[int, int, int]] = []  # slot, number of the buffer, offset in bytes
         for x, slot in slots.of.items():
             if isinstance(x, Place):
@@ -101,6 +102,16 @@ class PackedProgram:
             self._encode_maps()
         for launch in self._launches:
             launch(stream)
+
+    def launch_anew(self, addresses: Sequence[int], stream: int) -> None:
+        """Launch every step with scratch that may hold anything; parameters as of `launch`."""
+        self.clear(addresses[-1], stream)
+        self.launch(addresses, stream)
+
+    def clear(self, scratch: int, stream: int) -> None:
+        """Write zeros to those parts of the scratch that must hold them before a run, and hold them after it."""
+        for begin, (elements, dtype) in self._zeroed:
+            device.cupy().cuda.runtime.memsetAsync(scratch + begin, 0, elements * dtype.itemsize, stream)
 
     def _encode_maps(self) -> None:
         """Encode the tensor maps of matrices whose address has changed."""

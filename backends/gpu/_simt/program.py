@@ -56,7 +56,7 @@ class Place(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """A row-major matrix in a buffer.
+    """A matrix in a buffer, row-major unless it is by columns.
 
     Attributes
     ----------
@@ -66,11 +66,19 @@ class Matrix(NamedTuple):
         Leading dimension, in elements.
     alignment : int
         Bytes that its address is known to be a multiple of.
+    by_columns : bool
+        Whether its columns are contiguous, and not its rows; only where `GpuBackend.takes_columns`.
     """
 
     place: Place
     ld: int
     alignment: int = 16
+    by_columns: bool = False
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The distances, in elements, of neighbours in a column and in a row."""
+        return (1, self.ld) if self.by_columns else (self.ld, 1)
 
 
 class Product(NamedTuple):
@@ -159,15 +167,20 @@ class Program:
     steps : list of Step or Call
     scratch : dict
         ``{name: (elements, dtype)}``, uninitialised.
+    zeroed : set of str
+        Those of the scratch buffers that hold zeros before the first run; every run leaves zeros behind.
     """
 
     steps: list[Step | Call] = field(default_factory=list)
     scratch: dict[str, tuple[int, np.dtype[Any]]] = field(default_factory=dict)
+    zeroed: set[str] = field(default_factory=set)
 
-    def reserve(self, name: str, elements: int, dtype: np.dtype[Any]) -> Place:
+    def reserve(self, name: str, elements: int, dtype: np.dtype[Any], *, is_zeroed: bool = False) -> Place:
         """Add a scratch buffer and return its beginning."""
         assert name not in self.scratch
         self.scratch[name] = (elements, dtype)
+        if is_zeroed:
+            self.zeroed.add(name)
         return Place(name)
 
     def launch(self, kernel: Kernel, grid: int | tuple[int, ...], *arguments: Any) -> None:

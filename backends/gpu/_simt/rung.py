@@ -1,7 +1,8 @@
 """The common part of the SIMT rungs: empty sizes, alpha, beta, extremes of values; a rung only adds its kernel.
 
 A kernel only knows ``C := A (x) B`` and ``C := C (+) A (x) B`` over row-major matrices. Everything around it is the
-same for every rung, so that rungs differ by their idea alone.
+same for every rung, so that rungs differ by their idea alone. `GpuBackend` is what other products on a GPU share with
+them: programs compiled, operands placed, launches bound.
 """
 
 from __future__ import annotations
@@ -28,25 +29,22 @@ from harness.problem import Problem
 from harness.tuning.gpu import is_scanned
 
 
-class Rung(Backend):
-    """A rung of the GPU ladder.
+class GpuBackend(Backend):
+    """A backend whose products are programs: kernels compiled, operands placed, launches bound.
 
     Attributes
     ----------
     needs : (int, int)
         Least compute capability.
-    takes_two_steps : bool
-        Whether its kernel combines two steps of k at once where that is faster (STEPS in semiring.cuh).
-    takes_exponentials : bool
-        Whether it computes logaddexp_plus as a real product of exponentials (`_simt.log_sum_exp`), not pair by pair.
+    takes_columns : bool
+        Whether its programs take matrices by columns as they lie; else they are copied, row by row.
     """
 
     takes = frozenset({"device arrays"})
     calls_libraries = False
     accumulates_in_place = True
     needs: ClassVar[tuple[int, int]] = device.OLDEST
-    takes_two_steps: ClassVar[bool] = False
-    takes_exponentials: ClassVar[bool] = False
+    takes_columns: ClassVar[bool] = False
 
     def missing(self) -> str | None:
         """Say whether there is a GPU that can run it."""
@@ -64,9 +62,16 @@ class Rung(Backend):
     def _kernels(self, plan: Plan) -> list[Kernel]:
         """Return the kernels of a product of operands without gaps; none if the plan is not legal."""
         problem, names = plan.problem, ["a", "b", *(["c"] if plan.problem.accumulate else []), "out"]
-        columns = {"a": problem.k}
+        shapes = {"a": (problem.m, problem.k), "b": (problem.k, problem.n)}
+
+        def matrix(name: str) -> Matrix:
+            rows, columns = shapes.get(name, (problem.m, problem.n))
+            letter = dict(zip(("a", "b", "out"), problem.layout, strict=True)).get(name)
+            by_columns = self.takes_columns and letter == "F" and rows > 1
+            return Matrix(Place(name), rows if by_columns else columns, by_columns=by_columns)
+
         try:
-            program = self.program(plan, *(Matrix(Place(name), columns.get(name, problem.n)) for name in names))
+            program = self.program(plan, *map(matrix, names))
         except PlanError:
             return []
         return program.kernels()
@@ -81,13 +86,38 @@ class Rung(Backend):
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Upload the operands, compile and load the kernels, allocate."""
-        placed = GpuOperands(operands)
+        placed = GpuOperands(operands, takes_columns=self.takes_columns)
         return GpuExecution(self.program(plan, *(placed.matrix(name) for name in placed.buffers)), placed)
 
     def prepare_argk(self, plan: Plan, operands: Operands, argk: Any) -> Execution | None:
         """Prepare `argk.cu`, the same for every rung."""
         placed = ArgkOperands(operands, argk)
         return GpuExecution(argk_program(plan.problem, *(placed.matrix(name) for name in ("a", "b", "out"))), placed)
+
+    @abstractmethod
+    def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:
+        """Return the launches of the whole product; c precedes out if there is one.
+
+        Raises
+        ------
+        PlanError
+            If an option of the plan has no legal value.
+        """
+
+
+class Rung(GpuBackend):
+    """A rung of the GPU ladder.
+
+    Attributes
+    ----------
+    takes_two_steps : bool
+        Whether its kernel combines two steps of k at once where that is faster (STEPS in semiring.cuh).
+    takes_exponentials : bool
+        Whether it computes logaddexp_plus as a real product of exponentials (`_simt.log_sum_exp`), not pair by pair.
+    """
+
+    takes_two_steps: ClassVar[bool] = False
+    takes_exponentials: ClassVar[bool] = False
 
     @abstractmethod
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
