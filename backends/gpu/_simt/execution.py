@@ -54,7 +54,7 @@ class GpuOperands:
         self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
 
     @classmethod
-    def of(cls, names: Sequence[str], takes_columns: bool, arrays: Sequence[Any]) -> GpuOperands:  # noqa: FBT001
+    def of(cls, names: Sequence[str], takes_columns: bool, arrays: Sequence[Any]) -> GpuOperands:
         """Return the operands whose `buffers` have these names; `arrays` are in their order."""
         given = dict(zip(names, arrays, strict=True))
         return cls(Operands(given["a"], given["b"], given.get("c"), given["out"]), takes_columns=takes_columns)

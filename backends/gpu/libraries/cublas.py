@@ -13,17 +13,16 @@ Source: cuBLAS, cublasGemmEx.
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from backends.gpu._cuda import device
 from backends.gpu._simt.program import Product, Program
 from backends.gpu._simt.rung import Rung
 from backends.gpu._tensor.norms import largest_dot
-from harness.errors import BackendUnavailable, HarnessError
+from backends.gpu.libraries._cublas import launcher, library
+from harness.errors import BackendUnavailable
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -53,7 +52,7 @@ class Cublas(Rung):
         reason = super().missing()
         if reason is None:
             try:
-                _library()
+                library()
             except BackendUnavailable as error:
                 return error.what
         return reason
@@ -136,63 +135,9 @@ class Gemm(NamedTuple):
         alpha, beta = (ctypes.c_char_p(x.tobytes()) for x in scalars)
         narrow, wide = _TYPES[self.operand_dtype], _TYPES[self.dtype]
         arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
-        x, y, z, queue = (ctypes.c_void_p() for _ in range(4))
+        x, y, z = (ctypes.c_void_p() for _ in range(3))
         arguments = (
             _NO_TRANSPOSE, _NO_TRANSPOSE, self.n, self.m, self.k, alpha, x, narrow, self.ldb, y, narrow, self.lda,
             beta, z, wide, self.ldc, arithmetic, _DEFAULT_ALGORITHM,
         )  # fmt: skip
-        set_stream, compute = _library().cublasSetStream_v2, _library().cublasGemmEx
-        spare = _spare_contexts(device.current_index())
-
-        def launch(stream: int, a: int, b: int, out: int) -> None:
-            x.value, y.value, z.value, queue.value = b, a, out, stream
-            try:
-                context = spare.pop()
-            except IndexError:
-                context = _create_context()
-            status = set_stream(context, queue) or compute(context, *arguments)
-            spare.append(context)
-            if status:
-                _check(status, "compute the product")
-
-        return launch
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    """Return cuBLAS, as CuPy loads it.
-
-    Raises
-    ------
-    BackendUnavailable
-        If it is not installed.
-    """
-    try:
-        from cuda.pathfinder import load_nvidia_dynamic_lib
-
-        return ctypes.CDLL(load_nvidia_dynamic_lib("cublas").abs_path)
-    except (ImportError, RuntimeError, OSError) as error:  # DynamicLibNotFoundError is a RuntimeError
-        raise BackendUnavailable(
-            "cuBLAS cannot be loaded", got=str(error), fix="pip install nvidia-cublas, or a CUDA toolkit"
-        ) from None
-
-
-@functools.cache
-def _spare_contexts(index: int) -> list[ctypes.c_void_p]:
-    """Return the contexts of cuBLAS on the GPU `index` that no thread uses now: a context serves one stream at a time.
-
-    There are never more than threads that have called cuBLAS at once.
-    """
-    return []
-
-
-def _create_context() -> ctypes.c_void_p:
-    """Return a new context on the current GPU."""
-    context = ctypes.c_void_p()
-    _check(_library().cublasCreate_v2(ctypes.byref(context)), "begin")
-    return context
-
-
-def _check(status: int, action: str) -> None:
-    if status:
-        raise HarnessError(f"cuBLAS could not {action}", got=f"status {status} (cublas_api.h, cublasStatus_t)")
+        return launcher("cublasGemmEx", "compute the product", arguments, (y, x, z))

@@ -1,0 +1,89 @@
+"""cuBLAS's products of a matrix and a vector, cublasSgemv and cublasDgemv: the reference of the matrix-vector rungs.
+
+    y = A x, A by rows      the transpose of what cuBLAS, which is column-major, sees
+    y = x B, B by rows      what it sees, as it is; by columns the other way round
+
+Source: cuBLAS, cublasSgemv and cublasDgemv; not cublasGemmEx with n = 1, which is slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from backends.gpu._matrix_vector.product import MatrixVector
+from backends.gpu._matrix_vector.rung import MatrixVectorRung
+from backends.gpu._simt.passes import add_pass
+from backends.gpu._simt.program import Program
+from backends.gpu.libraries._cublas import launcher, library
+from harness.errors import BackendUnavailable
+from harness.plan import Plan
+from harness.problem import Problem
+
+# cublas_api.h
+_NO_TRANSPOSE, _TRANSPOSE = 0, 1
+_ROUTINES = {"float32": "cublasSgemv_v2", "float64": "cublasDgemv_v2"}
+
+
+class CublasMatrixVector(MatrixVectorRung):
+    """The vendor's matrix-vector product."""
+
+    name = "gpu-mv-cublas"
+    step = 89
+    idea = "the vendor's matrix-vector product, not its matrix product with one column"
+    source = "NVIDIA cuBLAS, cublasSgemv and cublasDgemv"
+    calls_libraries = True
+
+    def missing(self) -> str | None:
+        """Say whether there is a GPU, and cuBLAS."""
+        reason = super().missing()
+        if reason is None:
+            try:
+                library()
+            except BackendUnavailable as error:
+                return error.what
+        return reason
+
+    def declines(self, problem: Problem) -> str | None:
+        """Decline all but plus_times over float32 and float64, and an alpha that is no factor of the sums."""
+        if not problem.semiring.is_ordinary:
+            return "cuBLAS computes plus_times only"
+        if problem.dtype.name not in _ROUTINES:
+            return "cuBLAS has matrix-vector products over float32 and float64"
+        if problem.alpha is not None and (problem.alpha == 0 or not np.isfinite(problem.alpha)):
+            return "cuBLAS multiplies sums with alpha: zero hides a NaN, and infinity makes NaN of a sum of zero"
+        return super().declines(problem)
+
+    def add(self, program: Program, plan: Plan, product: MatrixVector) -> None:
+        """Add the call, and before it the pass that begins y where there is a C, or no term."""
+        problem, count = plan.problem, product.count
+        c, y = (product.c, product.step_c), (product.y, product.step_y)
+        if problem.accumulate and not (problem.beta is None and product.c == product.y):
+            beta = problem.dtype.type(0) if problem.beta is None else problem.beta
+            add_pass(program, problem, "begin", count, problem.beta is not None, beta, *c, *y, count, 1)
+        if product.k:
+            gemv = functools.partial(_load, product, problem)
+            program.call(gemv, product.matrix, product.x, product.y)
+        elif not problem.accumulate:
+            add_pass(program, problem, "fill", count, *y, count, 1)
+
+
+def _load(product: MatrixVector, problem: Problem) -> Callable[..., None]:
+    """Return a function that launches the product: ``launch(stream, matrix, x, y)``, by handle and addresses."""
+    by_rows = product.is_by_rows
+    rows, columns = (product.k, product.count) if by_rows else (product.count, product.k)
+    ld = product.step_i if by_rows else product.step_p
+    one = problem.dtype.type(1)
+    alpha, beta = (
+        ctypes.c_char_p(problem.dtype.type(factor).tobytes())
+        for factor in (one if problem.alpha is None else problem.alpha, one if problem.accumulate else 0)
+    )
+    addresses = of_matrix, of_x, of_y = tuple(ctypes.c_void_p() for _ in range(3))
+    arguments = (
+        _TRANSPOSE if by_rows else _NO_TRANSPOSE, rows, columns, alpha, of_matrix, max(ld, rows), of_x, product.step_x,
+        beta, of_y, product.step_y,
+    )  # fmt: skip
+    return launcher(_ROUTINES[problem.dtype.name], "compute the product", arguments, addresses)
