@@ -155,7 +155,7 @@ def columns_launch(
     window = ceil_div(ceil_div(count, blocks), granules) * granules
     blocks = ceil_div(count, window)
     slots = ceil_div(window + width - granules, width)
-    lines = BLOCK // slots // period * period
+    lines = min(BLOCK // slots // period, ceil_div(max(k, 1), period)) * period
     most = max(1, ceil_div(k, lines * loads))
     shares = min(shares, max(1, ceil_div(k, lines))) or even_shares(
         blocks, most, count * k * itemsize / BYTES_A_SECOND, FULL_OF_COLUMNS
