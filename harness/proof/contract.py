@@ -32,6 +32,9 @@ Depth = Literal["quick", "full"]
 QUICK_DTYPES = tuple(np.dtype(name) for name in ("float32", "float16", "bool"))
 QUICK_INTEGERS = {("plus_times", np.dtype(np.int16)), ("min_plus", np.dtype(np.int16))}
 
+# A backend that declines all declines the kernel: two matrices, a matrix and a vector, a symmetric matrix and a matrix.
+ORDINARY = (((64, 64, 64), ""), ((64, 1, 64), ""), ((64, 64, 64), "a"), ((64, 1, 64), "a"))
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -102,16 +105,16 @@ def check_kernel(
     kernel = f"{semiring.name} {dtype.name}" + (f" of {operand_dtype.name}" if operand_dtype else "")
     try:
         ordinary = [
-            Problem(64, n, 64, semiring, dtype, operand_dtype=operand_dtype, triangle=triangle)
-            for n, triangle in ((64, ""), (1, ""), (64, "a"))
+            Problem(*size, semiring, dtype, operand_dtype=operand_dtype, triangle=triangle)
+            for size, triangle in ORDINARY
         ]
         reasons = [_declines(backend, problem) for problem in ordinary]
         if all(reasons):
             yield Finding("declined", kernel, str(reasons[0]))
             return
-        ordinary = [problem for problem, reason in zip(ordinary, reasons, strict=True) if not reason]
-        yield _check_plan(backend, ordinary[0], here)
-        kernel_cases = list(cases(backend, ordinary[0], here))
+        taken = next(problem for problem, reason in zip(ordinary, reasons, strict=True) if not reason)
+        yield _check_plan(backend, taken, here)
+        kernel_cases = list(cases(backend, taken, here))
     except Exception as error:  # noqa: BLE001 a backend may raise anything; it becomes a finding
         yield Finding("failed", kernel, f"planning: {_sentence(error)}")
         return

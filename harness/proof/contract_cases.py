@@ -24,6 +24,12 @@ WITH_IDENTITY_MATRIX = frozenset(
     "plus_times min_plus max_plus max_min min_max lor_land lxor_land logaddexp_plus".split()
 )
 
+# Elements of the result, and k, of products of a matrix and a vector: around the vectors of 4 to 16 elements that loads
+# take, warps, blocks of threads, and what a block has in flight.
+MATRIX_VECTOR_SIZES = (
+    (1, 4), (4, 1), (3, 17), (17, 3), (15, 16), (16, 15), (33, 129), (129, 33), (1025, 7), (7, 1023), (2, 1031)
+)  # fmt: skip
+
 OperandChange = Callable[[Operands, np.random.Generator], None]
 
 # A size whose own plan shows the blocks that a large product gets, and the pairs that one case may take.
@@ -89,6 +95,8 @@ def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[Con
         yield ContractCase("layouts", f"{layout} 13x11x7", alike(13, 11, 7, layout=layout, accumulate=layout[2] != "C"))
     yield ContractCase("layouts", "read-only, 7x13x11", alike(7, 13, 11, accumulate=True), is_read_only=True)
     yield ContractCase("layouts", "read-only, any strides", alike(7, 13, 11, layout="AAA"), is_read_only=True)
+    if not ordinary.triangle:
+        yield from _matrix_vector_cases(problem, semiring, dtype)
     if "triangle" in backend.takes:
         yield from _triangle_cases(problem, plan)
     yield from _scalar_cases(alike, semiring, dtype)
@@ -119,6 +127,30 @@ def _triangle_cases(problem: Callable[..., Problem], plan: Plan) -> Iterator[Con
         for triangle in "ad":
             added = problem(19, 19, 19, triangle=triangle, layout=layout, accumulate=True)
             yield ContractCase("triangles", f"{triangle.upper()}, {layout}, added to C", added)
+
+
+def _matrix_vector_cases(
+    problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]
+) -> Iterator[ContractCase]:
+    """Yield products of a matrix and a vector on either side of it: sizes, layouts, scalars and special values."""
+    factors: dict[str, Any] = {"alpha": dtype.kind == "b" or 3, "beta": dtype.kind == "b" or 2}
+    scaled = {**factors, "accumulate": True}
+    some_special = _scatter(_special_values(problem(1, 1, 1)), 0.1)
+
+    def both_sides(count: int, k: int, **options: Any) -> Iterator[tuple[str, Problem]]:
+        for m, n in ((count, 1), (1, count)):
+            yield f"{m}x{n}x{k}", problem(m, n, k, **options)
+
+    for i, (count, k) in enumerate(MATRIX_VECTOR_SIZES):
+        for what, case in both_sides(count, k, **({}, {"accumulate": True}, scaled)[i % 3]):
+            yield ContractCase("matrix and vector", f"{what}, alpha={case.alpha}, beta={case.beta}", case)
+    for layout in ("FFC", "AAA"):
+        for what, case in both_sides(65, 34, layout=layout, **scaled):
+            yield ContractCase("matrix and vector", f"{layout} {what}", case)
+    for what, case in both_sides(41, 70, accumulate=True):
+        yield ContractCase("matrix and vector", f"some special values, {what}", case, some_special)
+    for what, case in both_sides(9, 0, **scaled):
+        yield ContractCase("matrix and vector", f"no terms, {what}", case)
 
 
 def _edges(plan: Plan) -> Iterator[tuple[int, int, int]]:
@@ -186,15 +218,7 @@ def _scalar_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np
 
 def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[ContractCase]:
     """Yield cases whose operands hold the values that break kernels."""
-    zero, narrow = semiring.zero(dtype), problem(1, 1, 1).input_dtype  # values that A and B can hold
-    if dtype.kind == "f":
-        info = float_limits(narrow)
-        special = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, info.max, -info.max, info.smallest_subnormal]
-    elif dtype.kind == "b":
-        special = [False, True]
-    else:
-        least, greatest = int(np.iinfo(narrow).min), int(np.iinfo(narrow).max)
-        special = [least, greatest, least + 1, greatest - 1, 0, 1, 7, greatest // 2 + 1]
+    zero, special = semiring.zero(dtype), _special_values(problem(1, 1, 1))
     for label, values, share in (("all", special, 1.0), ("some", special, 0.1), ("the zero among others", [zero], 0.5)):
         name = "special values" if values is special else "values"
         options = {"accumulate": True}
@@ -208,6 +232,18 @@ def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: n
         yield ContractCase("special values", "nothing but NaN", problem(5, 6, 7), _scatter([np.nan], 1.0))
         yield ContractCase("special values", "NaN at one end of k", problem(5, 6, 7), _nan_at_ends)
         yield ContractCase("special values", "negative numbers alone", problem(9, 10, 11), _negate)
+
+
+def _special_values(problem: Problem) -> list[Any]:
+    """Return the values that break kernels, of those that A and B of `problem` can hold."""
+    narrow = problem.input_dtype
+    if problem.dtype.kind == "f":
+        info = float_limits(narrow)
+        return [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, info.max, -info.max, info.smallest_subnormal]
+    if problem.dtype.kind == "b":
+        return [False, True]
+    least, greatest = int(np.iinfo(narrow).min), int(np.iinfo(narrow).max)
+    return [least, greatest, least + 1, greatest - 1, 0, 1, 7, greatest // 2 + 1]
 
 
 def _scatter(values: list[Any], share: float) -> OperandChange:
