@@ -1,0 +1,273 @@
+"""The matrix-vector kernels, executed: the same .cu files, by a C++ compiler and threads that take turns."""
+
+import math
+
+import numpy as np
+import pytest
+
+from harness import SEMIRINGS, Semiring
+from harness.errors import PlanError, VerificationError
+from harness.machine import detect
+from harness.operands import Operands
+from harness.problem import Problem
+from harness.proof.contract import check_kernel
+from harness.tuning import matrix_vector as tuning
+from tests.gpu.host_kernels import COMPILER, HostExecution, KernelFault
+from tests.gpu.matrix_vector_windows import Windows, check_window, program_of
+from tests.gpu.simt_products import RUNGS, check, use_the_cpu, with_options
+
+pytestmark = [
+    pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"),
+    pytest.mark.no_cover,
+]
+
+LADDER = tuple(f"gpu-mv-{name}" for name in ("thread", "cached", "reduce", "grid", "scatter", "tuned"))
+TUNED = "gpu-mv-tuned"
+SIDES = ("A x", "x A")
+
+
+def product(side, count, k, semiring="plus_times", dtype="float32", **options):
+    m, n = (count, 1) if side == "A x" else (1, count)
+    named = SEMIRINGS.get(semiring) or Semiring.of(*semiring.split("_"))
+    return Problem(m, n, k, named, np.dtype(dtype), **options)
+
+
+def matrix_of(side):
+    return "a" if side == "A x" else "b"
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu(monkeypatch):
+    use_the_cpu(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("name", "semiring", "dtype"),
+    (
+        ("gpu-mv-thread", "min_plus", "float64"),
+        ("gpu-mv-cached", "plus_times", "float32"),
+        ("gpu-mv-reduce", "logaddexp_plus", "float32"),
+        ("gpu-mv-grid", "max_plus", "int16"),
+        ("gpu-mv-scatter", "max_min", "float32"),
+        ("gpu-mv-scatter", "plus_times", "int16"),
+        ("gpu-mv-scatter", "lxor_land", "bool"),
+        (TUNED, "plus_times", "float32"),
+        (TUNED, "min_plus", "uint8"),
+        (TUNED, "min_plus", "float16"),
+        (TUNED, "logaddexp_plus", "float64"),
+    ),
+)
+def test_contract_holds_on_the_cpu(name, semiring, dtype):
+    found = list(check_kernel(RUNGS[name], SEMIRINGS[semiring], np.dtype(dtype)))
+    assert not [finding for finding in found if finding.status == "failed"]
+    assert [finding.status for finding in found if finding.what.endswith("matrix and vector")] == ["ok"]
+
+
+@pytest.mark.parametrize("name", LADDER)
+@pytest.mark.parametrize("side", SIDES)
+def test_windows_of_larger_matrices_are_taken_as_they_lie(name, side):
+    for offset, gap, by_columns in ((1, 1, ""), (4, 4, ""), (3, 2, matrix_of(side)), (0, 0, matrix_of(side) + " out")):
+        check_window(RUNGS[name], product(side, 37, 70, accumulate=True, alpha=3, beta=2), by_columns, offset, gap)
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64", "int16", "int8"))
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("by_columns", (False, True))
+def test_wide_loads_begin_anywhere(dtype, side, by_columns):
+    """Each distance of the first element from a granule of 16 bytes, and each way in which lines follow each other."""
+    widest = 16 // np.dtype(dtype).itemsize
+    names = matrix_of(side) if by_columns else ""
+    for offset in range(0, widest, max(1, widest // 4)):
+        for gap in (0, 1, 2, widest // 2 + 1):
+            check_window(RUNGS[TUNED], product(side, 2 * widest + 3, 35, dtype=dtype), names, offset, gap)
+
+
+@pytest.mark.parametrize("name", LADDER)
+@pytest.mark.parametrize("multiply", ("first", "second"))
+def test_arguments_keep_their_sides(name, multiply):
+    for side in SIDES:
+        check(RUNGS[name], product(side, 5, 33, f"plus_{multiply}", "float64"))
+        check(RUNGS[name], product(side, 5, 33, f"max_{multiply}", "int32", alpha=3))
+
+
+@pytest.mark.parametrize("name", LADDER)
+def test_the_product_is_added_to_c_in_place(name):
+    for side in SIDES:
+        problem = product(side, 33, 20, accumulate=True)
+        operands = Operands.generate(problem, 1)
+        windows = Windows(operands, "", 0, 0)
+        a, b, c = (windows.matrix(x) for x in "abc")
+        rung = RUNGS[name]
+        HostExecution(rung.program(rung.plan(problem, detect()), a, b, c, c), windows).run()
+        expected = operands.a.astype(float) @ operands.b + operands.c
+        np.testing.assert_allclose(windows.buffers["c"].reshape(expected.shape), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("t", "z", "rows"), ((1, 64, 1), (64, 1, 2), (8, 8, 4), (32, 4, 8)))
+def test_rows_by_threads_of_the_grid(t, z, rows):
+    for side in SIDES:
+        check(with_options("gpu-mv-grid", t=t, z=z, rows=rows), product(side, 77, 130, "min_plus"))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    (
+        ("gpu-mv-thread", {"threads": 48}),
+        ("gpu-mv-grid", {"t": 8, "z": 2}),
+        ("gpu-mv-grid", {"t": 64, "z": 32}),
+        (TUNED, {"group": 3}),
+        (TUNED, {"shares": -1}),
+        (TUNED, {"beside": "wide"}),
+    ),
+)
+def test_illegal_options_are_refused(name, options):
+    with pytest.raises(PlanError):
+        check(with_options(name, **options), product("A x", 40, 40))
+
+
+class TestShares:
+    @pytest.mark.parametrize("side", SIDES)
+    @pytest.mark.parametrize("semiring", ("min_plus", "plus_times", "logaddexp_plus"))
+    def test_any_number_is_right_and_choice_has_the_same_bits(self, side, semiring):
+        bits = set()
+        for shares in (1, 2, 7):
+            problem = product(side, 70, 701, semiring, accumulate=True)
+            execution = check_window(with_options(TUNED, shares=shares), problem, "", 1, 3)
+            bits.add(execution.result().tobytes())
+            tickets = execution._buffers.get("tickets", np.zeros(1))
+            assert not tickets.any()
+            assert ("parts" in execution.program.scratch) == (shares > 1)
+        assert len(bits) == 1 or semiring != "min_plus"
+
+    @pytest.mark.parametrize("side", SIDES)
+    def test_around_the_depth_of_a_share(self, side):
+        rung = with_options(TUNED, shares=3, group=32, beside=8, loads=2)
+        for k in (255, 256, 257, 383, 384, 385, 767, 768, 769):
+            check(rung, product(side, 9, k, "min_plus", "float64"))
+
+    @pytest.mark.parametrize("group", (1, 2, 8, 32, 64, 256))
+    def test_every_number_of_threads_a_row(self, group):
+        for loads in (1, 4):
+            check(with_options(TUNED, group=group, loads=loads, shares=2), product("A x", 11, 1030))
+
+    @pytest.mark.parametrize("beside", (1, 5, 8, 33, 64))
+    def test_every_number_of_threads_side_by_side(self, beside):
+        check(with_options(TUNED, beside=beside, loads=4, shares=2), product("x A", 301, 210))
+
+
+def test_scatter_declines_what_has_no_atomic_operation():
+    for semiring, add in (("logaddexp_plus", "logaddexp"), ("times_plus", "times")):
+        assert f"no atomic {add}" in RUNGS["gpu-mv-scatter"].declines(product("A x", 3, 3, semiring))
+
+
+@pytest.mark.parametrize("name", (*LADDER, "gpu-mv-cublas"))
+def test_two_matrices_are_declined(name):
+    assert "m or n is 1" in RUNGS[name].refuses(Problem(2, 3, 4))
+    assert RUNGS[name].refuses(Problem(2, 1, 4)) is None
+
+
+def test_halves_are_for_the_tuned_kernels():
+    takers = {name for name in LADDER if RUNGS[name].refuses(product("A x", 3, 3, "min_plus", "float16")) is None}
+    assert takers == {TUNED}
+
+
+class TestPeer:
+    @pytest.mark.parametrize(
+        ("options", "reason"),
+        (
+            ({"semiring": "min_plus"}, "plus_times"),
+            ({"dtype": "int32"}, "float32 and float64"),
+            ({"alpha": 0.0}, "zero hides a NaN"),
+            ({"alpha": np.inf}, "infinity"),
+        ),
+    )
+    def test_declines_with_the_reason(self, options, reason):
+        assert reason in RUNGS["gpu-mv-cublas"].declines(product("A x", 3, 3, **options))
+
+    def test_y_begins_in_a_pass(self):
+        rung = RUNGS["gpu-mv-cublas"]
+
+        def steps(k, **options):
+            problem = product("x A", 40, k, **options)
+            program = program_of(rung, rung.plan(problem, detect()), Windows(Operands.generate(problem, 1), "", 0, 1))
+            return [getattr(step, "kernel", None) and step.kernel.function for step in program.steps]
+
+        assert steps(5) == [None]
+        assert steps(0) == ["fill"]
+        assert steps(5, accumulate=True, beta=2) == ["begin", None]
+        assert steps(0, accumulate=True) == ["begin"]
+
+
+class TestRules:
+    SIZES = (1, 2, 7, 33, 100, 257, 1000, 4096, 4097, 46341, 10**6, 2**31 - 1)
+
+    @pytest.mark.parametrize("itemsize", (1, 2, 4, 8))
+    def test_rows_are_covered_once(self, itemsize):
+        for count in self.SIZES:
+            for k in (0, *self.SIZES):
+                for step in (k, k + 1, k + 8):
+                    launch = tuning.rows_launch(count, k, itemsize, step, 16, group=0, loads=0, width=0, shares=0)
+                    assert launch.width == 1 or k % launch.width == 0 == (step * (count > 1)) % launch.width
+                    assert launch.width * itemsize <= tuning.WIDEST
+                    assert (launch.shares - 1) * launch.depth < max(k, 1) <= launch.shares * launch.depth + (k == 0)
+                    assert launch.depth % (launch.group * launch.width) == 0
+                    assert launch.shares * launch.depth < 2**32
+
+    @pytest.mark.parametrize("itemsize", (1, 2, 4, 8))
+    def test_windows_of_columns_fit_their_slots(self, itemsize):
+        for count in self.SIZES:
+            for k in (0, *self.SIZES):
+                for step in {count, count + 1, count + 6}:
+                    for aligned in (16, itemsize):
+                        launch = tuning.columns_launch(count, k, itemsize, step, aligned, beside=0, loads=0, shares=0)
+                        begins = math.gcd(launch.width, step if k > 1 else launch.width, aligned // itemsize)
+                        assert launch.slots * launch.lines <= tuning.BLOCK
+                        assert launch.slots * launch.width >= launch.window + launch.width - math.gcd(
+                            begins, launch.window
+                        )
+                        assert launch.lines == 1 or launch.lines * step % launch.width == 0
+                        assert (launch.shares - 1) * launch.depth < max(k, 1) <= launch.shares * launch.depth + (k == 0)
+
+    def test_blocks_are_even_over_the_multiprocessors_where_a_product_takes_long(self):
+        for blocks in (1, 79, 100, 133, 157):
+            shares = tuning.even_shares(blocks, 1 << 20, 1e-3, tuning.FULL_OF_COLUMNS)
+            turns = blocks * shares / tuning.MULTIPROCESSORS
+            assert turns >= 2
+            assert math.ceil(turns) / turns < 1.05
+
+    def test_no_share_costs_more_than_it_gains(self):
+        assert tuning.even_shares(100, 1 << 20, 1e-6, tuning.FULL_OF_COLUMNS) == 1
+        assert tuning.even_shares(5280, 1 << 20, 1e-3, tuning.FULL_OF_COLUMNS) == 1
+
+
+class TestPlantedBugs:
+    """What the tests above are made to see."""
+
+    @pytest.mark.parametrize(
+        ("side", "old", "new"),
+        (
+            ("A x", "p + u * GROUP * WIDTH < end) {", "true) {"),
+            ("A x", "if (is_whole || p + u * GROUP * WIDTH < end)", ""),
+            ("A x", "const bool is_first = lane == 0 && i < count;", "const bool is_first = lane == 0;"),
+            ("A x", "min(i, count - 1) * step_i", "i * step_i"),
+            ("A x", "for (int w = 1; w < WARPS_OF_ROW", "for (int w = 2; w < WARPS_OF_ROW"),
+            ("A x", "(long long)q * count + i)", "(long long)q * count)"),
+            ("A x", "ticket, shares) == shares - 1", "ticket, shares) == 0"),
+            ("x A", "- (int)((size_t)start / sizeof(T) % WIDTH)", ""),
+            ("x A", "if (p + u * lines < end) {", "if (true) {"),
+            ("x A", "j + v >= 0 && ", ""),
+            ("x A", "half = (lines + 1) / 2;", "half = lines / 2;"),
+            ("x A", "mine = min(width, count - first)", "mine = width"),
+            ("x A", "first + e % mine", "first + e"),
+            ("x A", "lines > 1; lines = half", "lines > 2; lines = half"),
+        ),
+    )
+    def test_wrong_kernel_is_seen(self, monkeypatch, side, old, new):
+        def compute():
+            for count, k, shares in ((37, 701, 2), (150, 701, 3), (3, 4099, 1), (20, 35, 1)):
+                options = {"shares": shares, "group": 64, "beside": 5}
+                check_window(with_options(TUNED, **options), product(side, count, k), "", 1, 2)
+
+        use_the_cpu(monkeypatch, edits=((old, new),))
+        with pytest.raises((VerificationError, KernelFault, AssertionError)):
+            compute()
