@@ -210,7 +210,7 @@ def _compute(
     """
     arrays, problem, operands = arguments.arrays, arguments.problem, arguments.operands()
     overlaps = any(arrays.overlaps(result, x) for x in operands.values())
-    target = result.copy() if overlaps else result  # a copy, since a triangle leaves some of it as it is
+    target = _aside(arguments, result) if overlaps else result
     plan, prepared = backend.plan(problem, machine_of(count)), None
     is_limited = False
     with contextlib.ExitStack() as stack:
@@ -227,6 +227,14 @@ def _compute(
         result[...] = target
     is_converted = any(operands[name].dtype != x.dtype for name, x in arguments.inputs.items())
     return None if arguments.batch or is_converted else prepared, target
+
+
+def _aside(arguments: Arguments, result: Any) -> Any:
+    """Return an array to compute into instead of `result`, to which all of it is copied later."""
+    target = arguments.arrays.empty(arguments.shape, arguments.problem.dtype)
+    if arguments.problem.triangle == "d":  # the product leaves some of it as it is
+        target[...] = result
+    return target
 
 
 def choose(problem: Problem, name: str, arrays: Arrays = HOST) -> Backend:

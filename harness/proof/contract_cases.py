@@ -91,10 +91,7 @@ def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[Con
         options = {"accumulate": (m + n + k) % 2 == 1}
         label = f"{m}x{n}x{k} in blocks of {', '.join(f'{x}={y}' for x, y in parameters.items())}"
         yield ContractCase("small blocks", label, problem(m, n, k, **options), parameters=parameters)
-    for layout in ("FCC", "CFC", "CCF", "FFF", "ACC", "CAC", "CCA", "AAA", "FAC", "AFA"):
-        yield ContractCase("layouts", f"{layout} 13x11x7", alike(13, 11, 7, layout=layout, accumulate=layout[2] != "C"))
-    yield ContractCase("layouts", "read-only, 7x13x11", alike(7, 13, 11, accumulate=True), is_read_only=True)
-    yield ContractCase("layouts", "read-only, any strides", alike(7, 13, 11, layout="AAA"), is_read_only=True)
+    yield from _layout_cases(alike)
     if not ordinary.triangle:
         yield from _matrix_vector_cases(problem, semiring, dtype)
     if "triangle" in backend.takes:
@@ -102,9 +99,7 @@ def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[Con
     yield from _scalar_cases(alike, semiring, dtype)
     yield from _special_cases(alike, semiring, dtype)
     if semiring.name in WITH_IDENTITY_MATRIX and ordinary.n > 1 and not ordinary.triangle:
-        same_a, same_b = (lambda o: o.a.astype(dtype)), (lambda o: o.b.astype(dtype))
-        yield ContractCase("identity", "A (x) I is A", problem(9, 11, 11), _identity("b", semiring), expected=same_a)
-        yield ContractCase("identity", "I (x) B is B", problem(11, 9, 11), _identity("a", semiring), expected=same_b)
+        yield from _identity_cases(problem, semiring, dtype)
 
 
 def _sizes() -> list[tuple[int, int, int]]:
@@ -112,6 +107,15 @@ def _sizes() -> list[tuple[int, int, int]]:
     empty = [(0, 0, 0), (0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 5)]
     thin = [(1, 1, 1), (1, 17, 1), (17, 1, 1), (1, 1, 67), (1, 5, 33), (33, 1, 5)]
     return [*empty, *thin, (2, 3, 5), (13, 7, 29), (31, 37, 5), (16, 16, 16), (19, 64, 23), (61, 33, 41)]
+
+
+def _layout_cases(problem: Callable[..., Problem]) -> Iterator[ContractCase]:
+    for layout in ("FCC", "CFC", "CCF", "FFF", "ACC", "CAC", "CCA", "AAA", "FAC", "AFA"):
+        yield ContractCase(
+            "layouts", f"{layout} 13x11x7", problem(13, 11, 7, layout=layout, accumulate=layout[2] != "C")
+        )
+    yield ContractCase("layouts", "read-only, 7x13x11", problem(7, 13, 11, accumulate=True), is_read_only=True)
+    yield ContractCase("layouts", "read-only, any strides", problem(7, 13, 11, layout="AAA"), is_read_only=True)
 
 
 def _triangle_cases(problem: Callable[..., Problem], plan: Plan) -> Iterator[ContractCase]:
@@ -232,6 +236,14 @@ def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: n
         yield ContractCase("special values", "nothing but NaN", problem(5, 6, 7), _scatter([np.nan], 1.0))
         yield ContractCase("special values", "NaN at one end of k", problem(5, 6, 7), _nan_at_ends)
         yield ContractCase("special values", "negative numbers alone", problem(9, 10, 11), _negate)
+
+
+def _identity_cases(
+    problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]
+) -> Iterator[ContractCase]:
+    same_a, same_b = (lambda o: o.a.astype(dtype)), (lambda o: o.b.astype(dtype))
+    yield ContractCase("identity", "A (x) I is A", problem(9, 11, 11), _identity("b", semiring), expected=same_a)
+    yield ContractCase("identity", "I (x) B is B", problem(11, 9, 11), _identity("a", semiring), expected=same_b)
 
 
 def _special_values(problem: Problem) -> list[Any]:
