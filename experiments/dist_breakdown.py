@@ -40,7 +40,7 @@ def contenders(ranks: int, n: int) -> list[Contender]:
 def gpu_contenders(problem: Problem, ranks: int) -> list[Contender]:
     """Return the strategy whose data lie on the host, then every engine between GPUs, panels in turn and ahead."""
     options: dict[str, int | str] = {"base": base_of(problem), "panel": problem.k // PARTS_OF_K}
-    made = [ranks_contender("dist-root", ranks, label=f"dist-root, {gpus(ranks)}", **options)]
+    made = [ranks_contender("dist-root", ranks, label=f"dist-root, {gpus(ranks)}", in_flight=IN_TURN, **options)]
     ways = {"in turn": IN_TURN, "ahead": AHEAD}
     for engine, called in ENGINES.items() if ranks > 1 else ():
         for way, in_flight in ways.items():

@@ -65,12 +65,13 @@ OF_COURSES = {
     "full": (("min_plus", (8192, 8192, 2048)), ("plus_times", (36864, 18432, 4608))),
 }
 LARGER_METHODS = (ONE_PROCESS, "dist-2d")
-TIMES_ON_GPUS, MIN_ON_GPUS = (("plus_times", "float64"), ("plus_times", "float32")), ("min_plus", "float32")
-# On GPUs: strong scaling of squares, (semiring, dtype, sides); and the shapes of the courses in full.
+GPU_KINDS = (("plus_times", "float64"), ("plus_times", "float32"), ("min_plus", "float32"))
+GPU_SIDES = (4096, 8192, 16384)
+# On GPUs: strong scaling of squares, kinds and sides; ``full`` has the shapes of the courses too.
 ON_GPUS = {
-    "smoke": (("plus_times", "float64", (4096,)),),
-    "quick": tuple((*kind, (4096, 8192, 16384)) for kind in (*TIMES_ON_GPUS, MIN_ON_GPUS)),
-    "full": tuple((*kind, (4096, 8192, 16384)) for kind in (*TIMES_ON_GPUS, MIN_ON_GPUS)),
+    "smoke": (GPU_KINDS[:1], GPU_SIDES[:1]),
+    "quick": (GPU_KINDS, GPU_SIDES),
+    "full": (GPU_KINDS, GPU_SIDES),
 }
 GPU_MODE = "strong, on GPUs"
 # Bytes that a process holds for each byte of operands: its own, those shared with the ranks, their pieces and panels,
@@ -142,8 +143,8 @@ def _too_large(label: str, problem: Problem, machine: Machine) -> Contender:
 
 def _gpu_cases(preset: str, machine: Machine) -> Iterator[Case]:
     """Return strong scaling over GPUs, and the shapes of the courses there."""
-    counts = gpu_counts(machine)
-    asked = [Problem(n, n, n, semiring, dtype) for semiring, dtype, sides in ON_GPUS[preset] for n in sides]
+    counts, (kinds, sides) = gpu_counts(machine), ON_GPUS[preset]
+    asked = [Problem(n, n, n, semiring, dtype) for semiring, dtype in kinds for n in sides]
     asked += [Problem(*sizes, semiring) for semiring, sizes in OF_COURSES["full"] if preset == "full"]
     for problem in asked if counts else ():
         able = [
@@ -209,7 +210,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=2.5),
+        "quick": Budget(rounds=3, seconds=3.5),
         "full": Budget(rounds=15, seconds=30, precision=0.02),
     },
     order=42,

@@ -22,7 +22,8 @@ RANKS = {"smoke": (2,), "quick": (4, 6, 8), "full": (4, 6, 7, 8, 12, 16)}
 VARIANTS = ({"backend": "dist-3d", "panel": 0}, {"backend": "dist-root", "panel": 0})
 
 
-# NCCL refuses ranks that share a GPU.
+# Ranks on GPUs, beside one on each: if they are more, they share GPUs, which NCCL refuses.
+GPU_RANKS = {"smoke": (2,), "quick": (4,), "full": (4, 6, 8)}
 SHARING = ("copy", "staged")
 
 
@@ -45,7 +46,7 @@ def gpu_cases(preset: str, machine: Machine) -> list[Case]:
     n, every = SIZES[preset], machine.gpus
     base = base_of(Problem(n, n, n))
     found = []
-    for ranks in sorted({every, *RANKS[preset]} - {0, 1}) if every else ():
+    for ranks in sorted({every, *GPU_RANKS[preset]} - {0, 1}) if every else ():
         shares = ranks > every
         variants = tuple(
             {"backend": "dist-3d", "panel": 0, "base": base, "transport": engine, "share_gpu": int(shares)}
