@@ -197,7 +197,8 @@ def install(*, newest_first: bool = False) -> types.ModuleType:
     cupy.__spec__ = ModuleSpec("cupy", None)
     names = "add", "multiply", "minimum", "maximum", "fmin", "fmax", "logaddexp", "logical_or", "logical_xor"
     cupy.__dict__.update({name: _ufunc(name) for name in names}, cuda=cuda, ndarray=ndarray, empty=_new)
-    cupy.__dict__["asarray"] = _asarray
+    cupy.__dict__.update(asarray=_asarray, arange=np.arange)
+    cupy.__dict__["get_default_memory_pool"] = lambda: types.SimpleNamespace(free_all_blocks=lambda: None)
     cupyx.__dict__["empty_pinned"] = np.empty
     sys.modules.update({"cupy": cupy, "cupy.cuda": cuda, "cupyx": cupyx})
     return cupy

@@ -25,9 +25,10 @@ from harness.semiring import SEMIRINGS
 ROOT = Path(__file__).parents[2]
 
 
-def run(ranks: int, *arguments: str) -> str:
+def run(ranks: int, *arguments: str, program: str = "gpu_ranks") -> str:
     """Run the program of a rank on so many, and return what it printed; it must end well."""
-    command = [str(job.launcher()), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", "tests._support.gpu_ranks"]
+    module = f"tests._support.{program}"
+    command = [str(job.launcher()), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", module]
     environment = {**job._PERMISSIONS, **os.environ, "PYTHONPATH": str(ROOT), "NCCL_NVLS_ENABLE": "0"}
     done = subprocess.run(
         [*command, *arguments], check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
@@ -45,6 +46,11 @@ def test_engines_give_the_product_and_the_words_of_the_formula_whichever_stream_
 def test_a_missing_event_is_found(lost, order):
     with pytest.raises(AssertionError, match="expected"):
         run(4, order, "copy", f"lose-{lost}")
+
+
+@pytest.mark.parametrize("order", ["fake", "newest"])
+def test_operands_are_drawn_on_the_devices_and_proven_there(order):
+    assert run(2, order, "copy", "staged", program="drawn_on_gpus") == "12 products, 0 wrong\n"
 
 
 @pytest.mark.gpu
