@@ -1,11 +1,12 @@
 """What experiments on ranks have found, in a sentence for the title of a figure: who, how much, and where not. Pure.
 
 Each takes the cells that a figure shows, and its options. It returns an empty string where nothing can be said.
+Of fewer samples than an interval needs, their number stands beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from harness.analysis import projection, ranks, rates, stages
@@ -38,25 +39,28 @@ def scaling(cells: list[Cell], options: Json) -> str:
         return ""
     noun = "GPUs" if rates.is_on_device(claims[0].cell) else "ranks"
     best, worst = _ends(claims)
-    first = f"{most} {noun} reach {_number(best.value)} of ideal ({best.who}, {best.where})"
-    return first + _least(best, worst, f"{_number(worst.value)} ({worst.who}, {worst.where})") + _few(claims)
+    first = f"{most} {noun} reach {_number(best)} of ideal ({best.who}, {best.where})"
+    return first if worst is best else f"{first}; least {_number(worst)} ({worst.who}, {worst.where})"
 
 
 def over_reference(cells: list[Cell], options: Json) -> str:
-    """Return the speed of the best contender over the reference's at the largest product, and where that is least."""
-    claims = []
+    """Return the speeds over the reference's at the largest product, best and worst, and where the best is least."""
+    cases = []
     for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
-        ratios = [
+        claims = [
             Claim(rates.speed_up(cell, reference), cell.contender, rates.describe([cell]), cell)
             for cell in own
             if cell.is_ok and (reference := rates.reference_of(cell, own)) is not None and reference is not cell
         ]
-        claims += [max(ratios, key=_estimate)] if ratios else []
-    if not claims:
+        cases += [_ends(claims)] if claims else []
+    if not cases:
         return ""
-    largest, worst = max(claims, key=lambda claim: float(claim.cell.facts["operations"])), min(claims, key=_estimate)
-    first = f"{largest.who} has {_number(largest.value)} of the speed of {largest.cell.reference} ({largest.where})"
-    return first + _least(largest, worst, f"{worst.who}, {_number(worst.value)} ({worst.where})") + _few(claims)
+    best, worst = max(cases, key=lambda ends: float(ends[0].cell.facts["operations"]))
+    least, _ = min(cases, key=lambda ends: _estimate(ends[0]))
+    first = f"{best.who} has {_number(best)} of the speed of {best.cell.reference}"
+    first += "" if worst is best else f", {worst.who} {_number(worst)}"
+    first += f" ({best.where})"
+    return first if least is best else f"{first}; at best {_number(least)} by {least.who} ({least.where})"
 
 
 def peers(cells: list[Cell], options: Json) -> str:
@@ -73,8 +77,8 @@ def peers(cells: list[Cell], options: Json) -> str:
     if not claims:
         return ""
     best, worst = _ends(claims)
-    first = f"{best.who} has {_number(best.value)} of the speed of {best.where}"
-    return first + _least(best, worst, f"{_number(worst.value)} of {worst.where}") + _few(claims)
+    first = f"{best.who} has {_number(best)} of the speed of {best.where}"
+    return first if worst is best else f"{first}; least {_number(worst)} of {worst.where}"
 
 
 def shares(cells: list[Cell], options: Json) -> str:
@@ -149,18 +153,10 @@ def _place(cell: Cell) -> str:
     return rates.describe([cell])
 
 
-def _least(first: Claim, worst: Claim, sentence: str) -> str:
-    """Return where it is least, unless that has been said."""
-    return "" if worst is first else f"; least {sentence}"
-
-
-def _number(value: Interval) -> str:
-    """Return "0.88 [0.87, 0.89]"."""
-    estimate, low, high = (f"{bound:.2f}" if bound < 10 else f"{bound:.3g}" for bound in value)
-    return estimate if low == high else f"{estimate} [{low}, {high}]"
-
-
-def _few(claims: Iterable[Claim]) -> str:
-    """Return what samples are too few for: an interval that holds for the median."""
-    fewest = min(len(claim.cell.all_samples_ns) for claim in claims)
-    return f"; ranges of {fewest} samples" if fewest < FEWEST_FOR_INTERVAL else ""
+def _number(claim: Claim) -> str:
+    """Return "0.88 [0.87, 0.89]"; where samples are too few for the interval, "0.88 [0.87, 0.89; 2 samples]"."""
+    estimate, low, high = (f"{bound:.2f}" if bound < 10 else f"{bound:.3g}" for bound in claim.value)
+    samples = len(claim.cell.all_samples_ns)
+    interval = [] if low == high else [f"{low}, {high}"]
+    few = [f"{samples} samples"] if samples < FEWEST_FOR_INTERVAL else []
+    return f"{estimate} [{'; '.join(interval + few)}]" if interval + few else estimate
