@@ -1,7 +1,9 @@
 """The stages of a distributed product by strategy: what is computed, what is sent, and what only a first call takes.
 
-``dist-root`` is the strategy of the course reports: scatter from rank 0, broadcast, reduce, gather to rank 0.
-On GPUs it copies to them and back too. There the engines stand side by side, panels in turn and ahead.
+``dist-root`` is the strategy of the course reports: scatter from rank 0, broadcast, reduce, gather to rank 0. It sends by
+MPI, as their programs do. The others share memory, which ranks of one host do by default; beside them the plane of ranks
+sends by MPI too, also with panels gathered ahead. On GPUs ``dist-root`` copies to them and back too. There the engines
+stand side by side, panels in turn and ahead.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ PRODUCTS = {
     "full": ((4096, "plus_times"), (4096, "min_plus")),
 }
 GPU_SIZES = {"smoke": 512, "quick": 4096, "full": 8192}
+BY_MPI = {"transport": "mpi"}
 # Panels of k in memory, all but one of them gathered ahead; the parts that k is cut into.
 PANELS_AHEAD, PARTS_OF_K = 2, 4
 
@@ -29,12 +32,17 @@ def first_and_warm(made: Contender) -> Contender:
 
 
 def contenders(ranks: int, n: int) -> list[Contender]:
-    """Return every strategy on so many ranks, then the plane of ranks with panels gathered ahead."""
-    ahead = ranks_contender(
-        "dist-2d", ranks, label="dist-2d, overlapped", panel=n // PARTS_OF_K, in_flight=PANELS_AHEAD
-    )
-    plain = [ranks_contender(strategy, ranks, label=strategy) for strategy in STRATEGIES]
-    return [first_and_warm(made) for made in (*plain, ahead)]
+    """Return every strategy on so many ranks, then the plane of ranks by MPI, at once and with panels gathered ahead."""
+    plain = [
+        ranks_contender(strategy, ranks, label=strategy, **(BY_MPI if strategy == "dist-root" else {}))
+        for strategy in STRATEGIES
+    ]
+    ahead = {"panel": n // PARTS_OF_K, "in_flight": PANELS_AHEAD}
+    by_mpi = [
+        ranks_contender("dist-2d", ranks, label="dist-2d, MPI", **BY_MPI),
+        ranks_contender("dist-2d", ranks, label="dist-2d, MPI, overlapped", **BY_MPI, **ahead),
+    ]
+    return [first_and_warm(made) for made in (*plain, *by_mpi)]
 
 
 def gpu_contenders(problem: Problem, ranks: int) -> list[Contender]:

@@ -1,6 +1,7 @@
 """The bytes that a rank allocates, counted, on every grid of some ranks, all of k at once and in panels.
 
-Beside them the formula by which a memory cap is checked, and one copy of all matrices spread evenly.
+Beside them the formula by which a memory cap is checked, and one copy of all matrices spread evenly. Panels are sent by
+MPI, as between hosts: ranks that share memory need none.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case for each number of ranks."""
     panels = (0, PANELS[preset])
     variants = (*({"backend": "dist-3d", "panel": panel} for panel in panels), {"backend": "dist-root", "panel": 0})
-    return or_absent(count_cases(SIZES[preset], RANKS[preset], variants))
+    by_mpi = tuple({**variant, "transport": "mpi"} for variant in variants)
+    return or_absent(count_cases(SIZES[preset], RANKS[preset], by_mpi))
 
 
 EXPERIMENT = Experiment(

@@ -101,8 +101,8 @@ def counts(
     products = []
     for variant in variants:
         for grid in grids(ranks):
-            own = {name: value for name, value in variant.items() if name != "backend"}
-            options = {"ranks": ranks, "grid": str(grid), **own}
+            options = {"ranks": ranks, "grid": str(grid), **variant}
+            del options["backend"]
             made = product(problem=problem, backend=variant["backend"], seed=seed, threads=threads, parameters=options)
             products.append((str(variant["backend"]), made))
     return Counts(products)
