@@ -1,9 +1,9 @@
 """The stages of a distributed product by strategy: what is computed, what is sent, and what only a first call takes.
 
-``dist-root`` is the strategy of the course reports: scatter from rank 0, broadcast, reduce, gather to rank 0. It sends by
-MPI, as their programs do. The others share memory, which ranks of one host do by default; beside them the plane of ranks
-sends by MPI too, also with panels gathered ahead. On GPUs ``dist-root`` copies to them and back too. There the engines
-stand side by side, panels in turn and ahead.
+``dist-root`` is the strategy of the course reports: scatter from rank 0, broadcast, reduce, gather to rank 0. It sends
+by MPI, as their programs do. The others share memory, which ranks of one host do by default; beside them the plane of
+ranks sends by MPI too, also with panels gathered ahead. On GPUs ``dist-root`` copies to them and back too. There the
+engines stand side by side, panels in turn and ahead.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def first_and_warm(made: Contender) -> Contender:
 
 
 def contenders(ranks: int, n: int) -> list[Contender]:
-    """Return every strategy on so many ranks, then the plane of ranks by MPI, at once and with panels gathered ahead."""
+    """Return every strategy on so many ranks, then the plane of ranks by MPI, all at once and panels ahead."""
     plain = [
         ranks_contender(strategy, ranks, label=strategy, **(BY_MPI if strategy == "dist-root" else {}))
         for strategy in STRATEGIES
