@@ -65,7 +65,7 @@ def attach(form: SharedForm) -> np.ndarray:
         os.close(descriptor)
 
 
-def share(comm: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+def allocate_shared(comm: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     """Return an uninitialised array that the ranks of `comm` have in common; all must call it.
 
     Parameters

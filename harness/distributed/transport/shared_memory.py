@@ -18,7 +18,7 @@ import numpy as np
 
 from harness.distributed.grid import Decomposition
 from harness.distributed.reduction import combine_in_order, combiner, pieces_arrive
-from harness.distributed.shared import share
+from harness.distributed.shared import allocate_shared
 from harness.distributed.stages import Stages
 from harness.distributed.transport.base import Schedule, Side
 from harness.distributed.transport.comms import Fibres
@@ -51,7 +51,7 @@ class SharedMemory(HostTransport):
         if side.name not in self._shared:
             own: np.ndarray = super().piece(side)
             return own
-        block = share(side.fibre.comm, (side.cuts[-1], side.length), self.problem.input_dtype)
+        block = allocate_shared(side.fibre.comm, (side.cuts[-1], side.length), self.problem.input_dtype)
         self._blocks[side.name] = block
         part = block[side.cuts[side.fibre.rank] : side.cuts[side.fibre.rank + 1]]
         return part.T if side.name == "a" else part
@@ -62,7 +62,7 @@ class SharedMemory(HostTransport):
         if "d" not in self._shared or not self._combines:
             own: np.ndarray = super().partial(shape)
             return own
-        self._partials = share(layer.comm, (layer.size, *shape), self.problem.dtype)
+        self._partials = allocate_shared(layer.comm, (layer.size, *shape), self.problem.dtype)
         mine: np.ndarray = self._partials[layer.rank]
         return mine
 
