@@ -62,6 +62,7 @@ class HostGpu(Gpus):
             getDevice=lambda: self.current,
             streamIsCapturing=lambda stream: stream == CAPTURING,
             mallocAsync=self._malloc_of_graph,
+            memsetAsync=lambda address, value, size, stream: ctypes.memset(address, value, size),
             freeAsync=lambda address, stream: self.graph.append(("free", stream)),
         )
         vars(self.cuda).update(

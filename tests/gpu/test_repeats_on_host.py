@@ -1,6 +1,8 @@
 """Calls with arrays of a GPU that are remembered: what a warm call does, and that it holds nothing of earlier ones."""
 
+import copy
 import cProfile
+import ctypes
 import pstats
 import threading
 import weakref
@@ -8,15 +10,18 @@ import weakref
 import numpy as np
 import pytest
 
+from backends.gpu._simt import tiled_rung
+from backends.gpu._simt.packed import PackedProgram
 from harness import ProblemError, gemm, gemm_argk
 from harness.api import repeats
 from harness.tuning import gpu as tuning_gpu
 from tests.gpu.host_gpu import CAPTURING, install
 from tests.gpu.host_kernels import COMPILER
+from tests.gpu.simt_products import RUNGS
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
 
-RUNGS = ("gpu-naive", "gpu-tiled", "gpu-tuned")
+NAMES = ("gpu-naive", "gpu-tiled", "gpu-tuned")
 
 
 @pytest.fixture
@@ -47,7 +52,7 @@ def warm(gpu, compute):
 
 
 @pytest.mark.parametrize("semiring", ("plus_times", "min_plus"))
-@pytest.mark.parametrize("backend", RUNGS)
+@pytest.mark.parametrize("backend", NAMES)
 def test_a_further_call_computes_with_other_arrays_and_prepares_nothing(gpu, backend, semiring, monkeypatch):
     shapes, options = ((70, 33), (33, 41)), {"semiring": semiring, "backend": backend}
     out = gpu.empty((70, 41), "float32")
@@ -189,6 +194,33 @@ class TestOutThatOverlaps:
         monkeypatch.setattr("harness.api.gemm.prepare", lambda *_: pytest.fail("it was not remembered"))
         gemm(a, b, c, out=c, backend="gpu-tuned")
         gemm(a, b, c, backend="gpu-tuned")
+
+
+def test_scratch_that_is_to_hold_zeros_does_in_every_call(gpu, monkeypatch):
+    """Of a rung whose partial sums begin with zeros: here the copy of A in whole tiles."""
+    pad = tiled_rung.add_pass
+
+    def add_pass(program, problem, function, elements, *arguments):
+        program.zeroed.update(program.scratch)
+        seen.append(program)
+        pad(program, problem, function, elements, *arguments)
+
+    seen, launch = [], PackedProgram.launch
+
+    def checked(packed, addresses, stream):
+        assert packed.zeroed_bytes
+        assert not any(ctypes.string_at(addresses[-1], packed.zeroed_bytes))
+        launch(packed, addresses, stream)
+
+    monkeypatch.setattr(tiled_rung, "add_pass", add_pass)
+    monkeypatch.setattr(PackedProgram, "launch", checked)
+    rung = copy.copy(RUNGS["gpu-tiled"])
+    rung.plan = lambda problem, machine: RUNGS["gpu-tiled"].plan(problem, machine).override({"edge": "padded"})
+    monkeypatch.setattr("harness.api.gemm.choose", lambda *_: rung)
+    for seed in (0, 2):
+        a, b = numbers(gpu, 40, 37, seed=seed), numbers(gpu, 37, 21, seed=seed + 1)
+        assert np.array_equal(gemm(a, b).get(), a.get() @ b.get())
+    assert seen
 
 
 def test_which_k_it_was(gpu, monkeypatch):

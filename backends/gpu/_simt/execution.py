@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -107,8 +107,9 @@ class GpuExecution(Execution):
         self._operands, buffers = operands, operands.buffers
         self._packed = PackedProgram(program, {name: x.itemsize for name, x in buffers.items()})
         self._scratch = device.empty((self._packed.scratch_bytes,), np.dtype(np.uint8))
+        if self._packed.zeroed_bytes:
+            self._scratch.fill(0)
         self._addresses = [x.data.ptr for x in (*buffers.values(), self._scratch)]
-        self._packed.clear(self._scratch.data.ptr, device.current_stream())
         if operands.is_uploaded:  # else the current stream keeps the order without waiting
             device.synchronize()
 
@@ -153,7 +154,7 @@ class GpuRepeat:
     """
 
     def __init__(self, packed: PackedProgram, operands: GpuOperands) -> None:
-        self._program, self._itemsizes, self._bytes = packed.program, packed.itemsizes, packed.scratch_bytes
+        self._program, self._itemsizes, self._has_scratch = packed.program, packed.itemsizes, packed.scratch_bytes > 0
         self._spare = [packed]  # those that no thread uses now
         names = tuple(operands.buffers)
         self._place = None if operands.are_in_place else functools.partial(operands.of, names, operands.takes_columns)
@@ -176,8 +177,8 @@ class GpuRepeat:
             packed = PackedProgram(self._program, self._itemsizes)
         try:
             addresses = [x.data.ptr for x in arrays]
-            if self._bytes:
-                with_scratch(packed.launch_anew, addresses, self._bytes, stream)
+            if self._has_scratch:
+                _launch_with_scratch(packed, addresses, stream)
             else:
                 packed.launch(addresses, stream)
         finally:
@@ -186,16 +187,20 @@ class GpuRepeat:
             placed.result()
 
 
-def with_scratch(launch: Callable[[list[int], int], None], addresses: list[int], size: int, stream: int) -> None:
-    """Call ``launch(addresses, stream)`` with the address of `size` bytes of scratch added to `addresses`."""
-    cuda = device.cupy().cuda
-    if device.is_capturing(stream):
+def _launch_with_scratch(packed: PackedProgram, addresses: list[int], stream: int) -> None:
+    """Launch with a new block of scratch, which belongs to the stream or to the graph that captures the call."""
+    cuda, size = device.cupy().cuda, packed.scratch_bytes
+    is_captured = device.is_capturing(stream)
+    if is_captured:
         address = cuda.runtime.mallocAsync(size, stream)  # a node of the graph, which thus owns the memory
-        launch([*addresses, address], stream)
+    else:
+        block = device.allocating(functools.partial(cuda.alloc, size), size)  # goes back to the pool at the end
+        address = block.ptr
+    if packed.zeroed_bytes:
+        cuda.runtime.memsetAsync(address, 0, packed.zeroed_bytes, stream)
+    packed.launch([*addresses, address], stream)
+    if is_captured:
         cuda.runtime.freeAsync(address, stream)
-        return
-    scratch = device.allocating(functools.partial(cuda.alloc, size), size)
-    launch([*addresses, scratch.ptr], stream)
 
 
 def is_on_device(x: Any) -> bool:

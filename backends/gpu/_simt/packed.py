@@ -61,8 +61,9 @@ class PackedProgram:
     ----------
     program, itemsizes
         The parameters.
-    scratch_bytes : int
-        Size of the block that holds all scratch of the program.
+    scratch_bytes, zeroed_bytes : int
+        Size of the block that holds all scratch of the program, and of the part at its beginning that holds zeros
+        before a launch on a block that the program has not used yet.
     """
 
     def __init__(self, program: Program, itemsizes: Mapping[str, int]) -> None:
@@ -74,8 +75,7 @@ class PackedProgram:
         self._begin = -(-ctypes.addressof(self._raw) // MAP_ALIGNMENT) * MAP_ALIGNMENT
         self._memory = (ctypes.c_uint64 * slots.count).from_address(self._begin)
         self._maps, self._encoded = slots.maps, {position: -1 for position, *_ in slots.maps}
-        self.scratch_bytes, buffers = _lay_out(program, itemsizes)
-        self._zeroed = [(buffers[name][1], program.scratch[name]) for name in sorted(program.zeroed)]
+        self.scratch_bytes, self.zeroed_bytes, buffers = _lay_out(program, itemsizes)
         self._addresses: list[tuple[int, int, int]] = []  # slot, number of the buffer, offset in bytes
         for x, slot in slots.of.items():
             if isinstance(x, Place):
@@ -103,16 +103,6 @@ class PackedProgram:
         for launch in self._launches:
             launch(stream)
 
-    def launch_anew(self, addresses: Sequence[int], stream: int) -> None:
-        """Launch every step with scratch that may hold anything; parameters as of `launch`."""
-        self.clear(addresses[-1], stream)
-        self.launch(addresses, stream)
-
-    def clear(self, scratch: int, stream: int) -> None:
-        """Write zeros to those parts of the scratch that must hold them before a run, and hold them after it."""
-        for begin, (elements, dtype) in self._zeroed:
-            device.cupy().cuda.runtime.memsetAsync(scratch + begin, 0, elements * dtype.itemsize, stream)
-
     def _encode_maps(self) -> None:
         """Encode the tensor maps of matrices whose address has changed."""
         for position, tensor_map, slot in self._maps:
@@ -139,13 +129,16 @@ class PackedProgram:
         return launch
 
 
-def _lay_out(program: Program, itemsizes: Mapping[str, int]) -> tuple[int, dict[str, tuple[int, int, int]]]:
-    """Return the bytes of all scratch, and for each buffer its number, its offset there, and bytes of an element."""
-    total, buffers = 0, {name: (number, 0, size) for number, (name, size) in enumerate(itemsizes.items())}
-    for name, (elements, dtype) in program.scratch.items():
+def _lay_out(program: Program, itemsizes: Mapping[str, int]) -> tuple[int, int, dict[str, tuple[int, int, int]]]:
+    """Return the bytes of all scratch, those of its zeros, and for each buffer its number, offset and itemsize."""
+    total, zeroed = 0, 0
+    buffers = {name: (number, 0, size) for number, (name, size) in enumerate(itemsizes.items())}
+    for name in sorted(program.scratch, key=lambda name: name not in program.zeroed):
+        elements, dtype = program.scratch[name]
         buffers[name] = len(itemsizes), total, dtype.itemsize
         total += -(-elements * dtype.itemsize // _SCRATCH_ALIGNMENT) * _SCRATCH_ALIGNMENT
-    return total, buffers
+        zeroed = total if name in program.zeroed else zeroed
+    return total, zeroed, buffers
 
 
 def _three(extents: tuple[int, ...]) -> tuple[int, ...]:
