@@ -50,6 +50,9 @@ class Array:
     def astype(self, dtype: Any) -> Array:
         return Array(self.values.astype(dtype), self.device.id)
 
+    def fill(self, value: Any) -> None:
+        self.values.fill(value)
+
     def get(self) -> np.ndarray:
         return self.values.copy()
 
