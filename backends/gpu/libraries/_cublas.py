@@ -1,51 +1,48 @@
-"""cuBLAS as a library: loaded as CuPy loads it, contexts that no two threads share, and its status codes as errors."""
+"""cuBLAS as a library: loaded as CuPy loads it, its contexts, and its status codes as errors."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from backends.gpu._cuda import device
 from harness.errors import BackendUnavailable, HarnessError
 
 
-def launcher(
-    routine: str, action: str, arguments: Sequence[Any], addresses: Sequence[ctypes.c_void_p]
+def bind(
+    routine: str, action: str, arguments: tuple[Any, ...], addresses: tuple[ctypes.c_void_p, ...]
 ) -> Callable[..., None]:
-    """Return a function that calls a routine of cuBLAS: ``launch(stream, *addresses)``, by handle and addresses.
+    """Return ``launch(stream, *values)``, which calls a routine of cuBLAS on a stream of the current GPU.
 
     Parameters
     ----------
     routine : str
     action : str
-        What it does, in an error's message.
-    arguments : sequence
-        All but the context; not copied.
-    addresses : sequence of c_void_p
-        Those of `arguments` that hold addresses, in the order in which `launch` takes them.
-
-    Raises
-    ------
-    BackendUnavailable
-        If cuBLAS is not installed.
+        What a HarnessError of the launch says that cuBLAS could not do.
+    arguments : tuple
+        Of the routine, but for the context.
+    addresses : tuple of c_void_p
+        Those of `arguments` that a launch sets to `values`, integers.
     """
-    set_stream, compute = library().cublasSetStream_v2, getattr(library(), routine)
-    spare, queue = _spare_contexts(device.current_index()), ctypes.c_void_p()
+    set_stream, call, queue = library().cublasSetStream_v2, getattr(library(), routine), ctypes.c_void_p()
+    spare = spare_contexts(device.current_index())
+    if not spare:
+        spare.append(_create_context())
 
-    def launch(stream: int, *places: int) -> None:
+    def launch(stream: int, *values: int) -> None:
         queue.value = stream
-        for address, place in zip(addresses, places, strict=True):
-            address.value = place
+        for address, value in zip(addresses, values, strict=True):
+            address.value = value
         try:
             context = spare.pop()
-        except IndexError:
+        except IndexError:  # other threads have them all
             context = _create_context()
-        status = set_stream(context, queue) or compute(context, *arguments)
+        status = set_stream(context, queue) or call(context, *arguments)
         spare.append(context)
         if status:
-            _check(status, action)
+            check(status, action)
 
     return launch
 
@@ -70,8 +67,8 @@ def library() -> ctypes.CDLL:
 
 
 @functools.cache
-def _spare_contexts(index: int) -> list[ctypes.c_void_p]:
-    """Return the contexts of cuBLAS on the GPU `index` that no thread uses now: a context serves one stream at a time.
+def spare_contexts(index: int) -> list[ctypes.c_void_p]:
+    """Return the contexts of cuBLAS on the GPU `index` that no thread uses now: a context has one stream at a time.
 
     There are never more than threads that have called cuBLAS at once.
     """
@@ -81,10 +78,11 @@ def _spare_contexts(index: int) -> list[ctypes.c_void_p]:
 def _create_context() -> ctypes.c_void_p:
     """Return a new context on the current GPU."""
     context = ctypes.c_void_p()
-    _check(library().cublasCreate_v2(ctypes.byref(context)), "begin")
+    check(library().cublasCreate_v2(ctypes.byref(context)), "begin")
     return context
 
 
-def _check(status: int, action: str) -> None:
+def check(status: int, action: str) -> None:
+    """Raise HarnessError if a status is not that of success."""
     if status:
         raise HarnessError(f"cuBLAS could not {action}", got=f"status {status} (cublas_api.h, cublasStatus_t)")

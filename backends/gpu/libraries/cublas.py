@@ -21,7 +21,7 @@ import numpy as np
 from backends.gpu._simt.program import Product, Program
 from backends.gpu._simt.rung import Rung
 from backends.gpu._tensor.norms import largest_dot
-from backends.gpu.libraries._cublas import launcher, library
+from backends.gpu.libraries._cublas import bind, library
 from harness.errors import BackendUnavailable
 from harness.operands import Operands
 from harness.plan import Plan
@@ -126,7 +126,7 @@ class Gemm(NamedTuple):
     beta: float | int
     uses_tf32: bool
 
-    def load(self) -> Callable[[int, int, int, int], None]:
+    def load(self) -> Callable[..., None]:
         """Return a function that launches it: ``launch(stream, a, b, out)``, by handle and addresses.
 
         cuBLAS is column-major, so it computes ``out^T := b^T a^T``.
@@ -140,4 +140,4 @@ class Gemm(NamedTuple):
             _NO_TRANSPOSE, _NO_TRANSPOSE, self.n, self.m, self.k, alpha, x, narrow, self.ldb, y, narrow, self.lda,
             beta, z, wide, self.ldc, arithmetic, _DEFAULT_ALGORITHM,
         )  # fmt: skip
-        return launcher("cublasGemmEx", "compute the product", arguments, (y, x, z))
+        return bind("cublasGemmEx", "compute the product", arguments, (y, x, z))

@@ -18,7 +18,7 @@ from backends.gpu._matrix_vector.product import MatrixVector
 from backends.gpu._matrix_vector.rung import MatrixVectorRung
 from backends.gpu._simt.passes import add_pass
 from backends.gpu._simt.program import Program
-from backends.gpu.libraries._cublas import launcher, library
+from backends.gpu.libraries._cublas import bind, library
 from harness.errors import BackendUnavailable
 from harness.plan import Plan
 from harness.problem import Problem
@@ -86,4 +86,4 @@ def _load(product: MatrixVector, problem: Problem) -> Callable[..., None]:
         _TRANSPOSE if by_rows else _NO_TRANSPOSE, rows, columns, alpha, of_matrix, max(ld, rows), of_x, product.step_x,
         beta, of_y, product.step_y,
     )  # fmt: skip
-    return launcher(_ROUTINES[problem.dtype.name], "compute the product", arguments, addresses)
+    return bind(_ROUTINES[problem.dtype.name], "compute the product", arguments, addresses)
