@@ -79,7 +79,8 @@ def gemm(
 
     Notes
     -----
-    The rules on NaN, infinities and integer overflow are in docs/semirings.md.
+    The rules on NaN, infinities and integer overflow are in docs/semirings.md. What a call on a GPU costs, and how a
+    CUDA graph captures it, is in docs/gpu.md.
 
     Examples
     --------

@@ -83,6 +83,7 @@ class PackedProgram:
                 self._addresses.append((slot, number, begin + x.offset * itemsize))
             else:
                 ctypes.memmove(self._begin + _SLOT * slot, x, len(x))
+        self._keep: list[Any] = []
         self._launches = [self._bind(*pair) for pair in zip(program.steps, arguments, strict=True)]
 
     def launch(self, addresses: Sequence[int], stream: int) -> None:
@@ -120,13 +121,10 @@ class PackedProgram:
         function = load_kernel(kernel.stem, kernel.defines, kernel.function, kernel.shared_bytes, kernel.suffix)
         pointers = (ctypes.c_void_p * len(slots))(*(self._begin + _SLOT * slot for slot in slots))
         sizes = *_three(step.grid), *_three(kernel.block), kernel.shared_bytes
-        launch_kernel, parameters = device.cupy().cuda.driver.launchKernel, ctypes.addressof(pointers)
-
-        def launch(stream: int) -> None:
-            launch_kernel(function.ptr, *sizes, stream, parameters, 0)
-
-        launch.keeps = function, pointers  # type: ignore[attr-defined] # the module, and what `parameters` points to
-        return launch
+        self._keep += function, pointers  # the module, and what `parameters` points to
+        launch_kernel, handle = device.cupy().cuda.driver.launchKernel, function.ptr
+        parameters = ctypes.addressof(pointers)
+        return lambda stream: launch_kernel(handle, *sizes, stream, parameters, 0)
 
 
 def _lay_out(program: Program, itemsizes: Mapping[str, int]) -> tuple[int, int, dict[str, tuple[int, int, int]]]:
