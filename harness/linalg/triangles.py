@@ -265,7 +265,8 @@ def inverted(stack: Any, module: Any, *, products: Products | None = None) -> An
     size = 1 << max(n - 1, 0).bit_length()
     lower = module.zeros((*stack.shape[:-2], size, size), stack.dtype)
     lower[..., :n, :n] = module.tril(stack)
-    _diagonal_blocks(lower[..., n:, n:], 1, module)[..., 0, 0] = 1  # triangles are continued by the identity
+    if n < size:  # triangles are continued by the identity
+        _diagonal_blocks(lower[..., n:, n:], 1, module)[..., 0, 0] = 1
     first = min(size, FIRST_INVERSE)
     inverse = module.zeros_like(lower)
     _diagonal_blocks(inverse, first, module)[...] = _inverted_by_library(_diagonal_blocks(lower, first, module), module)
