@@ -95,9 +95,10 @@ class Products:
         module = self.arrays.module
         if batch:
             a, b = (module.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+        matrices = ((a[i], b[i], out[i]) for i in np.ndindex(batch)) if batch else [(a, b, out)]
         with self._stages.during(self._stage):
-            for index in np.ndindex(batch):
-                self._run(backend, plan, a[index], b[index], out[index])
+            for operands in matrices:
+                self._run(backend, plan, *operands)
         self.operations += 2 * out.size * k
 
     def _run(self, backend: Backend, plan: Plan, a: Any, b: Any, out: Any) -> None:
