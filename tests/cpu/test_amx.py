@@ -189,17 +189,19 @@ class TestPiecesThatPartsShare:
         yield counts
         build_amx_product.cache_clear()
 
-    @pytest.mark.parametrize(("threads", "sharers"), ((1, (1, 1)), (2, (2, 1)), (4, (2, 2)), (6, (2, 3))))
-    def test_each_is_packed_once(self, threads, sharers, packed, monkeypatch):
-        problem = INT8.problem(64 * sharers[1], 64 * sharers[0], 150)
-        once = [-(-problem.m // 32) * 3, -(-problem.n // 32) * 3]
-        for is_shared, times in ((True, (1, 1)), (False, sharers)):
-            share(monkeypatch, is_shared)
-            packed[:] = 0
-            operands, run = prepared(INT8, problem, threads)
-            run()
-            assert_right(problem, operands, operands.out)
-            assert packed.tolist() == [count * each for count, each in zip(once, times, strict=True)]
+    # One test of several numbers of threads, here and below: the kernel that counts is compiled for each test.
+    def test_each_is_packed_once(self, packed, monkeypatch, subtests):
+        for threads, sharers in ((1, (1, 1)), (2, (2, 1)), (4, (2, 2)), (6, (2, 3))):
+            problem = INT8.problem(64 * sharers[1], 64 * sharers[0], 150)
+            once = [-(-problem.m // 32) * 3, -(-problem.n // 32) * 3]
+            for is_shared, times in ((True, (1, 1)), (False, sharers)):
+                with subtests.test(threads=threads, is_shared=is_shared):
+                    share(monkeypatch, is_shared)
+                    packed[:] = 0
+                    operands, run = prepared(INT8, problem, threads)
+                    run()
+                    assert_right(problem, operands, operands.out)
+                    assert packed.tolist() == [count * each for count, each in zip(once, times, strict=True)]
 
     def test_parts_that_share_nothing_have_memory_of_their_own(self, tiles, monkeypatch):
         share(monkeypatch, is_shared=False)
@@ -222,18 +224,20 @@ class TestPiecesThatPartsShare:
                 amx_product.build_run_part()(table[part : part + 1])
             assert_right(problem, operands, operands.out)
 
-    @pytest.mark.parametrize("threads", (1, 2, 3, 7))
-    def test_every_part_is_computed_once_by_however_many_threads(self, threads, packed, monkeypatch):
+    def test_every_part_is_computed_once_by_however_many_threads(self, packed, monkeypatch, subtests):
         share(monkeypatch, is_shared=False)
         problem = INT8.problem(128, 160, 200)
-        operands, run = prepared(INT8, problem, threads=6)
-        table, claims, _ = run.args
-        poison(operands.out)
-        amx_product.build_run_parts()(table, claims, threads)
-        assert_right(problem, operands, operands.out)
-        once = packed.tolist()
-        run()
-        assert packed.tolist() == [2 * count for count in once]
+        for threads in (1, 2, 3, 7):
+            with subtests.test(threads=threads):
+                packed[:] = 0
+                operands, run = prepared(INT8, problem, threads=6)
+                table, claims, _ = run.args
+                poison(operands.out)
+                amx_product.build_run_parts()(table, claims, threads)
+                assert_right(problem, operands, operands.out)
+                once = packed.tolist()
+                run()
+                assert packed.tolist() == [2 * count for count in once]
 
     def test_the_next_product_packs_anew(self, tiles, monkeypatch):
         share(monkeypatch, is_shared=True)
