@@ -73,6 +73,11 @@ SIMD_FEW_ROWS = 32
 # on. Measured 2026-11-21, one thread, interleaved, on the EPYC above.
 SIMD_DOT_VECTOR, SIMD_DOT_END = 3, 12
 
+# Up to so many terms memory bounds a product whose C is larger than L2: then C is walked by rows, a strip of A at a
+# time. By micro-panels of B each row of C is met once a panel, a few cache lines at a time. Speed over that order,
+# n = 3000, float64, one thread of a busy machine: 2.5 to 3 (k = 1 and 16).
+SIMD_FEW_TERMS = 64
+
 # Semirings whose pair is one instruction over floats; logaddexp_plus is computed as a real product.
 FUSED = ("plus_times", "logaddexp_plus")
 
@@ -132,6 +137,8 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
     kc = split_evenly(problem.k, chosen.kc, 8)
     is_one_block = problem.m * kc * size <= chosen.all_of_m_bytes
     largest = problem.m + mr if is_one_block else chosen.a_bytes // (kc * size)
+    if problem.k <= SIMD_FEW_TERMS and problem.m * problem.n * size > cache_sizes(machine)[1]:
+        largest = mr
     nc = split_evenly(problem.n, chosen.nc_bytes // size, nr)
     return Blocking(mc=split_evenly(problem.m, largest, mr), nc=nc, kc=kc, mr=mr, nr=nr)
 
