@@ -69,6 +69,7 @@ class Simd(Backend):
     source = "Van Zee and van de Geijn, BLIS (2015), section 4; Goto and van de Geijn (2008)"
     calls_libraries = False
     accumulates_in_place = True
+    takes = frozenset({"triangle"})
 
     def missing(self) -> str | None:
         """Return why generated code cannot run."""
@@ -76,6 +77,10 @@ class Simd(Backend):
 
     def declines(self, problem: Problem) -> str | None:
         """Return why `problem` has no generated kernel."""
+        if problem.triangle == "a" and problem.n != 1:
+            return "a symmetric A by a matrix: it packs no mirrored A"
+        if problem.triangle and (problem.dtype.kind == "b" or problem.semiring.add.name == "logaddexp"):
+            return f"{problem.semiring.name} over {problem.dtype.name} is computed by whole matrices"
         if operations(_computed(problem.semiring), problem.dtype) is None:
             return f"no vector code for {problem.semiring.name} over {problem.dtype.name}"
         return None
@@ -163,7 +168,7 @@ def _prepare(
     if dtype.kind == "b":
         return prepare_bits(semiring, settings, a, b, out, accumulate)
     if semiring.add.name != "logaddexp":
-        return prepare_generated(semiring, settings, a, b, out, accumulate)
+        return prepare_generated(semiring, settings, a, b, out, accumulate, triangle=problem.triangle)
     ordinary = _computed(semiring)
 
     def product(x: np.ndarray, y: np.ndarray, sums: np.ndarray, adds: bool) -> None:

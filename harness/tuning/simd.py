@@ -73,10 +73,19 @@ SIMD_FEW_ROWS = 32
 # on. Measured 2026-11-21, one thread, interleaved, on the EPYC above.
 SIMD_DOT_VECTOR, SIMD_DOT_END = 3, 12
 
+# Parts of a matrix that is read once by several threads.
+SIMD_FEWEST_BYTES_PER_PART, SIMD_MOST_STREAMED_PARTS = 4 << 20, 8
+
+# Fewest rows of B of a part of k that has a sum of its own, which is written and read once more.
+SIMD_FEWEST_ROWS_PER_SUM = 64
+
 # Up to so many terms memory bounds a product whose C is larger than L2: then C is walked by rows, a strip of A at a
 # time. By micro-panels of B each row of C is met once a panel, a few cache lines at a time. Speed over that order,
 # n = 3000, float64, one thread of a busy machine: 2.5 to 3 (k = 1 and 16).
 SIMD_FEW_TERMS = 64
+
+# Packing B for a part costs about as much as so many more rows of the part.
+SIMD_PACKING_ROWS = 16
 
 # Semirings whose pair is one instruction over floats; logaddexp_plus is computed as a real product.
 FUSED = ("plus_times", "logaddexp_plus")
@@ -157,6 +166,18 @@ def simd_parts(pairs: int, threads: int) -> int:
     return threads * each if threads > 1 else 1
 
 
+def stream_parts(size_bytes: int, threads: int) -> int:
+    """Return the number of parts of a matrix that is read once: more than threads, so that a late one reads fewer."""
+    each = min(max(size_bytes // (threads * SIMD_FEWEST_BYTES_PER_PART), 1), SIMD_MOST_STREAMED_PARTS)
+    return threads * each if threads > 1 else 1
+
+
+def parts_of_k(k: int, parts: int) -> int:
+    """Return the number of parts of k of a vector by a matrix; 1 if combining their sums would cost too much."""
+    parts = min(parts, k // SIMD_FEWEST_ROWS_PER_SUM)
+    return max(parts, 1)
+
+
 def thread_grid(m: int, n: int, threads: int, mr: int, nr: int) -> tuple[int, int]:
     """Return the numbers of parts of m and of n that make the largest part smallest, and then squarest."""
 
@@ -167,6 +188,19 @@ def thread_grid(m: int, n: int, threads: int, mr: int, nr: int) -> tuple[int, in
 
     rows = min(range(1, threads + 1), key=cost)
     return rows, threads // rows
+
+
+def triangle_grid(m: int, threads: int) -> int:
+    """Return the number of parts of each side of a triangle of m rows: equal squares, and halves on the diagonal.
+
+    Small squares share it evenly, but each packs the rows of its columns of B.
+    """
+
+    def cost(side: int) -> float:
+        halves = max(-(-side * side // threads), 2 * -(-side * (side - 1) // 2 // threads))
+        return halves / side**2 * (1 + SIMD_PACKING_ROWS * side / m)
+
+    return min(range(1, 2 * threads + 1), key=cost) if threads > 1 else 1
 
 
 def reads_in_place(stride_bytes: int, rows: int, bad_stride: int = SIMD_BAD_STRIDE) -> bool:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from backends.cpu._simd import dot_products, matrix_vector
 from backends.cpu._vector.unit import usable_units
 from harness import Operands, gemm
 from harness.proof import reference
@@ -49,6 +50,80 @@ def test_a_matrix_and_a_vector_in_any_order_and_layout(kernel, rng):
                         assert np.array_equal(by_kernel(kernel, left, right, threads=threads), expected)
                     added = semiring.add.ufunc(c, expected)
                     assert np.array_equal(by_kernel(kernel, left, right, c), added)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_a_tall_matrix_is_shared_by_rows_whose_sums_are_combined_in_order(kernel, rng):
+    for k, n in ((130, 1), (515, 5), (700, 33), (1000, 130)):  # so many rows that each thread has a sum
+        b, x = rng.integers(-20, 20, (k, n)).astype(kernel.dtype), rng.integers(-20, 20, (1, k)).astype(kernel.dtype)
+        problem = kernel.problem(1, n, k)
+        expected = reference.product(problem, x, b)
+        c = rng.integers(-20, 20, (1, n)).astype(kernel.dtype)
+        for threads in (1, 2, 3):
+            assert np.array_equal(by_kernel(kernel, x, b, threads=threads), expected)
+            added = problem.semiring.add.ufunc(c, expected)
+            assert np.array_equal(by_kernel(kernel, x, b, c, threads=threads), added)
+
+
+def test_a_low_matrix_is_shared_by_columns(rng):
+    kernel = KERNELS[0]
+    for m, k in ((1, 300), (3, 1000), (15, 517)):
+        a, x = vectors(rng, m, k, kernel.dtype)
+        expected = reference.product(kernel.problem(m, 1, k), a, x)
+        c = rng.integers(-20, 20, (m, 1)).astype(kernel.dtype)
+        for threads in (1, 2, 3):
+            assert np.array_equal(by_kernel(kernel, a, x, threads=threads), expected)
+            assert np.array_equal(by_kernel(kernel, a, x, c, threads=threads), np.minimum(c, expected))
+
+
+def test_sums_of_parts_are_combined_in_the_same_order_every_time(rng):
+    b, x = rng.standard_normal((3000, 70)), rng.standard_normal((1, 3000))
+    first, *others = [gemm(x, b, np.zeros((1, 70)), threads=2) for _ in range(5)]
+    assert all(np.array_equal(first, other) for other in others)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_vector_times_a_number_is_one_row(threads, rng):
+    x, y = rng.integers(-9, 9, (301, 1)).astype(float), rng.integers(-9, 9, (301, 1)).astype(float)
+    two = np.full((1, 1), 2.0)
+    assert np.array_equal(gemm(x, two, y, threads=threads), y + 2 * x)
+    assert np.array_equal(gemm(x, two, y, semiring="min_plus", threads=threads), np.minimum(y, x + 2))
+
+
+class TestPlantedBugs:
+    KERNEL = KERNELS[-3]
+
+    @pytest.fixture(autouse=True)
+    def _none_is_kept(self, monkeypatch):
+        monkeypatch.setenv("GEMM_HARNESS_CACHE", "")
+        monkeypatch.setattr(matrix_vector, "build_vector_product", matrix_vector.build_vector_product.__wrapped__)
+
+    def by_sums(self, rng):
+        b, x = rng.integers(1, 20, (515, 9)).astype(float), rng.integers(1, 20, (1, 515)).astype(float)
+        return np.array_equal(by_kernel(self.KERNEL, x, b, threads=3), x @ b)
+
+    def test_a_part_without_its_sum(self, monkeypatch, rng):
+        right = matrix_vector.fold_stage
+        assert self.by_sums(rng)
+        monkeypatch.setattr(
+            matrix_vector,
+            "fold_stage",
+            lambda key, n, threads, rows_of, accumulate: right(
+                key, n, threads, lambda j: (1, rows_of(j)[1]), accumulate
+            ),
+        )
+        assert not self.by_sums(rng)
+
+    def test_rows_whose_totals_change_places(self, monkeypatch, rng):
+        right = dot_products.add_totals
+        monkeypatch.setattr(matrix_vector, "build_streamed_dots", dot_products.build_streamed_dots.__wrapped__)
+        monkeypatch.setattr(
+            dot_products,
+            "add_totals",
+            lambda b, code, ops, sums, places, *rest: right(b, code, ops, sums[::-1], places, *rest),
+        )
+        a, x = rng.integers(1, 20, (8, 40)).astype(float), rng.integers(1, 20, (40, 1)).astype(float)
+        assert not np.array_equal(by_kernel(self.KERNEL, a, x), a @ x)
 
 
 @pytest.mark.parametrize("side", [0, 1])

@@ -16,7 +16,7 @@ from numba import types
 from backends.cpu._ladder.jit import jit, output, scalar, strided
 from backends.cpu._ladder.operators import operators
 from harness.interface import HostExecution
-from harness.operands import Operands
+from harness.operands import Operands, lower_triangle
 from harness.plan import Plan
 from harness.semiring import Semiring
 
@@ -40,7 +40,9 @@ class KernelExecution(HostExecution):
         self._kernel, self._problem = kernel, problem
         self._scaled_a = np.empty_like(operands.a, order="C") if problem.alpha is not None else None
         self._scale = build_scale(problem.semiring, problem.dtype) if problem.alpha is not None else None
-        self._begin = build_begin(problem.semiring, problem.dtype) if problem.accumulate else None
+        self._is_triangle = problem.triangle == "d"
+        begin = functools.partial(build_begin, problem.semiring, problem.dtype, is_triangle=self._is_triangle)
+        self._begin = begin() if problem.accumulate else None
 
     def run(self) -> None:
         """Compute once into `operands.out`."""
@@ -51,7 +53,8 @@ class KernelExecution(HostExecution):
             self._begin(problem.beta is not None, problem.beta or problem.dtype.type(0), self.operands.c, out)
         if problem.k == 0:
             if not problem.accumulate:
-                out[...] = problem.semiring.zero(problem.dtype)
+                counts: Any = lower_triangle(problem.m) if self._is_triangle else True
+                np.copyto(out, problem.semiring.zero(problem.dtype), where=counts)
             return
         if self._scale is not None:
             self._scale(problem.alpha, a, self._scaled_a)
@@ -74,14 +77,17 @@ def build_scale(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
 
 
 @functools.cache
-def build_begin(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
-    """Compile ``out := zero (+) (beta (x) c)``, to which the product is added; (+) decides about a NaN of c."""
+def build_begin(semiring: Semiring, dtype: np.dtype[Any], is_triangle: bool = False) -> Any:
+    """Compile ``out := zero (+) (beta (x) c)``, to which the product is added; (+) decides about a NaN of c.
+
+    `is_triangle`: the elements above the diagonal are neither read nor written.
+    """
     add, multiply, zero = operators(semiring, dtype)
 
     @jit(semiring, types.boolean, scalar(dtype), strided(dtype), output(dtype), parallel=False)
     def begin(scales: bool, beta: Any, c: np.ndarray, out: np.ndarray) -> None:
         for i in range(c.shape[0]):
-            for j in range(c.shape[1]):
+            for j in range(min(i + 1, c.shape[1]) if is_triangle else c.shape[1]):
                 out[i, j] = add(zero, multiply(beta, c[i, j]) if scales else c[i, j])
 
     return begin

@@ -54,7 +54,7 @@ def _rows_of_sums(key: MixedKey) -> int:
 def build_mixed_product(key: MixedKey) -> Any:
     """Compile ``product(*ARGUMENTS)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0.
 
-    Rows of A and B are contiguous; `packs_a`, `packs_b`, `block` and `rs_block` are ignored.
+    Rows of A and B are contiguous; `packs_a`, `packs_b`, `block`, `rs_block` and `diagonal` are ignored.
     """
     pack_a, pack_b, micro_kernel = pack_a_intrinsic(key), pack_b_intrinsic(key), micro_kernel_intrinsic(key.kernel)
     group, lanes, mr, nv, is_shifted = key.method.group, key.lanes, key.mr, key.nv, key.method.is_shifted
@@ -65,7 +65,7 @@ def build_mixed_product(key: MixedKey) -> Any:
     def product(
         m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
         accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int,
+        packed_a: int, packed_b: int, diagonal: int,
     ) -> None:  # fmt: skip
         """Run the five loops."""
         for jc in range(0, n, nc):

@@ -11,6 +11,7 @@ stands beside them.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,7 +24,14 @@ from backends.cpu._compile.scratch import scratch
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.block_tracker import BLOCK_BYTES
 from backends.cpu._simd.kernel import KernelKey
-from backends.cpu._simd.loops import ARGUMENTS, build_product, packed_a_bytes, packed_b_bytes
+from backends.cpu._simd.loops import (
+    ARGUMENTS,
+    build_product,
+    build_triangle_product,
+    packed_a_bytes,
+    packed_b_bytes,
+    tile_bytes,
+)
 from backends.cpu._threads.atomics import add
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -52,6 +60,12 @@ class Loops(NamedTuple):
         Parts of m and of n.
     threads : int
         Threads that compute the parts.
+    triangle : str
+        ``"d"``: what is above the diagonal of D is left out. ``"a"``: A is symmetric, and one triangle of it is read.
+    parts_of_k : int
+        Of a product with a vector: parts of k, each with sums of its own. They are combined in their order.
+    is_upper : bool
+        Whether the triangle of A is the upper one.
     """
 
     key: KernelKey
@@ -60,17 +74,55 @@ class Loops(NamedTuple):
     packs_b: bool
     grid: tuple[int, int]
     threads: int = 1
+    triangle: str = ""
+    parts_of_k: int = 1
+    is_upper: bool = False
+
+    @property
+    def shares_scratch(self) -> bool:
+        """Whether all threads work in one scratch, in which each part has a place; else each thread has its own."""
+        return False
+
+    def stages(self, shape: Shape, accumulate: bool) -> list[Stage]:
+        """Return the parts of the product: those of a stage are independent, and a stage begins after the one before.
+
+        Addresses among the arguments are offsets from operands and from scratch.
+        """
+        return [Stage(self.compile(), self._parts(shape, accumulate))]
 
     def compile(self) -> Any:
         """Return the compiled loops."""
-        return build_product(self.key)
+        return build_triangle_product(self.key) if self.triangle == "d" else build_product(self.key)
+
+    def _parts(self, shape: Shape, accumulate: bool) -> list[tuple[int, ...]]:
+        """Return the arguments of each part of the grid that is not above the diagonal, the largest first."""
+        key, blocking = self.key, self.blocking
+        itemsize, size_a = np.dtype(key.dtype).itemsize, self.scratch_bytes(shape.m, shape.n, shape.k)[0]
+        rows = cut_evenly(shape.m, self.grid[0], key.mr)
+        columns = cut_evenly(shape.n, self.grid[1], key.lanes * key.nv)
+        parts = []
+        for ic, jc in itertools.product(range(len(rows) - 1), range(len(columns) - 1)):
+            i, j, m, n = rows[ic], columns[jc], rows[ic + 1] - rows[ic], columns[jc + 1] - columns[jc]
+            if self.triangle == "d":
+                n = min(n, i + m - j)
+            if n > 0:
+                parts.append((
+                    m, n, shape.k,
+                    i * shape.strides_a[0], *shape.strides_a,
+                    j * shape.strides_b[1], *shape.strides_b,
+                    i * shape.row_stride_out + j * itemsize, shape.row_stride_out,
+                    accumulate, i * shape.row_stride_block + j * BLOCK_BYTES, shape.row_stride_block,
+                    *(blocking.mc, blocking.nc, blocking.kc), self.packs_a, self.packs_b, 0, size_a, j - i,
+                ))  # fmt: skip
+        return sorted(parts, key=lambda part: -part[0] * part[1]) if self.triangle else parts
 
     def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
         """Return the sizes of a packed block of A, and of packed panels of B, in bytes."""
         mc, nc, kc = min(self.blocking.mc, m), min(self.blocking.nc, n), min(self.blocking.kc, k)
         return (
             packed_a_bytes(mc, kc, np.dtype(self.key.dtype).itemsize) if self.packs_a else 0,
-            packed_b_bytes(nc, kc, self.key) if self.packs_b else 0,
+            (packed_b_bytes(nc, kc, self.key) if self.packs_b else 0)
+            + (tile_bytes(self.key) if self.triangle == "d" else 0),
         )
 
 
@@ -90,6 +142,13 @@ class Shape(NamedTuple):
         """Return the shape of ``out := a (x) b``."""
         strides: Any = a.strides, b.strides, out.strides[0], 0 if block is None else block.strides[0]
         return cls(a.shape[0], b.shape[1], a.shape[1], *strides)
+
+
+class Stage(NamedTuple):
+    """Independent parts of a product: a compiled function of ARGUMENTS, and the arguments of each part."""
+
+    function: Any
+    parts: list[tuple[int, ...]]
 
 
 class LoopTable:
@@ -113,55 +172,50 @@ class LoopTable:
     run: Run
 
     def __init__(self, loops: Loops, shape: Shape, accumulate: bool) -> None:
-        self._loops, self._shape, self._accumulate = loops, shape, accumulate
+        self._loops, self._shape = loops, shape
         self.addresses = np.zeros(len(OPERANDS) + 1, np.int64)
-        self._scratch_bytes = loops.scratch_bytes(shape.m, shape.n, shape.k)
-        self._table = self._fill()
-        run = self._run()
-        run.refers_to = self._table, self.addresses  # type: ignore[attr-defined] # it knows them by address
+        self._scratch_bytes = sum(loops.scratch_bytes(shape.m, shape.n, shape.k))
+        tables = [self._fill(stage) for stage in loops.stages(shape, accumulate)]
+        run = self._run(tables)
+        run.refers_to = tables, self.addresses  # type: ignore[attr-defined] # it knows them by address
         self.run = run
 
-    def _run(self) -> Run:
-        table, size, threads = self._table, sum(self._scratch_bytes), min(self._loops.threads, len(self._table))
-        if len(table) == 1:
-            is_long = self._shape.m * self._shape.n * self._shape.k > tuning_simd.SIMD_MOST_PAIRS_WITH_GIL
-            compute = functools.partial(entry_point(build_run_part(is_long)), table.ctypes.data)
-        else:
-            taken = np.zeros(1, np.int64)
-            compute = functools.partial(entry_point(build_run_parts()), table, taken, threads, size)
+    def _fill(self, stage: Stage) -> np.ndarray:
+        """Return a row for each part: the function, where operands begin, and arguments, with offsets for addresses."""
+        function, addresses = address_of(stage.function), self.addresses.ctypes.data
+        return np.array([(function, addresses, *part) for part in stage.parts], np.int64)
+
+    def _run(self, tables: list[np.ndarray]) -> Run:
+        loops, shape, size = self._loops, self._shape, self._scratch_bytes
+        threads = min(loops.threads, max(map(len, tables)))
+        each = 0 if loops.shares_scratch else size
+        is_long = shape.m * shape.n * shape.k > tuning_simd.SIMD_MOST_PAIRS_WITH_GIL
+        stages = [_run_of(table, threads, each, is_long) for table in tables]
+        compute = stages[0] if len(stages) == 1 else functools.partial(_in_turn, stages)
         if size == 0:
             return compute
-        scratch(threads * size)  # now, so that the first run need not wait for new pages
-        addresses = self.addresses
+        needed, addresses = max(each * threads, size), self.addresses
+        scratch(needed)  # now, so that the first run need not wait for new pages
 
         def run() -> None:
-            memory = scratch(threads * size)
+            memory = scratch(needed)
             addresses[SCRATCH] = memory.address
             compute()
 
         return run
 
-    def _fill(self) -> np.ndarray:
-        """Return a row for each part: the loops, where operands begin, and arguments, with offsets for addresses."""
-        key, blocking, shape, loops = self._loops.key, self._loops.blocking, self._shape, self._loops
-        product, itemsize = address_of(loops.compile()), np.dtype(key.dtype).itemsize
-        rows = cut_evenly(shape.m, loops.grid[0], key.mr)
-        columns = cut_evenly(shape.n, loops.grid[1], key.lanes * key.nv)
-        mc, nc, kc = blocking.mc, blocking.nc, blocking.kc
-        parts = (len(rows) - 1) * (len(columns) - 1)
-        table, addresses = np.empty((parts, 2 + len(ARGUMENTS)), np.int64), self.addresses.ctypes.data
-        for part in range(parts):
-            i, j = divmod(part, len(columns) - 1)
-            ic, jc = rows[i], columns[j]
-            table[part] = (
-                product, addresses, rows[i + 1] - ic, columns[j + 1] - jc, shape.k,
-                ic * shape.strides_a[0], *shape.strides_a,
-                jc * shape.strides_b[1], *shape.strides_b,
-                ic * shape.row_stride_out + jc * itemsize, shape.row_stride_out,
-                self._accumulate, ic * shape.row_stride_block + jc * BLOCK_BYTES, shape.row_stride_block,
-                mc, nc, kc, loops.packs_a, loops.packs_b, 0, self._scratch_bytes[0],
-            )  # fmt: skip
-        return table
+
+def _run_of(table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
+    """Return the call that computes the parts of one stage, with `size` bytes of scratch for each thread."""
+    if len(table) == 1:
+        return functools.partial(entry_point(build_run_part(is_long)), table.ctypes.data)
+    return functools.partial(entry_point(build_run_parts()), table, np.zeros(1, np.int64), threads, size)
+
+
+def _in_turn(stages: list[Run]) -> None:
+    """Compute stage after stage."""
+    for stage in stages:
+        stage()
 
 
 def prepare_product(

@@ -17,30 +17,38 @@ from numba import types
 
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.row_stream import RowStream
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
 from backends.cpu._vector.intrinsics import Emit, switch_intrinsic
+from backends.cpu._vector.operators import Operations
 
 ROWS, SUMS = 4, 2  # dot products at once, and vectors of partial sums of each: enough to hide the latency of an FMA
 
 
-def dots_intrinsic(key: KernelKey) -> Any:
-    """Return the intrinsic ``dots((rows, k, a, lda, x, y, rs_y, accumulate))``, for 1 to ROWS rows."""
+def dots_intrinsic(key: KernelKey, is_streamed: bool = False) -> Any:
+    """Return the intrinsic ``dots((rows, k, a, lda, x, y, rs_y, accumulate))``, for 1 to ROWS rows.
+
+    If A is streamed from memory, the kernel asks for it ahead of its use.
+    """
     name = "dots" + "_careful" * key.operations.is_careful
-    return switch_intrinsic(8, name, ROWS, functools.partial(_dots, key, key.code()))
+    return switch_intrinsic(8, name, ROWS, functools.partial(_dots, key, key.code(), is_streamed))
 
 
-def _dots(key: KernelKey, code: VectorCode, rows: int) -> Emit:
+def _dots(key: KernelKey, code: VectorCode, is_streamed: bool, rows: int) -> Emit:
     """Return the emitter of `rows` dot products."""
     operations, lanes, zero = key.operations, code.lanes, code.constant(key.operations.zero)
 
     def emit(b: Builder, k: Value, a: Value, lda: Value, x: Value, y: Value, rs_y: Value, accumulate: Value) -> None:
         x, y = b.inttoptr(x, v.POINTER), b.inttoptr(y, v.POINTER)
         starts = [b.inttoptr(b.add(a, b.mul(lda, v.size(i))), v.POINTER) for i in range(rows)]
+        stream = RowStream(b, b.mul(k, v.size(code.dtype.itemsize)), lda) if is_streamed else None
 
         def vectors(count: int, state: list[Value]) -> list[Value]:
             """Extend all sums by `count` vectors of k."""
             offset, *sums = state
+            if stream and count == SUMS:
+                stream.ask(b, starts, offset, count * code.size_bytes)
             for s in range(count):
                 at = b.add(offset, v.size(s * code.size_bytes))
                 of_x = code.load(b, v.advance(b, x, at))
@@ -55,30 +63,65 @@ def _dots(key: KernelKey, code: VectorCode, rows: int) -> Emit:
         offset, *sums = v.loop(b, b.udiv(left, v.size(lanes)), state, lambda s: vectors(1, s))
         left = b.urem(left, v.size(lanes))
         edge, exists = code.edge(b, left), code.first_lanes(b, left)
-        of_x = code.load(b, v.advance(b, x, offset), edge)
+        of_x, totals = code.load(b, v.advance(b, x, offset), edge), []
         for i in range(rows):
             term = operations.term(code, b, code.load(b, v.advance(b, starts[i], offset), edge), of_x)
             total = operations.combine(code, b, sums[i * SUMS], b.select(exists, term, zero))
             for s in range(1, SUMS):
                 total = operations.combine(code, b, total, sums[i * SUMS + s])
-            _store(b, code, operations, total, v.advance(b, y, b.mul(rs_y, v.size(i))), accumulate)
+            totals.append(total)
+        targets = [v.advance(b, y, b.mul(rs_y, v.size(i))) for i in range(rows)]
+        add_totals(b, code, operations, totals, targets, accumulate)
 
     return emit
 
 
-def _store(b: Builder, code: VectorCode, operations: Any, total: Value, target: Value, accumulate: Value) -> None:
-    """Combine the lanes of `total`, and store one element, combined with y if `accumulate` is not 0."""
+def add_totals(
+    b: Builder, code: VectorCode, operations: Operations, sums: list[Value], targets: list[Value], accumulate: Value
+) -> None:
+    """Combine the lanes of each sum, and store an element for each, combined with y if `accumulate` is not 0.
+
+    Sums are merged two by two: the lanes of one vector then hold partial sums of several rows, so that all of them
+    are reduced by one chain of shuffles.
+    """
+    vectors, period = list(sums), 1
+    while len(vectors) > 1 and period < code.lanes:
+        pairs = zip(vectors[::2], [*vectors[1::2], vectors[-1]], strict=False)
+        vectors = [_merge(b, code, operations, x, y, period) for x, y in pairs]
+        period *= 2
     half = code.lanes // 2
-    while half:
-        rotated = ir.Constant(ir.VectorType(v.INDEX, code.lanes), [(i + half) % code.lanes for i in range(code.lanes)])
-        total = operations.combine(code, b, total, b.shuffle_vector(total, total, rotated))
+    while half >= period:
+        moved = [(i + half) % code.lanes for i in range(code.lanes)]
+        vectors = [operations.combine(code, b, x, _shuffle(b, code, x, x, moved)) for x in vectors]
         half //= 2
 
     def store(is_combining: bool) -> None:
-        value = operations.combine(code, b, code.broadcast(b, target), total) if is_combining else total
-        b.store(b.extract_element(value, v.index(0)), target, align=code.dtype.itemsize)
+        for number, total in enumerate(vectors):
+            those = targets[number * period : (number + 1) * period]
+            values = total
+            if is_combining:
+                before = code.constant(operations.zero)
+                for lane, target in enumerate(those):
+                    element = b.load(target, typ=code.element, align=code.dtype.itemsize)
+                    before = b.insert_element(before, element, v.index(lane))
+                values = operations.combine(code, b, before, total)
+            for lane, target in enumerate(those):
+                b.store(b.extract_element(values, v.index(lane)), target, align=code.dtype.itemsize)
 
     v.in_both_forms(b, accumulate, store)
+
+
+def _merge(b: Builder, code: VectorCode, operations: Operations, x: Value, y: Value, period: int) -> Value:
+    """Return a vector whose lanes are sums of `x` and of `y` in turn, `period` of each, from both halves of a pair."""
+    lanes = range(code.lanes)
+    is_of_x = [i // period % 2 == 0 for i in lanes]
+    low = [i if is_of_x[i] else code.lanes + i - period for i in lanes]
+    high = [i + period if is_of_x[i] else code.lanes + i for i in lanes]
+    return operations.combine(code, b, _shuffle(b, code, x, y, low), _shuffle(b, code, x, y, high))
+
+
+def _shuffle(b: Builder, code: VectorCode, x: Value, y: Value, lanes: list[int]) -> Value:
+    return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(v.INDEX, code.lanes), lanes))
 
 
 @functools.cache
@@ -87,7 +130,17 @@ def build_dots(key: KernelKey) -> Any:
 
     ``c[i, j] := [c[i, j] (+)] (+)_p a[i, p] (x) x[j, p]``, for a few columns, each contiguous.
     """
-    dots_of_rows, rows, itemsize = dots_intrinsic(key), ROWS, np.dtype(key.dtype).itemsize
+    return _build(key, is_streamed=False)
+
+
+@functools.cache
+def build_streamed_dots(key: KernelKey) -> Any:
+    """Compile the same function for an A that comes from memory."""
+    return _build(key, is_streamed=True)
+
+
+def _build(key: KernelKey, is_streamed: bool) -> Any:
+    dots_of_rows, rows, itemsize = dots_intrinsic(key, is_streamed), ROWS, np.dtype(key.dtype).itemsize
 
     def dots(m: int, n: int, k: int, a: int, lda: int, x: int, ldx: int, c: int, ldc: int, accumulate: int) -> None:
         """Multiply ROWS rows, which stay in L1, by all columns at a time."""

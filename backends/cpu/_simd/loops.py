@@ -9,6 +9,7 @@
 The few columns left after whole vectors of packed B are computed as dot products along k (`_simd.dot_products`), if the
 cost model of `tuning.simd` says so. A tile of few lanes takes as long as a tile of whole vectors. The dot products
 follow the panels of each block of A, which is in L2 then.
+A triangle of C takes the same loops, without the tiles above its diagonal.
 Rows are split evenly over the strips and vectors evenly over the panels, so that no tile is thin. 25 vectors are nine
 panels, seven of three and two of two. The plan decides whether A and B are read in place.
 """
@@ -27,6 +28,7 @@ from backends.cpu._simd.block_tracker import BLOCK_BYTES
 from backends.cpu._simd.dot_products import build_dots
 from backends.cpu._simd.kernel import KernelKey, micro_kernel_intrinsic
 from backends.cpu._simd.packing import build_gather, pack_b_rows_intrinsic
+from backends.cpu._simd.partial_sums import fold_intrinsic
 from harness.operands import CACHE_LINE
 from harness.tuning import simd as tuning_simd
 
@@ -35,6 +37,7 @@ DOT_VECTOR, DOT_END = tuning_simd.SIMD_DOT_VECTOR, tuning_simd.SIMD_DOT_END
 # The arguments of the function that `build_product` compiles, in this order; all integers of the width of an address.
 ARGUMENTS = """
     m n k a rs_a cs_a b rs_b cs_b c rs_c accumulate block rs_block mc nc kc packs_a packs_b packed_a packed_b
+    diagonal
 """.split()
 
 
@@ -62,6 +65,19 @@ def packed_a_bytes(m_cur: int, k_cur: int, itemsize: int) -> int:
 def packed_b_bytes(n_cur: int, k_cur: int, key: KernelKey) -> int:
     """Return the size of the packed panels of B: whole vectors, each row of a panel after the other."""
     return -(-n_cur // key.lanes) * key.vector_unit.size_bytes * k_cur
+
+
+def tile_bytes(key: KernelKey) -> int:
+    """Return the size of a register tile in memory, where tiles that the diagonal cuts are computed."""
+    return key.mr * key.nv * key.vector_unit.size_bytes
+
+
+@numba.njit
+def next_panel(ic: int, panel: int, size: int, source: int, rs_b: int, lines: int) -> tuple[int, int, int]:
+    """Return the address of the next panel, the distance of its lines, and their number: packed, or rows of B."""
+    if ic > 0:
+        return panel + size, CACHE_LINE, size // CACHE_LINE
+    return source, rs_b, lines
 
 
 @numba.njit
@@ -96,8 +112,23 @@ def may_take_dots(key: KernelKey) -> bool:
 
 
 @numba.njit
-def _no_dots(*arguments: Any) -> None:
-    """Replace dot products in kernels that never take them: compiling them takes a tenth of a kernel's time."""
+def _nothing(*arguments: Any) -> None:
+    """Replace functions that a kernel never calls: compiling dot products takes a tenth of a kernel's time."""
+
+
+def _build_store_triangle(key: KernelKey) -> Any:
+    """Compile ``store_triangle(rows, columns, right, source, target, rs_c, accumulate)``.
+
+    A tile in scratch goes to C, without what is above the diagonal: the first element is `right` columns behind it.
+    """
+    store_row, stride = fold_intrinsic(key), key.nv * key.vector_unit.size_bytes
+
+    def store_triangle(rows: int, columns: int, right: int, source: int, target: int, rs_c: int, adds: int) -> None:
+        """Store row by row."""
+        for r in range(max(right, 0), rows):
+            store_row((1, min(r + 1 - right, columns), source + r * stride, 0, target + r * rs_c, adds))
+
+    return jit(None, *[types.intp] * 7, parallel=False)(store_triangle)
 
 
 @functools.cache
@@ -105,20 +136,39 @@ def build_product(key: KernelKey) -> Any:
     """Compile ``product(*ARGUMENTS)``: ``c := a (x) b``, or ``c := c (+) a (x) b`` if `accumulate` is not 0.
 
     A kernel that tracks writes the numbers of blocks (int8) to `block`, whose rows are `rs_block` bytes apart. Then kc
-    must be a multiple of its `block_steps`. No other kernel touches it.
+    must be a multiple of its `block_steps`. No other kernel touches it. `diagonal` is ignored.
     """
+    return _build(key, may_take_dots(key), is_triangle=False)
+
+
+@functools.cache
+def build_triangle_product(key: KernelKey) -> Any:
+    """Compile the same loops for the elements of C on and below a diagonal: c[i, j] with ``j + diagonal <= i``.
+
+    Tiles above it are left out. A tile that it cuts is computed in scratch, the first `tile_bytes` at `packed_b`, and
+    the elements that count are then stored. Nothing of C above the diagonal is read or written.
+    """
+    return _build(key, False, is_triangle=True)
+
+
+def _build(key: KernelKey, takes_dots: bool, is_triangle: bool) -> Any:
+    """Compile the loops."""
     micro_kernel, pack_b_rows = micro_kernel_intrinsic(key), pack_b_rows_intrinsic(key)
-    takes_dots = may_take_dots(key)
-    gather, dots = build_gather(key), build_dots(key) if takes_dots else _no_dots
+    gather, dots, store_triangle = (
+        build_gather(key),
+        build_dots(key) if takes_dots else _nothing,
+        _build_store_triangle(key) if is_triangle else _nothing,
+    )
     itemsize, lanes, mr, nv = np.dtype(key.dtype).itemsize, key.lanes, key.mr, key.nv
-    vector, block_steps = lanes * itemsize, key.block_steps or 1
+    vector, block_steps, size_of_tile = lanes * itemsize, key.block_steps or 1, tile_bytes(key) if is_triangle else 0
 
     def product(
         m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
         accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int,
+        packed_a: int, packed_b: int, diagonal: int,
     ) -> None:  # fmt: skip
         """Run the five loops."""
+        cut_tile, packed_b = packed_b, packed_b + size_of_tile
         for jc in range(0, n, nc):
             n_cur = min(nc, n - jc)
             left = compiled_columns_left(n_cur, k, lanes) if packs_b and takes_dots else 0
@@ -149,22 +199,25 @@ def build_product(key: KernelKey) -> Any:
                             elif ic == 0:
                                 gather(k_cur, min(step, n_cur - j), source, rs_b, cs_b, panel, ldb)
                             if jp + 1 < panels and (ic > 0 or cs_b == itemsize):
-                                # prefetch the next panel, as many cache lines for each strip
-                                if ic > 0:
-                                    ahead = panel + ldb * k_cur
-                                    per_strip = (ldb * k_cur // CACHE_LINE + strips - 1) // strips
-                                else:
-                                    ahead, ahead_stride = source + step * itemsize, rs_b
-                                    per_strip = (k_cur * (nv + 1) + strips - 1) // strips
+                                ahead, ahead_stride, lines = next_panel(
+                                    ic, panel, ldb * k_cur, source + step * itemsize, rs_b, k_cur * (nv + 1)
+                                )
+                                per_strip = (lines + strips - 1) // strips  # prefetches: as many for each strip
                         for ip in range(strips):
                             i, rows = ip * height + min(ip, higher), height + 1 if ip < higher else height
                             line, iterations = lines_ahead(ic, ip, ahead, per_strip, rs_b, k_cur, nv + 1)
+                            tile, right = c + (ic + i) * rs_c + (jc + j) * itemsize, jc + j + diagonal - ic - i
+                            if is_triangle and right >= rows:
+                                continue
+                            is_cut = is_triangle and right + step > 1
                             micro_kernel((
                                 rows, vectors, k_cur, rows_of_a + i * lda, lda, panel, ldb,
-                                c + (ic + i) * rs_c + (jc + j) * itemsize, rs_c, adds, present,
-                                line, ahead_stride, iterations,
+                                cut_tile if is_cut else tile, nv * vector if is_cut else rs_c, 0 if is_cut else adds,
+                                present, line, ahead_stride, iterations,
                                 block + (ic + i) * rs_block + (jc + j) * BLOCK_BYTES, rs_block, pc // block_steps,
                             ))  # fmt: skip
+                            if is_cut:
+                                store_triangle(rows, min(step, n_cur - j), right, cut_tile, tile, rs_c, adds)
                     if left:
                         columns, source = packed_b + n_cur * itemsize * k_cur, b + pc * rs_b + (jc + n_cur) * cs_b
                         if ic == 0:

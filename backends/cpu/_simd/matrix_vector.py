@@ -3,6 +3,9 @@
     n = 1    i over m by ROWS      rows of A along k: dot products, in vectors of partial sums
     m = 1    p over k by TERMS     rows of B along n: TERMS of them are combined with y at a time, which stays in L1
 
+Threads share rows of the matrix, which lie side by side in memory. Rows of B are parts of k, as are columns of an A
+with few rows: each part has sums of its own, which `_simd.fold_stage` combines in the order of the parts.
+
 The register tile of the other kernels would be nearly empty: one lane of a vector of B, or one row of a tile. Memory
 bounds these loops, so their measure is the share of the bandwidth that they reach.
 
@@ -12,17 +15,21 @@ Source: Goto and van de Geijn (2008), section 2; the matrix-vector variants of l
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import numpy as np
 from numba import types
 
 from backends.cpu._ladder.jit import jit
-from backends.cpu._simd.argument_table import Loops
-from backends.cpu._simd.dot_products import build_dots
+from backends.cpu._simd.argument_table import Loops, Shape, Stage, cut_evenly
+from backends.cpu._simd.dot_products import SUMS, build_streamed_dots
+from backends.cpu._simd.fold_stage import fold_stage
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.loops import ARGUMENTS
 from backends.cpu._simd.packing import build_gather
+from backends.cpu._simd.partial_sums import length_of_sums
+from backends.cpu._simd.row_stream import RowStream
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
 from backends.cpu._vector.intrinsics import Emit, switch_intrinsic
@@ -42,9 +49,34 @@ class VectorLoops(Loops):
         """Return the compiled loops."""
         return build_vector_product(self.key)
 
+    @property
+    def shares_scratch(self) -> bool:
+        """Whether parts of k leave their sums in scratch."""
+        return self.parts_of_k > 1
+
+    def stages(self, shape: Shape, accumulate: bool) -> list[Stage]:
+        """Return the parts of the grid, or parts of k and a stage that combines their sums."""
+        if self.parts_of_k == 1:
+            return super().stages(shape, accumulate)
+        key, itemsize, elements = self.key, np.dtype(self.key.dtype).itemsize, shape.m * shape.n
+        bounds = cut_evenly(shape.k, self.parts_of_k, TERMS if shape.n > 1 else SUMS * key.lanes)
+        length = length_of_sums(elements, itemsize)
+        parts = [
+            (
+                shape.m, shape.n, end - p,
+                p * shape.strides_a[1], *shape.strides_a, p * shape.strides_b[0], *shape.strides_b,
+                0, itemsize, False, 0, 0, 0, 0, 0, True, False, number * length, 0, 0,
+            )
+            for number, (p, end) in enumerate(itertools.pairwise(bounds))
+        ]  # fmt: skip
+        last = fold_stage(key, elements, self.threads, lambda _: (0, len(parts)), accumulate)
+        return [Stage(self.compile(), parts), last]
+
     def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
-        """Return no bytes for A, and those of a copy of x."""
-        return 0, k * np.dtype(self.key.dtype).itemsize if self.packs_b else 0
+        """Return the bytes of sums of parts of k, and those of a copy of x."""
+        itemsize = np.dtype(self.key.dtype).itemsize
+        sums = self.parts_of_k * length_of_sums(m * n, itemsize) if self.parts_of_k > 1 else 0
+        return sums, k * itemsize if self.packs_b else 0
 
 
 def combine_rows_intrinsic(key: KernelKey) -> Any:
@@ -63,8 +95,11 @@ def _combine_rows(key: KernelKey, code: VectorCode, rows: int) -> Emit:
         starts = [b.inttoptr(b.add(first, b.mul(ldb, v.size(r))), v.POINTER) for r in range(rows)]
         factors = [code.broadcast(b, b.inttoptr(b.add(x, b.mul(step_x, v.size(r))), v.POINTER)) for r in range(rows)]
         target = b.inttoptr(y, v.POINTER)
+        stream = RowStream(b, b.mul(n, v.size(code.dtype.itemsize)), ldb)
 
         def one(offset: Value, total: Value, edge: Value | None = None) -> Value:
+            if edge is None:
+                stream.ask(b, starts, offset, code.size_bytes)
             for factor, start in zip(factors, starts, strict=True):
                 of_b = code.load(b, v.advance(b, start, offset), edge)
                 total = operations.extend(code, b, total, factor, of_b)
@@ -88,26 +123,30 @@ def _combine_rows(key: KernelKey, code: VectorCode, rows: int) -> Emit:
 
 @functools.cache
 def build_vector_product(key: KernelKey) -> Any:
-    """Compile the loops; their arguments are those of `_simd.loops.build_product`, with m or n = 1."""
-    dots, combine_rows, gather = build_dots(key), combine_rows_intrinsic(key), build_gather(key)
+    """Compile the loops; their arguments are those of `_simd.loops.build_product`, with m or n = 1.
+
+    ``packs_a``: the results are sums of a part of k, and go to scratch.
+    """
+    dots, combine_rows, gather = build_streamed_dots(key), combine_rows_intrinsic(key), build_gather(key)
     terms, itemsize = TERMS, np.dtype(key.dtype).itemsize
 
     def product(
         m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
         accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int,
+        packed_a: int, packed_b: int, diagonal: int,
     ) -> None:  # fmt: skip
         """Stream the matrix."""
+        y = packed_a if packs_a else c
         is_dot = n == 1 and cs_a == itemsize and (packs_b != 0 or rs_b == itemsize)
         if not is_dot:  # m = 1; even if n = 1 in a part, rows of B may have gaps
             for p in range(0, k, terms):
                 adds = 1 if accumulate != 0 or p > 0 else 0
-                combine_rows((min(terms, k - p), n, b + p * rs_b, rs_b, a + p * cs_a, cs_a, c, adds))
+                combine_rows((min(terms, k - p), n, b + p * rs_b, rs_b, a + p * cs_a, cs_a, y, adds))
             return
         x = b
         if packs_b:
             gather(1, k, b, 0, rs_b, packed_b, 0)
             x = packed_b
-        dots(m, 1, k, a, rs_a, x, 0, c, rs_c, accumulate)
+        dots(m, 1, k, a, rs_a, x, 0, y, rs_c, accumulate)
 
     return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)

@@ -16,9 +16,11 @@ from backends.cpu._simd.argument_table import Loops, Run, Shape, prepare_product
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.loops import columns_left, may_take_dots
 from backends.cpu._simd.matrix_vector import VectorLoops
+from backends.cpu._simd.symmetric import SymmetricLoops
 from backends.cpu._simd.value_scan import Look
 from backends.cpu._vector.operators import Guard, Operations, guard, operations
 from backends.cpu._vector.unit import VectorUnit
+from harness.operands import lower_triangle
 from harness.plan import Blocking
 from harness.semiring import BINARY_OPS, Semiring
 from harness.tuning import simd as tuning_simd
@@ -62,8 +64,8 @@ class Settings:
         nv = self.blocking.nr // self.unit.lanes(dtype)
         return KernelKey(ops, dtype.name, self.unit.name, self.blocking.mr, nv, self.block_steps)
 
-    def loops(self, ops: Operations, dtype: np.dtype[Any], shape: Shape) -> Loops:
-        """Return the choices of the loops for operands of this shape."""
+    def loops(self, ops: Operations, dtype: np.dtype[Any], shape: Shape, triangle: str = "") -> Loops:
+        """Return the choices of the loops for operands of this shape; `triangle` as in `Loops`, empty or ``"d"``."""
         m, n, k, strides_a, strides_b, *_ = shape
         blocking, key = self.blocking, self.key(ops, dtype)
         is_small = max(m, n, k) <= self.in_place_up_to
@@ -76,17 +78,35 @@ class Settings:
             and (is_small_b or m <= blocking.mr)
             and dtype.itemsize in self.unit.masked_bytes
         )
+        if triangle:
+            side = tuning_simd.triangle_grid(m, self.threads)
+            packs = self.packs_a or not a_in_place, self.packs_b or not b_in_place
+            return Loops(key, blocking, *packs, (side, side), self.threads, triangle)
         parts = tuning_simd.simd_parts(m * n * k, self.threads)
         grid = tuning_simd.thread_grid(m, n, parts, blocking.mr, blocking.nr)
-        if min(m, n) == 1 and not self.block_steps:
-            is_streamed = (strides_a if n == 1 else strides_b)[1] == dtype.itemsize
-            if is_streamed:
-                packs_x = n == 1 and strides_b[0] != dtype.itemsize
-                return VectorLoops(key, blocking, False, packs_x, grid, self.threads)
+        is_streamed = (strides_a if n == 1 else strides_b)[1] == dtype.itemsize
+        if min(m, n) == 1 and is_streamed and not self.block_steps:
+            return self._vector_loops(key, shape)
         packs_a, packs_b = self.packs_a or not a_in_place, self.packs_b or not b_in_place
         if packs_b and not packs_a and may_take_dots(key) and columns_left(n, k, key.lanes) == n:
             blocking = Blocking(blocking.mc, blocking.nc, k, blocking.mr, blocking.nr)  # dot products stream A once
         return Loops(key, blocking, packs_a, packs_b, grid, self.threads)
+
+    def _vector_loops(self, key: KernelKey, shape: Shape) -> VectorLoops:
+        """Return the loops of a matrix by a vector: threads share its rows or, of few rows of A, its columns."""
+        m, n, k, itemsize = shape.m, shape.n, shape.k, np.dtype(key.dtype).itemsize
+        packs_x = n == 1 and shape.strides_b[0] != itemsize
+        parts, parts_of_k = tuning_simd.stream_parts(m * n * k * itemsize, self.threads), 1
+        is_low = n == 1 and m < parts * key.mr and shape.row_stride_out == itemsize and not packs_x
+        if is_low or (m == 1 and n > 1):
+            parts_of_k = tuning_simd.parts_of_k(k, parts)
+        grid = (parts, 1) if n == 1 else (1, parts)
+        return VectorLoops(key, self.blocking, False, packs_x, grid, self.threads, parts_of_k=parts_of_k)
+
+    def symmetric_loops(self, ops: Operations, dtype: np.dtype[Any], m: int, is_upper: bool) -> SymmetricLoops:
+        """Return the loops of a symmetric matrix of m rows by a vector."""
+        key, parts = self.key(ops, dtype), tuning_simd.stream_parts(m * m // 2 * dtype.itemsize, self.threads)
+        return SymmetricLoops(key, self.blocking, False, False, (parts, 1), self.threads, "a", is_upper=is_upper)
 
     def tracking(self, steps: int) -> Settings:
         """Return the settings of a product that notes blocks of `steps` terms: kc is a multiple of it."""
@@ -113,6 +133,7 @@ def prepare_generated(
     out: np.ndarray,
     accumulate: bool,
     block: np.ndarray | None = None,
+    triangle: str = "",
 ) -> Run:
     """Return ``run()``, which computes ``out := [out (+)] a (x) b``, for m, n, k >= 1.
 
@@ -126,21 +147,56 @@ def prepare_generated(
     accumulate : bool
     block : (m, n) array of int8, optional
         Takes the numbers of blocks of k, if the settings track them; then rows of `out` are contiguous.
+    triangle : str
+        As in `harness.Problem`; ``"a"`` with n = 1.
     """
     dtype = out.dtype
-    if _is_better_transposed(a, b, out):
+    if triangle == "a":
+        return _prepare_symmetric(semiring, settings, a, b, out, accumulate)
+    if not triangle and _is_better_transposed(a, b, out):
         a, b, out, semiring, settings = b.T, a.T, out.T, _with_swapped_operands(semiring), settings.transposed()
     target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
     ops, condition = operations(semiring, dtype), guard(semiring, dtype)
     assert ops is not None
 
     def prepare(ops: Operations) -> Run:
-        return prepare_product(settings.loops(ops, dtype, Shape.of(a, b, target)), a, b, target, accumulate, block)
+        loops = settings.loops(ops, dtype, Shape.of(a, b, target), triangle)
+        return prepare_product(loops, a, b, target, accumulate, block)
 
+    if condition is not Guard.NONE and min(out.shape) == 1 and block is None:  # a scan takes as long as the product
+        return through(target, out, accumulate, prepare(ops._replace(is_careful=True)))
     run = prepare(ops)
     if condition is not Guard.NONE:
         run = guarded(Look(condition, semiring, dtype).on(a, b), run, prepare(ops._replace(is_careful=True)))
-    return through(target, out, accumulate, run)
+    return through(target, out, accumulate, run, triangle)
+
+
+def _prepare_symmetric(
+    semiring: Semiring, settings: Settings, a: np.ndarray, x: np.ndarray, out: np.ndarray, accumulate: bool
+) -> Run:
+    """Return ``run()`` for a symmetric A, whose triangle is taken by rows or by columns, and a vector x."""
+    dtype, ops = out.dtype, operations(semiring, out.dtype)
+    assert ops is not None
+    ops = ops._replace(is_careful=guard(semiring, dtype) is not Guard.NONE)  # a scan takes as long as the product
+    is_upper = not has_contiguous_rows(a) and has_contiguous_rows(a.T)
+    stored = a.T if is_upper else a
+    rows = stored if has_contiguous_rows(stored) else np.empty(a.shape, dtype)
+    vector, target = (z if _is_contiguous(z) else np.empty(z.shape, dtype) for z in (x, out))
+    loops = settings.symmetric_loops(ops, dtype, a.shape[0], is_upper)
+    product = prepare_product(loops, rows, vector, target, accumulate)
+    copies = [(to, of) for to, of in ((rows, stored), (vector, x)) if to is not of]
+
+    def run() -> None:
+        for to, of in copies:
+            to[...] = of
+        product()
+
+    return through(target, out, accumulate, run if copies else product)
+
+
+def _is_contiguous(x: np.ndarray) -> bool:
+    """Return whether the elements of a column of one element a row lie side by side."""
+    return x.strides[0] == x.itemsize or x.shape[0] == 1
 
 
 def has_contiguous_rows(x: np.ndarray) -> bool:
@@ -150,6 +206,8 @@ def has_contiguous_rows(x: np.ndarray) -> bool:
 
 def _is_better_transposed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
     """Return whether the transposed product suits the layout of the output or, if that is a vector, of the matrix."""
+    if out.shape[1] == 1 and a.shape[1] == 1:
+        return True  # a vector by a number: one row of the transposed A, in place of rows of one element
     if out.shape[0] == 1 or out.shape[1] == 1:
         matrix = a if out.shape[1] == 1 else b
         return not has_contiguous_rows(matrix) and has_contiguous_rows(matrix.T)
@@ -165,16 +223,17 @@ def guarded(holds: Callable[[], bool], fast: Run, careful: Run) -> Run:
     return run
 
 
-def through(target: np.ndarray, out: np.ndarray, accumulate: bool, compute: Run) -> Run:
+def through(target: np.ndarray, out: np.ndarray, accumulate: bool, compute: Run, triangle: str = "") -> Run:
     """Return `compute`, which works on `target`, followed by the copy to `out` if that is another array."""
     if target is out:
         return compute
+    counts: Any = lower_triangle(out.shape[0]) if triangle == "d" else True
 
     def run() -> None:
         if accumulate:
             target[...] = out
         compute()
-        out[...] = target
+        np.copyto(out, target, where=counts)
 
     return run
 

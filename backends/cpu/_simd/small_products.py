@@ -127,7 +127,7 @@ def _build_compute() -> Any:
             return NOT_SIMPLE
         if max(m, n, k) > word_at(facts + 8) or min(m, n) == 1:  # products with a vector have loops of their own
             return LARGE
-        arguments = m, n, k, a_begin, lda, itemsize, b_begin, ldb, itemsize, begin, ldc, 0, 0, 0, m, n, k, 0, 0, 0, 0
+        arguments = m, n, k, a_begin, lda, itemsize, b_begin, ldb, itemsize, begin, ldc, 0, 0, 0, m, n, k, 0, 0, 0, 0, 0
         call_without_gil_if_long(m * n * k, word_at(facts), arguments)
         return DONE
 

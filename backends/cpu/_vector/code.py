@@ -204,20 +204,28 @@ class VectorCode:
             return builder.load(pointer, typ=self.vector, align=self.dtype.itemsize)
         if not self.masks:
             return builder.call(self._lane_by_lane(builder, "load"), [pointer, edge])
+        return self.load_lanes(builder, pointer, edge)
+
+    def load_lanes(self, builder: Builder, pointer: Value, lanes: Value) -> Value:
+        """Load the lanes of a vector of bits; the others are zero bits. Slow on a unit without masks."""
         masked = [POINTER, INDEX, ir.VectorType(BIT, self.lanes), self.vector]
         function = declare(builder, f"llvm.masked.load.{self.suffix}.p0", self.vector, masked)
-        return builder.call(function, [pointer, index(self.dtype.itemsize), edge, ir.Constant(self.vector, None)])
+        return builder.call(function, [pointer, index(self.dtype.itemsize), lanes, ir.Constant(self.vector, None)])
 
     def store(self, builder: Builder, value: Value, pointer: Value, edge: Value | None = None) -> None:
         """Store a vector, or the lanes before an edge."""
         if edge is None:
             builder.store(value, pointer, align=self.dtype.itemsize)
         elif self.masks:
-            masked = [self.vector, POINTER, INDEX, ir.VectorType(BIT, self.lanes)]
-            function = declare(builder, f"llvm.masked.store.{self.suffix}.p0", VOID, masked)
-            builder.call(function, [value, pointer, index(self.dtype.itemsize), edge])
+            self.store_lanes(builder, value, pointer, edge)
         else:
             builder.call(self._lane_by_lane(builder, "store"), [pointer, edge, value])
+
+    def store_lanes(self, builder: Builder, value: Value, pointer: Value, lanes: Value) -> None:
+        """Store the lanes of a vector of bits. Slow on a unit without masks."""
+        masked = [self.vector, POINTER, INDEX, ir.VectorType(BIT, self.lanes)]
+        function = declare(builder, f"llvm.masked.store.{self.suffix}.p0", VOID, masked)
+        builder.call(function, [value, pointer, index(self.dtype.itemsize), lanes])
 
     def broadcast(self, builder: Builder, pointer: Value) -> Value:
         """Load one element into all lanes."""

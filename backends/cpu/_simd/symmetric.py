@@ -1,0 +1,208 @@
+"""A symmetric matrix by a vector: each stored element is used twice while it is in a register.
+
+    for i over m by ROWS rows, j over the columns on one side of the diagonal:
+        y[i] := y[i] (+) A[i, j] (x) x[j]        dot products, in vectors of partial sums
+        y[j] := y[j] (+) A[i, j] (x) x[i]        a vector of y for ROWS rows, loaded and stored once
+
+The diagonal itself counts once. Its elements, and those between the rows of a group, are lanes of one masked vector.
+A is stored by rows: as its lower triangle or, for a matrix by columns, as its upper one.
+
+Rows are shared by area. Each part has a y of its own in scratch, since all of them add to the same elements, and
+`_simd.fold_stage` combines these in the order of the parts.
+
+Source: BLAS symv, Dongarra et al. (1988); both uses of an element in one pass as in Goto's kernels.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from backends.cpu._ladder.jit import jit
+from backends.cpu._simd.argument_table import Loops, Shape, Stage
+from backends.cpu._simd.dot_products import add_totals
+from backends.cpu._simd.fold_stage import fold_stage
+from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.loops import ARGUMENTS
+from backends.cpu._simd.partial_sums import fill_intrinsic, length_of_sums
+from backends.cpu._simd.row_stream import RowStream
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.intrinsics import Emit, switch_intrinsic
+
+ROWS = 4  # at once, but no more than lanes: the elements between them are lanes of one vector
+
+
+class SymmetricLoops(Loops):
+    """The loops of a symmetric A by a vector; rows of A, x and y are contiguous."""
+
+    __slots__ = ()
+
+    @property
+    def shares_scratch(self) -> bool:
+        """Whether all threads work in one scratch: each part has a y of its own there."""
+        return True
+
+    def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
+        """Return the bytes of all parts of y."""
+        return self.grid[0] * length_of_sums(m, np.dtype(self.key.dtype).itemsize), 0
+
+    def stages(self, shape: Shape, accumulate: bool) -> list[Stage]:
+        """Return parts of about equal area, and the stage that combines their sums."""
+        m, itemsize = shape.m, np.dtype(self.key.dtype).itemsize
+        bounds = cut_by_area(m, self.grid[0], rows_at_once(self.key), self.is_upper)
+        length = length_of_sums(m, itemsize)
+        parts = [
+            (
+                end - i, 1, m, i * shape.strides_a[0], *shape.strides_a, 0, *shape.strides_b,
+                0, itemsize, False, 0, 0, 0, 0, 0, self.is_upper, False, number * length, 0, i,
+            )
+            for number, (i, end) in enumerate(itertools.pairwise(bounds))
+        ]  # fmt: skip
+
+        def rows_of(element: int) -> tuple[int, int]:
+            """Return the parts that have a sum for every element of a range; its others are zeros."""
+            return 0, len(parts)
+
+        return [Stage(build_symmetric(self.key), parts), fold_stage(self.key, m, self.threads, rows_of, accumulate)]
+
+
+def rows_at_once(key: KernelKey) -> int:
+    """Return the number of rows of a group."""
+    return min(ROWS, key.lanes)
+
+
+def cut_by_area(m: int, parts: int, step: int, is_upper: bool) -> list[int]:
+    """Return boundaries of rows, multiples of `step`, between which about as many elements of the triangle lie."""
+    bounds = [round(m * math.sqrt(part / parts) / step) * step for part in range(1, parts)]
+    if is_upper:
+        bounds = [(m - bound) // step * step for bound in bounds]
+    return sorted({0, m, *(bound for bound in bounds if 0 < bound < m)})
+
+
+def _symmetric_rows_intrinsic(key: KernelKey) -> Any:
+    """Return the intrinsic of 1 to ROWS rows; the arguments after their number are those of `_symmetric_rows`."""
+    name = "symmetric" + "_careful" * key.operations.is_careful
+    return switch_intrinsic(14, name, rows_at_once(key), functools.partial(_symmetric_rows, key.code(), key))
+
+
+def _symmetric_rows(code: VectorCode, key: KernelKey, rows: int) -> Emit:
+    """Return the emitter of a group of `rows` rows.
+
+    Its arguments: the number of columns of the rectangle beside the diagonal; addresses of the first row's, x's and y's
+    elements there; the distance of rows; the address of the row, of x and of y at the vector that the diagonal crosses;
+    the number of its lanes that lie before the matrix, and the end of its lanes in the first row; whether the triangle
+    is the upper one; and addresses of x and y at the group's rows.
+    """
+    operations, zero, itemsize = key.operations, code.constant(key.operations.zero), code.dtype.itemsize
+
+    def emit(
+        b: Builder, n: Value, a: Value, x: Value, y: Value, lda: Value, a_across: Value, x_across: Value,
+        y_across: Value, before: Value, end: Value, is_upper: Value, x_rows: Value, y_rows: Value,
+    ) -> None:  # fmt: skip
+        def pointers(address: Value, step: Value, count: int) -> list[Value]:
+            return [b.inttoptr(b.add(address, b.mul(step, v.size(r))), v.POINTER) for r in range(count)]
+
+        factors = [code.broadcast(b, x) for x in pointers(x_rows, v.size(itemsize), rows)]
+        starts, (of_x, of_y) = pointers(a, lda, rows), (b.inttoptr(x, v.POINTER), b.inttoptr(y, v.POINTER))
+        stream = RowStream(b, b.mul(n, v.size(itemsize)), lda)
+
+        def both(elements: list[Value], vector: Value, target: Value, sums: list[Value]) -> tuple[Value, list[Value]]:
+            """Use a vector of each row twice, and return the vector of y and the sums."""
+            for r, element in enumerate(elements):
+                target = operations.extend(code, b, target, element, factors[r])
+                sums[r] = operations.extend(code, b, sums[r], element, vector)
+            return target, sums
+
+        def beside(state: list[Value]) -> list[Value]:
+            offset, *sums = state
+            stream.ask(b, starts, offset, code.size_bytes)
+            elements = [code.load(b, v.advance(b, start, offset)) for start in starts]
+            place = v.advance(b, of_y, offset)
+            total, sums = both(elements, code.load(b, v.advance(b, of_x, offset)), code.load(b, place), sums)
+            code.store(b, total, place)
+            return [b.add(offset, v.size(code.size_bytes)), *sums]
+
+        whole, left = b.udiv(n, v.size(code.lanes)), b.urem(n, v.size(code.lanes))
+        offset, *sums = v.loop(b, whole, [v.size(0), *[zero] * rows], beside)
+
+        def some_lanes(places: tuple[list[Value], Value, Value], sums: list[Value], masks: Any) -> list[Value]:
+            """Use the lanes of `masks`: for each row those of its sum, those of y, and those of all rows together."""
+            of_rows, vector, target = places
+            in_sum, in_y, in_any = masks
+            vector, total = code.load_lanes(b, vector, in_any), code.load_lanes(b, target, in_any)
+            for r in range(rows):
+                element = code.load_lanes(b, of_rows[r], in_sum[r])
+                term = b.select(in_sum[r], operations.term(code, b, element, vector), zero)
+                sums[r] = operations.combine(code, b, sums[r], term)
+                term = b.select(in_y[r], operations.term(code, b, element, factors[r]), zero)
+                total = operations.combine(code, b, total, term)
+            code.store_lanes(b, total, target, in_any)
+            return sums
+
+        lanes = code.first_lanes(b, left)
+        edge = [v.advance(b, start, offset) for start in starts], v.advance(b, of_x, offset), v.advance(b, of_y, offset)
+        sums = some_lanes(edge, sums, ([lanes] * rows, [lanes] * rows, lanes))
+        across = pointers(a_across, lda, rows), *(b.inttoptr(z, v.POINTER) for z in (x_across, y_across))
+        sums = some_lanes(across, sums, _lanes_across(b, code, rows, before, end, is_upper))
+        add_totals(b, code, operations, sums, pointers(y_rows, v.size(itemsize), rows), v.size(1))
+
+    return emit
+
+
+def _lanes_across(b: Builder, code: VectorCode, rows: int, before: Value, end: Value, is_upper: Value) -> Any:
+    """Return the masks of the vector that the diagonal crosses, for `some_lanes`.
+
+    Of a lower triangle the diagonal of row r is lane ``lanes - rows + r``, the last that exists. Of an upper one it is
+    lane r, the first.
+    """
+    shift = b.select(b.icmp_signed("!=", is_upper, v.size(0)), v.size(0), v.size(code.lanes - rows))
+    in_sum, in_y = [], []
+    for r in range(rows):
+        diagonal = b.add(shift, v.size(r))
+        first = b.select(b.icmp_signed("!=", is_upper, v.size(0)), diagonal, before)
+        last = b.select(b.icmp_signed("!=", is_upper, v.size(0)), end, b.add(diagonal, v.size(1)))
+        until, through = code.first_lanes(b, diagonal), code.first_lanes(b, b.add(diagonal, v.size(1)))
+        in_sum.append(b.and_(code.first_lanes(b, last), b.not_(code.first_lanes(b, first))))
+        in_y.append(b.and_(in_sum[-1], b.not_(b.and_(through, b.not_(until)))))
+    in_any = in_sum[0]
+    for lanes in in_sum[1:]:
+        in_any = b.or_(in_any, lanes)
+    return in_sum, in_y, in_any
+
+
+@functools.cache
+def build_symmetric(key: KernelKey) -> Any:
+    """Compile ``product(*ARGUMENTS)`` for rows from `diagonal` on: the sums of these m rows of k go to `packed_a`.
+
+    ``packs_a``: the triangle is the upper one. c is not used.
+    """
+    symmetric_rows, fill = _symmetric_rows_intrinsic(key), fill_intrinsic(key)
+    itemsize, lanes, group = np.dtype(key.dtype).itemsize, key.lanes, rows_at_once(key)
+
+    def product(
+        m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
+        accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
+        packed_a: int, packed_b: int, diagonal: int,
+    ) -> None:  # fmt: skip
+        """Stream the triangle."""
+        fill((k, packed_a))
+        for r in range(0, m, group):
+            i, rows = diagonal + r, min(group, m - r)
+            row = a + r * rs_a
+            if packs_a:
+                across, begin, end, before = i, i + lanes, k, 0
+            else:
+                across, begin, end, before = i + rows - lanes, 0, i + rows - lanes, max(lanes - i - rows, 0)
+            symmetric_rows((
+                rows, max(end - begin, 0), row + begin * itemsize, b + begin * itemsize, packed_a + begin * itemsize,
+                rs_a, row + across * itemsize, b + across * itemsize, packed_a + across * itemsize,
+                before, min(lanes, k - i), packs_a, b + i * itemsize, packed_a + i * itemsize,
+            ))  # fmt: skip
+
+    return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)
