@@ -8,38 +8,52 @@ the matrix, launches chained in a graph, matrices from memory. The read-only cei
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from typing import NamedTuple
 
 # Threads of a block of the tuned kernels, and bytes that one load of a thread takes at most.
 BLOCK, WIDEST = 256, 16
 
-# Multiprocessors of an H200, and what it reads a second: how long a product takes at best.
-MULTIPROCESSORS, BYTES_A_SECOND = 132, 4.6e12
+# Multiprocessors of an H200, and what it reads a second.
+MULTIPROCESSORS, BYTES_A_SECOND = 132, 4.57e12
 
-# Time of a share: parts to scratch, a ticket, the last block's loads. 2000 x 2000 in two shares 1918, in one 2925.
-SHARE_S = 3e-6
+# Bytes in flight that memory needs: with b of them a product takes (1 + (IN_FLIGHT / b)^6)^(1/6) as long as at best. A
+# block with 32 KiB in flight brings 39 GB/s, one with 64 KiB 54: what is beyond 32 KiB counts as its square root.
+#   x A of 8191^2   130 blocks of 32 KiB 69.7 us, 195 65.5, 264 65.7    10000 x 1000   32 blocks 32.2, 64 20.8, 128 15.2
+IN_FLIGHT, SHARPNESS, FULL_FLIGHT = 3.8e6, 6, 32 << 10
+
+# More blocks than a turn of them cost 3 % for each turn, up to three; and a block 0.5 us while others wait.
+#   x A of 10000^2   237 blocks 94.8 us, 316 98.2, 474 103.1, 632 99.2      8191^2   264 65.7, 396 67.5, 528 71.1
+TURN, TURN_COST, MOST_TURNS, QUEUED, BLOCK_S = 2 * MULTIPROCESSORS, 0.03, 3, 3 * MULTIPROCESSORS, 0.5e-6
+
+# Time of sharing: parts to scratch, a ticket, the last block's loads; and of each part. x A of 1000^2 by 8, 16 loads:
+# 4.7 us without, 5.3 in two shares; 2000^2 7.9 and 8.5; 4096^2 18.2 and 19.4, with half of the time saved by more blocks.
+SHARE_S, PART_S = 2e-6, 0.2e-9
 
 # Threads of a row: about eight loads each, but so many threads in all. T rows by Z threads, no sharing:
 #   10^6 x 100    256x1 2627, 64x4 4200, 32x8 4176, 8x32 1965, 1x256 290
 #   10^5 x 1000   2537, 4071, 4353, 4523, 2464          10^4 x 10^4   810, 3149, 4170, 4429, 4512
 LOADS_OF_ROW, FEWEST_THREADS = 8, MULTIPROCESSORS * 512
 
+# Numbers of shares that are thought of.
+SHARES = (*range(1, 13), 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256, 320, 384, 512)
+
 # Rows of narrow loads shorter than this take a warp each at most.
 LONG_NARROW_ROW = 4000
 
-# Blocks that keep memory busy: four a multiprocessor where a thread has four loads in flight, two where it has eight.
-# Columns: 10000^2 3933 with 528 blocks, 4303 with 264; 10001^2 3348 and 4174; 10^6 x 100 3655 and 4066.
-FULL_OF_ROWS, FULL_OF_COLUMNS = 4 * MULTIPROCESSORS, 2 * MULTIPROCESSORS
+# Rows of large matrices: so many blocks even out what the last ones leave idle. 1000 x 10^6: 4588 with 4000 blocks.
+LARGE_BYTES, BLOCKS_OF_LARGE = 5e8, 32 * MULTIPROCESSORS
 
-# Blocks beyond which no rule adds shares.
-MOST_BLOCKS = 32 * MULTIPROCESSORS
+# Columns: granules of 16 bytes side by side, and what reading so narrow or wide a window costs: of all matrices, and of
+# large ones whose lines do not begin with a cache line. 8191^2 by 8, 16, 32, 64 at the best number of shares: 76.2,
+# 70.1, 65.5, 66.4 us; 4096^2: 18.2, 19.2, 20.2, 20.9. Rows of up to WHOLE_ROW granules are taken whole.
+BESIDE = {8: (1.03, 1.12), 16: (1.01, 1.05), 32: (1.0, 1.0), 64: (1.01, 1.01), 128: (1.02, 1.02), 256: (1.03, 1.03)}
+CACHE_LINE, WHOLE_ROW, CACHED_BYTES = 128, 64, 1e8
 
-# Columns: threads side by side, 512 bytes; rows of so many loads are taken whole. 1000 x 10000 by 32 threads side by
-# side 2521, by 8 3223: matrices in L2 that need no sharing then. 33 x 10^6 by 64 3400, by 256 3839.
-BESIDE, WHOLE_ROW = 32, 64
-BESIDE_IN_L2, IN_L2_BYTES, FEWEST_IN_L2, MOST_IN_L2 = 8, 64e6, 264, 800
-LOADS_OF_COLUMNS = 8
+# Loads of a thread in flight. x A of 1000^2, 2000^2, 4096^2 by 8 without sharing: 16 loads 4.7, 7.9, 18.2 us, 8 loads
+# 5.6, 9.4, 20.1; of 8191^2, where blocks are enough, 81.8 and 77.8.
+LOADS_OF_COLUMNS = (8, 16)
 
 # The rungs below: threads of a block; T by Z of gpu-mv-grid, and rows of a thread (lecture: 32 rows by 8 threads).
 THREADS = 256
@@ -121,11 +135,14 @@ def rows_launch(
         if width * itemsize < WIDEST and k < LONG_NARROW_ROW:
             group = min(group, 32)
     loads = loads or (4 if width * itemsize == WIDEST else 8)
-    blocks, step_of_group = ceil_div(count, BLOCK // group), group * width
+    blocks, step_of_group, size = ceil_div(count, BLOCK // group), group * width, count * k * itemsize
     most = max(1, ceil_div(k, step_of_group * loads))
-    shares = min(shares, max(1, ceil_div(k, step_of_group))) or even_shares(
-        blocks, most, count * k * itemsize / BYTES_A_SECOND, FULL_OF_ROWS
-    )
+    shares = min(shares, max(1, ceil_div(k, step_of_group)))
+    if not shares:
+        flight = BLOCK * loads * width * itemsize
+        shares = min(_shares(most), key=lambda s: cost_s(size, blocks, s, flight, BLOCK // group))
+        if size > LARGE_BYTES:
+            shares = max(shares, min(most, BLOCKS_OF_LARGE // blocks))
     depth = max(1, ceil_div(ceil_div(k, shares), step_of_group)) * step_of_group
     return RowsLaunch(group, width, loads, max(1, ceil_div(k, depth)), depth)
 
@@ -145,58 +162,75 @@ def columns_launch(
     beside, loads, shares : int
         Threads side by side, loads in flight, blocks that share a window; 0: chosen here.
     """
-    width = WIDEST // itemsize
+    width, size = WIDEST // itemsize, count * k * itemsize
     period = width // math.gcd(width, step) if k > 1 else 1  # lines that begin at different distances from a granule
     granules = math.gcd(width, step if k > 1 else width, max(aligned // itemsize, 1))
-    loads = loads or LOADS_OF_COLUMNS
-    slots = min(beside or _beside(count, k, itemsize, width, loads), BLOCK // period)
-    room = slots * width - (width - granules)  # columns that so many granules hold wherever a line begins
-    blocks = ceil_div(count, room)
-    window = ceil_div(ceil_div(count, blocks), granules) * granules
-    blocks = ceil_div(count, window)
-    slots = ceil_div(window + width - granules, width)
-    lines = min(BLOCK // slots // period, ceil_div(max(k, 1), period)) * period
-    most = max(1, ceil_div(k, lines * loads))
-    shares = min(shares, max(1, ceil_div(k, lines))) or even_shares(
-        blocks, most, count * k * itemsize / BYTES_A_SECOND, FULL_OF_COLUMNS
-    )
-    depth = max(1, ceil_div(ceil_div(k, shares), lines)) * lines
-    return ColumnsLaunch(window, slots, lines, width, loads, max(1, ceil_div(k, depth)), depth)
+    is_at_ease = size < CACHED_BYTES or (step * itemsize % CACHE_LINE == 0 and aligned == WIDEST)
+    whole = ceil_div(count + width - 1, width)
+    found: list[tuple[float, ColumnsLaunch]] = []
+    for side, depth_of_loads in itertools.product(
+        (beside,) if beside else BESIDE, (loads,) if loads else LOADS_OF_COLUMNS
+    ):
+        penalty = BESIDE.get(side, (1.0, 1.0))[0 if is_at_ease else 1] if whole > side else 1.0
+        slots = whole if side < whole <= WHOLE_ROW and not beside else side
+        window, slots, lines = _windows(count, k, width, granules, period, slots)
+        most = ceil_div(k, lines * (1 if shares else depth_of_loads))
+        for share in _shares(most) if not shares else [max(1, min(shares, most))]:
+            flight = min(lines * depth_of_loads, max(1, k // share)) * slots * WIDEST
+            cost = penalty * cost_s(size, ceil_div(count, window), share, flight, window)
+            depth = max(1, ceil_div(ceil_div(k, share), lines)) * lines
+            found.append((cost, ColumnsLaunch(window, slots, lines, width, depth_of_loads, share, depth)))
+    _, best = min(found)
+    return best._replace(shares=max(1, ceil_div(k, best.depth)))
 
 
-def _beside(count: int, k: int, itemsize: int, width: int, loads: int) -> int:
-    """Return threads side by side: whole rows, more where a matrix is wide or low, fewer where that saves sharing."""
-    if count <= WHOLE_ROW * width:
-        return ceil_div(count + width - 1, width)
-    windows = ceil_div(count, BESIDE_IN_L2 * width)
-    if count * k * itemsize < IN_L2_BYTES and FEWEST_IN_L2 <= windows < MOST_IN_L2 and BESIDE_IN_L2 * loads <= k:
-        return BESIDE_IN_L2
-    beside = BESIDE
-    while beside < BLOCK and (ceil_div(count, 2 * beside * width) >= FULL_OF_COLUMNS or BLOCK // beside * loads > k):
-        beside *= 2
-    return beside
+def _shares(most: int) -> list[int]:
+    return [shares for shares in SHARES if shares <= max(1, most)]
 
 
-def even_shares(blocks: int, most: int, seconds: float, full: int) -> int:
-    """Return by how many blocks to share each of `blocks` sums.
+def _windows(count: int, k: int, width: int, granules: int, period: int, slots: int) -> tuple[int, int, int]:
+    """Return the columns of a block, the threads side by side that they take, and how many lines of these there are.
 
     Parameters
     ----------
-    blocks : int
-    most : int
-        Shares that have something to do.
-    seconds : float
-        Time that the product takes at best.
-    full : int
-        Blocks that keep memory busy.
+    count, k : int
+    width : int
+        Elements of a granule.
+    granules : int
+        Every line begins at a multiple of so many elements from a granule.
+    period : int
+        The lines of a block must be a multiple of it.
+    slots : int
+        Threads side by side, at most.
     """
+    slots = min(slots, BLOCK // period)
+    room = slots * width - (width - granules)  # columns that so many granules hold wherever a line begins
+    blocks = ceil_div(count, room)
+    window = ceil_div(ceil_div(count, blocks), granules) * granules
+    slots = ceil_div(window + width - granules, width)
+    return window, slots, min(BLOCK // slots // period, ceil_div(max(k, 1), period)) * period
 
-    def cost(shares: int) -> float:
-        total = blocks * shares
-        uneven = ceil_div(total, MULTIPROCESSORS) * MULTIPROCESSORS / total
-        return seconds * max(uneven, full / total) + (SHARE_S if shares > 1 else 0.0)
 
-    return min(range(1, max(1, min(most, MOST_BLOCKS // max(blocks, 1))) + 1), key=cost)
+def cost_s(size: int, blocks: int, shares: int, flight: int, sums: int) -> float:
+    """Return the time that a product takes beyond a launch [s], by the numbers above.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of the matrix.
+    blocks, shares : int
+        Groups of blocks, and blocks of each, which share sums.
+    flight : int
+        Bytes that a block has in flight.
+    sums : int
+        Elements of y of a group.
+    """
+    total = blocks * shares
+    effective = min(flight, FULL_FLIGHT) * math.sqrt(max(1.0, flight / FULL_FLIGHT))
+    starved = (1 + (IN_FLIGHT / (total * effective)) ** SHARPNESS) ** (1 / SHARPNESS)
+    turns = 1 + TURN_COST * min(ceil_div(total, TURN) - 1, MOST_TURNS)
+    queued = BLOCK_S * max(0, total - QUEUED) / QUEUED
+    return size / BYTES_A_SECOND * starved * turns + queued + (SHARE_S + PART_S * shares * sums if shares > 1 else 0.0)
 
 
 def ceil_div(x: int, y: int) -> int:

@@ -228,16 +228,26 @@ class TestRules:
                         assert launch.lines == 1 or launch.lines * step % launch.width == 0
                         assert (launch.shares - 1) * launch.depth < max(k, 1) <= launch.shares * launch.depth + (k == 0)
 
-    def test_blocks_are_even_over_the_multiprocessors_where_a_product_takes_long(self):
-        for blocks in (1, 79, 100, 133, 157):
-            shares = tuning.even_shares(blocks, 1 << 20, 1e-3, tuning.FULL_OF_COLUMNS)
-            turns = blocks * shares / tuning.MULTIPROCESSORS
-            assert turns >= 2
-            assert math.ceil(turns) / turns < 1.05
+    def test_few_long_sums_are_shared_and_many_or_short_ones_are_not(self):
+        def shares(count, k):
+            rows = tuning.rows_launch(count, k, 4, k, 16, group=0, loads=0, width=0, shares=0)
+            columns = tuning.columns_launch(count, k, 4, count, 16, beside=0, loads=0, shares=0)
+            return rows.shares, columns.shares
 
-    def test_no_share_costs_more_than_it_gains(self):
-        assert tuning.even_shares(100, 1 << 20, 1e-6, tuning.FULL_OF_COLUMNS) == 1
-        assert tuning.even_shares(5280, 1 << 20, 1e-3, tuning.FULL_OF_COLUMNS) == 1
+        assert min(shares(8, 10**6)) > 8
+        assert shares(4096, 128) == shares(100, 100) == (1, 1)
+
+    def test_what_is_asked_for_is_taken(self):
+        rows = tuning.rows_launch(100, 4096, 4, 4096, 16, group=64, loads=2, width=2, shares=3)
+        assert rows[:4] == (64, 2, 2, 3)
+        columns = tuning.columns_launch(1000, 4096, 4, 1000, 16, beside=16, loads=4, shares=3)
+        assert (columns.slots, columns.loads, columns.shares) == (16, 4, 3)
+
+    def test_more_in_flight_or_fewer_bytes_take_less_time(self):
+        usual = tuning.cost_s(10**8, 64, 1, 1 << 14, 128)
+        assert tuning.cost_s(10**8, 128, 1, 1 << 14, 128) < usual
+        assert tuning.cost_s(10**8, 64, 1, 1 << 15, 128) < usual
+        assert tuning.cost_s(10**7, 64, 1, 1 << 14, 128) < usual
 
 
 class TestPlantedBugs:
@@ -254,18 +264,18 @@ class TestPlantedBugs:
             ("A x", "(long long)q * count + i)", "(long long)q * count)"),
             ("A x", "ticket, shares) == shares - 1", "ticket, shares) == 0"),
             ("x A", "- (int)((size_t)start / sizeof(T) % WIDTH)", ""),
-            ("x A", "if (p + u * lines < end) {", "if (true) {"),
+            ("x A", "if (p + u * LINES < end) {", "if (true) {"),
             ("x A", "j + v >= 0 && ", ""),
-            ("x A", "half = (lines + 1) / 2;", "half = lines / 2;"),
+            ("x A", "offset = TEAM / 2; offset;", "offset = TEAM / 2; offset > 1;"),
             ("x A", "mine = min(width, count - first)", "mine = width"),
-            ("x A", "first + e % mine", "first + e"),
-            ("x A", "lines > 1; lines = half", "lines > 2; lines = half"),
+            ("x A", "(long long)part * count + column)", "part * width + column)"),
+            ("x A", "part = member; part < count", "part = member; part < count - 1"),
         ),
     )
     def test_wrong_kernel_is_seen(self, monkeypatch, side, old, new):
         def compute():
             for count, k, shares in ((37, 701, 2), (150, 701, 3), (3, 4099, 1), (20, 35, 1)):
-                options = {"shares": shares, "group": 64, "beside": 5}
+                options = {"shares": shares, "group": 64, "beside": 9}
                 check_window(with_options(TUNED, **options), product(side, count, k), "", 1, 2)
 
         use_the_cpu(monkeypatch, edits=((old, new),))

@@ -1,94 +1,105 @@
 // y[j] = (+)_p M[j, p] (x) x[p] of a matrix that is contiguous along j: threads side by side, 16 bytes each.
 //
 //   grid     windows of `width` elements of y, each shared by `shares` blocks: the share of a block is `depth` steps of p
-//   thread   `slots` of them side by side, in `lines` lines: WIDTH elements of y, and of p every `lines`-th
-//   loop     over p by LOADS * lines: LOADS vectors of 16 bytes at once
-//   sums     in registers; over the lines in shared memory, as a tree; over shares in scratch
+//   thread   SLOTS of them side by side, in LINES lines: WIDTH elements of y, and of p every LINES-th
+//   loop     over p by LOADS * LINES: LOADS vectors of 16 bytes at once
+//   sums     in registers; over the lines in shared memory; over shares in scratch
+//   HAS_GAPS 1: the elements of x are not neighbours
 //
 // A line may begin anywhere: a thread reads the granules of 16 bytes that the window of its lines touches, and those lines
-// all begin at the same distance from a granule, since `lines` times the distance of lines is a multiple of it. What a
+// all begin at the same distance from a granule, since LINES times the distance of lines is a multiple of it. What a
 // granule holds outside of the window is read and never used. It shares 16 bytes with an element that is: no other page.
 //
 // Source: lecture notes on GPU programming: coalesced access; vectorised loads.
 #include "shares.cuh"
 
-constexpr int MOST_SUMS = BLOCK * WIDTH;
-constexpr int UNROLLED_PARTS = IS_LONG ? 1 : 8;
+constexpr int COLUMNS = SLOTS * WIDTH, PITCH = COLUMNS + 1;  // one more, so that threads of a team meet other banks
+
+// Threads that add up one column: a power of two
+constexpr int team_of(int team)
+{
+    return 2 * team > 32 || 2 * team > LINES || 2 * team * COLUMNS > BLOCK ? team : team_of(2 * team);
+}
+constexpr int TEAM = team_of(1);
+constexpr int UNROLLED_PARTS = IS_LONG ? 1 : 16;
 
 struct alignas(sizeof(T) * WIDTH) Granule {
     T x[WIDTH];
 };
 
-// sums[j] := the sum over `lines` lines of `width` sums, one behind the other; ends with a barrier
-__device__ __forceinline__ void add_lines(Sum* sums, int lines, int width)
+// For each of `width` columns the sum of its `count` parts, part_of(part, column), to the function `put`.
+template <class PartOf, class Put>
+__device__ __forceinline__ void add_parts(int width, int count, PartOf part_of, Put put)
 {
-    for (int half; lines > 1; lines = half) {
-        half = (lines + 1) / 2;
-        __syncthreads();
-        for (int e = threadIdx.x; e < (lines - half) * width; e += BLOCK) sums[e] = joined(sums[e], sums[e + half * width]);
+    const int member = threadIdx.x % TEAM;
+    for (int base = 0; base < width; base += BLOCK / TEAM) {
+        const int column = base + threadIdx.x / TEAM;
+        Sum sum = no_terms();
+        if (column < width)
+#pragma unroll UNROLLED_PARTS
+            for (int part = member; part < count; part += TEAM) sum = joined(sum, part_of(part, column));
+#pragma unroll
+        for (int offset = TEAM / 2; offset; offset /= 2) sum = joined(sum, shuffle_xor(sum, offset));
+        if (member == 0 && column < width) put(column, sum);
     }
-    __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK) mv_columns(MATRIX_VECTOR_PARAMETERS, Sum* parts, unsigned* tickets,
-                                                               int shares, int depth, int width, int slots, int lines)
+__device__ __forceinline__ T read_x(const T* x, long long step_x, unsigned p)
 {
-    __shared__ Sum sums[MOST_SUMS];
+    return keep(HAS_GAPS ? x + p * step_x : x + p);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+    mv_columns(MATRIX_VECTOR_PARAMETERS, Sum* parts, unsigned* tickets, int shares, int depth, int width)
+{
+    __shared__ Sum sums[LINES * PITCH];
     const int window = blockIdx.x / shares, share = blockIdx.x % shares;
-    const int slot = threadIdx.x % slots, line = threadIdx.x / slots;
+    const int slot = threadIdx.x % SLOTS, line = threadIdx.x / SLOTS;
     const int first = window * width, mine = min(width, count - first);
     const unsigned begin = (unsigned)share * depth, end = begin + min((unsigned)depth, k - begin);
 
     const T* start = matrix + (long long)(begin + line) * step_p + first;
     const int j = slot * WIDTH - (int)((size_t)start / sizeof(T) % WIDTH);  // of its first element, in the window
-    Sum own[WIDTH];
-#pragma unroll
-    for (int v = 0; v < WIDTH; ++v) own[v] = no_terms();
-    if (line < lines && j < mine) {
+    if (line < LINES && j < mine) {
         const T* granule = start + j;
-        for (unsigned p = begin + line; p < end; p += LOADS * lines, granule += LOADS * lines * step_p) {
+        const long long step = LINES * step_p;
+        Sum own[WIDTH];
+#pragma unroll
+        for (int v = 0; v < WIDTH; ++v) own[v] = no_terms();
+        for (unsigned p = begin + line; p < end; p += LOADS * LINES, granule += LOADS * step) {
             Granule of_matrix[LOADS];
             T of_x[LOADS];
-            const bool is_whole = p + (LOADS - 1) * lines < end;  // then no load asks
+            const bool is_whole = p + (LOADS - 1) * LINES < end;  // then no load asks
             if (is_whole) {
 #pragma unroll
                 for (int u = 0; u < LOADS; ++u) {
-                    of_matrix[u] = stream((const Granule*)(granule + u * lines * step_p));
-                    of_x[u] = keep(x + (long long)(p + u * lines) * step_x);
+                    of_matrix[u] = stream((const Granule*)(granule + u * step));
+                    of_x[u] = read_x(x, step_x, p + u * LINES);
                 }
             } else {
 #pragma unroll
                 for (int u = 0; u < LOADS; ++u)
-                    if (p + u * lines < end) {
-                        of_matrix[u] = stream((const Granule*)(granule + u * lines * step_p));
-                        of_x[u] = keep(x + (long long)(p + u * lines) * step_x);
+                    if (p + u * LINES < end) {
+                        of_matrix[u] = stream((const Granule*)(granule + u * step));
+                        of_x[u] = read_x(x, step_x, p + u * LINES);
                     }
             }
 #pragma unroll
             for (int u = 0; u < LOADS; ++u)
-                if (is_whole || p + u * lines < end)
+                if (is_whole || p + u * LINES < end)
 #pragma unroll
                     for (int v = 0; v < WIDTH; ++v) combine(own[v], of_matrix[u].x[v], of_x[u], alpha);
         }
 #pragma unroll
         for (int v = 0; v < WIDTH; ++v)
-            if (j + v >= 0 && j + v < mine) sums[line * mine + j + v] = own[v];
+            if (j + v >= 0 && j + v < mine) sums[line * PITCH + j + v] = own[v];
     }
-    add_lines(sums, lines, mine);
-    if (shares == 1) {
-        for (int e = threadIdx.x; e < mine; e += BLOCK) finish(first + e, sums[e], RESULT_ARGUMENTS);
-        return;
-    }
-    for (int e = threadIdx.x; e < mine; e += BLOCK) parts[(long long)share * count + first + e] = sums[e];
+    __syncthreads();
+    const auto of_line = [&](int part, int column) { return sums[part * PITCH + column]; };
+    const auto to_y = [&](int column, Sum sum) { finish(first + column, sum, RESULT_ARGUMENTS); };
+    if (shares == 1) return add_parts(mine, LINES, of_line, to_y);
+    Sum* mine_of_parts = parts + first;
+    add_parts(mine, LINES, of_line, [&](int column, Sum sum) { mine_of_parts[(long long)share * count + column] = sum; });
     if (!is_last_share(tickets + window, shares)) return;
-    const int lines_of_parts = min(shares, MOST_SUMS / mine);
-    for (int e = threadIdx.x; e < lines_of_parts * mine; e += BLOCK) {
-        Sum sum = no_terms();
-#pragma unroll UNROLLED_PARTS
-        for (int q = e / mine; q < shares; q += lines_of_parts)
-            sum = joined(sum, fresh(parts + (long long)q * count + first + e % mine));
-        sums[e] = sum;
-    }
-    add_lines(sums, lines_of_parts, mine);
-    for (int e = threadIdx.x; e < mine; e += BLOCK) finish(first + e, sums[e], RESULT_ARGUMENTS);
+    add_parts(mine, shares, [&](int part, int column) { return fresh(mine_of_parts + (long long)part * count + column); }, to_y);
 }

@@ -4,7 +4,7 @@
 //   thread   LOADS vectors of WIDTH elements of its row at once, GROUP * WIDTH apart; then the next ones
 //   sums     in registers; over the group by shuffles, over several warps in shared memory; over shares in scratch
 //
-//   X_WIDTH  elements of x that are read at once: WIDTH, or 1 where x is not aligned or has gaps
+//   X_WIDTH  elements of x that are read at once: WIDTH, or 1 where x is not aligned or has gaps (HAS_GAPS)
 //
 // WIDTH divides k, depth and, if it is more than 1, step_i; the matrix is aligned to WIDTH elements. Rows past the end are
 // those of the last one: their sums are not stored.
@@ -27,7 +27,7 @@ __device__ __forceinline__ Elements<WIDTH> read_x(const T* x, long long step_x, 
     values = keep((const Elements<WIDTH>*)(x + p));
 #else
 #pragma unroll
-    for (int v = 0; v < WIDTH; ++v) values.x[v] = keep(x + (long long)(p + v) * step_x);
+    for (int v = 0; v < WIDTH; ++v) values.x[v] = keep(HAS_GAPS ? x + (p + v) * step_x : x + p + v);
 #endif
     return values;
 }

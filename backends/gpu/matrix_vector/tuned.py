@@ -63,7 +63,7 @@ def _add_rows(program: Program, plan: Plan, product: MatrixVector, options: dict
     )
     wide_x = product.step_x == 1 and product.x_alignment % (launch.width * size) == 0
     numbers = {"BLOCK": BLOCK, "GROUP": launch.group, "WIDTH": launch.width, "LOADS": launch.loads}
-    numbers["X_WIDTH"] = launch.width if wide_x else 1
+    numbers |= {"X_WIDTH": launch.width if wide_x else 1, "HAS_GAPS": product.step_x != 1}
     blocks = ceil_div(product.count, BLOCK // launch.group)
     _launch_shares(program, plan, product, "mv_rows", numbers, blocks, launch.shares, launch.depth)
 
@@ -73,10 +73,16 @@ def _add_columns(program: Program, plan: Plan, product: MatrixVector, options: d
         product.count, product.k, plan.problem.dtype.itemsize, product.step_p, product.matrix_alignment,
         **{x: options[x] for x in ("beside", "loads", "shares")},
     )  # fmt: skip
-    numbers = {"BLOCK": BLOCK, "WIDTH": launch.width, "LOADS": launch.loads}
+    numbers = {
+        "BLOCK": BLOCK,
+        "WIDTH": launch.width,
+        "LOADS": launch.loads,
+        "SLOTS": launch.slots,
+        "LINES": launch.lines,
+    }
+    numbers["HAS_GAPS"] = product.step_x != 1
     blocks = ceil_div(product.count, launch.window)
-    sizes = launch.window, launch.slots, launch.lines
-    _launch_shares(program, plan, product, "mv_columns", numbers, blocks, launch.shares, launch.depth, *sizes)
+    _launch_shares(program, plan, product, "mv_columns", numbers, blocks, launch.shares, launch.depth, launch.window)
 
 
 def _launch_shares(
