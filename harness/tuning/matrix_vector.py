@@ -28,7 +28,7 @@ IN_FLIGHT, SHARPNESS, FULL_FLIGHT = 3.8e6, 6, 32 << 10
 TURN, TURN_COST, MOST_TURNS, QUEUED, BLOCK_S = 2 * MULTIPROCESSORS, 0.03, 3, 3 * MULTIPROCESSORS, 0.5e-6
 
 # Time of sharing: parts to scratch, a ticket, the last block's loads; and of each part. x A of 1000^2 by 8, 16 loads:
-# 4.7 us without, 5.3 in two shares; 2000^2 7.9 and 8.5; 4096^2 18.2 and 19.4, with half of the time saved by more blocks.
+# 4.7 us without, 5.3 in two shares; 2000^2 7.9 and 8.5; 4096^2 18.2 and 19.4, though blocks were few.
 SHARE_S, PART_S = 2e-6, 0.2e-9
 
 # Threads of a row: about eight loads each, but so many threads in all. T rows by Z threads, no sharing:

@@ -265,7 +265,6 @@ class TestPlantedBugs:
             ("A x", "ticket, shares) == shares - 1", "ticket, shares) == 0"),
             ("x A", "- (int)((size_t)start / sizeof(T) % WIDTH)", ""),
             ("x A", "if (p + u * LINES < end) {", "if (true) {"),
-            ("x A", "j + v >= 0 && ", ""),
             ("x A", "offset = TEAM / 2; offset;", "offset = TEAM / 2; offset > 1;"),
             ("x A", "mine = min(width, count - first)", "mine = width"),
             ("x A", "(long long)part * count + column)", "part * width + column)"),
