@@ -28,10 +28,10 @@ from harness.distributed.model import Rates, check_memory, choose_grid, memory_b
 from harness.distributed.reduction import METHODS
 from harness.distributed.report import Report, make_report
 from harness.distributed.share import Share
-from harness.distributed.shared import memory_domain
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.choice import ENGINES, hosts_of
 from harness.distributed.transport.comms import Comms
+from harness.distributed.transport.shared_arrays import memory_domain
 from harness.errors import PlanError, ProblemError
 from harness.interface import Backend
 from harness.problem import Problem

@@ -17,7 +17,7 @@ import harness
 from backends.distributed._job import job, jobs
 from backends.distributed._job.job import RankFailed
 from harness import machine, registry
-from harness.distributed.shared import SharedArray, attach
+from harness.distributed.transport.shared_arrays import SharedArray, attach
 from harness.errors import HarnessError
 from harness.interface import prepare
 from harness.operands import Operands

@@ -10,7 +10,7 @@ import numpy as np
 from backends.distributed._job.job import Shape
 from backends.distributed._job.jobs import take
 from backends.distributed._job.rank import Assignment
-from harness.distributed.shared import SharedArray
+from harness.distributed.transport.shared_arrays import SharedArray
 from harness.interface import HostExecution
 from harness.operands import Operands
 

@@ -13,7 +13,7 @@ from typing import Any
 from backends.distributed._job.job import Job, Shape
 from backends.distributed._job.rank import Assignment
 from harness import memory
-from harness.distributed.shared import SharedArray
+from harness.distributed.transport.shared_arrays import SharedArray
 
 _jobs: dict[Shape, Job] = {}
 _lock = threading.Lock()

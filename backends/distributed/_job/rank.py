@@ -22,11 +22,11 @@ from harness.distributed.grid import Decomposition, Rectangle
 from harness.distributed.local import device_local, host_local
 from harness.distributed.redistribute import at_root
 from harness.distributed.share import Share
-from harness.distributed.shared import SharedForm, attach
 from harness.distributed.transport import gpus
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.comms import Comms
 from harness.distributed.transport.segments import forget_names
+from harness.distributed.transport.shared_arrays import SharedForm, attach
 from harness.distributed.transport.software import software
 from harness.problem import Problem
 

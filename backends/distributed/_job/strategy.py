@@ -16,10 +16,10 @@ from harness.composite import Composite
 from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout
 from harness.distributed.model import check_memory, choose_grid, rates_of, room_of
 from harness.distributed.reduction import METHODS
-from harness.distributed.shared import memory_domain
 from harness.distributed.transport import gpus
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.choice import ENGINES, hosts_of
+from harness.distributed.transport.shared_arrays import memory_domain
 from harness.errors import Declined, PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine

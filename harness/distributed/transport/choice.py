@@ -28,7 +28,7 @@ def hosts_of(domains: Sequence[str], engine: str, *, on_device: bool) -> tuple[i
     Parameters
     ----------
     domains : sequence of str
-        Of each rank what `harness.distributed.shared.memory_domain` returns.
+        Of each rank what `harness.distributed.transport.shared_arrays.memory_domain` returns.
     engine : str
         One of `ENGINES`.
     on_device : bool

@@ -18,11 +18,11 @@ import numpy as np
 
 from harness.distributed.grid import Decomposition
 from harness.distributed.reduction import combine_in_order, combiner, pieces_arrive
-from harness.distributed.shared import allocate_shared
 from harness.distributed.stages import Stages
 from harness.distributed.transport.base import Schedule, Side
 from harness.distributed.transport.comms import Fibres
 from harness.distributed.transport.host import HostTransport
+from harness.distributed.transport.shared_arrays import allocate_shared
 from harness.problem import Problem
 
 
