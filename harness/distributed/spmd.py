@@ -139,7 +139,7 @@ def gemm(
     offers = together(comm, lambda: _offer(given, as_semiring(semiring), alpha, beta, dtype, options, rank))
     _check(comm, offers)
     arrays = _kind(given, offers[0])
-    whole, sizes, problem, predicted_bytes = _decompose_together(comm, offers, as_semiring(semiring), arrays)
+    whole, sizes, problem, room = _decompose_together(comm, offers, as_semiring(semiring), arrays)
     schedule = options.schedule(problem.k, on_device=arrays.on_device)
     with arrays.in_force():
         multiply = (
@@ -151,13 +151,14 @@ def gemm(
             part = arrays.converted(arrays.take(name, given[name]), part_dtype) if name in given else None
             share.take(name, arrays.empty(source[rank].shape, part_dtype) if part is None else part, source)
         share.multiply()
+        room["in_place"] = multiply.accumulates_in_place
         target = whole.rectangles["d"]
         out = arrays.empty(target[rank].shape, problem.dtype)
         share.give(out, target)
         with share.stages.timed("free"):
             share.close()
     return (None if layout == ROOT and rank else out), _report(
-        comm, share, predicted_bytes, time.perf_counter() - start
+        comm, share, memory_bytes(sizes, **room), time.perf_counter() - start
     )
 
 
@@ -269,12 +270,12 @@ def _check(comm: Any, offers: list[_Offer]) -> None:
 
 
 class _Decomposed(NamedTuple):
-    """The whole product in parts, its decomposition, the product as a problem, and the bytes that a rank needs."""
+    """The whole product in parts, its decomposition, the product as a problem, and what its memory depends on."""
 
     whole: Whole
     sizes: Decomposition
     problem: Problem
-    predicted_bytes: int
+    room: dict[str, Any]
 
 
 def _decompose_together(comm: Any, offers: list[_Offer], semiring: Semiring, arrays: Arrays) -> _Decomposed:
@@ -307,7 +308,7 @@ def _decompose(offers: list[_Offer], ranks: int, semiring: Semiring, arrays: Arr
         grid = choose_grid(*extents, ranks, rates=rates, hosts=hosts, memory_cap=cap, **room)
     sizes = Decomposition(*extents, grid, hosts=hosts)
     check_memory(sizes, memory_cap=cap, **room)
-    return _Decomposed(whole, sizes, problem, memory_bytes(sizes, **room))
+    return _Decomposed(whole, sizes, problem, room)
 
 
 def _kind(given: dict[str, Any], offer: _Offer) -> Arrays:
