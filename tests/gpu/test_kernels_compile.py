@@ -1,5 +1,8 @@
 """The SIMT kernels of the tables in tuning_gpu, compiled for the chips they are for; what they take is bounded."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -174,6 +177,19 @@ def test_every_semiring_compiles(semiring):
     dtypes = [x for x in ("float32", "int64", "uint8", "bool") if not SEMIRINGS[semiring].unsupported(np.dtype(x))]
     for kernel in kernels("gpu-naive", semiring, dtypes[len(semiring) % len(dtypes)], 100):
         check(kernel, "sm_90", most_spilled=64)  # ptxas puts 8-bit sums of a loop that it unrolls into local memory
+
+
+@needs_nvrtc
+def test_the_first_kernels_of_a_process_compile_at_once():
+    program = """
+from concurrent.futures import ThreadPoolExecutor
+from backends.gpu._cuda.nvrtc import compile_source
+with ThreadPoolExecutor(4) as pool:
+    sources = [f'extern "C" __global__ void f(int* x) {{ *x = {i}; }}' for i in range(4)]
+    print(len(list(pool.map(lambda source: compile_source(source, "f.cu", "sm_90"), sources))))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["4"], done.stderr
 
 
 @needs_nvrtc

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from typing import NamedTuple
 
 from harness.errors import BackendUnavailable, HarnessError
@@ -83,6 +84,22 @@ def compile_source(source: str, name: str, arch: str) -> Compiled:
     CompileError
         If it is not correct.
     """
+    with _opening:
+        _open()
+    return _compile(source, name, arch)
+
+
+_opening = threading.Lock()
+_ANY_ARCH = "sm_90"
+
+
+@functools.cache
+def _open() -> None:
+    """Compile an empty program: of two compilations at once that are the first, one fails to load a library."""
+    _compile("", "empty.cu", _ANY_ARCH)
+
+
+def _compile(source: str, name: str, arch: str) -> Compiled:
     nvrtc, program = library(), ctypes.c_void_p()
     _check(
         nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name.encode(), 0, None, None), "createProgram"
