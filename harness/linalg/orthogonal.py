@@ -44,10 +44,17 @@ class QR:
     """
 
     def __init__(
-        self, r: Any, reflectors: Any, taus: Any, blocks: list[Reflectors], products: Products, stages: Stages
+        self,
+        r: Any,
+        reflectors: Any,
+        taus: Any,
+        blocks: list[Reflectors],
+        products: Products,
+        seconds: dict[str, float],
+        operations: int,
     ) -> None:
         self.r, self.reflectors, self.taus = r, reflectors, taus
-        self.seconds, self.operations = stages.seconds, products.operations
+        self.seconds, self.operations = seconds, operations
         self._blocks, self._products = blocks, products
 
     def q(self) -> Any:
@@ -152,7 +159,8 @@ def qr(
                 blocks.append(Reflectors(begin, window, triangle(products, window, taus[columns])))
             blocks[-1].apply(products, r[:, columns.stop :], transposed=True)
         stages.enter_time()
-    return QR(r[:k], v, taus, blocks, products, stages)
+    later = Products(arrays, dtype, backend, threads)  # what applies Q is no part of the factorisation's time
+    return QR(r[:k], v, taus, blocks, later, stages.seconds, products.operations)
 
 
 def _check_matrix(a: Any) -> None:

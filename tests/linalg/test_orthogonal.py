@@ -95,6 +95,9 @@ def test_time_by_stages_is_recorded_when_asked_for(rng):
     assert isinstance(factors, QR)
     assert set(factors.seconds) == {"panel", "products", "rest"}
     assert all(seconds > 0 for seconds in factors.seconds.values())
+    before = dict(factors.seconds)
+    factors.q()
+    assert factors.seconds == before
 
 
 @pytest.mark.parametrize("backend", ["cpu-naive", "cpu-packed", "cpu-numpy"])
