@@ -20,8 +20,9 @@ import numpy as np
 
 from harness.errors import ProblemError
 from harness.linalg.arguments import to_host
+from harness.linalg.inverses import inverted
 from harness.linalg.products import Products
-from harness.linalg.triangles import Triangle, inverted
+from harness.linalg.triangles import Triangle
 
 # Columns of a panel that are eliminated one by one.
 FEWEST_COLUMNS = 8

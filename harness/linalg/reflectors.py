@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.linalg.arguments import to_host
+from harness.linalg.inverses import inverted
 from harness.linalg.products import Products
-from harness.linalg.triangles import inverted
 
 PANELS = ("library", "host", "recursive")
 

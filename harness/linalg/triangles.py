@@ -13,11 +13,6 @@ docs/linalg.md has the figures. One step of refinement within the block corrects
     R     :=  X[j] - D[j] Y,  Y = D[j]^-1 X[j]
     X[j]  :=  Y + D[j]^-1 R
 
-All blocks are inverted together: blocks of 32 rows by the array library, then blocks of nb rows by doubling::
-
-    [L11      ]^-1     [ L11^-1                           ]
-    [L21   L22]     =  [-L22^-1 L21 L11^-1         L22^-1 ]
-
 Sources: Nath, Tomov and Dongarra, "Accelerating GPU kernels for dense linear algebra" (VECPAR 2010), section 3 (xTRSM).
 Accuracy: Higham, "Accuracy and Stability of Numerical Algorithms" (2002), sections 8.1 and 14.2.
 """
@@ -31,6 +26,7 @@ import numpy as np
 from harness.api.arrays import Arrays
 from harness.errors import ProblemError
 from harness.linalg.arguments import check_count, check_option, check_rows, check_square, read_matrices, to_host
+from harness.linalg.inverses import diagonal_blocks, inverted
 from harness.linalg.products import Products
 
 METHODS = ("blocks", "corrected", "substitution")
@@ -40,9 +36,6 @@ INVERSES = ("device", "host", "gemm")
 # substitution 1.5e-9; by blocks of 32, 64, 128, 256, 512 rows 1.9e-9, 5.0e-9, 1.0e-8, 2.9e-8, 8.0e-8. On an H200 blocks
 # of 512 take 0.3 to 0.85 of the time of blocks of 128 (n = 4096, 256 and 4096 columns of B). Measured 2026-11-22.
 BLOCK, BLOCK_ON_DEVICE = 64, 512
-
-# Rows of the inverses that the array library makes, all at once; longer ones are made by doubling.
-FIRST_INVERSE = 32
 
 
 def trsm(
@@ -230,7 +223,7 @@ class Triangle:
         stack = arrays.empty((*a.shape[:-2], len(self._blocks), size, size), a.dtype)
         whole = a.shape[-1] // size
         if whole:
-            stack[..., :whole, :, :] = _diagonal_blocks(a, size, arrays.module)
+            stack[..., :whole, :, :] = diagonal_blocks(a, size, arrays.module)
         for rows in self._blocks[whole:]:
             height = rows.stop - rows.start
             stack[..., -1, :, :] = identity
@@ -248,53 +241,6 @@ class Triangle:
         else:
             inverse = inverted(stack, arrays.module, products=self._products if inverses == "gemm" else None)
         return arrays.module.ascontiguousarray(-(inverse if self._lower else inverse.swapaxes(-1, -2)))
-
-
-def inverted(stack: Any, module: Any, *, products: Products | None = None) -> Any:
-    """Return the inverses of a stack (..., n, n) of lower triangles, by doubling; what is above them is not read.
-
-    Parameters
-    ----------
-    stack : (..., n, n) array of `module`
-    module : module
-        NumPy, or CuPy.
-    products : Products, optional
-        Compute the products; None: matmul of `module`.
-    """
-    n = stack.shape[-1]
-    size = 1 << max(n - 1, 0).bit_length()
-    lower = module.zeros((*stack.shape[:-2], size, size), stack.dtype)
-    lower[..., :n, :n] = module.tril(stack)
-    if n < size:  # triangles are continued by the identity
-        _diagonal_blocks(lower[..., n:, n:], 1, module)[..., 0, 0] = 1
-    first = min(size, FIRST_INVERSE)
-    inverse = module.zeros_like(lower)
-    _diagonal_blocks(inverse, first, module)[...] = _inverted_by_library(_diagonal_blocks(lower, first, module), module)
-    multiply = module.matmul if products is None else products.multiply
-    half = first
-    while half < size:
-        blocks = _diagonal_blocks(inverse, 2 * half, module)
-        below = _diagonal_blocks(lower, 2 * half, module)[..., half:, :half]
-        blocks[..., half:, :half] = -multiply(multiply(blocks[..., half:, half:], below), blocks[..., :half, :half])
-        half *= 2
-    return inverse[..., :n, :n]
-
-
-def _inverted_by_library(stack: Any, module: Any) -> Any:
-    """Return the inverses of lower triangles, by LU without exchanges: LAPACK sees upper triangles, whose LU is theirs.
-
-    CuPy passes the matrices row by row, that is transposed, to cuBLAS.
-    """
-    if module is np:
-        return np.tril(np.linalg.inv(stack.swapaxes(-1, -2)).swapaxes(-1, -2))
-    return module.tril(module.linalg.inv(stack))
-
-
-def _diagonal_blocks(x: Any, size: int, module: Any) -> Any:
-    """Return the diagonal blocks of square matrices x (..., n, n) as a view (..., n // size, size, size)."""
-    row, column = x.strides[-2:]
-    shape = *x.shape[:-2], x.shape[-1] // size, size, size
-    return module.lib.stride_tricks.as_strided(x, shape, (*x.strides[:-2], size * (row + column), row, column))
 
 
 def _check_diagonal(caller: str, arrays: Arrays, a: Any) -> None:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from harness.linalg import trsm
+from harness.linalg.inverses import inverted
 from harness.linalg.products import Products
-from harness.linalg.triangles import INVERSES, inverted
+from harness.linalg.triangles import INVERSES
 from tests._support.factorizations import of_condition, residual
 
 BLOCK = 8
