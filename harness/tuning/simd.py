@@ -190,17 +190,18 @@ def thread_grid(m: int, n: int, threads: int, mr: int, nr: int) -> tuple[int, in
     return rows, threads // rows
 
 
-def triangle_grid(m: int, threads: int) -> int:
+def triangle_grid(m: int, threads: int, parts: int) -> int:
     """Return the number of parts of each side of a triangle of m rows: equal squares, and halves on the diagonal.
 
-    Small squares share it evenly, but each packs the rows of its columns of B.
+    Small squares share it evenly, but each packs the rows of its columns of B. There are about `parts` or more.
     """
 
     def cost(side: int) -> float:
         halves = max(-(-side * side // threads), 2 * -(-side * (side - 1) // 2 // threads))
         return halves / side**2 * (1 + SIMD_PACKING_ROWS * side / m)
 
-    return min(range(1, 2 * threads + 1), key=cost) if threads > 1 else 1
+    least = math.isqrt(2 * parts)
+    return min(range(max(least, 2), 2 * max(least, threads) + 1), key=cost) if threads > 1 else 1
 
 
 def reads_in_place(stride_bytes: int, rows: int, bad_stride: int = SIMD_BAD_STRIDE) -> bool:

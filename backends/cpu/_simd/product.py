@@ -78,11 +78,11 @@ class Settings:
             and (is_small_b or m <= blocking.mr)
             and dtype.itemsize in self.unit.masked_bytes
         )
+        parts = tuning_simd.simd_parts(m * n * k // 2 if triangle else m * n * k, self.threads)
         if triangle:
-            side = tuning_simd.triangle_grid(m, self.threads)
+            side = tuning_simd.triangle_grid(m, self.threads, parts)
             packs = self.packs_a or not a_in_place, self.packs_b or not b_in_place
             return Loops(key, blocking, *packs, (side, side), self.threads, triangle)
-        parts = tuning_simd.simd_parts(m * n * k, self.threads)
         grid = tuning_simd.thread_grid(m, n, parts, blocking.mr, blocking.nr)
         is_streamed = (strides_a if n == 1 else strides_b)[1] == dtype.itemsize
         if min(m, n) == 1 and is_streamed and not self.block_steps:
@@ -206,7 +206,7 @@ def has_contiguous_rows(x: np.ndarray) -> bool:
 
 def _is_better_transposed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
     """Return whether the transposed product suits the layout of the output or, if that is a vector, of the matrix."""
-    if out.shape[1] == 1 and a.shape[1] == 1:
+    if out.shape[1] == 1 and a.shape[1] == 1 and has_contiguous_rows(a.T):
         return True  # a vector by a number: one row of the transposed A, in place of rows of one element
     if out.shape[0] == 1 or out.shape[1] == 1:
         matrix = a if out.shape[1] == 1 else b
