@@ -52,8 +52,8 @@ BESIDE = {8: (1.03, 1.12), 16: (1.01, 1.05), 32: (1.0, 1.0), 64: (1.01, 1.01), 1
 CACHE_LINE, WHOLE_ROW, CACHED_BYTES = 128, 64, 1e8
 
 # Loads of a thread in flight. x A of 1000^2, 2000^2, 4096^2 by 8 without sharing: 16 loads 4.7, 7.9, 18.2 us, 8 loads
-# 5.6, 9.4, 20.1; of 8191^2, where blocks are enough, 81.8 and 77.8.
-LOADS_OF_COLUMNS = (8, 16)
+# 5.6, 9.4, 20.1; of 8191^2, where blocks are enough, 81.8 and 77.8. Elements of other sizes leave registers for 12.
+LOADS_OF_COLUMNS, LOADS_OTHERWISE = {4: (8, 16)}, (8, 12)
 
 # The rungs below: threads of a block; T by Z of gpu-mv-grid, and rows of a thread (lecture: 32 rows by 8 threads).
 THREADS = 256
@@ -169,7 +169,7 @@ def columns_launch(
     whole = ceil_div(count + width - 1, width)
     found: list[tuple[float, ColumnsLaunch]] = []
     for side, depth_of_loads in itertools.product(
-        (beside,) if beside else BESIDE, (loads,) if loads else LOADS_OF_COLUMNS
+        (beside,) if beside else BESIDE, (loads,) if loads else LOADS_OF_COLUMNS.get(itemsize, LOADS_OTHERWISE)
     ):
         penalty = BESIDE.get(side, (1.0, 1.0))[0 if is_at_ease else 1] if whole > side else 1.0
         slots = whole if side < whole <= WHOLE_ROW and not beside else side
@@ -227,7 +227,7 @@ def cost_s(size: int, blocks: int, shares: int, flight: int, sums: int) -> float
     """
     total = blocks * shares
     effective = min(flight, FULL_FLIGHT) * math.sqrt(max(1.0, flight / FULL_FLIGHT))
-    starved = (1 + (IN_FLIGHT / (total * effective)) ** SHARPNESS) ** (1 / SHARPNESS)
+    starved = math.pow(1 + math.pow(IN_FLIGHT / (total * effective), SHARPNESS), 1 / SHARPNESS)
     turns = 1 + TURN_COST * min(ceil_div(total, TURN) - 1, MOST_TURNS)
     queued = BLOCK_S * max(0, total - QUEUED) / QUEUED
     return size / BYTES_A_SECOND * starved * turns + queued + (SHARE_S + PART_S * shares * sums if shares > 1 else 0.0)

@@ -193,6 +193,31 @@ with ThreadPoolExecutor(4) as pool:
 
 
 @needs_nvrtc
+@pytest.mark.parametrize(("semiring", "dtype"), (*KINDS[:5], ("logaddexp_plus", "float32"), ("min_plus", "float16")))
+@pytest.mark.parametrize("size", ((4097, 1), (1, 4097), (1, 33)))
+def test_tuned_matrix_vector_kernels_spill_nothing(semiring, dtype, size):
+    """Two blocks of a multiprocessor at least: the rules of tuning.matrix_vector count on them."""
+    problem = Problem(*size, 4097, SEMIRINGS[semiring], np.dtype(dtype))
+    rung = RUNGS["gpu-mv-tuned"]
+    (kernel,) = rung._kernels(rung.plan(problem, detect()))
+    taken = resources(compile_kernel(kernel.stem, kernel.defines, "sm_90"))[kernel.function]
+    assert taken.spill_bytes == 0
+    assert 2 * taken.registers * int(np.prod(kernel.block)) <= REGISTERS
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", ("thread", "cached", "reduce", "grid", "scatter"))
+@pytest.mark.parametrize("semiring", ("plus_times", "max_min"))
+def test_matrix_vector_rungs_compile(name, semiring):
+    rung = RUNGS[f"gpu-mv-{name}"]
+    for dtype in ("float64", "uint8"):
+        problem = Problem(300, 1, 200, SEMIRINGS[semiring], np.dtype(dtype), alpha=3, accumulate=True)
+        for kernel in rung._kernels(rung.plan(problem, detect())):
+            compiled = resources(compile_kernel(kernel.stem, kernel.defines, "sm_80"))
+            assert compiled[kernel.function].spill_bytes == 0
+
+
+@needs_nvrtc
 def test_an_error_names_the_file_and_the_line():
     (kernel,) = kernels("gpu-tiled", "plus_times", "float32", 64)
     wrong = (*kernel.defines, *as_defines({"COMBINE(c, a, b)": "c = nonsense(a, b)"}))

@@ -16,7 +16,7 @@
 constexpr int COLUMNS = SLOTS * WIDTH, PITCH = COLUMNS + 1;  // one more, so that threads of a team meet other banks
 
 // Threads that add up one column: a power of two
-constexpr int team_of(int team)
+__device__ constexpr int team_of(int team)
 {
     return 2 * team > 32 || 2 * team > LINES || 2 * team * COLUMNS > BLOCK ? team : team_of(2 * team);
 }
@@ -49,7 +49,8 @@ __device__ __forceinline__ T read_x(const T* x, long long step_x, unsigned p)
     return keep(HAS_GAPS ? x + p * step_x : x + p);
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK)
+// Two blocks of a multiprocessor at least: the rule of shares counts on them. Sums of single bytes would not fit.
+extern "C" __global__ void __launch_bounds__(BLOCK, sizeof(T) > 1 ? 2 : 1)
     mv_columns(MATRIX_VECTOR_PARAMETERS, Sum* parts, unsigned* tickets, int shares, int depth, int width)
 {
     __shared__ Sum sums[LINES * PITCH];
