@@ -23,7 +23,7 @@ from harness.tuning.matrix_vector import BLOCK, columns_launch, rows_launch
 # Legal values of the options; 0: `harness.tuning.matrix_vector` chooses by the shape and by how the matrix lies.
 _LEGAL = {
     "group": (0, 1, 2, 4, 8, 16, 32, 64, 128, 256),
-    "loads": (0, 1, 2, 4, 8, 16),
+    "loads": (0, 1, 2, 4, 8, 12, 16),
     "width": (0, 1, 2, 4, 8, 16),
 }
 
