@@ -36,7 +36,8 @@ def backends(*, on_device: bool) -> list[str]:
 def check(name: str, kinds: list[tuple[str, str]], to_device=lambda x: x, to_host=lambda x: x) -> None:
     backend, computed = registry.find(name), 0
     for semiring, dtype in kinds:
-        for beta, (m, n, k) in [(None, (37, 29, 41)), (3, (37, 29, 41)), (None, (5, 3, 0)), (None, (128, 128, 64))]:
+        sizes = [(37, 29, 41), (5, 3, 0), (128, 128, 64), (41, 1, 37), (1, 41, 37)]
+        for beta, (m, n, k) in [*((None, size) for size in sizes), (3, sizes[0]), (3, sizes[-1])]:
             if dtype == "bool" and beta is not None:
                 continue
             problem = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(dtype), beta=beta, accumulate=True)
