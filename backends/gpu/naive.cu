@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(BM* BN) gemm(GEMM_PARAMETERS)
     const Tile tile = tile_of_block<BM, BN, 1>(m, n);
     const int i = tile.row + (COALESCED ? threadIdx.x / BN : threadIdx.x % BM);
     const int j = tile.column + (COALESCED ? threadIdx.x % BN : threadIdx.x / BM);
-    if (i >= m || j >= n) return;
+    if (i >= m || j >= end_of_row(i, n)) return;
 
     const T* row = a + (long long)i * lda;
     const T* column = b + j;

@@ -29,7 +29,7 @@ import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._simt.program import Product, Program
-from backends.gpu._simt.rung import Rung
+from backends.gpu._simt.rung import SYMMETRIC, Rung
 from backends.gpu._tensor.bit_product import add_bit_product
 from backends.gpu._tensor.mma_product import MMA, UNITS, add_float_product
 from backends.gpu._tensor.norms import largest_dot
@@ -53,12 +53,14 @@ class TensorCore(Rung):
     step = 80
     idea = "tensor cores: one instruction multiplies small matrices; float32 is put together from three TF32 products"
     source = "PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022); Markidis et al. (2018)"
-    takes = Rung.takes | {"mixed"}
+    takes = Rung.takes | {"mixed", "triangle"}
     needs = device.ASYNC_COPY
 
     def declines(self, problem: Problem) -> str | None:
         """Decline products that no tensor core computes."""
         semiring, dtype = problem.semiring, problem.input_dtype
+        if problem.triangle and (problem.triangle == "a" or dtype.kind == "b"):
+            return SYMMETRIC if problem.triangle == "a" else "bools are packed for whole matrices alone"
         if dtype.kind == "b":
             return (
                 None if semiring.name in ("lor_land", "lxor_land") else "tensor cores know or-and and xor-and of bools"

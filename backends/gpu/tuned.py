@@ -9,6 +9,7 @@ Source: measured, see `harness/tuning/gpu.py`; shares of k: Osama et al., "Strea
 from __future__ import annotations
 
 from backends.gpu._simt.log_sum_exp import real_product
+from backends.gpu._simt.rung import SYMMETRIC
 from backends.gpu._simt.tuned_rung import TunedRung
 from harness.machine import Machine
 from harness.plan import Plan
@@ -24,7 +25,12 @@ class Tuned(TunedRung):
     step = 70
     idea = "measured tiles, stages and order of products; two steps of k at once, and shares of k among blocks"
     source = "measured on the chips of harness/tuning/gpu.py; Osama et al., Stream-K (2023)"
+    takes = TunedRung.takes | {"triangle"}
     takes_exponentials = True
+
+    def declines(self, problem: Problem) -> str | None:
+        """Decline operations without a form in CUDA C, and a symmetric A."""
+        return super().declines(problem) or (SYMMETRIC if problem.triangle == "a" else None)
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the fastest measured plan: of ``tune --gpu`` here, or of the chips in the table."""

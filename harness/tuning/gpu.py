@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from harness.plan import Launch
 from harness.problem import Problem
+from harness.tuning.tiles import count_tiles
 
 # Largest height and width of a block of threads: 1024 threads.
 LARGEST_BLOCK_SIDE = 32
@@ -220,7 +221,7 @@ def _all_shared(problem: Problem, large: Launch, small: Launch) -> tuple[Launch,
 
 def _count(problem: Problem, tiles: Launch) -> int:
     """Return how many tiles C consists of."""
-    return -(-problem.m // tiles.bm) * -(-problem.n // tiles.bn)
+    return count_tiles(problem.m, problem.n, tiles.bm, tiles.bn, triangle=problem.triangle == "d")
 
 
 def sharing(problem: Problem, tiles: Launch, blocks: int) -> dict[str, int]:

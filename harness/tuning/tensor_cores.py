@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from harness.plan import Launch
 from harness.problem import Problem
+from harness.tuning.tiles import count_tiles
 
 
 class TensorCoreNumbers(NamedTuple):
@@ -118,7 +119,7 @@ def tensor_core_launch(problem: Problem) -> Launch:
     16-bit elements: those that finish sooner. float64: by `is_busy`; WHOLE_TILES where all tiles are whole.
     """
     numbers = NUMBERS[problem.input_dtype.name]
-    large, small = (-(-problem.m // x.bm) * -(-problem.n // x.bn) for x in (numbers.large, numbers.small))
+    large, small = (_count(problem, x) for x in (numbers.large, numbers.small))
     if problem.is_mixed:
         rounds_large, rounds_small = (-(-tiles // MULTIPROCESSORS) for tiles in (large, small))
         return numbers.small if rounds_small * HALF_TILE < rounds_large else numbers.large
@@ -128,6 +129,11 @@ def tensor_core_launch(problem: Problem) -> Launch:
     whole = WHOLE_TILES
     is_whole = problem.m % whole.bm == problem.n % whole.bn == problem.k % whole.bk == 0
     return whole if is_double and is_whole else numbers.large
+
+
+def _count(problem: Problem, tiles: Launch) -> int:
+    """Return how many tiles C, or its triangle, consists of."""
+    return count_tiles(problem.m, problem.n, tiles.bm, tiles.bn, triangle=problem.triangle == "d")
 
 
 def depth_of(problem: Problem, launch: Launch) -> int:
@@ -144,7 +150,7 @@ def suits_hopper(problem: Problem) -> bool:
     """Return whether a method of Hopper alone is faster: wgmma, whose operands a pass prepares, or the copy engine."""
     m, n, name = problem.m, problem.n, problem.input_dtype.name
     launch = HOPPER_TILES[name]
-    tiles = -(-m // launch.bm) * -(-n // launch.bn)
+    tiles = _count(problem, launch)
     if name == "float64":
         return is_busy(tiles)
     return tiles >= HOPPER_FROM[name] and (name == "bool" or m * n >= SPLIT_USES * (m + n))

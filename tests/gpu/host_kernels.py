@@ -106,7 +106,7 @@ class HostOperands:
 
     at_end = True
 
-    def __init__(self, operands: Operands, *, takes_columns: bool = False) -> None:
+    def __init__(self, operands: Operands, *, takes_columns: bool = False, is_triangle: bool = False) -> None:
         self.buffers, self._shapes, self._by_columns = {}, {}, set()
         for name in ("a", "b", "c", "out"):
             x = getattr(operands, name)

@@ -307,7 +307,7 @@ class TestPlantedBugs:
             ("tile_at<BM, BN, GROUP>(whole + index, m, n)", "tile_at<BM, BN, GROUP>(index, m, n)"),
             ("part += (long long)rest * TILE", "part += TILE"),
             ("share < shares", "share < shares - 1"),
-            ("element < TILE && i < m && j < n", "element < TILE"),
+            ("element < TILE && i < m && j < end_of_row(i, n)", "element < TILE"),
             ("u * THREADS, i = tile", "u, i = tile"),
         ),
     )

@@ -247,10 +247,10 @@ PLANTED_IN_WGMMA = {
     "the last products are not waited for": ("wait_groups<0>();\n    if (!FLUSHES)", "if (!FLUSHES)"),
     "rows of a fragment": ("(half * 8 + g) * PITCH", "(half + 2 * g) * PITCH"),
     "a row too many": ("first + i >= rows", "first + i > rows"),
-    "the end of a row": ("n - column);", "n - column + 1);"),
+    "the end of a row": ("n - column, i", "n - column + 1, i"),
     "half of alpha": ("alpha * from[1]", "from[1]"),
     "one box of B for all": ("column + box * BOX_COLUMNS", "column"),
-    "tiles of the same row": ("row = (first + place % height)", "row = (place % height)"),
+    "tiles of the same row": ("row = tile.row +", "row ="),
 }
 PLANTED_IN_SPLIT = {
     "high parts for low ones": ("barrier, p, m + row", "barrier, p, row"),

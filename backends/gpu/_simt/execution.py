@@ -30,6 +30,8 @@ class GpuOperands:
     operands : Operands
     takes_columns : bool
         Whether matrices whose columns are contiguous, and not their rows, stay as they lie.
+    is_triangle : bool
+        Whether an output that is copied back keeps what it holds above its diagonal.
 
     Attributes
     ----------
@@ -41,23 +43,25 @@ class GpuOperands:
         Whether all of them, and `out`, are arrays of CuPy; and whether none of those is copied.
     """
 
-    def __init__(self, operands: Operands, *, takes_columns: bool = False) -> None:
+    def __init__(self, operands: Operands, *, takes_columns: bool = False, is_triangle: bool = False) -> None:
         inputs = {"a": operands.a, "b": operands.b, "c": operands.c}
-        self.takes_columns = takes_columns
+        self.takes_columns, self.is_triangle = takes_columns, is_triangle
         self._inputs = {name: x for name, x in inputs.items() if x is not None}
         self.buffers = {name: self._placed(x) for name, x in self._inputs.items()}
         self.is_uploaded = not all(map(is_on_device, self._inputs.values()))
         self._out = operands.out
         stays = is_on_device(self._out) and (_has_contiguous_rows(self._out) or self._is_by_columns(self._out))
         self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
+        is_copied = is_on_device(self._out) and not stays
+        self._below = device.cupy().tri(self._out.shape[0], dtype=np.bool_) if is_copied and is_triangle else True
         self.are_on_device = not self.is_uploaded and is_on_device(self._out)
         self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
 
     @classmethod
-    def of(cls, names: Sequence[str], takes_columns: bool, arrays: Sequence[Any]) -> GpuOperands:
+    def of(cls, names: Sequence[str], arrays: Sequence[Any], **options: bool) -> GpuOperands:
         """Return the operands whose `buffers` have these names; `arrays` are in their order."""
         given = dict(zip(names, arrays, strict=True))
-        return cls(Operands(given["a"], given["b"], given.get("c"), given["out"]), takes_columns=takes_columns)
+        return cls(Operands(given["a"], given["b"], given.get("c"), given["out"]), **options)
 
     def upload(self) -> None:
         """Copy the host arrays anew after their values changed, including `out` with its poison."""
@@ -90,7 +94,7 @@ class GpuOperands:
         if not is_on_device(self._out):
             return produced.get()
         if produced is not self._out:
-            self._out[...] = produced
+            device.cupy().copyto(self._out, produced, where=self._below)
         return self._out
 
 
@@ -157,7 +161,8 @@ class GpuRepeat:
         self._program, self._itemsizes, self._has_scratch = packed.program, packed.itemsizes, packed.scratch_bytes > 0
         self._spare = [packed]  # those that no thread uses now
         names = tuple(operands.buffers)
-        self._place = None if operands.are_in_place else functools.partial(operands.of, names, operands.takes_columns)
+        options = {"takes_columns": operands.takes_columns, "is_triangle": operands.is_triangle}
+        self._place = None if operands.are_in_place else functools.partial(operands.of, names, **options)
 
     def __call__(self, *arrays: Any) -> None:
         """Compute; `arrays` are the operands, out and what else is written, in the order of `GpuOperands.buffers`."""

@@ -31,6 +31,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int u = 0; u < EACH; ++u) {
         const int element = first + u * THREADS, i = tile.row + element / BN, j = tile.column + element % BN;
-        if (element < TILE && i < m && j < n) store(out + (long long)i * ld + j, totals[u]);
+        if (element < TILE && i < m && j < end_of_row(i, n)) store(out + (long long)i * ld + j, totals[u]);
     }
 }

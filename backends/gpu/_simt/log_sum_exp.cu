@@ -18,6 +18,7 @@
 // functions" (2021), sections 2 and 3.
 #define EDGE 2 /* PADDED: nothing here is a tile */
 #include "semiring.cuh"
+#include "triangle.cuh"
 
 #define LANES 32
 #define GROUPS 8 /* of lanes in a block */
@@ -121,6 +122,7 @@ extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
     const long long count = (long long)m * n, stride = (long long)gridDim.x * blockDim.x;
     for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += stride) {
         const int i = at / n, j = at % n, p = row_singles[i], q = column_singles[j];
+        if (j >= end_of_row(i, n)) continue;
         const T u = rows[2 * i], v = columns[2 * j], sum = sums[at];
         const T *row = a + (long long)i * lda, *column = b + j;
         T total;

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu._simt.operators import Form, semiring_defines
+from backends.gpu._simt.operators import Form, semiring_defines, triangle_defines
 from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
 from harness.plan import Plan
 from harness.problem import Problem
@@ -40,7 +40,8 @@ def real_product(problem: Problem) -> Problem:
     """Return the product that does the work of `problem`: for logaddexp_plus, of exponentials; else itself."""
     if not is_log_sum_exp(problem):
         return problem
-    return Problem(problem.m, problem.n, problem.k, SEMIRINGS["plus_times"], problem.dtype)
+    ordinary = SEMIRINGS["plus_times"]
+    return Problem(problem.m, problem.n, problem.k, ordinary, problem.dtype, triangle=problem.triangle)
 
 
 def scale(dtype: np.dtype[Any], k: int) -> tuple[int, Any, Any]:
@@ -65,7 +66,7 @@ def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, product: P
     """
     problem, (a, b, out, m, n, k, *_) = plan.problem, product
     dtype = problem.dtype
-    defines = semiring_defines(problem.semiring, dtype, accumulate=problem.accumulate)
+    defines = semiring_defines(problem.semiring, dtype, accumulate=problem.accumulate) + triangle_defines(problem)
     exponent, *thresholds = scale(dtype, k)
     x, y, sums, rows, columns = (
         program.reserve(name, size, dtype)
@@ -84,7 +85,8 @@ def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, product: P
         program.launch(kernel(function), blocks, operand.place, operand.ld, extent, k, *lines, exponent, *thresholds)
     real = dataclasses.replace(plan, problem=real_product(problem))
     operands = Matrix(x, k), Matrix(y, n), Matrix(sums, n)
-    multiply(program, real, Product(*operands, m, n, k, Form.ANY, accumulate=False, extremes=x))
+    inner = Product(*operands, m, n, k, Form.ANY, accumulate=False, extremes=x, is_triangle=product.is_triangle)
+    multiply(program, real, inner)
     blocks = min(ceil_div(m * n, _LANES * _GROUPS), _MOST_BLOCKS)
     lines = rows, row_singles, columns, column_singles
     program.launch(

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from harness.problem import Problem
 from harness.semiring import BINARY_OPS, MONOIDS, Semiring, highest, lowest
 
 # Element types, by NumPy's names.
@@ -190,6 +191,11 @@ def semiring_defines(
         "IS_LONG": is_long,
     }
     return as_defines({**macros, "ACCUMULATE": accumulate, "K_TAIL": k_tail(semiring).value})
+
+
+def triangle_defines(problem: Problem) -> Defines:
+    """Return the macro of triangle.cuh, if there is a triangle of D: kernels of whole matrices keep their text."""
+    return as_defines({"TRIANGLE": 1}) if problem.triangle == "d" else ()
 
 
 def literal(value: Any, dtype: np.dtype[Any]) -> str:

@@ -4,6 +4,7 @@
 #define EDGE 2 /* PADDED: nothing here is a tile */
 #include "semiring.cuh"
 #include "edges.cuh"
+#include "triangle.cuh"
 
 #define FOR_EACH(index, count) \
     for (long long index = (long long)blockIdx.x * blockDim.x + threadIdx.x; index < (count); \
@@ -24,16 +25,19 @@ extern "C" __global__ void begin(int has_beta, T beta, const T* c, int ldc, T* o
 {
     FOR_EACH(index, (long long)m * n)
     {
-        const T x = c[index / n * ldc + index % n];
+        const long long i = index / n, j = index % n;
+        if (j >= end_of_row(i, n)) continue;
+        const T x = c[i * ldc + j];
         const T term = has_beta ? MULTIPLY(beta, x) : x;
-        out[index / n * ldd + index % n] = ADD(ZERO, term);
+        out[i * ldd + j] = ADD(ZERO, term);
     }
 }
 
 // out := zero, the product without terms
 extern "C" __global__ void fill(T* out, int ldd, int m, int n)
 {
-    FOR_EACH(index, (long long)m * n) out[index / n * ldd + index % n] = ZERO;
+    FOR_EACH(index, (long long)m * n)
+        if (index % n < end_of_row(index / n, n)) out[index / n * ldd + index % n] = ZERO;
 }
 
 // padded := x in a buffer of whole tiles, its last row and column repeated; beyond k, zeros if K_TAIL says so

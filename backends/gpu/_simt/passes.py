@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines
-from backends.gpu._simt.operators import semiring_defines
+from backends.gpu._simt.operators import semiring_defines, triangle_defines
 from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
 from harness.problem import Problem
 
@@ -15,7 +15,7 @@ _PASS_BLOCK, _PASS_BLOCKS = 256, 4096
 
 def add_pass(program: Program, problem: Problem, function: str, elements: int, *arguments: object) -> None:
     """Add a pass over `elements` elements; bools are bytes there."""
-    defines = semiring_defines(problem.semiring, problem.dtype)
+    defines = semiring_defines(problem.semiring, problem.dtype) + triangle_defines(problem)
     scalars = [np.uint8(x) if isinstance(x, np.bool_) else x for x in arguments]
     kernel = Kernel("passes", defines, (_PASS_BLOCK,), function=function)
     program.launch(kernel, min(ceil_div(elements, _PASS_BLOCK), _PASS_BLOCKS), *scalars)

@@ -14,6 +14,8 @@ import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines
 from backends.gpu._simt.operators import Form
+from harness.errors import PlanError
+from harness.tuning.tiles import count_tiles
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class Product(NamedTuple):
         Position of the extremes of A and B, if they decide the form.
     edge : str
         Treatment of partial tiles; ``"padded"`` also if all tiles are whole.
+    is_triangle : bool
+        Whether nothing above the diagonal of out is computed.
     """
 
     a: Matrix
@@ -107,6 +111,7 @@ class Product(NamedTuple):
     accumulate: bool
     extremes: Place
     edge: str = ""
+    is_triangle: bool = False
 
     @property
     def arguments(self) -> tuple[Any, ...]:
@@ -115,8 +120,20 @@ class Product(NamedTuple):
         return a.place, b.place, out.place, self.m, self.n, self.k, a.ld, b.ld, out.ld, self.extremes
 
     def tiles(self, bm: int, bn: int) -> int:
-        """Return how many tiles of bm x bn cover C."""
-        return ceil_div(self.m, bm) * ceil_div(self.n, bn)
+        """Return how many tiles of bm x bn cover C, or its triangle.
+
+        Raises
+        ------
+        PlanError
+            If the tiles of a triangle have no side that is a multiple of the other, as grid.cuh counts them.
+        """
+        if self.is_triangle and max(bm, bn) % min(bm, bn):
+            raise PlanError(
+                "these tiles do not cut a triangle",
+                expected="a multiple of bn for bm, or of bm for bn",
+                got=f"{bm}x{bn}",
+            )
+        return count_tiles(self.m, self.n, bm, bn, triangle=self.is_triangle)
 
 
 class Step(NamedTuple):

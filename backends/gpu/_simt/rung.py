@@ -16,10 +16,18 @@ from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.argk import ArgkOperands, argk_program
 from backends.gpu._simt.execution import GpuExecution, GpuOperands
 from backends.gpu._simt.log_sum_exp import add_log_sum_exp, is_log_sum_exp
-from backends.gpu._simt.operators import Form, has_fast_form, semiring_defines, two_steps, unsupported
+from backends.gpu._simt.operators import (
+    Form,
+    has_fast_form,
+    semiring_defines,
+    triangle_defines,
+    two_steps,
+    unsupported,
+)
 from backends.gpu._simt.passes import add_extremes, add_pass
 from backends.gpu._simt.precompile import precompile
 from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program
+from backends.gpu._simt.scalars import add_constants, add_start
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
@@ -27,6 +35,9 @@ from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.gpu import is_scanned
+
+# Why a rung whose tiles are those of D declines a symmetric A.
+SYMMETRIC = "its tiles leave a triangle of D out, not of A"
 
 
 class GpuBackend(Backend):
@@ -86,7 +97,8 @@ class GpuBackend(Backend):
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Upload the operands, compile and load the kernels, allocate."""
-        placed = GpuOperands(operands, takes_columns=self.takes_columns)
+        is_triangle = plan.problem.triangle == "d"
+        placed = GpuOperands(operands, takes_columns=self.takes_columns, is_triangle=is_triangle)
         return GpuExecution(self.program(plan, *(placed.matrix(name) for name in placed.buffers)), placed)
 
     def prepare_argk(self, plan: Plan, operands: Operands, argk: Any) -> Execution | None:
@@ -136,21 +148,17 @@ class Rung(GpuBackend):
         m, n, k = problem.m, problem.n, problem.k
         if m == 0 or n == 0:
             return program
-        is_begun = problem.beta is None and c_and_out[0].place == out.place  # C is the output, and added to as it is
-        if problem.accumulate and not is_begun:
-            beta = problem.dtype.type(0) if problem.beta is None else problem.beta
-            c = c_and_out[0]
-            arguments = problem.beta is not None, beta, c.place, c.ld, out.place, out.ld, m, n
-            add_pass(program, problem, "begin", m * n, *arguments)
         if k == 0:
-            if not problem.accumulate:
-                add_pass(program, problem, "fill", m * n, out.place, out.ld, m, n)
+            add_constants(program, problem, c_and_out[0], out)
             return program
+        add_start(program, problem, c_and_out[0], out)
         if problem.alpha is not None and not problem.is_mixed:  # a narrow A cannot hold alpha A: the kernel scales sums
             scaled = program.reserve("scaled_a", m * k, problem.dtype)
             add_pass(program, problem, "scale", m * k, problem.alpha, a.place, a.ld, scaled, m, k)
             a = Matrix(scaled, k)
-        product = Product(a, b, out, m, n, k, Form.ANY, problem.accumulate, a.place)
+        product = Product(
+            a, b, out, m, n, k, Form.ANY, problem.accumulate, a.place, is_triangle=problem.triangle == "d"
+        )
         if self.takes_exponentials and is_log_sum_exp(problem):
             add_log_sum_exp(program, plan, self.multiply, product)
             return program
@@ -168,4 +176,4 @@ class Rung(GpuBackend):
 def product_defines(problem: Problem, product: Product, **tile: int) -> Defines:
     """Return the macros of a kernel that computes `product`, with its own macros, `tile`."""
     macros = semiring_defines(problem.semiring, problem.dtype, form=product.form, accumulate=product.accumulate)
-    return macros + as_defines(tile)
+    return macros + triangle_defines(problem) + as_defines(tile)

@@ -6,6 +6,7 @@
 #pragma once
 #include "warp_tiles.cuh"
 #include "vectors.cuh"
+#include "triangle.cuh"
 
 // `row` and `column`: the position of this thread's first element in C.
 __device__ __forceinline__ void store_tile(const T (&sums)[TM][TN], RESULT* c, int m, int n, int ldc, int row, int column)
@@ -15,11 +16,12 @@ __device__ __forceinline__ void store_tile(const T (&sums)[TM][TN], RESULT* c, i
     for (int r = 0; r < TM; ++r) {
         const int i = row + row_of(r);
         if (i >= m) continue;
+        const int end = end_of_row(i, n);
 #pragma unroll
         for (int s = 0; s < TN; s += GROUP_SIZE) {
             const int j = column + column_of(s);
             RESULT* address = c + (long long)i * ldc + j;
-            if (C_VECTORS && j + GROUP_SIZE <= n) {
+            if (C_VECTORS && j + GROUP_SIZE <= end) {
                 Vector<RESULT, GROUP_SIZE> group;
 #if ACCUMULATE
                 group = read_vector<GROUP_SIZE>(address);
@@ -33,7 +35,7 @@ __device__ __forceinline__ void store_tile(const T (&sums)[TM][TN], RESULT* c, i
             } else {
 #pragma unroll
                 for (int v = 0; v < GROUP_SIZE; ++v)
-                    if (j + v < n) store(address + v, FINISHED(sums[r][s + v]));
+                    if (j + v < end) store(address + v, FINISHED(sums[r][s + v]));
             }
         }
     }

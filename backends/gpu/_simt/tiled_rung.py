@@ -19,6 +19,7 @@ from backends.gpu._cuda.kernel_files import Defines
 from backends.gpu._simt.passes import add_pass
 from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, ceil_div
 from backends.gpu._simt.rung import Rung, product_defines
+from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.problem import Problem
 from harness.tuning.gpu import SMALL_TILE
@@ -65,6 +66,8 @@ class TiledRung(Rung):
         problem, launch, (a, b, _, m, n, k, *_) = plan.problem, self.prepare_launch(plan), product
         whole = product._replace(edge=self.edge(plan, launch))
         if whole.edge == "big-small":
+            if product.is_triangle:
+                raise PlanError(f"{self.name}: no triangle by big and small tiles", got="edge=big-small")
             big = whole._replace(
                 m=m // launch.bm * launch.bm, n=n // launch.bn * launch.bn, k=k // launch.bk * launch.bk, edge="padded"
             )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.operators import Form, semiring_defines
+from backends.gpu._simt.operators import Form, semiring_defines, triangle_defines
 from backends.gpu._simt.padding import add_padding, is_aligned, width_of_loads
 from backends.gpu._simt.passes import add_extremes
 from backends.gpu._simt.program import Kernel, Product, Program
@@ -129,7 +129,7 @@ def add_float_product(program: Program, plan: Plan, product: Product) -> None:
         _add_mma(program, plan, product, edge, depth)
     if is_single:
         careful = _single_defines(plan, Form.CAREFUL) + as_defines({"BM": CAREFUL.bm, "BN": CAREFUL.bn, "COALESCED": 1})
-        naive = Kernel("naive", careful, (CAREFUL.threads,))
+        naive = Kernel("naive", careful + triangle_defines(problem), (CAREFUL.threads,))
         program.launch(naive, product.tiles(CAREFUL.bm, CAREFUL.bn), *product.arguments)
 
 
@@ -144,7 +144,7 @@ def _add_mma(program: Program, plan: Plan, product: Product, edge: str, depth: i
         mma, more = F32, _single_defines(plan, Form.FAST) + as_defines({"FLUSH": depth})
     else:
         mma, more = F64, as_defines({"ACCUMULATE": product.accumulate, "IS_LONG": 0, "K_STEP": depth})
-    more += as_defines({"PAIRS": is_aligned(out, dtype.itemsize)})
+    more += as_defines({"PAIRS": is_aligned(out, dtype.itemsize)}) + triangle_defines(plan.problem)
     if m % launch.bm == n % launch.bn == k % launch.bk == 0:
         edge = "whole"
     kernel = mma_kernel(mma._replace(depth=depth), launch, width, edge, (a.ld, b.ld), more)

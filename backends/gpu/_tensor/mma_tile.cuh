@@ -51,9 +51,10 @@ struct alignas(2 * sizeof(Result)) Pair {
     Result x, y;
 };
 
-// Store the sums of a warp that begin at its row and column of the tile at c, of which `rows` and `columns` exist.
+// Store the sums of a warp that begin at its row and column of the tile at c, of which `rows` and `columns` exist. The tile
+// begins `below` rows below the diagonal.
 __device__ __forceinline__ void store_fragments(const Sum (*sums)[NI][4], void*, Result* c, int ldc, int rows, int columns,
-                                                int warp_row, int warp_column)
+                                                int warp_row, int warp_column, int below)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -62,16 +63,17 @@ __device__ __forceinline__ void store_fragments(const Sum (*sums)[NI][4], void*,
         for (int half = 0; half < 2; ++half) {
             const int row = warp_row + i * 16 + half * 8 + g;
             if (row >= rows) continue;
+            const int end = end_of_row(below + row, columns);
 #pragma unroll
             for (int j = 0; j < NI; ++j) {
                 const int column = warp_column + j * 8 + 2 * t;
                 Result* place = c + (long long)row * ldc + column;
                 const Sum *sum = sums[i][j] + 2 * half;
-                if (PAIRS && column + 1 < columns) {
+                if (PAIRS && column + 1 < end) {
                     *(Pair*)place = Pair{joined(place, sum[0]), joined(place + 1, sum[1])};
                 } else {
-                    if (column < columns) place[0] = joined(place, sum[0]);
-                    if (column + 1 < columns) place[1] = joined(place + 1, sum[1]);
+                    if (column < end) place[0] = joined(place, sum[0]);
+                    if (column + 1 < end) place[1] = joined(place + 1, sum[1]);
                 }
             }
         }
@@ -180,6 +182,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         reading = next;
     }
 
-    STORE_TILE(sums, tiles_a, c + (long long)tile.row * ldc + tile.column, ldc, m - tile.row, n - tile.column, warp_row,
-               warp_column);
+#if TRIANGLE  // the tile is computed anew: saves registers, of which the loop has none to spare
+    int index = blockIdx.x;
+    forget(index);
+    const Tile to = tile_at<BM, BN, GROUP>(index, m, n);
+#else
+    const Tile to = tile;
+#endif
+    STORE_TILE(sums, tiles_a, c + (long long)to.row * ldc + to.column, ldc, m - to.row, n - to.column, warp_row,
+               warp_column, to.row - to.column);
 }

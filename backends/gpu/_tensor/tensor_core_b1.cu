@@ -26,7 +26,7 @@ __device__ __forceinline__ bool is_chosen(const float*) { return true; }
 
 #define STORE_TILE store_bytes
 __device__ __forceinline__ void store_bytes(const int (*sums)[WN / 8][4], void* shared, unsigned char* c, int ldc, int rows,
-                                            int columns, int warp_row, int warp_column);
+                                            int columns, int warp_row, int warp_column, int);
 
 #include "mma_tile.cuh"
 
@@ -45,7 +45,7 @@ __device__ __forceinline__ unsigned char value_of(int count) { return IS_XOR ? c
 
 // Store the tile at c, of which `rows` and `columns` exist, through `shared`.
 __device__ __forceinline__ void store_bytes(const int (*sums)[NI][4], void* shared, unsigned char* c, int ldc, int rows,
-                                            int columns, int warp_row, int warp_column)
+                                            int columns, int warp_row, int warp_column, int)
 {
     constexpr int PITCH = BN + 16;  // an odd number of vectors: no bank conflicts between rows of a fragment
     static_assert(BM * PITCH <= STAGES * (TILE_A + TILE_B) * (int)sizeof(T), "the tile of C has room");

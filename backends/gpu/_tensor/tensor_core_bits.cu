@@ -23,7 +23,7 @@ struct alignas(16) Words {
 
 #define STORE_ROWS store_bools
 __device__ __forceinline__ void store_bools(void* memory, const int* counts, float, unsigned char* c, int ldc, int rows,
-                                            int columns);
+                                            int columns, int);
 
 #include "wgmma_tile.cuh"
 
@@ -103,7 +103,7 @@ __device__ __forceinline__ void store_rows(unsigned char* c, int ldc, const unsi
 // Store the results of a warp's counts: `rows` and `columns` exist from c on. If all exist and vectors may be stored,
 // registers are stored directly. Else the results pass through `memory` and are stored by words, at any alignment in C.
 __device__ __forceinline__ void store_bools(void* memory, const int* counts, float, unsigned char* c, int ldc, int rows,
-                                            int columns)
+                                            int columns, int)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     if (WIDTH == 16 && rows >= 16 && columns >= BN) {

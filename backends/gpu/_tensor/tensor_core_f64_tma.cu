@@ -104,8 +104,10 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
         for (int v = 0; v < 2; ++v) {
             const int i_of_c = row + warp_row + j * 8 + t + 4 * v, j_of_c = column + warp_column + 2 * g;
             if (i_of_c >= m) continue;
+            const int end = end_of_row(i_of_c, n);
             double* to = c + (long long)i_of_c * ldc + j_of_c;
 #pragma unroll
-            for (int i = 0; i < MI; ++i) store_pair(to + i * 16, sums[i][j][v], sums[i][j][v + 2], n - j_of_c - i * 16);
+            for (int i = 0; i < MI; ++i)
+                store_pair(to + i * 16, sums[i][j][v], sums[i][j][v + 2], end - j_of_c - i * 16);
         }
 }

@@ -8,6 +8,7 @@ import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.operators import triangle_defines
 from backends.gpu._simt.program import Kernel, Matrix, Product, Program
 from backends.gpu._tensor.tensor_map import TensorMap
 from harness.errors import PlanError
@@ -101,7 +102,9 @@ def add_tma(
     }
     shared = tma.shared_bytes(launch)
     device.fitting("gpu-tensor-core", shared, launch)
-    kernel = Kernel(tma.stem, as_defines(macros) + more, (_THREADS,), shared, suffix="a")
+    kernel = Kernel(
+        tma.stem, as_defines(macros) + triangle_defines(plan.problem) + more, (_THREADS,), shared, suffix="a"
+    )
     clusters = product.tiles(cluster * TILE_ROWS, launch.bn)
     blocks = cluster * min(max(int(plan.options["blocks"]) // cluster, 1), clusters)
     sizes = product.m, product.n, maps[0].columns

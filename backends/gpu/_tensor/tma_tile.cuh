@@ -14,11 +14,12 @@
 //
 // Defined before this file: T; Result (of an element of C); BK (steps of k of a stage), BYTES (of a stage), ARRIVALS (of
 // consumers at an empty stage); `fill`, `compute`, `is_chosen`.
-// Defined by the host: BN; STAGES; CLUSTER; GROUP: rows of clusters that are walked through column by column.
+// Defined by the host: BN; STAGES; CLUSTER; GROUP: rows of clusters that are walked through column by column; TRIANGLE.
 //
 // Source: PTX ISA, cp.async.bulk.tensor; CUTLASS 3, warp-specialised persistent kernels.
 #pragma once
 #include "tma.cuh"
+#include "grid.cuh"
 
 constexpr int BM = 128, ROW_BYTES = 128;  // of a row of a tile in shared memory, the widest that is swizzled
 constexpr int THREADS = 3 * 128;
@@ -44,17 +45,14 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
                                         int steps, float alpha);
 __device__ __forceinline__ bool is_chosen(const float* extremes);
 
-// Position of the tile of this block in the cluster's work of this number: GROUP rows of clusters, column by column, then
-// the next GROUP. It is complete when this returns: divisions are slow, and consumers have time during a tile's last
-// instructions. The compiler would put the divisions after those.
+// Position of the tile of this block in the cluster's work of this number (grid.cuh). It is complete when this returns:
+// divisions are slow, and consumers have time during a tile's last instructions. The compiler would put the divisions after
+// those.
 __device__ __forceinline__ void locate(int index, int m, int n, int& row, int& column)
 {
-    constexpr int HEIGHT = CLUSTER * BM;
-    const int rows = (m + HEIGHT - 1) / HEIGHT, columns = (n + BN - 1) / BN;
-    const int first = index / (GROUP * columns) * GROUP, height = min(rows - first, GROUP);
-    const int place = index % (GROUP * columns);
-    row = (first + place % height) * HEIGHT + rank_in_cluster() * BM;
-    column = place / height * BN;
+    const Tile tile = tile_at<CLUSTER * BM, BN, GROUP>(index, m, n);
+    row = tile.row + rank_in_cluster() * BM;
+    column = tile.column;
     forget(row), forget(column);
 }
 
@@ -100,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTER(CLUSTER)
     }
     meet_cluster();
     const int steps = (k + BK - 1) / BK;
-    const int count = ((m + CLUSTER * BM - 1) / (CLUSTER * BM)) * ((n + BN - 1) / BN);
+    const int count = count_tiles<CLUSTER * BM, BN>(m, n);
     if (threadIdx.x < 128) {
         leave_registers<24>();
         Ring ring(full, 1);  // in the first round every stage is empty

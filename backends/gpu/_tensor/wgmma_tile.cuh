@@ -37,9 +37,10 @@ struct alignas(16) Vector {
     float x[4];
 };
 
-// Store `sums` of a warp, alpha times: `rows` and `columns` exist from c on. `memory` is the warp's own.
+// Store `sums` of a warp, alpha times: `rows` and `columns` exist from c on, which lies `below` rows below the diagonal.
+// `memory` is the warp's own.
 __device__ __forceinline__ void store_floats(void* memory, const float* sums, float alpha, float* c, int ldc, int rows,
-                                             int columns)
+                                             int columns, int below)
 {
     // The 16 rows are stored CHUNK columns at a time; the distance of rows avoids bank conflicts of half a warp.
     constexpr int CHUNK = 32, PITCH = CHUNK + 8;
@@ -58,9 +59,9 @@ __device__ __forceinline__ void store_floats(void* memory, const float* sums, fl
                 *(Pair*)(room + (half * 8 + g) * PITCH + 8 * v + 2 * t) = Pair{alpha * from[0], alpha * from[1]};
             }
         __syncwarp();
-        const int left = columns - chunk * CHUNK - j;
 #pragma unroll
         for (int first = 0; first < 16; first += 32 / ACROSS) {
+            const int left = end_of_row(below + first + i, columns) - chunk * CHUNK - j;
             if (first + i >= rows || left <= 0) continue;
             const float* from = room + (first + i) * PITCH + j;
             float* to = c + (long long)(first + i) * ldc + chunk * CHUNK + j;
@@ -112,5 +113,5 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
     if (!FLUSHES) release(ring, before, thread);
     const int i = row + part * 64 + warp * 16;
     unsigned char* room = memory + STAGES * BYTES + (part * 4 + warp) * ROOM_BYTES;
-    STORE_ROWS(room, sums, alpha, c + (long long)i * ldc + column, ldc, m - i, n - column);
+    STORE_ROWS(room, sums, alpha, c + (long long)i * ldc + column, ldc, m - i, n - column, i - column);
 }

@@ -1,0 +1,9 @@
+// Values of other lanes of a warp. Tests that run kernels on a CPU have their own such file.
+#pragma once
+
+// The value that lane `lane ^ mask` passes. All 32 lanes call it together.
+template <class E> __device__ __forceinline__ E of_lane_across(E x, int mask)
+{
+    if constexpr (sizeof(E) < 4) return (E)__shfl_xor_sync(~0u, (int)x, mask);
+    else return __shfl_xor_sync(~0u, x, mask);
+}

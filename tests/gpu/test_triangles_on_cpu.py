@@ -1,0 +1,174 @@
+"""Triangles of D by the kernels of gpu-tuned and gpu-tensor-core, executed on the CPU; and the map of their tiles."""
+
+import ctypes
+import dataclasses
+
+import numpy as np
+import pytest
+
+from backends.gpu._cuda.kernel_files import FOLDER, as_defines
+from backends.gpu._simt.program import Kernel
+from harness import SEMIRINGS, Operands
+from harness.errors import PlanError, VerificationError
+from harness.machine import detect
+from harness.operands import lower_triangle
+from harness.problem import Problem
+from harness.proof.verify import verify
+from harness.tuning.tensor_cores import tensor_core_launch
+from harness.tuning.tiles import count_tiles
+from tests.gpu import host_kernels
+from tests.gpu.host_kernels import COMPILER, KernelFault
+from tests.gpu.simt_products import RUNGS, SMALL, use_the_cpu
+from tests.gpu.test_tensor_cores_on_cpu import HALF, SPLIT
+from tests.gpu.test_tensor_cores_on_cpu import SMALL as SMALL_TENSOR
+
+pytestmark = [pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"), pytest.mark.no_cover]
+
+SQUARE, WIDE = SMALL["gpu-pipelined"], SMALL["gpu-tuned"]
+DOUBLE_TMA = {"unit": "tma", "bm": 128, "bn": 128, "bk": 16, "wm": 32, "wn": 64, "tm": 8, "tn": 8, "stages": 2,
+              "depth": 16, "blocks": 2, "cluster": 1}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _on_the_cpu(monkeypatch):
+    use_the_cpu(monkeypatch)
+
+
+def compute(name, semiring, dtype, size, k, *, narrow=None, accumulate=False, alpha=None, beta=None, **parameters):
+    """Compute a triangle of D, and prove it right and nothing above it written."""
+    problem = Problem(size, size, k, SEMIRINGS[semiring], np.dtype(dtype), alpha, beta, accumulate,
+                      operand_dtype=narrow, triangle="d")  # fmt: skip
+    operands = Operands.generate(problem, size + k)
+    rung = RUNGS[name]
+    plan = rung.plan(problem, detect()).override(parameters)
+    execution = rung.prepare(plan, operands)
+    execution.run()
+    produced, untouched = execution.result(), np.empty_like(operands.out)
+    untouched.view(np.uint8)[...] = 0xFF
+    above = ~lower_triangle(size)
+    if produced[above].tobytes() != untouched[above].tobytes():
+        raise VerificationError("the output was written above the diagonal")
+    verify(problem, operands, produced, seed=1, extra_error=rung.extra_error(plan, operands))
+
+
+@pytest.mark.parametrize("size", (1, 31, 33, 64, 97, 130))
+@pytest.mark.parametrize(("semiring", "dtype", "accumulate"), (
+    ("plus_times", "float32", True), ("min_plus", "float32", False), ("min_plus", "int32", True),
+    ("plus_times", "float64", False),
+))  # fmt: skip
+def test_triangles_of_simt_kernels_are_right(semiring, dtype, accumulate, size):
+    for tile in ({**SQUARE, "group": 2}, {**WIDE, "stages": 2, "group": 3}):
+        compute("gpu-tuned", semiring, dtype, size, 19, accumulate=accumulate, **tile)
+
+
+@pytest.mark.parametrize("edge", ("redirected", "padded", "conditional"))
+def test_shares_of_triangles_are_right(edge):
+    for size, wave in ((100, 7), (97, 4), (130, 1 << 20)):
+        options = {**SQUARE, "edge": edge, "shares": 3, "wave": wave}
+        compute("gpu-tuned", "plus_times", "float32", size, 61, accumulate=size == 97, **options)
+        compute("gpu-tuned", "max_plus", "int16", size, 61, **options)
+
+
+def test_scalars_and_exponentials_of_triangles_are_right():
+    compute("gpu-tuned", "plus_times", "float32", 45, 7, accumulate=True, alpha=2.0, beta=-3.0, **SQUARE)
+    compute("gpu-tuned", "logaddexp_plus", "float32", 45, 7, accumulate=True, **SQUARE)
+    compute("gpu-tuned", "plus_times", "float32", 45, 0, accumulate=True, beta=2.0)
+    compute("gpu-tuned", "min_plus", "float64", 45, 0)
+
+
+def test_tiles_that_cut_no_triangle_are_refused():
+    for parameters in ({**SQUARE, "edge": "big-small"}, {**SQUARE, "bm": 96, "bn": 64}):
+        with pytest.raises(PlanError):
+            compute("gpu-tuned", "plus_times", "float32", 45, 7, **parameters)
+
+
+@pytest.mark.parametrize("dtype", ("float64", "float32"))
+def test_triangles_by_mma_are_right(dtype):
+    for number, size in enumerate((1, 31, 64, 97)):
+        compute("gpu-tensor-core", "plus_times", dtype, size, 23, accumulate=number % 2 == 1, **SMALL_TENSOR[dtype])
+
+
+@pytest.mark.parametrize(("dtype", "tile"), (("float64", DOUBLE_TMA), ("float32", {**SPLIT, "blocks": 2})))
+def test_triangles_of_tiles_that_the_copy_engine_brings_are_right(dtype, tile):
+    for size in (20, 300):
+        compute("gpu-tensor-core", "plus_times", dtype, size, 40, accumulate=size > 20, **tile)
+
+
+def test_triangles_of_16_bit_operands_are_right():
+    narrow = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    for tile in (HALF, {**HALF, "bn": 256, "tn": 16, "blocks": 1}):
+        compute("gpu-tensor-core", "plus_times", "float32", 300, 72, narrow=narrow, accumulate=True, **tile)
+
+
+_MAP = """
+extern "C" __global__ void gemm(int* places, int m, int count)
+{
+    for (int index = 0; index < count; ++index) {
+        const Tile tile = tile_at<BM, BN, GROUP>(index, m, m);
+        places[2 * index] = tile.row, places[2 * index + 1] = tile.column;
+    }
+    places[2 * count] = count_tiles<BM, BN>(m, m);
+}
+"""
+
+
+@pytest.mark.parametrize(("bm", "bn", "group"), ((64, 128, 8), (128, 128, 16), (128, 64, 3), (16, 64, 1)))
+def test_every_tile_of_a_triangle_is_visited_once(monkeypatch, tmp_path, bm, bn, group):
+    (tmp_path / "map.cu").write_text(f'#include "grid.cuh"\n{_MAP}')
+    monkeypatch.setattr(host_kernels, "FOLDER", FOLDER)
+    monkeypatch.setattr(host_kernels, "SHIM", tmp_path)
+    kernel = Kernel("map", as_defines({"TRIANGLE": 1, "BM": bm, "BN": bn, "GROUP": group}), (1,))
+    for m in (1, bm, bn + 1, 1000, 4096, 20011):
+        count = count_tiles(m, m, bm, bn, triangle=True)
+        places = np.full((count + 1, 2), -1, np.int32)
+        arguments = [np.array([places.ctypes.data], np.uint64), np.array([m], np.int32), np.array([count], np.int32)]
+        pointers = (ctypes.c_void_p * 3)(*(x.ctypes.data for x in arguments))
+        ones = (ctypes.c_uint * 3)(1, 1, 1)
+        assert not host_kernels.load(kernel)(ones, ones, ctypes.c_size_t(0), pointers)
+        found = {tuple(place) for place in places[:-1].tolist()}
+        assert found == {(i, j) for i in range(0, m, bm) for j in range(0, min(i + bm, m), bn)}
+        assert places[count, 0] == count == len(found)
+
+
+PLANTED = {
+    "the diagonal is left out": ("min(i + 1, n)", "min(i, n)"),
+    "a column above the diagonal": ("min(i + 1, n)", "min(i + 2, n)"),
+    "rows of a group that end sooner": ("tiles_of_row<BM_, BN_>(row, m) - columns", "tiles_of_row<BM_, BN_>(first, m)"),
+    "tiles of the group before": ("if (BM_ >= BN_) return BM_ / BN_ *", "if (BM_ >= BN_) return BM_ / BN_ + "),
+}
+
+
+@pytest.mark.parametrize("edit", PLANTED.values(), ids=PLANTED)
+@pytest.mark.parametrize(
+    ("name", "tile"),
+    (
+        ("gpu-tuned", {**SQUARE, "bm": 64, "wm": 32, "tm": 8, "group": 2}),
+        ("gpu-tensor-core", SMALL_TENSOR["float32"]),
+    ),
+)
+def test_planted_mistake_in_a_triangle_is_found(monkeypatch, name, tile, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute(name, "plus_times", "float32", 161, 9, **tile)
+
+
+def test_plans_count_the_tiles_of_the_triangle():
+    problem = Problem(4096, 4096, 4096, dtype=np.dtype(np.float32), triangle="d")
+    plan = RUNGS["gpu-tuned"].plan(problem, detect())
+    tiles = count_tiles(4096, 4096, plan.launch.bm, plan.launch.bn, triangle=True)
+    assert (tiles, plan.options["shares"]) == (8 * 132, 1)  # whole waves: none is left over
+    small = RUNGS["gpu-tuned"].plan(dataclasses.replace(problem, m=1024, n=1024, k=1024), detect())
+    assert small.options["shares"] > 1
+    whole, triangle = (
+        tensor_core_launch(Problem(1536, 1536, 1536, triangle=triangle)) for triangle in ("", "d")
+    )  # 144 tiles, 78 of a triangle
+    assert (whole.bm, triangle.bm) == (64, 64)
+
+
+def test_who_computes_triangles_says_which():
+    for name in ("gpu-tuned", "gpu-tensor-core"):
+        assert RUNGS[name].refuses(Problem(9, 9, 9, triangle="d")) is None
+        assert "not of A" in RUNGS[name].refuses(Problem(9, 1, 9, triangle="a"))
+    bools = Problem(9, 9, 9, SEMIRINGS["lor_land"], np.dtype(bool), triangle="d")
+    assert "bools" in RUNGS["gpu-tensor-core"].refuses(bools)
+    assert RUNGS["gpu-tuned"].refuses(bools) is None
