@@ -32,8 +32,9 @@ Depth = Literal["quick", "full"]
 QUICK_DTYPES = tuple(np.dtype(name) for name in ("float32", "float16", "bool"))
 QUICK_INTEGERS = {("plus_times", np.dtype(np.int16)), ("min_plus", np.dtype(np.int16))}
 
-# A backend that declines all declines the kernel: two matrices, a matrix and a vector, a symmetric matrix and a matrix.
-ORDINARY = (((64, 64, 64), ""), ((64, 1, 64), ""), ((64, 64, 64), "a"), ((64, 1, 64), "a"))
+# A backend that declines all declines the kernel: two matrices, a matrix and a vector, a symmetric matrix and a matrix
+# or a vector, and two matrices with a small k.
+ORDINARY = (((64, 64, 64), ""), ((64, 1, 64), ""), ((64, 64, 64), "a"), ((64, 1, 64), "a"), ((64, 64, 8), ""))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,17 @@
+// The functions of backends/gpu/_simt/lanes.cuh on a CPU: all lanes of a warp deposit a value, meet, and take another's.
+#pragma once
+
+namespace shim {
+static double passed[1024];  // of threads; wide enough for every type of element
+}
+
+template <class E> inline E of_lane_across(E x, int mask)
+{
+    const int me = threadIdx.x;
+    memcpy(&shim::passed[me], &x, sizeof x);
+    shim::meet_warp();
+    E taken;
+    memcpy(&taken, &shim::passed[me ^ mask], sizeof taken);
+    shim::meet_warp();
+    return taken;
+}

@@ -1,0 +1,78 @@
+"""gpu-symv, gpu-rank-update and kernels of triangles, compiled for Hopper; the registers that they take are bounded."""
+
+import numpy as np
+import pytest
+
+from backends.gpu._cuda.kernel_files import compile_kernel, resources
+from backends.gpu._simt.program import Matrix, Place
+from harness import SEMIRINGS, registry
+from harness.machine import detect
+from harness.problem import Problem
+from harness.tuning.tensor_cores import HOPPER_TILES
+from tests.gpu.test_kernels_compile import REGISTERS, needs_nvrtc
+
+pytestmark = pytest.mark.no_cover
+
+BACKENDS = {entry.name: entry.backend for entry in registry.discover() if entry.name.startswith("gpu-")}
+KINDS = (("plus_times", "float32"), ("min_plus", "float32"), ("plus_times", "float64"), ("min_plus", "int32"))
+
+
+def kernels(name, problem, **parameters):
+    """Return the kernels of a product of operands without gaps."""
+    backend = BACKENDS[name]
+    names = ["a", "b", *(["c"] if problem.accumulate else []), "out"]
+    matrices = (Matrix(Place(x), problem.k if x == "a" else problem.n) for x in names)
+    program = backend.program(backend.plan(problem, detect()).override(parameters), *matrices)
+    return [step.kernel for step in program.steps]
+
+
+def check(kernel, arch, most_spilled=0):
+    taken = resources(compile_kernel(kernel.stem, kernel.defines, arch + kernel.suffix))[kernel.function]
+    assert taken.spill_bytes <= most_spilled
+    assert taken.registers * int(np.prod(kernel.block)) <= REGISTERS
+    return taken
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("semiring", "dtype"), (*KINDS, ("max_plus", "int8"), ("max_min", "int16")))
+def test_symmetric_matrices_times_vectors_spill_nothing(semiring, dtype):
+    scalars = {"accumulate": True, "alpha": 3, "beta": 2}
+    for n, options in ((1000, {}), (8192, {}), (8191, scalars)):
+        problem = Problem(n, 1, n, SEMIRINGS[semiring], np.dtype(dtype), triangle="a", **options)
+        for kernel in kernels("gpu-symv", problem):
+            is_narrow = problem.dtype.itemsize < 4
+            taken = check(kernel, "sm_90", most_spilled=64 if is_narrow else 0)
+            # two blocks of 16 warps, or as many threads of smaller ones
+            assert is_narrow or taken.registers * 1024 <= REGISTERS
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("semiring", "dtype"), (*KINDS, ("max_plus", "int8")))
+def test_updates_spill_nothing(semiring, dtype):
+    for m, n, k, triangle in ((4096, 4096, 1, ""), (4096, 4096, 1, "d"), (1 << 20, 1, 1, ""), (4096, 4096, 16, "")):
+        problem = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(dtype), accumulate=True, triangle=triangle)
+        for kernel in kernels("gpu-rank-update", problem):
+            check(kernel, "sm_90", most_spilled=64)  # of whole tiles, gpu-tensor-core spills as much
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("name", "semiring", "dtype"), (
+    *(("gpu-tuned", *kind) for kind in KINDS), ("gpu-tensor-core", "plus_times", "float32"),
+    ("gpu-tensor-core", "plus_times", "float64"),
+))  # fmt: skip
+def test_triangles_spill_nothing(name, semiring, dtype):
+    for n in (1024, 4096):
+        problem = Problem(n, n, n, SEMIRINGS[semiring], np.dtype(dtype), triangle="d")
+        for kernel in kernels(name, problem):
+            assert ("TRIANGLE", "1") in kernel.defines or kernel.stem in ("extremes", "split")
+            check(kernel, "sm_90", most_spilled=64)  # of whole tiles, gpu-tensor-core spills as much
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("dtype", "unit"), (("float32", "wgmma"), ("float64", "tma")))
+def test_triangles_by_instructions_of_hopper_spill_nothing(dtype, unit):
+    launch = dict(vars(HOPPER_TILES[dtype]))
+    depth = 16 if dtype == "float64" else 8
+    problem = Problem(4096, 4096, 4096, SEMIRINGS["plus_times"], np.dtype(dtype), triangle="d")
+    for kernel in kernels("gpu-tensor-core", problem, unit=unit, depth=depth, **launch):
+        check(kernel, "sm_90")
