@@ -82,6 +82,12 @@ class HostGpu(Gpus):
         copy[...] = x
         return copy
 
+    def tri(self, size: int, dtype: Any) -> Array:
+        return Array(np.tri(size, dtype=dtype), self.current)
+
+    def copyto(self, target: Array, x: Array, where: Array) -> None:
+        np.copyto(target.values, x.values, where=where.values)
+
     @contextmanager
     def on_stream(self, handle: int) -> Iterator[None]:
         """Make the stream of that handle current in this thread."""

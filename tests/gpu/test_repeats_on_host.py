@@ -154,6 +154,26 @@ class TestWhatIsAnotherProduct:
                 assert np.array_equal(view.get(), a.get() @ b.get())
                 assert (room.get() == 77).sum() >= 60 * 60 - 24 * 24
 
+    @pytest.mark.parametrize("backend", ("gpu-tuned", "gpu-rank-update"))
+    def test_layouts_of_a_triangle_of_out(self, gpu, backend):
+        a, b = numbers(gpu, 24, 9), numbers(gpu, 9, 24, seed=1)
+        room, below = gpu.empty((60, 60), "float32"), np.tri(24, dtype=bool)
+        for _ in range(2):
+            for view in (room[:24, :24], room[1:25, 1:25], room[:24, :24].T, room[::2, ::2][:24, :24]):
+                room[...] = np.full((60, 60), 77, "f4")
+                assert gemm(a, b, backend=backend, out=view, triangle="d") is view
+                assert np.array_equal(view.get()[below], (a.get() @ b.get())[below])
+                assert (view.get()[~below] == 77).all()
+
+    def test_layouts_of_a_symmetric_matrix(self, gpu):
+        x = numbers(gpu, 70, 1, seed=1)
+        for seed in range(2):
+            for order in "CF":
+                a = numbers(gpu, 70, 70, seed=seed, order=order)
+                lower = np.tril(a.get())
+                got = gemm(a, x, backend="gpu-symv", triangle="a").get()
+                assert np.array_equal(got, (lower + np.tril(lower, -1).T) @ x.get())
+
     def test_sizes_share_kernels(self, gpu):
         def compute(n, semiring):
             gemm(numbers(gpu, n, n), numbers(gpu, n, n, seed=1), semiring=semiring, backend="gpu-tuned")

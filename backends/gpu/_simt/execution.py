@@ -53,7 +53,7 @@ class GpuOperands:
         stays = is_on_device(self._out) and (_has_contiguous_rows(self._out) or self._is_by_columns(self._out))
         self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
         is_copied = is_on_device(self._out) and not stays
-        self._below = device.cupy().tri(self._out.shape[0], dtype=np.bool_) if is_copied and is_triangle else True
+        self._below = device.cupy().tri(self._out.shape[0], dtype=np.bool_) if is_copied and is_triangle else None
         self.are_on_device = not self.is_uploaded and is_on_device(self._out)
         self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
 
@@ -93,8 +93,10 @@ class GpuOperands:
         produced = self.buffers["out"]
         if not is_on_device(self._out):
             return produced.get()
-        if produced is not self._out:
+        if self._below is not None:
             device.cupy().copyto(self._out, produced, where=self._below)
+        elif produced is not self._out:
+            self._out[...] = produced
         return self._out
 
 
