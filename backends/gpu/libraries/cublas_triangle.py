@@ -36,7 +36,7 @@ class CublasTriangle(rung.Rung):
     """The vendor's routines for triangles, TF32 off."""
 
     name = "gpu-cublas-triangle"
-    step = 92
+    step = 69  # below gpu-tuned and gpu-tensor-core, which are as fast or faster
     idea = "the vendor's routines for triangles, symv and syrk: what the rungs below are measured against"
     source = "NVIDIA cuBLAS, cublasSsymv, cublasSsyrk, cublasSsyrkx and those of float64"
     takes = rung.Rung.takes | {"triangle"}

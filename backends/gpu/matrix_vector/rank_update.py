@@ -47,9 +47,7 @@ class RankUpdate(GpuBackend):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose how threads of a block are placed, by the shape of D."""
-        m, n = (1, problem.m) if problem.n == 1 else (problem.m, problem.n)
-        run = min(_LOAD_BYTES // problem.dtype.itemsize, MOST_ELEMENTS)
-        return Plan(problem, 1, None, dict(rank_update_tiles(m, n, problem.k, run)))
+        return Plan(problem, 1, None, dict(rank_update_tiles(problem)))
 
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:
         """Return the launch; c precedes out if there is one."""

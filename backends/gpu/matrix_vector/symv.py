@@ -32,7 +32,7 @@ class Symv(GpuBackend):
     """Tiles of one triangle, each of whose elements serves two rows."""
 
     name = "gpu-symv"
-    step = 75
+    step = 93
     idea = "a symmetric matrix times a vector from one triangle: each element is read once, and adds to two rows"
     source = "Abdelfattah, Keyes, Ltaief, KBLAS (2014), symv"
     takes = GpuBackend.takes | {"triangle"}
