@@ -22,7 +22,7 @@ ACROSS, ROWS = 64, 4
 # How often a thread takes so many rows, by bytes of an element. Once, four times: float32 4196, 4032 (ger) and 3992,
 # 3865 (syr); float64 3932, 4122 and 3759, 3991.
 TURNS = {8: 4, 4: 1, 2: 1, 1: 1}
-# A D of fewer rows has one in a thread. Several runs of 16 bytes side by side gain nothing: axpy 4352 with 1, 4251 with 4.
+# A D of fewer rows has one in a thread. Several runs side by side gain nothing: axpy 4352 with 1, 4251 with 4.
 FEW_ROWS = 4
 # Half of the rows from so many steps of k on, for lack of registers.
 MANY_STEPS = 8
