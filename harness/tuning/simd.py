@@ -79,6 +79,10 @@ SIMD_FEWEST_BYTES_PER_PART, SIMD_MOST_STREAMED_PARTS = 4 << 20, 8
 # Fewest rows of B of a part of k that has a sum of its own, which is written and read once more.
 SIMD_FEWEST_ROWS_PER_SUM = 64
 
+# Bytes of the longest sum of a part of k. It is read and written once every eight rows, so it must stay in L2. Threads
+# share the columns of wider matrices: 128 x 10^6 in two parts of k ran at 0.6 of NumPy, two threads, 2026-11-22.
+SIMD_LONGEST_SUM = 512 * KIB
+
 # Up to so many terms memory bounds a product whose C is larger than L2: then C is walked by rows, a strip of A at a
 # time. By micro-panels of B each row of C is met once a panel, a few cache lines at a time. Speed over that order,
 # n = 3000, float64, one thread of a busy machine: 2.5 to 3 (k = 1 and 16).

@@ -98,7 +98,7 @@ class Settings:
         packs_x = n == 1 and shape.strides_b[0] != itemsize
         parts, parts_of_k = tuning_simd.stream_parts(m * n * k * itemsize, self.threads), 1
         is_low = n == 1 and m < parts * key.mr and shape.row_stride_out == itemsize and not packs_x
-        if is_low or (m == 1 and n > 1):
+        if is_low or (m == 1 and 1 < n * itemsize <= tuning_simd.SIMD_LONGEST_SUM):
             parts_of_k = tuning_simd.parts_of_k(k, parts)
         grid = (parts, 1) if n == 1 else (1, parts)
         return VectorLoops(key, self.blocking, False, packs_x, grid, self.threads, parts_of_k=parts_of_k)
