@@ -31,7 +31,7 @@ BLOCKS, FEWEST_ROWS = 16, 64
 class Triangle(Composite):
     """Mirror A, or compute D by rows of blocks. A subclass says where operands lie, and makes the execution."""
 
-    takes = frozenset({"triangle", "mixed"})
+    takes = frozenset({"triangle"})
     step = 2
     idea = "a triangle by products of whole matrices: A mirrored first, or D by rows of blocks, around another backend"
     source = "block rows of a triangle: Dongarra et al., level 3 BLAS (1990)"

@@ -171,7 +171,11 @@ def _run_case(backend: Backend, case: ContractCase, here: Machine) -> None:
             raise VerificationError("the output was written above the diagonal")
         first[above] = second[above] = 0
     if not _same(first, second, exactly=is_exact(case.problem)):
-        raise VerificationError("a second run over another content of the output gives another result")
+        if is_exact(case.problem):
+            raise VerificationError("a second run over another content of the output gives another result")
+        verify(
+            case.problem, operands, second, seed=SEED, extra_error=extra_error
+        )  # sums may overflow in one order alone
     _check_unchanged(before, operands)
 
 

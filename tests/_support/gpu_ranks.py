@@ -34,6 +34,8 @@ KINDS = (
     ("logaddexp_plus", "float64", None),
     ("lor_land", "bool", None),
 )
+# On a real GPU, where int8 is computed in multiples of four alone.
+ON_REAL_GPUS = {"int8": ("plus_times", "float32", "float16")}
 
 
 class ByDefinition:
@@ -76,7 +78,8 @@ def check(comm: Any, problem: Problem, sizes: Decomposition, schedule: Schedule,
     if words != sizes.words(rank):
         return f"words {words}, by the formula {sizes.words(rank)}"
     is_exact = problem.dtype.kind != "f" or problem.semiring.add.is_selective
-    is_right = np.array_equal(got, expected) if is_exact else np.allclose(got, expected, 1e-12, 1e-12)
+    tolerance = {"float64": 1e-12}.get(problem.dtype.name, 1e-5)
+    is_right = np.array_equal(got, expected) if is_exact else np.allclose(got, expected, tolerance, tolerance)
     return "" if is_right else f"got {got.tolist()}, expected {expected.tolist()}"
 
 
@@ -108,6 +111,8 @@ def main(kind: str, engines: list[str]) -> None:
     # of the semirings every shape and engine takes two, so that all four meet each engine on each grid
     for (at, ((m, n, k), grid, layout)), pair, engine in itertools.product(enumerate(shapes), (0, 2), engines):
         name, dtype, operands = KINDS[pair + (at // 2 + at) % 2]
+        if kind == "real":
+            name, dtype, operands = ON_REAL_GPUS.get(str(operands), (name, dtype, operands))
         panel, in_flight = SCHEDULES[(at + cases) % len(SCHEDULES)]
         scalars = (2, 3) if cases % 2 and dtype != "bool" else (None, None)
         has_c, narrow = cases % 3 > 0 or cases % 2 > 0, None if operands is None else np.dtype(operands)
