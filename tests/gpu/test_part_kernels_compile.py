@@ -55,12 +55,21 @@ def test_orders_in_memory_compile(along_memory):
     assert all(taken.spill_bytes == 0 for taken in found.values())
 
 
+@needs_nvrtc
+def test_the_sum_that_only_reads_keeps_its_loads_in_flight_in_registers():
+    taken = resources(compile_kernel("read", ceilings.READ_DEFINES, "sm_90"))["read"]
+    assert taken.spill_bytes == 0
+    assert taken.registers >= 4 * ceilings.READER_LOADS
+    assert taken.registers * ceilings.READERS * ceilings.READER_BLOCKS <= REGISTERS
+
+
 @pytest.mark.parametrize(
     "prepare",
     (
         lambda: layouts.product(kernel="naive", n=64, a="rows", b="rows"),
         lambda: layouts.change(n=64, to="tiles"),
         lambda: ceilings.bandwidth(size_bytes=64, threads=1),
+        lambda: ceilings.read(size_bytes=64, threads=1),
     ),
 )
 def test_without_a_gpu_tasks_say_what_is_missing(prepare, monkeypatch):

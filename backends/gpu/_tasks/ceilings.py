@@ -134,3 +134,49 @@ def bandwidth(*, size_bytes: int, threads: int) -> Copy:
     """Prepare the copy of a buffer; raise Declined without a GPU."""
     require_gpu()
     return Copy(size_bytes)
+
+
+# A sum that only reads: threads and loads in flight of each; blocks of a multiprocessor at once.
+READERS, READER_LOADS, READER_BLOCKS = 512, 8, 2
+READ_DEFINES = as_defines({"THREADS": READERS, "LOADS": READER_LOADS, "BLOCKS": READER_BLOCKS})
+_GRANULE = 16
+
+
+class Read(DeviceTask):
+    """A sum of all words of a buffer of `size_bytes` in the memory of the GPU: the roof of what reads a matrix once."""
+
+    def __init__(self, size_bytes: int) -> None:
+        cupy, self._granules = device.cupy(), max(size_bytes // _GRANULE, 1)
+        self._from = device.empty((self._granules * _GRANULE // 4,), np.dtype(np.uint32))
+        self._from[...] = cupy.arange(self._from.size, dtype=np.uint32)
+        self._blocks = READER_BLOCKS * device.device().multiprocessors
+        self._totals = device.empty((self._blocks * READERS,), np.dtype(np.uint32))
+        self._kernel = load_kernel("read", READ_DEFINES, "read")
+        addresses = (np.uint64(x.data.ptr) for x in (self._from, self._totals))
+        self._arguments = *addresses, np.uint64(self._granules)
+
+    def run(self) -> None:
+        """Launch it."""
+        self._kernel((self._blocks,), (READERS,), self._arguments)
+
+    def spoil(self) -> None:
+        """Forget the totals."""
+        self._totals.fill(17)
+
+    def verify(self) -> str:
+        """Compare the sum of all totals with that of the words 0, 1, 2 and so on, modulo 2^32."""
+        words = self._from.size
+        expected, got = words * (words - 1) // 2 % (1 << 32), int(self._totals.get().sum(dtype=np.uint64)) % (1 << 32)
+        if got != expected:
+            raise VerificationError("read: the sum is wrong", expected=str(expected), got=str(got))
+        return f"the sum of {words} words, exactly"
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the bytes that are read."""
+        return {"bytes_moved": self._from.nbytes}
+
+
+def read(*, size_bytes: int, threads: int) -> Read:
+    """Prepare the sum of a buffer; raise Declined without a GPU."""
+    require_gpu()
+    return Read(size_bytes)

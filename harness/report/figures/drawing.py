@@ -20,6 +20,7 @@ kind            shows                                                       opti
 ``stages``      stacked bars: the stages of a call, warm and first          cells have readings or facts of stages
 ``grids``       a row of dots for each grid of ranks, counted over formula  ``counts``: what is counted
 ``model_error``  time by the model of ``ranks`` over the measured one        ``of``: the experiment that measured
+``map``         library, ours and ratio by rows and columns          ``subject``, ``library``
 ``projected``   efficiency by a model, on thousands of ranks                ``links``: name, n, bytes/s, latency
 ==============  ==========================================================  ====================================
 
@@ -29,7 +30,8 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``"of_peak"`` is percent of the measured peak, ``"over_fastest"`` relative to the fastest other contender of the case.
 ``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
 ``peak``, true by default, says whether bars stand beside the measured peak. ``marker`` is the axis of kinds of size.
-``of`` takes the cells of another experiment. ``finding``, one of `harness.analysis.rank_findings.FINDINGS`, ends the
+``"of_read"`` is percent of the measured rate of reading memory; what fits a cache has none.
+``of`` takes the cells of another experiment. ``finding``, of `rank_findings` or `read_rates.FINDINGS`, ends the
 title with what the cells have found. ``if_asked``: where none of its cells was asked for, there is no figure.
 ``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` the host's time of a launch.
 """
@@ -40,12 +42,12 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.analysis import caveats, rates
+from harness.analysis import caveats, rates, read_rates
 from harness.analysis.rank_findings import FINDINGS
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
-from harness.report.figures import fields, grids, models, peers, ranks, rows, stages, sweeps
+from harness.report.figures import fields, grids, maps, models, peers, ranks, rows, stages, sweeps
 from harness.report.figures.style import Sheet, styled
 from harness.stats.statistics import FEWEST_FOR_INTERVAL
 from harness.store.store import Cell
@@ -54,7 +56,7 @@ Draw = Callable[[Sheet, list[Cell], Json], None]
 LONGEST_REASON = 90
 MOST_REASONS = 8  # below a figure; a report lists them all
 
-WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "dips", "stages", "grids", "model_error", "projected")
+WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "dips", "stages", "grids", "model_error", "projected", "map")
 
 
 def kinds(machine: Machine) -> dict[str, Draw]:
@@ -78,6 +80,7 @@ def kinds(machine: Machine) -> dict[str, Draw]:
         "grids": grids.dots,
         "model_error": ranks.model_error,
         "projected": ranks.projected,
+        "map": maps.matrix_map,
     }
 
 
@@ -132,7 +135,7 @@ def _draw_one(
 
 def _title(figure: Figure, cells: list[Cell]) -> str:
     """Return what a figure is about, and what its cells have found if its options name a finding."""
-    find = FINDINGS.get(figure.options.get("finding", ""))
+    find = {**FINDINGS, **read_rates.FINDINGS}.get(figure.options.get("finding", ""))
     finding = find(cells, figure.options) if find else ""
     return f"{figure.title}: {finding}" if finding else figure.title
 

@@ -83,7 +83,7 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         numbers[field] = estimate(value, cell, cells).estimate if cell.is_ok else np.nan
         words[field] = short(numbers[field]) if np.isfinite(numbers[field]) else cell.status
     (panel,) = sheet.panels(height=1.3 + 0.42 * len(rows))
-    is_ratio = value not in ("rate", "of_peak")
+    is_ratio = value not in ("rate", "of_peak", "of_read")
     shades = np.log2(numbers) if is_ratio else numbers
     most = max(float(np.nanmax(np.abs(shades))), 1e-9) if np.isfinite(shades).any() else 1.0
     image = panel.imshow(

@@ -9,12 +9,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator, ScalarFormatter
 
-from harness.analysis import peaks, rates
+from harness.analysis import peaks, rates, read_rates
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
 MOST_TICKS = 7
 NO_VALUE = Interval(math.nan, math.nan, math.nan)
+# Values that are found among all cells.
+SHARES = {
+    "of_peak": peaks.interval_of_peak,
+    "of_read": read_rates.of_read,
+    "over_fastest": rates.over_fastest,
+}
 
 
 def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
@@ -23,9 +29,8 @@ def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
         return rates.rate_interval(cell)
     if value == "time":
         return Interval(*(bound / 1e6 for bound in rates.time_interval(cell)))
-    if value in ("of_peak", "over_fastest"):
-        interval = (peaks.interval_of_peak if value == "of_peak" else rates.over_fastest)(cell, cells)
-        return interval or NO_VALUE
+    if value in SHARES:
+        return SHARES[value](cell, cells) or NO_VALUE
     reference = rates.reference_of(cell, cells)
     if reference is None:
         return NO_VALUE
@@ -41,6 +46,7 @@ def value_label(value: str, cells: list[Cell]) -> str:
         "time_ratio": f"time relative to {reference}, log scale",
         "speed_up": f"speed relative to {reference}",
         "of_peak": "% of measured SIMT peak" if all(map(rates.is_on_device, cells)) else "% of measured peak",
+        "of_read": "% of the measured rate of reading",
         "over_fastest": "rate / rate of the fastest peer, log scale",
     }[value]
 

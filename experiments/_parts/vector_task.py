@@ -1,0 +1,133 @@
+"""The task of a matrix-vector product on a GPU: operands are drawn there, and calls take copies of them in turns.
+
+So a matrix that would fit the last cache comes from memory too, and none has to travel from the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from backends.gpu._cuda import device
+from backends.gpu._cuda.queue import current_queue
+from experiments._parts import positional
+from experiments._parts.drawn_task import Crossing, DrawnTask
+from experiments._parts.vectors import BEYOND_CACHE, GPU_CACHE, MOST_COPIES, matrix_bytes
+from harness import machine, registry
+from harness.errors import Declined
+from harness.interface import Backend
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.timing.device_clock import CudaEventClock
+
+DRAWN_AT_ONCE = 1 << 26  # elements; an expression of so many integers takes some GB
+
+
+class Copies:
+    """Copies of a product's operands on the GPU; each call multiplies another one.
+
+    Parameters
+    ----------
+    backend : Backend
+    plan : Plan
+    """
+
+    def __init__(self, backend: Backend, plan: Plan) -> None:
+        problem = plan.problem
+        count = -(-BEYOND_CACHE * GPU_CACHE // max(matrix_bytes(problem), 1))
+        shapes = (problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n)
+        self._operands = [
+            Operands(a, b, None, out)
+            for a, b, out in (
+                (device.empty(shape, problem.dtype) for shape in shapes) for _ in range(min(count, MOST_COPIES))
+            )
+        ]
+        self._executions = [backend.prepare(plan, operands) for operands in self._operands]
+        self._turn = 0
+
+    def draw(self, seed: int) -> None:
+        """Fill A and B of all copies."""
+        first, *others = self._operands
+        for name in "ab":
+            matrix = getattr(first, name)
+            _draw(matrix, seed, name)
+            for other in others:
+                getattr(other, name)[...] = matrix
+
+    def poison(self) -> None:
+        """Overwrite all results."""
+        for operands in self._operands:
+            operands.out.fill(np.nan)
+
+    def multiply(self) -> None:
+        """Launch the product of the next copy."""
+        self._turn = (self._turn + 1) % len(self._executions)
+        self._executions[self._turn].run()
+
+    def crossings(self, rows: np.ndarray, columns: np.ndarray) -> list[Crossing]:
+        """Return the elements of the last result."""
+        elements = self._operands[self._turn].out.get()[np.ix_(rows, columns)]
+        return [Crossing(rows, columns, elements)]
+
+    def __len__(self) -> int:
+        return len(self._operands)
+
+
+class VectorTask(DrawnTask):
+    """A product on the GPU, timed by its clock."""
+
+    starts_processes = False
+
+    def __init__(self, plan: Plan, copies: Copies, seed: int) -> None:
+        super().__init__(plan.problem, copies, seed)
+        self._plan, self._copies = plan, copies
+
+    def wait(self) -> None:
+        """Return when the GPU is done."""
+        device.synchronize()
+
+    def clock(self) -> CudaEventClock:
+        """Return the clock of the GPU."""
+        return CudaEventClock(current_queue())
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the work of one call, the plan, and how many copies of the operands there are."""
+        return {**super().facts(), "plan": self._plan.to_json(), "copies": len(self._copies)}
+
+
+def product(
+    *, problem: Mapping[str, Any], backend: str, seed: int, threads: int, parameters: Mapping[str, Any] | None = None
+) -> VectorTask:
+    """Prepare one.
+
+    Raises
+    ------
+    Declined
+        If there is no GPU, the backend declines the product, or the memory of the GPU is too small.
+    """
+    decoded = Problem.from_json(dict(problem))
+    chosen = registry.admit(backend, decoded)
+    plan = chosen.plan(decoded, machine.detect()).override(parameters or {})
+    try:
+        return VectorTask(plan, Copies(chosen, plan), seed)
+    except device.cupy().cuda.memory.OutOfMemoryError as error:
+        raise Declined("declined", f"out of memory: {error}") from None
+
+
+def _draw(matrix: Any, seed: int, name: str) -> None:
+    """Fill a matrix on the GPU as `positional.values` has it, a part after the other."""
+    cupy = device.cupy()
+    height, width = matrix.shape
+    across = min(width, DRAWN_AT_ONCE)
+    down = max(1, DRAWN_AT_ONCE // across)
+    for top in range(0, height, down):
+        for left in range(0, width, across):
+            part = matrix[top : top + down, left : left + across]
+            rows, columns = (
+                cupy.arange(begin, begin + size, dtype=np.int64)
+                for begin, size in zip((top, left), part.shape, strict=True)
+            )
+            part[...] = positional.values(seed, name, rows[:, None], columns[None, :], lambda x: x.astype(np.float64))

@@ -1,0 +1,82 @@
+"""Products of a matrix and a vector, and the rate at which the machine reads: cases that several experiments share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from experiments._parts.gpu import DEVICE
+from experiments._parts.ranks import declined_contender
+from harness.experiment import Case, Contender, backend_contender
+from harness.machine import Machine
+from harness.problem import Problem
+
+SIDES = A_X, X_A = "A x", "x A"
+TASK = "experiments._parts.vector_task:product"
+LIBRARY, SUBJECT = "cpu-numpy", "cpu-simd"
+GPU_LIBRARY, GPU_SUBJECT = "gpu-mv-cublas", "gpu-mv-tuned"
+GPU_RUNGS = tuple(f"gpu-mv-{name}" for name in "thread cached reduce grid scatter".split())
+
+# A matrix comes from memory if it is so much larger than the last cache. On a GPU calls take copies of it in turns.
+BEYOND_CACHE, SMALLEST_BUFFER = 4, 64 << 20
+GPU_CACHE, MOST_COPIES = 64 << 20, 64
+GPU_BUFFER = 1 << 32
+
+# Part of the memory that a matrix may take: the host keeps three of it, and as many to prove the result.
+PART_OF_MEMORY, PART_OF_GPU_MEMORY = 1 / 8, 3 / 4
+OUT_OF_MEMORY = "out of memory"
+
+MEMORY, CACHE = "memory", "cache"
+
+
+def sided(rows: int, columns: int, side: str, dtype: str, semiring: str = "plus_times") -> Problem:
+    """Return the product of a matrix of so many rows and columns with a vector on one side."""
+    if side == A_X:
+        return Problem(rows, 1, columns, semiring, dtype)
+    return Problem(1, columns, rows, semiring, dtype)
+
+
+def read_cases(machine: Machine) -> list[Case]:
+    """Return the cases that measure how fast memory is read, that of the GPU too if there is one."""
+    arguments = {"size_bytes": max(BEYOND_CACHE * machine.l3, SMALLEST_BUFFER)}
+    reader = Contender("read", threads=machine.cores, task="backends.cpu._ceilings:bandwidth")
+    found = [Case({"role": "bandwidth", "level": MEMORY}, (reader,), arguments)]
+    if machine.gpu:
+        on_gpu = Contender("read", task="backends.gpu._tasks.ceilings:read")
+        found.append(Case({"role": "bandwidth", "level": MEMORY, **DEVICE}, (on_gpu,), {"size_bytes": GPU_BUFFER}))
+    return found
+
+
+def cpu_case(problem: Problem, machine: Machine, names: Iterable[str] = (LIBRARY, SUBJECT), **axes: Any) -> Case:
+    """Return the case of `problem` on all cores; if the memory is too small, with contenders that say so."""
+    size = matrix_bytes(problem)
+    contenders = [backend_contender(name, threads=machine.cores) for name in names]
+    level = MEMORY if size >= BEYOND_CACHE * machine.l3 else CACHE
+    return _case(problem, contenders, fits=size <= (machine.memory or 1 << 34) * PART_OF_MEMORY, level=level, **axes)
+
+
+def gpu_contender(backend: str, label: str = "", **parameters: int | str) -> Contender:
+    """Return the contender that computes with `backend` from operands drawn on the GPU."""
+    return Contender(label or backend, {"backend": backend, "parameters": parameters}, task=TASK)
+
+
+def gpu_case(problem: Problem, contenders: Iterable[Contender], machine: Machine, **axes: Any) -> Case:
+    """Return the case of `problem` on the GPU; if its memory is too small, with contenders that say so."""
+    size = matrix_bytes(problem)
+    memory = int(float(machine.gpu.get("memory_mib", 80 << 10))) << 20
+    level = MEMORY if size * MOST_COPIES >= BEYOND_CACHE * GPU_CACHE else CACHE
+    axes = {**axes, **DEVICE}
+    return _case(problem, list(contenders), fits=size <= memory * PART_OF_GPU_MEMORY, level=level, **axes)
+
+
+def matrix_bytes(problem: Problem) -> int:
+    """Return the bytes of the matrix."""
+    return problem.m * problem.n * problem.k * problem.dtype.itemsize
+
+
+def _case(problem: Problem, contenders: list[Contender], *, fits: bool, **axes: Any) -> Case:
+    record = problem.to_json()
+    place = {name: record[name] for name in ("m", "n", "k", "dtype", "semiring")}
+    if not fits:
+        contenders = [declined_contender(contender.label, OUT_OF_MEMORY) for contender in contenders]
+    return Case({**place, **axes}, tuple(contenders), {"problem": record, "seed": 1} if fits else {})

@@ -1,0 +1,91 @@
+"""Rates of products that read a matrix once, in percent of the measured rate of reading; findings about them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.analysis import peaks, rates
+from harness.experiment import Json
+from harness.stats.statistics import Interval
+from harness.store.store import Cell
+
+# The contender that measures the rate of reading, and the level at which its percentage means something.
+READ, MEMORY = "read", "memory"
+
+
+def read_roof(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
+    """Return the cell that measured how fast memory is read where `cell` computes, by as many threads; or None."""
+    place = rates.axis(cell, "device"), cell.threads
+    roofs = [
+        roof
+        for roof in cells
+        if roof.contender == READ and roof.is_ok and (rates.axis(roof, "device"), roof.threads) == place
+    ]
+    return max(roofs, key=peaks.roof_rate, default=None)
+
+
+def of_read(cell: Cell, cells: Sequence[Cell]) -> Interval | None:
+    """Return the bytes that `cell` has to move in percent of what could be read in that time.
+
+    None for a matrix that fits a cache: it may be read faster than memory, so that the percentage means nothing.
+    """
+    roof = read_roof(cell, cells)
+    if roof is None or not cell.is_ok or cell.axes.get("level", MEMORY) != MEMORY or "bytes_moved" not in cell.facts:
+        return None
+    estimate, low, high = rates.time_interval(cell)
+    percent = 100 * float(cell.facts["bytes_moved"]) / peaks.roof_rate(roof)
+    return Interval(percent / estimate, percent / high, percent / low)
+
+
+def shares(cells: list[Cell], options: Json) -> str:
+    """Return which part of the read rate the subject reaches, and its speed over that of the library, both ends."""
+    shown = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    ours = [cell for cell in shown if cell.contender == options["subject"]]
+    found = [(share.estimate, cell) for cell in ours if (share := of_read(cell, cells)) is not None]
+    sentences = []
+    if found:
+        sentences.append(f"{options['subject']} reads at {_ends(found, '.0f')} % of the measured rate")
+    ratios = []
+    for cell in ours:
+        peer = next((o for o in shown if o.contender == options["library"] and rates.in_turns(o, cell)), None)
+        if peer is not None:
+            ratios.append((rates.speed_up(cell, peer).estimate, cell))
+    if ratios:
+        verb = "" if found else f"{options['subject']} has "
+        sentences.append(f"{verb}{_ends(ratios, '.2f')} of the speed of {options['library']}")
+    return "; ".join(sentences)
+
+
+def fastest(cells: list[Cell], options: Json) -> str:
+    """Return who is fastest in most cases, and by how much over the reference, both ends."""
+    winners = []
+    for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
+        done = [cell for cell in own if cell.is_ok]
+        if len(done) > 1:
+            winner = min(done, key=lambda cell: cell.median_ns)
+            winners.append((winner, rates.reference_of(winner, own)))
+    if not winners:
+        return ""
+    by_name = rates.group(winners, lambda entry: entry[0].contender)
+    name, own_wins = max(by_name.items(), key=lambda entry: len(entry[1]))
+    ratios = [(rates.speed_up(w, r).estimate, w) for w, r in own_wins if r is not None and r is not w]
+    first = f"{name} is fastest in {len(own_wins)} of {rates.plural(len(winners), 'case')}"
+    return f"{first}, {_ends(ratios, '.2f')} of {own_wins[0][0].reference}" if ratios else first
+
+
+def _ends(found: list[tuple[float, Cell]], form: str) -> str:
+    """Return "12 (10 x 10) to 98": the least with its place, and the most."""
+    (least, where), (most, _) = min(found, key=lambda x: x[0]), max(found, key=lambda x: x[0])
+    if f"{least:{form}}" == f"{most:{form}}":
+        return f"{most:{form}}"
+    return f"{least:{form}} ({place(where)}) to {most:{form}}"
+
+
+def place(cell: Cell) -> str:
+    """Return the sizes of the matrix, or where on the axes of its case `cell` stands."""
+    if "rows" in cell.axes and "columns" in cell.axes:
+        return f"{cell.axes['rows']:,} x {cell.axes['columns']:,}"
+    return rates.size(cell)
+
+
+FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"read_shares": shares, "fastest": fastest}

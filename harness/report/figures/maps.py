@@ -1,0 +1,137 @@
+"""Maps of matrix-vector products over rows and columns: the library, ours, the ratio of both, and who is fastest."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.patches import Rectangle
+
+from harness.analysis import rates, read_rates
+from harness.experiment import Json
+from harness.report.figures.style import INK, PALE, Looks, Sheet
+from harness.report.figures.values import short
+from harness.store.store import Cell
+
+HEIGHT = 6.6
+IN_CACHE, NO_MEMORY = "in cache", "out of\nmemory"
+LUMA = (0.299, 0.587, 0.114)  # perceived brightness of red, green and blue (ITU-R BT.601)
+
+Field = tuple[int, int]
+
+
+def matrix_map(sheet: Sheet, cells: list[Cell], options: Json) -> None:
+    """Draw four maps over rows and columns of the matrix, which cases have as axes.
+
+    Percent of the rate of reading is drawn where the matrix comes from memory; elsewhere a field is hatched.
+    """
+    subject, library = options["subject"], options["library"]
+    shown = rates.contenders(cells)
+    by_field = rates.group(shown, lambda cell: (cell.axes["rows"], cell.axes["columns"]))
+    heights, widths = (sorted({field[i] for field in by_field}) for i in (0, 1))
+
+    def at(draw: Callable[[list[Cell]], Any]) -> dict[Field, Any]:
+        return {(heights.index(r), widths.index(c)): draw(own) for (r, c), own in by_field.items()}
+
+    panels = sheet.panels(2, 2, height=HEIGHT)
+    for panel, name in zip(panels, (library, subject), strict=False):
+        percents = at(functools.partial(_percent, name=name, cells=cells))
+        _numbers(panel, percents, (len(heights), len(widths)), "cividis", (0, 100))
+        panel.set_title(f"{name}, % of the rate of reading")
+    ratios = at(lambda own: _ratio(own, subject, library))
+    _numbers(panels[2], ratios, (len(heights), len(widths)), "PuOr_r", (-2, 2))
+    panels[2].set_title(f"{subject} over {library}")
+    _winners(sheet, panels[3], at(_winner), (len(heights), len(widths)), Looks(shown))
+    panels[3].set_title("the fastest")
+    for panel in panels:
+        panel.set_xticks(range(len(widths)), [_power(size) for size in widths])
+        panel.set_yticks(range(len(heights)), [_power(size) for size in heights])
+        panel.set_xlabel("columns")
+        panel.set_ylabel("rows")
+        panel.grid(visible=False)
+    sheet.notes.append(f"Hatched: the matrix fits a cache ({IN_CACHE}), or its contender has no time.")
+
+
+def _percent(own: list[Cell], name: str, cells: list[Cell]) -> float | str:
+    cell = next((cell for cell in own if cell.contender == name), None)
+    if cell is None or not cell.is_ok:
+        return _absence(cell)
+    share = read_rates.of_read(cell, cells)
+    return share.estimate if share else IN_CACHE if cell.axes.get("level") != read_rates.MEMORY else "-"
+
+
+def _ratio(own: list[Cell], subject: str, library: str) -> float | str:
+    pair = [next((cell for cell in own if cell.contender == name), None) for name in (subject, library)]
+    missing = next((cell for cell in pair if cell is None or not cell.is_ok), pair[0])
+    if missing is None or not missing.is_ok:
+        return _absence(missing)
+    ours, peer = pair
+    return rates.speed_up(ours, peer).estimate if ours and peer else "-"
+
+
+def _winner(own: list[Cell]) -> Cell | str:
+    done = [cell for cell in own if cell.is_ok]
+    return min(done, key=lambda cell: cell.median_ns) if done else _absence(own[0])
+
+
+def _absence(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    return NO_MEMORY if "out of memory" in cell.reason else cell.status
+
+
+def _numbers(
+    panel: Axes, fields: dict[Field, float | str], shape: Field, colours: str, limits: tuple[float, float]
+) -> None:
+    """Draw numbers as coloured fields, ratios on a scale of powers of two; words on hatched ones."""
+    is_ratio = limits[0] < 0
+    shades = np.full(shape, math.nan)
+    for field, value in fields.items():
+        if not isinstance(value, str):
+            shades[field] = math.log2(value) if is_ratio else value
+    image = panel.imshow(shades, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto", origin="lower")
+    for field, value in fields.items():
+        if isinstance(value, str):
+            _hatch(panel, field, value)
+        else:
+            luma = np.dot(image.to_rgba(shades[field])[:3], LUMA)
+            words = short(value) if is_ratio else f"{value:.0f}" if value >= 1 else short(value, 1)
+            _write(panel, field, words, "white" if luma < 0.5 else INK)
+
+
+def _winners(sheet: Sheet, panel: Axes, fields: dict[Field, Cell | str], shape: Field, looks: Looks) -> None:
+    """Draw each field in the colour of the contender that is fastest there."""
+    names = list(dict.fromkeys(looks.name(cell) for cell in fields.values() if not isinstance(cell, str)))
+    shades = np.full(shape, math.nan)
+    for field, cell in fields.items():
+        if isinstance(cell, str):
+            _hatch(panel, field, cell)
+        else:
+            shades[field] = names.index(looks.name(cell))
+    if names:
+        hues = [looks.of(name)["color"] for name in names]
+        panel.imshow(shades, cmap=ListedColormap(hues), vmin=-0.5, vmax=len(names) - 0.5, aspect="auto", origin="lower")
+    for name in names:
+        sheet.add_to_legend(name, color=looks.of(name)["color"], marker="s", linestyle="", markersize=9)
+
+
+def _hatch(panel: Axes, field: Field, words: str) -> None:
+    row, column = field
+    look: dict[str, Any] = {"facecolor": "white", "edgecolor": PALE, "hatch": "////", "linewidth": 0}
+    panel.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
+    if words != IN_CACHE:
+        _write(panel, field, words, INK, size=6)
+
+
+def _write(panel: Axes, field: Field, words: str, colour: str, size: float = 8.5) -> None:
+    panel.text(field[1], field[0], words, ha="center", va="center", size=size, color=colour)
+
+
+def _power(size: int) -> str:
+    exponent = round(math.log10(size))
+    return f"$10^{exponent}$" if size == 10**exponent else f"{size:,}"

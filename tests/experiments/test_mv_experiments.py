@@ -1,0 +1,86 @@
+"""Experiments on products with a vector, and on what stands on them: what they ask, and what their figures say."""
+
+import dataclasses
+
+import pytest
+
+from experiments._parts import vectors
+from harness.analysis import rates, read_rates
+from harness.experiment import PRESETS, load_all
+from harness.problem import Problem
+from harness.report.figures import drawing
+from tests._support.sheets import keep, texts
+from tests._support.synthetic import MACHINE, cells
+
+EXPERIMENTS = load_all()
+HOST = dataclasses.replace(MACHINE, memory=64 << 30)
+GPU = dataclasses.replace(HOST, gpu={"name": "NVIDIA H200", "memory_mib": "143771"})
+NAMES = [name for name in EXPERIMENTS if name.startswith("mv_")]
+
+
+def draw(name, monkeypatch, tmp_path, machine=GPU, made=None):
+    """Return the sheets of an experiment by name, drawn from planted cells."""
+    sheets = keep(monkeypatch, writes=False)
+    made = cells(EXPERIMENTS[name], machine=machine) if made is None else made
+    drawing.draw(EXPERIMENTS[name], made, machine, tmp_path)
+    return sheets
+
+
+@pytest.mark.parametrize("machine", [HOST, GPU], ids=["host", "gpu"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_is_drawn_and_its_title_states_what_was_found(name, machine, monkeypatch, tmp_path):
+    sheets = draw(name, monkeypatch, tmp_path, machine)
+    timed = rates.contenders(cells(EXPERIMENTS[name], machine=machine))
+    assert sheets
+    for figure in EXPERIMENTS[name].figures:
+        if rates.select(timed, figure.options.get("where", {})):
+            assert sheets[figure.name].title.startswith(f"{figure.title}: ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_failed_is_said(name, monkeypatch, tmp_path):
+    sheets = draw(name, monkeypatch, tmp_path, made=cells(EXPERIMENTS[name], failing=("all",), machine=HOST))
+    assert all("No contender has a time" in texts(sheet) for sheet in sheets.values() if sheet.notes)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_matrix_beyond_memory_is_declined_and_not_begun(preset):
+    cases = [case for case in EXPERIMENTS["mv_map"].cases(preset, GPU) if "side" in case.axes]
+    too_large = [case for case in cases if case.axes["rows"] == case.axes["columns"] == 10**6]
+    assert len(too_large) >= 2
+    for case in too_large:
+        assert {c.arguments["reason"] for c in case.contenders} == {"out of memory"}
+        assert "problem" not in case.arguments
+    assert any("problem" in case.arguments for case in cases if case.axes["rows"] == 10**6)
+
+
+def test_percent_of_the_read_rate_is_of_bytes_and_only_beyond_the_cache():
+    found = cells(EXPERIMENTS["mv_map"], machine=HOST)
+    roof = next(cell for cell in found if cell.contender == "read")
+    rate = max(roof.facts["bytes_moved"] / ns for ns in roof.all_samples_ns)
+    timed = [c for c in rates.contenders(found) if "problem" in c.facts]
+    shares = {(c.axes["level"], read_rates.of_read(c, found) is not None) for c in timed}
+    assert shares == {("memory", True), ("cache", False)}
+    cell = next(c for c in timed if c.axes["level"] == "memory")
+    expected = 100 * Problem.from_json(cell.facts["problem"]).bytes_moved / rates.time_interval(cell).estimate / rate
+    assert read_rates.of_read(cell, found).estimate == pytest.approx(expected)
+    assert read_rates.of_read(dataclasses.replace(cell, threads=cell.threads + 1), found) is None
+
+
+def test_the_title_of_a_map_has_the_worst_shape(monkeypatch, tmp_path):
+    made = [
+        dataclasses.replace(c, samples_ns=[[4 * ns for ns in c.all_samples_ns]])
+        if c.contender == "cpu-simd" and (c.axes["rows"], c.axes["columns"]) == (10**6, 100) and c.axes["side"] == "A x"
+        else c
+        for c in cells(EXPERIMENTS["mv_map"], machine=HOST)
+    ]
+    title = draw("mv_map", monkeypatch, tmp_path, HOST, made)["mv_map_ax_float32"].title
+    assert "(1,000,000 x 100)" in title
+    assert "of the speed of cpu-numpy" in title
+
+
+def test_both_sides_multiply_the_same_matrix():
+    by = {side: vectors.sided(30, 7, side, "float32") for side in vectors.SIDES}
+    assert (by["A x"].m, by["A x"].n, by["A x"].k) == (30, 1, 7)
+    assert (by["x A"].m, by["x A"].n, by["x A"].k) == (1, 7, 30)
+    assert {vectors.matrix_bytes(problem) for problem in by.values()} == {840}
