@@ -12,6 +12,9 @@ from harness.store.store import Cell
 # The contender that measures the rate of reading, and the level at which its percentage means something.
 READ, MEMORY = "read", "memory"
 
+# Winners that are named in a title; the part of its best rate from which on more of anything hardly helps.
+MOST_NAMED, KNEE = 4, 0.9
+
 
 def read_roof(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
     """Return the cell that measured how fast memory is read where `cell` computes, by as many threads; or None."""
@@ -68,9 +71,45 @@ def fastest(cells: list[Cell], options: Json) -> str:
         return ""
     by_name = rates.group(winners, lambda entry: entry[0].contender)
     name, own_wins = max(by_name.items(), key=lambda entry: len(entry[1]))
-    ratios = [(rates.speed_up(w, r).estimate, w) for w, r in own_wins if r is not None and r is not w]
+    ratios = [(1 / rates.time_ratio(w, r).estimate, w) for w, r in own_wins if r is not None and r is not w]
     first = f"{name} is fastest in {len(own_wins)} of {rates.plural(len(winners), 'case')}"
-    return f"{first}, {_ends(ratios, '.2f')} of {own_wins[0][0].reference}" if ratios else first
+    return f"{first}, {_ends(ratios, '.2f')} times as fast as {own_wins[0][0].reference}" if ratios else first
+
+
+def winners(cells: list[Cell], options: Json) -> str:
+    """Return who is fastest in each case, in the order of the cases."""
+    found = []
+    for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
+        done = [cell for cell in own if cell.is_ok]
+        if len(done) > 1:
+            winner = min(done, key=lambda cell: cell.median_ns)
+            found.append(f"{winner.contender} ({place(winner)})")
+    shown = f"{', '.join(found[:MOST_NAMED])}" + (" and so on" if len(found) > MOST_NAMED else "")
+    return f"fastest are {shown}" if found else ""
+
+
+def knees(cells: list[Cell], options: Json) -> str:
+    """Return for each contender the least place on the axis ``x`` from which on it has `KNEE` of its best rate."""
+    found = []
+    for name, own in rates.group(rates.contenders(cells), lambda cell: cell.contender).items():
+        done = sorted((c for c in own if c.is_ok), key=lambda c: float(rates.axis(c, options["x"])))
+        if len(done) > 1:
+            most = max(cell.rate for cell in done)
+            knee = next(cell for cell in done if cell.rate >= KNEE * most)
+            found.append(f"{name} from {rates.axis(knee, options['x']):,}")
+    return f"{KNEE:.0%} of the best rate is reached with {', '.join(found)}" if found else ""
+
+
+def dips(cells: list[Cell], options: Json) -> str:
+    """Return the lowest rate of each contender over the median of its sweep, and at which size."""
+    found: dict[str, tuple[float, Cell]] = {}
+    series = rates.group(rates.contenders(cells), lambda cell: (cell.contender, rates.axis(cell, options["panels"])))
+    for (name, _), own in series.items():
+        worst = rates.worst_to_median(own)
+        if worst is not None and (name not in found or worst[1] < found[name][0]):
+            found[name] = worst[1], worst[0]
+    parts = [f"{name} {least:.2f} (n={rates.axis(cell, options['x'])})" for name, (least, cell) in found.items()]
+    return f"the worst size has of the median rate {', '.join(parts)}" if parts else ""
 
 
 def _ends(found: list[tuple[float, Cell]], form: str) -> str:
@@ -88,4 +127,10 @@ def place(cell: Cell) -> str:
     return rates.size(cell)
 
 
-FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"read_shares": shares, "fastest": fastest}
+FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
+    "read_shares": shares,
+    "fastest": fastest,
+    "winners": winners,
+    "knees": knees,
+    "dips": dips,
+}

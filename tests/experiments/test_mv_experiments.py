@@ -6,7 +6,7 @@ import pytest
 
 from experiments._parts import vectors
 from harness.analysis import rates, read_rates
-from harness.experiment import PRESETS, load_all
+from harness.experiment import load_all
 from harness.problem import Problem
 from harness.report.figures import drawing
 from tests._support.sheets import keep, texts
@@ -33,7 +33,8 @@ def test_every_figure_is_drawn_and_its_title_states_what_was_found(name, machine
     timed = rates.contenders(cells(EXPERIMENTS[name], machine=machine))
     assert sheets
     for figure in EXPERIMENTS[name].figures:
-        if rates.select(timed, figure.options.get("where", {})):
+        shown = rates.select(timed, figure.options.get("where", {}))
+        if len({cell.contender for cell in shown}) > 1:
             assert sheets[figure.name].title.startswith(f"{figure.title}: ")
 
 
@@ -43,7 +44,7 @@ def test_what_failed_is_said(name, monkeypatch, tmp_path):
     assert all("No contender has a time" in texts(sheet) for sheet in sheets.values() if sheet.notes)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ["smoke", "full"])
 def test_a_matrix_beyond_memory_is_declined_and_not_begun(preset):
     cases = [case for case in EXPERIMENTS["mv_map"].cases(preset, GPU) if "side" in case.axes]
     too_large = [case for case in cases if case.axes["rows"] == case.axes["columns"] == 10**6]
@@ -70,12 +71,14 @@ def test_percent_of_the_read_rate_is_of_bytes_and_only_beyond_the_cache():
 def test_the_title_of_a_map_has_the_worst_shape(monkeypatch, tmp_path):
     made = [
         dataclasses.replace(c, samples_ns=[[4 * ns for ns in c.all_samples_ns]])
-        if c.contender == "cpu-simd" and (c.axes["rows"], c.axes["columns"]) == (10**6, 100) and c.axes["side"] == "A x"
+        if c.contender == "cpu-simd"
+        and (c.axes["rows"], c.axes["columns"]) == (10**5, 1000)
+        and c.axes["side"] == "A x"
         else c
         for c in cells(EXPERIMENTS["mv_map"], machine=HOST)
     ]
     title = draw("mv_map", monkeypatch, tmp_path, HOST, made)["mv_map_ax_float32"].title
-    assert "(1,000,000 x 100)" in title
+    assert "(100,000 x 1,000)" in title
     assert "of the speed of cpu-numpy" in title
 
 

@@ -78,7 +78,9 @@ def plain_ticks(panel: Axes, values: Sequence[float]) -> None:
             kept.append(value)
     panel.xaxis.set_major_locator(FixedLocator(kept))
     panel.xaxis.set_minor_locator(NullLocator())
-    panel.xaxis.set_major_formatter(ScalarFormatter())
+    plain = ScalarFormatter(useOffset=False)
+    plain.set_scientific(False)
+    panel.xaxis.set_major_formatter(plain)
 
 
 class PlainLogFormatter(LogFormatter):
