@@ -1,0 +1,104 @@
+"""Products that use half of a matrix, against the whole product: symv reads half of A, syrk and syr write half of D."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.machine import Machine
+from harness.problem import Problem
+
+# Routine: triangle, and what else its problem has.
+ROUTINES = {"symv": {"triangle": "a"}, "syrk": {"triangle": "d"}, "syr": {"triangle": "d", "accumulate": True}}
+# Sizes m, n, k of each routine, on the CPU and on a GPU.
+SIZES = {
+    "smoke": (("symv", (256, 1, 256)), ("syrk", (96, 96, 64)), ("syr", (256, 256, 1))),
+    "quick": (("symv", (6144, 1, 6144)), ("syrk", (1024, 1024, 512)), ("syr", (6144, 6144, 1))),
+    "full": (
+        *(("symv", (n, 1, n)) for n in (2000, 8192, 16384)),
+        *(("syrk", (n, n, 1024)) for n in (512, 1024, 2048, 4096)),
+        *(("syr", (n, n, 1)) for n in (2000, 8192, 16384)),
+    ),
+}
+GPU_SIZES = {
+    "smoke": SIZES["smoke"],
+    "quick": (
+        *(("symv", (n, 1, n)) for n in (4096, 8192, 16384)),
+        *(("syrk", (n, n, n)) for n in (1024, 4096, 8192)),
+        ("syr", (16384, 16384, 1)),
+    ),
+    "full": (
+        *(("symv", (n, 1, n)) for n in (1000, 2000, 4096, 8192, 16384, 32768)),
+        *(("syrk", (n, n, n)) for n in (1024, 2048, 4096, 8192)),
+        *(("syr", (n, n, 1)) for n in (4096, 16384)),
+    ),
+}
+DTYPES = {"smoke": ("float32",), "quick": ("float32",), "full": ("float32", "float64")}
+SEMIRINGS = {"smoke": ("plus_times",), "quick": ("plus_times",), "full": ("plus_times", "min_plus")}
+
+WHOLE_PRODUCT = "whole product"
+# Who computes the whole product, by routine, then who computes half of it.
+WHOLE = dict.fromkeys(ROUTINES, "cpu-simd")
+HALVES = dict.fromkeys(ROUTINES, ("cpu-simd", "cpu-triangle"))
+GPU_WHOLE = {"symv": "gpu-mv-tuned", "syrk": "gpu-tuned", "syr": "gpu-tuned"}
+GPU_HALVES = {
+    "symv": ("gpu-symv", "gpu-triangle", "gpu-cublas-triangle"),
+    "syrk": ("gpu-rank-update", "gpu-triangle", "gpu-cublas-triangle"),
+    "syr": ("gpu-rank-update", "gpu-triangle", "gpu-cublas-triangle"),
+}
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a case for each routine and size, the whole product first."""
+    places = [("", SIZES[preset], WHOLE, HALVES, machine.cores)]
+    if machine.gpu:
+        places.append(("gpu", GPU_SIZES[preset], GPU_WHOLE, GPU_HALVES, 1))
+    return [
+        _case(routine, Problem(*sizes, semiring, dtype), whole[routine], halves[routine], threads, device)
+        for device, shapes, whole, halves, threads in places
+        for semiring in SEMIRINGS[preset]
+        for dtype in DTYPES[preset]
+        for routine, sizes in shapes
+    ]
+
+
+def _case(routine: str, whole: Problem, base: str, halves: tuple[str, ...], threads: int, device: str) -> Case:
+    """Return a case whose first contender computes all that the others need half of."""
+    half = dataclasses.replace(whole, **ROUTINES[routine])
+    full = dataclasses.replace(half, triangle="")
+    entries = [(WHOLE_PRODUCT, base, full), *((name, name, half) for name in halves)]
+    contenders = tuple(
+        Contender(label, {"backend": name, "parameters": {}, "problem": problem.to_json()}, threads)
+        for label, name, problem in entries
+    )
+    place = {"semiring": whole.semiring.name, "dtype": whole.dtype.name, "m": whole.m, "n": whole.n, "k": whole.k}
+    axes = {**place, "routine": routine, "size": f"{routine}, {whole.m:,} x {max(whole.n, whole.k):,}"}
+    return Case({**axes, **({"device": device} if device else {})}, contenders, {"seed": 1})
+
+
+def _figure(*, on_gpu: bool) -> Figure:
+    options = {
+        "where": {"device": "gpu" if on_gpu else None, "semiring": "plus_times", "dtype": "float32"},
+        "rows": "contender",
+        "columns": "size",
+        "x_label": "routine and size",
+        "value": "time_ratio",
+        "finding": "fastest",
+        "if_asked": on_gpu,
+    }
+    place = " on the GPU" if on_gpu else ""
+    return Figure(f"mv_half{'_gpu' * on_gpu}", "heatmap", f"Half of a matrix{place}", options)
+
+
+EXPERIMENT = Experiment(
+    name="mv_half",
+    question="How much of the time of the whole product do symv, syrk and syr take?",
+    cases=cases,
+    figures=(_figure(on_gpu=False), _figure(on_gpu=True)),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=3, seconds=2),
+        "full": Budget(rounds=15, seconds=20, precision=0.01),
+    },
+    order=76,
+)
