@@ -112,6 +112,23 @@ def dips(cells: list[Cell], options: Json) -> str:
     return f"the worst size has of the median rate {', '.join(parts)}" if parts else ""
 
 
+def crossings(cells: list[Cell], options: Json) -> str:
+    """Return for each panel and contender the first place on the axis ``x`` from which on the reference is faster."""
+    found = []
+    series = rates.group(rates.contenders(cells), lambda cell: (rates.words(cell, options["panels"]), cell.contender))
+    for (panel, name), own in series.items():
+        pairs = [(float(rates.axis(c, options["x"])), c, rates.reference_of(c, cells)) for c in own if c.is_ok]
+        ratios = sorted(
+            (x, rates.time_ratio(c, ref).estimate) for x, c, ref in pairs if ref is not None and ref is not c
+        )
+        if ratios:
+            slower = [x for x, ratio in ratios if ratio <= 1]
+            beyond = [x for x, _ in ratios if not slower or x > max(slower)]
+            where = f"from {beyond[0]:g} % on" if beyond else f"nowhere up to {ratios[-1][0]:g} %"
+            found.append(f"{where} against {name} ({panel})")
+    return f"dense is faster {', '.join(found)}" if found else ""
+
+
 def _ends(found: list[tuple[float, Cell]], form: str) -> str:
     """Return "12 (10 x 10) to 98": the least with its place, and the most."""
     (least, where), (most, _) = min(found, key=lambda x: x[0]), max(found, key=lambda x: x[0])
@@ -133,4 +150,5 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "winners": winners,
     "knees": knees,
     "dips": dips,
+    "crossings": crossings,
 }

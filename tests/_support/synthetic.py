@@ -65,7 +65,7 @@ def _facts(arguments: dict, threads: int) -> tuple[dict, float]:
     if "size_bytes" in arguments:
         return {"bytes_moved": 10**6}, 10**6 / BANDWIDTH
     computed_by = arguments.get("backend", arguments.get("name"))
-    if computed_by is None:
+    if computed_by is None or "problem" not in arguments:
         return {"operations": 10**6}, 10**6 / PEAK
     problem = Problem.from_json(dict(arguments["problem"]))
     blocks = {**Blocking(64, 64, 64, 4, 4).__dict__, **arguments.get("parameters", {})}

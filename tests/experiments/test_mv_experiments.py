@@ -2,10 +2,12 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
-from experiments._parts import vectors
+from experiments._parts import sparse_task, vectors
 from harness.analysis import rates, read_rates
+from harness.errors import Declined, VerificationError
 from harness.experiment import load_all
 from harness.problem import Problem
 from harness.report.figures import drawing
@@ -15,7 +17,7 @@ from tests._support.synthetic import MACHINE, cells
 EXPERIMENTS = load_all()
 HOST = dataclasses.replace(MACHINE, memory=64 << 30)
 GPU = dataclasses.replace(HOST, gpu={"name": "NVIDIA H200", "memory_mib": "143771"})
-NAMES = [name for name in EXPERIMENTS if name.startswith("mv_")]
+NAMES = [name for name in EXPERIMENTS if name.startswith(("mv_", "sparse_"))]
 
 
 def draw(name, monkeypatch, tmp_path, machine=GPU, made=None):
@@ -87,3 +89,38 @@ def test_both_sides_multiply_the_same_matrix():
     assert (by["A x"].m, by["A x"].n, by["A x"].k) == (30, 1, 7)
     assert (by["x A"].m, by["x A"].n, by["x A"].k) == (1, 7, 30)
     assert {vectors.matrix_bytes(problem) for problem in by.values()} == {840}
+
+
+@pytest.mark.parametrize("method", ["dense", "csr", "dia", "graphblas"])
+@pytest.mark.parametrize("form", sparse_task.FORMS)
+def test_a_sparse_product_is_proven_and_a_wrong_one_is_found(form, method):
+    arguments = {"form": form, "n": 60, "columns": 2, "percent": 20, "semiring": "plus_times", "threads": 1}
+    if method != "dense":
+        pytest.importorskip({"graphblas": "graphblas"}.get(method, "scipy"))
+    task = sparse_task.product(**arguments, method=method, backend="cpu-numpy")
+    task.run()
+    assert task.verify()
+    assert 0.1 < task.facts()["density"] < 0.3
+    task.spoil()
+    with pytest.raises(VerificationError):
+        task.verify()
+
+
+def test_scipy_has_no_semirings_and_absent_elements_are_zeros_of_theirs():
+    arguments = {"form": "uniform", "n": 30, "columns": 1, "percent": 10, "semiring": "min_plus", "threads": 1}
+    pytest.importorskip("scipy")
+    with pytest.raises(Declined, match="plus_times only"):
+        sparse_task.product(**arguments, method="csr")
+    task = sparse_task.product(**arguments, method="dense", backend="cpu-simd")
+    assert np.isinf(task.a).sum() == task.a.size - task.stored
+    task.run()
+    assert task.verify()
+
+
+def test_dense_wins_from_the_density_on_at_which_it_stays_faster():
+    made = []
+    for cell in cells(EXPERIMENTS["sparse_crossover"]):
+        slow = 0.5 if cell.axes["percent"] < 20 else 2.0
+        made.append(dataclasses.replace(cell, samples_ns=[[1e6 * (slow if cell.contender == "scipy CSR" else 1)] * 8]))
+    found = read_rates.FINDINGS["crossings"](made, EXPERIMENTS["sparse_crossover"].figures[0].options)
+    assert "from 20 % on against scipy CSR (uniform, plus_times, 1 column)" in found

@@ -1,0 +1,169 @@
+"""The task of a sparse matrix times a few columns: as a dense product by a backend, or by a sparse library."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness import machine, registry
+from harness.errors import Declined, VerificationError
+from harness.interface import prepare
+from harness.operands import Operands
+from harness.problem import Problem
+from harness.semiring import SEMIRINGS
+
+Compute = Callable[[], np.ndarray]
+PACKAGES = {"scipy": "scipy", "graphblas": "python-graphblas"}
+FORMS = ("uniform", "band")
+
+
+@dataclass
+class SparseTask:
+    """A sparse matrix times columns.
+
+    Parameters
+    ----------
+    problem : Problem
+        The product as a dense one.
+    a, b : arrays
+        Dense; elements that are absent are the semiring's zero.
+    stored : int
+        Elements of A that are not absent.
+    compute : callable
+        Returns the result, its input converted beforehand.
+    """
+
+    problem: Problem
+    a: np.ndarray
+    b: np.ndarray
+    stored: int
+    compute: Compute
+
+    def __post_init__(self) -> None:
+        self._result = self.compute()  # loads and compiles
+
+    def run(self) -> None:
+        self._result = self.compute()
+
+    def wait(self) -> None:
+        """Return: every method here returns when it is done."""
+
+    def spoil(self) -> None:
+        self._result = np.full((self.problem.m, self.problem.n), np.nan)
+
+    def verify(self) -> str:
+        from harness.proof.verify import verify
+
+        if self._result.shape != (self.problem.m, self.problem.n):
+            raise VerificationError("the result has another shape", got=str(self._result.shape))
+        return verify(self.problem, Operands(self.a, self.b, None, self._result), self._result, seed=1)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the work of the dense product for every method, so that rates rank as times do."""
+        problem = self.problem
+        work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
+        return {**work, "problem": problem.to_json(), "stored": self.stored, "density": self.stored / self.a.size}
+
+
+def sparse(form: str, n: int, percent: float, semiring: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return an n x n matrix, absent elements the semiring's zero, and the mask of those that are stored.
+
+    Parameters
+    ----------
+    form : str
+        ``"uniform"``: elements stored anywhere. ``"band"``: whole diagonals around the main one.
+    n : int
+    percent : float
+        Of the elements that are stored, about.
+    semiring : str
+    seed : int
+    """
+    rng, dtype = np.random.default_rng(seed), np.dtype(np.float64)
+    if form == "band":
+        offsets = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+        mask = offsets <= round(percent / 100 * n / 2)
+    else:
+        mask = rng.random((n, n)) < percent / 100
+    zero = SEMIRINGS[semiring].zero(dtype)
+    return np.where(mask, rng.uniform(0.5, 1.5, (n, n)), zero), mask
+
+
+def product(
+    *,
+    form: str,
+    n: int,
+    columns: int,
+    percent: float,
+    semiring: str,
+    method: str,
+    threads: int,
+    seed: int = 1,
+    backend: str = "",
+) -> SparseTask:
+    """Prepare one.
+
+    Parameters
+    ----------
+    form, n, percent, semiring, seed
+        As in `sparse`.
+    columns : int
+        Of the dense operand.
+    method : str
+        ``"dense"`` by `backend`, or one of ``"csr"``, ``"dia"`` (scipy.sparse) and ``"graphblas"``.
+    threads : int
+        Set by the worker around the run.
+    backend : str
+
+    Raises
+    ------
+    Declined
+        If a package or the backend is missing here, or the library has no such semiring.
+    """
+    problem = Problem(n, columns, n, semiring, "float64")
+    a, mask = sparse(form, n, percent, semiring, seed)
+    b = np.random.default_rng(seed + 1).uniform(0.5, 1.5, (n, columns))
+    makers = {"dense": _dense, "csr": _scipy, "dia": _scipy, "graphblas": _graphblas}
+    compute = makers[method](problem, a, b, mask, backend if method == "dense" else method, threads)
+    return SparseTask(problem, a, b, int(mask.sum()), compute)
+
+
+def _dense(problem: Problem, a: np.ndarray, b: np.ndarray, _: np.ndarray, backend: str, threads: int) -> Compute:
+    chosen = registry.admit(backend, problem)
+    plan = chosen.plan(problem, machine.detect().with_threads(threads))
+    prepared = prepare(chosen, plan, Operands(a, b, None, np.empty((problem.m, problem.n))))
+    return prepared.produce
+
+
+def _scipy(problem: Problem, a: np.ndarray, b: np.ndarray, _: np.ndarray, method: str, threads: int) -> Compute:
+    _require("scipy")
+    if not problem.semiring.is_ordinary:
+        raise Declined("declined", "scipy.sparse computes plus_times only")
+    from scipy import sparse as scipy_sparse
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", scipy_sparse.SparseEfficiencyWarning)  # many diagonals: what is asked here
+        stored = {"csr": scipy_sparse.csr_array, "dia": scipy_sparse.dia_array}[method](a)
+    return lambda: np.asarray(stored @ b)
+
+
+def _graphblas(problem: Problem, a: np.ndarray, b: np.ndarray, mask: np.ndarray, _: str, threads: int) -> Compute:
+    _require("graphblas")
+    import graphblas
+
+    graphblas.ss.config["nthreads"] = threads
+    rows, columns = np.nonzero(mask)
+    stored = graphblas.Matrix.from_coo(rows, columns, a[mask], nrows=problem.m, ncols=problem.k)
+    dense, operator = graphblas.Matrix.from_dense(b), getattr(graphblas.semiring, problem.semiring.name)
+    zero = problem.semiring.zero(problem.dtype)
+    return lambda: operator(stored @ dense).new().to_dense(fill_value=zero)
+
+
+def _require(module: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        package = PACKAGES[module]
+        raise Declined("missing", f"package {package} is not installed: pip install {package}")
