@@ -11,7 +11,7 @@ A product that a CUDA graph is to capture must be remembered already: preparing 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -55,20 +55,23 @@ class _Entry(NamedTuple):
     fill: Any
 
 
-class _Recent:
+_T = TypeVar("_T")
+
+
+class Recent(Generic[_T]):
     """The entries that were used last: half of `MOST` or more of them, and never more than `MOST`.
 
     Two plain dictionaries, for threads: an OrderedDict is not safe while another one compares keys in Python.
     """
 
     def __init__(self) -> None:
-        self._used: dict[Hashable, _Entry] = {}  # since `_before` was closed
-        self._before: dict[Hashable, _Entry] = {}
+        self._used: dict[Hashable, _T] = {}  # since `_before` was closed
+        self._before: dict[Hashable, _T] = {}
 
     def __len__(self) -> int:
         return len({**self._before, **self._used})
 
-    def get(self, key: Hashable) -> _Entry | None:
+    def get(self, key: Hashable) -> _T | None:
         """Return the entry of `key`, or None."""
         entry = self._used.get(key)
         if entry is None:
@@ -77,7 +80,7 @@ class _Recent:
                 self.put(key, entry)
         return entry
 
-    def put(self, key: Hashable, entry: _Entry) -> None:
+    def put(self, key: Hashable, entry: _T) -> None:
         """Keep an entry, in place of the former one of that key."""
         if len(self._used) >= MOST // 2:
             self._used, self._before = {}, self._used
@@ -88,7 +91,7 @@ class _Recent:
         self._used, self._before = {}, {}
 
 
-_entries = _Recent()
+_entries = Recent[_Entry]()
 
 # Classes of arrays of which products are remembered.
 classes: set[type] = set()
@@ -205,7 +208,7 @@ def _overlaps(entry: _Entry, operands: Sequence[Any], out: Any) -> bool:
 
 
 def _key(options: Hashable, operands: Sequence[Any], out: Any) -> Hashable:
-    return options, *map(_layout, operands), None if out is None else _layout(out)
+    return options, *map(layout, operands), None if out is None else layout(out)
 
 
 def _exactly(x: Scalar) -> Hashable:
@@ -218,7 +221,7 @@ def _exactly(x: Scalar) -> Hashable:
     return scalar.dtype.str, scalar.tobytes()
 
 
-def _layout(x: Any) -> Hashable:
+def layout(x: Any) -> Hashable:
     """Return all of an array that a remembered product depends on."""
     data = x.data
     return x.__class__, x.dtype, x.shape, x.strides, data.device_id, data.ptr % _ALIGNMENT == 0

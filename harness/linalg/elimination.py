@@ -60,9 +60,7 @@ class LU:
     def solve(self, b: Any) -> Any:
         """Return the solution of ``A X = B`` for b (n, r), of the dtype of the factors."""
         x = b[self._arrays.module.asarray(self.order)].astype(self._products.dtype)
-        self._lower.solve(x)
-        self._upper.solve(x)
-        return x
+        return self._upper.solve(self._lower.solve(x))
 
     def _step(self, a: Any, columns: slice, updates: Products) -> None:
         arrays, begin, end = self._arrays, columns.start, columns.stop

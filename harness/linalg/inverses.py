@@ -19,11 +19,12 @@ FIRST_INVERSE = 32
 
 
 def inverted(stack: Any, module: Any, *, products: Products | None = None) -> Any:
-    """Return the inverses of a stack (..., n, n) of lower triangles, by doubling; what is above them is not read.
+    """Return the inverses of a stack (..., n, n) of lower triangles, by doubling.
 
     Parameters
     ----------
     stack : (..., n, n) array of `module`
+        Zeros above the diagonals.
     module : module
         NumPy, or CuPy.
     products : Products, optional
@@ -31,21 +32,23 @@ def inverted(stack: Any, module: Any, *, products: Products | None = None) -> An
     """
     n = stack.shape[-1]
     size = 1 << max(n - 1, 0).bit_length()
-    lower = module.zeros((*stack.shape[:-2], size, size), stack.dtype)
-    lower[..., :n, :n] = module.tril(stack)
+    lower = stack
     if n < size:  # triangles are continued by the identity
+        lower = module.zeros((*stack.shape[:-2], size, size), stack.dtype)
+        lower[..., :n, :n] = stack
         diagonal_blocks(lower[..., n:, n:], 1, module)[..., 0, 0] = 1
     first = min(size, FIRST_INVERSE)
-    inverse = module.zeros_like(lower)
+    inverse = module.zeros(lower.shape, stack.dtype)
     diagonal_blocks(inverse, first, module)[...] = _inverted_by_library(diagonal_blocks(lower, first, module), module)
     multiply = module.matmul if products is None else products.multiply
     half = first
     while half < size:
         blocks = diagonal_blocks(inverse, 2 * half, module)
         below = diagonal_blocks(lower, 2 * half, module)[..., half:, :half]
-        blocks[..., half:, :half] = -multiply(multiply(blocks[..., half:, half:], below), blocks[..., :half, :half])
+        product = multiply(multiply(blocks[..., half:, half:], below), blocks[..., :half, :half])
+        module.negative(product, out=blocks[..., half:, :half])
         half *= 2
-    return inverse[..., :n, :n]
+    return inverse[..., :n, :n] if n < size else inverse
 
 
 def _inverted_by_library(stack: Any, module: Any) -> Any:
@@ -55,7 +58,7 @@ def _inverted_by_library(stack: Any, module: Any) -> Any:
     """
     if module is np:
         return np.tril(np.linalg.inv(stack.swapaxes(-1, -2)).swapaxes(-1, -2))
-    return module.tril(module.linalg.inv(stack))
+    return module.linalg.inv(stack)  # zeros above stay zeros
 
 
 def diagonal_blocks(x: Any, size: int, module: Any) -> Any:

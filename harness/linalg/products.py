@@ -3,22 +3,40 @@
 `harness.gemm` copies a result that may overlap an operand, and two windows of one matrix may seem to. Here the
 algorithm vouches for it: operands share no memory with the result, so that products go straight into the window. A
 product is added to its window in place where the backend can (`accumulates_in_place`).
+
+Products on a device are remembered by layout, as `harness.api.repeats` does: an algorithm called again prepares none.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from harness.api import repeats
 from harness.api.arrays import Arrays
 from harness.api.gemm import check_threads, choose, limited_to, machine_of
-from harness.interface import Backend, prepare
+from harness.interface import Backend, Repeat, prepare
 from harness.linalg.stages import Stages
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+
+
+class _Remembered(NamedTuple):
+    """A product on a device, and whether it adds to its output, rather than to a C beside it."""
+
+    repeat: Repeat
+    is_in_place: bool
+
+
+_remembered = repeats.Recent[_Remembered]()
+
+
+def forget() -> None:
+    """Forget every product on a device."""
+    _remembered.clear()
 
 
 class Products:
@@ -91,17 +109,41 @@ class Products:
         (m, n), k, batch = out.shape[-2:], a.shape[-1], out.shape[:-2]
         if out.size == 0 or (accumulate and k == 0):
             return
-        backend, plan = self._plan(m, n, k, accumulate)
         module = self.arrays.module
         if batch:
             a, b = (module.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
         matrices = ((a[i], b[i], out[i]) for i in np.ndindex(batch)) if batch else [(a, b, out)]
         with self._stages.during(self._stage):
             for operands in matrices:
-                self._run(backend, plan, *operands)
+                if not self.arrays.on_device:
+                    self._run(*self._plan(m, n, k, accumulate), *operands)
+                else:
+                    self._run_on_device(operands, accumulate=accumulate)
         self.operations += 2 * out.size * k
 
-    def _run(self, backend: Backend, plan: Plan, a: Any, b: Any, out: Any) -> None:
+    def _run_on_device(self, operands: tuple[Any, Any, Any], *, accumulate: bool) -> None:
+        """Compute one product, as a remembered one if there is one, else remember it."""
+        a, b, out = operands
+        options = self._backend, self._threads, self.operand_dtype, accumulate
+        key = options, repeats.layout(a), repeats.layout(b), repeats.layout(out)
+        known = _remembered.get(key)
+        if known is None:
+            (m, n), k = out.shape, a.shape[1]
+            backend, plan = self._plan(m, n, k, accumulate)
+            repeat = self._run(backend, plan, a, b, out)
+            if repeat is not None:
+                _remembered.put(key, _Remembered(repeat, backend.accumulates_in_place))
+        elif not accumulate:
+            known.repeat(a, b, out)
+        elif known.is_in_place:
+            known.repeat(a, b, out, out)
+        else:
+            target = self.arrays.empty(out.shape, self.dtype)
+            known.repeat(a, b, out, target)
+            out[...] = target
+
+    def _run(self, backend: Backend, plan: Plan, a: Any, b: Any, out: Any) -> Repeat | None:
+        """Compute one product, and return what repeats it for other arrays of these layouts, if anything does."""
         is_in_place = backend.accumulates_in_place or not plan.problem.accumulate
         target = out if is_in_place else self.arrays.empty(out.shape, self.dtype)
         prepared = prepare(backend, plan, Operands(a, b, out if plan.problem.accumulate else None, target))
@@ -111,6 +153,7 @@ class Products:
         prepared.run_once()
         if target is not out:
             out[...] = target
+        return prepared.repeat()
 
     def _plan(self, m: int, n: int, k: int, accumulate: bool) -> tuple[Backend, Plan]:
         key = m, n, k, accumulate

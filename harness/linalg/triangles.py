@@ -122,7 +122,7 @@ def trsm(
             a, products, lower=lower, unit_diagonal=unit_diagonal, method=method, block=size, inverses=inverses,
             caller="trsm",
         )  # fmt: skip
-        triangle.solve(x)
+        x = triangle.solve(x)
     return x[..., 0] if b.ndim == 1 else x
 
 
@@ -176,31 +176,46 @@ class Triangle:
             self._triangles = self._diagonal_triangles()
             self._inverses = self._invert(inverses)  # negated
 
-    def solve(self, x: Any) -> None:
-        """Compute ``X := A^-1 X`` in place, for x (..., n, r) whose batch that of A broadcasts to."""
-        products, n = self._products, self._a.shape[-1]
-        a = products.arrays.module.broadcast_to(self._a, (*x.shape[:-2], n, n))
-        order = list(enumerate(self._blocks))
-        for number, rows in order if self._lower else reversed(order):
-            negated = self._solve_block(a, x, number, rows)
-            rest = slice(rows.stop, n) if self._lower else slice(0, rows.start)
-            if rest.start < rest.stop:
-                products.add(a[..., rest, rows], negated, x[..., rest, :])
-
-    def _solve_block(self, a: Any, x: Any, number: int, rows: slice) -> Any:
-        """Solve with the diagonal block of that number, in place, and return the solution negated."""
-        if self._inverses is None:
-            part = x[..., rows, :]
-            self._substitute(a[..., rows, rows], part)
-            return -part
-        size, part, products = rows.stop - rows.start, x[..., rows, :], self._products
-        inverse = self._inverses[..., number, :size, :size]
-        negated = products.multiply(inverse, part)
-        if self._is_corrected:
-            products.add(self._triangles[..., number, :size, :size], negated, part)
-            products.add(inverse, part, negated)
-        products.arrays.module.negative(negated, out=part)
+    def solve(self, x: Any) -> Any:
+        """Return ``A^-1 X``, new; x (..., n, r), whose batch that of A broadcasts to, is overwritten."""
+        arrays, n = self._products.arrays, self._a.shape[-1]
+        a = arrays.module.broadcast_to(self._a, (*x.shape[:-2], n, n)) if x.ndim > 2 else self._a
+        negated = arrays.empty(x.shape, x.dtype)
+        if self._blocks:
+            self._solve_blocks(a, x, negated, 0, len(self._blocks))
+        arrays.module.negative(negated, out=negated)
         return negated
+
+    def _solve_blocks(self, a: Any, x: Any, negated: Any, begin: int, end: int) -> None:
+        """Enter the negated solution of diagonal blocks `begin` to `end` - 1 in `negated`, by halves.
+
+        The solution is kept negated, since the updates of the other half then are sums.
+        """
+        if end - begin == 1:
+            self._solve_block(a, x, negated, begin)
+            return
+        middle = (begin + end) // 2
+        halves = (begin, middle), (middle, end)
+        first, second = halves if self._lower else halves[::-1]
+        self._solve_blocks(a, x, negated, *first)
+        known, rest = (slice(self._blocks[h[0]].start, self._blocks[h[1] - 1].stop) for h in (first, second))
+        self._products.add(a[..., rest, known], negated[..., known, :], x[..., rest, :])
+        self._solve_blocks(a, x, negated, *second)
+
+    def _solve_block(self, a: Any, x: Any, negated: Any, number: int) -> None:
+        """Solve with the diagonal block of that number; its rows of x are overwritten."""
+        rows, products = self._blocks[number], self._products
+        part, target = x[..., rows, :], negated[..., rows, :]
+        if self._inverses is None:
+            self._substitute(a[..., rows, rows], part)
+            products.arrays.module.negative(part, out=target)
+            return
+        size = rows.stop - rows.start
+        inverse = self._inverses[..., number, :size, :size]
+        products.multiply(inverse, part, target)
+        if self._is_corrected:
+            products.add(self._triangles[..., number, :size, :size], target, part)
+            products.add(inverse, part, target)
 
     def _substitute(self, a: Any, x: Any) -> None:
         """Solve ``A X = X`` in place, row by row."""
@@ -219,18 +234,18 @@ class Triangle:
         A smaller one is continued by the identity.
         """
         arrays, a, size = self._products.arrays, self._a, self._size
-        identity = arrays.module.eye(size, dtype=a.dtype)
-        stack = arrays.empty((*a.shape[:-2], len(self._blocks), size, size), a.dtype)
-        whole = a.shape[-1] // size
-        if whole:
-            stack[..., :whole, :, :] = diagonal_blocks(a, size, arrays.module)
-        for rows in self._blocks[whole:]:
-            height = rows.stop - rows.start
-            stack[..., -1, :, :] = identity
+        whole, module = a.shape[-1] // size, arrays.module
+        stack = diagonal_blocks(a, size, module)
+        if whole < len(self._blocks):
+            rows = self._blocks[-1]
+            height, given = rows.stop - rows.start, stack
+            stack = arrays.empty((*a.shape[:-2], len(self._blocks), size, size), a.dtype)
+            stack[..., :whole, :, :] = given
+            stack[..., -1, :, :] = module.eye(size, dtype=a.dtype)
             stack[..., -1, :height, :height] = a[..., rows, rows]
-        beside = 1 if self._is_unit else 0
-        stack = arrays.module.tril(stack, -beside) if self._lower else arrays.module.triu(stack, beside)
-        return stack + identity if self._is_unit else stack
+        is_inside = module.tri(size, size, -1 if self._is_unit else 0, dtype=bool)
+        beside = module.eye(size, dtype=a.dtype) if self._is_unit else a.dtype.type(0)
+        return module.where(is_inside if self._lower else is_inside.T, stack, beside)
 
     def _invert(self, inverses: str) -> Any:
         """Return the negated inverses of the diagonal blocks, made in the place of that name."""
@@ -240,7 +255,9 @@ class Triangle:
             inverse = arrays.module.asarray(inverted(to_host(arrays, stack), np))
         else:
             inverse = inverted(stack, arrays.module, products=self._products if inverses == "gemm" else None)
-        return arrays.module.ascontiguousarray(-(inverse if self._lower else inverse.swapaxes(-1, -2)))
+        if self._lower:
+            return arrays.module.negative(inverse, out=inverse)
+        return arrays.module.ascontiguousarray(-inverse.swapaxes(-1, -2))
 
 
 def _check_diagonal(caller: str, arrays: Arrays, a: Any) -> None:

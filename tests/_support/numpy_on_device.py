@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from harness.interface import Backend, HostExecution
+from harness.interface import Backend, HostExecution, Repeat
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -23,6 +24,9 @@ class ndarray(np.ndarray):  # noqa: N801 as CuPy calls it
 
     device = property(lambda self: types.SimpleNamespace(id=0))  # type: ignore[assignment]
     __cuda_array_interface__ = property(lambda self: {"shape": self.shape})
+    data = property(  # type: ignore[assignment]
+        lambda self: types.SimpleNamespace(ptr=self.__array_interface__["data"][0], device_id=0)
+    )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
         if out is not None:
@@ -94,7 +98,9 @@ def install(monkeypatch: Any) -> types.ModuleType:
     import sys
 
     from harness import registry
+    from harness.linalg import products
 
+    products.forget()
     cupy = _Module("cupy")
     streams = types.SimpleNamespace(synchronize=lambda: None)
     view = lambda x, shape, strides: np.lib.stride_tricks.as_strided(_plain(x), shape, strides).view(ndarray)  # noqa: E731
@@ -122,9 +128,10 @@ class OnDevice(Backend):
     takes = frozenset({"device arrays", "mixed"})
     accumulates_in_place = True
     computed: list[Problem]
+    repeated: list[Problem]
 
     def __init__(self) -> None:
-        self.computed = []
+        self.computed, self.repeated = [], []
 
     def plan(self, problem: Any, machine: Any) -> Plan:
         return Plan(problem, 1)
@@ -133,9 +140,24 @@ class OnDevice(Backend):
         assert all(isinstance(x, ndarray) for x in (*operands.inputs(), operands.out))
         self.computed.append(plan.problem)
 
-        def run() -> None:
-            a, b, out = (_plain(x) for x in (operands.a, operands.b, operands.out))
+        def compute(a: Any, b: Any, *c_and_out: Any) -> None:
+            a, b, out = map(_plain, (a, b, c_and_out[-1]))
             wide = a.astype(out.dtype) @ b.astype(out.dtype)
             out[...] = out + wide if plan.problem.accumulate else wide
 
-        return HostExecution(operands, run)
+        def repeat(*arrays: Any) -> None:
+            self.repeated.append(plan.problem)
+            compute(*arrays)
+
+        return OnDeviceExecution(operands, lambda: compute(operands.a, operands.b, operands.out), repeat)
+
+
+class OnDeviceExecution(HostExecution):
+    """A product that can be repeated."""
+
+    def __init__(self, operands: Operands, run: Callable[[], None], repeat: Repeat) -> None:
+        super().__init__(operands, run)
+        self._repeat = repeat
+
+    def repeat(self) -> Repeat:
+        return self._repeat

@@ -81,3 +81,17 @@ def test_no_product_leaves_the_gpu_and_updates_are_in_place(monkeypatch, rng):
     qr(sys.modules["cupy"].asarray(rng.standard_normal((n, n))), block=10)
     updates = [problem for problem in entry.backend.computed if problem.accumulate]
     assert [(problem.m, problem.n, problem.k) for problem in updates] == [(40, 30, 10), (30, 20, 10), (20, 10, 10)]
+
+
+def test_products_are_remembered_by_layout_across_calls(monkeypatch, rng):
+    cupy = numpy_on_device.install(monkeypatch)
+    (entry,) = registry.discover()
+    a, b = (cupy.asarray(rng.standard_normal((40, 40)) + 40 * np.eye(40)) for _ in "ab")
+    first = trsm(a, b, block=10)
+    prepared, repeated = list(entry.backend.computed), list(entry.backend.repeated)
+    assert len(prepared) + len(repeated) == 4 + 3  # blocks, and updates
+    assert np.array_equal(trsm(a, b, block=10).get(), first.get())
+    assert entry.backend.computed == prepared
+    assert len(entry.backend.repeated) - len(repeated) == 4 + 3
+    trsm(a, b[:, :39], block=10)
+    assert len(entry.backend.computed) > len(prepared)

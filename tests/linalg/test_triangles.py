@@ -116,9 +116,10 @@ def test_long_blocks_cost_accuracy_where_they_are_ill_conditioned(rng):
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 31, 33, 64])
 def test_inverses_are_triangles_and_inverses(n, rng):
     stack = np.stack([triangle(rng, n, lower=True) for _ in range(3)])
+    stack = np.tril(stack)
     inverse = inverted(stack, np)
     assert np.array_equal(inverse, np.tril(inverse))
-    np.testing.assert_allclose(inverse @ np.tril(stack), np.broadcast_to(np.eye(n), stack.shape), atol=1e-13)
+    np.testing.assert_allclose(inverse @ stack, np.broadcast_to(np.eye(n), stack.shape), atol=1e-13)
 
 
 @pytest.mark.parametrize("backend", ["cpu-naive", "cpu-numpy"])
@@ -143,7 +144,7 @@ def test_a_planted_bug_is_seen(bug, rng, monkeypatch):
         )
     elif bug == "the last block is skipped":
         multiply = Products.multiply
-        monkeypatch.setattr(Products, "multiply", lambda self, a, b: multiply(self, a, b) * (a.shape[-1] == BLOCK))
+        monkeypatch.setattr(Products, "multiply", lambda self, a, b, out: multiply(self, a, b, out).__imul__(a.shape[-1] == BLOCK))
     a = np.tril(rng.standard_normal((20, 20))) + 5 * np.eye(20)
     b = rng.standard_normal((20, 3))
     assert (residual(a, trsm(a, b, block=BLOCK), b) <= 4) == (bug == "none")
