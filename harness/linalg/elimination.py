@@ -1,10 +1,12 @@
-"""LU with partial pivoting by blocks: panels on the host, all other work products.
+"""LU with partial pivoting by blocks: all work but that of panels is products.
 
     for each panel of nb columns:
-        factor the panel on the host, by halves       a few columns: pivot, exchange, divide, rank-1 update
+        factor the panel                              on a GPU by cuSOLVER's getrf, on the host by halves
         exchange the same rows of all other columns
-        U[j, rest] := L[j, j]^-1 A[j, rest]           one product; the inverse is made on the host
+        U[j, rest] := L[j, j]^-1 A[j, rest]           one product
         A[rest, rest] -= L[rest, j] U[j, rest]        one product
+
+On a GPU the host waits once for each panel: for its pivots, which say which rows move, and whether one is zero.
 
 Products may round their operands to a narrower dtype: the factors are then those of a matrix near A, which is enough
 where residuals in a wider one correct them (`harness.linalg.refinement`).
@@ -14,12 +16,13 @@ Source: Golub and van Loan, "Matrix Computations" (2013), section 3.4.
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from typing import Any
 
 import numpy as np
 
 from harness.errors import ProblemError
-from harness.linalg.arguments import to_host
 from harness.linalg.inverses import inverted
 from harness.linalg.products import Products
 from harness.linalg.triangles import Triangle
@@ -64,21 +67,25 @@ class LU:
 
     def _step(self, a: Any, columns: slice, updates: Products) -> None:
         arrays, begin, end = self._arrays, columns.start, columns.stop
-        panel = np.array(to_host(arrays, a[begin:, columns]))
-        order = _factor_panel(panel, begin)
+        panel = a[begin:, columns]
+        if arrays.on_device:
+            panel, order = _factor_by_library(panel, begin)
+        else:
+            panel = np.array(panel)
+            order = _factor_panel(panel, begin)
         moved = np.flatnonzero(order != np.arange(order.size))
         if moved.size:
             target, source = (arrays.module.asarray(begin + rows) for rows in (moved, order[moved]))
             a[target] = a[source]
             self.order[begin + moved] = self.order[begin + order[moved]]
-        a[begin:, columns] = arrays.module.asarray(panel)
+        a[begin:, columns] = panel
         if end < a.shape[0]:
-            self._update(a, columns, _inverted_lower(panel[: end - begin]), updates)
+            self._update(a, columns, _inverted_lower(arrays.module, a[columns, columns]), updates)
 
-    def _update(self, a: Any, columns: slice, inverse: np.ndarray, updates: Products) -> None:
+    def _update(self, a: Any, columns: slice, inverse: Any, updates: Products) -> None:
         """Compute the rows of U right of a panel, and subtract their product with L from what is below them."""
         module, right = self._arrays.module, a[columns, columns.stop :]
-        negated = self._products.multiply(module.asarray(-inverse), right)
+        negated = self._products.multiply(-inverse, right)
         module.negative(negated, out=right)
         below, narrow = a[columns.stop :, columns], updates.operand_dtype
         if narrow is not None:
@@ -86,10 +93,34 @@ class LU:
         updates.add(below, negated, a[columns.stop :, columns.stop :])
 
 
-def _inverted_lower(square: np.ndarray) -> np.ndarray:
+def _inverted_lower(module: Any, square: Any) -> Any:
     """Return the inverse of the lower triangle of a square block, with ones on its diagonal."""
-    inverse: np.ndarray = inverted(np.tril(square, -1) + np.eye(len(square), dtype=square.dtype), np)
-    return inverse
+    size = square.shape[0]
+    is_below = module.tri(size, size, -1, dtype=bool)
+    return inverted(module.where(is_below, square, module.eye(size, dtype=square.dtype)), module)
+
+
+def _factor_by_library(panel: Any, first: int) -> tuple[Any, np.ndarray]:
+    """Return the factors of a panel (rows >= w) on a GPU, there, and the order of its rows, on the host."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of a pivot that is zero, which is an error below
+        factors, pivots = importlib.import_module("cupyx.scipy.linalg").lu_factor(panel, check_finite=False)
+    for j, pivot in enumerate(factors.diagonal().get()):
+        _check_pivot(pivot, first + j)
+    order = list(range(panel.shape[0]))
+    for j, row in enumerate(pivots.get().tolist()):
+        order[j], order[row] = order[row], order[j]
+    return factors, np.array(order)
+
+
+def _check_pivot(pivot: Any, column: int) -> None:
+    if not np.isfinite(pivot) or pivot == 0:
+        raise ProblemError(
+            f"refine: the matrix is singular in {pivot.dtype}",
+            expected="pivots that are finite and not zero",
+            got=f"{pivot} in column {column}",
+            fix="factor_dtype='float64'" if pivot.dtype != np.float64 else "",
+        )
 
 
 def _factor_panel(panel: np.ndarray, first: int) -> np.ndarray:
@@ -104,7 +135,7 @@ def _factor_panel(panel: np.ndarray, first: int) -> np.ndarray:
     left, right = panel[:, :half], panel[:, half:]
     order = _factor_panel(left, first)
     right[...] = right[order]
-    right[:half] = _inverted_lower(left[:half]) @ right[:half]
+    right[:half] = _inverted_lower(np, left[:half]) @ right[:half]
     right[half:] -= left[half:] @ right[:half]
     below = _factor_panel(right[half:], first + half)
     left[half:], order[half:] = left[half:][below], order[half:][below]
@@ -115,13 +146,7 @@ def _eliminate_columns(panel: np.ndarray, first: int) -> np.ndarray:
     order = np.arange(panel.shape[0])
     for j in range(panel.shape[1]):
         pivot = j + int(np.argmax(np.abs(panel[j:, j])))
-        if not np.isfinite(panel[pivot, j]) or panel[pivot, j] == 0:
-            raise ProblemError(
-                f"refine: the matrix is singular in {panel.dtype}",
-                expected="pivots that are finite and not zero",
-                got=f"{panel[pivot, j]} in column {first + j}",
-                fix="factor_dtype='float64'" if panel.dtype != np.float64 else "",
-            )
+        _check_pivot(panel[pivot, j], first + j)
         if pivot != j:
             panel[[j, pivot]], order[[j, pivot]] = panel[[pivot, j]], order[[pivot, j]]
         panel[j + 1 :, j] /= panel[j, j]

@@ -37,8 +37,8 @@ from harness.problem import named_dtype
 # The dtype of the factors, and that of the operands of the products that make them.
 FACTORS = {"float64": ("float64", None), "float32": ("float32", None), "bfloat16": ("float32", "bfloat16")}
 
-# Columns of a panel of LU.
-BLOCK = 64
+# Columns of a panel of LU, on the host and on a GPU, where each panel is waited for.
+BLOCK, BLOCK_ON_DEVICE = 64, 256
 
 # A step that does not reduce the residual by this factor is the last one.
 SLOWEST = 0.5
@@ -68,7 +68,7 @@ def refine(
     factor_dtype: str = "float32",
     tolerance: float | None = None,
     most_steps: int = 30,
-    block: int = BLOCK,
+    block: int | None = None,
     backend: str = "auto",
     threads: int | None = None,
 ) -> Refined:
@@ -85,8 +85,8 @@ def refine(
         Of the scaled residual: steps end when it is reached. None: they end at the rounding error of float64, or when
         they help no more, and sqrt(n) times that error is enough, as LAPACK's dsgesv has it.
     most_steps : int
-    block : int
-        Columns of a panel of LU, and rows of a diagonal block of the triangles.
+    block : int, optional
+        Columns of a panel of LU, and rows of a diagonal block of the triangles. None: 64 on the host, 256 on a GPU.
     backend, threads
         Of the products, as in `harness.gemm`. It must take all of them: float64, and float32 or mixed ones.
 
@@ -116,7 +116,8 @@ def refine(
     check_rows("refine", inputs["b"], inputs["a"].shape[0])
     check_option("refine", "factor_dtype", factor_dtype, FACTORS)
     check_count("refine", "most_steps", most_steps, least=0)
-    check_count("refine", "block", block)
+    default = BLOCK_ON_DEVICE if arrays.on_device else BLOCK
+    width = check_count("refine", "block", default if block is None else block)
     if tolerance is not None and not 0 < tolerance < 1:
         raise ProblemError("refine: tolerance is no small number", expected="0 < tolerance < 1", got=repr(tolerance))
     check_finite("refine", inputs, arrays)
@@ -127,7 +128,7 @@ def refine(
     rounding = float(np.finfo(np.float64).eps)
     target, bound = (rounding, max(a.shape[0], 1) ** 0.5 * rounding) if tolerance is None else (tolerance, tolerance)
     with system.products:
-        x, residuals = system.iterate(system.factors(factor_dtype, block), target, most_steps)
+        x, residuals = system.iterate(system.factors(factor_dtype, width), target, most_steps)
     if not residuals[-1] <= bound:
         raise ConvergenceError(
             f"refine: the residual does not reach the tolerance with factors of {factor_dtype}",

@@ -115,9 +115,26 @@ def install(monkeypatch: Any) -> types.ModuleType:
         ),
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
+    solvers = types.ModuleType("cupyx.scipy.linalg")
+    solvers.__dict__["lu_factor"] = _lu_factor
+    monkeypatch.setitem(sys.modules, "cupyx.scipy.linalg", solvers)
     backend = OnDevice()
     monkeypatch.setattr(registry, "discover", lambda: (registry.Entry(backend.name, "planted", backend),))
     return cupy
+
+
+def _lu_factor(a: Any, *, check_finite: bool) -> tuple[Any, Any]:
+    """Return L and U in one (rows, w) array, by columns as CuPy does, and the row that row j was exchanged with."""
+    assert not check_finite
+    a = _plain(a).copy(order="F")
+    pivots = np.empty(a.shape[1], np.intc)
+    for j in range(a.shape[1]):
+        pivots[j] = pivot = j + np.argmax(np.abs(a[j:, j]))
+        a[[j, pivot]] = a[[pivot, j]]
+        if a[j, j]:  # as LAPACK, which goes on
+            a[j + 1 :, j] /= a[j, j]
+            a[j + 1 :, j + 1 :] -= np.outer(a[j + 1 :, j], a[j, j + 1 :])
+    return _on_device(a), _on_device(pivots)
 
 
 class OnDevice(Backend):
