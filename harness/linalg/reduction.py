@@ -1,14 +1,14 @@
 """Reduction to upper Hessenberg form, most of whose time are products with a vector, one for each column.
 
     for each panel of nb columns, and each column c in it:
-        bring column c up to date                                    on the host, with at most nb columns
-        the reflector that zeroes the column below row c + 1         on the host
+        bring column c up to date                                    by NumPy, or one kernel, with at most nb columns
+        the reflector that zeroes the column below row c + 1         likewise
         y := A v, with all columns to the right of c as they were    a window of A times a vector, by the backend
     bring the rest of A up to date from both sides                   products of nb columns, by the backend
 
 The window begins at another address for each column, mostly an odd one, and is read once from memory. These products
-are a fifth of the operations, but bound by bandwidth. If A lies on a GPU, two vectors travel for each column; the panel
-stays on the host because its operations are too short for launches.
+are a fifth of the operations, but bound by bandwidth. On a GPU a column is two launches, the kernel of
+`harness.linalg.column_kernel` and the product, and nothing travels to the host.
 
 Sources: Nath, Tomov and Dongarra, "Accelerating GPU kernels for dense linear algebra" (VECPAR 2010), figure 11.
 The algorithm is LAPACK's xGEHRD with xLAHR2: Quintana-Orti and van de Geijn, "Improving the performance of reduction to
@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.linalg.arguments import check_count, check_finite, check_square, read_matrices, to_host
+from harness.linalg.arguments import check_count, check_finite, check_square, read_matrices
+from harness.linalg.column_kernel import PanelColumns
 from harness.linalg.products import Products
 from harness.linalg.reflectors import Reflectors, reflector
 from harness.linalg.stages import Stages
@@ -123,9 +124,10 @@ def _reduce_panel(vectors: Products, h: Any, columns: slice) -> tuple[Reflectors
     y : (rows, w) array
         ``A V T``, of the rows that the reflectors act on.
     """
-    arrays, begin = vectors.arrays, columns.start + 1
-    asarray = arrays.module.asarray
-    panel = np.array(to_host(arrays, h[begin:, columns]))
+    begin = columns.start + 1
+    if vectors.arrays.on_device:
+        return _reduce_panel_on_device(vectors, h, columns)
+    panel = h[begin:, columns].copy()
     v, y = np.zeros_like(panel), np.zeros_like(panel)
     t = np.zeros((panel.shape[1],) * 2, panel.dtype)
     for i in range(panel.shape[1]):
@@ -137,14 +139,29 @@ def _reduce_panel(vectors: Products, h: Any, columns: slice) -> tuple[Reflectors
         column[i:] = 0
         column[i] = beta
         v[i:, i], t[i, i] = w, tau
-        product = to_host(arrays, vectors.multiply(h[begin:, begin + i :], asarray(w[:, None])))[:, 0]
+        product = vectors.multiply(h[begin:, begin + i :], w[:, None])[:, 0]
         if i:
             overlap = v[i:, before].T @ w
             product -= y[:, before] @ overlap
             t[before, i] = -tau * (up_to @ overlap)
         y[:, i] = tau * product
-    h[begin:, columns] = asarray(panel)
-    return Reflectors(begin, asarray(v), asarray(t)), asarray(y)
+    h[begin:, columns] = panel
+    return Reflectors(begin, v, t), y
+
+
+def _reduce_panel_on_device(vectors: Products, h: Any, columns: slice) -> tuple[Reflectors, Any]:
+    """Reduce the columns by two launches each, and no wait.
+
+    All columns multiply one window, since v is zero where a column needs less of it. So its product is prepared once.
+    """
+    begin, width = columns.start + 1, columns.stop - columns.start
+    ascontiguousarray = vectors.arrays.module.ascontiguousarray
+    panel, window = PanelColumns(vectors.arrays, h[begin:, columns]), h[begin:, begin:]
+    for i in range(width):
+        panel.reduce(i)
+        vectors.multiply(window, panel.vt[i, :, None], panel.yt[i, :, None])
+    panel.reduce(width)
+    return Reflectors(begin, ascontiguousarray(panel.vt.T), panel.t), ascontiguousarray(panel.yt.T)
 
 
 def _update(products: Products, h: Any, columns: slice, reflectors: Reflectors, y: Any) -> None:

@@ -7,8 +7,13 @@ only `get` brings it to the host. Only `asarray` takes an array there.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
+import subprocess
+import tempfile
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,6 +111,7 @@ def install(monkeypatch: Any) -> types.ModuleType:
     view = lambda x, shape, strides: np.lib.stride_tricks.as_strided(_plain(x), shape, strides).view(ndarray)  # noqa: E731
     cupy.__dict__.update(
         ndarray=ndarray,
+        RawKernel=HostKernel,
         asarray=lambda x: _on_device(np.array(x)),
         cuda=types.SimpleNamespace(Device=lambda _: contextlib.nullcontext(), get_current_stream=lambda: streams),
         lib=types.SimpleNamespace(stride_tricks=types.SimpleNamespace(as_strided=view)),
@@ -121,6 +127,47 @@ def install(monkeypatch: Any) -> types.ModuleType:
     backend = OnDevice()
     monkeypatch.setattr(registry, "discover", lambda: (registry.Entry(backend.name, "planted", backend),))
     return cupy
+
+
+_ON_HOST = """
+#include <cmath>
+using std::copysign; using std::fabs; using std::fmax; using std::sqrt;
+#define LANES 1
+#define __device__ static
+#define __global__
+#define __shared__ static
+#define __syncthreads()
+#define __shfl_down_sync(mask, x, step) (x)
+struct Index { int x; };
+static const Index threadIdx{0}, blockDim{1};
+"""
+
+
+class HostKernel:
+    """A kernel of one block whose loops take any number of threads, run by one thread of the host."""
+
+    def __init__(self, source: str, name: str, options: tuple[str, ...]) -> None:
+        self._function = getattr(_compiled(source, options), name)
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+        assert grid == (1,)
+        of_scalars = {"i4": ctypes.c_int, "i8": ctypes.c_longlong}
+        self._function(
+            *(
+                ctypes.c_void_p(x.data.ptr) if isinstance(x, ndarray) else of_scalars[x.dtype.str[1:]](int(x))
+                for x in arguments
+            )
+        )
+
+
+@functools.cache
+def _compiled(source: str, options: tuple[str, ...]) -> ctypes.CDLL:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cpp"
+        path.write_text(_ON_HOST + source)
+        library = path.with_suffix(".so")
+        subprocess.run(["g++", "-O1", "-shared", "-fPIC", *options, str(path), "-o", str(library)], check=True)
+        return ctypes.CDLL(str(library))
 
 
 def _lu_factor(a: Any, *, check_finite: bool) -> tuple[Any, Any]:
