@@ -20,12 +20,10 @@ from typing import Any
 import numpy as np
 
 from harness.api.arrays import Arrays
+from harness.linalg.inverses import REAL
 
 # Threads of the block; 512 so that float64 has registers enough.
 THREADS = 512
-
-# Options of NVRTC that say which dtype REAL is.
-REAL = {"float32": "-DREAL=float", "float64": "-DREAL=double"}
 
 SOURCE = r"""
 #ifndef LANES

@@ -80,7 +80,7 @@ class LU:
             self.order[begin + moved] = self.order[begin + order[moved]]
         a[begin:, columns] = panel
         if end < a.shape[0]:
-            self._update(a, columns, _inverted_lower(arrays.module, a[columns, columns]), updates)
+            self._update(a, columns, inverted(a[columns, columns], arrays.module, unit_diagonal=True), updates)
 
     def _update(self, a: Any, columns: slice, inverse: Any, updates: Products) -> None:
         """Compute the rows of U right of a panel, and subtract their product with L from what is below them."""
@@ -91,13 +91,6 @@ class LU:
         if narrow is not None:
             below, negated = below.astype(narrow), negated.astype(narrow)
         updates.add(below, negated, a[columns.stop :, columns.stop :])
-
-
-def _inverted_lower(module: Any, square: Any) -> Any:
-    """Return the inverse of the lower triangle of a square block, with ones on its diagonal."""
-    size = square.shape[0]
-    is_below = module.tri(size, size, -1, dtype=bool)
-    return inverted(module.where(is_below, square, module.eye(size, dtype=square.dtype)), module)
 
 
 def _factor_by_library(panel: Any, first: int) -> tuple[Any, np.ndarray]:
@@ -135,7 +128,7 @@ def _factor_panel(panel: np.ndarray, first: int) -> np.ndarray:
     left, right = panel[:, :half], panel[:, half:]
     order = _factor_panel(left, first)
     right[...] = right[order]
-    right[:half] = _inverted_lower(np, left[:half]) @ right[:half]
+    right[:half] = inverted(left[:half], np, unit_diagonal=True) @ right[:half]
     right[half:] -= left[half:] @ right[:half]
     below = _factor_panel(right[half:], first + half)
     left[half:], order[half:] = left[half:][below], order[half:][below]

@@ -1,5 +1,7 @@
 """Inverses of many small triangles at once: 32 rows by the array library, then longer ones by doubling.
 
+On a GPU the first ones have 64 rows, and one kernel makes all: a thread substitutes one column of the identity.
+
     [L11      ]^-1     [ L11^-1                           ]
     [L21   L22]     =  [-L22^-1 L21 L11^-1         L22^-1 ]
 
@@ -14,34 +16,57 @@ import numpy as np
 
 from harness.linalg.products import Products
 
-# Rows of the inverses that the array library makes, all at once; longer ones are made by doubling.
-FIRST_INVERSE = 32
+# Options of NVRTC that say which dtype REAL is, in kernels.
+REAL = {"float32": "-DREAL=float", "float64": "-DREAL=double"}
+
+# Rows of the inverses that the array library makes, all at once; longer ones are made by doubling. And on a GPU.
+FIRST_INVERSE, FIRST_ON_DEVICE = 32, 64
+
+SOURCE = r"""
+#define FIRST 64
+// a, out: C-ordered triangles of `size` rows; each block inverts `first` rows on their diagonals
+extern "C" __global__ void invert(const REAL* a, REAL* out, int size, int first, int is_unit) {
+    __shared__ REAL x[FIRST][FIRST];
+    int each = size / first, step = first * (size + 1);
+    long long begin = (long long)(blockIdx.x / each) * size * size + (long long)(blockIdx.x % each) * step;
+    a += begin, out += begin;
+    for (int j = threadIdx.x; j < first; j += blockDim.x) {
+        for (int i = 0; i < first; ++i) {
+            REAL sum = i == j;
+            for (int k = j; k < i; ++k) sum -= a[i * size + k] * x[k][j];
+            x[i][j] = i < j ? 0 : is_unit ? sum : sum / a[i * size + i];
+            out[i * size + j] = x[i][j];
+        }
+    }
+}
+"""
 
 
-def inverted(stack: Any, module: Any, *, products: Products | None = None) -> Any:
-    """Return the inverses of a stack (..., n, n) of lower triangles, by doubling.
+def inverted(stack: Any, module: Any, *, products: Products | None = None, unit_diagonal: bool = False) -> Any:
+    """Return the inverses of a stack (..., n, n) of lower triangles; what is above their diagonals is not read.
 
     Parameters
     ----------
     stack : (..., n, n) array of `module`
-        Zeros above the diagonals.
     module : module
         NumPy, or CuPy.
     products : Products, optional
         Compute the products; None: matmul of `module`.
+    unit_diagonal : bool
+        Whether the diagonals are all ones, and not read.
     """
     n = stack.shape[-1]
     size = 1 << max(n - 1, 0).bit_length()
-    lower = stack
     if n < size:  # triangles are continued by the identity
         lower = module.zeros((*stack.shape[:-2], size, size), stack.dtype)
         lower[..., :n, :n] = stack
         diagonal_blocks(lower[..., n:, n:], 1, module)[..., 0, 0] = 1
-    first = min(size, FIRST_INVERSE)
+    else:
+        lower = module.ascontiguousarray(stack)
     inverse = module.zeros(lower.shape, stack.dtype)
-    diagonal_blocks(inverse, first, module)[...] = _inverted_by_library(diagonal_blocks(lower, first, module), module)
+    half = min(size, FIRST_INVERSE if module is np else FIRST_ON_DEVICE)
+    (_invert_first if module is np else _invert_first_on_device)(lower, inverse, half, module, unit_diagonal)
     multiply = module.matmul if products is None else products.multiply
-    half = first
     while half < size:
         blocks = diagonal_blocks(inverse, 2 * half, module)
         below = diagonal_blocks(lower, 2 * half, module)[..., half:, :half]
@@ -51,14 +76,22 @@ def inverted(stack: Any, module: Any, *, products: Products | None = None) -> An
     return inverse[..., :n, :n] if n < size else inverse
 
 
-def _inverted_by_library(stack: Any, module: Any) -> Any:
-    """Return the inverses of lower triangles, by LU without exchanges: LAPACK sees upper triangles, whose LU is theirs.
+def _invert_first(lower: Any, inverse: Any, size: int, module: Any, unit_diagonal: bool) -> None:
+    """Enter the inverses of the diagonal blocks, by LU without exchanges: LAPACK sees upper triangles, their own LU."""
+    blocks = module.tril(diagonal_blocks(lower, size, module), -1 if unit_diagonal else 0)
+    if unit_diagonal:
+        blocks += module.eye(size, dtype=lower.dtype)
+    found = module.linalg.inv(blocks.swapaxes(-1, -2)).swapaxes(-1, -2)
+    diagonal_blocks(inverse, size, module)[...] = module.tril(found)
 
-    CuPy passes the matrices row by row, that is transposed, to cuBLAS.
-    """
-    if module is np:
-        return np.tril(np.linalg.inv(stack.swapaxes(-1, -2)).swapaxes(-1, -2))
-    return module.linalg.inv(stack)  # zeros above stay zeros
+
+def _invert_first_on_device(lower: Any, inverse: Any, size: int, module: Any, unit_diagonal: bool) -> None:
+    if lower.size == 0:
+        return
+    kernel = module.RawKernel(SOURCE, "invert", (REAL[lower.dtype.name],))
+    rows = lower.shape[-1]
+    count = lower.size // rows // size
+    kernel((count,), (size,), (lower, inverse, np.int32(rows), np.int32(size), np.int32(unit_diagonal)))
 
 
 def diagonal_blocks(x: Any, size: int, module: Any) -> Any:

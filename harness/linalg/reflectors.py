@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.linalg.arguments import to_host
-from harness.linalg.inverses import inverted
+from harness.linalg.inverses import diagonal_blocks, inverted
 from harness.linalg.products import Products
 
 PANELS = ("library", "host", "recursive")
@@ -136,7 +136,7 @@ def _factor_columns(module: Any, panel: Any, v: Any, tau: Any) -> None:
 def triangle(products: Products, v: Any, tau: Any) -> Any:
     """Return T (w, w) of the reflectors v (rows, w) and tau (w,)."""
     module = products.arrays.module
-    gram = products.multiply(v.T, v)
-    is_none = tau == 0
-    inverse = module.triu(gram, 1) + module.diag(1 / module.where(is_none, tau.dtype.type(1), tau))
-    return inverted(inverse.T, module).T
+    inverse = products.multiply(v.T, v)
+    one = tau.dtype.type(1)
+    diagonal_blocks(inverse, 1, module)[:, 0, 0] = one / module.where(tau == 0, one, tau)
+    return inverted(inverse, module).T  # of the lower half of T^-T

@@ -173,8 +173,9 @@ class Triangle:
         self._blocks = [slice(begin, min(begin + self._size, n)) for begin in range(0, n, self._size)]
         self._is_corrected, self._inverses = method == "corrected", None
         if method != "substitution" and n:
-            self._triangles = self._diagonal_triangles()
-            self._inverses = self._invert(inverses)  # negated
+            stack = self._diagonal_blocks()
+            self._inverses = self._invert(stack, inverses)  # negated
+            self._triangles = self._without_other_half(stack) if self._is_corrected else None
 
     def solve(self, x: Any) -> Any:
         """Return ``A^-1 X``, new; x (..., n, r), whose batch that of A broadcasts to, is overwritten."""
@@ -228,36 +229,40 @@ class Triangle:
             if not self._is_unit:
                 row /= a[..., i : i + 1, i : i + 1]
 
-    def _diagonal_triangles(self) -> Any:
-        """Return the diagonal blocks (..., blocks, size, size), zero beside the triangle; the last one may be smaller.
+    def _diagonal_blocks(self) -> Any:
+        """Return the diagonal blocks (..., blocks, size, size); a last one with fewer rows is continued by the identity.
 
-        A smaller one is continued by the identity.
+        What is beside the triangle is any number.
         """
         arrays, a, size = self._products.arrays, self._a, self._size
-        whole, module = a.shape[-1] // size, arrays.module
-        stack = diagonal_blocks(a, size, module)
-        if whole < len(self._blocks):
-            rows = self._blocks[-1]
-            height, given = rows.stop - rows.start, stack
-            stack = arrays.empty((*a.shape[:-2], len(self._blocks), size, size), a.dtype)
-            stack[..., :whole, :, :] = given
-            stack[..., -1, :, :] = module.eye(size, dtype=a.dtype)
-            stack[..., -1, :height, :height] = a[..., rows, rows]
+        whole, rows = a.shape[-1] // size, self._blocks[-1]
+        given, height = diagonal_blocks(a, size, arrays.module), rows.stop - rows.start
+        if height == size:
+            return given
+        stack = arrays.empty((*a.shape[:-2], len(self._blocks), size, size), a.dtype)
+        stack[..., :whole, :, :] = given
+        stack[..., -1, :, :] = arrays.module.eye(size, dtype=a.dtype)
+        stack[..., -1, :height, :height] = a[..., rows, rows]
+        return stack
+
+    def _without_other_half(self, stack: Any) -> Any:
+        """Return the diagonal blocks with zeros beside the triangle, and ones on a diagonal that is not read."""
+        module, size, dtype = self._products.arrays.module, self._size, stack.dtype
         is_inside = module.tri(size, size, -1 if self._is_unit else 0, dtype=bool)
-        beside = module.eye(size, dtype=a.dtype) if self._is_unit else a.dtype.type(0)
+        beside = module.eye(size, dtype=dtype) if self._is_unit else dtype.type(0)
         return module.where(is_inside if self._lower else is_inside.T, stack, beside)
 
-    def _invert(self, inverses: str) -> Any:
+    def _invert(self, stack: Any, inverses: str) -> Any:
         """Return the negated inverses of the diagonal blocks, made in the place of that name."""
-        arrays, triangles = self._products.arrays, self._triangles
-        stack = triangles if self._lower else triangles.swapaxes(-1, -2)
+        arrays = self._products.arrays
+        stack = stack if self._lower else stack.swapaxes(-1, -2)
         if inverses == "host":
-            inverse = arrays.module.asarray(inverted(to_host(arrays, stack), np))
+            inverse = arrays.module.asarray(inverted(to_host(arrays, stack), np, unit_diagonal=self._is_unit))
         else:
-            inverse = inverted(stack, arrays.module, products=self._products if inverses == "gemm" else None)
-        if self._lower:
-            return arrays.module.negative(inverse, out=inverse)
-        return arrays.module.ascontiguousarray(-inverse.swapaxes(-1, -2))
+            products = self._products if inverses == "gemm" else None
+            inverse = inverted(stack, arrays.module, products=products, unit_diagonal=self._is_unit)
+        inverse = arrays.module.negative(inverse, out=inverse)
+        return inverse if self._lower else arrays.module.ascontiguousarray(inverse.swapaxes(-1, -2))
 
 
 def _check_diagonal(caller: str, arrays: Arrays, a: Any) -> None:

@@ -140,24 +140,27 @@ using std::copysign; using std::fabs; using std::fmax; using std::sqrt;
 #define __shfl_down_sync(mask, x, step) (x)
 struct Index { int x; };
 static const Index threadIdx{0}, blockDim{1};
+static Index blockIdx{0};
+extern "C" void set_block(int x) { blockIdx.x = x; }
 """
 
 
 class HostKernel:
-    """A kernel of one block whose loops take any number of threads, run by one thread of the host."""
+    """A kernel whose loops take any number of threads, run by one thread of the host, block after block."""
 
     def __init__(self, source: str, name: str, options: tuple[str, ...]) -> None:
-        self._function = getattr(_compiled(source, options), name)
+        self._library, self._name = _compiled(source, options), name
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
-        assert grid == (1,)
         of_scalars = {"i4": ctypes.c_int, "i8": ctypes.c_longlong}
-        self._function(
-            *(
-                ctypes.c_void_p(x.data.ptr) if isinstance(x, ndarray) else of_scalars[x.dtype.str[1:]](int(x))
-                for x in arguments
+        for number in range(*grid):
+            self._library.set_block(number)
+            getattr(self._library, self._name)(
+                *(
+                    ctypes.c_void_p(x.data.ptr) if isinstance(x, ndarray) else of_scalars[x.dtype.str[1:]](int(x))
+                    for x in arguments
+                )
             )
-        )
 
 
 @functools.cache

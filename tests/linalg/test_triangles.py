@@ -116,10 +116,9 @@ def test_long_blocks_cost_accuracy_where_they_are_ill_conditioned(rng):
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 31, 33, 64])
 def test_inverses_are_triangles_and_inverses(n, rng):
     stack = np.stack([triangle(rng, n, lower=True) for _ in range(3)])
-    stack = np.tril(stack)
     inverse = inverted(stack, np)
     assert np.array_equal(inverse, np.tril(inverse))
-    np.testing.assert_allclose(inverse @ stack, np.broadcast_to(np.eye(n), stack.shape), atol=1e-13)
+    np.testing.assert_allclose(inverse @ np.tril(stack), np.broadcast_to(np.eye(n), stack.shape), atol=1e-13)
 
 
 @pytest.mark.parametrize("backend", ["cpu-naive", "cpu-numpy"])
