@@ -54,7 +54,8 @@ __device__ void products_with(
 ) {
     for (int j = threadIdx.x / LANES; j < count; j += blockDim.x / LANES) {
         REAL sum = 0;
-        for (int r = first + threadIdx.x % LANES; r < rows; r += LANES) sum += matrix[(long long)j * rows + r] * vector[r];
+        const REAL* row = matrix + (long long)j * rows;
+        for (int r = first + threadIdx.x % LANES; r < rows; r += LANES) sum += row[r] * vector[r];
         for (int step = LANES / 2; step > 0; step /= 2) sum += __shfl_down_sync(0xffffffff, sum, step);
         if (threadIdx.x % LANES == 0) products[j] = sum;
     }

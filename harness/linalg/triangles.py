@@ -171,11 +171,13 @@ class Triangle:
         n = a.shape[-1]
         self._size = max(1, min(block, n))
         self._blocks = [slice(begin, min(begin + self._size, n)) for begin in range(0, n, self._size)]
-        self._is_corrected, self._inverses = method == "corrected", None
+        self._is_corrected = method == "corrected"
+        self._inverses = self._triangles = None  # the latter are used to correct solutions
         if method != "substitution" and n:
             stack = self._diagonal_blocks()
             self._inverses = self._invert(stack, inverses)  # negated
-            self._triangles = self._without_other_half(stack) if self._is_corrected else None
+            if self._is_corrected:
+                self._triangles = self._without_other_half(stack)
 
     def solve(self, x: Any) -> Any:
         """Return ``A^-1 X``, new; x (..., n, r), whose batch that of A broadcasts to, is overwritten."""
@@ -214,7 +216,7 @@ class Triangle:
         size = rows.stop - rows.start
         inverse = self._inverses[..., number, :size, :size]
         products.multiply(inverse, part, target)
-        if self._is_corrected:
+        if self._triangles is not None:
             products.add(self._triangles[..., number, :size, :size], target, part)
             products.add(inverse, part, target)
 
@@ -230,9 +232,9 @@ class Triangle:
                 row /= a[..., i : i + 1, i : i + 1]
 
     def _diagonal_blocks(self) -> Any:
-        """Return the diagonal blocks (..., blocks, size, size); a last one with fewer rows is continued by the identity.
+        """Return the diagonal blocks (..., blocks, size, size), any numbers beside the triangle.
 
-        What is beside the triangle is any number.
+        A last one with fewer rows is continued by the identity.
         """
         arrays, a, size = self._products.arrays, self._a, self._size
         whole, rows = a.shape[-1] // size, self._blocks[-1]

@@ -143,7 +143,9 @@ def test_a_planted_bug_is_seen(bug, rng, monkeypatch):
         )
     elif bug == "the last block is skipped":
         multiply = Products.multiply
-        monkeypatch.setattr(Products, "multiply", lambda self, a, b, out: multiply(self, a, b, out).__imul__(a.shape[-1] == BLOCK))
+        monkeypatch.setattr(
+            Products, "multiply", lambda self, a, b, out: multiply(self, a, b, out).__imul__(a.shape[-1] == BLOCK)
+        )
     a = np.tril(rng.standard_normal((20, 20))) + 5 * np.eye(20)
     b = rng.standard_normal((20, 3))
     assert (residual(a, trsm(a, b, block=BLOCK), b) <= 4) == (bug == "none")
