@@ -19,7 +19,7 @@ from harness.api.arrays import Arrays
 from harness.errors import ProblemError
 from harness.linalg.arguments import check_count, check_finite, check_option, check_rows, read_matrices
 from harness.linalg.products import Products
-from harness.linalg.reflectors import PANELS, Reflectors, factor_panel, triangle
+from harness.linalg.reflectors import PANELS, Reflectors, factor_panel, reflectors_of
 from harness.linalg.stages import Stages
 
 # Columns of a panel, on the host (as LAPACK's xGEQRF) and on a GPU. There 32, 64, 128, 256 columns took 309, 154, 85
@@ -156,7 +156,7 @@ def qr(
             window = v[begin:, columns]
             with stages.during("panel"):
                 factor_panel(products, r[begin:, columns], window, taus[columns], panel)
-                blocks.append(Reflectors(begin, window, triangle(products, window, taus[columns])))
+                blocks.append(reflectors_of(products, begin, window, taus[columns]))
             blocks[-1].apply(products, r[:, columns.stop :], transposed=True)
         stages.enter_time()
     later = Products(arrays, dtype, backend, threads)  # what applies Q is no part of the factorisation's time

@@ -146,7 +146,7 @@ def _reduce_panel(vectors: Products, h: Any, columns: slice) -> tuple[Reflectors
             t[before, i] = -tau * (up_to @ overlap)
         y[:, i] = tau * product
     h[begin:, columns] = panel
-    return Reflectors(begin, v, t), y
+    return Reflectors(begin, v, v.T, t), y
 
 
 def _reduce_panel_on_device(vectors: Products, h: Any, columns: slice) -> tuple[Reflectors, Any]:
@@ -161,16 +161,17 @@ def _reduce_panel_on_device(vectors: Products, h: Any, columns: slice) -> tuple[
         panel.reduce(i)
         vectors.multiply(window, panel.vt[i, :, None], panel.yt[i, :, None])
     panel.reduce(width)
-    return Reflectors(begin, ascontiguousarray(panel.vt.T), panel.t), ascontiguousarray(panel.yt.T)
+    v, y = (ascontiguousarray(x.T) for x in (panel.vt, panel.yt))
+    return Reflectors(begin, v, panel.vt, panel.t), y
 
 
 def _update(products: Products, h: Any, columns: slice, reflectors: Reflectors, y: Any) -> None:
     """Apply the reflectors of a panel to all of H that it left: ``A := (I - V T^T V^T) (A - Y V^T)``."""
-    begin, v, t = reflectors
+    begin, v, v_transposed, t = reflectors
     above = h[:begin, begin:]
     above_y = products.multiply(products.multiply(above, v), t)
-    products.subtract(above_y, v.T, above)
+    products.subtract(above_y, v_transposed, above)
     width = columns.stop - columns.start
     right = h[begin:, columns.stop :]
-    products.subtract(y, v[width - 1 :].T, right)
+    products.subtract(y, v_transposed[:, width - 1 :], right)
     reflectors.apply(products, h[:, columns.stop :], transposed=True)

@@ -42,18 +42,21 @@ class Reflectors(NamedTuple):
     ----------
     row : int
     v : (rows, w) array
+    v_transposed : (w, rows) array
+        The same, for backends that take rows only: on a device it has contiguous rows.
     t : (w, w) array
         Upper triangle.
     """
 
     row: int
     v: Any
+    v_transposed: Any
     t: Any
 
     def apply(self, products: Products, c: Any, *, transposed: bool) -> None:
         """Compute ``C := (I - V T V^T) C`` in place, or with T transposed, on all rows of c from `row` on."""
         rows = c[self.row :]
-        inner = products.multiply(self.v.T, rows)
+        inner = products.multiply(self.v_transposed, rows)
         factor = self.t.T if transposed else self.t
         products.add(self.v, products.multiply(-factor, inner), rows)
 
@@ -104,11 +107,10 @@ def factor_panel(products: Products, panel: Any, v: Any, tau: Any, kind: str) ->
 def _by_library(module: Any, panel: Any) -> tuple[Any, Any, Any]:
     """Return R in the shape of the panel, V and tau, by the QR of `module`."""
     raw, tau = module.linalg.qr(panel, mode="raw")  # of float64 for float32 too
-    packed, tau = raw.T.astype(panel.dtype), tau.astype(panel.dtype)
-    v = module.tril(packed, -1)
-    width = module.arange(panel.shape[1])
-    v[width, width] = 1
-    return module.triu(packed), v * (tau != 0), tau
+    packed, tau = raw.T.astype(panel.dtype, copy=False), tau.astype(panel.dtype, copy=False)
+    is_below = module.tri(*panel.shape, -1, dtype=bool)
+    v = module.where(is_below, packed, module.eye(*panel.shape, dtype=panel.dtype))
+    return module.where(is_below, panel.dtype.type(0), packed), v * (tau != 0), tau
 
 
 def _factor_halves(products: Products, panel: Any, v: Any, tau: Any) -> None:
@@ -118,8 +120,7 @@ def _factor_halves(products: Products, panel: Any, v: Any, tau: Any) -> None:
         return
     half = width // 2
     _factor_halves(products, panel[:, :half], v[:, :half], tau[:half])
-    left = v[:, :half]
-    Reflectors(0, left, triangle(products, left, tau[:half])).apply(products, panel[:, half:], transposed=True)
+    reflectors_of(products, 0, v[:, :half], tau[:half]).apply(products, panel[:, half:], transposed=True)
     _factor_halves(products, panel[half:, half:], v[half:, half:], tau[half:])
 
 
@@ -133,10 +134,17 @@ def _factor_columns(module: Any, panel: Any, v: Any, tau: Any) -> None:
             right -= tau[j] * v[j:, j, None] * (v[j:, j] @ right)
 
 
-def triangle(products: Products, v: Any, tau: Any) -> Any:
+def reflectors_of(products: Products, row: int, v: Any, tau: Any) -> Reflectors:
+    """Return the reflectors v (rows, w) and tau (w,), which act on the rows from `row` on."""
+    arrays = products.arrays
+    v_transposed = arrays.module.ascontiguousarray(v.T) if arrays.on_device else v.T
+    return Reflectors(row, v, v_transposed, triangle(products, v_transposed, v, tau))
+
+
+def triangle(products: Products, v_transposed: Any, v: Any, tau: Any) -> Any:
     """Return T (w, w) of the reflectors v (rows, w) and tau (w,)."""
     module = products.arrays.module
-    inverse = products.multiply(v.T, v)
+    inverse = products.multiply(v_transposed, v)
     one = tau.dtype.type(1)
     diagonal_blocks(inverse, 1, module)[:, 0, 0] = one / module.where(tau == 0, one, tau)
     return inverted(inverse, module).T  # of the lower half of T^-T
