@@ -3,7 +3,7 @@
 With diagonal blocks of nb rows, from the first one on for a lower triangle, from the last one on for an upper one::
 
     X[j]     :=  D[j]^-1  X[j]                       one product, or substitution row by row
-    X[rest]  :=  X[rest] - A[rest, j] X[j]           one product
+    X[rest]  :=  X[rest] - A[rest, done] X[done]     one product, of one half of the blocks with the other, by recursion
 
 Of n^2 r operations for r right-hand sides, all but n nb r are those of the second line. Long blocks are fast, since
 they leave few products, of a long k. They cost accuracy: a row of the inverse multiplies the whole block of X. By
@@ -74,8 +74,8 @@ def trsm(
     block : int, optional
         Rows in a diagonal block. None: 64 on the host, 512 on a GPU.
     inverses : str
-        Where diagonal blocks are inverted. ``"device"``: where the matrices lie, by matmul of their library.
-        ``"host"``: on the host, by NumPy's. ``"gemm"``: from 32 rows on by `backend`, to 32 rows as ``"device"``.
+        Where diagonal blocks are inverted. ``"device"``: where the matrices lie, by their library's matmul.
+        ``"host"``: on the host, by NumPy's. ``"gemm"``: by `backend`, but for the first 32 or 64 rows.
     backend, threads
         Of the products, as in `harness.gemm`.
 
