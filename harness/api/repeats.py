@@ -10,7 +10,7 @@ A product that a CUDA graph is to capture must be remembered already: preparing 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -59,12 +59,13 @@ _T = TypeVar("_T")
 
 
 class Recent(Generic[_T]):
-    """The entries that were used last: half of `MOST` or more of them, and never more than `MOST`.
+    """The entries that were used last: half of `most` or more of them, and never more than `most`.
 
     Two plain dictionaries, for threads: an OrderedDict is not safe while another one compares keys in Python.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: Callable[[], int]) -> None:
+        self._most = most
         self._used: dict[Hashable, _T] = {}  # since `_before` was closed
         self._before: dict[Hashable, _T] = {}
 
@@ -82,7 +83,7 @@ class Recent(Generic[_T]):
 
     def put(self, key: Hashable, entry: _T) -> None:
         """Keep an entry, in place of the former one of that key."""
-        if len(self._used) >= MOST // 2:
+        if len(self._used) >= self._most() // 2:
             self._used, self._before = {}, self._used
         self._used[key] = entry
 
@@ -91,7 +92,7 @@ class Recent(Generic[_T]):
         self._used, self._before = {}, {}
 
 
-_entries = Recent[_Entry]()
+_entries = Recent[_Entry](lambda: MOST)
 
 # Classes of arrays of which products are remembered.
 classes: set[type] = set()

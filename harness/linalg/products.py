@@ -31,7 +31,11 @@ class _Remembered(NamedTuple):
     is_in_place: bool
 
 
-_remembered = repeats.Recent[_Remembered]()
+# Most products that are remembered, a few KiB each: half of them do for the Hessenberg reduction of 10000 rows, which
+# has about 12 for each panel of 32 columns.
+MOST = 8192
+
+_remembered = repeats.Recent[_Remembered](lambda: MOST)
 
 
 def forget() -> None:
