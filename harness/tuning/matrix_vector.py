@@ -39,11 +39,23 @@ LOADS_OF_ROW, FEWEST_THREADS = 8, MULTIPROCESSORS * 512
 # Numbers of shares that are thought of.
 SHARES = (*range(1, 13), 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256, 320, 384, 512)
 
+# So many rows take a warp each at most: no barriers. A x of 10^6 x 1000 by 32 threads 4660 (float32), by 64 4069 (float64).
+MANY_ROWS = 1024 * MULTIPROCESSORS
+
 # Rows of narrow loads shorter than this take a warp each at most.
 LONG_NARROW_ROW = 4000
 
-# Rows of large matrices: so many blocks even out what the last ones leave idle. 1000 x 10^6: 4588 with 4000 blocks.
-LARGE_BYTES, BLOCKS_OF_LARGE = 5e8, 32 * MULTIPROCESSORS
+# Short rows without gaps go through shared memory in tiles from this size of the matrix on: up to so many elements, of
+# which 4-byte ones and smaller leave `mv_rows` nothing to lose where a row is at least 256 bytes in whole granules.
+# A x by mv_rows: float32 10^6 x 33 2158, 10^6 x 100 4401; float64 10^6 x 33 1930, 10^6 x 100 3825.
+MOST_SHORT, SHORT_FROM_BYTES, EASY_ROW_BYTES = 128, 4e6, 256
+
+# KiB of a tile, while four blocks are left for each multiprocessor; and bytes of all banks of shared memory.
+TILES, TILES_AT_LEAST, BANKS_BYTES = (8, 16, 32, 40), 4 * MULTIPROCESSORS, 128
+
+# Rows of large matrices: so many blocks even out what the last ones leave idle, each of so many bytes at least. 1000 x
+# 10^6 in 4000 blocks, six turns and a few more: 4380.
+LARGE_BYTES, BLOCKS_OF_LARGE, BLOCK_BYTES = 5e8, 128 * MULTIPROCESSORS, 1 << 18
 
 # Columns: granules of 16 bytes side by side, and what reading so narrow or wide a window costs: of all matrices, and of
 # large ones whose lines do not begin with a cache line. 8191^2 by 8, 16, 32, 64 at the best number of shares: 76.2,
@@ -79,6 +91,24 @@ class RowsLaunch(NamedTuple):
     loads: int
     shares: int
     depth: int
+
+
+class ShortRowsLaunch(NamedTuple):
+    """How short rows are taken.
+
+    Attributes
+    ----------
+    group : int
+        Threads of a row, a power of two.
+    kib : int
+        KiB of shared memory for a tile.
+    rows : int
+        Rows of a tile.
+    """
+
+    group: int
+    kib: int
+    rows: int
 
 
 class ColumnsLaunch(NamedTuple):
@@ -132,7 +162,7 @@ def rows_launch(
             group * LOADS_OF_ROW * width < k or (count * group < FEWEST_THREADS and group * 2 * width <= k)
         ):
             group *= 2
-        if width * itemsize < WIDEST and k < LONG_NARROW_ROW:
+        if count >= MANY_ROWS or (width * itemsize < WIDEST and k < LONG_NARROW_ROW):
             group = min(group, 32)
     loads = loads or (4 if width * itemsize == WIDEST else 8)
     blocks, step_of_group, size = ceil_div(count, BLOCK // group), group * width, count * k * itemsize
@@ -142,9 +172,40 @@ def rows_launch(
         flight = BLOCK * loads * width * itemsize
         shares = min(_shares(most), key=lambda s: cost_s(size, blocks, s, flight, BLOCK // group))
         if size > LARGE_BYTES:
-            shares = max(shares, min(most, BLOCKS_OF_LARGE // blocks))
+            shares = max(shares, min(most, BLOCKS_OF_LARGE // blocks, size // (blocks * BLOCK_BYTES)))
     depth = max(1, ceil_div(ceil_div(k, shares), step_of_group)) * step_of_group
     return RowsLaunch(group, width, loads, max(1, ceil_div(k, depth)), depth)
+
+
+@functools.lru_cache(maxsize=4096)
+def short_rows_launch(count: int, k: int, itemsize: int, step: int, *, tile: int) -> ShortRowsLaunch | None:
+    """Choose how to take short rows that have no gaps between them; None: they are none, or others do as well.
+
+    Parameters
+    ----------
+    count, k, itemsize, step : int
+        As in `rows_launch`.
+    tile : int
+        KiB of a tile; 0: chosen here, and only where it takes less time.
+    """
+    size = count * k * itemsize
+    if not 0 < k <= MOST_SHORT or step != k:
+        return None
+    is_easy = itemsize < 8 and k * itemsize % WIDEST == 0 and k * itemsize >= EASY_ROW_BYTES
+    if not tile and (size < SHORT_FROM_BYTES or is_easy):
+        return None
+    fitting = [kib for kib in TILES if size >= TILES_AT_LEAST * kib << 10] or TILES[:1]
+    found = (_tile_of(kib, k, itemsize) for kib in ((tile,) if tile else fitting))
+    return min(found, key=lambda launch: (launch.group, -launch.rows))
+
+
+def _tile_of(kib: int, k: int, itemsize: int) -> ShortRowsLaunch:
+    """Return what `kib` KiB hold, by as few threads of a row as meet a bank each, or as keep all threads busy."""
+    room = (kib << 10) // (k * itemsize)  # rows
+    group = math.gcd(k, BANKS_BYTES // max(itemsize, 4))
+    while BLOCK // group > room:
+        group *= 2
+    return ShortRowsLaunch(group, kib, room // (BLOCK // group) * (BLOCK // group))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -194,10 +194,10 @@ with ThreadPoolExecutor(4) as pool:
 
 @needs_nvrtc
 @pytest.mark.parametrize(("semiring", "dtype"), (*KINDS[:5], ("logaddexp_plus", "float32"), ("min_plus", "float16")))
-@pytest.mark.parametrize("size", ((4097, 1), (1, 4097), (1, 33)))
+@pytest.mark.parametrize("size", ((4097, 1, 4097), (1, 4097, 4097), (1, 33, 4097), (10**6, 1, 33)))
 def test_tuned_matrix_vector_kernels_spill_nothing(semiring, dtype, size):
     """Two blocks of a multiprocessor at least: the rules of tuning.matrix_vector count on them."""
-    problem = Problem(*size, 4097, SEMIRINGS[semiring], np.dtype(dtype))
+    problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype))
     rung = RUNGS["gpu-mv-tuned"]
     (kernel,) = rung._kernels(rung.plan(problem, detect()))
     taken = resources(compile_kernel(kernel.stem, kernel.defines, "sm_90"))[kernel.function]

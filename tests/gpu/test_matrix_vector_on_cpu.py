@@ -125,6 +125,25 @@ def test_illegal_options_are_refused(name, options):
         check(with_options(name, **options), product("A x", 40, 40))
 
 
+class TestShortRows:
+    @pytest.mark.parametrize("tile", (8, 40))
+    @pytest.mark.parametrize("dtype", ("float32", "float64", "int16", "int8"))
+    def test_tiles_begin_anywhere(self, tile, dtype):
+        for k, offset in ((1, 0), (3, 1), (33, 0), (33, 3), (64, 5), (127, 1), (128, 2)):
+            problem = product("A x", 3 + 40960 // k // 8, k, "min_plus", dtype, accumulate=k == 33)
+            execution = check_window(with_options(TUNED, tile=tile), problem, "", offset, 0)
+            assert [step.kernel.stem for step in execution.program.steps] == ["mv_short_rows"] or k == 1
+
+    @pytest.mark.parametrize("semiring", ("plus_times", "logaddexp_plus", "plus_second"))
+    def test_rows_are_columns_of_b_by_columns(self, semiring):
+        check_window(with_options(TUNED, tile=8), product("x A", 301, 20, semiring, alpha=3), "b", 1, 0)
+
+    def test_gaps_and_long_rows_are_not_for_it(self):
+        for count, k, gap in ((300, 33, 1), (300, 129, 0)):
+            execution = check_window(with_options(TUNED, tile=8), product("A x", count, k), "", 1, gap)
+            assert [step.kernel.stem for step in execution.program.steps] == ["mv_rows"]
+
+
 class TestShares:
     @pytest.mark.parametrize("side", SIDES)
     @pytest.mark.parametrize("semiring", ("min_plus", "plus_times", "logaddexp_plus"))
@@ -214,6 +233,19 @@ class TestRules:
                     assert launch.shares * launch.depth < 2**32
 
     @pytest.mark.parametrize("itemsize", (1, 2, 4, 8))
+    def test_tiles_of_short_rows_fit_their_room(self, itemsize):
+        for count in self.SIZES:
+            for k in range(1, tuning.MOST_SHORT + 1):
+                for tile in (0, *tuning.TILES):
+                    launch = tuning.short_rows_launch(count, k, itemsize, k, tile=tile)
+                    if launch is not None:
+                        assert 0 < launch.rows * k * itemsize <= launch.kib << 10
+                        assert launch.group <= 32
+                        assert launch.rows % (tuning.BLOCK // launch.group) == 0
+        assert tuning.short_rows_launch(10**6, 33, itemsize, 33, tile=0) is not None
+        assert tuning.short_rows_launch(100, 33, itemsize, 33, tile=0) is None
+
+    @pytest.mark.parametrize("itemsize", (1, 2, 4, 8))
     def test_windows_of_columns_fit_their_slots(self, itemsize):
         for count in self.SIZES:
             for k in (0, *self.SIZES):
@@ -252,6 +284,25 @@ class TestRules:
 
 class TestPlantedBugs:
     """What the tests above are made to see."""
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        (
+            ("(size_t)start / sizeof(T) % WIDTH", "0"),
+            ("before + mine * k + WIDTH - 1", "mine * k + WIDTH - 1"),
+            ("tile + g, granules + g", "tile + g, granules"),
+            ("(int)min((long long)rows, count - first)", "rows"),
+            ("lane == 0 && line < mine", "lane == 0"),
+            ("int p = lane; p < k", "int p = lane; p < k - 1"),
+            ("offset = GROUP / 2; offset;", "offset = GROUP / 2; offset > 1;"),
+            ("finish(first + line", "finish(line"),
+        ),
+    )
+    def test_wrong_tiles_of_short_rows_are_seen(self, monkeypatch, old, new):
+        use_the_cpu(monkeypatch, edits=((old, new),))
+        with pytest.raises((VerificationError, KernelFault, AssertionError)):
+            for k, offset in ((33, 3), (66, 1)):
+                check_window(with_options(TUNED, tile=8), product("A x", 301, k), "", offset, 0)
 
     @pytest.mark.parametrize(
         ("side", "old", "new"),

@@ -1,4 +1,4 @@
-// Loads by how often they are repeated, exchange between the threads of a warp, tickets, and atomic updates. Tests that run
+// Loads by how often they are repeated, copies to shared memory, exchange between the threads of a warp, tickets, and atomic updates. Tests that run
 // kernels on a CPU have their own such file.
 #pragma once
 
@@ -33,6 +33,14 @@ template <class V> __device__ __forceinline__ V fresh(const V* address)
 {
     return as_value<V>(__ldcg((const typename WordOf<sizeof(V)>::type*)address));
 }
+
+// 16 bytes from global to shared memory, past the registers and L1; they are there after `await_granules`.
+__device__ __forceinline__ void copy_granule(void* to, const void* from)
+{
+    const unsigned target = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(from) : "memory");
+}
+__device__ __forceinline__ void await_granules() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // The value of the thread whose lane differs by the bits of `offset`; all threads of the warp take part.
 template <class V> __device__ __forceinline__ V shuffle_xor(V value, int offset)

@@ -1,6 +1,7 @@
-"""16 bytes a load, many loads in flight, and the shape decides who adds what: `mv_rows` or `mv_columns`.
+"""16 bytes a load, many loads in flight, and the shape decides which of three kernels adds what.
 
     rows      the matrix is contiguous along k: `group` threads a row; shuffles, then shared memory for several warps
+    short     short rows without gaps: tiles of them through shared memory, then a thread or a few a row
     columns   contiguous along y: threads side by side, lines of them over k; a tree over the lines in shared memory
     shares    too few blocks: several share a sum. Each leaves its part in scratch; the last adds them in order
 
@@ -18,13 +19,14 @@ from backends.gpu._matrix_vector.rung import MatrixVectorRung
 from backends.gpu._simt.program import Kernel, Place, Program, ceil_div
 from harness.errors import PlanError
 from harness.plan import Plan
-from harness.tuning.matrix_vector import BLOCK, columns_launch, rows_launch
+from harness.tuning.matrix_vector import BLOCK, MOST_SHORT, columns_launch, rows_launch, short_rows_launch
 
 # Legal values of the options; 0: `harness.tuning.matrix_vector` chooses by the shape and by how the matrix lies.
 _LEGAL = {
     "group": (0, 1, 2, 4, 8, 16, 32, 64, 128, 256),
     "loads": (0, 1, 2, 4, 8, 12, 16),
     "width": (0, 1, 2, 4, 8, 16),
+    "tile": (0, 8, 16, 32, 40),
 }
 
 
@@ -36,7 +38,7 @@ class MatrixVectorTuned(MatrixVectorRung):
     idea = "16 bytes a load and eight loads in flight; the shape decides how many threads and blocks share a sum"
     source = "lecture notes on GPU programming; CUDA C++ Best Practices Guide: memory-level parallelism"
     takes = MatrixVectorRung.takes | {"half"}
-    defaults = {"group": 0, "loads": 0, "width": 0, "shares": 0, "beside": 0}  # noqa: RUF012 declared in the base class
+    defaults = {"group": 0, "loads": 0, "width": 0, "shares": 0, "beside": 0, "tile": 0}  # noqa: RUF012 declared in the base class
 
     def add(self, program: Program, plan: Plan, product: MatrixVector) -> None:
         """Add the one launch."""
@@ -58,6 +60,18 @@ def _count(plan: Plan, option: str) -> int:
 def _add_rows(program: Program, plan: Plan, product: MatrixVector, options: dict[str, int]) -> None:
     size = plan.problem.dtype.itemsize
     names = "group", "loads", "width", "shares"
+    if not any(options[x] for x in names):
+        tile = short_rows_launch(product.count, product.k, size, product.step_i, tile=options["tile"])
+        if tile is not None:
+            numbers = {"BLOCK": BLOCK, "GROUP": tile.group, "TILE_KIB": tile.kib, "MOST_K": MOST_SHORT}
+            kernel = Kernel(
+                "mv_short_rows",
+                matrix_vector_defines(plan.problem, product, **numbers),
+                (BLOCK,),
+                function="mv_short_rows",
+            )
+            program.launch(kernel, ceil_div(product.count, tile.rows), *product.arguments(plan.problem), tile.rows)
+            return
     launch = rows_launch(
         product.count, product.k, size, product.step_i, product.matrix_alignment, **{x: options[x] for x in names}
     )

@@ -16,6 +16,14 @@ template <class V> inline V stream(const V* address)
 template <class V> inline V keep(const V* address) { return stream(address); }
 template <class V> inline V fresh(const V* address) { return stream(address); }
 
+inline void copy_granule(void* to, const void* from)
+{
+    shim::check_aligned(to, 16);
+    shim::check_aligned(from, 16);
+    memcpy(to, from, 16);
+}
+inline void await_granules() {}
+
 // Each thread leaves its value and takes another one's, with a meeting of the warp before and after.
 template <class V> inline V shuffle_xor(V value, int offset)
 {
