@@ -39,7 +39,12 @@ LOADS_OF_ROW, FEWEST_THREADS = 8, MULTIPROCESSORS * 512
 # Numbers of shares that are thought of.
 SHARES = (*range(1, 13), 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256, 320, 384, 512)
 
-# So many rows take a warp each at most: no barriers. A x of 10^6 x 1000 by 32 threads 4660 (float32), by 64 4069 (float64).
+# Elements of so many bytes come by 16 bytes wherever rows begin; smaller ones would read x in too many pieces. A x of
+# float64 by 8 bytes: 10001^2 3945, a window of 8000^2 3686, 8192^2 by 16 bytes 4579.
+SHIFTED_SIZE, SHORTEST_SHIFTED = 8, 64
+
+# So many rows take a warp each at most: no barriers. A x of 10^6 x 1000: float32 by 32 threads 4660, float64 by 64
+# threads 4069.
 MANY_ROWS = 1024 * MULTIPROCESSORS
 
 # Rows of narrow loads shorter than this take a warp each at most.
@@ -84,6 +89,8 @@ class RowsLaunch(NamedTuple):
         Elements of one load, and loads in flight.
     shares, depth : int
         Blocks that share a row, and elements of each share.
+    is_shifted : bool
+        Whether rows begin or end inside of a load.
     """
 
     group: int
@@ -91,6 +98,7 @@ class RowsLaunch(NamedTuple):
     loads: int
     shares: int
     depth: int
+    is_shifted: bool = False
 
 
 class ShortRowsLaunch(NamedTuple):
@@ -155,7 +163,8 @@ def rows_launch(
         0: chosen here; any other number is taken.
     """
     widest = math.gcd(WIDEST // itemsize, k or WIDEST, step if count > 1 else WIDEST, max(aligned // itemsize, 1))
-    width = min(width or widest, widest)
+    is_shifted = itemsize == SHIFTED_SIZE and widest < WIDEST // itemsize and k >= SHORTEST_SHIFTED and width != 1
+    width = WIDEST // itemsize if is_shifted else min(width or widest, widest)
     if not group:
         group = 1
         while group < BLOCK and (
@@ -174,7 +183,7 @@ def rows_launch(
         if size > LARGE_BYTES:
             shares = max(shares, min(most, BLOCKS_OF_LARGE // blocks, size // (blocks * BLOCK_BYTES)))
     depth = max(1, ceil_div(ceil_div(k, shares), step_of_group)) * step_of_group
-    return RowsLaunch(group, width, loads, max(1, ceil_div(k, depth)), depth)
+    return RowsLaunch(group, width, loads, max(1, ceil_div(k, depth)), depth, is_shifted)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -169,6 +169,12 @@ class TestShares:
         for loads in (1, 4):
             check(with_options(TUNED, group=group, loads=loads, shares=2), product("A x", 11, 1030))
 
+    def test_rows_of_wide_elements_begin_and_end_anywhere(self):
+        check_shifted_rows()
+        for k in (64, 65, 127, 129, 2047, 2049):
+            for offset, gap in ((0, 1), (1, 1), (1, 0)):
+                check_window(RUNGS[TUNED], product("A x", 5, k, "min_plus", "int64"), "", offset, gap)
+
     @pytest.mark.parametrize("beside", (1, 5, 8, 33, 64))
     def test_every_number_of_threads_side_by_side(self, beside):
         check(with_options(TUNED, beside=beside, loads=4, shares=2), product("x A", 301, 210))
@@ -226,7 +232,8 @@ class TestRules:
             for k in (0, *self.SIZES):
                 for step in (k, k + 1, k + 8):
                     launch = tuning.rows_launch(count, k, itemsize, step, 16, group=0, loads=0, width=0, shares=0)
-                    assert launch.width == 1 or k % launch.width == 0 == (step * (count > 1)) % launch.width
+                    fits = k % launch.width == 0 == (step * (count > 1)) % launch.width
+                    assert launch.width == 1 or launch.is_shifted or fits
                     assert launch.width * itemsize <= tuning.WIDEST
                     assert (launch.shares - 1) * launch.depth < max(k, 1) <= launch.shares * launch.depth + (k == 0)
                     assert launch.depth % (launch.group * launch.width) == 0
@@ -282,6 +289,19 @@ class TestRules:
         assert tuning.cost_s(10**7, 64, 1, 1 << 14, 128) < usual
 
 
+def check_short_rows():
+    for k, offset in ((33, 3), (66, 1)):
+        check_window(with_options(TUNED, tile=8), product("A x", 301, k), "", offset, 0)
+
+
+def check_shifted_rows():
+    for k, offset, gap in ((1029, 1, 2), (4098, 1, 0), (701, 0, 0)):
+        for group in (1, 64):
+            check_window(
+                with_options(TUNED, shares=2, group=group), product("A x", 9, k, dtype="float64"), "", offset, gap
+            )
+
+
 class TestPlantedBugs:
     """What the tests above are made to see."""
 
@@ -301,8 +321,24 @@ class TestPlantedBugs:
     def test_wrong_tiles_of_short_rows_are_seen(self, monkeypatch, old, new):
         use_the_cpu(monkeypatch, edits=((old, new),))
         with pytest.raises((VerificationError, KernelFault, AssertionError)):
-            for k, offset in ((33, 3), (66, 1)):
-                check_window(with_options(TUNED, tile=8), product("A x", 301, k), "", offset, 0)
+            check_short_rows()
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        (
+            ("(-((size_t)row / sizeof(T)) % WIDTH)", "(0)"),
+            ("has_head = SHIFTED && share == 0 &&", "has_head = SHIFTED &&"),
+            ("has_head = SHIFTED && share == 0 &&", "has_head = false &&"),
+            ("min(head + (unsigned)share * depth", "min((unsigned)share * depth"),
+            ("is_whole || p + u * GROUP * WIDTH + v < end)", "true)"),
+            ("(SHIFTED ? WIDTH - 1 : 0)", "0"),
+            ("end == NOWHERE || p + v < end", "true"),
+        ),
+    )
+    def test_wrong_shifts_of_rows_are_seen(self, monkeypatch, old, new):
+        use_the_cpu(monkeypatch, edits=((old, new),))
+        with pytest.raises((VerificationError, KernelFault, AssertionError)):
+            check_shifted_rows()
 
     @pytest.mark.parametrize(
         ("side", "old", "new"),

@@ -5,9 +5,11 @@
 //   sums     in registers; over the group by shuffles, over several warps in shared memory; over shares in scratch
 //
 //   X_WIDTH  elements of x that are read at once: WIDTH, or 1 where x is not aligned or has gaps (HAS_GAPS)
+//   SHIFTED  0: WIDTH divides k and, if it is more than 1, step_i; the matrix is aligned to WIDTH elements
+//            1: rows begin and end anywhere. Vectors begin at the first multiple of their size in a row; the elements
+//            before it are terms of the first threads, and those of the last vector behind the row are not used
 //
-// WIDTH divides k, depth and, if it is more than 1, step_i; the matrix is aligned to WIDTH elements. Rows past the end are
-// those of the last one: their sums are not stored.
+// WIDTH divides depth. Rows past the end are those of the last one: their sums are not stored.
 //
 // Source: lecture notes on GPU programming: a block a row, T rows by Z threads a block; vectorised loads.
 #include "shares.cuh"
@@ -15,19 +17,23 @@
 constexpr int LINES = BLOCK / GROUP;
 constexpr int WARPS = BLOCK / 32, WARPS_OF_ROW = GROUP > 32 ? GROUP / 32 : 1;
 constexpr int UNROLLED_PARTS = IS_LONG ? 1 : 4;
+constexpr unsigned NOWHERE = 0xffffffffu;
+static_assert(!SHIFTED || GROUP >= WIDTH - 1, "a thread for each element before the first vector");
 
 template <int COUNT> struct alignas(sizeof(T) * COUNT) Elements {
     T x[COUNT];
 };
 
-__device__ __forceinline__ Elements<WIDTH> read_x(const T* x, long long step_x, unsigned p)
+// Up to WIDTH elements of x; those of `end` and more are not read
+__device__ __forceinline__ Elements<WIDTH> read_x(const T* x, long long step_x, unsigned p, unsigned end = NOWHERE)
 {
     Elements<WIDTH> values;
 #if X_WIDTH > 1
     values = keep((const Elements<WIDTH>*)(x + p));
 #else
 #pragma unroll
-    for (int v = 0; v < WIDTH; ++v) values.x[v] = keep(HAS_GAPS ? x + (p + v) * step_x : x + p + v);
+    for (int v = 0; v < WIDTH; ++v)
+        if (!SHIFTED || end == NOWHERE || p + v < end) values.x[v] = keep(HAS_GAPS ? x + (p + v) * step_x : x + p + v);
 #endif
     return values;
 }
@@ -53,12 +59,18 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
 {
     const int lane = threadIdx.x % GROUP, block = blockIdx.x / shares, share = blockIdx.x % shares;
     const int i = block * LINES + threadIdx.x / GROUP;
-    const unsigned begin = (unsigned)share * depth, end = begin + min((unsigned)depth, k - begin);
     const T* row = matrix + (long long)min(i, count - 1) * step_i;
+    // Elements of the row before its first vector, and the share of this block behind them
+    const unsigned head = SHIFTED ? min((unsigned)(-((size_t)row / sizeof(T)) % WIDTH), (unsigned)k) : 0;
+    const unsigned begin = min(head + (unsigned)share * depth, (unsigned)k), end = begin + min((unsigned)depth, k - begin);
     Sum sum = no_terms();
+    const bool has_head = SHIFTED && share == 0 && lane < head;
+    T of_head, of_x_head;
+    if (has_head) of_head = stream(row + lane), of_x_head = keep(HAS_GAPS ? x + lane * step_x : x + lane);
     for (unsigned p = begin + lane * WIDTH; p < end; p += LOADS * GROUP * WIDTH) {
         Elements<WIDTH> of_row[LOADS], of_x[LOADS];
-        const bool is_whole = p + (LOADS - 1) * GROUP * WIDTH < end;  // then no load asks
+        // Then no load asks
+        const bool is_whole = p + (LOADS - 1) * GROUP * WIDTH + (SHIFTED ? WIDTH - 1 : 0) < end;
         if (is_whole) {
 #pragma unroll
             for (int u = 0; u < LOADS; ++u) {
@@ -70,15 +82,18 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
             for (int u = 0; u < LOADS; ++u)
                 if (p + u * GROUP * WIDTH < end) {
                     of_row[u] = stream((const Elements<WIDTH>*)(row + p + u * GROUP * WIDTH));
-                    of_x[u] = read_x(x, step_x, p + u * GROUP * WIDTH);
+                    of_x[u] = read_x(x, step_x, p + u * GROUP * WIDTH, end);
                 }
         }
 #pragma unroll
         for (int u = 0; u < LOADS; ++u)
             if (is_whole || p + u * GROUP * WIDTH < end)
 #pragma unroll
-                for (int v = 0; v < WIDTH; ++v) combine(sum, of_row[u].x[v], of_x[u].x[v], alpha);
+                for (int v = 0; v < WIDTH; ++v)
+                    if (!SHIFTED || is_whole || p + u * GROUP * WIDTH + v < end)
+                        combine(sum, of_row[u].x[v], of_x[u].x[v], alpha);
     }
+    if (has_head) combine(sum, of_head, of_x_head, alpha);
     sum = of_row(sum);
     const bool is_first = lane == 0 && i < count;
     if (shares == 1) {

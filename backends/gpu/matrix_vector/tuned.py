@@ -75,9 +75,9 @@ def _add_rows(program: Program, plan: Plan, product: MatrixVector, options: dict
     launch = rows_launch(
         product.count, product.k, size, product.step_i, product.matrix_alignment, **{x: options[x] for x in names}
     )
-    wide_x = product.step_x == 1 and product.x_alignment % (launch.width * size) == 0
+    wide_x = not launch.is_shifted and product.step_x == 1 and product.x_alignment % (launch.width * size) == 0
     numbers = {"BLOCK": BLOCK, "GROUP": launch.group, "WIDTH": launch.width, "LOADS": launch.loads}
-    numbers |= {"X_WIDTH": launch.width if wide_x else 1, "HAS_GAPS": product.step_x != 1}
+    numbers |= {"X_WIDTH": launch.width if wide_x else 1, "HAS_GAPS": product.step_x != 1, "SHIFTED": launch.is_shifted}
     blocks = ceil_div(product.count, BLOCK // launch.group)
     _launch_shares(program, plan, product, "mv_rows", numbers, blocks, launch.shares, launch.depth)
 
