@@ -21,7 +21,7 @@ MULTIPROCESSORS, BYTES_A_SECOND = 132, 4.57e12
 # Bytes in flight that memory needs: with b of them a product takes (1 + (IN_FLIGHT / b)^6)^(1/6) as long as at best. A
 # block with 32 KiB in flight brings 39 GB/s, one with 64 KiB 54: what is beyond 32 KiB counts as its square root.
 #   x A of 8191^2   130 blocks of 32 KiB 69.7 us, 195 65.5, 264 65.7    10000 x 1000   32 blocks 32.2, 64 20.8, 128 15.2
-IN_FLIGHT, SHARPNESS, FULL_FLIGHT = 3.8e6, 6, 32 << 10
+IN_FLIGHT, SHARPNESS, FULL_FLIGHT = 4.1e6, 6, 32 << 10
 
 # More blocks than a turn of them cost 3 % for each turn, up to three; and a block 0.5 us while others wait.
 #   x A of 10000^2   237 blocks 94.8 us, 316 98.2, 474 103.1, 632 99.2      8191^2   264 65.7, 396 67.5, 528 71.1
@@ -37,7 +37,31 @@ SHARE_S, PART_S = 2e-6, 0.2e-9
 LOADS_OF_ROW, FEWEST_THREADS = 8, MULTIPROCESSORS * 512
 
 # Numbers of shares that are thought of.
-SHARES = (*range(1, 13), 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256, 320, 384, 512)
+SHARES = (
+    *range(1, 13),
+    14,
+    16,
+    20,
+    24,
+    28,
+    32,
+    40,
+    48,
+    64,
+    80,
+    96,
+    112,
+    128,
+    144,
+    160,
+    192,
+    224,
+    256,
+    264,
+    320,
+    384,
+    512,
+)
 
 # Elements of so many bytes come by 16 bytes wherever rows begin; smaller ones would read x in too many pieces. A x of
 # float64 by 8 bytes: 10001^2 3945, a window of 8000^2 3686, 8192^2 by 16 bytes 4579.
@@ -64,13 +88,28 @@ LARGE_BYTES, BLOCKS_OF_LARGE, BLOCK_BYTES = 5e8, 128 * MULTIPROCESSORS, 1 << 18
 
 # Columns: granules of 16 bytes side by side, and what reading so narrow or wide a window costs: of all matrices, and of
 # large ones whose lines do not begin with a cache line. 8191^2 by 8, 16, 32, 64 at the best number of shares: 76.2,
-# 70.1, 65.5, 66.4 us; 4096^2: 18.2, 19.2, 20.2, 20.9. Rows of up to WHOLE_ROW granules are taken whole.
-BESIDE = {8: (1.03, 1.12), 16: (1.01, 1.05), 32: (1.0, 1.0), 64: (1.01, 1.01), 128: (1.02, 1.02), 256: (1.03, 1.03)}
-CACHE_LINE, WHOLE_ROW, CACHED_BYTES = 128, 64, 1e8
+# 70.1, 65.5, 66.4 us; 4096^2: 18.2, 19.2, 20.2, 20.9. Rows of up to WHOLE_ROW granules are taken whole, in
+# matrices from WHOLE_BYTES on. By 4: 1000^2 in float64 5.24, by 8 5.92; not so
+# for smaller elements, whose window has more columns.
+BESIDE = {
+    4: (1.06, 1.3),
+    8: (1.03, 1.2),
+    16: (1.01, 1.07),
+    32: (1.0, 1.0),
+    64: (1.01, 1.01),
+    128: (1.02, 1.02),
+    256: (1.03, 1.03),
+}
+FEWEST_BESIDE, FEWEST_OTHERWISE = {8: 4}, 8
+CACHE_LINE, WHOLE_ROW, WHOLE_BYTES, CACHED_BYTES = 128, 64, 1e6, 5e7
 
 # Loads of a thread in flight. x A of 1000^2, 2000^2, 4096^2 by 8 without sharing: 16 loads 4.7, 7.9, 18.2 us, 8 loads
-# 5.6, 9.4, 20.1; of 8191^2, where blocks are enough, 81.8 and 77.8. Elements of other sizes leave registers for 12.
-LOADS_OF_COLUMNS, LOADS_OTHERWISE = {4: (8, 16)}, (8, 12)
+# 5.6, 9.4, 20.1; of 8191^2, where blocks are enough, 81.8 and 77.8. float64: 8 loads take least at most sizes, 16 up
+# to twice as long. Elements of other sizes leave registers for 12.
+#
+# A thread takes so long for each line that it reads one after the other [s]: x A of 100^2 in float64, by 8 threads side
+# by side 2.19 us (4 lines), by 16 2.29 (7), by 32 2.79 (13), by 50 3.33 (20).
+LOADS_OF_COLUMNS, LOADS_OTHERWISE, LINE_S = {4: (8, 16), 8: (8,)}, (8, 12), 6e-8
 
 # The rungs below: threads of a block; T by Z of gpu-mv-grid, and rows of a thread (lecture: 32 rows by 8 threads).
 THREADS = 256
@@ -238,17 +277,20 @@ def columns_launch(
     is_at_ease = size < CACHED_BYTES or (step * itemsize % CACHE_LINE == 0 and aligned == WIDEST)
     whole = ceil_div(count + width - 1, width)
     found: list[tuple[float, ColumnsLaunch]] = []
+    fewest = FEWEST_BESIDE.get(itemsize, FEWEST_OTHERWISE)
     for side, depth_of_loads in itertools.product(
-        (beside,) if beside else BESIDE, (loads,) if loads else LOADS_OF_COLUMNS.get(itemsize, LOADS_OTHERWISE)
+        (beside,) if beside else [x for x in BESIDE if x >= fewest],
+        (loads,) if loads else LOADS_OF_COLUMNS.get(itemsize, LOADS_OTHERWISE),
     ):
         penalty = BESIDE.get(side, (1.0, 1.0))[0 if is_at_ease else 1] if whole > side else 1.0
-        slots = whole if side < whole <= WHOLE_ROW and not beside else side
+        slots = whole if side < whole <= WHOLE_ROW and size > WHOLE_BYTES and not beside else side
         window, slots, lines = _windows(count, k, width, granules, period, slots)
         most = ceil_div(k, lines * (1 if shares else depth_of_loads))
         for share in _shares(most) if not shares else [max(1, min(shares, most))]:
             flight = min(lines * depth_of_loads, max(1, k // share)) * slots * WIDEST
-            cost = penalty * cost_s(size, ceil_div(count, window), share, flight, window)
             depth = max(1, ceil_div(ceil_div(k, share), lines)) * lines
+            cost = penalty * cost_s(size, ceil_div(count, window), share, flight, window)
+            cost = max(cost, LINE_S * depth / lines)
             found.append((cost, ColumnsLaunch(window, slots, lines, width, depth_of_loads, share, depth)))
     _, best = min(found)
     return best._replace(shares=max(1, ceil_div(k, best.depth)))
