@@ -113,20 +113,40 @@ def dips(cells: list[Cell], options: Json) -> str:
 
 
 def crossings(cells: list[Cell], options: Json) -> str:
-    """Return for each panel and contender the first place on the axis ``x`` from which on the reference is faster."""
-    found = []
+    """Return the first place on the axis ``x`` from which on the reference is faster, by contender."""
+    found: dict[str, str] = {}
     series = rates.group(rates.contenders(cells), lambda cell: (rates.words(cell, options["panels"]), cell.contender))
     for (panel, name), own in series.items():
         pairs = [(float(rates.axis(c, options["x"])), c, rates.reference_of(c, cells)) for c in own if c.is_ok]
         ratios = sorted(
             (x, rates.time_ratio(c, ref).estimate) for x, c, ref in pairs if ref is not None and ref is not c
         )
-        if ratios:
+        if ratios and name not in found:
             slower = [x for x, ratio in ratios if ratio <= 1]
             beyond = [x for x, _ in ratios if not slower or x > max(slower)]
             where = f"from {beyond[0]:g} % on" if beyond else f"nowhere up to {ratios[-1][0]:g} %"
-            found.append(f"{where} against {name} ({panel})")
-    return f"dense is faster {', '.join(found)}" if found else ""
+            found[name] = f"{where} against {name} ({panel})"
+    return f"dense is faster {', '.join(found.values())}" if found else ""
+
+
+def residuals(cells: list[Cell], options: Json) -> str:
+    """Return the largest residual of each contender over that of the reference, and where."""
+    found: dict[str, tuple[float, Cell]] = {}
+    for cell in rates.contenders(cells):
+        reference = rates.reference_of(cell, cells)
+        if cell.is_ok and reference is not None and reference is not cell and reference.facts.get("residual"):
+            times = cell.facts["residual"] / reference.facts["residual"]
+            if cell.contender not in found or times > found[cell.contender][0]:
+                found[cell.contender] = times, cell
+    parts = [f"{times:.2g} times by {name} ({place(cell)})" for name, (times, cell) in found.items()]
+    reference_name = next((cell.reference for _, cell in found.values()), "")
+    return f"residuals are up to {', '.join(parts)} those of {reference_name}" if parts else ""
+
+
+def product_shares(cells: list[Cell], options: Json) -> str:
+    """Return which part of the time products take, at least and at most."""
+    found = [(100 * c.facts["share"], c) for c in rates.contenders(cells) if c.is_ok and "share" in c.facts]
+    return f"products take {_ends(found, '.0f')} % of the time" if found else ""
 
 
 def _ends(found: list[tuple[float, Cell]], form: str) -> str:
@@ -141,6 +161,8 @@ def place(cell: Cell) -> str:
     """Return the sizes of the matrix, or where on the axes of its case `cell` stands."""
     if "rows" in cell.axes and "columns" in cell.axes:
         return f"{cell.axes['rows']:,} x {cell.axes['columns']:,}"
+    if "block" in cell.axes:
+        return f"blocks of {cell.axes['block']}"
     return rates.size(cell)
 
 
@@ -151,4 +173,6 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "knees": knees,
     "dips": dips,
     "crossings": crossings,
+    "residuals": residuals,
+    "product_shares": product_shares,
 }

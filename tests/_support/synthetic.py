@@ -66,7 +66,7 @@ def _facts(arguments: dict, threads: int) -> tuple[dict, float]:
         return {"bytes_moved": 10**6}, 10**6 / BANDWIDTH
     computed_by = arguments.get("backend", arguments.get("name"))
     if computed_by is None or "problem" not in arguments:
-        return {"operations": 10**6}, 10**6 / PEAK
+        return {"operations": 10**6, "residual": 1e-7, "share": 0.25}, 10**6 / PEAK
     problem = Problem.from_json(dict(arguments["problem"]))
     blocks = {**Blocking(64, 64, 64, 4, 4).__dict__, **arguments.get("parameters", {})}
     facts = {

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from experiments._parts import sparse_task, vectors
+from experiments._parts import linalg_task, sparse_task, vectors
 from harness.analysis import rates, read_rates
 from harness.errors import Declined, VerificationError
 from harness.experiment import load_all
@@ -17,7 +17,9 @@ from tests._support.synthetic import MACHINE, cells
 EXPERIMENTS = load_all()
 HOST = dataclasses.replace(MACHINE, memory=64 << 30)
 GPU = dataclasses.replace(HOST, gpu={"name": "NVIDIA H200", "memory_mib": "143771"})
-NAMES = [name for name in EXPERIMENTS if name.startswith(("mv_", "sparse_"))]
+ALGORITHMS = ["trsm_blocks", "refine", "qr", "hessenberg"]
+ALGORITHMS_AND_OPTIONS = {"trsm": {"block": 16}, "refine": {"factor_dtype": "float32"}, "qr": {}, "hessenberg": {}}
+NAMES = [name for name in EXPERIMENTS if name.startswith(("mv_", "sparse_"))] + ALGORITHMS
 
 
 def draw(name, monkeypatch, tmp_path, machine=GPU, made=None):
@@ -124,3 +126,59 @@ def test_dense_wins_from_the_density_on_at_which_it_stays_faster():
         made.append(dataclasses.replace(cell, samples_ns=[[1e6 * (slow if cell.contender == "scipy CSR" else 1)] * 8]))
     found = read_rates.FINDINGS["crossings"](made, EXPERIMENTS["sparse_crossover"].figures[0].options)
     assert "from 20 % on against scipy CSR (uniform, plus_times, 1 column)" in found
+
+
+@pytest.mark.parametrize("method", ["cpu-numpy", "library"])
+@pytest.mark.parametrize("name", ALGORITHMS_AND_OPTIONS)
+def test_the_residual_of_an_algorithm_is_proven_and_stored(name, method):
+    if method == "library" and name in ("trsm", "hessenberg"):
+        pytest.importorskip("scipy")
+    options = ALGORITHMS_AND_OPTIONS[name]
+    dtype = "float64" if name == "refine" else "float32"
+    task = linalg_task.algorithm(
+        name=name, n=70, dtype=dtype, where="host", method=method, threads=1, columns=3, options=options
+    )
+    task.run()
+    assert "residual" in task.verify()
+    facts = task.facts()
+    assert 0 < facts["residual"] < facts["bound"]
+    assert method == "library" or (0 < facts["share"] < 1 and sum(facts["seconds"].values()) > 0)
+    task.spoil()
+    with pytest.raises(VerificationError, match="no result"):
+        task.verify()
+
+
+@pytest.mark.parametrize("name", ALGORITHMS_AND_OPTIONS)
+def test_a_wrong_factor_has_too_large_a_residual(name):
+    chosen = linalg_task.ALGORITHMS[name]
+    arrays = chosen.inputs(np.random.default_rng(1), 40, np.dtype(np.float64), 3)
+    result = chosen.run(arrays, {**ALGORITHMS_AND_OPTIONS[name], "backend": "cpu-numpy", "threads": 1})
+    assert chosen.residual(arrays, result) < 1e-13
+    array = {"qr": lambda: result.r, "hessenberg": lambda: result.h}.get(name, lambda: result)()
+    array[0, -1] += 1e-6
+    assert chosen.residual(arrays, result) > 1e-11
+
+
+def test_of_residuals_the_title_has_the_worst_over_the_reference():
+    made = [
+        dataclasses.replace(c, facts={**c.facts, "residual": 7e-9 if c.contender == "blocks" else 1e-9})
+        for c in cells(EXPERIMENTS["trsm_blocks"])
+    ]
+    found = read_rates.FINDINGS["residuals"](made, {})
+    assert "up to 7 times by blocks (blocks of " in found
+    assert found.endswith("those of substitution")
+
+
+def test_the_winner_of_each_shape_and_the_knee_are_named():
+    made = []
+    for cell in cells(EXPERIMENTS["mv_grid"], machine=GPU):
+        is_fast = cell.contender == ("256 x 1" if cell.axes.get("rows") == 10**6 else "1 x 256")
+        made.append(dataclasses.replace(cell, samples_ns=[[1e5 if is_fast else 1e6] * 8]))
+    found = read_rates.FINDINGS["winners"](made, {})
+    assert found.startswith("fastest are 256 x 1 (1,000,000 x 100), 1 x 256 (100,000 x 1,000)")
+    made = [
+        dataclasses.replace(c, samples_ns=[[1e6 * max(1, 2**16 / c.axes["threads_at_once"])] * 8])
+        for c in cells(EXPERIMENTS["mv_threads"], machine=GPU)
+        if "threads_at_once" in c.axes
+    ]
+    assert "1 load in flight from 65,536" in read_rates.FINDINGS["knees"](made, {"x": "threads_at_once"})

@@ -31,6 +31,7 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
 ``peak``, true by default, says whether bars stand beside the measured peak. ``marker`` is the axis of kinds of size.
 ``"of_read"`` is percent of the measured rate of reading memory; what fits a cache has none.
+``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.
 ``of`` takes the cells of another experiment. ``finding``, of `rank_findings` or `read_rates.FINDINGS`, ends the
 title with what the cells have found. ``if_asked``: where none of its cells was asked for, there is no figure.
 ``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` the host's time of a launch.

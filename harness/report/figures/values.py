@@ -23,12 +23,19 @@ SHARES = {
 }
 
 
+# Values that are facts: what a label says, and the factor to its unit.
+FACTS = {"residual": ("scaled residual, log scale", 1.0), "share": ("% of the time in products", 100.0)}
+
+
 def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
     """Return one of the values that a figure can show, with its interval."""
     if value == "rate":
         return rates.rate_interval(cell)
     if value == "time":
         return Interval(*(bound / 1e6 for bound in rates.time_interval(cell)))
+    if value in FACTS:
+        fact = FACTS[value][1] * float(cell.facts.get(value, math.nan))
+        return Interval(fact, fact, fact)
     if value in SHARES:
         return SHARES[value](cell, cells) or NO_VALUE
     reference = rates.reference_of(cell, cells)
@@ -41,6 +48,7 @@ def value_label(value: str, cells: list[Cell]) -> str:
     """Return the words at an axis that shows `value`, with its unit."""
     reference = next((cell.reference for cell in cells), "the reference")
     return {
+        **{name: label for name, (label, _) in FACTS.items()},
         "rate": rates.unit(cells) + (" (2 operations a pair)" if rates.unit(cells) == "Gop/s" else ""),
         "time": "ms a call",
         "time_ratio": f"time relative to {reference}, log scale",

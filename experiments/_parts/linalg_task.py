@@ -1,0 +1,321 @@
+"""The task of an algorithm of `harness.linalg`, or of the library's own: run, its residual checked and stored.
+
+The residual is in the facts, in units of nothing: about the rounding error of the dtype where an algorithm is stable.
+Beside it stands the share of the time that products take, from a run of its own that waits for each of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness import linalg
+from harness.api.arrays import kind_of
+from harness.errors import BackendUnavailable, Declined, VerificationError
+from harness.linalg.elimination import LU
+from harness.linalg.products import Products
+from harness.linalg.stages import Stages
+from harness.linalg.triangles import Triangle, default_block
+
+# Vectors by which factors are compared with the matrix: products of them all would take longer than the algorithm.
+PROBES = 8
+# Residuals may be so many times sqrt(n) rounding errors.
+MOST = 4.0
+HOST, GPU = "host", "gpu"
+LIBRARY = "library"
+BLOCK = 64
+
+Options = Mapping[str, Any]
+Arrays = dict[str, Any]
+
+
+class Algorithm(NamedTuple):
+    """One algorithm, by harness.linalg and by the libraries.
+
+    Attributes
+    ----------
+    inputs : callable
+        ``inputs(rng, n, dtype, columns)``: arrays by name, on the host.
+    run : callable
+        ``run(arrays, options)``: the result; `options` are those of the function, backend and threads among them.
+    library : callable
+        ``library(module, arrays)``: the result by NumPy and SciPy, or by CuPy.
+    residual : callable
+        ``residual(arrays, result)`` of arrays of the host or the GPU.
+    shares : callable
+        ``shares(arrays, options)``: seconds by stage.
+    operations : float
+        Of n^3; for a solve with columns, of n^2 times their number.
+    """
+
+    inputs: Callable[..., Arrays]
+    run: Callable[[Arrays, Options], Any]
+    library: Callable[[Any, Arrays], Any]
+    residual: Callable[[Arrays, Any], float]
+    shares: Callable[[Arrays, Options], Mapping[str, float]]
+    operations: float
+
+
+class LinalgTask:
+    """One algorithm on one set of arrays.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    arrays : dict
+    compute : callable
+        Returns the result.
+    facts : mapping
+    synchronize : callable
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        arrays: Arrays,
+        compute: Callable[[], Any],
+        facts: Mapping[str, Any],
+        synchronize: Callable[[], None],
+    ) -> None:
+        self._algorithm, self._arrays, self._compute = algorithm, arrays, compute
+        self._facts, self._synchronize = dict(facts), synchronize
+        self._result: Any = compute()  # compiles kernels
+        self._facts["residual"] = algorithm.residual(arrays, self._result)
+
+    def run(self) -> None:
+        self._result = self._compute()
+
+    def wait(self) -> None:
+        """Return when the GPU is done, if there is one."""
+        self._synchronize()
+
+    def spoil(self) -> None:
+        """Forget the result."""
+        self._result = None
+
+    def verify(self) -> str:
+        """Check the residual of the last result."""
+        if self._result is None:
+            raise VerificationError("there is no result")
+        residual = self._algorithm.residual(self._arrays, self._result)
+        bound = float(self._facts["bound"])
+        if not residual <= bound:
+            raise VerificationError("the residual is too large", expected=f"at most {bound:.1e}", got=f"{residual:.1e}")
+        return f"a scaled residual of {residual:.1e}, of at most {bound:.1e}"
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the work of one run, its residual and the share of the products."""
+        return self._facts
+
+
+def algorithm(
+    *,
+    name: str,
+    n: int,
+    dtype: str,
+    where: str,
+    method: str,
+    threads: int,
+    columns: int = 1,
+    options: Options | None = None,
+    seed: int = 1,
+) -> LinalgTask:
+    """Prepare one.
+
+    Parameters
+    ----------
+    name : str
+        One of `ALGORITHMS`.
+    n, dtype, columns
+        Of the matrix, and of the right-hand sides.
+    where : str
+        ``"host"`` or ``"gpu"``.
+    method : str
+        A backend, or ``"library"``.
+    threads : int
+    options : mapping, optional
+        Of the function of harness.linalg.
+    seed : int
+
+    Raises
+    ------
+    Declined
+        If the GPU, the backend or a package is missing.
+    """
+    chosen, module, synchronize = ALGORITHMS[name], _module(where), _nothing
+    arrays = chosen.inputs(np.random.default_rng(seed), n, np.dtype(dtype), columns)
+    if where == GPU:
+        arrays = {key: module.asarray(x) for key, x in arrays.items()}
+        synchronize = _synchronize
+    own = {**(options or {}), "backend": method, "threads": threads if where == HOST else None}
+    if own.get("factor_dtype") == "bfloat16" and importlib.util.find_spec("ml_dtypes") is None:
+        raise Declined("missing", "package ml_dtypes is not installed: pip install 'gemm-harness[mixed]'")
+    size = n**2 * columns if name == "trsm" else n**3
+    unit = float(np.finfo("float64" if name == "refine" else dtype).eps)
+    facts: dict[str, Any] = {"operations": chosen.operations * size, "bytes_moved": 2 * arrays["a"].nbytes}
+    facts["bound"] = MOST * n**0.5 * unit
+    if method == LIBRARY:
+        return LinalgTask(chosen, arrays, lambda: chosen.library(module, arrays), facts, synchronize)
+    try:
+        chosen.shares(arrays, own)  # compiles kernels
+        seconds = dict(chosen.shares(arrays, own))
+        products = sum(spent for stage, spent in seconds.items() if stage.endswith("products"))
+        facts |= {"seconds": seconds, "share": products / sum(seconds.values())}
+        return LinalgTask(chosen, arrays, lambda: chosen.run(arrays, own), facts, synchronize)
+    except BackendUnavailable as error:
+        raise Declined("missing", str(error)) from None
+
+
+def _module(where: str) -> Any:
+    if where == HOST:
+        return np
+    from backends.gpu._tasks.device_task import require_gpu
+
+    require_gpu()
+    import cupy
+
+    return cupy
+
+
+def _synchronize() -> None:
+    from backends.gpu._cuda import device
+
+    device.synchronize()
+
+
+def _nothing() -> None:
+    """Return at once: the host has done its work."""
+
+
+def _matrix(rng: np.random.Generator, n: int, dtype: np.dtype[Any], _: int) -> Arrays:
+    return {"a": rng.standard_normal((n, n)).astype(dtype)}
+
+
+def _system(rng: np.random.Generator, n: int, _: np.dtype[Any], columns: int) -> Arrays:
+    """Return a well-conditioned system: factors of bfloat16 do for it too."""
+    a = np.eye(n) + 0.3 / n**0.5 * rng.standard_normal((n, n))
+    return {"a": a, "b": rng.standard_normal((n, columns))}
+
+
+def _triangle(rng: np.random.Generator, n: int, dtype: np.dtype[Any], columns: int) -> Arrays:
+    """Return L of a random matrix's LU with pivoting, whose blocks are ill-conditioned enough to show a difference."""
+    a = rng.standard_normal((n, n))
+    products = Products(kind_of("trsm", {"a": a}), a.dtype, "cpu-numpy", None)
+    with products:
+        LU(a, products, products, block=BLOCK)
+    lower = (np.tril(a, -1) + np.eye(n)).astype(dtype)
+    return {"a": lower, "b": rng.standard_normal((n, columns)).astype(dtype)}
+
+
+def _solved(arrays: Arrays, x: Any) -> float:
+    """Return ``|A X - B| / (|A| |X| + |B|)`` in maximum norms, in float64."""
+    a, b, x = (wide.astype(np.float64) for wide in (arrays["a"], arrays["b"], x))
+    size = abs(a).sum(axis=1).max() * abs(x).max() + abs(b).max()
+    return float(abs(a @ x - b).max() / size)
+
+
+def _factored(arrays: Arrays, apply: Callable[[Any], Any], q: Any) -> float:
+    """Return the worse of ``|A Z - (factors) Z| / |A Z|`` and ``|Q^T Q Z - Z|`` for a few vectors Z, in float64."""
+    a = arrays["a"].astype(np.float64)
+    z = _like(a, np.random.default_rng(2).standard_normal((a.shape[1], PROBES)))
+    expected = a @ z
+    difference = abs(apply(z) - expected).max() / abs(expected).max()
+    turned = abs(q.T @ (q @ z) - z).max() / abs(z).max()
+    return float(max(difference, turned))
+
+
+def _like(a: Any, x: np.ndarray) -> Any:
+    """Return `x` where `a` lies."""
+    return x if isinstance(a, np.ndarray) else _module(GPU).asarray(x)
+
+
+def _qr_residual(arrays: Arrays, factors: Any) -> float:
+    q, r = factors if isinstance(factors, tuple) else (factors.q(), factors.r)
+    q, r = q.astype(np.float64), r.astype(np.float64)
+    return _factored(arrays, lambda z: q @ (r @ z), q)
+
+
+def _hessenberg_residual(arrays: Arrays, factors: Any) -> float:
+    h, q = (x.astype(np.float64) for x in factors[:2])
+    return _factored(arrays, lambda z: q @ (h @ (q.T @ z)), q)
+
+
+def _library_trsm(module: Any, arrays: Arrays) -> Any:
+    if module is np:
+        _require("scipy")
+        from scipy.linalg import solve_triangular
+    else:
+        from cupyx.scipy.linalg import solve_triangular
+    return solve_triangular(arrays["a"], arrays["b"], lower=True)
+
+
+def _library_hessenberg(module: Any, arrays: Arrays) -> Any:
+    if module is not np:
+        raise Declined("declined", "cuSOLVER has no Hessenberg reduction")
+    _require("scipy")
+    from scipy.linalg import hessenberg
+
+    return hessenberg(arrays["a"], calc_q=True)
+
+
+def _require(package: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise Declined("missing", f"package {package} is not installed: pip install {package}")
+
+
+def _trsm_shares(arrays: Arrays, options: Options) -> Mapping[str, float]:
+    """Return the seconds of one solve by stages."""
+    kind = kind_of("trsm", arrays)
+    a, x = arrays["a"], arrays["b"].copy()
+    stages = Stages(kind, is_timed=True)
+    with Products(kind, np.dtype(a.dtype), options["backend"], options["threads"], stages=stages) as products:
+        given = {key: options[key] for key in ("method", "inverses") if key in options}
+        given["block"] = options.get("block", default_block(kind))
+        Triangle(a, products, lower=True, unit_diagonal=False, caller="trsm", **given).solve(x)
+    stages.enter_time()
+    return stages.seconds
+
+
+def _refine_shares(arrays: Arrays, options: Options) -> Mapping[str, float]:
+    """Return the seconds of the factorisation by stages, its operands as wide as the factors."""
+    low = arrays["a"].astype("float64" if options["factor_dtype"] == "float64" else "float32")
+    kind = kind_of("refine", {"a": low})
+    stages = Stages(kind, is_timed=True)
+    with Products(kind, np.dtype(low.dtype), options["backend"], options["threads"], stages=stages) as products:
+        LU(low, products, products, block=BLOCK)
+    stages.enter_time()
+    return stages.seconds
+
+
+ALGORITHMS = {
+    "trsm": Algorithm(
+        _triangle, lambda x, options: linalg.trsm(x["a"], x["b"], **options), _library_trsm, _solved, _trsm_shares, 1.0
+    ),
+    "refine": Algorithm(
+        _system,
+        lambda x, options: linalg.refine(x["a"], x["b"], **options).x,
+        lambda module, x: module.linalg.solve(x["a"], x["b"]),
+        _solved,
+        _refine_shares,
+        2 / 3,
+    ),
+    "qr": Algorithm(
+        _matrix,
+        lambda x, options: linalg.qr(x["a"], **options),
+        lambda module, x: tuple(module.linalg.qr(x["a"])),
+        _qr_residual,
+        lambda x, options: linalg.qr(x["a"], timed=True, **options).seconds,
+        4 / 3,
+    ),
+    "hessenberg": Algorithm(
+        _matrix,
+        lambda x, options: linalg.hessenberg(x["a"], **options),
+        _library_hessenberg,
+        _hessenberg_residual,
+        lambda x, options: linalg.hessenberg(x["a"], timed=True, **options).seconds,
+        10 / 3,
+    ),
+}

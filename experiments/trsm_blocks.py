@@ -1,0 +1,70 @@
+"""Triangular solves by products: how long should diagonal blocks be, in time and in accuracy."""
+
+from __future__ import annotations
+
+from experiments._parts.algorithms import algorithm_case, library, solver
+from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.machine import Machine
+
+SIZE = {"smoke": 128, "quick": 768, "full": 2048}
+GPU_SIZE = {"smoke": 128, "quick": 4096, "full": 4096}
+COLUMNS = {"smoke": (16,), "quick": (128,), "full": (256, 2048)}
+BLOCKS = {"smoke": (32, 64), "quick": (32, 64, 128, 256), "full": (32, 64, 128, 256, 512)}
+DTYPES = {"smoke": ("float32",), "quick": ("float32",), "full": ("float32", "float64")}
+ON_CPU, ON_GPU = "cpu-simd", "gpu-cublas"
+METHODS = ("substitution", "blocks", "corrected")
+
+
+def contenders(backend: str, block: int, threads: int, device: str) -> list[Contender]:
+    """Return the methods for one length of blocks, substitution first, and the library's solve."""
+    found = [solver(backend, method, threads, method=method, block=block) for method in METHODS]
+    if device:
+        found.append(solver(backend, "blocks, inverses on the host", method="blocks", block=block, inverses="host"))
+    return [*found, library(device, threads)]
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a case for each length of blocks."""
+    places = [("", ON_CPU, SIZE[preset], machine.cores)]
+    if machine.gpu:
+        places.append(("gpu", ON_GPU, GPU_SIZE[preset], 1))
+    return [
+        algorithm_case(
+            "trsm", n, dtype, contenders(backend, block, threads, device), device=device, columns=columns,
+            block=block, columns_of_b=columns,
+            kind=f"{dtype}, n={n}, {columns} columns{', on the GPU' if device else ''}",
+        )
+        for device, backend, n, threads in places
+        for dtype in DTYPES[preset]
+        for columns in COLUMNS[preset]
+        for block in BLOCKS[preset]
+    ]  # fmt: skip
+
+
+def _figure(name: str, title: str, value: str, finding: str) -> Figure:
+    options = {
+        "x": "block",
+        "x_label": "rows of a diagonal block (logarithmic)",
+        "value": value,
+        "y_scale": "log",
+        "panels": "kind",
+        "finding": finding,
+    }
+    return Figure(name, "lines", title, options)
+
+
+EXPERIMENT = Experiment(
+    name="trsm_blocks",
+    question="How long should the inverted diagonal blocks of a triangular solve be, in time and in accuracy?",
+    cases=cases,
+    figures=(
+        _figure("trsm_blocks", "Triangular solve", "time", "fastest"),
+        _figure("trsm_residuals", "Triangular solve", "residual", "residuals"),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=3, seconds=1),
+        "full": Budget(rounds=10, seconds=20, precision=0.02),
+    },
+    order=91,
+)
