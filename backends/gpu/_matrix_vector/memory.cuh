@@ -37,10 +37,20 @@ template <class V> __device__ __forceinline__ V fresh(const V* address)
 // 16 bytes from global to shared memory, past the registers and L1; they are there after `await_granules`.
 __device__ __forceinline__ void copy_granule(void* to, const void* from)
 {
+#if __CUDA_ARCH__ >= 800
     const unsigned target = (unsigned)__cvta_generic_to_shared(to);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(from) : "memory");
+#else
+    *(uint4*)to = __ldcs((const uint4*)from);
+#endif
 }
-__device__ __forceinline__ void await_granules() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+__device__ __forceinline__ void await_granules()
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
 
 // The value of the thread whose lane differs by the bits of `offset`; all threads of the warp take part.
 template <class V> __device__ __forceinline__ V shuffle_xor(V value, int offset)
