@@ -9,7 +9,7 @@ from experiments._parts.algorithms import algorithm_case, library, solver
 from harness.experiment import Budget, Case, Experiment, Figure
 from harness.machine import Machine
 
-SIZES = {"smoke": (96,), "quick": (256, 512, 768), "full": (256, 512, 1024, 2048, 3072)}
+SIZES = {"smoke": (96,), "quick": (96, 192, 288), "full": (256, 512, 1024, 2048, 3072)}
 GPU_SIZES = {"smoke": (96,), "quick": (1024, 2048), "full": (1024, 2048, 4096, 6144, 8192)}
 DTYPES = {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32")}
 # Backends of the products with a vector; beside those on a GPU, that of the other products.

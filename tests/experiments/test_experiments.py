@@ -320,7 +320,12 @@ def test_without_a_gpu_one_contender_says_so_and_with_one_all_is_asked(name, pre
 def contenders_on_a_gpu(name):
     """Return the labels of an experiment's contenders on a GPU, on a machine that has one."""
     cases = [case for preset in PRESETS for case in EXPERIMENTS[name].cases(preset, WITH_GPU)]
-    return {c.label for case in cases for c in case.contenders if str(c.arguments.get("backend")).startswith("gpu-")}
+    return {
+        c.label
+        for case in cases
+        for c in case.contenders
+        if str(c.arguments.get("backend")).startswith("gpu-") or case.arguments.get("where") == "gpu"
+    }
 
 
 def test_every_experiment_has_a_gpu_beside_or_says_where_it_is():
