@@ -72,7 +72,7 @@ def fastest(cells: list[Cell], options: Json) -> str:
     by_name = rates.group(winners, lambda entry: entry[0].contender)
     name, own_wins = max(by_name.items(), key=lambda entry: len(entry[1]))
     ratios = [(1 / rates.time_ratio(w, r).estimate, w) for w, r in own_wins if r is not None and r is not w]
-    first = f"{name} is fastest in {len(own_wins)} of {rates.plural(len(winners), 'case')}"
+    first = f"fastest is {name} in {len(own_wins)} of {rates.plural(len(winners), 'case')}"
     return f"{first}, {_ends(ratios, '.2f')} times as fast as {own_wins[0][0].reference}" if ratios else first
 
 

@@ -1,11 +1,12 @@
 """Experiments on products with a vector, and on what stands on them: what they ask, and what their figures say."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pytest
 
-from experiments._parts import linalg_task, sparse_task, vectors
+from experiments._parts import linalg_task, sparse_task, vector_task, vectors
 from harness.analysis import rates, read_rates
 from harness.errors import Declined, VerificationError
 from harness.experiment import load_all
@@ -182,3 +183,36 @@ def test_the_winner_of_each_shape_and_the_knee_are_named():
         if "threads_at_once" in c.axes
     ]
     assert "1 load in flight from 65,536" in read_rates.FINDINGS["knees"](made, {"x": "threads_at_once"})
+
+
+class OnGpu(np.ndarray):
+    """An array that says it lies on a GPU."""
+
+    def get(self) -> np.ndarray:
+        return np.asarray(self).copy()
+
+
+@pytest.mark.parametrize("side", vectors.SIDES)
+def test_copies_of_a_product_on_a_gpu_take_turns_and_the_last_result_is_proven(side, monkeypatch):
+    made = []
+
+    def empty(shape, dtype):
+        made.append(np.empty(shape, dtype).view(OnGpu))
+        return made[-1]
+
+    monkeypatch.setattr(vector_task.device, "empty", empty)
+    monkeypatch.setattr(vector_task.device, "cupy", lambda: types.SimpleNamespace(arange=np.arange))
+    monkeypatch.setattr(vector_task, "MOST_COPIES", 3)
+    monkeypatch.setattr(vector_task, "DRAWN_AT_ONCE", 100)
+    problem = vectors.sided(90, 130, side, "float32")
+    task = vector_task.product(problem=problem.to_json(), backend="cpu-numpy", seed=1, threads=1)
+    assert task.facts()["copies"] == 3
+    results = made[2::3]
+    task.spoil()
+    for done in range(1, 4):
+        task.run()
+        assert "cross" in task.verify()
+        assert sum(not np.isnan(out).any() for out in results) == done
+    task.spoil()
+    with pytest.raises(VerificationError, match="NaN"):
+        task.verify()
