@@ -16,7 +16,7 @@ from experiments._parts import positional
 from experiments._parts.drawn_task import Crossing, DrawnTask
 from experiments._parts.vectors import BEYOND_CACHE, GPU_CACHE, MOST_COPIES, matrix_bytes
 from harness import machine, registry
-from harness.errors import Declined
+from harness.errors import BackendUnavailable, Declined
 from harness.interface import Backend
 from harness.operands import Operands
 from harness.plan import Plan
@@ -113,7 +113,7 @@ def product(
     plan = chosen.plan(decoded, machine.detect()).override(parameters or {})
     try:
         return VectorTask(plan, Copies(chosen, plan), seed)
-    except device.cupy().cuda.memory.OutOfMemoryError as error:
+    except BackendUnavailable as error:
         raise Declined("declined", f"out of memory: {error}") from None
 
 
