@@ -182,7 +182,7 @@ def test_the_winner_of_each_shape_and_the_knee_are_named():
         for c in cells(EXPERIMENTS["mv_threads"], machine=GPU)
         if "threads_at_once" in c.axes
     ]
-    assert "1 load in flight from 65,536" in read_rates.FINDINGS["knees"](made, {"x": "threads_at_once"})
+    assert "4 loads in flight from 65,536" in read_rates.FINDINGS["knees"](made, {"x": "threads_at_once"})
 
 
 class OnGpu(np.ndarray):
