@@ -77,8 +77,8 @@ LONG_NARROW_ROW = 4000
 # Short rows without gaps go through shared memory in tiles from this size of the matrix on: up to so many elements, of
 # which 4-byte ones and smaller leave `mv_rows` nothing to lose where a row is at least 256 bytes in whole granules.
 # A x by mv_rows: float32 10^6 x 33 2158, 10^6 x 100 4401; float64 10^6 x 33 1930, 10^6 x 100 3825.
-# Rows that need so many threads for want of banks are left to `mv_rows` too: by tiles float32 10^6 x 32 takes 32 threads
-# a row, and reads 1560 where 10^6 x 33 reads 3894.
+# Rows that need so many threads for want of banks are left to `mv_rows` too: by tiles float32 10^6 x 32 takes 32
+# threads a row, and reads 1560 where 10^6 x 33 reads 3894.
 MOST_SHORT, SHORT_FROM_BYTES, EASY_ROW_BYTES, MANY_THREADS = 128, 4e6, 256, 16
 
 # KiB of a tile, while four blocks are left for each multiprocessor; and bytes of all banks of shared memory.

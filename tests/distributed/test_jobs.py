@@ -258,7 +258,7 @@ def test_ranks_apply_a_function_to_pieces_that_nobody_else_holds():
     assert ready.apply(planted_ranks.fill, value=2.0) == [(6, 4), (6, 4)]
     ready.run()
     assert ready.apply(planted_ranks.total) == [6 * 4 * 20.0] * 2
-    assert {report["transport"] for report in ready.report()} == {"mpi"}
+    assert {report["transport"] for report in ready.report()} == {"shared"}
     assert ready.software()["mpi4py"] == importlib.metadata.version("mpi4py")
     with pytest.raises(RankFailed, match="KeyError"):
         ready.apply(planted_ranks.fill, value=2.0, names="ax")

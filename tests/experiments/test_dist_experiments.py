@@ -202,7 +202,7 @@ def test_ranks_draw_their_pieces_and_a_wrong_element_in_a_crossing_is_found(grid
     with pytest.raises(VerificationError, match="NaN is left"):
         made.verify()
     facts = made.facts()
-    assert facts["transport"] == "mpi"
+    assert facts["transport"] == "shared"
     assert set(facts["software"]) == {"mpi", "mpi4py"}
     assert facts["grid"] == grid
 
