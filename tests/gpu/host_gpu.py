@@ -73,6 +73,11 @@ class HostGpu(Gpus):
         self.allocated.append(int(np.prod(shape)) * np.dtype(dtype).itemsize)
         return Array(fenced(int(np.prod(shape)), np.dtype(dtype), at_end=False).reshape(shape), self.current)
 
+    def full(self, shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
+        filled = self.empty(shape, dtype)
+        filled.fill(value)
+        return filled
+
     def array(self, x: np.ndarray) -> Array:
         """Return a copy on the current GPU, not counted as allocated."""
         return Array(x.copy(order="K"), self.current)

@@ -165,6 +165,14 @@ class TestWhatIsAnotherProduct:
                 assert np.array_equal(view.get()[below], (a.get() @ b.get())[below])
                 assert (view.get()[~below] == 77).all()
 
+    def test_a_new_triangle_holds_the_zero_above_the_diagonal(self, gpu):
+        above = ~np.tri(24, dtype=bool)
+        for seed in range(3):  # the first call prepares, the others repeat it
+            a, b = numbers(gpu, 24, 9, seed=seed), numbers(gpu, 9, 24, seed=1)
+            got = gemm(a, b, semiring="min_plus", backend="gpu-tuned", triangle="d").get()
+            assert np.isposinf(got[above]).all()
+            assert np.isfinite(got[~above]).all()
+
     def test_layouts_of_a_symmetric_matrix(self, gpu):
         x = numbers(gpu, 70, 1, seed=1)
         for seed in range(2):
