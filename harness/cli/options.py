@@ -28,7 +28,7 @@ Figures = Annotated[Path, typer.Option("--figures", help="Folder that figures go
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Preset = Literal["smoke", "quick", "full"]
 Effort = Annotated[Preset, typer.Option("--preset", help="How much to measure.")]
-Stored = Annotated[Preset | None, typer.Option("--preset", help="By default the largest a machine has.")]
+Stored = Annotated[Preset | None, typer.Option("--preset", help="By default each cell of the largest that has it.")]
 Machines = Annotated[
     list[str] | None,
     typer.Option("--machine", help=f"Of this one (its folder; {THIS!r}: that of this machine); may be repeated."),
@@ -56,7 +56,7 @@ def recorded(
 ) -> Iterator[tuple[str, list[Cell], Machine]]:
     """Yield the slug, the cells and the fingerprint of each of `machines`, or of all.
 
-    Cells are of `preset`; without one, of the largest preset that has finished the experiment, or that has begun it.
+    Cells are of `preset`; without one, each is of the largest preset that has it (`harness.store.presets`).
 
     Raises
     ------
@@ -64,7 +64,7 @@ def recorded(
         If there are none, or none of one of `machines`.
     """
     from harness.machine import detect
-    from harness.store import store
+    from harness.store import presets, store
 
     slugs = [slug for slug in store.machines(results) if preset is None or (results / slug / preset).exists()]
     chosen = [detect().slug if name == THIS else name for name in machines] or slugs
@@ -79,12 +79,7 @@ def recorded(
         )
     for slug in chosen:
         stores = [store.Store(results / slug / name) for name in ([preset] if preset else store.presets(results, slug))]
-        of_experiment, finished = dict[str, store.Store](), set[str]()
-        for records in stores:
-            done = records.finished()
-            of_experiment |= {name: records for name in records.experiments() if name in done or name not in finished}
-            finished |= done
-        cells = [cell for name, records in sorted(of_experiment.items()) for cell in records.cells(name)]
+        cells = presets.cells_of_machine(stores)
         machine = stores[-1].machine()
         for records in stores:
             for notice in records.notices:

@@ -24,20 +24,32 @@ def results(tmp_path):
     return tmp_path
 
 
-def end(results, preset, *names):
-    Store(results / "m" / preset).append(done("run1", *names))
-
-
-def test_the_largest_preset_of_each_experiment_that_has_been_finished(results):
-    end(results, "smoke", "ladder", "sweep")
-    end(results, "quick", "ladder", "sweep")
-    assert shown(results) == {("ladder", "quick"), ("sweep", "quick"), ("peers", "full")}
-    end(results, "full", "sweep")
+def test_each_point_of_the_largest_preset_that_has_it(results):
     assert shown(results) == {("ladder", "quick"), ("sweep", "full"), ("peers", "full")}
+    Store(results / "m" / "quick").append(cell(experiment="sweep", preset="quick", axes={"n": 5}), machine=MACHINE)
+    ((_, cells, _),) = recorded(results, None)
+    assert [(c.preset, c.axes["n"]) for c in cells if c.experiment == "sweep"] == [("full", 64), ("quick", 5)]
 
 
-def test_the_largest_that_has_been_begun_where_none_is_finished(results):
-    assert shown(results) == {("ladder", "quick"), ("sweep", "full"), ("peers", "full")}
+def test_a_run_that_covered_a_part_counts(results):
+    Store(results / "m" / "quick").append(done("run1", "sweep"))
+    assert ("sweep", "full") in shown(results), "no run of preset full has finished"
+
+
+def test_where_the_largest_preset_has_no_time_the_next_stands(results):
+    late = {"preset": "full", "experiment": "ladder"}
+    Store(results / "m" / "full").append(cell(**late, run="run2", status="failed", reason="no memory"), machine=MACHINE)
+    assert ("ladder", "quick") in shown(results)
+    Store(results / "m" / "full").append(cell(**late, run="run3"), machine=MACHINE)
+    assert ("ladder", "full") in shown(results)
+
+
+def test_smoke_stands_alone_or_not_at_all(results):
+    smoke = Store(results / "m" / "smoke")
+    smoke.append(cell(experiment="ladder", preset="smoke", axes={"n": 3}), machine=MACHINE)
+    assert ("ladder", "smoke") not in shown(results)
+    smoke.append(cell(experiment="new", preset="smoke"), machine=MACHINE)
+    assert ("new", "smoke") in shown(results)
 
 
 def test_the_preset_that_is_named_alone(results):
