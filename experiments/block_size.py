@@ -51,7 +51,8 @@ EXPERIMENT = Experiment(
             "block_size",
             "working_set",
             "Rate against the working set of the blocks",
-            {"panels": "sweep", "working_sets": WORKING_SETS, "titles": TITLES},
+            {"panels": "sweep", "working_sets": WORKING_SETS, "titles": TITLES, "finding": "best"},
+            prominence=64,
         ),
     ),
     budget={

@@ -30,7 +30,11 @@ EXPERIMENT = Experiment(
     cases=cases,
     figures=(
         Figure(
-            "cold_caches", "lines", "Rate with hot and with cold caches", {"x": "n", "panels": ["problem", "device"]}
+            "cold_caches",
+            "lines",
+            "Rate with hot and with cold caches",
+            {"x": "n", "panels": ["problem", "device"], "subject": "cpu-simd", "finding": "cold"},
+            prominence=66,
         ),
     ),
     budget={

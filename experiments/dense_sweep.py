@@ -1,7 +1,7 @@
 """Every size of a range: slow edges of a kernel show as dips that a few chosen sizes would miss.
 
-Each sweep changes m, n and k together, or only one of them while the other two stay. The lowest rate of a sweep over
-its median is the result of a sweep for a contender.
+Each sweep changes m, n and k together, or only one of them while the other two stay. What counts is the rate that a
+size loses against the best size nearby.
 """
 
 from __future__ import annotations
@@ -60,8 +60,12 @@ EXPERIMENT = Experiment(
     question="Is there a size between the usual ones at which the rate drops?",
     cases=cases,
     figures=(
-        Figure("dense_sweep", "dense", "Rate at every size", {"panels": "sweep", "x": "size"}),
-        Figure("dense_dips", "dips", "The worst size of each sweep", {"rows": "sweep", "x": "size"}),
+        Figure(
+            "dense_sweep",
+            "ragged",
+            "Rate lost at every size of a range, plus_times float64",
+            {"sweeps": "sweep", "x": "size", "subject": SUBJECT, "finding": "losses"},
+        ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),

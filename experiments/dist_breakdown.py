@@ -73,7 +73,11 @@ EXPERIMENT = Experiment(
     name="dist_breakdown",
     question="Where does the time of a distributed product go, in the first call and in a warm one?",
     cases=cases,
-    figures=(Figure("dist_breakdown", "stages", "Where a distributed call spends its time", {"finding": "stages"}),),
+    figures=(
+        Figure(
+            "dist_breakdown", "stages", "Where a distributed call spends its time", {"finding": "stages"}, prominence=60
+        ),
+    ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=3, seconds=2),

@@ -69,6 +69,7 @@ EXPERIMENT = Experiment(
             "bars",
             f"{SUBJECT} and other systems that spread arrays",
             {"panels": ["problem", "n", "device"], "peak": False, "finding": "peers"},
+            prominence=71,
         ),
     ),
     budget={

@@ -183,6 +183,7 @@ EXPERIMENT = Experiment(
             "ranks",
             "More ranks for the same product",
             {"where": {"mode": "strong"}, "finding": "scaling"},
+            prominence=72,
         ),
         Figure(
             "dist_weak_scaling",
@@ -195,6 +196,7 @@ EXPERIMENT = Experiment(
             "ranks",
             "More GPUs for the same product",
             {"where": {"mode": GPU_MODE}, "finding": "scaling", "if_asked": True},
+            prominence=73,
         ),
         Figure(
             "dist_courses",

@@ -45,17 +45,26 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return or_absent(all_cases, machine, role="product")
 
 
+def _figure(name: str, *dtypes: str, prominence: int = 0) -> Figure:
+    options = {
+        "panels": "problem",
+        "labels": "ladder",
+        "over_reference": False,
+        "where": {"n": [64, 256, 4096], "device": "gpu", "dtype": list(dtypes)},
+        "subject": SUBJECT,
+        "finding": "ladder",
+        "beside": [TENSOR.label, *(library.label for library in LIBRARIES)],
+    }
+    return Figure(name, "bars", f"The GPU ladder, {' and '.join(dtypes)}: what each step buys", options, prominence)
+
+
 EXPERIMENT = Experiment(
     name="gpu_ladder",
     question="What does each optimisation of a matrix product buy on a GPU?",
     cases=cases,
     figures=(
-        Figure(
-            "gpu_ladder",
-            "bars",
-            "The GPU ladder: what each step buys",
-            {"panels": "problem", "labels": "ladder", "over_reference": False, "where": {"n": [64, 256, 4096]}},
-        ),
+        _figure("gpu_ladder", "float32", prominence=93),
+        _figure("gpu_ladder_others", "float64", "int32"),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.4),

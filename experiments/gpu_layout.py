@@ -53,13 +53,13 @@ EXPERIMENT = Experiment(
             "gpu_layout",
             "bars",
             "Orders in memory, as two kernels read them",
-            {"panels": "kernel", "peak": False, "where": {"role": "product"}},
+            {"panels": "kernel", "peak": False, "where": {"role": "product"}, "finding": "best"},
         ),
         Figure(
             "gpu_layout_change",
             "bars",
             "Another order: what it costs to make",
-            {"panels": "kernel", "value": "time", "where": {"role": "change"}},
+            {"panels": "kernel", "value": "time", "where": {"role": "change"}, "finding": "cost"},
         ),
     ),
     budget={

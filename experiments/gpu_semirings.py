@@ -45,7 +45,15 @@ EXPERIMENT = Experiment(
             "gpu_semirings",
             "heatmap",
             f"{SUBJECT}, over 16 bits {PAIRED}, in percent of the measured ceiling",
-            {"rows": "semiring", "columns": "dtype", "value": "of_peak", "x_label": "dtype"},
+            {
+                "rows": "semiring",
+                "columns": "dtype",
+                "value": "of_peak",
+                "x_label": "dtype",
+                "subject": SUBJECT,
+                "finding": "of_peak",
+            },
+            prominence=83,
         ),
     ),
     budget={

@@ -47,8 +47,13 @@ EXPERIMENT = Experiment(
     question="Which sizes are slow on a GPU, and does the vendor's library have dips where other kernels have none?",
     cases=cases,
     figures=(
-        Figure("gpu_size_sweep", "dense", "Rate at every size, on the GPU", {"panels": "sweep", "x": "n"}),
-        Figure("gpu_size_dips", "dips", "The worst size of each sweep, on the GPU", {"rows": "sweep", "x": "n"}),
+        Figure(
+            "gpu_size_sweep",
+            "ragged",
+            "Rate lost at every size around powers of two, on the GPU",
+            {"sweeps": "sweep", "rows": "dtype", "subject": SUBJECT, "finding": "losses"},
+            prominence=84,
+        ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),

@@ -34,7 +34,7 @@ EXPERIMENT = Experiment(
             "gpu_small_products",
             "lines",
             "Small products on the GPU, and what it takes to launch them",
-            {"x": "n", "panels": "problem", "value": "time", "y_scale": "log", "launches": True},
+            {"x": "n", "panels": "problem", "value": "time", "y_scale": "log", "launches": True, "finding": "fastest"},
         ),
     ),
     budget={

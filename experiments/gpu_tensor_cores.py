@@ -42,7 +42,14 @@ EXPERIMENT = Experiment(
             "gpu_tensor_cores",
             "strip",
             f"{TENSOR} over the fastest other",
-            {"rows": ["semiring", "operands"], "markers": "n", "value": "over_fastest", "subject": TENSOR},
+            {
+                "rows": ["semiring", "operands"],
+                "markers": "n",
+                "value": "over_fastest",
+                "subject": TENSOR,
+                "finding": "over_fastest",
+            },
+            prominence=85,
         ),
     ),
     budget={

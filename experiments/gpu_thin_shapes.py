@@ -60,7 +60,8 @@ EXPERIMENT = Experiment(
             "gpu_thin_shapes",
             "heatmap",
             f"Over {VENDOR} on thin and small shapes, float32",
-            {"rows": ["shape", "size"], "columns": "contender", "x_label": "backend"},
+            {"rows": ["shape", "size"], "columns": "contender", "x_label": "backend", "finding": "over_reference"},
+            prominence=77,
         ),
     ),
     budget={

@@ -42,7 +42,15 @@ EXPERIMENT = Experiment(
     name="gpu_tile_size",
     question="How large should tiles be on a GPU?",
     cases=cases,
-    figures=(Figure("gpu_tile_size", "bars", "Rate by the tile of a block", {"panels": "problem"}),),
+    figures=(
+        Figure(
+            "gpu_tile_size",
+            "bars",
+            "Rate by the tile of a block",
+            {"panels": "problem", "finding": "best"},
+            prominence=63,
+        ),
+    ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=3, seconds=4),

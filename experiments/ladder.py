@@ -55,7 +55,21 @@ EXPERIMENT = Experiment(
     name="ladder",
     question="What does each classic optimisation of a matrix product buy?",
     cases=cases,
-    figures=(Figure("ladder", "bars", "The ladder: what each step buys", {"panels": "semiring", "labels": "ladder"}),),
+    figures=(
+        Figure(
+            "ladder",
+            "bars",
+            "The ladder: what each step buys",
+            {
+                "panels": "semiring",
+                "labels": "ladder",
+                "subject": "cpu-simd",
+                "finding": "ladder",
+                "beside": ["cpu-strassen", "cpu-numpy"],
+            },
+            prominence=94,
+        ),
+    ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.4),
         "quick": Budget(rounds=3, seconds=30),

@@ -54,13 +54,13 @@ EXPERIMENT = Experiment(
             "mixed_precision",
             "lines",
             "Narrow operands and wide sums, one thread",
-            {"x": "n", "panels": "operands", "where": {"shared_by": ONE}},
+            {"x": "n", "panels": "operands", "where": {"shared_by": ONE}, "finding": "fastest"},
         ),
         Figure(
             "mixed_precision_peers",
             "strip",
             f"{SUBJECT} over the fastest: a library, or wide operands",
-            {"rows": ROWS, "markers": "n", "value": "over_fastest", "subject": SUBJECT},
+            {"rows": ROWS, "markers": "n", "value": "over_fastest", "subject": SUBJECT, "finding": "over_fastest"},
         ),
     ),
     budget={

@@ -55,6 +55,7 @@ EXPERIMENT = Experiment(
                 "subject": vectors.GPU_SUBJECT,
                 "library": vectors.GPU_LIBRARY,
             },
+            prominence=61,
         ),
     ),
     budget={

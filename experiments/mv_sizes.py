@@ -42,7 +42,9 @@ def _figure(*, on_gpu: bool) -> Figure:
         "where": {"device": "gpu" if on_gpu else None},
         "x": "size",
         "panels": "sweep",
-        "finding": "dips",
+        "sweeps": "sweep",
+        "subject": vectors.GPU_SUBJECT if on_gpu else vectors.SUBJECT,
+        "finding": "losses",
         "if_asked": on_gpu,
     }
     place = " on the GPU" if on_gpu else ""

@@ -39,7 +39,8 @@ EXPERIMENT = Experiment(
             "offload_threshold",
             "lines",
             "With copies between host and GPU in the time",
-            {"x": "n", "panels": "problem", "y_scale": "log"},
+            {"x": "n", "panels": "problem", "y_scale": "log", "finding": "thresholds"},
+            prominence=76,
         ),
     ),
     budget={

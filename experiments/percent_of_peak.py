@@ -46,13 +46,9 @@ EXPERIMENT = Experiment(
                 "markers": "n",
                 "value": "of_peak",
                 "subject": SUBJECT,
+                "finding": "of_peak",
             },
-        ),
-        Figure(
-            "percent_of_peak_dtypes",
-            "heatmap",
-            f"{SUBJECT} in percent of the measured peak, n = {COMMON}",
-            {"where": {"n": COMMON}, "rows": "semiring", "columns": "dtype", "value": "of_peak", "x_label": "dtype"},
+            prominence=90,
         ),
     ),
     budget={

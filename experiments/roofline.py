@@ -72,7 +72,15 @@ EXPERIMENT = Experiment(
     name="roofline",
     question="Is a product held back by memory or by arithmetic, and how far below that roof is it?",
     cases=cases,
-    figures=(Figure("roofline", "roofline", "Roofline", {"panels": ["semiring", "device"], "point": "shape"}),),
+    figures=(
+        Figure(
+            "roofline",
+            "roofline",
+            "Roofline",
+            {"panels": ["semiring", "device"], "point": "shape", "finding": "roofs"},
+            prominence=70,
+        ),
+    ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=3, seconds=4),

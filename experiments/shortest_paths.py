@@ -11,6 +11,7 @@ from typing import Any
 
 from experiments._parts.gpu import SUBJECT as ON_GPU
 from experiments._parts.graphs import REAL
+from experiments._parts.peers import SUBJECT as ON_CPU
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 
@@ -19,13 +20,13 @@ TASK = "experiments._parts.apsp_task:apsp"
 SCALES = {"smoke": (6,), "quick": (7, 8, 9, 10), "full": (6, 7, 8, 9, 10, 11)}
 REAL_GRAPHS = {"smoke": ("karate_club",), "quick": REAL, "full": REAL}
 
-BLOCKED = Contender("blocked, cpu-packed", {"method": "blocked", "backend": "cpu-packed"}, task=TASK)
+BLOCKED = Contender(f"blocked, {ON_CPU}", {"method": "blocked", "backend": ON_CPU}, task=TASK)
 BLOCKED_TROPICAL = Contender(
     "blocked, cpu-tropical-gemm", {"method": "blocked", "backend": "cpu-tropical-gemm"}, task=TASK
 )
 BLOCKED_NUMPY = Contender("blocked, cpu-numpy", {"method": "blocked", "backend": "cpu-numpy"}, task=TASK)
 BLOCKED_GPU = Contender(f"blocked, {ON_GPU}", {"method": "blocked", "backend": ON_GPU}, task=TASK)
-SQUARING = Contender("squaring, cpu-packed", {"method": "squaring", "backend": "cpu-packed"}, task=TASK)
+SQUARING = Contender(f"squaring, {ON_CPU}", {"method": "squaring", "backend": ON_CPU}, task=TASK)
 SCIPY_FLOYD_WARSHALL = Contender("scipy floyd_warshall", {"method": "floyd_warshall"}, task=TASK)
 SCIPY_DIJKSTRA = Contender("scipy dijkstra", {"method": "dijkstra"}, task=TASK)
 
@@ -39,7 +40,7 @@ CONTENDERS = {
 def case(contenders: tuple[Contender, ...], family: str, name: str, n: int, graph: Mapping[str, Any]) -> Case:
     """Return the case of one graph."""
     axes = {"family": family, "graph": name, "n": n, "semiring": "min_plus", "dtype": "float64"}
-    return Case(axes, contenders, {"graph": graph})
+    return Case(axes, contenders, {"graph": graph}, reference=SCIPY_DIJKSTRA.label)
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
@@ -69,13 +70,21 @@ EXPERIMENT = Experiment(
                 "x_label": "vertices (logarithmic)",
                 "value": "time",
                 "y_scale": "log",
+                "finding": "pays",
             },
+            prominence=60,
         ),
         Figure(
             "shortest_paths_real",
             "heatmap",
             "All pairs of shortest paths in small real graphs",
-            {"where": {"family": "real"}, "rows": "contender", "columns": "graph", "x_label": "graph"},
+            {
+                "where": {"family": "real"},
+                "rows": "contender",
+                "columns": "graph",
+                "x_label": "graph",
+                "finding": "fastest",
+            },
         ),
     ),
     budget={

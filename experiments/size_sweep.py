@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from experiments._parts.peers import SUBJECT
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
@@ -31,8 +32,12 @@ PROBLEMS = {
     "quick": (("plus_times", "float64"),),
     "full": (("plus_times", "float64"), ("plus_times", "float32"), ("min_plus", "float64")),
 }
-TILES = (4, 16, 64, 128)
-OF_DOUBLE = {"where": {"semiring": "plus_times", "dtype": "float64"}}
+TILES = (4, 16, 64, 128)  # of micro-kernels on the CPU, of the paper and of blocks on a GPU
+OF_DOUBLE = {
+    "where": {"semiring": "plus_times", "dtype": "float64"},
+    "subject": SUBJECT,
+    "finding": "losses",
+}
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
@@ -50,9 +55,19 @@ EXPERIMENT = Experiment(
     question="How does the rate depend on the size, and what does a size cost that fits no tile?",
     cases=cases,
     figures=(
-        Figure("size_sweep", "lines", "Rate against size", {"x": "n", "marker": "kind", "panels": "problem"}),
-        Figure("ragged_loss", "ragged", "What sizes that fit no tile lose", OF_DOUBLE),
-        Figure("extra_work", "extra_work", "Extra work if edges were padded to whole tiles", {"tiles": TILES}),
+        Figure(
+            "size_sweep",
+            "lines",
+            "Rate against size",
+            {"x": "n", "marker": "kind", "panels": "problem", "subject": SUBJECT, "finding": "over_fastest"},
+        ),
+        Figure("ragged_loss", "ragged", "What sizes that fit no tile lose", OF_DOUBLE, prominence=86),
+        Figure(
+            "extra_work",
+            "extra_work",
+            "Extra work if edges were padded to whole tiles",
+            {"tiles": TILES, "finding": "extra_work"},
+        ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),

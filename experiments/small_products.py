@@ -36,13 +36,21 @@ EXPERIMENT = Experiment(
             "small_products",
             "versus",
             f"Prepared once: {SUBJECT} over the fastest peer",
-            {"x": "n", "panels": "problem", "subject": SUBJECT, "where": {"form": PREPARED}},
+            {"x": "n", "panels": "problem", "subject": SUBJECT, "where": {"form": PREPARED}, "finding": "over_fastest"},
         ),
         Figure(
             "small_products_calls",
             "lines",
             "Whole calls, checks and all",
-            {"x": "n", "panels": "problem", "value": "time", "y_scale": "log", "where": {"form": WHOLE}},
+            {
+                "x": "n",
+                "panels": "problem",
+                "value": "time",
+                "y_scale": "log",
+                "where": {"form": WHOLE},
+                "finding": "fastest",
+            },
+            prominence=80,
         ),
     ),
     budget={

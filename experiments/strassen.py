@@ -51,7 +51,8 @@ EXPERIMENT = Experiment(
             "strassen",
             "lines",
             "Strassen's algorithm against its base",
-            {"x": "n", "value": "time_ratio", "panels": "setting"},
+            {"x": "n", "value": "time_ratio", "panels": "setting", "finding": "pays"},
+            prominence=55,
         ),
     ),
     budget={

@@ -56,7 +56,8 @@ EXPERIMENT = Experiment(
             "thin_shapes",
             "strip",
             f"{SUBJECT} over the fastest peer on thin shapes, one thread",
-            {"rows": ROWS, "colours": "dtype", "value": "over_fastest", "subject": SUBJECT},
+            {"rows": ROWS, "colours": "dtype", "value": "over_fastest", "subject": SUBJECT, "finding": "over_fastest"},
+            prominence=78,
         ),
         Figure(
             "thin_shapes_rates",
@@ -68,6 +69,7 @@ EXPERIMENT = Experiment(
                 "columns": "contender",
                 "value": "rate",
                 "x_label": "backend",
+                "finding": "winners",
             },
         ),
     ),

@@ -59,8 +59,19 @@ EXPERIMENT = Experiment(
     question="How much faster do more threads make it, and which loop should they share?",
     cases=cases,
     figures=(
-        Figure("strong_scaling", "scaling", "Strong scaling: the same product", {"where": {"mode": "strong"}}),
-        Figure("weak_scaling", "scaling", "Weak scaling: the same work for each thread", {"where": {"mode": "weak"}}),
+        Figure(
+            "strong_scaling",
+            "scaling",
+            "Strong scaling: the same product",
+            {"where": {"mode": "strong"}, "finding": "threads"},
+            prominence=58,
+        ),
+        Figure(
+            "weak_scaling",
+            "scaling",
+            "Weak scaling: the same work for each thread",
+            {"where": {"mode": "weak"}, "finding": "threads"},
+        ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),

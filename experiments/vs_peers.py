@@ -5,7 +5,7 @@ The result is the ratio to the fastest peer at each size, whose samples alternat
 
 from __future__ import annotations
 
-from experiments._parts.peers import ALL, ONE, SUBJECT, against_peers, defined, thread_counts
+from experiments._parts.peers import ONE, SUBJECT, against_peers, defined, thread_counts
 from experiments.ladder import peak_case
 from harness.experiment import Budget, Case, Experiment, Figure, product_case
 from harness.machine import Machine
@@ -58,13 +58,35 @@ def _figures() -> tuple[Figure, ...]:
     ordinary = {"semiring": "plus_times", "dtype": ["float64", "float32"]}
     panels = ["problem", "threads"]
     by_size = {"x": "n", "panels": panels}
-    one, shared = ({"shared_by": called} for called in (ONE, ALL))
+    one = {"shared_by": ONE}
     title = f"{SUBJECT} over the fastest peer"
     return (
-        Figure("vs_peers", "versus", f"{title}, by size", {**by_size, "subject": SUBJECT, "where": ordinary}),
-        Figure("vs_peers_rates", "lines", "Rates beside those of the peers", {**by_size, "where": {**ordinary, **one}}),
-        Figure("vs_peers_semirings", "strip", f"{title}, one thread", {**ALIKE, "where": {"n": [*OTHER], **one}}),
-        Figure("vs_peers_threads", "strip", f"{title}, all threads", {**ALIKE, "where": {"n": [*OTHER], **shared}}),
+        Figure(
+            "vs_peers_rates",
+            "lines",
+            "Percent of the measured peak by size, one thread",
+            {
+                **by_size,
+                "value": "of_peak",
+                "where": {**ordinary, **one},
+                "subject": SUBJECT,
+                "finding": "over_fastest",
+            },
+            prominence=95,
+        ),
+        Figure(
+            "vs_peers",
+            "versus",
+            f"{title}, by size",
+            {**by_size, "subject": SUBJECT, "where": ordinary, "finding": "over_fastest"},
+        ),
+        Figure(
+            "vs_peers_semirings",
+            "strip",
+            f"{title}, other semirings, one thread",
+            {**ALIKE, "where": {"n": [*OTHER], **one}, "finding": "over_fastest"},
+            prominence=88,
+        ),
     )
 
 

@@ -12,19 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments._parts.gpu import best_of_gpu
+from experiments._parts.peers import SUBJECT
 from harness.experiment import PRESETS, Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
 TABLE = Path(__file__).parent / "data" / "workloads.csv"
 
+# Libraries, then what gemm takes.
 CONTENDERS = {
-    "smoke": ("cpu-numpy", "cpu-packed"),
-    "quick": ("cpu-numpy", "cpu-tiled", "cpu-packed"),
-    "full": (
-        *("cpu-numpy", "cpu-tiled", "cpu-packed"),
-        *("cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-tropical-gemm"),
-    ),
+    "smoke": ("cpu-numpy", SUBJECT),
+    "quick": ("cpu-numpy", "cpu-mkl", "cpu-tropical-gemm", SUBJECT),
+    "full": ("cpu-numpy", "cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-tropical-gemm", SUBJECT),
 }
 
 
@@ -87,7 +86,15 @@ EXPERIMENT = Experiment(
             "workloads",
             "heatmap",
             "Speed at the shapes of real programs",
-            {"rows": "workload", "columns": "contender", "value": "speed_up", "x_label": "backend"},
+            {
+                "rows": "workload",
+                "columns": "contender",
+                "value": "speed_up",
+                "x_label": "backend",
+                "subject": SUBJECT,
+                "finding": "over_fastest",
+            },
+            prominence=74,
         ),
     ),
     budget={

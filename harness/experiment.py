@@ -165,12 +165,15 @@ class Figure:
     title : str
     options : mapping
         Passed to the drawing function.
+    prominence : int
+        Reports show the figures with the highest, and link to the others. 0: linked always.
     """
 
     name: str
     kind: str
     title: str
     options: Json = field(default_factory=dict)
+    prominence: int = 0
 
 
 @dataclass(frozen=True)

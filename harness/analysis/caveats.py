@@ -84,18 +84,28 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
     timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
     unsure = doubts(timed)
     counts = {
-        "ratios unsure": (len(unsure), len(_compared(timed))),
-        "cells disturbed": (sum(bool(analysis_conditions.marks(cell.record)) for cell in timed), len(timed)),
-        "budgets not met": (sum(bool(conditions(cell)) for cell in timed), len(timed)),
-        "cells of code that no commit holds": (len(_of_no_commit(timed)), len(timed)),
+        "ratios undecided": (len(unsure), len(_compared(timed))),
+        "times taken on a throttled or shared machine": (
+            sum(bool(analysis_conditions.marks(cell.record)) for cell in timed),
+            len(timed),
+        ),
+        "times with fewer samples than asked for": (sum(bool(conditions(cell)) for cell in timed), len(timed)),
+        "times of code that no commit holds": (len(_of_no_commit(timed)), len(timed)),
     }
     counted = [f"{count} of {of} {name}" for name, (count, of) in counts.items() if count]
     bound = analysis_conditions.launch_bound(timed)
     return [
         *(f"{OFFLOAD_THRESHOLD} ({_OFFLOAD_MEANING}), {sentence}" for sentence in offload.sentences(timed)),
         *(f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}), {sentence}" for sentence in bound),
-        *([f"Told in the report: {', '.join(counted)}"] if counted else []),
+        *([f"To keep in mind: {', '.join(counted)}; the report says which"] if counted else []),
     ]
+
+
+def undecided(cells: Iterable[Cell]) -> tuple[int, int, int]:
+    """Return how many ratios to references have no verdict, how many of them for want of samples, and how many are."""
+    timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    reasons = list(doubts(timed).values())
+    return len(reasons), reasons.count(FEW), len(_compared(timed))
 
 
 def of_code(cells: Sequence[Cell]) -> str:

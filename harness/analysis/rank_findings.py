@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from harness.analysis import projection, ranks, rates, stages
+from harness.analysis import projection, ranks, rates
 from harness.experiment import Json
 from harness.stats.statistics import FEWEST_FOR_INTERVAL, Interval
 from harness.store.store import Cell
@@ -38,9 +38,9 @@ def scaling(cells: list[Cell], options: Json) -> str:
     if not claims:
         return ""
     noun = "GPUs" if rates.is_on_device(claims[0].cell) else "ranks"
-    best, worst = _ends(claims)
-    first = f"{most} {noun} reach {_number(best)} of ideal ({best.who}, {best.where})"
-    return first if worst is best else f"{first}; least {_number(worst)} ({worst.who}, {worst.where})"
+    best, worst = ends(claims)
+    first = f"{most} {noun} reach {number(best)} of ideal ({best.who}, {best.where})"
+    return first if worst is best else f"{first}; least {number(worst)} ({worst.who}, {worst.where})"
 
 
 def over_reference(cells: list[Cell], options: Json) -> str:
@@ -52,15 +52,15 @@ def over_reference(cells: list[Cell], options: Json) -> str:
             for cell in own
             if cell.is_ok and (reference := rates.reference_of(cell, own)) is not None and reference is not cell
         ]
-        cases += [_ends(claims)] if claims else []
+        cases += [ends(claims)] if claims else []
     if not cases:
         return ""
     best, worst = max(cases, key=lambda ends: float(ends[0].cell.facts["operations"]))
     least, _ = min(cases, key=lambda ends: _estimate(ends[0]))
-    first = f"{best.who} has {_number(best)} of the speed of {best.cell.reference}"
-    first += "" if worst is best else f", {worst.who} {_number(worst)}"
+    first = f"{best.who} has {number(best)} of the speed of {best.cell.reference}"
+    first += "" if worst is best else f", {worst.who} {number(worst)}"
     first += f" ({best.where})"
-    return first if least is best else f"{first}; at best {_number(least)} by {least.who} ({least.where})"
+    return first if least is best else f"{first}; at best {number(least)} by {least.who} ({least.where})"
 
 
 def peers(cells: list[Cell], options: Json) -> str:
@@ -76,14 +76,14 @@ def peers(cells: list[Cell], options: Json) -> str:
             claims.append(Claim(rates.speed_up(subject, peer), subject.contender, where, subject))
     if not claims:
         return ""
-    best, worst = _ends(claims)
-    first = f"{best.who} has {_number(best)} of the speed of {best.where}"
-    return first if worst is best else f"{first}; least {_number(worst)} of {worst.where}"
+    best, worst = ends(claims)
+    first = f"{best.who} has {number(best)} of the speed of {best.where}"
+    return first if worst is best else f"{first}; least {number(worst)} of {worst.where}"
 
 
 def shares(cells: list[Cell], options: Json) -> str:
     """Return which part of a warm call computes, at most and at least."""
-    warm = [(cell, bar) for cell in rates.contenders(cells) if cell.is_ok and (bar := stages.warm(cell))]
+    warm = [(cell, bar) for cell in rates.contenders(cells) if cell.is_ok and (bar := ranks.warm_stages(cell))]
     found = [(100 * bar["compute"] / sum(bar.values()), cell) for cell, bar in warm]
     if not found:
         return ""
@@ -115,7 +115,8 @@ def projected(cells: list[Cell], options: Json) -> str:
     _, n, *constants = options["links"]["gpu" if rates.is_on_device(cell) else "cpu"]
     last = {form: projection.efficiencies(cell, form, n, *constants)[-1] for form in (projection.THREE, projection.ONE)}
     (count, cube), (_, rows) = last[projection.THREE], last[projection.ONE]
-    return f"{count:,} ranks keep {cube:.0f} % by 3-D, {rows:.0f} % by 1-D ({rates.axis(cell, 'problem')}, n={n})"
+    kept = f"{count:,} ranks keep {cube:.0f} % by 3-D, {rows:.0f} % by 1-D"
+    return f"by a model, not measured: {kept} ({rates.axis(cell, 'problem')}, n={n})"
 
 
 def model_error(cells: list[Cell], options: Json) -> str:
@@ -136,7 +137,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
 }
 
 
-def _ends(claims: list[Claim]) -> tuple[Claim, Claim]:
+def ends(claims: list[Claim]) -> tuple[Claim, Claim]:
     """Return the best claim and the worst."""
     return max(claims, key=_estimate), min(claims, key=_estimate)
 
@@ -153,7 +154,7 @@ def _place(cell: Cell) -> str:
     return rates.describe([cell])
 
 
-def _number(claim: Claim) -> str:
+def number(claim: Claim) -> str:
     """Return "0.88 [0.87, 0.89]"; where samples are too few for the interval, "0.88 [0.87, 0.89; 2 samples]"."""
     estimate, low, high = (f"{bound:.2f}" if bound < 10 else f"{bound:.3g}" for bound in claim.value)
     samples = len(claim.cell.all_samples_ns)

@@ -25,6 +25,9 @@ FROM_ROOT = "dist-root"
 TOLERANCE = 15.0  # percent by which a model may be off that a grid is chosen by
 LAYOUTS = {layout.name: layout for layout in (BLOCKS, FACES)}
 
+# Readings of a cell that are no stages.
+_NO_STAGES = ("preempted", "cpu_share", "mhz")
+
 
 class RankPoint(NamedTuple):
     """How much faster than one rank `ranks` of them were, were to be by the model, and may be at most."""
@@ -155,3 +158,18 @@ def model_errors(cells: list[Cell]) -> list[tuple[Cell, float]]:
         for point in points
         if point.ranks > 1 and math.isfinite(point.modelled)
     ]
+
+
+def warm_stages(cell: Cell) -> dict[str, float]:
+    """Return milliseconds by stage of a warm call; they add up to the median time. Empty if stages were not read."""
+    names = [name for name in cell.record.get("readings") or {} if name not in _NO_STAGES]
+    medians = {name: value / 1e6 for name in names if (value := reading(cell, name))}
+    if "compute" not in medians:
+        return {}
+    known = {name: value for name, value in medians.items() if name != "rest"}
+    return {**known, "rest": max(0.0, cell.median_ns / 1e6 - sum(known.values()))}
+
+
+def first_stages(cell: Cell) -> dict[str, float]:
+    """Return milliseconds by stage of the first call, the start of the ranks included; empty if it was not timed."""
+    return {stage: 1e3 * seconds for stage, seconds in (cell.facts.get("first_call_s") or {}).items()}

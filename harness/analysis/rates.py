@@ -14,6 +14,10 @@ T = TypeVar("T")
 
 # Kinds of size in an axis "kind" that fit every register tile; sizes of any other kind are ragged.
 REGULAR_KINDS = ("power of two", "tile multiple")
+# With fewer, samples are shown one by one: what differs between processes would not be in an interval.
+FEWEST_PROCESSES = 3
+# To either side of a size: any tile of 64 has a multiple in it.
+WINDOW = 32
 # The role of a case that measures a peak, and the name of a contender that does.
 PEAK = "peak"
 # The role of a case that measures what messages between ranks take.
@@ -146,19 +150,38 @@ def rate_of(time_ns: Interval, cell: Cell) -> Interval:
     return Interval(operations / time_ns.estimate, operations / time_ns.high, operations / time_ns.low)
 
 
+def has_interval(cell: Cell) -> bool:
+    """Return whether enough processes measured `cell` for an interval that holds in the next one too."""
+    return len(cell.samples_ns) >= FEWEST_PROCESSES
+
+
 def time_ratio(cell: Cell, reference: Cell) -> Interval:
     """Return the time of `cell` over the time of `reference`, sample paired with sample within each process."""
-    pairs = [
+    samples = [
         pair
         for sample, other in zip(cell.samples_ns, reference.samples_ns, strict=False)
         for pair in zip(sample, other, strict=False)
     ]
-    return statistics.paired_ratio([sample for sample, _ in pairs], [other for _, other in pairs])
+    return statistics.paired_ratio([sample for sample, _ in samples], [other for _, other in samples])
+
+
+def paired_ratios(cell: Cell, reference: Cell) -> list[float]:
+    """Return the time of each sample of `cell` over that of the sample of `reference` beside it."""
+    return [
+        time / other_time
+        for own, other in zip(cell.samples_ns, reference.samples_ns, strict=False)
+        for time, other_time in zip(own, other, strict=False)
+    ]
+
+
+def work_ratio(cell: Cell, reference: Cell) -> float:
+    """Return the operations of `cell` over those of `reference`; 1 where one of them counts none."""
+    return cell.facts.get("operations", 0) / reference.facts.get("operations", math.inf) or 1.0
 
 
 def speed_up(cell: Cell, reference: Cell) -> Interval:
     """Return the rate of `cell` over the rate of `reference`: the ratio of times if both do the same work."""
-    work = cell.facts.get("operations", 0) / reference.facts.get("operations", math.inf) or 1.0
+    work = work_ratio(cell, reference)
     estimate, low, high = time_ratio(cell, reference)
     return Interval(work / estimate, work / high, work / low)
 
@@ -196,22 +219,9 @@ def over_fastest(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
     return speed_up(cell, peer) if peer is not None and cell.is_ok else None
 
 
-def worst_to_median(cells: Iterable[Cell]) -> tuple[Cell, float] | None:
-    """Return the cell with the lowest rate, and that rate over the median rate of `cells`; None without times.
-
-    Cells of a sweep were timed one after the other, not interleaved: a core that was slower for seconds would look like
-    a dip. So the rate is that of each cell's fastest tenth of samples.
-    """
-    rates = [(_undisturbed_rate(cell), cell) for cell in cells if cell.is_ok]
-    if not rates:
-        return None
-    rate, worst = min(rates, key=lambda entry: entry[0])
-    return worst, rate / statistics.median([rate for rate, _ in rates])
-
-
-def _undisturbed_rate(cell: Cell) -> float:
-    (time_ns,) = statistics.quantiles(cell.all_samples_ns, (0.1,))
-    return rate_of(Interval(time_ns, time_ns, time_ns), cell).estimate
+def rungs(cells: Sequence[Cell], options: Mapping[str, Any]) -> list[Cell]:
+    """Return the rungs of a ladder among `cells`: not what stands ``beside`` it, as libraries do."""
+    return [cell for cell in cells if axis(cell, "backend") not in options.get("beside", ())]
 
 
 def steps_below(cells: list[Cell]) -> list[Cell | None]:
@@ -224,18 +234,50 @@ def steps_below(cells: list[Cell]) -> list[Cell | None]:
     return below
 
 
-def ragged_losses(cells: Iterable[Cell]) -> dict[str, list[tuple[int, float]]]:
-    """Return, by contender, each ragged size with the loss of rate there [percent of the rate at the sizes around it].
+def losses(cells: Iterable[Cell], options: Mapping[str, Any]) -> dict[tuple[str, str], list[tuple[int, float]]]:
+    """Return, by contender and row, each ragged size with the loss of rate there [percent of that at whole tiles].
 
-    Sizes around: the nearest regular size below and above, interpolated by log n; with one of them only, that one.
+    Parameters
+    ----------
+    cells : iterable of Cell
+    options : mapping
+        ``x`` is the axis of sizes, ``"n"`` by default. Without ``sweeps``, cases have an axis ``kind``: the rate at
+        whole tiles is that of the nearest regular sizes, interpolated by log n. With ``sweeps``, an axis whose values
+        are dense ranges of sizes, it is the highest rate within `WINDOW`. ``rows`` are axes that tell rows
+        of a contender apart.
     """
-    losses = {}
-    for contender, series in group((cell for cell in cells if cell.is_ok), lambda cell: cell.contender).items():
-        regular = sorted((cell.axes["n"], cell.rate) for cell in series if cell.axes.get("kind") in REGULAR_KINDS)
-        ragged = sorted((cell.axes["n"], cell.rate) for cell in series if cell.axes.get("kind") not in REGULAR_KINDS)
-        expected = [(n, rate, _interpolate(n, regular)) for n, rate in ragged if regular]
-        losses[contender] = [(n, 100 * (1 - rate / around)) for n, rate, around in expected]
-    return losses
+    x, sweeps, rows = options.get("x", "n"), options.get("sweeps"), options.get("rows", ())
+    series = group(
+        (cell for cell in contenders(cells) if cell.is_ok),
+        lambda cell: (cell.contender, words(cell, rows), cell.axes.get(str(sweeps))),
+    )
+    found: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for (contender, row, _), own in series.items():
+        own_losses = _losses_in_window(own, x) if sweeps else _losses_at_ragged_sizes(own, x)
+        found[contender, row] = found.get((contender, row), []) + own_losses
+    return {name: points for name, points in found.items() if points}
+
+
+def _losses_at_ragged_sizes(series: list[Cell], x: str) -> list[tuple[int, float]]:
+    regular = sorted((axis(cell, x), cell.rate) for cell in series if cell.axes.get("kind") in REGULAR_KINDS)
+    ragged = sorted((axis(cell, x), cell.rate) for cell in series if cell.axes.get("kind") not in REGULAR_KINDS)
+    return [(n, 100 * (1 - rate / _interpolate(n, regular))) for n, rate in ragged if regular]
+
+
+def _losses_in_window(series: list[Cell], x: str) -> list[tuple[int, float]]:
+    """Return the loss of each size but the best of its window.
+
+    Cells of a sweep were timed one after the other, not interleaved: a core that was slower for seconds would look like
+    a loss. So the rate is that of each cell's fastest tenth of samples.
+    """
+    points = sorted((axis(cell, x), _undisturbed_rate(cell)) for cell in series)
+    best = {n: max(rate for m, rate in points if abs(m - n) <= WINDOW) for n, _ in points}
+    return [(n, 100 * (1 - rate / best[n])) for n, rate in points if rate < best[n]]
+
+
+def _undisturbed_rate(cell: Cell) -> float:
+    (time_ns,) = statistics.quantiles(cell.all_samples_ns, (0.1,))
+    return rate_of(Interval(time_ns, time_ns, time_ns), cell).estimate
 
 
 def _interpolate(n: int, regular: list[tuple[int, float]]) -> float:

@@ -100,18 +100,6 @@ def knees(cells: list[Cell], options: Json) -> str:
     return f"{KNEE:.0%} of the best rate is reached with {', '.join(found)}" if found else ""
 
 
-def dips(cells: list[Cell], options: Json) -> str:
-    """Return the lowest rate of each contender over the median of its sweep, and at which size."""
-    found: dict[str, tuple[float, Cell]] = {}
-    series = rates.group(rates.contenders(cells), lambda cell: (cell.contender, rates.axis(cell, options["panels"])))
-    for (name, _), own in series.items():
-        worst = rates.worst_to_median(own)
-        if worst is not None and (name not in found or worst[1] < found[name][0]):
-            found[name] = worst[1], worst[0]
-    parts = [f"{name} {least:.2f} (n={rates.axis(cell, options['x'])})" for name, (least, cell) in found.items()]
-    return f"the worst size has of the median rate {', '.join(parts)}" if parts else ""
-
-
 def crossings(cells: list[Cell], options: Json) -> str:
     """Return the first place on the axis ``x`` from which on the reference is faster, by contender."""
     found: dict[str, str] = {}
@@ -171,7 +159,6 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "fastest": fastest,
     "winners": winners,
     "knees": knees,
-    "dips": dips,
     "crossings": crossings,
     "residuals": residuals,
     "product_shares": product_shares,

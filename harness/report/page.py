@@ -1,26 +1,30 @@
 """The report of a machine as a page, and short tables between markers in README.md, from stored results alone.
 
-The page is ``<results>/<machine slug>/report.md``; it shows the figures by their relative path, so it reads well on a
-repository's page. Nothing is left out. Cells without a time, and doubts about times, stand below the figures of their
-experiment, in their rows of the table, and within the figures.
+The page is ``<results>/<machine slug>/report.md``. It begins with what each experiment has found. It shows the most
+prominent figures by their relative path, and links to the others. Every cell is in ``cells.csv`` beside it. Cells
+without a time, and doubts about times, stand in the section of their experiment and within the figures.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from harness.analysis import calibration, caveats, rates
+from harness.analysis import answers, calibration, caveats, rates
 from harness.errors import HarnessError
 from harness.experiment import Experiment
 from harness.machine import Machine
-from harness.report.tables import markdown_table, short_table, table
+from harness.report import tables
+from harness.report.tables import markdown_table, short_table
 from harness.store.schema import UNKNOWN
 from harness.store.store import Cell
 
-PAGE = "report.md"
+PAGE, CELLS = "report.md", "cells.csv"
+MOST_FIGURES, MOST_ROWS = 14, 10
 
 HOW_TO_READ = """\
 Values are medians with their 95 % intervals in brackets (with fewer than 6 samples: the range). Contenders of a case
@@ -28,12 +32,16 @@ were timed in turns, so ratios are medians of paired ratios. Percent of peak is 
 semiring, dtype and threads; on a GPU it is that of the SIMT units, which tensor cores exceed. Gop/s counts two
 operations a pair, one (x) and one (+).
 
-Below the figures of an experiment stands what they cannot show, and of how many cells; the last column of its table
-says of which. *Unsure*: neither faster, slower nor the same as the reference, and the interval of the ratio contains 1;
-*few samples*: it does not, but may be chance. Verdicts are corrected for the number of cells of the experiment."""
+The bold sentence of a section is made from the stored times; its figure shows them. Caveats say of how many cells: an
+*unsure* ratio is neither faster, slower nor the same, and its interval contains 1; of *few samples* means that it does
+not, but may be chance. Verdicts are corrected for the number of cells. Remarks on single cells are in the CSV file."""
 
-# A longer table is folded: the figure shows it better.
-LONGEST_OPEN_TABLE = 24
+
+class _Shown(NamedTuple):
+    """Where a machine's figures are, and where its page goes."""
+
+    figures: Path
+    results: Path
 
 
 def write(
@@ -61,17 +69,16 @@ def write(
     mark : str
         A sentence about the code that makes the page.
     """
-    parts = [_head(cells, machine)]
-    absent = []
-    for experiment in experiments:
-        recorded = [cell for cell in cells if cell.experiment == experiment.name]
-        if recorded:
-            parts.append(_section(experiment, recorded, cells, figures, results))
-        else:
-            absent.append(experiment.name)
+    known = list(experiments)
+    measured = [e for e in known if any(cell.experiment == e.name for cell in cells)]
+    absent = [e.name for e in known if e not in measured]
+    unsure, prominent = caveats.doubts(cells), _prominent(measured, figures)
+    parts = [_answers(measured, cells, machine), _head(cells, machine)]
+    parts += [_section(e, cells, unsure, prominent, _Shown(figures, results)) for e in measured]
     parts.append(_caveats(cells, absent, results, mark))
+    results.mkdir(parents=True, exist_ok=True)
+    _write_cells(results / CELLS, measured, cells, unsure)
     page = results / PAGE
-    page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return page
 
@@ -130,7 +137,7 @@ def update_markers(text: str, name: str, content: str) -> str:
 
 
 def _head(cells: Sequence[Cell], machine: Machine) -> str:
-    """Return title, machine, and how to read the numbers."""
+    """Return the machine, and how to read the numbers."""
     days = sorted({cell.time[:10] for cell in cells})
     presets = sorted({cell.preset for cell in cells})
     commits = sorted({str(cell.record.get("commit", UNKNOWN)) for cell in cells})
@@ -151,7 +158,7 @@ def _head(cells: Sequence[Cell], machine: Machine) -> str:
     ]
     return "\n\n".join(
         [
-            f"# Results: {machine.cpu}, {rates.plural(machine.cores, 'core')}",
+            "## How to read",
             markdown_table(["what", "value"], facts),
             HOW_TO_READ,
         ]
@@ -171,23 +178,91 @@ def _gpu(facts: Mapping[str, str]) -> str:
     return ", ".join([f"{facts['count']} x {name}" if "count" in facts else name, *details])
 
 
-def _section(
-    experiment: Experiment, recorded: Sequence[Cell], cells: Sequence[Cell], figures: Path, results: Path
-) -> str:
-    """Return the section of one experiment: question, figures, caveats, and the table."""
-    shown = [
-        f"![{figure.title}]({Path(os.path.relpath(figures / f'{figure.name}.svg', results)).as_posix()})"
-        for figure in experiment.figures
-        if (figures / f"{figure.name}.svg").exists()
+def _answers(experiments: Sequence[Experiment], cells: Sequence[Cell], machine: Machine) -> str:
+    """Return the title, and what each experiment has found in a sentence that leads to its section."""
+    lines = [
+        f"- [{experiment.name}](#{experiment.name}): {answers.of_experiment(experiment, cells) or experiment.question}"
+        for experiment in experiments
     ]
-    roofs = [cell for cell in cells if cell.experiment != experiment.name and rates.is_roof(cell)]
-    unsure = caveats.doubts(recorded)
-    body = table(experiment, [*recorded, *roofs], unsure)
-    count = len(rates.contenders(recorded))
-    if count > LONGEST_OPEN_TABLE:
-        body = f"<details><summary>All {count} cells</summary>\n\n{body}\n\n</details>"
-    known = "\n".join(f"- {line}" for line in caveats.of_section(recorded, unsure))
-    return "\n\n".join([f"## {experiment.name}", experiment.question, *shown, *([known] if known else []), body])
+    title = f"# Results: {machine.cpu}, {rates.plural(machine.cores, 'core')}"
+    return "\n\n".join([title, "## What came out", "\n".join(lines)])
+
+
+def _section(
+    experiment: Experiment,
+    cells: Sequence[Cell],
+    unsure: Mapping[caveats.Key, str],
+    prominent: Collection[str],
+    shown: _Shown,
+) -> str:
+    """Return the section of one experiment: finding, question, figures or some rows, links, caveats."""
+    recorded = [cell for cell in cells if cell.experiment == experiment.name]
+    there = [figure for figure in experiment.figures if (shown.figures / f"{figure.name}.svg").exists()]
+    pictures, links = [], []
+    for figure in there:
+        path = Path(os.path.relpath(shown.figures / f"{figure.name}.svg", shown.results)).as_posix()
+        if figure.name in prominent:
+            finding = answers.of_figure(figure, answers.shown(figure, experiment.name, cells))
+            pictures.append(f"![{finding or figure.title}]({path})")
+        else:
+            links.append(f"[{figure.title}]({path})")
+    rows = tables.rows_of(experiment, [*recorded, *_roofs(experiment, cells)], unsure)
+    more = ", ".join([*links, f"[{rates.plural(len(rows), 'cell')}]({CELLS})"])
+    known = "<br>".join(caveats.of_section(recorded, unsure))
+    body = pictures or [tables.table(experiment, _some(rows))]
+    finding = answers.of_experiment(experiment, cells)
+    return "\n\n".join(
+        [
+            f"## {experiment.name}",
+            *([f"**{finding}.**"] if finding else []),
+            f"{experiment.question} See also: {more}.",
+            *body,
+        ]
+        + ([f"<details><summary>Caveats</summary>\n\n{known}\n\n</details>"] if known else [])
+    )
+
+
+def _roofs(experiment: Experiment, cells: Sequence[Cell]) -> list[Cell]:
+    return [cell for cell in cells if cell.experiment != experiment.name and rates.is_roof(cell)]
+
+
+def _some(rows: Sequence[tables.TableRow]) -> list[tables.TableRow]:
+    """Return all rows if they are few, else those with the highest, the middle and the lowest ratio to a reference."""
+    if len(rows) <= MOST_ROWS:
+        return list(rows)
+    done = [row for row in rows if row.over_reference and row.cell.contender != row.cell.reference]
+    done = sorted(done or [row for row in rows if row.rate], key=lambda row: -_worth(row))
+    return [done[index] for index in sorted({0, len(done) // 2, len(done) - 1})] if done else list(rows[:1])
+
+
+def _worth(row: tables.TableRow) -> float:
+    value = row.over_reference or row.rate
+    return value.estimate if value else 0.0
+
+
+def _write_cells(
+    path: Path, experiments: Sequence[Experiment], cells: Sequence[Cell], unsure: Mapping[caveats.Key, str]
+) -> None:
+    """Write what the tables would show of every cell, as CSV."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        heads: list[str] = []
+        for experiment in experiments:
+            recorded = [cell for cell in cells if cell.experiment == experiment.name]
+            rows = tables.rows_of(experiment, [*recorded, *_roofs(experiment, cells)], unsure)
+            columns = tables.table_columns(experiment, rows)
+            columns |= {head: entries or [""] * len(rows) for head, entries in columns.items()}
+            if not heads:
+                heads = list(columns)
+                writer.writerow(["experiment", *heads, "measured", "commit"])
+            for row, entries in zip(rows, zip(*columns.values(), strict=True), strict=True):
+                writer.writerow([experiment.name, *entries, row.cell.time[:19], row.cell.record.get("commit", "")])
+
+
+def _prominent(experiments: Sequence[Experiment], figures: Path) -> set[str]:
+    """Return the names of the figures that the page shows: those of the highest prominence that are there."""
+    there = [f for e in experiments for f in e.figures if f.prominence and (figures / f"{f.name}.svg").exists()]
+    return {figure.name for figure in sorted(there, key=lambda figure: -figure.prominence)[:MOST_FIGURES]}
 
 
 def _caveats(cells: Sequence[Cell], absent: Sequence[str], results: Path, mark: str) -> str:

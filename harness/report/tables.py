@@ -59,14 +59,25 @@ def place(cells: Sequence[Cell]) -> str:
     return ", ".join([word for word in [rates.describe(cells)] if word] + axes)
 
 
-def table(experiment: Experiment, cells: Iterable[Cell], unsure: Mapping[caveats.Key, str] | None = None) -> str:
-    """Return the rows of `experiment` as a table in Markdown, with the columns that its cases need.
+def table(experiment: Experiment, rows: Sequence[TableRow]) -> str:
+    """Return some of the rows of `experiment` as a table in Markdown, with the columns that its cases need."""
+    columns = table_columns(experiment, rows)
+    shown = {head: entries for head, entries in columns.items() if any(entries)}
+    numbers = set(shown) - {"case", "contender", "reference", "clock and power", "remarks"}
+    return markdown_table(list(shown), list(zip(*shown.values(), strict=True)), right=numbers)
 
-    With `unsure`, whose ratios are unsure, it has a last column with the caveats of each time.
-    """
-    rows = summary_rows(_of_experiment(experiment.name, cells), unsure)
+
+def rows_of(
+    experiment: Experiment, cells: Iterable[Cell], unsure: Mapping[caveats.Key, str] | None = None
+) -> list[TableRow]:
+    """Return the rows of `experiment`. With `unsure`, whose ratios are unsure, each has the caveats of its time."""
+    return summary_rows(_of_experiment(experiment.name, cells), unsure)
+
+
+def table_columns(experiment: Experiment, rows: Sequence[TableRow]) -> dict[str, list[str]]:
+    """Return the columns of a table by their heads, in words; some may be empty."""
     is_ladder = any(figure.options.get("labels") == "ladder" for figure in experiment.figures)
-    columns: dict[str, list[str]] = {
+    return {
         "case": [row.where for row in rows],
         "contender": [row.cell.contender for row in rows],
         "threads": [_device(row.cell) or str(row.cell.threads) for row in rows],
@@ -82,9 +93,6 @@ def table(experiment: Experiment, cells: Iterable[Cell], unsure: Mapping[caveats
         "clock and power": [conditions.clock_and_power(row.cell) for row in rows],
         "remarks": [row.remarks for row in rows],
     }
-    shown = {head: entries for head, entries in columns.items() if any(entries)}
-    numbers = set(shown) - {"case", "contender", "reference", "clock and power", "remarks"}
-    return markdown_table(list(shown), list(zip(*shown.values(), strict=True)), right=numbers)
 
 
 def headline(cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from experiments._parts import ranks as parts
-from harness.analysis import projection, ranks, rates, stages
+from harness.analysis import projection, ranks, rates
 from harness.experiment import load_all
 from tests._support.planted_rank_cells import COMMAND_S, RATES, planted
 from tests._support.synthetic import MACHINE
@@ -75,11 +75,11 @@ def test_rank_0_limits_whoever_begins_there_and_no_other():
 
 def test_stages_of_a_warm_call_add_up_to_its_time():
     for cell in planted(EXPERIMENTS["dist_breakdown"]):
-        found = stages.warm(cell)
+        found = ranks.warm_stages(cell)
         assert sum(found.values()) == pytest.approx(cell.median_ns / 1e6)
         assert found["rest"] == pytest.approx(1e3 * COMMAND_S)
-        assert stages.first(cell)["start of ranks"] == 1000
-        assert stages.warm(dataclasses.replace(cell, record={})) == {}
+        assert ranks.first_stages(cell)["start of ranks"] == 1000
+        assert ranks.warm_stages(dataclasses.replace(cell, record={})) == {}
 
 
 def test_more_dimensions_scale_further_and_one_rank_is_the_measure():

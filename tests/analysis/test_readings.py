@@ -83,13 +83,13 @@ def test_report_and_figures_name_them(sweep):
 
 
 def test_tables_have_columns_for_launch_clock_and_power_where_they_are_known(sweep):
-    lines = tables.table(EXPERIMENT, sweep, {}).splitlines()
+    lines = tables.table(EXPERIMENT, tables.rows_of(EXPERIMENT, sweep, {})).splitlines()
     heads = [entry.strip() for entry in lines[0].split("|")]
     entries = [entry.strip() for entry in lines[2].split("|")]
     assert entries[heads.index("launch, us")] == "9.00"
     assert entries[heads.index("clock and power")] == "1755 MHz, 698 W"
     assert entries[heads.index("remarks")] == "launch-bound"
-    bare = tables.table(EXPERIMENT, [dataclasses.replace(cell, record={}) for cell in sweep], {})
+    bare = tables.table(EXPERIMENT, tables.rows_of(EXPERIMENT, [dataclasses.replace(c, record={}) for c in sweep], {}))
     assert "launch" not in bare
     assert "clock" not in bare
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from harness.analysis import peaks, rates
-from harness.experiment import load_all
+from harness.experiment import Figure, load_all
 from harness.report import page, tables
 from harness.report.figures import drawing
 from harness.report.figures.style import Sheet
@@ -29,8 +29,8 @@ def sheets(monkeypatch, tmp_path):
 
     monkeypatch.setattr(Sheet, "save", keep)
 
-    def draw_one(name, cells=None):
-        drawing.draw(EXPERIMENTS[name], cells or measured(name), WITH_GPU, tmp_path)
+    def draw_one(name, cells=None, experiment=None):
+        drawing.draw(experiment or EXPERIMENTS[name], cells or measured(name), WITH_GPU, tmp_path)
         return kept
 
     return draw_one
@@ -48,7 +48,8 @@ def measured(name):
 
 def test_the_ladder_names_the_device_and_the_peak(draw):
     words = draw("gpu_ladder")["gpu_ladder"]
-    assert "GFLOP/s, on the GPU or 4 threads" in words
+    assert "GFLOP/s, on the GPU" in words
+    assert "cpu-simd" not in words
     assert "measured SIMT peak" in words
     assert "of SIMT peak" in words
 
@@ -70,7 +71,7 @@ def test_orders_in_memory_are_told_apart_by_kernel(draw):
     assert "naive: plus_times, float32, n=4096" in words["gpu_layout"]
     assert "tiled: plus_times, float32, n=4096" in words["gpu_layout"]
     assert "peak" not in words["gpu_layout"]
-    assert "ms a call, on the GPU" in words["gpu_layout_change"]
+    assert "milliseconds a call, on the GPU" in words["gpu_layout_change"]
 
 
 def test_a_case_with_contenders_on_both_sides_names_both():
@@ -104,7 +105,9 @@ def test_both_peaks_of_a_panel_are_drawn_and_named(sheets):
     on_host = dataclasses.replace(
         gpu_peak, axes={name: place for name, place in gpu_peak.axes.items() if name != "device"}, threads=4, case="own"
     )
-    words = texts(sheets("gpu_ladder", [*own, on_host])["gpu_ladder"])
+    both = Figure("both", "bars", "Both", {"panels": "problem", "labels": "ladder"})
+    ladder = dataclasses.replace(EXPERIMENTS["gpu_ladder"], figures=(both,))
+    words = texts(sheets("gpu_ladder", [*own, on_host], ladder)["both"])
     assert "measured SIMT peak" in words
     assert "measured SIMT peak," not in words, "a GPU has no threads of the host"
     assert "measured peak, 4 threads" in words
@@ -160,7 +163,7 @@ def test_large_ratios_are_plain_numbers(sheets):
 
 def test_the_price_of_a_semiring_names_who_computed_it(draw):
     words = draw("semiring_cost")["semiring_cost"]
-    assert "cpu-packed, float64, n=384" in words
+    assert "cpu-simd, float64, n=384" in words
     assert "gpu-tuned, float32, n=2048" in words
     assert "time relative to plus_times, log scale, on the GPU" in words
 
@@ -172,7 +175,8 @@ def test_real_shapes_are_computed_by_both_sides(draw):
 
 
 def test_tables_say_gpu_in_the_place_of_threads():
-    lines = tables.table(EXPERIMENTS["gpu_ladder"], measured("gpu_ladder")).splitlines()
+    ladder = EXPERIMENTS["gpu_ladder"]
+    lines = tables.table(ladder, tables.rows_of(ladder, measured("gpu_ladder"))).splitlines()
     places = {line.split("|")[2].strip(): line.split("|")[3].strip() for line in lines[2:]}
     assert places["gpu-tuned"] == "GPU"
     assert places["cpu-simd"] == "4"

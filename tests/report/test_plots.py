@@ -5,15 +5,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 import pytest
 
 from harness.analysis import peaks
 from harness.analysis import rates as analysis_rates
+from harness.analysis.findings import FINDINGS
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, load_all
-from harness.report.figures import drawing, style
+from harness.report.figures import drawing, style, values
 from harness.report.figures.models import byte_size
 from harness.report.figures.style import COLOURS, PALETTE, Looks
 from harness.report.figures.values import short
@@ -99,6 +101,7 @@ def test_figures_are_the_same_bytes_each_time(name, preset, tmp_path):
 DRAWING = """
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 from harness.report.figures import drawing
 from harness.experiment import load_all
@@ -144,7 +147,11 @@ def test_words_in_coloured_fields_stand_out(value, tmp_path, sheets):
     def brightness(colour):
         return sum(part * weight for part, weight in zip(mpl.colors.to_rgb(colour), (0.299, 0.587, 0.114), strict=True))
 
-    powers, step, found = (0, 0.5, 0.6, 0.69, 0.8, 1), {"cpu-numpy": 0, "cpu-tiled": 1, "cpu-packed": -1}, []
+    powers, step, found = (
+        (0, 0.5, 0.6, 0.69, 0.8, 1),
+        {"cpu-numpy": 0, "cpu-mkl": 0.5, "cpu-tropical-gemm": 1, "cpu-simd": -1},
+        [],
+    )
     for row, own in enumerate(analysis_rates.group(cells(EXPERIMENTS["workloads"]), lambda cell: cell.case).values()):
         for cell in own:  # from row to row slower by one backend, and faster by the other
             time = 1e6 * 2 ** (powers[row] * step[cell.contender])
@@ -256,20 +263,28 @@ def test_without_a_peer_or_a_time_there_is_no_ratio():
     assert analysis_rates.over_fastest(failed, [failed, case["numpy"]]) is None
 
 
-def test_the_worst_size_is_held_against_the_median():
+def lost(some):
+    """Return the losses of cells of dense_sweep by contender."""
+    return {name: points for (name, _), points in analysis_rates.losses(some, {"sweeps": "sweep", "x": "size"}).items()}
+
+
+def test_a_size_is_held_against_the_best_within_a_tile():
     some = [c for c in cells(EXPERIMENTS["dense_sweep"]) if c.axes["sweep"].startswith("only m")]
     own = [timed(c, c.facts["operations"] / rate) for c, rate in zip(some[::2], (10, 8, 12), strict=True)]
-    worst, ratio = analysis_rates.worst_to_median(own)
-    assert worst is own[1]
-    assert ratio == pytest.approx(0.8)
-    assert analysis_rates.worst_to_median([]) is None
+    sizes = [c.axes["size"] for c in own]
+    (points,) = lost(own).values()
+    assert [n for n, _ in points] == sizes[:2], "the best size loses nothing"
+    assert [loss for _, loss in points] == pytest.approx([100 / 6, 100 / 3])
+    far = [dataclasses.replace(c, axes={**c.axes, "size": 1000 * i}) for i, c in enumerate(own)]
+    assert lost(far) == {}, "no other size is near"
+    assert lost([]) == {}
 
 
-def test_a_core_that_was_slower_for_a_while_is_no_dip():
+def test_a_core_that_was_slower_for_a_while_is_no_loss():
     some = [c for c in cells(EXPERIMENTS["dense_sweep"]) if c.axes["sweep"].startswith("only m")][:3]
     disturbed = dataclasses.replace(some[0], samples_ns=[[100.0, 100.0, 150.0, 150.0, 150.0]])
     calm = [dataclasses.replace(c, samples_ns=[[100.0] * 5], facts=disturbed.facts) for c in some[1:]]
-    assert analysis_rates.worst_to_median([disturbed, *calm])[1] == pytest.approx(1.0)
+    assert all(loss < 0.01 for points in lost([disturbed, *calm]).values() for _, loss in points)
 
 
 def test_percent_of_peak_has_the_interval_of_the_rate():
@@ -342,29 +357,84 @@ def test_a_row_without_a_dot_says_why(tmp_path, sheets):
 def test_a_single_row_has_room_between_legend_and_footer(tmp_path, sheets):
     drawing.draw(EXPERIMENTS["vs_peers"], list(a_case(simd=30.0, numpy=20.0).values()), MACHINE, tmp_path)
     canvas = sheets["vs_peers_semirings"].canvas
-    chart, footer = canvas.axes[0], canvas.texts[1]
+    chart, footer = canvas.axes[0], next(text for text in canvas.texts if "Test CPU" in text.get_text())
     canvas.draw_without_rendering()
-    assert "Test CPU" in footer.get_text()
     assert chart.get_window_extent().height > 0.5 * canvas.dpi
     assert chart.xaxis.label.get_window_extent().y0 >= footer.get_window_extent().y1
 
 
-def test_the_worst_size_of_a_sweep_is_said_in_figures(tmp_path, sheets):
+def test_the_worst_size_of_a_sweep_is_named_and_in_the_title(tmp_path, sheets):
     some = [
         timed(c, 2 * c.median_ns) if (c.contender, c.axes["size"]) == ("cpu-simd", 549) else c
         for c in cells(EXPERIMENTS["dense_sweep"])
     ]
     drawing.draw(EXPERIMENTS["dense_sweep"], some, MACHINE, tmp_path)
-    for figure in ("dense_sweep", "dense_dips"):
-        assert re.search(r"0\.(49|50)\d* at 549", texts(sheets[figure])), figure
+    assert "worst: size=549" in texts(sheets["dense_sweep"])
+    assert re.search(
+        r"cost cpu-simd [\d.]+ % of its rate, at worst (49|50|51) % \(size=549\)", sheets["dense_sweep"].title
+    )
 
 
-def test_many_reasons_are_cut_short_and_counted():
+def test_many_reasons_are_left_to_the_report():
     some = cells(EXPERIMENTS["percent_of_peak"], failing=("all",))
     failed = [dataclasses.replace(c, reason=f"reason {i}") for i, c in enumerate(analysis_rates.contenders(some) * 2)]
-    notes = drawing.absences(failed)
-    assert len(notes) == drawing.MOST_REASONS + 1
-    assert notes[-1] == f"And {len(failed) - drawing.MOST_REASONS} reasons more, which the report lists"
+    assert drawing.absences(failed) == [f"Failed in {len(failed)} cells: cpu-simd; the report gives the reasons"]
+    few = failed[: drawing.MOST_REASONS]
+    assert drawing.absences(few) == [f"Failed in {len(few)} cells: cpu-simd (reason 0; reason 1)"]
+
+
+def test_too_few_processes_show_their_samples_and_no_interval(tmp_path, sheets):
+    own = cells(EXPERIMENTS["ladder"])
+    cell = analysis_rates.contenders(own)[1]
+    for processes in (1, 2, 3):
+        alike = dataclasses.replace(cell, samples_ns=[cell.samples_ns[0]] * processes)
+        shown = values.spread("time", alike, [alike])
+        assert len(shown) == (0 if processes >= analysis_rates.FEWEST_PROCESSES else len(alike.all_samples_ns))
+    reference = analysis_rates.reference_of(cell, own)
+    pairs = [reference.samples_ns[0][i] / cell.samples_ns[0][i] for i in range(len(cell.samples_ns[0]))]
+    assert values.spread("speed_up", cell, own) == pytest.approx(pairs)
+    assert values.spread("time_ratio", cell, own) == pytest.approx([1 / pair for pair in pairs])
+
+
+def test_a_drawing_is_an_image_with_title_and_description_whose_text_is_text(tmp_path):
+    own = cells(EXPERIMENTS["ladder"])
+    svg = next(p for p in drawing.draw(EXPERIMENTS["ladder"], own, MACHINE, tmp_path) if p.suffix == ".svg").read_text()
+    root = ET.fromstring(svg.encode())
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.get("role") == "img"
+    assert root.findtext(f"{space}title").startswith("cpu-simd reaches")
+    assert "Test CPU, 4 cores" in root.findtext(f"{space}desc")
+    written = " ".join(text.text or "" for text in root.iter(f"{space}text"))
+    assert "cpu-packed" in written
+
+
+def test_every_figure_has_a_finding_for_its_title():
+    for experiment in EXPERIMENTS.values():
+        for figure in experiment.figures:
+            assert figure.options.get("finding") in FINDINGS, figure.name
+
+
+def test_the_title_says_that_many_ratios_are_undecided(tmp_path, sheets):
+    few = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:3]]) for c in cells(EXPERIMENTS["ladder"])]
+    drawing.draw(EXPERIMENTS["ladder"], few, MACHINE, tmp_path)
+    assert re.search(r"(\d+) of \1 ratios undecided, \1 for few samples", sheets["ladder"].title)
+    drawing.draw(EXPERIMENTS["ladder"], cells(EXPERIMENTS["ladder"]), MACHINE, tmp_path)
+    assert "undecided" not in sheets["ladder"].title
+
+
+def test_the_kernels_that_a_library_took_stand_beside_its_name(tmp_path, sheets):
+    read = {"openblas kernels": "0.3.31 Haswell"}
+    own = [
+        dataclasses.replace(cell, record={**cell.record, "threads_read": read})
+        for cell in cells(EXPERIMENTS["size_sweep"])
+    ]
+    drawing.draw(EXPERIMENTS["size_sweep"], own, MACHINE, tmp_path)
+    sheet = sheets["size_sweep"]
+    assert sheet.names == {"cpu-numpy": "Haswell kernels"}
+    (legend,) = sheet.canvas.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert "cpu-numpy (Haswell kernels)" in names
+    assert "cpu-simd" in names
 
 
 def test_ragged_loss_is_relative_to_the_sizes_around():
@@ -375,7 +445,7 @@ def test_ragged_loss_is_relative_to_the_sizes_around():
         dataclasses.replace(c, samples_ns=[[ns / 0.8 for ns in c.samples_ns[0]]]) if c.axes["n"] == 257 else c
         for c in some
     ]
-    ((n, loss),) = analysis_rates.ragged_losses(slower)["cpu-packed"]
+    ((n, loss),) = analysis_rates.losses(slower, {})["cpu-packed", ""]
     assert n == 257
     assert loss == pytest.approx(20, abs=2)
 

@@ -38,7 +38,7 @@ def test_every_figure_is_drawn_and_says_where_it_was_measured(name, machine, dra
     for figure in asked:
         sheet = sheets[figure.name]
         assert "Test CPU, 4 cores" in texts(sheet)
-        assert sheet.title.startswith(f"{figure.title}: "), "no finding"
+        assert sheet.subtitle == figure.title != sheet.title, "no finding"
         assert all(
             panel.get_xlabel() or panel.get_ylabel() or panel.get_title("left")
             for panel in sheet.canvas.axes
@@ -91,7 +91,7 @@ def test_counts_are_held_against_formula_and_bound(draw):
 def test_a_projection_calls_itself_a_model(draw):
     everything = [*planted(EXPERIMENTS["dist_projection"]), *planted(EXPERIMENTS["dist_scaling"], off=1.25)]
     sheets = draw("dist_projection", everything)
-    assert sheets["dist_projection"].title.startswith("Model, not measured")
+    assert sheets["dist_projection"].title.startswith("By a model, not measured: ")
     assert "A model, not a measurement" in texts(sheets["dist_projection"])
     error = texts(sheets["dist_model_error"])
     assert "strong scaling: 0 of" in error

@@ -9,13 +9,12 @@ kind            shows                                                       opti
 ``heatmap``     rows by columns, a field each                               ``rows``, ``columns``, ``value``
 ``scaling``     speed-up and efficiency against threads                     cases have an axis ``method``
 ``roofline``    rate against operations per byte, under measured roofs      ``point``: the axis that names a shape
-``ragged``      loss at sizes that fit no tile                              cases have axes ``n``, ``kind``
+``ragged``      loss at sizes that fit no tile, a row for each contender    of `rates.losses`
 ``extra_work``  pairs computed by padding                                   ``tiles``
 ``working_set`` rate against the bytes in use, with the caches              ``working_sets``, ``titles``
 ``versus``      the subject over the fastest peer, against a numeric axis   ``subject``, ``x``
 ``strip``       a row of dots for each place, with a table                  ``rows``; axes of ``colours``, ``markers``
-``dense``       rates at every size of a sweep, worst over median           ``x``; cases have an axis for ``panels``
-``dips``        the worst size of each sweep, in percent of the median      ``rows``, ``x``
+``dense``       rates at every size of a sweep, largest loss in words       ``x``; cases have an axis for ``panels``
 ``ranks``       speed-up against ranks beside its model, by product         cases have axes ``method``, ``mode``
 ``stages``      stacked bars: the stages of a call, warm and first          cells have readings or facts of stages
 ``grids``       a row of dots for each grid of ranks, counted over formula  ``counts``: what is counted
@@ -43,8 +42,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.analysis import caveats, rates, read_rates
-from harness.analysis.rank_findings import FINDINGS
+from harness.analysis import answers, caveats, rates
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
@@ -55,9 +53,21 @@ from harness.store.store import Cell
 
 Draw = Callable[[Sheet, list[Cell], Json], None]
 LONGEST_REASON = 90
-MOST_REASONS = 8  # below a figure; a report lists them all
+MOST_REASONS = 2  # below a figure, of one status; a report lists them all
+BY_OPENBLAS = ("cpu-numpy", "cpu-scipy")
+PLAIN_WORDS = (
+    "sizes",
+    "with",
+    "fastest",
+    "the",
+    "dense",
+    "residuals",
+    "products",
+    "all",
+    "padding",
+)  # not names of backends
 
-WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "dips", "stages", "grids", "model_error", "projected", "map")
+WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "stages", "grids", "model_error", "projected", "map")
 
 
 def kinds(machine: Machine) -> dict[str, Draw]:
@@ -75,7 +85,6 @@ def kinds(machine: Machine) -> dict[str, Draw]:
         "versus": peers.versus,
         "strip": peers.strip,
         "dense": sweeps.dense,
-        "dips": sweeps.dips,
         "ranks": ranks.scaling,
         "stages": stages.stacked,
         "grids": grids.dots,
@@ -96,37 +105,26 @@ def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Pa
     ExperimentError
         If a figure is of an unknown kind.
     """
-    peaks = [cell for cell in cells if cell.experiment != experiment.name and rates.is_peak(cell)]
-    own = [cell for cell in cells if cell.experiment == experiment.name]
     with styled():
         return [
             path
             for figure in experiment.figures
-            for path in _draw_one(figure, _measured_by(figure, own, cells), peaks, machine, folder, mark)
+            for path in _draw_one(figure, answers.shown(figure, experiment.name, cells), machine, folder, mark)
         ]
 
 
-def _measured_by(figure: Figure, own: list[Cell], cells: list[Cell]) -> list[Cell]:
-    """Return the cells that a figure shows: those of its experiment, or of another that its options name."""
-    other = figure.options.get("of")
-    return own if other is None else [cell for cell in cells if cell.experiment == other]
-
-
-def _draw_one(
-    figure: Figure, cells: list[Cell], peaks: list[Cell], machine: Machine, folder: Path, mark: str
-) -> list[Path]:
-    table = kinds(machine)
+def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path, mark: str) -> list[Path]:
+    table, shown = kinds(machine), of.cells
     if figure.kind not in table:
         raise ExperimentError(f"figure {figure.name}: unknown kind", expected=", ".join(table), got=repr(figure.kind))
-    shown = [c for c in cells if rates.is_roof(c)] + rates.select(
-        (c for c in cells if not rates.is_roof(c)), figure.options.get("where", {})
-    )
     if figure.options.get("if_asked") and not rates.contenders(shown):
         return []
     sheet = Sheet(figure.title)
     if any(cell.is_ok and not rates.is_roof(cell) for cell in shown):
-        table[figure.kind](sheet, [*shown, *peaks], figure.options)
-        sheet.title = _title(figure, shown)
+        sheet.names = families(shown)
+        table[figure.kind](sheet, [*shown, *of.peaks], figure.options)
+        sheet.title = answers.of_figure(figure, of) or figure.title
+        sheet.subtitle = figure.title if sheet.title != figure.title else ""
     else:
         sheet.say("Nothing has been measured" if not rates.contenders(shown) else "No contender has a time: see below")
     sheet.notes += [*absences(shown), *caveats.in_figure(shown), *([mark] if mark else [])]
@@ -134,23 +132,26 @@ def _draw_one(
     return sheet.save(folder / figure.name, footer)
 
 
-def _title(figure: Figure, cells: list[Cell]) -> str:
-    """Return what a figure is about, and what its cells have found if its options name a finding."""
-    find = {**FINDINGS, **read_rates.FINDINGS}.get(figure.options.get("finding", ""))
-    finding = find(cells, figure.options) if find else ""
-    return f"{figure.title}: {finding}" if finding else figure.title
+def families(cells: list[Cell]) -> dict[str, str]:
+    """Return by contender the processor whose kernels its library took, as it was read back: "Haswell kernels"."""
+    taken = {}
+    for cell in cells:
+        kernels = str((cell.record.get("threads_read") or {}).get("openblas kernels", ""))
+        if cell.is_ok and kernels and rates.axis(cell, "backend") in BY_OPENBLAS:
+            taken[cell.contender] = f"{kernels.rsplit(maxsplit=1)[-1]} kernels"
+    return taken
 
 
 def absences(cells: list[Cell]) -> list[str]:
-    """Return one sentence for each reason why contenders have no time, up to `MOST_REASONS` of them."""
+    """Return a sentence for each status of contenders without a time, with its reasons if they are few."""
     notes = []
-    reasons = rates.not_measured(cells)
-    for status, reason, absent in reasons[:MOST_REASONS]:
+    for status, group in rates.group(rates.not_measured(cells), lambda entry: entry[0]).items():
+        absent = [cell for _, _, own in group for cell in own]
         names = ", ".join(dict.fromkeys(cell.contender for cell in absent))
         places = "" if len(absent) == 1 else f" in {len(absent)} cells"
-        notes.append(f"{status.capitalize()}{places}: {names} ({reason[:LONGEST_REASON]})")
-    if len(reasons) > MOST_REASONS:
-        notes.append(f"And {rates.plural(len(reasons) - MOST_REASONS, 'reason')} more, which the report lists")
+        reasons = "; ".join(reason[:LONGEST_REASON] for _, reason, _ in group)
+        told = f" ({reasons})" if len(group) <= MOST_REASONS else "; the report gives the reasons"
+        notes.append(f"{status.capitalize()}{places}: {names}{told}")
     return notes
 
 

@@ -16,10 +16,11 @@ from harness.report.figures.style import INK, Looks, Sheet
 from harness.report.figures.values import (
     PlainLogFormatter,
     and_where,
-    error_bars,
     estimate,
+    mark_spread,
     plain_ticks,
     short,
+    spread,
     value_label,
 )
 from harness.stats.statistics import Interval
@@ -27,6 +28,7 @@ from harness.store.store import Cell
 
 MOST_LETTERS = 34  # of the names below a heat map that fit upright side by side
 LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the line of the host's time to launch a call
+FEWEST_JOINED = 3  # points of a line: two are dots
 LUMA = (0.299, 0.587, 0.114)  # perceived brightness of red, green and blue (ITU-R BT.601)
 
 
@@ -41,7 +43,12 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         for name, series in rates.group(group, looks.name).items():
             done = sorted((cell for cell in series if cell.is_ok), key=lambda cell: rates.axis(cell, x_name))
             points = [
-                SeriesPoint(rates.axis(c, x_name), estimate(value, c, cells), rates.axis(c, options.get("marker", "")))
+                SeriesPoint(
+                    rates.axis(c, x_name),
+                    estimate(value, c, cells),
+                    rates.axis(c, options.get("marker", "")),
+                    spread(value, c, cells),
+                )
                 for c in done
             ]
             look = looks.of(name)
@@ -112,16 +119,17 @@ class SeriesPoint(NamedTuple):
     x: float
     y: Interval
     kind: Any
+    samples: list[float]  # shown where they are too few for an interval
 
 
 def _series(panel: Axes, points: list[SeriesPoint], look: dict[str, Any], *, is_marked: bool) -> None:
     """Draw a line with intervals; where sizes have kinds, the line and filled markers are those that fit tiles."""
     regular = [point for point in points if not is_marked or point.kind in rates.REGULAR_KINDS]
     ragged = [point for point in points if point not in regular]
-    error = error_bars([point.y for point in points])
-    heights = [point.y.estimate for point in points]
-    panel.errorbar([point.x for point in points], heights, yerr=error, fmt="none", ecolor=look["color"], elinewidth=1.2)
-    for some, changed in ((regular, {}), (ragged, {"linestyle": "", "markerfacecolor": "white"})):
+    for point in points:
+        mark_spread(panel, point.x, point.y.estimate, point.y, point.samples, look["color"])
+    joined = {} if len(regular) >= FEWEST_JOINED else {"linestyle": ""}
+    for some, changed in ((regular, joined), (ragged, {"linestyle": "", "markerfacecolor": "white"})):
         marker = {**look, "markersize": 5.5, "zorder": 3, **changed}
         panel.plot([point.x for point in some], [point.y.estimate for point in some], **marker)
 

@@ -20,6 +20,15 @@ from harness.store.store import Cell
 # Most sawteeth of a tile that can be told apart.
 MOST_TEETH = 16
 
+_BY_KIND = (
+    "Whole tiles: powers of two and multiples of 48; the rates of the nearest two are interpolated by log n. Dots: the "
+    "other sizes."
+)
+_IN_WINDOW = (
+    f"A dot is a size, against the best size within {analysis_rates.WINDOW} of it, by the fastest tenth of samples: "
+    "sizes are not timed in turns."
+)
+
 PAPER: dict[str, Any] = {
     "facecolor": "white",
     "edgecolor": "none",
@@ -29,33 +38,31 @@ PAPER: dict[str, Any] = {
 
 
 def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
-    """Draw, for each contender, the loss of rate at each ragged size and the median loss."""
-    cells = analysis_rates.contenders(cells)
-    losses = {name: points for name, points in analysis_rates.ragged_losses(cells).items() if points}
+    """Draw, for each contender, the loss of rate at each ragged size and the median loss; the least loss on top."""
+    found = analysis_rates.losses(cells, options)
+    losses = dict(sorted(found.items(), key=lambda entry: median([loss for _, loss in entry[1]])))
     if not losses:
         sheet.say("No ragged size has a time beside a regular one")
         return
-    looks = Looks(cells)
-    (panel,) = sheet.panels(height=0.9 + 0.75 * len(losses))
+    looks = Looks(analysis_rates.contenders(cells))
+    (panel,) = sheet.panels(height=0.9 + 0.62 * len(losses))
     for y, (name, points) in enumerate(losses.items()):
-        hue = looks.of(name)["color"]
+        hue = looks.of(name[0])["color"]
         middle = median([loss for _, loss in points])
         panel.plot([loss for _, loss in points], [y] * len(points), "o", color=hue, alpha=0.55, markeredgewidth=0)
         panel.plot([middle, middle], [y - 0.3, y + 0.3], color=hue, linewidth=3)
         n, worst = max(points, key=lambda entry: entry[1])
         panel.annotate(f"median {middle:.1f} %", (middle, y - 0.34), ha="center", va="bottom", size=9.5, bbox=PAPER)
-        label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 8.5, "color": GREY}
-        panel.annotate(f"worst: n={n}", (worst, y), (0, -12), **label_style)
+        label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "size": 8.5, "color": GREY}
+        panel.annotate(f"worst: {options.get('x', 'n')}={n}", (worst, y), (4, -13), **label_style)
     panel.axvline(0, color=INK, linewidth=1.2)
-    panel.set_yticks(range(len(losses)), list(losses))
+    panel.set_yticks(range(len(losses)), [" ".join(filter(None, name)) for name in losses])
     panel.set_ylim(len(losses) - 0.45, -0.75)
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")
-    panel.set_xlabel("rate lost at a ragged size, % of the rate at the regular sizes around it")
-    sheet.notes.append(
-        "Regular sizes: powers of two and multiples of 48; the rates of the nearest two are interpolated by log n. "
-        "Dots: ragged sizes."
-    )
+    panel.margins(x=0.08)
+    panel.set_xlabel("rate lost, % of the rate at sizes of whole tiles nearby (below 0: gained)")
+    sheet.notes.append(_IN_WINDOW if options.get("sweeps") else _BY_KIND)
 
 
 def extra_work(sheet: Sheet, cells: list[Cell], options: Json) -> None:

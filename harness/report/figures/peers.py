@@ -11,7 +11,7 @@ from harness.analysis import rates
 from harness.experiment import Json
 from harness.report.figures.rows import rows_with_table
 from harness.report.figures.style import GREY, INK, MARKERS, PALETTE, Looks, Sheet, table
-from harness.report.figures.values import error_bars, estimate, log_ticks, plain_ticks, short, value_label
+from harness.report.figures.values import estimate, log_ticks, mark_spread, plain_ticks, short, spread, value_label
 from harness.stats.statistics import Interval, geometric_mean
 from harness.store.store import Cell
 
@@ -20,7 +20,7 @@ SPREAD = 0.62  # of the height of a row, over which its dots are spread
 # Beyond this ratio of the largest to the smallest value an axis of ratios is logarithmic.
 WIDEST_LINEAR = 4
 
-DOT: dict[str, Any] = {"elinewidth": 1.2, "markersize": 5.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
+DOT: dict[str, Any] = {"markersize": 5.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
 REASON: dict[str, Any] = {"color": GREY, "style": "italic", "size": 9.5}
 PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # behind words that cross a line
 
@@ -72,7 +72,9 @@ def strip(sheet: Sheet, cells: list[Cell], options: Json) -> None:
                     "color": PALETTE[colour % len(PALETTE)],
                     "marker": MARKERS[marker % len(MARKERS)],
                 }
-                chart.errorbar(at.estimate, y + shift, xerr=error_bars([at]), linestyle="", **DOT, **look)
+                chart.plot([at.estimate], [y + shift], linestyle="", **DOT, **look)
+                samples = spread(value, cell, cells)
+                mark_spread(chart, at.estimate, y + shift, at, samples, look["color"], across="x")
         if is_bare:
             label_style: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}
             chart.annotate(_why_bare(group, value), (0, y), (6, 0), va="center", bbox=PAPER, **REASON, **label_style)
@@ -102,9 +104,9 @@ def _curve(
         peer = rates.fastest_peer(cell, cells)
         assert peer is not None
         look = {**looks.of(looks.name(peer)), "linestyle": ""}
-        panel.errorbar(
-            rates.axis(cell, x_name), ratio.estimate, yerr=error_bars([ratio]), elinewidth=1.2, zorder=3, **look
-        )
+        x = rates.axis(cell, x_name)
+        panel.plot([x], [ratio.estimate], zorder=3, **look)
+        mark_spread(panel, x, ratio.estimate, ratio, spread("over_fastest", cell, cells), look["color"])
         sheet.add_to_legend(f"fastest peer: {peer.contender}", **look)
     ratios = [ratio.estimate for _, ratio in points]
     if ratios and max(ratios) > WIDEST_LINEAR * min(ratios):

@@ -14,7 +14,7 @@ from harness.analysis import rates
 from harness.experiment import Json
 from harness.report.figures.roofs import mark_peak
 from harness.report.figures.style import GREY, INK, Looks, Sheet, table, table_width
-from harness.report.figures.values import and_where, error_bars, estimate, log_ticks, short, value_label
+from harness.report.figures.values import and_where, estimate, log_ticks, mark_spread, short, spread, value_label
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
@@ -51,7 +51,7 @@ def rows_with_table(sheet: Sheet, names: list[str], heads: list[str], rows: list
 
 def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., None]) -> None:
     """Draw a row per contender in a panel for each value of an axis, one below the other."""
-    shown = rates.contenders(cells)
+    shown = [cell for cell in rates.contenders(cells) if cell.is_ok or options.get("labels") != "ladder"]
     value, looks = options["value"], Looks(shown)
     groups = rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem")))
     if options.get("sort"):
@@ -67,7 +67,9 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
     ):
         for y, cell in enumerate(group):
             if cell.is_ok:
-                draw(chart, y, estimate(value, cell, shown), looks.of(cell.contender)["color"])
+                at = estimate(value, cell, shown)
+                draw(chart, y, at, looks.of(cell.contender)["color"])
+                mark_spread(chart, at.estimate, y, at, spread(value, cell, shown), INK, across="x")
             else:
                 label_style: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}
                 chart.annotate(cell.status, (0, y), (6, 0), va="center", color=GREY, style="italic", **label_style)
@@ -105,12 +107,11 @@ def _finish_rows(chart: Axes, value: str, group: list[Cell], cells: list[Cell]) 
 
 def _bar(chart: Axes, y: int, at: Interval, hue: str) -> None:
     chart.barh(y, at.estimate, height=0.66, color=hue)
-    chart.errorbar(at.estimate, y, xerr=error_bars([at]), fmt="none", ecolor=INK, elinewidth=1.2, capsize=2.5)
 
 
 def _dot(chart: Axes, y: int, at: Interval, hue: str) -> None:
     chart.plot([1, at.estimate], [y, y], color=hue, linewidth=1.2, alpha=0.45)
-    chart.errorbar(at.estimate, y, xerr=error_bars([at]), fmt="o", color=hue, ecolor=INK, elinewidth=1.2, capsize=2.5)
+    chart.plot([at.estimate], [y], "o", color=hue)
 
 
 def table_of_rows(group: list[Cell], cells: list[Cell], options: Json) -> tuple[list[str], list[list[str]]]:
@@ -129,9 +130,9 @@ def table_of_rows(group: list[Cell], cells: list[Cell], options: Json) -> tuple[
         shares = ["-" if percent is None else f"{short(percent, 2)} %" for percent in percents]
         columns[f"of {peaks.pop() if len(peaks) == 1 else 'own peak'}"] = shares
     if with_steps:
-        columns["over step below"] = [
-            _ratio(cell, step) for cell, step in zip(group, rates.steps_below(group), strict=True)
-        ]
+        rungs = rates.rungs(group, options)
+        below = {id(cell): step for cell, step in zip(rungs, rates.steps_below(rungs), strict=True)}
+        columns["over step below"] = [_ratio(cell, below.get(id(cell))) for cell in group]
         if options.get("over_reference", True):
             columns[f"over {group[0].reference.removeprefix('cpu-')}"] = [
                 _ratio(cell, rates.reference_of(cell, group)) for cell in group

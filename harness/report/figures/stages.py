@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
-from harness.analysis import rates, stages
+from harness.analysis import ranks, rates
 from harness.experiment import Json
 from harness.report.figures.style import GREY, Sheet, table, table_width
 from harness.report.figures.values import short
@@ -28,7 +28,7 @@ COLOURS = {
     "rest": "#D0D0D0",
 }
 CHART, ROW_INCHES, HEAD_INCHES = 5.6, 0.42, 0.95
-CALLS = {"a warm call": stages.warm, "the first call": stages.first}
+CALLS = {"a warm call": ranks.warm_stages, "the first call": ranks.first_stages}
 
 
 def stacked(sheet: Sheet, cells: list[Cell], options: Json) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import io
 import math
 import textwrap
 import zlib
@@ -25,30 +27,43 @@ from harness.store.store import Cell
 GREY, INK, PALE = "#6E6E6E", "#222222", "#D9D9D9"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#5B4A9E", "#8C6D46", "#882255")
 
-# Backends that are often seen together keep colours that are far apart; any other gets one by its name.
+# Colour by role, the same in every figure: what users get is strong, the rungs of a ladder are one hue from light to
+# dark (blue on the CPU, green on a GPU), libraries are warm or grey. Any other backend gets a colour by its name.
 COLOURS = {
-    "cpu-naive": GREY,
-    "cpu-transposed": "#E69F00",
-    "cpu-tiled": "#56B4E9",
-    "cpu-packed": "#0072B2",
-    "cpu-simd": "#009E73",
-    "cpu-numpy": "#D55E00",
-    "cpu-scipy": "#8C6D46",
-    "cpu-blis": "#5B4A9E",
-    "cpu-mkl": "#CC79A7",
-    "cpu-tropical-gemm": "#882255",
-    "gpu-tuned": "#CC79A7",
-    "gpu-tensor-core": "#5B4A9E",
-    "gpu-cublas": "#E69F00",
+    "cpu-naive": "#C3D6E8",
+    "cpu-transposed": "#9DBFDD",
+    "cpu-tiled": "#74A6CF",
+    "cpu-packed": "#4A8ABF",
+    "cpu-simd": "#08519C",
+    "cpu-mixed": "#08519C",
+    "cpu-strassen": "#041F47",
+    "cpu-numpy": "#7A7A7A",
+    "cpu-scipy": "#B08D57",
+    "cpu-blis": "#C9A227",
+    "cpu-mkl": "#D55E00",
+    "cpu-torch": "#A23B72",
+    "cpu-tropical-gemm": "#8C2D04",
+    "gpu-naive-block": "#D3E8D3",
+    "gpu-naive": "#B9DDB9",
+    "gpu-tiled": "#98CD9C",
+    "gpu-register-tiled": "#73B97C",
+    "gpu-warp-tiled": "#4FA562",
+    "gpu-pipelined": "#2F8C4B",
+    "gpu-tuned": "#00632B",
+    "gpu-tensor-core": "#5B2A86",
+    "gpu-cublas": "#D55E00",
+    "gpu-triton": "#B08D57",
+    "gpu-torch": "#A23B72",
 }
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 
 # A figure is 8 inches wide: at the 800 pixels of a README page, 11 points are 15 pixels.
 WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
-FOOTER_CHARACTERS, TITLE_CHARACTERS = 128, 66
+FOOTER_CHARACTERS, TITLE_CHARACTERS, SUBTITLE_CHARACTERS = 128, 66, 90
 PLACE_DIGITS = 5  # of a panel's place, in fractions of the figure: a hundredth of a pixel
 
+FONTS = "'DejaVu Sans', Verdana, sans-serif"  # where the first is not installed, text is still text
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
@@ -72,7 +87,7 @@ STYLE: Any = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
     "svg.hashsalt": "gemm-harness",
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",  # text is text: it can be searched, copied and read aloud
 }
 
 
@@ -122,10 +137,22 @@ def _colours(backends: set[str]) -> dict[str, str]:
 
 
 class Sheet:
-    """A figure under construction: title and legend above, panels, footer below. Uses no global state of matplotlib."""
+    """A figure under construction: title and legend above, panels, footer below. Uses no global state of matplotlib.
+
+    Attributes
+    ----------
+    title : str
+        What came out, or what is shown where nothing can be said.
+    subtitle : str
+        What is shown, or empty.
+    names : dict
+        What stands behind the name of a series in the legend.
+    """
 
     def __init__(self, title: str) -> None:
         self.title = title
+        self.subtitle = ""
+        self.names: dict[str, str] = {}
         self.canvas = Canvas(figsize=(WIDTH, 4), layout="constrained")
         FigureCanvasAgg(self.canvas)
         self.legend: dict[str, Line2D] = {}
@@ -158,7 +185,9 @@ class Sheet:
         self._lay_out(footer)
         path.parent.mkdir(parents=True, exist_ok=True)
         files = [path.with_name(f"{path.name}.{extension}") for extension in ("svg", "png")]
-        self.canvas.savefig(files[0], metadata={"Date": None, "Creator": None})
+        drawn = io.StringIO()
+        self.canvas.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None, "Title": self.title})
+        files[0].write_text(_described(drawn.getvalue(), f"{self.subtitle}. {footer}"), encoding="utf-8")
         self.canvas.savefig(files[1], dpi=PNG_DPI, metadata={"Software": None})
         return files
 
@@ -167,13 +196,18 @@ class Sheet:
         lines = [line for note in (*self.notes, footer) for line in textwrap.wrap(note, FOOTER_CHARACTERS)]
         words = "\n".join(textwrap.wrap(self.title, TITLE_CHARACTERS))
         title = self.canvas.text(0, 0, words, size=14, weight="bold", va="top")
+        about = self.canvas.text(
+            0, 0, "\n".join(textwrap.wrap(self.subtitle, SUBTITLE_CHARACTERS)), color=GREY, va="top"
+        )
         below = self.canvas.text(0, 0, "\n".join(lines), size=8.2, color=GREY, va="bottom", linespacing=1.35)
         legend = self._widest_legend() if self.legend else None
-        heads = [self._inches(title)[1], self._inches(legend)[1] if legend else 0.0]
+        below_title = self._inches(about)[1] + MARGIN / 2 if self.subtitle else 0.0
+        heads = [self._inches(title)[1] + below_title, self._inches(legend)[1] if legend else 0.0]
         top, bottom = MARGIN + heads[0] + MARGIN + heads[1], 2 * MARGIN + self._inches(below)[1]
         height = top + self._body + bottom
         self.canvas.set_size_inches(WIDTH, height)
         title.set_position((MARGIN / WIDTH, 1 - MARGIN / height))
+        about.set_position((MARGIN / WIDTH, 1 - (MARGIN + heads[0] - below_title + MARGIN / 2) / height))
         below.set_position((MARGIN / WIDTH, MARGIN / height))
         if legend:
             legend.set_bbox_to_anchor((MARGIN / WIDTH, 1 - (MARGIN + heads[0] + MARGIN / 2) / height))
@@ -196,7 +230,8 @@ class Sheet:
     def _widest_legend(self) -> Legend:
         """Return the legend with as many columns as fit."""
         for columns in range(min(len(self.legend), 5), 0, -1):
-            labels, handles = list(self.legend), list(self.legend.values())
+            labels = [f"{name} ({self.names[name]})" if name in self.names else name for name in self.legend]
+            handles = list(self.legend.values())
             legend = self.canvas.legend(handles, labels, loc="upper left", ncols=columns, borderaxespad=0)
             if columns == 1 or self._inches(legend)[0] <= WIDTH - 2 * MARGIN:
                 break
@@ -227,6 +262,12 @@ def table_width(heads: list[str], rows: list[list[str]]) -> float:
 
 def _column_inches(texts: list[str]) -> float:
     return 0.078 * max(len(text) for text in texts) + 0.16
+
+
+def _described(svg: str, text: str) -> str:
+    """Return a drawing whose root says that it is an image, with a description beside its title."""
+    head, title, rest = svg.replace("'DejaVu Sans'", FONTS).partition("</title>")
+    return head.replace("<svg ", '<svg role="img" ', 1) + title + f"\n <desc>{html.escape(text)}</desc>" + rest
 
 
 def styled() -> Any:

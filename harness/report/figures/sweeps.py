@@ -1,4 +1,4 @@
-"""Figures of dense sweeps: the rate at every size of a range, and how far the worst size of each range falls."""
+"""Figures of dense sweeps: the rate at every size of a range, and what the worst size loses."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from matplotlib.ticker import MaxNLocator
 
 from harness.analysis import rates as analysis_rates
 from harness.experiment import Json
-from harness.report.figures.rows import rows_with_table
-from harness.report.figures.style import INK, Looks, Sheet, table
-from harness.report.figures.values import short
+from harness.report.figures.style import Looks, Sheet
 from harness.store.store import Cell
 
-_HOW_WORST = "Worst over median is of the fastest tenth of each size's samples: sizes are not timed in turns."
+_HOW_WORST = (
+    f"In words: the size that loses most, against the best within {analysis_rates.WINDOW} of it, by the fastest tenth "
+    "of samples: sizes are not timed in turns."
+)
 
 
 def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
-    """Draw rates against every size of a sweep, a panel each, with the worst rate over the median in words."""
+    """Draw rates against every size of a sweep, a panel each, with the largest loss in words."""
     shown, x_name = analysis_rates.contenders(cells), options["x"]
     groups = analysis_rates.group(shown, lambda cell: analysis_rates.axis(cell, options["panels"]))
     looks = Looks(shown)
@@ -40,7 +41,7 @@ def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
                 panel.fill_between(
                     x, [r.low for r in rates], [r.high for r in rates], color=look["color"], alpha=0.2, linewidth=0
                 )
-                words = f"{name}: worst/median {_worst(done, x_name)}"
+                words = f"{name}: {_worst(done, options)}"
                 style: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "size": 8}
                 panel.annotate(words, (0, 0), (4, 3 + 11 * (len(series) - 1 - index)), color=look["color"], **style)
         low, high = panel.get_ylim()
@@ -56,30 +57,14 @@ def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     sheet.notes.append(_HOW_WORST)
 
 
-def dips(sheet: Sheet, cells: list[Cell], options: Json) -> None:
-    """Draw, for each sweep and contender, the lowest rate in percent of the median rate; a table says at which size."""
-    shown = analysis_rates.contenders(cells)
-    groups = analysis_rates.group(shown, lambda cell: analysis_rates.axis(cell, options["rows"]))
-    looks = Looks(shown)
-    names = list(dict.fromkeys(map(looks.name, shown)))
-    series = [analysis_rates.group(group, looks.name) for group in groups.values()]
-    entries = [[_worst(some.get(name, []), options["x"]) or "-" for name in names] for some in series]
-    chart, beside = rows_with_table(sheet, list(groups), names, entries)
-    for y, some in enumerate(series):
-        for index, (name, group) in enumerate(some.items()):
-            worst = analysis_rates.worst_to_median(group)
-            if worst:
-                shift = 0.5 * ((index + 0.5) / len(names) - 0.5)
-                chart.plot([100 * worst[1]], [y + shift], **{**looks.of(name), "linestyle": ""})
-    for name in names:
-        sheet.add_to_legend(name, **{**looks.of(name), "linestyle": ""})
-    chart.axvline(100, color=INK, linewidth=1.2)
-    chart.set_xlabel("lowest rate, % of the median")
-    table(beside, names, entries)
-    sheet.notes.append(_HOW_WORST)
-
-
-def _worst(group: list[Cell], x_name: str) -> str:
-    """Return the lowest rate over the median, and where: "0.93 at 513"; empty without times."""
-    worst = analysis_rates.worst_to_median(group)
-    return f"{short(worst[1])} at {analysis_rates.axis(worst[0], x_name)}" if worst else ""
+def _worst(group: list[Cell], options: Json) -> str:
+    """Return the largest loss of rate, and where: "-7 % at 513"; empty without a loss."""
+    points = [
+        point
+        for own in analysis_rates.losses(group, {"sweeps": options["panels"], **options}).values()
+        for point in own
+    ]
+    if not points:
+        return ""
+    n, loss = max(points, key=lambda point: point[1])
+    return f"-{loss:.0f} % at {n}"

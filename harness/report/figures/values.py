@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -44,13 +45,53 @@ def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
     return (rates.time_ratio if value == "time_ratio" else rates.speed_up)(cell, reference)
 
 
+def spread(value: str, cell: Cell, cells: list[Cell]) -> list[float]:
+    """Return the values of single samples where processes are too few for an interval; else none."""
+    if not cell.is_ok or rates.has_interval(cell):
+        return []
+    if value == "rate":
+        return [rates.rate_of(Interval(ns, ns, ns), cell).estimate for ns in cell.all_samples_ns]
+    if value == "time":
+        return [ns / 1e6 for ns in cell.all_samples_ns]
+    find: dict[str, Callable[[Cell, list[Cell]], Cell | None]] = {
+        "over_fastest": rates.fastest_peer,
+        "of_peak": peaks.peak_of,
+        "time_ratio": rates.reference_of,
+        "speed_up": rates.reference_of,
+    }
+    other = find[value](cell, cells) if value in find else None
+    if other is None or other is cell or not rates.in_turns(cell, other):
+        return []
+    times = rates.paired_ratios(cell, other)
+    if value == "time_ratio":
+        return times
+    return [rates.work_ratio(cell, other) * (100 if value == "of_peak" else 1) / time for time in times]
+
+
+def mark_spread(
+    panel: Axes, x: float, y: float, interval: Interval, samples: Sequence[float], colour: Any, *, across: str = "y"
+) -> None:
+    """Draw what one value may be: its samples as dots, or without `samples` its interval as a bar.
+
+    `across` is the axis of the value, ``"x"`` or ``"y"``.
+    """
+    if samples:
+        along = ([*samples], [y] * len(samples)) if across == "x" else ([x] * len(samples), [*samples])
+        panel.plot(
+            *along, linestyle="", marker="o", markersize=3, color=colour, alpha=0.55, markeredgewidth=0, zorder=4
+        )
+    else:
+        bars: dict[str, Any] = {f"{across}err": error_bars([interval])}
+        panel.errorbar(x, y, fmt="none", ecolor=colour, elinewidth=1.2, capsize=2.5, **bars)
+
+
 def value_label(value: str, cells: list[Cell]) -> str:
     """Return the words at an axis that shows `value`, with its unit."""
     reference = next((cell.reference for cell in cells), "the reference")
     return {
         **{name: label for name, (label, _) in FACTS.items()},
         "rate": rates.unit(cells) + (" (2 operations a pair)" if rates.unit(cells) == "Gop/s" else ""),
-        "time": "ms a call",
+        "time": "milliseconds a call",
         "time_ratio": f"time relative to {reference}, log scale",
         "speed_up": f"speed relative to {reference}",
         "of_peak": "% of measured SIMT peak" if all(map(rates.is_on_device, cells)) else "% of measured peak",

@@ -1,0 +1,283 @@
+"""What an experiment has found, in a sentence for the title of a figure: who, how much, and where not. Pure.
+
+Each function takes the cells that a figure shows, and its options. It returns an empty string where nothing can be
+said. `FINDINGS` names all of them, those of ranks and of reading rates too; `harness.analysis.answers` calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from harness.analysis import offload, peaks, rank_findings, rates, read_rates
+from harness.analysis.rank_findings import Claim, ends, number
+from harness.experiment import COLD, HOT, Json
+from harness.stats import verdict
+from harness.stats.statistics import geometric_mean, median
+from harness.stats.verdict import Verdict
+from harness.store.store import Cell
+
+# A choice is as good as the best if it has this part of its rate; a point is at its roof from this part on.
+AS_GOOD, AT_ROOF = 0.95, 0.9
+LITTLE = 10  # percent of work in vain
+MOST_PANELS = 2  # that one title speaks of
+
+
+def over_fastest(cells: list[Cell], options: Json) -> str:
+    """Return the speed of the subject over the fastest other of each case: mean, least, most, and what is undecided."""
+    claims, pairs = [], []
+    own = _of_subject(cells, options)
+    for cell in own:
+        peer = rates.fastest_peer(cell, cells)
+        if peer is not None:
+            claims.append(Claim(rates.speed_up(cell, peer), peer.contender, _where(cell, own), cell))
+            pairs.append((cell, peer))
+    if not claims:
+        return ""
+    who, (best, worst) = options["subject"], ends(claims)
+    if len(claims) == 1:
+        return f"{who} has {number(best)} times the speed of {best.who} ({best.where})"
+    if rates.common((claim.cell for claim in claims), "semiring") is None:
+        span = f"{worst.value.estimate:.2f} ({worst.where}) to {best.value.estimate:.3g} times ({best.where})"
+        return f"{who} has {span} the speed of the fastest peer{_undecided(pairs)}"
+    mean = geometric_mean([claim.value.estimate for claim in claims])
+    first = f"{who} has {mean:.2f} times the speed of the fastest peer in {len(claims)} cases"
+    return f"{first}; least {_short(worst)}, most {_short(best)}{_undecided(pairs)}"
+
+
+def ladder(cells: list[Cell], options: Json) -> str:
+    """Return for the first panels which part of the peak the subject reaches, and over what; and the largest step."""
+    parts, steps = [], []
+    for group in _panels(cells, options):
+        subject = next((c for c in group if c.is_ok and rates.axis(c, "backend") == options["subject"]), None)
+        share = None if subject is None else peaks.percent_of_peak(subject, cells)
+        if subject is None or share is None:
+            continue
+        slowest = rates.reference_of(subject, group)
+        gain = f", {rates.speed_up(subject, slowest).estimate:.3g} times {slowest.contender}" if slowest else ""
+        words = (
+            rates.axis(subject, "problem")
+            if "problem" in str(options.get("panels"))
+            else rates.axis(subject, "semiring")
+        )
+        parts.append(f"{share:.0f} % of the peak over {words}{gain}")
+        rungs = rates.rungs(group, options)
+        steps += [
+            (rates.speed_up(cell, below).estimate, cell.contender)
+            for cell, below in zip(rungs, rates.steps_below(rungs), strict=True)
+            if cell.is_ok and below is not None
+        ]
+    if not parts:
+        return ""
+    first = f"{options['subject']} reaches {' and '.join(parts)}"
+    return f"{first}; the largest step is {max(steps)[1]} ({max(steps)[0]:.3g} times)" if steps else first
+
+
+def of_peak(cells: list[Cell], options: Json) -> str:
+    """Return which part of the measured peak the subject reaches: in the middle, at least and at most."""
+    shares = [
+        (share, cell)
+        for cell in _of_subject(cells, options)
+        if (share := peaks.percent_of_peak(cell, cells)) is not None
+    ]
+    if not shares:
+        return ""
+    (least, where), (most, _) = min(shares, key=lambda x: x[0]), max(shares, key=lambda x: x[0])
+    middle = median([share for share, _ in shares])
+    first = f"{options['subject']} reaches {middle:.0f} % of the measured peak"
+    return (
+        first
+        if len(shares) == 1
+        else f"{first} (median of {len(shares)}; {least:.0f} % at {_where(where)}, at most {most:.0f} %)"
+    )
+
+
+def losses(cells: list[Cell], options: Json) -> str:
+    """Return what ragged sizes cost the subject in the middle and at worst, and which other loses most."""
+    x, found = options.get("x", "n"), rates.losses(cells, options)
+    subject = next((name for name in found if name[0] == options["subject"]), None)
+    if subject is None:
+        return ""
+    n, worst = max(found[subject], key=lambda point: point[1])
+    middle = median([loss for _, loss in found[subject]])
+    who = " ".join(filter(None, subject))
+    first = f"sizes that fit no tile cost {who} {middle:.1f} % of its rate, at worst {worst:.0f} % ({x}={n})"
+    others = {name: max(points, key=lambda p: p[1]) for name, points in found.items() if name != subject}
+    if not others:
+        return first
+    name, (size, most) = max(others.items(), key=lambda entry: entry[1][1])
+    return f"{first}; most is lost by {' '.join(filter(None, name))}: {most:.0f} % ({x}={size})"
+
+
+def cost(cells: list[Cell], options: Json) -> str:
+    """Return the time of each contender over the reference's: least and most."""
+    claims = [
+        Claim(rates.time_ratio(cell, reference), cell.contender, _where(cell), cell)
+        for cell in rates.contenders(cells)
+        if cell.is_ok and (reference := rates.reference_of(cell, cells)) is not None and reference is not cell
+    ]
+    if not claims:
+        return ""
+    most, least = ends(claims)
+    first = f"{most.who} takes {number(most)} times as long as {most.cell.reference}"
+    return first if least is most else f"{first}, {least.who} {number(least)}"
+
+
+def best(cells: list[Cell], options: Json) -> str:
+    """Return the fastest choice of each of the first panels, its gain over the slowest, and how many are as good."""
+    sentences = []
+    for group in _panels(cells, options):
+        done = sorted((cell for cell in group if cell.is_ok), key=lambda cell: -cell.rate)
+        if len(done) < 2:
+            continue
+        as_good = sum(cell.rate >= AS_GOOD * done[0].rate for cell in done) - 1
+        gain = done[0].rate / done[-1].rate
+        others = f"{as_good} of the other {len(done) - 1} within 5 %" if as_good else "no other within 5 %"
+        sentences.append(f"{done[0].contender} is best, {gain:.3g} times {done[-1].contender}, {others}")
+    return "; ".join(sentences)
+
+
+def cold(cells: list[Cell], options: Json) -> str:
+    """Return the part of its rate that the subject loses to cold caches, at the smallest size and the largest."""
+    own = [cell for cell in _of_subject(cells, options) if not rates.is_on_device(cell)]
+    hot = {_coordinates(cell): cell for cell in own if cell.axes.get("series", HOT) == HOT}
+    points = sorted(
+        (rates.axis(cell, "n"), 100 * (1 - cell.rate / hot[_coordinates(cell)].rate))
+        for cell in own
+        if cell.axes.get("series") == COLD and _coordinates(cell) in hot
+    )
+    if not points:
+        return ""
+    (n, loss), (largest, last) = points[0], points[-1]
+    lost = f"{loss:.0f} % of its rate at n={n}, {last:.0f} % at n={largest}"
+    return f"with operands in main memory {options['subject']} loses {lost}"
+
+
+def thresholds(cells: list[Cell], options: Json) -> str:
+    """Return from which size on a device pays, copies included."""
+    return "; ".join(offload.sentences(rates.contenders(cells))[:MOST_PANELS])
+
+
+def pays(cells: list[Cell], options: Json) -> str:
+    """Return for each contender the least size from which on it is surely faster than the reference of its case."""
+    found = []
+    for (panel, name), own in rates.group(
+        rates.contenders(cells), lambda cell: (rates.words(cell, options.get("panels", "problem")), cell.contender)
+    ).items():
+        pairs = [(rates.axis(c, "n"), c, r) for c in own if c.is_ok and (r := rates.reference_of(c, cells)) is not None]
+        ratios = sorted((n, rates.speed_up(c, r).low, c.reference) for n, c, r in pairs if r is not c)
+        if ratios:
+            above = max((n for n, low, _ in ratios if low <= 1), default=0)
+            from_size = min((n for n, _, _ in ratios if n > above), default=None)
+            where = f"from n={from_size} on" if from_size else f"nowhere up to n={ratios[-1][0]}"
+            found.append((f"{name} is faster than {ratios[-1][2]} {where}", panel))
+    sentences = [sentence for sentence, _ in found[: 2 * MOST_PANELS]]
+    return "; ".join(dict.fromkeys(sentences))
+
+
+def scaling(cells: list[Cell], options: Json) -> str:
+    """Return the speed of the most threads over one, for the best method and the worst."""
+    curves = rates.scaling(rates.contenders(cells))
+    ends_of = [(points[-1][0], points[-1][1].estimate, method) for method, points in curves.items() if len(points) > 1]
+    if not ends_of:
+        return ""
+    most = max(threads for threads, _, _ in ends_of)
+    reached = sorted((gain, method) for threads, gain, method in ends_of if threads == most)
+    (least, worst), (gain, best_method) = reached[0], reached[-1]
+    first = f"{most} threads are {gain:.2f} times as fast as one by {best_method}"
+    return first if len(reached) == 1 else f"{first}, {least:.2f} times by {worst}"
+
+
+def roofs(cells: list[Cell], options: Json) -> str:
+    """Return how many points reach their roof, of the subjects that reach most of it at their shape, and the least."""
+    products = [cell for cell in rates.contenders(cells) if cell.is_ok and cell.facts.get("bytes_moved")]
+    shares = []
+    for own in rates.group(products, lambda cell: (cell.case, cell.run)).values():
+        fastest = max(own, key=lambda cell: cell.rate)
+        roof = _roof(fastest, cells)
+        if roof:
+            shares.append((fastest.rate / roof, fastest))
+    if not shares:
+        return ""
+    reached = sum(share >= AT_ROOF for share, _ in shares)
+    least, where = min(shares, key=lambda entry: entry[0])
+    place = where.axes.get("shape", _where(where))
+    return (
+        f"the fastest kernel is within {100 * (1 - AT_ROOF):.0f} % of its roof at {reached} of {len(shares)} shapes; "
+        f"least {100 * least:.0f} % ({where.contender}, {place})"
+    )
+
+
+def extra_work(cells: list[Cell], options: Json) -> str:
+    """Return the size from which on padding to the smallest and the largest tile computes little in vain."""
+    sizes = sorted({rates.axis(cell, "n") for cell in cells if rates.axis(cell, "n")})
+    found = []
+    for tile in (min(options["tiles"]), max(options["tiles"])):
+        costly = [n for n in range(sizes[0], sizes[-1] + 1) if rates.extra_work(n, n, tile, tile) > LITTLE]
+        found.append(f"{max(costly, default=0) + 1} for tiles of {tile} x {tile}")
+    return f"padding to whole tiles adds at most {LITTLE} % of work from n = {' and '.join(found)} on"
+
+
+FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
+    **rank_findings.FINDINGS,
+    **read_rates.FINDINGS,
+    "over_fastest": over_fastest,
+    "ladder": ladder,
+    "of_peak": of_peak,
+    "losses": losses,
+    "cost": cost,
+    "best": best,
+    "cold": cold,
+    "thresholds": thresholds,
+    "pays": pays,
+    "threads": scaling,
+    "roofs": roofs,
+    "extra_work": extra_work,
+}
+
+
+def _roof(cell: Cell, cells: Sequence[Cell]) -> float:
+    """Return the rate that memory and registers allow `cell` [G operations/s]; 0 where one of them is not known."""
+    peak = peaks.peak_of(cell, cells)
+    device = rates.axis(cell, "device")
+    slopes = [
+        peaks.roof_rate(c)
+        for c in cells
+        if c.is_ok and c.axes.get("role") == "bandwidth" and rates.axis(c, "device") == device
+    ]
+    if peak is None or not slopes:
+        return 0.0
+    intensity = float(cell.facts["operations"] / cell.facts["bytes_moved"])
+    return min(peaks.roof_rate(peak), intensity * slopes[0])
+
+
+def _panels(cells: list[Cell], options: Json) -> list[list[Cell]]:
+    """Return the contenders of the first panels of a figure."""
+    groups = rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options.get("panels", "problem")))
+    return list(groups.values())[:MOST_PANELS]
+
+
+def _of_subject(cells: Iterable[Cell], options: Json) -> list[Cell]:
+    return [c for c in rates.contenders(cells) if c.is_ok and rates.axis(c, "backend") == options["subject"]]
+
+
+def _coordinates(cell: Cell) -> tuple[object, ...]:
+    return tuple(rates.axis(cell, name) for name in ("semiring", "dtype", "m", "n", "k", "threads"))
+
+
+def _where(cell: Cell, among: Sequence[Cell] = ()) -> str:
+    """Return semiring, dtype and size of `cell`, without the two first where all of `among` share them."""
+    shared = [name for name in ("semiring", "dtype") if among and rates.common(among, name)]
+    words = [str(rates.axis(cell, name)) for name in ("semiring", "dtype") if name not in shared]
+    threads = [rates.plural(cell.threads, "thread")] if among and not rates.common(among, "threads") else []
+    return ", ".join([*words, rates.size(cell), *threads])
+
+
+def _short(claim: Claim) -> str:
+    return f"{claim.value.estimate:.2f} ({claim.where})"
+
+
+def _undecided(pairs: Sequence[tuple[Cell, Cell]]) -> str:
+    """Return how many ratios are neither faster, slower nor the same; empty if all are decided."""
+    comparisons = verdict.compare_all((cell.samples_ns, peer.samples_ns) for cell, peer in pairs)
+    unsure = sum(outcome is Verdict.UNSURE for outcome in verdict.judge(comparisons))
+    return f"; {unsure} of {len(pairs)} undecided" if unsure else ""
