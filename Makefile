@@ -36,6 +36,9 @@ EXTRA_mpich  := mpi
 EXTRA_system := mpi-system
 EXTRA_OF_MPI  = $(if $(MPI),$(or $(EXTRA_$(MPI)),$(error MPI is mpich, system or empty; got "$(MPI)")))
 
+# The libraries that kernels are compared with are installed before something is measured. PEERS= leaves them out.
+PEERS ?= peers
+
 # One MPI library an environment: a second wheel overwrites the launcher of the first.
 define ONE_MPI
 @if [ "$(MPI)" != mpich ]; then $(RUN) -m pip uninstall --yes -qq mpich; \
@@ -51,6 +54,7 @@ EXTRAS_HERE = $(subst $(EMPTY) $(EMPTY),$(COMMA),$(strip $(CUPY) $(EXTRA_OF_MPI)
 WANTED    := $(shell { pwd; echo "$(CUPY) $(MPI)"; cat pyproject.toml constraints.txt; } | cksum | cut -d' ' -f1)
 INSTALLED := $(VENV)/.default-$(WANTED)
 WITH_DEV  := $(VENV)/.dev-$(WANTED)
+TO_MEASURE = $(if $(PEERS),$(VENV)/.peers-$(WANTED),$(INSTALLED))
 
 # An environment whose making was interrupted is made again.
 MEND = $(RUN) -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(VENV)
@@ -61,18 +65,18 @@ help: ## list the targets (this)
 	@awk 'BEGIN { FS = ":.*## " } \
 	     /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	     /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=mixed,peers  CUPY=cuda12|cuda13  MPI=mpich|system  ALLOW_DIRTY=1  ARGS="..."  PYTHON=python3.12\n'
+	@printf '\nVariables: PRESET=smoke|quick|full  BACKEND=name  BASE=revision  EXTRAS=mixed,export  PEERS=  CUPY=cuda12|cuda13  MPI=mpich|system  ALLOW_DIRTY=1  ARGS="..."  PYTHON=python3.12\n'
 
 DIRTY = $(if $(filter-out 0,$(ALLOW_DIRTY)),--allow-dirty)
 
 # Only files of this machine are written: what others have measured and drawn stays as it is.
 # A failed cell (status 1) stands in figures and report like any other; the status is handed on at the end.
-experiments: $(INSTALLED) ## measure this machine (PRESET=quick), draw its figures, write its report
+experiments: $(TO_MEASURE) ## measure this machine (PRESET=quick), draw its figures, write its report
 	@status=0; $(RUN) -m harness run --preset $(PRESET) $(DIRTY) $(ARGS) || status=$$?; \
 	if [ $$status -gt 1 ]; then exit $$status; fi; \
 	for command in plot report; do $(RUN) -m harness $$command --preset $(PRESET) --machine this $(DIRTY); done; exit $$status
 
-run: $(INSTALLED) ## measure only; what is finished is kept, so that a second call resumes
+run: $(TO_MEASURE) ## measure only; what is finished is kept, so that a second call resumes
 	@$(RUN) -m harness run --preset $(PRESET) $(DIRTY) $(ARGS)
 
 figures: $(INSTALLED) ## redraw every figure of every machine from stored results
@@ -90,7 +94,7 @@ readme: $(INSTALLED) ## rewrite the tables of README.md from stored results
 check: $(INSTALLED) ## prove backends right, all or BACKEND=name
 	@$(RUN) -m harness check $(BACKEND) $(ARGS)
 
-setup: $(INSTALLED) ## install only; EXTRAS=mixed,peers adds to it
+setup: $(TO_MEASURE) ## install only; EXTRAS=mixed,export adds to it
 	@if [ -n "$(EXTRAS)" ]; then $(PIP) --editable '.[$(EXTRAS)]'; fi
 	@printf '%s: ' $(VENV) && $(RUN) --version
 
@@ -150,6 +154,11 @@ $(WITH_DEV): | $(RUN)
 	$(ONE_MPI)
 	@$(PIP) --editable '.[dev$(EXTRAS_HERE:%=,%)]'
 	@rm -f $(VENV)/.default-* $(VENV)/.dev-* && touch $@ $(INSTALLED)
+
+$(VENV)/.peers-$(WANTED): | $(INSTALLED)
+	@echo "installing the libraries to compare with (once; PEERS= leaves them out) ..."
+	@$(PIP) --editable '.[$(PEERS)]'
+	@rm -f $(VENV)/.peers-* && touch $@
 
 $(RUN):
 	@[ -n "$(PYTHON)" ] && "$(PYTHON)" -c '$(CAN_SET_UP)' 2>/dev/null || { \

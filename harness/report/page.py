@@ -86,9 +86,10 @@ def write(
 def write_tables(
     page: Path, experiments: Iterable[Experiment], cells: Sequence[Cell], slug: str = "", *, mark: str = ""
 ) -> None:
-    """Rewrite the tables in `page` between the markers of an experiment, each with its first case and no intervals.
+    """Rewrite what stands in `page` between the markers of an experiment.
 
-    Tables of experiments without cells stay as they are.
+    ``<!-- ladder:begin -->``: a table of its first case, without intervals. ``<!-- finding ladder:begin -->``: what it
+    has found, as an item of a list. Markers of experiments without cells are left alone.
 
     Parameters
     ----------
@@ -108,8 +109,12 @@ def write_tables(
     """
     text, measured = page.read_text(encoding="utf-8"), {cell.experiment for cell in cells}
     for experiment in experiments:
+        if experiment.name not in measured:
+            continue
         marker = f"{experiment.name} of {slug}" if slug else experiment.name
-        if experiment.name in measured and f"<!-- {marker}:" in text:
+        if f"<!-- finding {marker}:" in text:
+            text = update_markers(text, f"finding {marker}", f"- {answers.of_experiment(experiment, cells)}.")
+        if f"<!-- {marker}:" in text:
             recorded = [cell for cell in cells if cell.experiment == experiment.name]
             notes = [f"*{note}.*" for note in (caveats.of_code(recorded), mark) if note]
             text = update_markers(text, marker, "\n\n".join([short_table(experiment, cells), *notes]))

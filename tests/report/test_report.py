@@ -327,3 +327,11 @@ def test_a_roof_is_what_the_fastest_call_shows():
 )
 def test_an_interval_is_shown_with_three_digits_or_as_unknown(value, text):
     assert tables.number(value) == text
+
+
+def test_a_page_quotes_findings_between_their_markers(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("a\n<!-- finding ladder:begin -->old<!-- finding ladder:end -->\nb")
+    report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
+    assert re.search(r"^- cpu-simd reaches \d+ % of the peak.*\.$", page.read_text(), re.MULTILINE)
+    assert "old" not in page.read_text()
