@@ -55,6 +55,15 @@ NUMBERS = {
 }
 NUMBERS["bfloat16"] = NUMBERS["float16"]
 
+# Bytes and the digits of integers, which only wgmma multiplies: those of 16 bits, with twice as many steps of k.
+_BYTES = TensorCoreNumbers(
+    Launch(bm=128, bn=256, bk=128, tm=8, tn=16, stages=4),
+    Launch(bm=128, bn=128, bk=128, tm=8, tn=8, stages=4),
+    0,
+)
+INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
+NUMBERS |= dict.fromkeys(INTEGERS, _BYTES)
+
 # Steps of k of an instruction in float64, and between two flushes of 3xTF32 by mma.sync.
 DEPTH = {"float64": 4, "float32": 8}
 
@@ -79,9 +88,9 @@ HOPPER_DEPTH = 16
 # Fixed sizes of the kernels on tma_tile.cuh, which no plan changes. Rows of a tile: 64 for each of two warpgroups.
 # Steps of k of a stage, by dtype of A and B: 128 bytes, the widest row that TMA swizzles (PTX ISA); for bools, words.
 TILE_ROWS = 128
-STAGE_STEPS = {"float64": 16, "float32": 32, "float16": 64, "bool": 32}
+STAGE_STEPS = {"float64": 16, "float32": 32, "float16": 64, "bool": 32, "int8": 128}
 # Columns of a tile that they are written for, and rows and columns of a warp in float64: sums must fit the registers.
-TILE_COLUMNS = {"float64": (128,), "float32": (128,), "float16": (128, 256), "bool": (128, 256)}
+TILE_COLUMNS = {"float64": (128,), "float32": (128,), "float16": (128, 256), "bool": (128, 256), "int8": (128, 256)}
 DOUBLE_WARPS = ((32, 64), (64, 32))
 
 # Passes before wgmma: threads of a block, and blocks enough for any GPU. Rows of A, words and columns of B that a block

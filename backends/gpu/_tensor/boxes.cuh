@@ -4,17 +4,18 @@
 // Defined before this file: BK (rows of a box of B), BOX_COLUMNS (128 bytes of them).
 // Source: PTX ISA, cp.async.bulk.tensor.
 #pragma once
+#include "layers.cuh"
 #include "tma.cuh"
 
 constexpr int BOX = BK * 128, BOXES = BN / BOX_COLUMNS, BYTES_A = 128 * 128, BYTES = BYTES_A + BOXES * BOX;
 
-__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
-                                     int column, int p, int, int, int rank)
+__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier,
+                                     const Place& place, const Layers&, int p, int, int, int rank)
 {
-    copy_box(to, a, barrier, p, row);
+    copy_box(to, a, barrier, p, place.row);
 #pragma unroll
     for (int iteration = 0; iteration < BOXES / CLUSTER; ++iteration) {
         const int box = rank * (BOXES / CLUSTER) + iteration;
-        copy_box_to_all(to + BYTES_A + box * BOX, b, barrier, column + box * BOX_COLUMNS, p);
+        copy_box_to_all(to + BYTES_A + box * BOX, b, barrier, place.column + box * BOX_COLUMNS, p);
     }
 }

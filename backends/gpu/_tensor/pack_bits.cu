@@ -9,8 +9,9 @@
 // elements. A thread loads all its data before it uses any: memory, whose latency is long, bounds these passes.
 //
 //   IS_ALIGNED     rows of bools begin at multiples of 16 bytes
-//   IS_TRANSPOSED  1: a row of words for each column of B, for wgmma; 0: a word for each column, for mma.sync
+//   IS_TRANSPOSED  1: a row of words for each column of B, for wgmma, in the order of neighbours.cuh; 0: a word for each column, for mma.sync
 #include "intrinsics.cuh"
+#include "neighbours.cuh"
 
 constexpr int BITS = 32, THREADS = 256;
 constexpr int ROWS = 4;                          // of A that a thread reads at once
@@ -117,10 +118,6 @@ __device__ __forceinline__ Words words_of_columns(const unsigned char* from, int
     }
     return words;
 }
-
-// The row of words of column j, if IS_TRANSPOSED. It orders 64 columns so that 16 neighbours are those whose counts one
-// thread of wgmma holds: two in every eighth of the 64.
-__device__ __forceinline__ int neighbour(int j) { return j / 64 * 64 + j % 16 / 2 * 8 + j % 64 / 16 * 2 + j % 2; }
 
 // Words of `all_columns` columns, a multiple of 64, and of `all_words` words of each, a multiple of 4: COLUMNS and WORDS of
 // them a block, transposed through shared memory.

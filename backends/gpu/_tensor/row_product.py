@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.padding import add_padding
 from backends.gpu._simt.program import Product, Program
@@ -25,10 +27,10 @@ def add_half_product(program: Program, plan: Plan, product: Product) -> None:
     """Add ``out := [out +] alpha a b`` of float16 or bfloat16, summed in float32."""
     macros = {"KIND": _KINDS[plan.problem.input_dtype.name], "ACCUMULATE": product.accumulate}
     alpha = 1 if plan.problem.alpha is None else plan.problem.alpha
-    _add_rows(program, plan, product, _HALF, as_defines(macros), alpha)
+    _add_rows(program, plan, product, _HALF, as_defines(macros), np.float32(alpha))
 
 
-def _add_rows(program: Program, plan: Plan, product: Product, tma: TmaKernel, more: Defines, alpha: float = 1) -> None:
+def _add_rows(program: Program, plan: Plan, product: Product, tma: TmaKernel, more: Defines, *alpha: np.generic) -> None:
     """Add the product; rows that are not aligned are copied first."""
     dtype, bk = plan.problem.input_dtype, tma.bk
     product = add_padding(program, product, dtype)
@@ -37,4 +39,4 @@ def _add_rows(program: Program, plan: Plan, product: Product, tma: TmaKernel, mo
         TensorMap(a.place, m, k, a.ld, TILE_ROWS, bk, dtype.name),
         TensorMap(b.place, k, n, b.ld, bk, ROW_BYTES // dtype.itemsize, dtype.name),
     )
-    add_tma(program, plan, tma, more, maps, product._replace(extremes=a.place), alpha)
+    add_tma(program, plan, tma, more, maps, product._replace(extremes=a.place), *alpha)

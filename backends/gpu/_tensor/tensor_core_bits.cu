@@ -11,7 +11,8 @@
 #define DEPTH 256
 #define FLAGS ""  // both along k, the only layout of this instruction
 #define KIND "b1"
-#define COUNTS
+#define INTEGERS
+#define OPERATION ".and.popc"
 
 constexpr int BK = 32, BYTES = (128 + BN) * 128;
 constexpr bool FLUSHES = false;
@@ -23,7 +24,7 @@ struct alignas(16) Words {
 
 #define STORE_ROWS store_bools
 __device__ __forceinline__ void store_bools(void* memory, const int* counts, float, unsigned char* c, int ldc, int rows,
-                                            int columns, int);
+                                            int columns, int, int);
 
 #include "wgmma_tile.cuh"
 
@@ -31,12 +32,12 @@ constexpr int BYTES_A = BM * ROW_BYTES;
 
 __device__ __forceinline__ bool is_chosen(const float*) { return true; }
 
-__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
-                                     int column, int p, int, int, int rank)
+__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier,
+                                     const Place& place, const Layers&, int p, int, int, int rank)
 {
     constexpr int SHARE = BN / CLUSTER;  // rows of B's words, that is, columns of B
-    copy_box(to, a, barrier, p, row);
-    copy_box_to_all(to + BYTES_A + rank * SHARE * ROW_BYTES, b, barrier, p, column + rank * SHARE);
+    copy_box(to, a, barrier, p, place.row);
+    copy_box_to_all(to + BYTES_A + rank * SHARE * ROW_BYTES, b, barrier, p, place.column + rank * SHARE);
 }
 
 __device__ __forceinline__ void begin_step(int* counts, unsigned tile, int part, bool is_first)
@@ -103,7 +104,7 @@ __device__ __forceinline__ void store_rows(unsigned char* c, int ldc, const unsi
 // Store the results of a warp's counts: `rows` and `columns` exist from c on. If all exist and vectors may be stored,
 // registers are stored directly. Else the results pass through `memory` and are stored by words, at any alignment in C.
 __device__ __forceinline__ void store_bools(void* memory, const int* counts, float, unsigned char* c, int ldc, int rows,
-                                            int columns, int)
+                                            int columns, int, int)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     if (WIDTH == 16 && rows >= 16 && columns >= BN) {

@@ -96,8 +96,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
                 }
     }
     leave(before);
-    int row, column;
-    locate(index, m, n, row, column);
+    const auto [row, column, layer] = locate(index, m, n);
 #pragma unroll
     for (int j = 0; j < NI; ++j)
 #pragma unroll

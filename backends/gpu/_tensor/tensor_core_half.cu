@@ -10,6 +10,8 @@
 #define DEPTH 16
 #define FLAGS ", 0, 1"  // of the instruction: A along k, B along n
 
+typedef float Result;
+
 constexpr int BK = 64, BOX_COLUMNS = 64;
 constexpr bool FLUSHES = false;
 

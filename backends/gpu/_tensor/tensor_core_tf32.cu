@@ -14,6 +14,8 @@
 #define FLAGS ""  // both along k, the only layout of this instruction
 #define KIND "tf32"
 
+typedef float Result;
+
 constexpr int BK = 32, BYTES = 2 * (128 + BN) * 128;
 constexpr bool FLUSHES = true;
 
@@ -22,15 +24,15 @@ constexpr bool FLUSHES = true;
 
 constexpr int BYTES_A = BM * ROW_BYTES, BYTES_B = BN * ROW_BYTES;
 
-__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
-                                     int column, int p, int m, int n, int rank)
+__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier,
+                                     const Place& place, const Layers&, int p, int m, int n, int rank)
 {
     constexpr int SHARE = BN / CLUSTER;  // rows of B's parts, that is, columns of B
     const int first = rank * SHARE;
-    copy_box(to, a, barrier, p, row);
-    copy_box(to + BYTES_A, a, barrier, p, m + row);
-    copy_box_to_all(to + 2 * BYTES_A + first * ROW_BYTES, b, barrier, p, column + first);
-    copy_box_to_all(to + 2 * BYTES_A + BYTES_B + first * ROW_BYTES, b, barrier, p, n + column + first);
+    copy_box(to, a, barrier, p, place.row);
+    copy_box(to + BYTES_A, a, barrier, p, m + place.row);
+    copy_box_to_all(to + 2 * BYTES_A + first * ROW_BYTES, b, barrier, p, place.column + first);
+    copy_box_to_all(to + 2 * BYTES_A + BYTES_B + first * ROW_BYTES, b, barrier, p, n + place.column + first);
 }
 
 __device__ __forceinline__ void begin_step(float* terms, unsigned tile, int part, bool)

@@ -10,14 +10,14 @@ from backends.gpu._simt.program import Place
 from harness.errors import BackendUnavailable, HarnessError
 
 # CUtensorMapDataType, and the other enumerations of cuda.h in use here.
-_TYPES = {"uint32": 2, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}
-ITEMSIZES = {"uint32": 4, "float16": 2, "float32": 4, "float64": 8, "bfloat16": 2}
+_TYPES = {"uint8": 0, "uint32": 2, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}
+ITEMSIZES = {"uint8": 1, "uint32": 4, "float16": 2, "float32": 4, "float64": 8, "bfloat16": 2}
 _NO_INTERLEAVE, _SWIZZLE_128_BYTES, _PROMOTE_TO_128_BYTES, _ZEROS_OUTSIDE = 0, 3, 2, 0
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
 
 
 class TensorMap(NamedTuple):
-    """A row-major matrix, and boxes of it; outside of it the copy engine writes zeros.
+    """A row-major matrix, or a stack of them, and boxes of it; outside of it the copy engine writes zeros.
 
     Attributes
     ----------
@@ -28,6 +28,10 @@ class TensorMap(NamedTuple):
         Extent of one copy; the columns are 128 bytes, which are swizzled.
     dtype : str
         One of `ITEMSIZES`.
+    layers : int
+        Matrices of a stack, one after the other, the third dimension of the map; 0: a matrix alone, without it.
+    distance : int
+        Of neighbours in a stack, in elements, a multiple of 16 bytes.
     """
 
     place: Place
@@ -37,6 +41,8 @@ class TensorMap(NamedTuple):
     box_rows: int
     box_columns: int
     dtype: str
+    layers: int = 0
+    distance: int = 0
 
     def encode(self, address: int, position: int) -> None:
         """Write the bytes that a kernel takes by value, for a matrix that begins at `address`.
@@ -52,15 +58,16 @@ class TensorMap(NamedTuple):
         HarnessError
             If the driver refuses it.
         """
+        itemsize, dimensions = ITEMSIZES[self.dtype], 3 if self.layers else 2
         status = _driver().cuTensorMapEncodeTiled(
             ctypes.c_void_p(position),
             _TYPES[self.dtype],
-            2,
+            dimensions,
             ctypes.c_void_p(address),
-            (ctypes.c_uint64 * 2)(self.columns, self.rows),
-            (ctypes.c_uint64 * 1)(ITEMSIZES[self.dtype] * self.ld),
-            (ctypes.c_uint32 * 2)(self.box_columns, self.box_rows),
-            (ctypes.c_uint32 * 2)(1, 1),
+            (ctypes.c_uint64 * 3)(self.columns, self.rows, self.layers),
+            (ctypes.c_uint64 * 2)(itemsize * self.ld, itemsize * self.distance),
+            (ctypes.c_uint32 * 3)(self.box_columns, self.box_rows, 1),
+            (ctypes.c_uint32 * 3)(1, 1, 1),
             _NO_INTERLEAVE,
             _SWIZZLE_128_BYTES,
             _PROMOTE_TO_128_BYTES,

@@ -17,6 +17,7 @@ from harness.tuning.tensor_cores import TILE_ROWS
 
 ROW_BYTES = 128  # of a tile in shared memory
 CLUSTERS = (1, 2)
+_ONE = np.float32(1)
 _THREADS = 3 * 128  # a warpgroup that copies and two that compute
 _SWIZZLE_ALIGNMENT = 1024
 _ROOM_BYTES = 8 * 16 * 40 * 4  # staging of the tile of C: 16 rows of 40 floats for each warp
@@ -70,7 +71,10 @@ def add_tma(
     more: Defines,
     maps: tuple[TensorMap, TensorMap],
     product: Product,
-    alpha: float = 1,
+    alpha: np.generic = _ONE,
+    *,
+    width: int | None = None,
+    layers: int = 1,
 ) -> None:
     """Add ``out := [out (+)] alpha a b``, with as many steps of k as A's map has columns.
 
@@ -84,7 +88,12 @@ def add_tma(
         Of the kernel file itself.
     maps : (TensorMap, TensorMap)
     product : Product
-    alpha : float
+    alpha : NumPy scalar
+        Of the type that the kernel takes.
+    width : int, optional
+        Elements of C that are stored at once. None: as many as its rows allow.
+    layers : int
+        Most matrices of the stack that out is.
 
     Raises
     ------
@@ -98,17 +107,17 @@ def add_tma(
         "STAGES": launch.stages,
         "CLUSTER": cluster,
         "GROUP": int(plan.options["group"]),
-        "WIDTH": bytes_at_once(out, itemsize) // itemsize,
+        "WIDTH": width or bytes_at_once(out, itemsize) // itemsize,
     }
     shared = tma.shared_bytes(launch)
     device.fitting("gpu-tensor-core", shared, launch)
     kernel = Kernel(
         tma.stem, as_defines(macros) + triangle_defines(plan.problem) + more, (_THREADS,), shared, suffix="a"
     )
-    clusters = product.tiles(cluster * TILE_ROWS, launch.bn)
+    clusters = layers * product.tiles(cluster * TILE_ROWS, launch.bn)
     blocks = cluster * min(max(int(plan.options["blocks"]) // cluster, 1), clusters)
     sizes = product.m, product.n, maps[0].columns
-    program.launch(kernel, blocks, *maps, out.place, *sizes, out.ld, np.float32(alpha), product.extremes)
+    program.launch(kernel, blocks, *maps, out.place, *sizes, out.ld, alpha, product.extremes)
 
 
 def bytes_at_once(out: Matrix, itemsize: int) -> int:

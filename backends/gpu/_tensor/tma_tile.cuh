@@ -12,14 +12,26 @@
 // Edges: the copy engine clips, and writes zeros for elements outside. Rows must begin at multiples of 16 bytes, better of
 // 128: a row of a box is 128 bytes, and if it crosses a line the whole product takes a quarter longer.
 //
+// Layers: A and B may be stacks of matrices, the third dimension of their tensor maps. A launch then computes a stack of C,
+// its layers one after the other, each a sum of terms: products of a layer of A and one of B (LAYERED).
+//
 // Defined before this file: T; Result (of an element of C); BK (steps of k of a stage), BYTES (of a stage), ARRIVALS (of
-// consumers at an empty stage); `fill`, `compute`, `is_chosen`.
+// consumers at an empty stage); `fill`, `compute`, `is_chosen`. Optional: FACTOR, the type of alpha, else float;
+// LAYERED 1, with `count_layers`, `count_terms` and `layers_of`.
 // Defined by the host: BN; STAGES; CLUSTER; GROUP: rows of clusters that are walked through column by column; TRIANGLE.
 //
 // Source: PTX ISA, cp.async.bulk.tensor; CUTLASS 3, warp-specialised persistent kernels.
 #pragma once
+#include "layers.cuh"
 #include "tma.cuh"
 #include "grid.cuh"
+
+#ifndef FACTOR
+#define FACTOR float
+#endif
+#ifndef LAYERED
+#define LAYERED 0
+#endif
 
 constexpr int BM = 128, ROW_BYTES = 128;  // of a row of a tile in shared memory, the widest that is swizzled
 constexpr int THREADS = 3 * 128;
@@ -36,24 +48,46 @@ struct Ring {
     }
 };
 
-// Request the tiles of A at `row`, of B at `column`, and of k at `p`: BYTES in all, counted at `barrier`.
-__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier, int row,
-                                     int column, int p, int m, int n, int rank);
-// Compute tile number `index` of C from `steps` stages of the ring, each of which is waited for and released. The stages
-// begin at `memory`; the scratch that the host has reserved follows them.
+// Request the tiles of A and B for a place in C, from these layers and from step `p` of k on: BYTES in all, counted at
+// `barrier`.
+__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier,
+                                     const Place& place, const Layers& layers, int p, int m, int n, int rank);
+// Compute tile number `index` of C from stages of the ring, `steps` a term, each of which is waited for and released. The
+// stages begin at `memory`; the scratch that the host has reserved follows them.
 __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Result* c, int ldc, int index, int m, int n,
-                                        int steps, float alpha);
+                                        int steps, FACTOR alpha);
+
+#if LAYERED
+// How many layers of C are computed, with `given` as the host has it; 0: the kernel returns at once.
+__device__ __forceinline__ int count_layers(const float* given);
+// How many terms layer `layer` of C is the sum of, and the layers of A and B of such a term.
+__device__ __forceinline__ int count_terms(int layer);
+__device__ __forceinline__ Layers layers_of(int layer, int term);
+#else
 __device__ __forceinline__ bool is_chosen(const float* extremes);
+__device__ __forceinline__ int count_layers(const float* extremes) { return is_chosen(extremes); }
+__device__ __forceinline__ constexpr int count_terms(int) { return 1; }
+__device__ __forceinline__ Layers layers_of(int, int) { return Layers{0, 0}; }
+#endif
+
+// The layer of the cluster's work of this number.
+__device__ __forceinline__ int layer_of(int index, int m, int n)
+{
+    return LAYERED ? index / count_tiles<CLUSTER * BM, BN>(m, n) : 0;
+}
 
 // Position of the tile of this block in the cluster's work of this number (grid.cuh). It is complete when this returns:
 // divisions are slow, and consumers have time during a tile's last instructions. The compiler would put the divisions after
 // those.
-__device__ __forceinline__ void locate(int index, int m, int n, int& row, int& column)
+__device__ __forceinline__ Place locate(int index, int m, int n)
 {
+    const int layer = layer_of(index, m, n);
+    if (LAYERED) index -= layer * count_tiles<CLUSTER * BM, BN>(m, n);
     const Tile tile = tile_at<CLUSTER * BM, BN, GROUP>(index, m, n);
-    row = tile.row + rank_in_cluster() * BM;
-    column = tile.column;
-    forget(row), forget(column);
+    Place place = {tile.row + rank_in_cluster() * BM, tile.column, layer};
+    forget(place.row), forget(place.column);
+    if (LAYERED) forget(place.layer);
+    return place;
 }
 
 // Tell the blocks of the cluster that one of their consumers is done with a stage; `thread` of it.
@@ -68,25 +102,29 @@ __device__ __forceinline__ void produce(Ring& ring, unsigned tiles, const Tensor
                                         int m, int n, int steps)
 {
     const int rank = rank_in_cluster();
-    int row, column;
-    locate(index, m, n, row, column);
-    for (int step = 0; step < steps; ++step) {
-        const unsigned barrier = ring.full + 8 * ring.stage;
-        wait(ring.empty + 8 * ring.stage, ring.parity);
-        expect(barrier, BYTES);
-        fill(tiles + ring.stage * BYTES, a, b, barrier, row, column, step * BK, m, n, rank);
-        ring.advance();
+    const Place place = locate(index, m, n);
+#pragma unroll 1
+    for (int term = 0; term < count_terms(place.layer); ++term) {
+        const Layers layers = layers_of(place.layer, term);
+        for (int step = 0; step < steps; ++step) {
+            const unsigned barrier = ring.full + 8 * ring.stage;
+            wait(ring.empty + 8 * ring.stage, ring.parity);
+            expect(barrier, BYTES);
+            fill(tiles + ring.stage * BYTES, a, b, barrier, place, layers, step * BK, m, n, rank);
+            ring.advance();
+        }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTER(CLUSTER)
     gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, Result* c, int m, int n, int k, int ldc,
-         float alpha, const float* extremes)
+         FACTOR alpha, const float* extremes)
 {
     DYNAMIC_SHARED(dynamic);
     unsigned char* memory = (unsigned char*)dynamic;
     __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
-    if (!is_chosen(extremes)) return;
+    const int layers = count_layers(extremes);
+    if (!layers) return;
     memory += -shared_address(memory) % SWIZZLED;  // swizzling depends on the address
     const unsigned tiles = shared_address(memory), full = shared_address(barriers);
     if (threadIdx.x == 0) {
@@ -98,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTER(CLUSTER)
     }
     meet_cluster();
     const int steps = (k + BK - 1) / BK;
-    const int count = count_tiles<CLUSTER * BM, BN>(m, n);
+    const int count = layers * count_tiles<CLUSTER * BM, BN>(m, n);
     if (threadIdx.x < 128) {
         leave_registers<24>();
         Ring ring(full, 1);  // in the first round every stage is empty

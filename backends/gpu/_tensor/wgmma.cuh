@@ -4,18 +4,19 @@
 // of a tile and the distances of its 8-row pieces, all in 16-byte units. Its bit 62 means that rows of 128 bytes are
 // swizzled, as the tensor map wrote them. Source: PTX ISA, section on asynchronous warpgroup level matrix instructions.
 //
-//   BN 256 or 128    DEPTH, KIND: 16 and "bf16" or "f16", 8 and "tf32", or 256 and "b1", bits whose sums are counts of
-//   common ones (COUNTS is defined)    FLAGS: layouts of A and B, if not along k
+//   BN 256 or 128    DEPTH, KIND: 16 and "bf16" or "f16", or 8 and "tf32"; with sums of integers, modulo 2^32 (INTEGERS is
+//   defined), 32 and "s8" or "u8", or 256 and "b1", whose sums count common ones (OPERATION ".and.popc")
+//   FLAGS: layouts of A and B, if not along k
 #pragma once
 
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 #define SHAPE "m64n" TEXT(BN) "k" TEXT(DEPTH)
 
-#ifdef COUNTS
+#ifdef INTEGERS
 typedef int Sum;
 #define IN_REGISTER "+r"
-#define TYPES ".s32." KIND "." KIND ".and.popc"
+#define TYPES ".s32." KIND "." KIND OPERATION
 #define SIGNS ""
 #else
 typedef float Sum;
