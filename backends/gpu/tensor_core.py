@@ -5,6 +5,8 @@
     float32                 three TF32 products, sums flushed to float32            tensor_core_f32.cu
         the same on Hopper  by wgmma, of parts that a pass has made                 tensor_core_tf32.cu
     float16, bfloat16       TMA and wgmma, sums in float32; Hopper alone            tensor_core_half.cu
+    int8 to int32           the same, exact modulo 2^32                             tensor_core_s8.cu
+    integers                the same, of digits of one byte; exact modulo 2^bits    tensor_core_s8.cu
     bool, or-and, xor-and   32 bools a word; counts of common ones along k          tensor_core_b1.cu
         the same on Hopper  by wgmma, B transposed as it is packed                  tensor_core_bits.cu
 
@@ -31,6 +33,7 @@ from backends.gpu._cuda import device
 from backends.gpu._simt.program import Product, Program
 from backends.gpu._simt.rung import SYMMETRIC, Rung
 from backends.gpu._tensor.bit_product import add_bit_product
+from backends.gpu._tensor.integer_product import add_integer_product
 from backends.gpu._tensor.mma_product import MMA, UNITS, add_float_product
 from backends.gpu._tensor.norms import largest_dot
 from backends.gpu._tensor.row_product import add_half_product
@@ -71,7 +74,7 @@ class TensorCore(Rung):
             return f"no tensor-core kernel for {dtype.name}"
         if problem.is_mixed and problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
-        needs_hopper = problem.is_mixed and self.missing() is None
+        needs_hopper = (problem.is_mixed or dtype.kind in "iu") and self.missing() is None
         return device.missing(device.HOPPER, "wgmma and TMA") if needs_hopper else None
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
@@ -87,13 +90,21 @@ class TensorCore(Rung):
         if name in ("float32", "float64"):
             is_tma = options["unit"] == "tma"
             options["depth"] = tensor_cores.HOPPER_DEPTH if is_tma else tensor_cores.depth_of(problem, launch)
-        if problem.is_mixed or "unit" in options:
+        if tensor_cores.needs_wgmma(problem) or "unit" in options:
             options["blocks"] = tensor_cores.MULTIPROCESSORS if self.missing() else device.device().multiprocessors
             options["cluster"] = tensor_cores.cluster_of(problem)
             options["group"] = tensor_cores.GROUPS // int(options["cluster"])
         if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > device.shared_limit():
             launch = tensor_cores.NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)
+
+    def columns_taken(self, problem: Problem) -> frozenset[str]:
+        """Return A and B if they are integers: which of them lies along k, a pass decides about."""
+        return frozenset("ab") if problem.input_dtype.kind in "iu" else frozenset()
+
+    def scales_sums(self, problem: Problem) -> bool:
+        """Return whether sums are scaled: those of wgmma, where A is narrow or becomes digits."""
+        return tensor_cores.needs_wgmma(problem)
 
     def _has_wgmma(self) -> bool:
         return device.missing(device.HOPPER, "wgmma and TMA") is None
@@ -116,6 +127,8 @@ class TensorCore(Rung):
         dtype = plan.problem.input_dtype
         if dtype.kind == "b":
             add_bit_product(program, plan, product)
+        elif dtype.kind in "iu":
+            add_integer_product(program, plan, product)
         elif plan.problem.is_mixed:
             add_half_product(program, plan, product)
         else:

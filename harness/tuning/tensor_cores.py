@@ -94,10 +94,12 @@ TILE_COLUMNS = {"float64": (128,), "float32": (128,), "float16": (128, 256), "bo
 DOUBLE_WARPS = ((32, 64), (64, 32))
 
 # Passes before wgmma: threads of a block, and blocks enough for any GPU. Rows of A, words and columns of B that a block
-# of pack_bits.cu packs, and the columns that it orders together; the side of a tile of split.cu. As in those files.
+# of pack_bits.cu packs, and the columns that it orders together; the side of a tile of split.cu; lines that a block of
+# digits.cu reads at once, and lines of 4 bytes an element and steps of k of its tiles. As in those files.
 PASS_THREADS, PASS_BLOCKS = 256, 1 << 16
 PACKED_ROWS, PACKED_WORDS, PACKED_COLUMNS, PACKED_RUN = 4, 8, 128, 64
 SPLIT_SIDE = 32
+DIGIT_ROWS, DIGIT_LINES, DIGIT_STEPS = 4, 32, 128
 
 # Large tiles of float64 are taken if they keep multiprocessors busy for this part of their waves. Large to small, of
 # cuBLAS: 1.04 to 0.92 at n = 1408 (121 tiles, 0.92 of a wave), 0.64 to 0.88 at 1536 (144, 0.55 of two), 0.69 to 0.81 at
@@ -125,11 +127,11 @@ MULTIPROCESSORS = 132
 def tensor_core_launch(problem: Problem) -> Launch:
     """Choose the large tiles if there is one for each multiprocessor, else the small ones.
 
-    16-bit elements: those that finish sooner. float64: by `is_busy`; WHOLE_TILES where all tiles are whole.
+    16-bit elements and integers: those that finish sooner. float64: by `is_busy`; WHOLE_TILES where all tiles are whole.
     """
     numbers = NUMBERS[problem.input_dtype.name]
     large, small = (_count(problem, x) for x in (numbers.large, numbers.small))
-    if problem.is_mixed:
+    if needs_wgmma(problem):
         rounds_large, rounds_small = (-(-tiles // MULTIPROCESSORS) for tiles in (large, small))
         return numbers.small if rounds_small * HALF_TILE < rounds_large else numbers.large
     is_double = problem.input_dtype.name == "float64"
@@ -138,6 +140,11 @@ def tensor_core_launch(problem: Problem) -> Launch:
     whole = WHOLE_TILES
     is_whole = problem.m % whole.bm == problem.n % whole.bn == problem.k % whole.bk == 0
     return whole if is_double and is_whole else numbers.large
+
+
+def needs_wgmma(problem: Problem) -> bool:
+    """Return whether Hopper's instructions alone compute `problem`: of 16-bit floats, and of integers."""
+    return problem.is_mixed or problem.input_dtype.kind in "iu"
 
 
 def _count(problem: Problem, tiles: Launch) -> int:
@@ -174,5 +181,5 @@ def cluster_of(problem: Problem) -> int:
     """Choose how many blocks share what they fetch of B; their tiles of C lie one above the other."""
     if not problem.is_mixed or problem.m <= NUMBERS["float16"].large.bm:
         return 1
-    rows = (x * problem.input_dtype.itemsize for x in (problem.n, problem.k))
+    rows = (problem.k,) if problem.input_dtype.kind == "i" else (2 * problem.n, 2 * problem.k)
     return 2 if any(row % 16 == 0 and row % 128 for row in rows) else 1

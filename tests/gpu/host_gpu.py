@@ -7,7 +7,6 @@ executed by the shim. cuBLAS is a product by NumPy.
 from __future__ import annotations
 
 import ctypes
-import struct
 import sys
 import threading
 import types
@@ -21,10 +20,10 @@ from backends.gpu._cuda import device
 from backends.gpu._cuda.device import Device
 from backends.gpu._simt import packed
 from backends.gpu._simt.program import Kernel
-from backends.gpu._tensor.tensor_map import ITEMSIZES, MAP_BYTES, TensorMap
+from backends.gpu._tensor.tensor_map import MAP_BYTES, TensorMap
 from backends.gpu.libraries import _cublas, cublas
 from tests._support.fake_cupy import Array, Gpus
-from tests.gpu.host_kernels import fenced, load
+from tests.gpu.host_kernels import describe, fenced, load
 
 CAPTURING = 0xCA  # handle of the stream that is captured
 _CTYPES = {0: ctypes.c_float, 1: ctypes.c_double}
@@ -166,9 +165,7 @@ def _matrix(address: int, rows: int, columns: int, ld: int, dtype: np.dtype[Any]
 
 def _encode(tensor_map: TensorMap, address: int, position: int) -> None:
     """Stand for `TensorMap.encode`: write what the shim's copy engine reads."""
-    x = tensor_map
-    told = struct.pack("=QqIIIII", address, x.ld, x.rows, x.columns, x.box_rows, x.box_columns, ITEMSIZES[x.dtype])
-    ctypes.memmove(position, told.ljust(MAP_BYTES, b"\0"), MAP_BYTES)
+    ctypes.memmove(position, describe(tensor_map, address).ljust(MAP_BYTES, b"\0"), MAP_BYTES)
 
 
 def install(patch: Any) -> HostGpu:

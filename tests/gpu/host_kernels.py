@@ -15,6 +15,7 @@ import re
 import shutil
 import struct
 import subprocess
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -101,19 +102,28 @@ def fenced(elements: int, dtype: np.dtype[Any], *, at_end: bool) -> np.ndarray:
     return np.ndarray(elements, dtype, memory, page + (room - size if at_end else 0))
 
 
+def describe(tensor_map: TensorMap, address: int) -> bytes:
+    """Return what the shim's copy engine reads of a tensor map: its struct TensorMap."""
+    _, rows, columns, ld, box_rows, box_columns, dtype, layers, distance = tensor_map
+    sizes = rows, columns, box_rows, box_columns, ITEMSIZES[dtype], layers
+    return struct.pack("=Qqq6I", address, ld, distance, *sizes)
+
+
 class HostOperands:
     """Stands for `GpuOperands`: copies of the operands between fences, row by row, or by columns as they lie."""
 
     at_end = True
 
-    def __init__(self, operands: Operands, *, takes_columns: bool = False, is_triangle: bool = False) -> None:
+    def __init__(
+        self, operands: Operands, *, takes_columns: Set[str] = frozenset(), is_triangle: bool = False
+    ) -> None:
         self.buffers, self._shapes, self._by_columns = {}, {}, set()
         for name in ("a", "b", "c", "out"):
             x = getattr(operands, name)
             if x is not None:
                 self.buffers[name] = fenced(x.size, x.dtype, at_end=self.at_end)
                 self._shapes[name] = x.shape
-                if takes_columns and name != "out" and x.flags.f_contiguous and not x.flags.c_contiguous:
+                if name in takes_columns and name != "out" and x.flags.f_contiguous and not x.flags.c_contiguous:
                     self._by_columns.add(name)
                 if name != "out":
                     self.buffers[name][...] = (x.T if name in self._by_columns else x).reshape(-1)
@@ -165,9 +175,8 @@ class HostExecution:
 
     def _argument(self, x: Any) -> np.ndarray:
         if isinstance(x, TensorMap):
-            address, size = int(self._argument(x.place)[0]), ITEMSIZES[x.dtype]
-            told = struct.pack("=QqIIIII", address, x.ld, x.rows, x.columns, x.box_rows, x.box_columns, size)
-            return np.frombuffer(told.ljust(128, b"\0"), np.uint8)
+            address = int(self._argument(x.place)[0])
+            return np.frombuffer(describe(x, address).ljust(128, b"\0"), np.uint8)
         if isinstance(x, Place):
             buffer = self._buffers[x.buffer]
             return np.array([buffer.ctypes.data + x.offset * buffer.itemsize], np.uint64)

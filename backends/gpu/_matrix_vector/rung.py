@@ -28,7 +28,7 @@ class MatrixVectorRung(GpuBackend):
         The options of its plans.
     """
 
-    takes_columns = True
+    takes_columns = frozenset({"a", "b", "c", "out"})
     defaults: ClassVar[dict[str, int | str]] = {}
 
     def declines(self, problem: Problem) -> str | None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,8 @@ class GpuOperands:
     Parameters
     ----------
     operands : Operands
-    takes_columns : bool
-        Whether matrices whose columns are contiguous, and not their rows, stay as they lie.
+    takes_columns : set of str
+        Names of the buffers that stay as they lie if their columns are contiguous, and not their rows.
     is_triangle : bool
         Whether an output that is copied back keeps what it holds above its diagonal.
 
@@ -43,14 +43,16 @@ class GpuOperands:
         Whether all of them, and `out`, are arrays of CuPy; and whether none of those is copied.
     """
 
-    def __init__(self, operands: Operands, *, takes_columns: bool = False, is_triangle: bool = False) -> None:
+    def __init__(
+        self, operands: Operands, *, takes_columns: Set[str] = frozenset(), is_triangle: bool = False
+    ) -> None:
         inputs = {"a": operands.a, "b": operands.b, "c": operands.c}
         self.takes_columns, self.is_triangle = takes_columns, is_triangle
         self._inputs = {name: x for name, x in inputs.items() if x is not None}
-        self.buffers = {name: self._placed(x) for name, x in self._inputs.items()}
+        self.buffers = {name: self._placed(name, x) for name, x in self._inputs.items()}
         self.is_uploaded = not all(map(is_on_device, self._inputs.values()))
         self._out = operands.out
-        stays = is_on_device(self._out) and (_has_contiguous_rows(self._out) or self._is_by_columns(self._out))
+        stays = is_on_device(self._out) and (_has_contiguous_rows(self._out) or self._is_by_columns("out", self._out))
         self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
         is_copied = is_on_device(self._out) and not stays
         self._below = device.cupy().tri(self._out.shape[0], dtype=np.bool_) if is_copied and is_triangle else None
@@ -58,7 +60,7 @@ class GpuOperands:
         self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
 
     @classmethod
-    def of(cls, names: Sequence[str], arrays: Sequence[Any], **options: bool) -> GpuOperands:
+    def of(cls, names: Sequence[str], arrays: Sequence[Any], **options: Any) -> GpuOperands:
         """Return the operands whose `buffers` have these names; `arrays` are in their order."""
         given = dict(zip(names, arrays, strict=True))
         return cls(Operands(given["a"], given["b"], given.get("c"), given["out"]), **options)
@@ -74,17 +76,17 @@ class GpuOperands:
         x = self.buffers[name]
         if x is self.buffers["out"]:
             name = "out"  # a C that is the output
-        by_columns = self._is_by_columns(x)
+        by_columns = self._is_by_columns(name, x)
         across, along = (1, 0) if by_columns else (0, 1)
         ld = x.strides[across] // x.itemsize if x.shape[across] > 1 else max(x.shape[along], 1)
         return Matrix(Place(name), ld, 16 if x.data.ptr % 16 == 0 else x.itemsize, by_columns)
 
-    def _is_by_columns(self, x: Any) -> bool:
-        return self.takes_columns and not _has_contiguous_rows(x) and _has_contiguous_rows(x.T)
+    def _is_by_columns(self, name: str, x: Any) -> bool:
+        return name in self.takes_columns and not _has_contiguous_rows(x) and _has_contiguous_rows(x.T)
 
-    def _placed(self, x: Any) -> Any:
+    def _placed(self, name: str, x: Any) -> Any:
         """Return `x` on the GPU, in the memory order that kernels take; the array itself if it has that order there."""
-        if self._is_by_columns(x):
+        if self._is_by_columns(name, x):
             return x if is_on_device(x) else device.upload(x.T).T
         return _on_device(x)
 

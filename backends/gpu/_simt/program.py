@@ -69,7 +69,7 @@ class Matrix(NamedTuple):
     alignment : int
         Bytes that its address is known to be a multiple of.
     by_columns : bool
-        Whether its columns are contiguous, and not its rows; only where `GpuBackend.takes_columns`.
+        Whether its columns are contiguous, and not its rows; only where `GpuBackend.columns_taken`.
     """
 
     place: Place

@@ -8,7 +8,7 @@ them: programs compiled, operands placed, launches bound.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any, ClassVar
 
 from backends.gpu._cuda import device
@@ -47,15 +47,15 @@ class GpuBackend(Backend):
     ----------
     needs : (int, int)
         Least compute capability.
-    takes_columns : bool
-        Whether its programs take matrices by columns as they lie; else they are copied, row by row.
+    takes_columns : set of str
+        Which of "a", "b", "c" and "out" its programs take by columns as they lie; others are copied, row by row.
     """
 
     takes = frozenset({"device arrays"})
     calls_libraries = False
     accumulates_in_place = True
     needs: ClassVar[tuple[int, int]] = device.OLDEST
-    takes_columns: ClassVar[bool] = False
+    takes_columns: ClassVar[frozenset[str]] = frozenset()
 
     def missing(self) -> str | None:
         """Say whether there is a GPU that can run it."""
@@ -78,7 +78,7 @@ class GpuBackend(Backend):
         def matrix(name: str) -> Matrix:
             rows, columns = shapes.get(name, (problem.m, problem.n))
             letter = dict(zip(("a", "b", "out"), problem.layout, strict=True)).get(name)
-            by_columns = self.takes_columns and letter == "F" and rows > 1
+            by_columns = name in self.columns_taken(problem) and letter == "F" and rows > 1
             return Matrix(Place(name), rows if by_columns else columns, by_columns=by_columns)
 
         try:
@@ -86,6 +86,10 @@ class GpuBackend(Backend):
         except PlanError:
             return []
         return program.kernels()
+
+    def columns_taken(self, problem: Problem) -> Set[str]:
+        """Return which matrices of `problem` its program takes by columns: `takes_columns`, unless overridden."""
+        return self.takes_columns
 
     def declines(self, problem: Problem) -> str | None:
         """Decline operations without a form in CUDA C."""
@@ -98,7 +102,8 @@ class GpuBackend(Backend):
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Upload the operands, compile and load the kernels, allocate."""
         is_triangle = plan.problem.triangle == "d"
-        placed = GpuOperands(operands, takes_columns=self.takes_columns, is_triangle=is_triangle)
+        takes_columns = self.columns_taken(plan.problem)
+        placed = GpuOperands(operands, takes_columns=takes_columns, is_triangle=is_triangle)
         return GpuExecution(self.program(plan, *(placed.matrix(name) for name in placed.buffers)), placed)
 
     def prepare_argk(self, plan: Plan, operands: Operands, argk: Any) -> Execution | None:
@@ -131,6 +136,10 @@ class Rung(GpuBackend):
     takes_two_steps: ClassVar[bool] = False
     takes_exponentials: ClassVar[bool] = False
 
+    def scales_sums(self, problem: Problem) -> bool:
+        """Return whether its kernel multiplies sums by alpha, as for a narrow A, which cannot hold alpha A."""
+        return problem.is_mixed
+
     @abstractmethod
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the launches of ``out := [out (+)] a (x) b`` to `program`, for m, n, k >= 1.
@@ -152,7 +161,7 @@ class Rung(GpuBackend):
             add_constants(program, problem, c_and_out[0], out)
             return program
         add_start(program, problem, c_and_out[0], out)
-        if problem.alpha is not None and not problem.is_mixed:  # a narrow A cannot hold alpha A: the kernel scales sums
+        if problem.alpha is not None and not self.scales_sums(problem):
             scaled = program.reserve("scaled_a", m * k, problem.dtype)
             add_pass(program, problem, "scale", m * k, problem.alpha, a.place, a.ld, scaled, m, k)
             a = Matrix(scaled, k)

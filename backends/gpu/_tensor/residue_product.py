@@ -102,4 +102,4 @@ def add_residue_products(program: Program, plan: Plan, residues: Residues) -> No
             for place, rows, box in ((a, m, TILE_ROWS), (b, columns, rows_of_b))
         )  # fmt: skip
         product = Product(Matrix(a, width), Matrix(b, width), out, m, columns, steps, Form.ANY, False, count)
-        add_tma(program, plan, KERNEL, as_defines(macros), maps, product, np.int32(1), width=16, layers=most)
+        add_tma(program, plan, KERNEL, as_defines(macros), maps, product, np.uint32(1), width=16, layers=most)

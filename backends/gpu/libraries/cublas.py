@@ -3,7 +3,7 @@
     float64           tensor cores, ordinary rounding
     float32           fused multiply-adds; `gpu-cublas-tf32`: tensor cores, operands rounded to 11 significant bits
     float16, bfloat16 sums in float32
-    int8              sums in int32, where rows begin at multiples of 4 bytes
+    int8              sums in int32, both operands along k: what lies otherwise is turned first, as part of the product
 
 cublasGemmEx is called directly: CuPy's wrappers change from version to version, and choose the arithmetic themselves.
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from backends.gpu._simt.program import Product, Program
 from backends.gpu._simt.rung import Rung
+from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.norms import largest_dot
 from backends.gpu.libraries._cublas import bind, library
 from harness.errors import BackendUnavailable
@@ -28,12 +29,12 @@ from harness.plan import Plan
 from harness.problem import Problem
 
 # cublas_api.h and library_types.h
-_NO_TRANSPOSE, _DEFAULT_ALGORITHM = 0, -1
+_NO_TRANSPOSE, _TRANSPOSE, _DEFAULT_ALGORITHM = 0, 1, -1
 _TYPES = {"float32": 0, "float64": 1, "float16": 2, "int8": 3, "int32": 10, "bfloat16": 14}
 _FLOAT, _TF32, _DOUBLE, _INTEGER = 68, 77, 70, 72
 _ARITHMETIC = {"float32": _FLOAT, "float64": _DOUBLE, "int32": _INTEGER}
 
-# cuBLAS wants rows of int8 matrices to begin at multiples of this many bytes.
+# cuBLAS takes int8 whose k and n are multiples of this.
 _INT8_STEP = 4
 
 
@@ -69,15 +70,24 @@ class Cublas(Rung):
             return f"cuBLAS takes int8 where k and n are multiples of {_INT8_STEP}"
         return None
 
+    def columns_taken(self, problem: Problem) -> frozenset[str]:
+        """Return A and B of int8: a pass turns those that do not lie along k."""
+        return frozenset("ab") if problem.input_dtype.name == "int8" else frozenset()
+
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the call."""
         problem, (a, b, out, *_) = plan.problem, product
+        is_along_k = problem.input_dtype.name == "int8"
+        places, lds = ((x.place for x in (a, b)), (a.ld, b.ld))
+        if is_along_k:  # by rows of B it takes three times as long
+            stacks = add_digits(program, product, 1)
+            places, lds = ((x.place for x in stacks), tuple(x.width for x in stacks))
         alpha = problem.alpha if problem.is_mixed and problem.alpha is not None else problem.dtype.type(1)
         gemm = Gemm(
-            problem.m, problem.n, problem.k, a.ld, b.ld, out.ld, problem.input_dtype.name, problem.dtype.name,
-            alpha.item(), int(problem.accumulate), self.uses_tf32,
+            problem.m, problem.n, problem.k, *lds, out.ld, problem.input_dtype.name, problem.dtype.name,
+            alpha.item(), int(problem.accumulate), self.uses_tf32, is_along_k,
         )  # fmt: skip
-        program.call(gemm.load, a.place, b.place, out.place)
+        program.call(gemm.load, *places, out.place)
 
 
 class CublasTf32(Cublas):
@@ -112,6 +122,8 @@ class Gemm(NamedTuple):
     alpha, beta : float or int
     uses_tf32 : bool
         Whether float32 operands are rounded to TF32 first.
+    is_along_k : bool
+        Whether B lies by columns, `ldb` apart.
     """
 
     m: int
@@ -125,6 +137,7 @@ class Gemm(NamedTuple):
     alpha: float | int
     beta: float | int
     uses_tf32: bool
+    is_along_k: bool = False
 
     def load(self) -> Callable[..., None]:
         """Return a function that launches it: ``launch(stream, a, b, out)``, by handle and addresses.
@@ -137,7 +150,7 @@ class Gemm(NamedTuple):
         arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
         x, y, z = (ctypes.c_void_p() for _ in range(3))
         arguments = (
-            _NO_TRANSPOSE, _NO_TRANSPOSE, self.n, self.m, self.k, alpha, x, narrow, self.ldb, y, narrow, self.lda,
+            _TRANSPOSE if self.is_along_k else _NO_TRANSPOSE, _NO_TRANSPOSE, self.n, self.m, self.k, alpha, x, narrow, self.ldb, y, narrow, self.lda,
             beta, z, wide, self.ldc, arithmetic, _DEFAULT_ALGORITHM,
         )  # fmt: skip
         return bind("cublasGemmEx", "compute the product", arguments, (y, x, z))

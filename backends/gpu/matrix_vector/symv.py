@@ -36,7 +36,7 @@ class Symv(GpuBackend):
     idea = "a symmetric matrix times a vector from one triangle: each element is read once, and adds to two rows"
     source = "Abdelfattah, Keyes, Ltaief, KBLAS (2014), symv"
     takes = GpuBackend.takes | {"triangle"}
-    takes_columns = True
+    takes_columns = frozenset({"a", "b", "c", "out"})
 
     def declines(self, problem: Problem) -> str | None:
         """Decline all but a symmetric matrix times a vector."""

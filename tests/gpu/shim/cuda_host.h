@@ -20,6 +20,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __shared__ static
+#define __constant__ static
 #define __restrict__
 
 struct Index3 {
@@ -269,6 +270,7 @@ inline float __int_as_float(int x) { return bits_as<float>(x); }
 inline int __float_as_int(float x) { return bits_as<int>(x); }
 inline float __uint_as_float(unsigned x) { return bits_as<float>(x); }
 inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
+inline int __mulhi(int x, int y) { return (int64_t)x * y >> 32; }
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift)
 {
     return ((uint64_t)high << 32 | low) >> (shift & 31);

@@ -12,9 +12,9 @@ static_assert(CLUSTER == 1, "blocks run one after the other here");
 
 struct TensorMap {
     const char* data;
-    long long ld;
-    unsigned rows, columns, box_rows, box_columns, itemsize;
-    char rest[128 - 16 - 20];
+    long long ld, distance;
+    unsigned rows, columns, box_rows, box_columns, itemsize, layers;
+    char rest[128 - 24 - 24];
 };
 
 namespace shim {
@@ -22,7 +22,7 @@ namespace shim {
 struct Box {
     const TensorMap* from;
     unsigned to;
-    int column, row;
+    int column, row, layer;
 };
 struct Barrier {
     int expected, pending, parity;
@@ -51,12 +51,14 @@ inline void conclude(Barrier& barrier)
 inline void perform(const Box& box)
 {
     const TensorMap& from = *box.from;
-    if (from.box_columns * from.itemsize != 128 || from.ld * from.itemsize % 16) fail("a box is not what is swizzled");
+    if (from.box_columns * from.itemsize != 128 || from.ld * from.itemsize % 16 || from.distance * from.itemsize % 16)
+        fail("a box is not what is swizzled");
     for (unsigned r = 0; r < from.box_rows; ++r)
         for (unsigned c = 0; c < from.box_columns; ++c) {
             const long long i = box.row + (long long)r, j = box.column + (long long)c;
             char* to = shared_at(swizzle(box.to + r * 128 + c * from.itemsize));
-            if (i < from.rows && j < from.columns) memcpy(to, from.data + (i * from.ld + j) * from.itemsize, from.itemsize);
+            const char* there = from.data + (box.layer * from.distance + i * from.ld + j) * from.itemsize;
+            if (i < from.rows && j < from.columns) memcpy(to, there, from.itemsize);
             else memset(to, 0, from.itemsize);
         }
 }
@@ -104,15 +106,17 @@ inline void wait(unsigned barrier, int parity)
     }
 }
 
-inline void copy_box(unsigned to, const TensorMap* from, unsigned barrier, int column, int row)
+// `layer` is given of stacks of matrices alone.
+inline void copy_box(unsigned to, const TensorMap* from, unsigned barrier, int column, int row, int layer = -1)
 {
     shim::Barrier& it = shim::barrier_at(barrier);
     if (it.box_count == 16) shim::fail("the shim has no room for more copies");
-    it.boxes[it.box_count++] = {from, to, column, row};
+    if ((layer >= 0) != (from->layers > 0) || layer >= (int)from->layers) shim::fail("a map has no such layer");
+    it.boxes[it.box_count++] = {from, to, column, row, layer < 0 ? 0 : layer};
 }
-inline void copy_box_to_all(unsigned to, const TensorMap* from, unsigned barrier, int column, int row)
+inline void copy_box_to_all(unsigned to, const TensorMap* from, unsigned barrier, int column, int row, int layer = -1)
 {
-    copy_box(to, from, barrier, column, row);
+    copy_box(to, from, barrier, column, row, layer);
 }
 
 inline int rank_in_cluster() { return 0; }

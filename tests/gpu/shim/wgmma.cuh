@@ -1,7 +1,7 @@
 // The functions of backends/gpu/_tensor/wgmma.cuh on a CPU: each thread computes its own sums from the tiles, when it waits for them.
 #pragma once
 
-#ifdef COUNTS
+#ifdef INTEGERS
 typedef int Sum;
 #else
 typedef float Sum;
@@ -21,17 +21,17 @@ struct Queue {
 static Queue queues[1024];
 
 constexpr bool IS_ALONG_N = sizeof(FLAGS) > 1;
-constexpr bool IS_BITS = KIND[1] == '1';
-constexpr int ITEMSIZE = KIND[0] == 't' || IS_BITS ? 4 : 2;
+constexpr bool IS_BITS = KIND[1] == '1', IS_BYTES = KIND[1] == '8';
+constexpr int ITEMSIZE = KIND[0] == 't' || IS_BITS ? 4 : IS_BYTES ? 1 : 2;
 constexpr int ELEMENTS = IS_BITS ? DEPTH / 32 : DEPTH;  // of k; words of bits count as one
 
 inline unsigned field(unsigned long long descriptor, int bit) { return (unsigned)(descriptor >> bit & 0x3fff) << 4; }
 
-#ifdef COUNTS
-typedef unsigned Element;
-inline int term(Element x, Element y) { return __builtin_popcount(x & y); }
+#ifdef INTEGERS
+typedef unsigned Element, Total;  // of 32 bits, which wrap
+inline unsigned term(Element x, Element y) { return IS_BYTES ? x * y : __builtin_popcount(x & y); }
 #else
-typedef float Element;
+typedef float Element, Total;
 inline float term(Element x, Element y) { return x * y; }
 #endif
 
@@ -39,6 +39,7 @@ inline Element element(unsigned address)
 {
     const char* place = shared_at(swizzle(address));
     if (IS_BITS) return *(const unsigned*)place;
+    if (IS_BYTES) return KIND[0] == 's' ? (unsigned)*(const signed char*)place : *(const unsigned char*)place;
     if (KIND[0] == 't') return __uint_as_float(*(const unsigned*)place & 0xffffe000u);
     static_assert(KIND[0] != 'f', "no float16 here");
     return __uint_as_float((unsigned)*(const unsigned short*)place << 16);
@@ -62,7 +63,7 @@ inline void perform(const Product& product)
         for (int p = 0; p < ELEMENTS; ++p) of_a[half][p] = along_k(product.a, warp * 16 + half * 8 + g, p);
     for (int v = 0; v < BN / 2; ++v) {
         const int j = v / 4 * 8 + 2 * t + v % 2;
-        Sum sum = product.adds ? product.sums[v] : 0;
+        Total sum = product.adds ? (Total)product.sums[v] : 0;
         for (int p = 0; p < ELEMENTS; ++p)
             sum += term(of_a[v % 4 / 2][p], IS_ALONG_N ? along_n(product.b, p, j) : along_k(product.b, j, p));
         product.sums[v] = sum;

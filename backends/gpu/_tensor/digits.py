@@ -1,0 +1,61 @@
+"""Operands of integers as bytes along k: turned and aligned where they lie otherwise, wider elements cut in digits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from backends.gpu._cuda.kernel_files import as_defines
+from backends.gpu._simt.padding import is_aligned
+from backends.gpu._simt.program import Kernel, Place, Product, Program, ceil_div
+from backends.gpu._tensor.residue_product import width_of
+from harness.tuning import tensor_cores as tuning
+
+_BYTE = np.dtype(np.uint8)
+_NONE, _ALONG, _ACROSS = range(3)  # what digits.cu does with an operand
+
+
+class Stack(NamedTuple):
+    """An operand as wgmma takes bytes: layers of digits to base 256, lines along k.
+
+    Attributes
+    ----------
+    place : Place
+    lines, width : int
+        Lines of a layer, and the bytes from one to the next.
+    """
+
+    place: Place
+    lines: int
+    width: int
+
+
+def add_digits(program: Program, product: Product, digits: int) -> tuple[Stack, Stack]:
+    """Add the pass that makes digits of A and B, unless both are bytes that lie as the kernel takes them."""
+    k, width = product.k, width_of(product.k)
+    sides = (("a", product.a, product.m, product.a.by_columns), ("b", product.b, product.n, not product.b.by_columns))
+    stacks, arguments, macros, blocks = [], [], {"DIGITS": digits}, 1
+    for name, x, lines, is_across in sides:
+        is_used = digits == 1 and not is_across and is_aligned(x, 1)
+        form = _NONE if is_used else _ACROSS if is_across else _ALONG
+        place = x.place if is_used else program.reserve(f"digits_{name}", digits * lines * width, _BYTE)
+        stacks.append(Stack(place, lines, x.ld if is_used else width))
+        arguments += [x.place, x.ld, lines, place]
+        macros |= {f"FORM_{name.upper()}": form, f"ALIGNED_{name.upper()}": is_aligned(x, digits)}
+        blocks = max(blocks, _blocks(form, lines, k, digits))
+    if macros["FORM_A"] or macros["FORM_B"]:
+        kernel = Kernel("digits", as_defines(macros), (tuning.PASS_THREADS,), function="digits")
+        program.launch(kernel, (blocks, 2), *arguments, k, width)
+    return stacks[0], stacks[1]
+
+
+def _blocks(form: int, lines: int, k: int, digits: int) -> int:
+    """Return the blocks that the pass has work for."""
+    tile = tuning.DIGIT_LINES * max(4 // digits, 1)
+    of_form = {
+        _NONE: 0,
+        _ALONG: ceil_div(lines, tuning.DIGIT_ROWS),
+        _ACROSS: ceil_div(lines, tile) * ceil_div(k, tuning.DIGIT_STEPS),
+    }
+    return min(of_form[form], tuning.PASS_BLOCKS)
