@@ -41,7 +41,7 @@ class Composite(Backend):
         BackendUnavailable
             If none can.
         """
-        able = {name: backend for name, backend in self._able(problem).items() if not backend.loosens(problem)}
+        able = {name: backend for name, backend in self._able(problem).items() if backend.may_be_chosen(problem)}
         if not able:
             raise BackendUnavailable(f"{self.name}: no backend here computes the parts of {problem}")
         return next((name for name in preferred if name in able), next(iter(able)))

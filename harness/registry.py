@@ -117,7 +117,7 @@ def able(problem: Problem, *, on_device: bool | None = None) -> Iterator[Backend
 def automatic(problem: Problem, *, on_device: bool) -> Iterator[Backend]:
     """Yield those of `able` that may be chosen unnamed: they keep the ordinary bound, and start no processes."""
     for backend in able(problem, on_device=on_device):
-        if not backend.loosens(problem) and not backend.starts_processes:
+        if backend.may_be_chosen(problem) and not backend.starts_processes:
             yield backend
 
 

@@ -21,6 +21,7 @@ FACADE = {"harness", "harness.__main__", "harness.paths"}
 # The public nouns, and which of them each may import. `composite` is how a backend gets another one, by name and when
 # it plans. That makes no cycle: the registry imports backends while it discovers, never when it is imported itself.
 NOUNS = {
+    "arithmetic": set(),
     "errors": set(),
     "machine": set(),
     "memory": set(),

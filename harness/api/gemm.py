@@ -265,7 +265,7 @@ def _choose_automatically(problem: Problem, arrays: Arrays = HOST) -> Backend:
     known = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
     for first in filter(None, map(known.get, arrays.tried_first())):
         # before the others are asked, which takes ten times as long
-        if not first.missing() and first.refuses(problem) is None and not first.loosens(problem):
+        if not first.missing() and first.refuses(problem) is None and first.may_be_chosen(problem):
             return first
     # a device computes products of host arrays only if it is named, or as the last resort
     for on_device in (True,) if arrays.on_device else (False, True):

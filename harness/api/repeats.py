@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from harness import arithmetic
 from harness.api.arrays import Arrays
 from harness.interface import Prepared, Repeat
 from harness.semiring import Scalar
@@ -101,7 +102,7 @@ classes: set[type] = set()
 def options_of(caller: str, options: tuple[Any, ...], scalars: tuple[Scalar, ...] = ()) -> Hashable:
     """Return the options of a call as a part of a key; None if a scalar is no number, which the checks report."""
     try:
-        return caller, options, *map(_exactly, scalars)
+        return caller, options, arithmetic.is_native(), *map(_exactly, scalars)
     except (TypeError, ValueError):
         return None
 

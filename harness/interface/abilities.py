@@ -86,6 +86,14 @@ class Abilities:
         """
         return type(self).extra_error is not Abilities.extra_error
 
+    def pays(self, problem: Problem) -> bool:
+        """Return whether `problem` is worth its overhead, here and now; else ``backend="auto"`` passes it over."""
+        return True
+
+    def may_be_chosen(self, problem: Problem) -> bool:
+        """Return whether ``backend="auto"`` may choose it for `problem`. Subclasses override `loosens` or `pays`."""
+        return self.pays(problem) and not self.loosens(problem)
+
     def prepare_argk(self, plan: Plan, operands: Operands, argk: np.ndarray) -> Execution | None:
         """Prepare a plain product that also says which k each element comes from, or return None.
 
