@@ -42,7 +42,15 @@ POOL_LOOKS, POOL_YIELDS = 1000, 20_000
 
 # Backends that gemm(..., backend="auto") tries first, for arrays on the host and on a GPU; then any by falling step.
 AUTO_FIRST = ("cpu-simd",)
-AUTO_FIRST_ON_GPU = ("gpu-mv-tuned", "gpu-cublas", "gpu-tensor-core", "gpu-bits", "gpu-paired", "gpu-tuned")
+AUTO_FIRST_ON_GPU = (
+    "gpu-mv-tuned",
+    "gpu-ozaki",
+    "gpu-cublas",
+    "gpu-tensor-core",
+    "gpu-bits",
+    "gpu-paired",
+    "gpu-tuned",
+)
 
 # Bases of cpu-strassen, best first, with the smallest half for which one more level pays. Time of one level over that
 # of the base alone: cpu-simd float64 0.99, 0.94, 0.89 at n = 1536, 2048, 3000, float32 1.04, 0.98 at 2048, 3000;

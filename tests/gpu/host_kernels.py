@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import FOLDER, Defines, assemble
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program, Step
 from backends.gpu._tensor.tensor_map import ITEMSIZES, TensorMap
 from harness.operands import Operands
 
@@ -152,20 +152,24 @@ class HostExecution:
     def run(self) -> None:
         self._buffers["out"].view(np.uint8)[...] = 0xFF
         for step in self.program.steps:
-            kernel = step.kernel
-            arguments = [self._argument(x) for x in step.arguments]
-            pointers = (ctypes.c_void_p * len(arguments))(*(x.ctypes.data for x in arguments))
-            edits = tuple(
-                edit for edit in self.edits if edit[0] in assemble(kernel.stem, kernel.defines, (SHIM, FOLDER))
-            )
-            said = load(kernel, edits)(
-                _Dimensions(*(*step.grid, 1, 1)[:3]),
-                _Dimensions(*(*kernel.block, 1, 1)[:3]),
-                ctypes.c_size_t(kernel.shared_bytes),
-                pointers,
-            )
-            if said:
-                raise KernelFault(f"{kernel.stem}.{kernel.function}: {said.decode()}")
+            self.launch(step)
+
+    def launch(self, step: Step) -> None:
+        """Execute one step; stands for the GPU."""
+        kernel = step.kernel
+        arguments = [self._argument(x) for x in step.arguments]
+        pointers = (ctypes.c_void_p * len(arguments))(*(x.ctypes.data for x in arguments))
+        edits = tuple(
+            edit for edit in self.edits if edit[0] in assemble(kernel.stem, kernel.defines, (SHIM, FOLDER))
+        )
+        said = load(kernel, edits)(
+            _Dimensions(*(*step.grid, 1, 1)[:3]),
+            _Dimensions(*(*kernel.block, 1, 1)[:3]),
+            ctypes.c_size_t(kernel.shared_bytes),
+            pointers,
+        )
+        if said:
+            raise KernelFault(f"{kernel.stem}.{kernel.function}: {said.decode()}")
 
     def wait(self) -> None:
         pass

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from backends.gpu import ozaki
+from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._simt import argk
 from backends.gpu._simt.operators import semiring_defines
@@ -10,6 +12,7 @@ from backends.gpu._simt.program import Matrix, Place
 from backends.gpu._tasks import ceilings, layouts
 from harness import SEMIRINGS
 from harness.errors import Declined
+from harness.machine import detect
 from harness.problem import Problem
 from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS, needs_nvrtc
 
@@ -53,6 +56,21 @@ def test_orders_in_memory_compile(along_memory):
     found = resources(compile_kernel("layout", defines, "sm_80"))
     assert set(found) == {"naive", "tiled", "change", "transpose"}
     assert all(taken.spill_bytes == 0 for taken in found.values())
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("options", ({}, {"moduli": 12, "gate": "off"}, {"gate": "statistic"}), ids=str)
+def test_passes_around_products_of_residues_compile(options):
+    problem = Problem(1000, 1001, 999, accumulate=True, alpha=2.0, beta=3.0)
+    plan = ozaki.Ozaki().plan(problem, detect()).override(options)
+    a, b, c, out = (Matrix(Place(name), ld) for name, ld in (("a", 999), ("b", 1001), ("c", 1001), ("out", 1001)))
+    kernels = {x for x in ozaki.Ozaki().program(plan, a, b, c, out).kernels() if x.stem != "tensor_core_s8"}
+    assert {"norms", "residues", "gate", "crt", "native", "tensor_core_f64_tma"} <= {x.stem for x in kernels}
+    for kernel in kernels:
+        taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))[kernel.function]
+        assert taken.spill_bytes <= 32  # of the trial, in calls of exp2 for each element
+        assert taken.registers * int(np.prod(kernel.block)) <= REGISTERS
+        assert taken.shared_bytes + kernel.shared_bytes <= device.shared_limit()
 
 
 @needs_nvrtc

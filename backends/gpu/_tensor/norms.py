@@ -16,11 +16,12 @@ def largest_dot(problem: Problem, operands: Operands) -> float:
     if min(problem.m, problem.n, problem.k) == 0:
         return 0.0
     alpha = 1.0 if problem.alpha is None else abs(float(problem.alpha))
-    factors = (_largest_norm(x, axis) for x, axis in ((operands.a, 1), (operands.b, 0)))
-    return alpha * float(np.prod(list(factors))) if np.isfinite(alpha) else 0.0
+    of_a, of_b = (_largest_norm(x, axis) for x, axis in ((operands.a, 1), (operands.b, 0)))
+    return alpha * of_a * of_b if np.isfinite(alpha) else 0.0
 
 
 def _largest_norm(x: np.ndarray, axis: int) -> float:
     """Return the largest Euclidean norm of the rows (axis 1) or columns of `x`."""
-    squares = np.where(np.isfinite(x), x, 0).astype(np.float64) ** 2
-    return float(np.sqrt(squares.sum(axis=axis).max()))
+    finite = np.where(np.isfinite(x), x, 0).astype(np.float64)
+    largest = float(np.abs(finite).max())  # squares of scaled values do not overflow
+    return largest * float(np.sqrt(((finite / (largest or 1)) ** 2).sum(axis=axis).max()))

@@ -15,6 +15,7 @@
 //   K_STEP      steps of k of an instruction: 4, 8 or 16
 //   WIDTH       elements of C that are stored at once, 2 where its rows allow
 //   ACCUMULATE  1: C := C + A B
+//   UNLESS      defined: computed only if an integer in GPU memory is 0 (product.py of _residues)
 //
 // Loops, roles and edges: tma_tile.cuh. Source: PTX ISA, mma.m16n8k4, k8, k16 .f64.
 #define T double
@@ -34,7 +35,11 @@ struct alignas(16) Pair {
     double x, y;
 };
 
+#ifdef UNLESS
+__device__ __forceinline__ bool is_chosen(const float* moduli) { return *(const int*)moduli == 0; }
+#else
 __device__ __forceinline__ bool is_chosen(const float*) { return true; }
+#endif
 
 // Position of 16 bytes of a row: the swizzle permutes pieces by the number of the row.
 __device__ __forceinline__ int place(int row, int piece) { return row * ROW_BYTES + ((piece ^ row % 8) << 4); }

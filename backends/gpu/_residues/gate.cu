@@ -1,0 +1,55 @@
+// The number of moduli with which A B is as accurate as a product in float64, or 0 where none is. Nobody waits for it: the
+// kernels that follow read it from memory.
+//
+// Spreads and trial are statistics of the whole (look.cuh). The proof is of every element. Let x of norm 2^X and y of norm 2^Y
+// be a row of A and a column of B after scaling, with X and Y in (HALF_BITS - 1, HALF_BITS]. If f and g of their k elements
+// are large, f + g - k large ones meet, and
+//
+//   |x| |y| >= SHARE^2 (f + g - k) 2^(X + Y) / k        the error is at most sqrt(k) (2^X + 2^Y) / 2
+//
+// but for roundings that every sum has. So it is within k u |A| |B|, the bound of sums in any order, u = 2^-53, if
+//
+//   (f + g - k) SHARE^2 >= sqrt(k) 2^(54 - HALF_BITS)
+//
+//   one block; it leaves zeros in everything that the passes before it count
+#include "look.cuh"
+
+constexpr int THREADS = 1024;
+
+// The fewest large elements of a vector that is not all zeros; `large` is zero then.
+__device__ __forceinline__ int fewest(unsigned* large, const double* norms, int vectors, int k)
+{
+    int found = k;
+    for (int i = threadIdx.x; i < vectors; i += THREADS) {
+        if (norms[i] != EMPTY) found = min(found, (int)large[i]);
+        large[i] = 0;
+    }
+    return found;
+}
+
+__device__ __forceinline__ bool is_proven(int common, int count, int k)
+{
+    const float share = share_of(count);
+    return (double)common * share * share >= sqrt((double)k) * exp2(54 - half_bits(count)) * 1.0001;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    gate(Look* look, const double* norms_a, unsigned* large_a, int m, const double* norms_b, unsigned* large_b, int n, int k,
+         int* moduli)
+{
+    __shared__ int least[2][THREADS];
+    const int count = moduli_for(*look, k), me = threadIdx.x;
+    if (PROVES) {
+        least[0][me] = fewest(large_a, norms_a, m, k);
+        least[1][me] = fewest(large_b, norms_b, n, k);
+    }
+    for (int half = THREADS / 2; half; half /= 2) {
+        __syncthreads();
+        if (PROVES && me < half)
+            for (int side = 0; side < 2; ++side) least[side][me] = min(least[side][me], least[side][me + half]);
+    }
+    if (me == 0) {
+        *moduli = count && (!PROVES || is_proven(least[0][0] + least[1][0] - k, count, k)) ? count : 0;
+        *look = Look{0, 0, 0, 0};
+    }
+}

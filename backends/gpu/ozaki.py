@@ -1,0 +1,112 @@
+"""float64 on int8 tensor cores: exact products of integers, residue by residue, put together by the Chinese remainders.
+
+    norms      of rows of A and of columns of B                                        norms.cu
+    trial      what some elements lose in float64, and would lose so                   trial.cu
+    residues   2^e a and 2^f b to integers, modulo N numbers: bytes                    residues.cu
+    gate       N = 14, 15, 16, or 0: computed natively                                 gate.cu
+    products   N exact ones of bytes, modulo those numbers, in one launch              tensor_core_s8.cu
+    fold       the integer from its residues, times 2^-(e + f), alpha; + beta C        crt.cu
+    native     at N = 0 alone, float64 tensor cores                                    tensor_core_f64_tma.cu
+
+Tensor cores of Hopper multiply bytes 25 times as fast as float64. The rounding to integers is the only error, and it
+does not grow with k. Values that are not finite, wide, or badly matched are computed natively: the gate looks at the
+values on the GPU, in the stream of the product, and nobody waits for it (docs/float64-by-int8.md).
+
+Source: Ozaki, Uchino and Imamura, arXiv 2504.08009 and 2508.03984. Rounding to nearest, bytes out of the products,
+trial, proof and gate are this project's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from backends.gpu._cuda import device
+from backends.gpu._residues.moduli import table
+from backends.gpu._residues.product import ResidueProduct, add_residue_product, add_start, stack_bytes
+from backends.gpu._simt.program import Matrix, Program
+from backends.gpu._simt.rung import GpuBackend
+from backends.gpu._tensor.norms import largest_dot
+from backends.gpu._tensor.residue_product import PACKED_RUN
+from harness import arithmetic
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.tuning import residues as tuning
+from harness.tuning import tensor_cores
+
+
+class Ozaki(GpuBackend):
+    """float64 from residues, or natively where the gate says so."""
+
+    name = "gpu-ozaki"
+    step = 85
+    idea = "float64 as exact int8 products modulo small numbers, unless a gate on the GPU finds values unfit for it"
+    source = "Ozaki, Uchino and Imamura, arXiv 2504.08009, 2508.03984, 2602.02549"
+    needs = device.HOPPER
+    takes_columns = frozenset({"a", "b", "c", "out"})
+
+    def missing(self) -> str | None:
+        """Say whether there is a GPU with wgmma and TMA."""
+        return device.missing(self.needs, "int8 products by wgmma and TMA")
+
+    def declines(self, problem: Problem) -> str | None:
+        """Decline all but float64 sums of products."""
+        if not problem.semiring.is_ordinary or problem.dtype.name != "float64":
+            return "it computes plus_times over float64"
+        if problem.alpha is not None and not np.isfinite(problem.alpha):
+            return "an infinite alpha would make NaN of sums that are zero"
+        return None
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Leave the number of moduli to the gate, and choose panels of columns whose residues fit into memory."""
+        has_gpu = not device.missing()
+        options: dict[str, int | str] = {
+            "gate": tuning.GATES[0],
+            "moduli": 0,
+            "panel": panel_columns(problem, device.device().memory if has_gpu else 0),
+            "blocks": device.device().multiprocessors if has_gpu else tensor_cores.MULTIPROCESSORS,
+            "cluster": 1,
+            "group": tensor_cores.GROUPS,
+        }
+        return Plan(problem, 1, None, options, tensor_cores.NUMBERS["int8"].large)
+
+    def pays(self, problem: Problem) -> bool:
+        """Return whether the shape is large enough, and sums in IEEE arithmetic are not asked for."""
+        return not arithmetic.is_native() and tuning.pays(problem)
+
+    def extra_error(self, plan: Plan, operands: Operands) -> float:
+        """Return 0 if the gate proves the ordinary bound, else that of rounding to integers, from norms."""
+        problem = plan.problem
+        if plan.options["gate"] == "proven" or problem.pairs == 0:
+            return 0.0
+        half = table(int(plan.options["moduli"]) or tuning.FEWEST).half_bits
+        return (2.0 ** (1 - half) * problem.k**0.5 + 4.0 ** (1 - half) * problem.k) * largest_dot(problem, operands)
+
+    def loosens(self, problem: Problem) -> bool:
+        """Return False: unless an option says otherwise, the ordinary bound holds."""
+        return False
+
+    def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:
+        """Return the launches of the whole product; c precedes out if there is one."""
+        problem, program, c, out = plan.problem, Program(), c_and_out[0], c_and_out[-1]
+        m, n, k = problem.m, problem.n, problem.k
+        if m == 0 or n == 0:
+            return program
+        product = ResidueProduct(problem, a, b, c, out, m, n, k)
+        product = product.transposed() if out.by_columns else product
+        if k == 0:
+            add_start(program, product)
+        else:
+            add_residue_product(program, plan, product)
+        return program
+
+
+def panel_columns(problem: Problem, memory: int) -> int:
+    """Return the columns of a panel: all, or as few as the share of the GPU's memory holds the residues of."""
+    columns = max(problem.n, 1)
+    while memory and columns > PACKED_RUN:
+        if sum(stack_bytes(problem.m, columns, problem.k, tuning.MOST)) <= tuning.MEMORY_SHARE * memory:
+            break
+        columns = -(-columns // 2 // PACKED_RUN) * PACKED_RUN
+    return columns

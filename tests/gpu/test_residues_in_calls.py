@@ -1,0 +1,80 @@
+"""gpu-ozaki by the public call, on a GPU that the host plays: when it is chosen, and what it declines."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import harness
+from backends.gpu._cuda import device
+from backends.gpu._residues.product import stack_bytes
+from backends.gpu.ozaki import panel_columns
+from harness.api import repeats
+from harness.api.arrays import kind_of
+from harness.api.gemm import choose
+from harness.problem import Problem
+from harness.tuning import residues as tuning
+from tests.gpu import host_gpu
+from tests.gpu.host_kernels import COMPILER
+from tests.gpu.residue_products import OZAKI
+
+pytestmark = [pytest.mark.skipif(COMPILER is None, reason="no C++ compiler here"), pytest.mark.no_cover]
+
+
+def test_auto_takes_it_for_large_products_unless_native_arithmetic_is_asked_for(monkeypatch, rng):
+    gpu = host_gpu.install(monkeypatch)
+    repeats.forget()
+    a, b = gpu.array(rng.random((5, 6))), gpu.array(rng.random((6, 7)))
+    arrays = kind_of("gemm", {"a": a, "b": b})
+    assert choose(Problem(4096, 4096, 4096), "auto", arrays).name == "gpu-ozaki"
+    for problem in (
+        Problem(1024, 1024, 1024),
+        Problem(8192, 8192, 64),
+        Problem(4096, 4096, 4096, dtype=np.dtype(np.float32)),
+    ):
+        assert choose(problem, "auto", arrays).name != "gpu-ozaki"
+    with harness.native_float64():
+        assert choose(Problem(4096, 4096, 4096), "auto", arrays).name == "gpu-cublas"
+
+
+def test_a_remembered_product_is_not_taken_for_a_native_one(monkeypatch, rng):
+    gpu = host_gpu.install(monkeypatch)
+    repeats.forget()
+    monkeypatch.setattr(tuning, "pays", lambda problem: True)
+    a, b = gpu.array(rng.random((5, 6))), gpu.array(rng.random((6, 7)))
+    for is_native in (False, False, True, True, False):
+        gpu.launches.clear()
+        with harness.native_float64() if is_native else contextlib.nullcontext():
+            result = harness.gemm(a, b)
+        assert np.allclose(result.values, a.values @ b.values)
+        assert any(name == "cublas" for name, _ in gpu.launches) == is_native
+        assert any(name == "gate" for name, _ in gpu.launches) != is_native
+
+
+def test_panels_fit_into_memory_and_too_little_of_it_is_said(monkeypatch):
+    problem = Problem(4096, 8192, 4096)
+    assert panel_columns(problem, 140 << 30) == 8192
+    panel = panel_columns(problem, 1 << 30)
+    assert panel % 64 == 0
+    assert sum(stack_bytes(4096, panel, 4096, tuning.MOST)) <= tuning.MEMORY_SHARE * (1 << 30)
+    assert panel_columns(problem, 1 << 20) == 64
+
+
+@pytest.mark.parametrize(
+    ("problem", "word"),
+    [
+        (Problem(9, 9, 9, dtype=np.dtype(np.float32)), "float64"),
+        (Problem(9, 9, 9, "min_plus"), "plus_times"),
+        (Problem(9, 9, 9, alpha=np.inf), "infinite"),
+        (Problem(9, 9, 9, triangle="d"), "triangle"),
+    ],
+)
+def test_other_products_are_declined_with_a_reason(problem, word):
+    assert word in OZAKI.refuses(problem)
+
+
+def test_an_older_gpu_is_named_with_what_it_lacks(monkeypatch):
+    old = device.Device("A100", (8, 0), 108, 163 << 10, 40 << 20, 40 << 30, 13000, 13000)
+    monkeypatch.setattr(device, "_no_gpu", lambda: None)
+    monkeypatch.setattr(device, "device", lambda: old)
+    assert OZAKI.missing() == "int8 products by wgmma and TMA need compute capability 9.0; A100 has 8.0"
