@@ -1,0 +1,127 @@
+"""Tasks of float64 products on a GPU over families of data; facts hold their errors against exact sums.
+
+cuBLAS has an emulation of its own, which environment variables turn on before the library is loaded. A worker that
+measures it is a process of its own, so they reach nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from harness import machine, registry
+from harness.operands import Operands
+from harness.problem import Problem
+from harness.run.task import GemmTask
+
+# By which cuBLAS emulates float64 from 13.0 update 2 on.
+EMULATION = {"CUBLAS_EMULATE_DOUBLE_PRECISION": "1", "CUBLAS_EMULATION_STRATEGY": "eager"}
+
+SAMPLES = 200  # elements whose errors are facts
+_UNIT, _SPLITTER = 2.0**-53, 2.0**27 + 1
+
+Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
+
+
+def _wide(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    return (rng.random(shape) - 0.5) * np.exp(rng.standard_normal(shape))
+
+
+# Families of which A and B are drawn alike.
+DRAWS: dict[str, Draw] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "positive": lambda rng, shape: rng.random(shape),
+    "wide": _wide,
+    "half zeros": lambda rng, shape: rng.standard_normal(shape) * (rng.random(shape) < 0.5),
+    "graded": lambda rng, shape: rng.standard_normal(shape),
+}
+_GRADES = 20  # binary orders by which "graded" columns of A grow and rows of B shrink, or the reverse
+
+
+def fill(family: str, operands: Operands, seed: int) -> None:
+    """Fill A and B with data of `family`."""
+    rng = np.random.default_rng(seed)
+    for x in (operands.a, operands.b):
+        x[...] = DRAWS[family](rng, x.shape)
+    if family == "graded":
+        grades = rng.integers(-_GRADES, _GRADES + 1, operands.a.shape[1])
+        operands.a[...] = np.ldexp(operands.a, grades)
+        operands.b[...] = np.ldexp(operands.b, -grades[:, None])
+
+
+def errors(operands: Operands, result: np.ndarray, seed: int) -> tuple[float, float]:
+    """Return the greatest and the root mean square error of sampled elements, in units of u |A||B|.
+
+    Exact sums are those of exact products: a b = p + e, by Dekker's splitting.
+    """
+    rng = np.random.default_rng(seed)
+    found = []
+    for i, j in zip(*(rng.integers(0, size, SAMPLES) for size in result.shape), strict=True):
+        a, b = operands.a[i], operands.b[:, j]
+        (high_a, low_a), (high_b, low_b) = _split(a), _split(b)
+        product = a * b
+        rest = ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b
+        exact, size = math.fsum([*product, *rest]), float(np.abs(product).sum())
+        found.append(abs(float(result[i, j]) - exact) / size / _UNIT if size else 0.0)
+    return max(found), math.sqrt(math.fsum(x * x for x in found) / SAMPLES)
+
+
+def _split(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    high = _SPLITTER * x - (_SPLITTER * x - x)
+    return high, x - high
+
+
+class FamilyTask(GemmTask):
+    """A product over data of one family."""
+
+    family = "normal"
+
+    def verify(self) -> str:
+        """Return a sentence that says what was compared; raise VerificationError if the result is wrong."""
+        from harness.proof.verify import verify
+
+        result, problem = self.execution.result(), self.plan.problem
+        return verify(problem, self.operands, result, seed=self.seed, extra_error=self.extra_error)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the work, and the errors of one product."""
+        self.run()
+        self.wait()
+        greatest, rms = errors(self.operands, self.execution.result(), self.seed)
+        return {**super().facts(), "family": self.family, "greatest_error": greatest, "rms_error": rms}
+
+
+def product(
+    *,
+    problem: Mapping[str, Any],
+    family: str,
+    backend: str,
+    seed: int,
+    threads: int,
+    parameters: Mapping[str, int | str],
+    is_vendors_emulation: bool = False,
+) -> FamilyTask:
+    """Prepare a product.
+
+    Raises
+    ------
+    Declined
+        If the backend is missing here.
+    """
+    if is_vendors_emulation:
+        os.environ.update(EMULATION)
+    decoded = Problem.from_json(dict(problem))
+    chosen = registry.admit(backend, decoded)
+    plan = chosen.plan(decoded, machine.detect().with_threads(threads)).override(parameters)
+    operands = Operands.generate(decoded, seed)
+    fill(family, operands, seed)
+    execution, extra_error = chosen.prepare(plan, operands), chosen.extra_error(plan, operands)
+    if is_vendors_emulation:
+        extra_error = math.inf  # its errors are facts; no bound of them is known
+    task = FamilyTask(plan, operands, execution, seed, extra_error)
+    task.family = family
+    return task

@@ -1,0 +1,73 @@
+"""float64 products by int8 tensor cores against native ones and cuBLAS's emulation, by size and by family of data."""
+
+from __future__ import annotations
+
+from experiments._parts.emulation_task import DRAWS
+from experiments._parts.gpu import DEVICE, VENDOR, or_absent
+from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.machine import Machine
+from harness.problem import Problem
+
+SUBJECT, TASK = "gpu-ozaki", "experiments._parts.emulation_task:product"
+SIZES = {"smoke": (128,), "quick": (2048, 4096, 8192), "full": (1024, 2048, 4096, 4097, 8192, 16384)}
+FAMILY_SIZE = {"smoke": 128, "quick": 4096, "full": 4096}
+NORMAL = "normal"
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a product of each size over normal data, and one of each other family."""
+    products = [(n, NORMAL) for n in SIZES[preset]]
+    products += [(FAMILY_SIZE[preset], family) for family in DRAWS if family != NORMAL]
+    return or_absent([_case(n, family) for n, family in products], machine, family=NORMAL)
+
+
+def _case(n: int, family: str) -> Case:
+    problem = Problem(n, n, n)
+    contenders = (
+        _contender(VENDOR, VENDOR),
+        _contender(SUBJECT, SUBJECT),
+        _contender(f"{SUBJECT}, 15 moduli", SUBJECT, moduli=15),
+        _contender(f"{SUBJECT}, by statistics", SUBJECT, gate="statistic"),
+        Contender("cuBLAS's emulation", {"backend": VENDOR, "parameters": {}, "is_vendors_emulation": True}, task=TASK),
+    )
+    axes = {"m": n, "n": n, "k": n, "semiring": "plus_times", "dtype": "float64", "family": family, **DEVICE}
+    return Case(axes, contenders, {"problem": problem.to_json(), "family": family, "seed": 1})
+
+
+def _contender(label: str, backend: str, **parameters: int | str) -> Contender:
+    return Contender(label, {"backend": backend, "parameters": parameters}, task=TASK)
+
+
+EXPERIMENT = Experiment(
+    name="gpu_emulation",
+    question="What do products on int8 tensor cores gain over float64 ones, and for which data?",
+    cases=cases,
+    figures=(
+        Figure(
+            "gpu_emulation",
+            "lines",
+            "float64 products on one GPU, normal data",
+            {"x": "n", "where": {"family": NORMAL, "device": "gpu"}, "finding": "fastest"},
+        ),
+        Figure(
+            "gpu_emulation_families",
+            "heatmap",
+            "float64 products by family of data",
+            {
+                "where": {"n": 4096, "device": "gpu"},
+                "rows": "contender",
+                "columns": "family",
+                "x_label": "family of data",
+                "value": "time_ratio",
+                "finding": "fastest",
+                "if_asked": True,
+            },
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=3, seconds=2),
+        "full": Budget(rounds=15, seconds=10, precision=0.01),
+    },
+    order=64,
+)
