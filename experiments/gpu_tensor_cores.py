@@ -15,8 +15,13 @@ KINDS: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("plus_times", "float64", "float64", (SUBJECT, VENDOR)),
     ("plus_times", "float32", "bfloat16", (VENDOR,)),
     ("plus_times", "float32", "float16", (VENDOR,)),
+    ("plus_times", "int32", "int8", (VENDOR,)),
+    ("plus_times", "int32", "int32", (SUBJECT,)),
+    ("plus_times", "int64", "int64", (SUBJECT,)),
     ("lor_land", "bool", "bool", (WORDS,)),
 )
+# int8 lies along k, as both backends multiply it; elsewhere all is by rows.
+LAYOUTS = {"int8": "CFC"}
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
@@ -28,7 +33,8 @@ def cases(preset: str, machine: Machine) -> list[Case]:
             continue
         contenders = [backend_contender(name) for name in (TENSOR, *others)]
         for n in SIZES[preset]:
-            problem = Problem(n, n, n, semiring, dtype, operand_dtype=narrow.get(operands))
+            layout, operand_dtype = LAYOUTS.get(operands, "CCC"), None if operands == dtype else narrow[operands]
+            problem = Problem(n, n, n, semiring, dtype, layout=layout, operand_dtype=operand_dtype)
             all_cases.append(product_case(problem, contenders, operands=operands, **DEVICE))
     return or_absent(all_cases, machine, operands="float32")
 

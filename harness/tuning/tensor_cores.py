@@ -58,7 +58,7 @@ NUMBERS["bfloat16"] = NUMBERS["float16"]
 # Bytes and the digits of integers, which only wgmma multiplies: those of 16 bits, with twice as many steps of k.
 _BYTES = TensorCoreNumbers(
     Launch(bm=128, bn=256, bk=128, tm=8, tn=16, stages=4),
-    Launch(bm=128, bn=128, bk=128, tm=8, tn=8, stages=4),
+    Launch(bm=128, bn=128, bk=128, tm=8, tn=8, stages=6),
     0,
 )
 INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
@@ -127,7 +127,7 @@ MULTIPROCESSORS = 132
 def tensor_core_launch(problem: Problem) -> Launch:
     """Choose the large tiles if there is one for each multiprocessor, else the small ones.
 
-    16-bit elements and integers: those that finish sooner. float64: by `is_busy`; WHOLE_TILES where all tiles are whole.
+    16-bit elements, integers: those that finish sooner. float64: by `is_busy`; WHOLE_TILES where all tiles are whole.
     """
     numbers = NUMBERS[problem.input_dtype.name]
     large, small = (_count(problem, x) for x in (numbers.large, numbers.small))

@@ -15,7 +15,6 @@ import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +114,7 @@ class HostOperands:
     at_end = True
 
     def __init__(
-        self, operands: Operands, *, takes_columns: Set[str] = frozenset(), is_triangle: bool = False
+        self, operands: Operands, *, takes_columns: frozenset[str] = frozenset(), is_triangle: bool = False
     ) -> None:
         self.buffers, self._shapes, self._by_columns = {}, {}, set()
         for name in ("a", "b", "c", "out"):

@@ -7,7 +7,8 @@ import pytest
 
 from backends.gpu._cuda import nvrtc
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
-from backends.gpu._simt.program import Call, Matrix, Place
+from backends.gpu._simt.program import Call, Matrix, Place, Program
+from backends.gpu._tensor.residue_product import Residues, add_residue_products
 from harness import SEMIRINGS, Operands, registry
 from harness.errors import BackendUnavailable, PlanError
 from harness.machine import detect
@@ -46,8 +47,6 @@ def program(backend, problem, **parameters):
     ("name", "problem", "word"),
     [
         ("gpu-tensor-core", product((8, 8, 8), "min_plus"), "plus_times"),
-        ("gpu-tensor-core", product((8, 8, 8), dtype="int32"), "int32"),
-        ("gpu-tensor-core", product((8, 8, 8), dtype="int32", operand_dtype=np.dtype(np.int8)), "int8"),
         ("gpu-cublas", product((8, 8, 8), "max_plus"), "plus_times"),
         ("gpu-cublas", product((8, 8, 8), dtype="int64"), "floats"),
         ("gpu-cublas", product((8, 8, 7), dtype="int32", operand_dtype=np.dtype(np.int8)), "multiples of 4"),
@@ -61,6 +60,48 @@ def program(backend, problem, **parameters):
 )
 def test_what_is_out_of_scope_is_declined_with_a_reason(name, problem, word):
     assert word in BACKENDS[name].declines(problem)
+
+
+def test_integers_need_hopper(monkeypatch):
+    bytes_to_words = product((8, 8, 8), dtype="int32", operand_dtype=np.dtype(np.int8))
+    for problem in (product((8, 8, 8), dtype="int64"), bytes_to_words):
+        assert TENSOR_CORE.declines(problem) is None, "without a GPU it says what it would do on one"
+    monkeypatch.setattr(type(TENSOR_CORE), "missing", lambda self: None)
+    monkeypatch.setattr("backends.gpu._cuda.device.missing", lambda needs, what: f"{what} need {needs}")
+    for problem in (product((8, 8, 8), dtype="int64"), bytes_to_words):
+        assert TENSOR_CORE.declines(problem) == "wgmma and TMA need (9, 0)"
+
+
+def test_cublas_gets_int8_along_k():
+    for layout, stems in (("CCC", ["digits"]), ("CFC", [])):
+        problem = product((20, 36, 48), dtype="int32", operand_dtype=np.dtype(np.int8), layout=layout)
+        *passes, call = CUBLAS.program(CUBLAS.plan(problem, detect()), *matrices(problem)).steps
+        gemm = call.load.__self__
+        assert [step.kernel.stem for step in passes] == stems
+        assert (gemm.lda, gemm.ldb, gemm.ldc, gemm.is_along_k) == (48, 128 if passes else 48, 36, True)
+
+
+def matrices(problem):
+    """Return a, b and out without gaps, by columns where the layout says so."""
+    (m, n, k), (of_a, of_b, _) = (problem.m, problem.n, problem.k), problem.layout
+    return (
+        Matrix(Place("a"), m if of_a == "F" else k, by_columns=of_a == "F"),
+        Matrix(Place("b"), k if of_b == "F" else n, by_columns=of_b == "F"),
+        Matrix(Place("out"), n),
+    )
+
+
+def test_bytes_are_turned_only_where_they_do_not_lie_along_k_in_whole_vectors():
+    def forms(size, layout):
+        problem = product(size, dtype="int32", operand_dtype=np.dtype(np.int8), layout=layout)
+        first = TENSOR_CORE.program(TENSOR_CORE.plan(problem, detect()), *matrices(problem)).steps[0].kernel
+        return tuple(int(dict(first.defines).get(f"FORM_{x}", 0)) for x in "AB")
+
+    none, along, across = range(3)
+    assert forms((4096, 4096, 4096), "CFC") == (none, none)
+    assert forms((4096, 4096, 4096), "CCC") == (none, across)
+    assert forms((4096, 4096, 4097), "FFC") == (across, along)
+    assert forms((4096, 4096, 4112), "FCC") == (across, across)
 
 
 def test_cublas_takes_every_float_and_aligned_int8():
@@ -204,10 +245,11 @@ def _cases():
             doubled = product(size, dtype="float64", accumulate=cluster == 2)
             yield "gpu-tensor-core", doubled, {**BROUGHT, "depth": 8 * cluster, "cluster": cluster}
     for narrow, wide in mixed_dtypes():
-        if narrow.kind != "i":
-            for cluster in (1, 2):
-                mixed = product((4096, 4097, 4098), dtype=wide, operand_dtype=narrow, accumulate=cluster == 1)
-                yield "gpu-tensor-core", mixed, {"cluster": cluster}
+        for cluster in (1, 2):
+            mixed = product((4096, 4097, 4098), dtype=wide, operand_dtype=narrow, accumulate=cluster == 1)
+            yield "gpu-tensor-core", mixed, {"cluster": cluster}
+    for dtype, size in zip(("int8", "int16", "int32", "int64"), 2 * sizes, strict=True):
+        yield "gpu-tensor-core", product(size, dtype=dtype, accumulate=dtype == "int16"), {}
     yield "gpu-paired", product((4096, 4096, 4096), "min_plus", "int16"), {}
     yield "gpu-bits", product((4096, 4096, 4096), "lor_land", "bool", accumulate=True), {}
 
@@ -231,8 +273,19 @@ def test_kernels_compile_and_do_not_spill(name, problem, parameters):
 
 _OWN = (
     "tensor_core_f64 tensor_core_f64_tma tensor_core_f32 tensor_core_tf32 tensor_core_b1 tensor_core_bits "
-    "tensor_core_half pad_rows split pack_bits pack_pairs"
+    "tensor_core_half tensor_core_s8 pad_rows split pack_bits pack_pairs digits join"
 ).split()
+
+
+@needs_nvrtc
+def test_residues_compile_and_do_not_spill():
+    program = Program()
+    residues = Residues(*(Place(name) for name in ("a", "b", "c", "count")), 14, 4096, 4097, 70000)
+    plan = TENSOR_CORE.plan(product((4096, 4097, 70000), dtype="int32", operand_dtype=np.dtype(np.int8)), detect())
+    add_residue_products(program, plan, residues)
+    assert [dict(step.kernel.defines)["ACCUMULATE"] for step in program.steps] == ["0", "1"]
+    for kernel in program.kernels():
+        assert resources(compile_kernel(kernel.stem, kernel.defines, "sm_90a"))["gemm"].spill_bytes == 0
 
 
 @needs_ml_dtypes

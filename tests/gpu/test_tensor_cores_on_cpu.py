@@ -247,14 +247,14 @@ PLANTED_IN_WGMMA = {
     "the last products are not waited for": ("wait_groups<0>();\n    if (!FLUSHES)", "if (!FLUSHES)"),
     "rows of a fragment": ("(half * 8 + g) * PITCH", "(half + 2 * g) * PITCH"),
     "a row too many": ("first + i >= rows", "first + i > rows"),
-    "the end of a row": ("n - column, i", "n - column + 1, i"),
+    "the end of a row": ("n - place.column, i", "n - place.column + 1, i"),
     "half of alpha": ("alpha * from[1]", "from[1]"),
-    "one box of B for all": ("column + box * BOX_COLUMNS", "column"),
-    "tiles of the same row": ("row = tile.row +", "row ="),
+    "one box of B for all": ("place.column + box * BOX_COLUMNS", "place.column"),
+    "tiles of the same row": ("{tile.row + rank", "{rank"),
 }
 PLANTED_IN_SPLIT = {
-    "high parts for low ones": ("barrier, p, m + row", "barrier, p, row"),
-    "low parts of other columns": ("n + column + first", "m + column + first"),
+    "high parts for low ones": ("barrier, p, m + place.row", "barrier, p, place.row"),
+    "low parts of other columns": ("n + place.column + first", "m + place.column + first"),
     "terms of the stage before": ("high_b + 2 * p, p > 0);", "high_b + 2 * p, 1);"),
     "a product left out": ("multiply(terms, high_a + 2 * p, low_b + 2 * p, 1);", ""),
 }

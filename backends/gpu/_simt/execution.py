@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ class GpuOperands:
     """
 
     def __init__(
-        self, operands: Operands, *, takes_columns: Set[str] = frozenset(), is_triangle: bool = False
+        self, operands: Operands, *, takes_columns: frozenset[str] = frozenset(), is_triangle: bool = False
     ) -> None:
         inputs = {"a": operands.a, "b": operands.b, "c": operands.c}
         self.takes_columns, self.is_triangle = takes_columns, is_triangle

@@ -8,7 +8,7 @@ them: programs compiled, operands placed, launches bound.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from backends.gpu._cuda import device
@@ -87,7 +87,7 @@ class GpuBackend(Backend):
             return []
         return program.kernels()
 
-    def columns_taken(self, problem: Problem) -> Set[str]:
+    def columns_taken(self, problem: Problem) -> frozenset[str]:
         """Return which matrices of `problem` its program takes by columns: `takes_columns`, unless overridden."""
         return self.takes_columns
 

@@ -5,12 +5,12 @@
 // A line is a row of A or a column of B. Digits are signed bytes: x + 0x80..80 has the bytes digit + 128, with all carries.
 // Of elements of one byte the digit is the element: the pass then only moves bytes.
 //
-//   along_k   lines are contiguous: a thread reads 4 neighbours in each of ROWS lines
+//   along_k   lines are contiguous: a thread reads neighbours in several of them
 //   across    steps of k are contiguous lines of the other side: tiles are transposed through shared memory, 4 x 4 bytes
 //             in registers first
 //
-// A line of digits begins at a multiple of 128 bytes, and its end is filled with zeros up to a multiple of 4 bytes. Memory
-// bounds this pass, so a thread loads all its data before it uses any.
+// A line of digits begins at a multiple of 128 bytes; what is written past its end is no matter. Memory bounds this pass, so a
+// thread loads all its data before it uses any. Elements of 1 and 2 bytes that begin anywhere are read as aligned words, too.
 //
 //   DIGITS            of an element: 1, 2, 4 or 8
 //   FORM_A, FORM_B   0 NONE, 1 ALONG, 2 ACROSS: what is done with A, and with B
@@ -21,7 +21,7 @@
 #define ALONG 1
 #define ACROSS 2
 
-constexpr int THREADS = 256, ROWS = 4;
+constexpr int THREADS = 256;
 constexpr int WORDS = DIGITS == 8 ? 2 : 1;             // of the element, or elements, that a lane reads of a step
 constexpr int PER_LANE = DIGITS < 4 ? 4 / DIGITS : 1;   // elements there
 constexpr int LINES = 32 * PER_LANE;                  // of a transposed tile
@@ -51,7 +51,7 @@ template <int COUNT> __device__ __forceinline__ void make_digits(Group<COUNT>& g
     }
 }
 
-// COUNT words that begin at element `first` of those of a row that exist up to `end`; beyond it zeros.
+// COUNT words that begin at element `first` of a row that ends at `end`; what lies beyond it is no matter.
 template <int COUNT, bool IS_ALIGNED>
 __device__ __forceinline__ Group<COUNT> read(const unsigned char* row, int first, int end)
 {
@@ -60,13 +60,19 @@ __device__ __forceinline__ Group<COUNT> read(const unsigned char* row, int first
     const unsigned char* from = row + (long long)first * DIGITS;
     if (IS_ALIGNED && first + ELEMENTS <= end) {
         group = *(const Group<COUNT>*)from;
-    } else {
+    } else if (DIGITS < 4 && first < end) {
+        const unsigned shift = (unsigned)(unsigned long long)from % 4;
+        unsigned words[COUNT + 1] = {};  // an aligned word with a byte of the row may be read
+#pragma unroll
+        for (int w = 0; w <= COUNT; ++w)
+            if (first * DIGITS + 4 * w < end * DIGITS + (int)shift) words[w] = ((const unsigned*)(from - shift))[w];
+#pragma unroll
+        for (int w = 0; w < COUNT; ++w) group.x[w] = __funnelshift_r(words[w], words[w + 1], 8 * shift);
+    } else if (DIGITS >= 4) {
 #pragma unroll
         for (int e = 0; e < ELEMENTS; ++e) {
             if (first + e >= end) continue;
-            if (DIGITS == 1) group.x[e / 4] |= (unsigned)from[e] << e % 4 * 8;
-            if (DIGITS == 2) group.x[e / 2] |= (unsigned)((const unsigned short*)from)[e] << e % 2 * 16;
-            if (DIGITS >= 4) group.x[e * WORDS] = ((const unsigned*)from)[e * WORDS];
+            group.x[e * WORDS] = ((const unsigned*)from)[e * WORDS];
             if (DIGITS == 8) group.x[e * WORDS + WORDS - 1] = ((const unsigned*)from)[e * WORDS + 1];
         }
     }
@@ -83,10 +89,12 @@ struct Side {
 
 template <bool IS_ALIGNED> __device__ __forceinline__ void along_k(const Side& side)
 {
-    constexpr int COUNT = DIGITS;  // words of 4 elements
+    // Neighbours along k of a thread: 16 bytes, or a word of digits; a word at a time if those begin anywhere.
+    constexpr int AT_ONCE = DIGITS == 8 || (DIGITS < 4 && !IS_ALIGNED) ? 4 : 16 / DIGITS;
+    constexpr int COUNT = AT_ONCE * DIGITS / 4, ROWS = DIGITS == 8 ? 2 : COUNT == 1 ? 8 : 4;
     const long long layer = (long long)side.lines * side.width;
     for (int first = blockIdx.x * ROWS; first < side.lines; first += gridDim.x * ROWS)
-        for (int p = threadIdx.x * 4; p < side.k; p += THREADS * 4) {
+        for (int p = threadIdx.x * AT_ONCE; p < side.k; p += THREADS * AT_ONCE) {
             Group<COUNT> groups[ROWS];
 #pragma unroll
             for (int r = 0; r < ROWS; ++r)
@@ -98,13 +106,13 @@ template <bool IS_ALIGNED> __device__ __forceinline__ void along_k(const Side& s
                 unsigned char* to = side.digits + (long long)(first + r) * side.width + p;
 #pragma unroll
                 for (int d = 0; d < DIGITS; ++d) {
-                    unsigned word = 0;
+                    Group<AT_ONCE / 4> of_layer = {};
 #pragma unroll
-                    for (int e = 0; e < 4; ++e) {
+                    for (int e = 0; e < AT_ONCE; ++e) {
                         const int byte = e * DIGITS + d;
-                        word |= (groups[r].x[byte / 4] >> byte % 4 * 8 & 0xffu) << e * 8;
+                        of_layer.x[e / 4] |= (groups[r].x[byte / 4] >> byte % 4 * 8 & 0xffu) << e % 4 * 8;
                     }
-                    *(unsigned*)(to + d * layer) = word;
+                    *(Group<AT_ONCE / 4>*)(to + d * layer) = of_layer;
                 }
             }
         }
@@ -120,17 +128,17 @@ template <bool IS_ALIGNED> __device__ __forceinline__ void across(const Side& si
     for (int index = blockIdx.x; index < tiles_across * tiles_down; index += gridDim.x) {
         const int first_p = index / tiles_across * STEPS, first_line = index % tiles_across * LINES;
         const int line = first_line + lane * PER_LANE;
-        constexpr int AT_ONCE = QUADS / (THREADS / 32);  // quads of steps of a warp
-        Group<WORDS> steps[AT_ONCE][4];
+        constexpr int OF_WARP = QUADS / (THREADS / 32);  // quads of steps
+        Group<WORDS> steps[OF_WARP][4];
 #pragma unroll
-        for (int u = 0; u < AT_ONCE; ++u)
+        for (int u = 0; u < OF_WARP; ++u)
 #pragma unroll
             for (int s = 0; s < 4; ++s) {
                 const int p = first_p + (warp + u * (THREADS / 32)) * 4 + s;
                 steps[u][s] = read<WORDS, IS_ALIGNED>(side.x + p * side.pitch, line, p < side.k ? side.lines : 0);
             }
 #pragma unroll
-        for (int u = 0; u < AT_ONCE; ++u) {
+        for (int u = 0; u < OF_WARP; ++u) {
 #pragma unroll
             for (int s = 0; s < 4; ++s) make_digits(steps[u][s]);
 #pragma unroll

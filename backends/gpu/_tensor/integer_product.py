@@ -1,7 +1,7 @@
 """Products of integers by tensor cores, exact modulo 2^32 or 2^64: bytes as they are, wider elements as signed digits.
 
-    int8, uint8 to int32   A and B as they lie along k; what lies otherwise is turned by a pass, as part of the product
-    D bytes an element     A = sum of 256^i A_i: C = sum of 256^(i + j) A_i B_j over i + j < D, D (D + 1) / 2 products
+    int8 to int32        A and B as they lie along k; what lies otherwise is turned by a pass, as part of the product
+    D bytes an element   A = sum of 256^i A_i: C = sum of 256^(i + j) A_i B_j over i + j < D, D (D + 1) / 2 products
 
 Rows along k begin at multiples of 16 bytes, as the copy engine expects, or are copied.
 """
@@ -22,10 +22,9 @@ from harness.plan import Plan
 from harness.tuning import tensor_cores as tuning
 
 _WORD = np.dtype(np.int32)
-_VECTOR = 4  # elements of C that are stored at once
+_PAIR, _VECTOR = 2, 4  # elements of C that the kernel and join.cu store at once
 _LONG = 8  # digits of elements whose sums are layers
-# Layers of their sums, and most steps of k for which none of them overflows: 4 2^14 k < 2^31. Whole
-# lines of digits.
+# Layers of their sums, and most steps of k for which none of them overflows: 4 2^14 k < 2^31. Whole lines of digits.
 _LAYERS, _LONGEST = 5, 255 * 128
 
 
@@ -68,19 +67,17 @@ def _add_terms(
     )
     c_type = "int" if layers > 1 else TYPES[problem.dtype.name]
     itemsize = _WORD.itemsize if layers > 1 else problem.dtype.itemsize
-    kind = "u8" if problem.input_dtype.name == "uint8" and problem.is_mixed else "s8"
-    macros = {"KIND": f'"{kind}"', "C_TYPE": c_type, "DIGITS": digits, "ACCUMULATE": product.accumulate}
-    width = _width(product.out, itemsize)
+    macros = {"C_TYPE": c_type, "DIGITS": digits, "ACCUMULATE": product.accumulate}
+    width = _width(product.out, itemsize, _PAIR)
     add_tma(
         program, plan, KERNEL, as_defines(macros), (maps[0], maps[1]), product._replace(extremes=stacks[0].place),
         alpha, width=width, layers=layers,
     )  # fmt: skip
 
 
-def _width(out: Matrix, itemsize: int) -> int:
-    """Return how many neighbours of a row of C may be stored at once."""
-    at_once = min(_VECTOR * itemsize, WIDE)
-    return _VECTOR if out.ld % _VECTOR == 0 and out.alignment % at_once == 0 else 1
+def _width(out: Matrix, itemsize: int, most: int) -> int:
+    """Return how many neighbours of a row of C are stored at once: `most` where it begins at multiples of them."""
+    return most if out.ld % most == 0 and out.alignment % min(most * itemsize, WIDE) == 0 else 1
 
 
 def _add_long(program: Program, plan: Plan, product: Product, stacks: tuple[Stack, Stack], alpha: int) -> None:
@@ -93,8 +90,9 @@ def _add_long(program: Program, plan: Plan, product: Product, stacks: tuple[Stac
         steps = min(product.k - first, _LONGEST)
         part = product._replace(out=sums, k=steps, accumulate=False)
         _add_terms(program, plan, part, (panels[0], panels[1]), _LONG, np.uint32(1), _LAYERS)
-        macros = {"WIDTH": _width(product.out, _LONG), "ACCUMULATE": product.accumulate or first > 0}
-        kernel = Kernel("join", as_defines(macros) + triangle_defines(plan.problem), (tuning.PASS_THREADS,), function="join")
+        macros = {"WIDTH": _width(product.out, _LONG, _VECTOR), "ACCUMULATE": product.accumulate or first > 0}
+        kernel = Kernel(
+            "join", as_defines(macros) + triangle_defines(plan.problem), (tuning.PASS_THREADS,), function="join"
+        )
         sizes = sums.place, ld, product.out.place, product.out.ld, m, n, np.uint64(alpha % 2**64)
         program.launch(kernel, min(m, tuning.PASS_BLOCKS), *sizes)
-

@@ -21,7 +21,7 @@ from backends.gpu._tensor.tma import ROW_BYTES, TmaKernel, add_tma
 from harness.plan import Plan
 from harness.tuning.tensor_cores import PACKED_RUN, STAGE_STEPS, TILE_COLUMNS, TILE_ROWS
 
-# Each is coprime to those before; with at most 256 values a residue is a byte.
+# Each is coprime to those before. A residue modulo at most 256 is a byte.
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191, 181, 179, 173)
 KERNEL = TmaKernel("tensor_core_s8", STAGE_STEPS["int8"], TILE_COLUMNS["int8"])
 BYTES = np.dtype(np.uint8).name
@@ -96,10 +96,13 @@ def add_residue_products(program: Program, plan: Plan, residues: Residues) -> No
     moduli = ", ".join(map(str, MODULI))
     for first in range(0, k, LONGEST):
         steps = min(k - first, LONGEST)
-        macros = {"KIND": '"s8"', "C_TYPE": "unsigned char", "DIGITS": 1, "MODULI": moduli, "ACCUMULATE": first > 0}
-        maps = tuple(
-            TensorMap(place._replace(offset=place.offset + first), rows, steps, width, box, KERNEL.bk, BYTES, most, rows * width)
+        macros = {"C_TYPE": "unsigned char", "DIGITS": 1, "MODULI": moduli, "ACCUMULATE": first > 0}
+        map_a, map_b = (
+            TensorMap(
+                place._replace(offset=place.offset + first), rows, steps, width, box, KERNEL.bk, BYTES,
+                layers=most, distance=rows * width,
+            )
             for place, rows, box in ((a, m, TILE_ROWS), (b, columns, rows_of_b))
         )  # fmt: skip
         product = Product(Matrix(a, width), Matrix(b, width), out, m, columns, steps, Form.ANY, False, count)
-        add_tma(program, plan, KERNEL, as_defines(macros), maps, product, np.uint32(1), width=16, layers=most)
+        add_tma(program, plan, KERNEL, as_defines(macros), (map_a, map_b), product, np.uint32(1), width=16, layers=most)

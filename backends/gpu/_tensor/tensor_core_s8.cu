@@ -13,16 +13,16 @@
 //              of as many layers as an int32 in GPU memory says when the kernel runs (`given`); 0: it returns at once.
 //              Columns of B are permuted in each 64 (neighbours.cuh), so that the 16 sums of a thread are neighbours.
 //
-//   KIND       "s8" or "u8"
-//   C_TYPE     of an element of C
+//   C_TYPE     of an element of C        WIDTH  elements of a row that are stored at once: 2 where its rows allow, else 1
 //
 // Loops, roles and edges: wgmma_tile.cuh. Source: PTX ISA, wgmma .s8; Ozaki, Uchino, Imamura, arXiv 2504.08009, for MODULI.
 #define T int
 #define DEPTH 32
+#define KIND "s8"
 #define FLAGS ""  // both along k, the only layout of this instruction
 #define INTEGERS
 #define OPERATION ""
-#define FACTOR int
+#define FACTOR unsigned  // signed sums must not overflow
 
 #if defined(MODULI) || DIGITS > 1
 #define LAYERED 1
@@ -33,10 +33,10 @@ constexpr bool FLUSHES = false;
 
 typedef C_TYPE Result;
 
-#ifdef MODULI
-#define STORE_ROWS store_residues
-__device__ __forceinline__ void store_residues(void*, const int* sums, int, unsigned char* c, int ldc, int rows, int columns,
-                                               int, int layer);
+#if defined(MODULI) || WIDTH == 2
+#define STORE_ROWS store
+__device__ __forceinline__ void store(void*, const int* sums, unsigned alpha, Result* c, int ldc, int rows, int columns,
+                                      int below, int layer);
 #endif
 
 #include "wgmma_tile.cuh"
@@ -112,9 +112,9 @@ struct alignas(16) Words {
     unsigned x[4];
 };
 
-// Store the residues of a warp's sums. Rows of C are whole runs of 64 columns; `rows` and `columns` of them exist from c on.
-__device__ __forceinline__ void store_residues(void*, const int* sums, int, unsigned char* c, int ldc, int rows, int columns,
-                                               int, int layer)
+// Residues of the sums. Rows of C are whole runs of 64 columns.
+__device__ __forceinline__ void store(void*, const int* sums, unsigned, unsigned char* c, int ldc, int rows, int columns, int,
+                                      int layer)
 {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int p = moduli[layer], reciprocal = (int)(((1LL << BITS) + p - 1) / p);
@@ -133,5 +133,38 @@ __device__ __forceinline__ void store_residues(void*, const int* sums, int, unsi
             }
             *to = x;
         }
+}
+#elif WIDTH == 2
+struct alignas(2 * sizeof(Result)) Pair {
+    Result x, y;
+};
+
+// A thread has pairs of neighbours, a warp 32 bytes of each of eight rows. Those are whole sectors, so sums only pass through
+// shared memory where rows of C are not aligned.
+__device__ __forceinline__ void store(void*, const int* sums, unsigned alpha, Result* c, int ldc, int rows, int columns,
+                                      int below, int)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int i = half * 8 + g;
+        if (i >= rows) continue;
+        const int left = end_of_row(below + i, columns) - 2 * t;
+        Result* row = c + (long long)i * ldc + 2 * t;
+#pragma unroll
+        for (int v = 0; v < BN / 8; ++v) {
+            Result* to = row + 8 * v;
+            Pair pair = {(Result)(alpha * sums[4 * v + 2 * half]), (Result)(alpha * sums[4 * v + 2 * half + 1])};
+            if (8 * v + 2 <= left) {
+                if (ACCUMULATE) {
+                    const Pair before = *(const Pair*)to;
+                    pair = {plus(before.x, pair.x), plus(before.y, pair.y)};
+                }
+                *(Pair*)to = pair;
+            } else if (8 * v < left) {
+                *to = ACCUMULATE ? plus(*to, pair.x) : pair.x;
+            }
+        }
+    }
 }
 #endif

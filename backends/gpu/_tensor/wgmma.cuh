@@ -5,7 +5,7 @@
 // swizzled, as the tensor map wrote them. Source: PTX ISA, section on asynchronous warpgroup level matrix instructions.
 //
 //   BN 256 or 128    DEPTH, KIND: 16 and "bf16" or "f16", or 8 and "tf32"; with sums of integers, modulo 2^32 (INTEGERS is
-//   defined), 32 and "s8" or "u8", or 256 and "b1", whose sums count common ones (OPERATION ".and.popc")
+//   defined), 32 and "s8", or 256 and "b1", whose sums count common ones (OPERATION ".and.popc")
 //   FLAGS: layouts of A and B, if not along k
 #pragma once
 

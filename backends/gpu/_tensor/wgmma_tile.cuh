@@ -7,7 +7,7 @@
 // time at n = 4096. If rows of A and B cross lines, clusters are faster, since they fetch less.
 //
 // Defined before this file: BK, BYTES, FLUSHES; `begin_step`, and those of tma_tile.cuh except `compute`. Optional:
-// STORE_ROWS, another way to store sums than one by one, in ROOM_BYTES a warp; if LAYERED, `is_shifted`.
+// STORE_ROWS, another way to store sums, in ROOM_BYTES a warp; if LAYERED, `is_shifted`.
 // Defined by the host: BN 256 or 128; STAGES, CLUSTER, GROUP; WIDTH: elements of C that are stored at once, 4 (of bytes 16)
 // where its rows allow; ACCUMULATE 1: C := C + alpha A B.
 //
@@ -30,6 +30,10 @@ __device__ __forceinline__ bool is_shifted(int layer, int term);
 #else
 __device__ __forceinline__ constexpr bool is_shifted(int, int) { return false; }
 #endif
+
+// Sums of integers wrap: signed ones must not overflow.
+__device__ __forceinline__ float plus(float x, float y) { return x + y; }
+template <class X> __device__ __forceinline__ X plus(X x, X y) { return (X)((unsigned)x + (unsigned)y); }
 
 #ifndef STORE_ROWS
 #define STORE_ROWS store_sums
@@ -57,7 +61,8 @@ __device__ __forceinline__ void store_sums(void* memory, const Sum* sums, FACTOR
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const Sum* from = sums + chunk * (CHUNK / 2) + 4 * v + 2 * half;
-                *(Several<Sum, 2>*)(room + (half * 8 + g) * PITCH + 8 * v + 2 * t) = {alpha * from[0], alpha * from[1]};
+                *(Several<Sum, 2>*)(room + (half * 8 + g) * PITCH + 8 * v + 2 * t) = {(Sum)(alpha * from[0]),
+                                                                                      (Sum)(alpha * from[1])};
             }
         __syncwarp();
 #pragma unroll
@@ -70,10 +75,12 @@ __device__ __forceinline__ void store_sums(void* memory, const Sum* sums, FACTOR
                 const auto x = *(const Several<Sum, WIDTH>*)from;
                 Several<Result, WIDTH> total;
                 if (ACCUMULATE) total = *(const Several<Result, WIDTH>*)to;
-                for (int v = 0; v < WIDTH; ++v) total.x[v] = ACCUMULATE ? total.x[v] + x.x[v] : x.x[v];
+                for (int v = 0; v < WIDTH; ++v)
+                    total.x[v] = ACCUMULATE ? plus(total.x[v], (Result)x.x[v]) : (Result)x.x[v];
                 *(Several<Result, WIDTH>*)to = total;
             } else {
-                for (int v = 0; v < min(left, WIDTH); ++v) to[v] = ACCUMULATE ? to[v] + from[v] : from[v];
+                for (int v = 0; v < min(left, WIDTH); ++v)
+                    to[v] = ACCUMULATE ? plus(to[v], (Result)from[v]) : (Result)from[v];
             }
         }
     }
@@ -96,7 +103,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
         if (is_shifted(layer, term)) {
             wait_groups<0>();
 #pragma unroll
-            for (int i = 0; i < SUMS; ++i) sums[i] = sums[i] * 256;
+            for (int i = 0; i < SUMS; ++i) sums[i] = (unsigned)sums[i] * 256;
         }
         for (int step = 0; step < steps; ++step) {
             wait(ring.full + 8 * ring.stage, ring.parity);

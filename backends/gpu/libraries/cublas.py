@@ -149,8 +149,9 @@ class Gemm(NamedTuple):
         narrow, wide = _TYPES[self.operand_dtype], _TYPES[self.dtype]
         arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
         x, y, z = (ctypes.c_void_p() for _ in range(3))
+        form = _TRANSPOSE if self.is_along_k else _NO_TRANSPOSE
         arguments = (
-            _TRANSPOSE if self.is_along_k else _NO_TRANSPOSE, _NO_TRANSPOSE, self.n, self.m, self.k, alpha, x, narrow, self.ldb, y, narrow, self.lda,
+            form, _NO_TRANSPOSE, self.n, self.m, self.k, alpha, x, narrow, self.ldb, y, narrow, self.lda,
             beta, z, wide, self.ldc, arithmetic, _DEFAULT_ALGORITHM,
         )  # fmt: skip
         return bind("cublasGemmEx", "compute the product", arguments, (y, x, z))
