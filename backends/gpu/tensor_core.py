@@ -102,6 +102,12 @@ class TensorCore(Rung):
         """Return A and B if they are integers: which of them lies along k, a pass decides about."""
         return frozenset("ab") if problem.input_dtype.kind in "iu" else frozenset()
 
+    def pays(self, problem: Problem) -> bool:
+        """Return whether integers have so many pairs that they are faster by their digits than one by one."""
+        if problem.is_mixed or problem.dtype.kind not in "iu":
+            return True
+        return problem.pairs >= tensor_cores.DIGITS_FROM[problem.dtype.itemsize]
+
     def scales_sums(self, problem: Problem) -> bool:
         """Return whether sums are scaled: those of wgmma, where A is narrow or becomes digits."""
         return tensor_cores.needs_wgmma(problem)

@@ -158,9 +158,7 @@ class HostExecution:
         kernel = step.kernel
         arguments = [self._argument(x) for x in step.arguments]
         pointers = (ctypes.c_void_p * len(arguments))(*(x.ctypes.data for x in arguments))
-        edits = tuple(
-            edit for edit in self.edits if edit[0] in assemble(kernel.stem, kernel.defines, (SHIM, FOLDER))
-        )
+        edits = tuple(edit for edit in self.edits if edit[0] in assemble(kernel.stem, kernel.defines, (SHIM, FOLDER)))
         said = load(kernel, edits)(
             _Dimensions(*(*step.grid, 1, 1)[:3]),
             _Dimensions(*(*kernel.block, 1, 1)[:3]),

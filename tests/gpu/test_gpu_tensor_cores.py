@@ -72,6 +72,18 @@ def test_integers_need_hopper(monkeypatch):
         assert TENSOR_CORE.declines(problem) == "wgmma and TMA need (9, 0)"
 
 
+def test_integers_are_left_to_ordinary_instructions_where_there_are_few():
+    sizes = (256, 512, 1024)
+    chosen = {
+        dtype: [TENSOR_CORE.may_be_chosen(product((n,) * 3, dtype=dtype)) for n in sizes]
+        for dtype in ("uint8", "int32", "int64")
+    }
+    assert chosen == {
+        "uint8": [False, True, True], "int32": [False, False, True], "int64": [False, True, True],
+    }  # fmt: skip
+    assert TENSOR_CORE.may_be_chosen(product((8, 8, 8), dtype="int32", operand_dtype=np.dtype(np.int8)))
+
+
 def test_cublas_gets_int8_along_k():
     for layout, stems in (("CCC", ["digits"]), ("CFC", [])):
         problem = product((20, 36, 48), dtype="int32", operand_dtype=np.dtype(np.int8), layout=layout)
