@@ -108,9 +108,9 @@ def test_triangles_of_integers_are_right(dtype, narrow):
     assert_exact(product((size, size, 20), dtype, narrow, triangle="d"))
 
 
-def test_pairs_that_cross_the_diagonal_are_not_stored(monkeypatch):
-    use_the_cpu(monkeypatch, edits=(("if (8 * v + 2 <= left)", "if (8 * v + 1 <= left)"),))
-    with pytest.raises(AssertionError, match="poison"):
+def test_sums_above_the_diagonal_are_not_stored(monkeypatch):
+    use_the_cpu(monkeypatch, edits=(("16 * v + e < left", "16 * v + e <= left"),))
+    with pytest.raises((AssertionError, KernelFault)):
         assert_exact(product((12, 12, 9), "int32", triangle="d"))
 
 
@@ -125,10 +125,13 @@ PLANTED = {
     "a term too many": ("APART * (APART + 1)) / 2", "APART * (APART + 1)) / 2 + 1"),
     "sums of the tile before": ("FLUSHES || (term == 0 && step == 0)", "FLUSHES || (step == 0 && false)"),
     "sums that are still computed are shifted": ("            wait_groups<0>();\n#pragma", "#pragma"),
-    "half of a pair": ("(alpha * sums[4 * v + 2 * half + 1])}", "(alpha * sums[4 * v + 2 * half])}"),
-    "a row too many": ("if (i >= rows) continue;", ""),
+    "pairs that are not exchanged": ("of_lane_across(is_odd ?", "(is_odd ?"),
+    "pairs in each other's place": ("four[e] = is_odd ? taken : pairs[e]", "four[e] = is_odd ? pairs[e] : taken"),
+    "a row too many": (
+        "i < rows ? end_of_row(below + i, columns) - first : 0",
+        "end_of_row(below + i, columns) - first",
+    ),
     "words of the bytes before": ("words[w + 1], 8 * shift", "words[w + 1], 0"),
-    "words past the end of a row": ("< end * DIGITS + (int)shift", "< end * DIGITS + 8"),
 }
 
 

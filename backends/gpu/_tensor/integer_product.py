@@ -22,7 +22,7 @@ from harness.plan import Plan
 from harness.tuning import tensor_cores as tuning
 
 _WORD = np.dtype(np.int32)
-_PAIR, _VECTOR = 2, 4  # elements of C that the kernel and join.cu store at once
+_VECTOR = 4  # elements of C that are stored at once
 _LONG = 8  # digits of elements whose sums are layers
 # Layers of their sums, and most steps of k for which none of them overflows: 4 2^14 k < 2^31. Whole lines of digits.
 _LAYERS, _LONGEST = 5, 255 * 128
@@ -68,16 +68,17 @@ def _add_terms(
     c_type = "int" if layers > 1 else TYPES[problem.dtype.name]
     itemsize = _WORD.itemsize if layers > 1 else problem.dtype.itemsize
     macros = {"C_TYPE": c_type, "DIGITS": digits, "ACCUMULATE": product.accumulate}
-    width = _width(product.out, itemsize, _PAIR)
+    width = _width(product.out, itemsize)
     add_tma(
         program, plan, KERNEL, as_defines(macros), (maps[0], maps[1]), product._replace(extremes=stacks[0].place),
         alpha, width=width, layers=layers,
     )  # fmt: skip
 
 
-def _width(out: Matrix, itemsize: int, most: int) -> int:
-    """Return how many neighbours of a row of C are stored at once: `most` where it begins at multiples of them."""
-    return most if out.ld % most == 0 and out.alignment % min(most * itemsize, WIDE) == 0 else 1
+def _width(out: Matrix, itemsize: int) -> int:
+    """Return how many neighbours of a row of C are stored at once: `_VECTOR` where its rows are aligned."""
+    is_wide = out.ld % _VECTOR == 0 and out.alignment % min(_VECTOR * itemsize, WIDE) == 0
+    return _VECTOR if is_wide else 1
 
 
 def _add_long(program: Program, plan: Plan, product: Product, stacks: tuple[Stack, Stack], alpha: int) -> None:
@@ -90,7 +91,7 @@ def _add_long(program: Program, plan: Plan, product: Product, stacks: tuple[Stac
         steps = min(product.k - first, _LONGEST)
         part = product._replace(out=sums, k=steps, accumulate=False)
         _add_terms(program, plan, part, (panels[0], panels[1]), _LONG, np.uint32(1), _LAYERS)
-        macros = {"WIDTH": _width(product.out, _LONG, _VECTOR), "ACCUMULATE": product.accumulate or first > 0}
+        macros = {"WIDTH": _width(product.out, _LONG), "ACCUMULATE": product.accumulate or first > 0}
         kernel = Kernel(
             "join", as_defines(macros) + triangle_defines(plan.problem), (tuning.PASS_THREADS,), function="join"
         )
