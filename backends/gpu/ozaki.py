@@ -22,7 +22,9 @@ import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._residues.moduli import table
-from backends.gpu._residues.product import ResidueProduct, add_residue_product, add_start, stack_bytes
+from backends.gpu._residues.native import add_start
+from backends.gpu._residues.product import add_residue_product, stack_bytes
+from backends.gpu._residues.shape import ResidueProduct
 from backends.gpu._simt.program import Matrix, Program
 from backends.gpu._simt.rung import GpuBackend
 from backends.gpu._tensor.norms import largest_dot
@@ -52,8 +54,8 @@ class Ozaki(GpuBackend):
 
     def declines(self, problem: Problem) -> str | None:
         """Decline all but float64 sums of products."""
-        if not problem.semiring.is_ordinary or problem.dtype.name != "float64":
-            return "it computes plus_times over float64"
+        if not problem.semiring.is_ordinary or problem.dtype.name not in tuning.NUMBERS:
+            return "it computes plus_times over float64 and float32"
         if problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
         return None
@@ -80,7 +82,7 @@ class Ozaki(GpuBackend):
         problem = plan.problem
         if plan.options["gate"] == "proven" or problem.pairs == 0:
             return 0.0
-        half = table(int(plan.options["moduli"]) or tuning.FEWEST).half_bits
+        half = table(int(plan.options["moduli"]) or tuning.NUMBERS[problem.dtype.name].fewest).half_bits
         return (2.0 ** (1 - half) * problem.k**0.5 + 4.0 ** (1 - half) * problem.k) * largest_dot(problem, operands)
 
     def loosens(self, problem: Problem) -> bool:
@@ -106,7 +108,8 @@ def panel_columns(problem: Problem, memory: int) -> int:
     """Return the columns of a panel: all, or as few as the share of the GPU's memory holds the residues of."""
     columns = max(problem.n, 1)
     while memory and columns > PACKED_RUN:
-        if sum(stack_bytes(problem.m, columns, problem.k, tuning.MOST)) <= tuning.MEMORY_SHARE * memory:
+        most = tuning.NUMBERS[problem.dtype.name].most
+        if sum(stack_bytes(problem, problem.m, columns, problem.k, most)) <= tuning.MEMORY_SHARE * memory:
             break
         columns = -(-columns // 2 // PACKED_RUN) * PACKED_RUN
     return columns

@@ -77,10 +77,11 @@ def compute(
     alpha: float | None = None,
     beta: float | None = None,
     layout: str = "CCC",
+    dtype: str = "float64",
     **options: Any,
 ) -> tuple[Operands, np.ndarray, ByteProducts]:
     """Compute a product with these options, prove it right, and return operands, result and execution."""
-    problem = Problem(*size, accumulate=accumulate, alpha=alpha, beta=beta, layout=layout)
+    problem = Problem(*size, dtype=np.dtype(dtype), accumulate=accumulate, alpha=alpha, beta=beta, layout=layout)
     operands = Operands.generate(problem, sum(size))
     change(operands)
     plan = OZAKI.plan(problem, detect()).override({"blocks": 2, **options})

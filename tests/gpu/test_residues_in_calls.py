@@ -30,7 +30,7 @@ def test_auto_takes_it_for_large_products_unless_native_arithmetic_is_asked_for(
     for problem in (
         Problem(1024, 1024, 1024),
         Problem(8192, 8192, 64),
-        Problem(4096, 4096, 4096, dtype=np.dtype(np.float32)),
+        Problem(4096, 4096, 4096, "min_plus"),
     ):
         assert choose(problem, "auto", arrays).name != "gpu-ozaki"
     with harness.native_float64():
@@ -56,14 +56,14 @@ def test_panels_fit_into_memory_and_too_little_of_it_is_said(monkeypatch):
     assert panel_columns(problem, 140 << 30) == 8192
     panel = panel_columns(problem, 1 << 30)
     assert panel % 64 == 0
-    assert sum(stack_bytes(4096, panel, 4096, tuning.MOST)) <= tuning.MEMORY_SHARE * (1 << 30)
+    assert sum(stack_bytes(problem, 4096, panel, 4096, 16)) <= tuning.MEMORY_SHARE * (1 << 30)
     assert panel_columns(problem, 1 << 20) == 64
 
 
 @pytest.mark.parametrize(
     ("problem", "word"),
     [
-        (Problem(9, 9, 9, dtype=np.dtype(np.float32)), "float64"),
+        (Problem(9, 9, 9, dtype=np.dtype(np.int32)), "float64"),
         (Problem(9, 9, 9, "min_plus"), "plus_times"),
         (Problem(9, 9, 9, alpha=np.inf), "infinite"),
         (Problem(9, 9, 9, triangle="d"), "triangle"),

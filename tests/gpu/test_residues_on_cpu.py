@@ -30,7 +30,7 @@ def _on_the_cpu(monkeypatch):
 # ------------------------------------------------------------------------------------------------------------- tables
 
 
-@pytest.mark.parametrize("count", tuning.COUNTS)
+@pytest.mark.parametrize("count", tuning.NUMBERS["float64"].counts)
 def test_weights_undo_residues_and_their_upper_parts_sum_exactly(count, rng):
     x, moduli = table(count), MODULI[:count]
     assert x.product == math.prod(moduli) == math.lcm(*moduli)
@@ -80,7 +80,7 @@ def test_residues_are_those_of_the_scaled_integers(count, layout, rng):
             assert (np.abs(found[t][place, :k].astype(int)) <= p // 2).all()
 
 
-@pytest.mark.parametrize("count", tuning.COUNTS)
+@pytest.mark.parametrize("count", tuning.NUMBERS["float64"].counts)
 def test_errors_are_those_of_rounding_to_integers_alone(count):
     operands, result, _ = compute((9, 10, 60), gate="off", moduli=count)
     assert is_rounded_product(operands, result, count)
@@ -101,6 +101,26 @@ def test_integers_of_few_bits_are_exact():
 
     operands, result, _ = compute((20, 70, 130), change, **OFF)
     assert (result == operands.a @ operands.b).all()
+
+
+@pytest.mark.parametrize("layout", ("CCC", "FFC"))
+def test_float32_by_fewer_moduli_in_any_layout(layout):
+    for moduli in tuning.NUMBERS["float32"].counts:
+        compute((19, 70, 35), layout=layout, dtype="float32", gate="off", moduli=moduli)
+    compute((19, 70, 35), accumulate=True, alpha=2.5, beta=-0.5, layout=layout, dtype="float32", **OFF | {"moduli": 7})
+    _, _, execution = compute((19, 70, 35), accumulate=True, alpha=2.5, beta=-0.5, layout=layout, dtype="float32")
+    assert execution.found("moduli")[0] == 0  # k is too small for the proof
+    operands, result, _ = compute((19, 68, 36), dtype="float32", gate="off", moduli=8)
+    exact = operands.a.astype(float) @ operands.b.astype(float)
+    assert (np.abs(result - exact) <= 2.0**-24 * np.abs(exact) + 2.0**-29 * np.abs(exact).max()).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"), [("normal", 7), ("phi1", 7), ("D 2^+-4", 0), ("nan", 0), ("half zeros", 0)]
+)
+def test_gate_chooses_for_float32_too(name, chosen, rng):
+    _, _, execution = compute((24, 20, 2000), lambda operands: vectors(name, operands, rng), dtype="float32")
+    assert execution.found("moduli")[0] == chosen
 
 
 @pytest.mark.parametrize("layout", ("CCC", "FFC", "CFC", "FCC"))

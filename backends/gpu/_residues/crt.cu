@@ -13,14 +13,16 @@
 //
 //   UPPER, LOWER, INVERSES, FIRST, SECOND   tables of the weights, of 1 / P, P1 and P2 by the number of moduli
 //   HAS_ALPHA, HAS_C, HAS_BETA              what there is
-//   WIDTH                                   elements of D that are stored at once, 2 where its rows allow
+//   WIDE                                    16 bytes of D are stored at once: its rows begin at multiples of that
 #include "look.cuh"
 #include "bytes.cuh"
 
 constexpr int THREADS = 256, RUN = 4;
 
-struct alignas(16) Pair {
-    T x, y;
+constexpr int WIDTH = 16 / sizeof(T);
+
+struct alignas(16) Vector {
+    T x[WIDTH];
 };
 
 // Four elements C' from their residues modulo COUNT numbers.
@@ -81,9 +83,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             values[v] = value;
         }
         T* to = out + (long long)i * ld + j;
-        if (WIDTH == 2 && j + RUN <= n) {
-            *(Pair*)to = Pair{(T)values[0], (T)values[1]};
-            *(Pair*)(to + 2) = Pair{(T)values[2], (T)values[3]};
+        if (WIDE && j + RUN <= n) {
+#pragma unroll
+            for (int v = 0; v < RUN; v += WIDTH) {
+                Vector vector;
+#pragma unroll
+                for (int u = 0; u < WIDTH; ++u) vector.x[u] = values[v + u];
+                *(Vector*)(to + v) = vector;
+            }
         } else {
 #pragma unroll
             for (int v = 0; v < RUN; ++v)

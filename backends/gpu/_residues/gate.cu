@@ -7,9 +7,9 @@
 //
 //   |x| |y| >= SHARE^2 (f + g - k) 2^(X + Y) / k        the error is at most sqrt(k) (2^X + 2^Y) / 2
 //
-// but for roundings that every sum has. So it is within k u |A| |B|, the bound of sums in any order, u = 2^-53, if
+// but for roundings that every sum has. So it is within k u |A| |B|, the bound of sums in any order, if
 //
-//   (f + g - k) SHARE^2 >= sqrt(k) 2^(54 - HALF_BITS)
+//   (f + g - k) SHARE^2 >= sqrt(k) 2^(UNIT_BITS + 1 - HALF_BITS)
 //
 //   one block; it leaves zeros in everything that the passes before it count
 #include "look.cuh"
@@ -30,7 +30,7 @@ __device__ __forceinline__ int fewest(unsigned* large, const double* norms, int 
 __device__ __forceinline__ bool is_proven(int common, int count, int k)
 {
     const float share = share_of(count);
-    return (double)common * share * share >= sqrt((double)k) * exp2(54 - half_bits(count)) * 1.0001;
+    return (double)common * share * share >= sqrt((double)k) * exp2(UNIT_BITS + 1 - half_bits(count)) * 1.0001;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -9,7 +9,8 @@
 //   large   elements that are a part of the root mean square of their vector, or more; so many prove a bound (gate.cu)
 //
 // Defined by the host, lists by the number of moduli, from LEAST to MOST: HALF_BITS; LIMITS, the greatest product of spreads;
-// SHARES, that part. CHECKS 0: finite values in range are enough. PROVES 1: the bound must be proven.
+// SHARES, that part. UNIT_BITS: u is 2^-UNIT_BITS. CHECKS 0: finite values in range are enough. PROVES 1: the bound must be
+// proven.
 #pragma once
 
 struct Look {

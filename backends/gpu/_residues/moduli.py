@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._tensor.residue_product import MODULI
+from harness.tuning.residues import ResidueNumbers
 
 _BYTE_BITS, _MANTISSA_BITS = 8, 53
 # Room for rounding to integers: the norm of a scaled vector grows by sqrt(k) / 2 units of 2^46 at least.
@@ -50,15 +51,15 @@ def table(count: int) -> Table:
     return Table(half_bits, tuple(map(float, upper)), lower, product)
 
 
-def look_defines(least: int, most: int, limits: dict[int, float], shares: dict[int, float], gate: str) -> Defines:
+def look_defines(numbers: ResidueNumbers, least: int, most: int, gate: str) -> Defines:
     """Return the macros of look.cuh.
 
     Parameters
     ----------
+    numbers : ResidueNumbers
+        Of the dtype.
     least, most : int
         Numbers of moduli that the gate may choose.
-    limits, shares : dict
-        By the number of moduli.
     gate : str
         One of ``harness.tuning.residues.GATES``.
     """
@@ -67,9 +68,10 @@ def look_defines(least: int, most: int, limits: dict[int, float], shares: dict[i
         {
             "LEAST": least,
             "MOST": most,
+            "UNIT_BITS": numbers.unit_bits,
             "HALF_BITS": _listed(table(count).half_bits for count in counts),
-            "LIMITS": _listed(limits[count] for count in counts),
-            "SHARES": _listed(shares[count] for count in counts),
+            "LIMITS": _listed(numbers.limits[count] for count in counts),
+            "SHARES": _listed(numbers.shares[count] for count in counts),
             "CHECKS": gate != "off",
             "PROVES": gate == "proven",
         }

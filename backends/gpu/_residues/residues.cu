@@ -11,6 +11,7 @@
 //
 //   T       type of the elements
 //   MODULI  p_t
+//   NARROW  1: x' is below 2^32, and its magnitude counts in units, else in units of 2^32
 //   WIDE    residue_rows reads 16 bytes at once: rows begin at multiples of that
 #include "look.cuh"
 #include "bytes.cuh"
@@ -43,13 +44,13 @@ __device__ constexpr unsigned weights(int first, int p)
 struct Four {
     unsigned low[RUN], high[RUN];
 
-    // Set number v, and return the upper half of its magnitude, from below.
+    // Set number v, and return its magnitude, from below.
     __device__ __forceinline__ unsigned set(int v, double x, double scale)
     {
         const long long integer = llrint(x * scale);
         const int upper = (int)(integer >> 32);
         low[v] = (unsigned)integer, high[v] = (unsigned)upper ^ 0x80000000u;
-        return (unsigned)(upper ^ upper >> 31);
+        return NARROW ? (unsigned)(integer < 0 ? -integer : integer) : (unsigned)(upper ^ upper >> 31);
     }
 };
 
@@ -97,10 +98,10 @@ __device__ __forceinline__ void load(const T* from, int left, double* values)
     }
 }
 
-// Upper half of the magnitude from which on an element is large, from above.
+// The magnitude from which on an element is large, from above.
 __device__ __forceinline__ unsigned large_from(double norm, int e, int k, int count)
 {
-    return (unsigned)(share_of(count) * 1.0001f * exp2f((float)(e + norm) - 32) / sqrtf((float)k)) + 1;
+    return (unsigned)(share_of(count) * 1.0001f * exp2f((float)(e + norm) - (NARROW ? 0 : 32)) / sqrtf((float)k)) + 1;
 }
 
 // Elements of a vector are neighbours.

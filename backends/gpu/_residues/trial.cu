@@ -53,7 +53,7 @@ __device__ __forceinline__ void add_losses(Losses& losses, const Run& all, doubl
 {
     if (all.sizes == 0) return;
     const double over = 1 / (all.sizes * all.sizes), x = norm_a - ceil(norm_a), y = norm_b - ceil(norm_b);
-    losses.native += ROUNDING * ROUNDING * 0x1p-106 * all.squares * over;
+    losses.native += ROUNDING * ROUNDING * two_to(-2 * UNIT_BITS) * all.squares * over;
 #pragma unroll
     for (int more = 0; more < COUNTS; ++more) {
         const double bits = half_bits(LEAST + more);
@@ -85,12 +85,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll 8
     for (int index = me; index < ROWS * PART; index += THREADS) {
         const int r = index / PART, p = index % PART, i = choose(r, ROWS, m);
-        of_a[r * PITCH + p] = p0 + p < k ? a[i * a_down + (p0 + p) * a_across] * scale_of(norms_a[i]) : 0;
+        of_a[r * PITCH + p] = p0 + p < k ? (double)a[i * a_down + (p0 + p) * a_across] * scale_of(norms_a[i]) : 0;
     }
 #pragma unroll
     for (int index = me; index < BESIDE * PART; index += THREADS) {
         const int p = index / BESIDE, c = index % BESIDE, j = column_of(group, c, n);
-        of_b[c * PITCH + p] = p0 + p < k ? b[(p0 + p) * b_down + j * b_across] * scale_of(norms_b[j]) : 0;
+        of_b[c * PITCH + p] = p0 + p < k ? (double)b[(p0 + p) * b_down + j * b_across] * scale_of(norms_b[j]) : 0;
     }
     __syncthreads();
     const int pair = me % PAIRS, run = me / PAIRS, begin = run * RUN;

@@ -1,0 +1,112 @@
+"""The native product, computed by the GPU unless the gate has found a number of moduli."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from backends.gpu._cuda.kernel_files import as_defines
+from backends.gpu._residues.shape import ResidueProduct, padded
+from backends.gpu._simt.operators import TYPES, Form
+from backends.gpu._simt.padding import is_aligned
+from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, Step, ceil_div
+from backends.gpu._simt.tuned_rung import TunedRung
+from backends.gpu._tensor.row_product import add_double_product
+from harness.machine import Machine, detect
+from harness.plan import Plan
+from harness.problem import Problem
+from harness.tuning import tensor_cores
+from harness.tuning.gpu import tuned_tiles
+
+_THREADS, _SIDE, _BLOCKS = 256, 32, 132 * 8  # native.cu, and blocks enough for any GPU
+# The guard of a SIMT kernel reads four floats at `moduli`; 0 is 0 as a float too, and no other number is.
+_GUARD = "IS_SAFE(low_a, high_a, low_b, high_b)"
+
+
+class Copies(NamedTuple):
+    """Places of the number of moduli, and of copies of A and B, which the GPU makes if that is 0."""
+
+    moduli: Place
+    a: Place
+    b: Place
+
+
+class _Simt(TunedRung):
+    """tuned.cu, for float32."""
+
+    name = "gpu-ozaki"
+    step = 0
+    idea = source = ""
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        tiles, options = tuned_tiles(problem)
+        return Plan(problem, 1, None, {**options, "edge": "redirected", "shares": 1}, tiles)
+
+
+def add_native(program: Program, plan: Plan, product: ResidueProduct, copies: Copies) -> None:
+    """Add the native kernel, and copies of operands that it cannot take as they are."""
+    problem, (m, n, k), out = product.problem, product[-3:], product.out
+    one = problem.dtype.type(1)
+    alpha = one if problem.alpha is None else problem.alpha
+    a = _operand(program, problem, product.a, copies.moduli, copies.a, (m, k), alpha)
+    b = _operand(program, problem, product.b, copies.moduli, copies.b, (k, n), one)
+    if problem.accumulate:
+        _add_begin(program, product, copies.moduli)
+    whole = Product(a, b, out, m, n, k, Form.FAST, problem.accumulate, copies.moduli)
+    if problem.dtype.itemsize == _DOUBLE:
+        native = Plan(problem, 1, None, plan.options, tensor_cores.HOPPER_TILES["float64"])
+        add_double_product(program, native, whole, tensor_cores.HOPPER_DEPTH, unless=copies.moduli)
+    else:
+        _add_simt(program, plan, whole)
+
+
+_DOUBLE = 8
+
+
+def _add_simt(program: Program, plan: Plan, product: Product) -> None:
+    """Add the SIMT kernel, whose guard becomes that there are no moduli."""
+    guarded, rung = Program(), _Simt()
+    rung.multiply(guarded, rung.plan(plan.problem, detect()), product)
+    for step in guarded.steps:
+        assert isinstance(step, Step)
+        defines = as_defines({**dict(step.kernel.defines), _GUARD: "((low_a) == 0)"})
+        program.steps.append(step._replace(kernel=dataclasses.replace(step.kernel, defines=defines)))
+
+
+def add_start(program: Program, product: ResidueProduct) -> None:
+    """Add the launch of a product without terms: beta C, or zeros."""
+    _add_begin(program, product, np.uint64(0))
+
+
+def _add_begin(program: Program, product: ResidueProduct, unless: Place | np.uint64) -> None:
+    problem, (m, n, _), out = product.problem, product[-3:], product.out
+    beta = problem.dtype.type(1 if problem.beta is None else problem.beta)
+    c = product.c.place, *map(np.int64, product.c.steps)
+    kernel = _kernel(problem, "begin", has_c=problem.accumulate)
+    program.launch(kernel, min(m, _BLOCKS), unless, beta, *c, out.place, out.ld, m, n)
+
+
+def _kernel(problem: Problem, function: str, *, has_c: bool = False) -> Kernel:
+    defines = as_defines({"T": TYPES[problem.dtype.name], "HAS_C": has_c})
+    return Kernel("native", defines, (_THREADS,), function=function)
+
+
+def _operand(
+    program: Program,
+    problem: Problem,
+    x: Matrix,
+    unless: Place,
+    to: Place,
+    size: tuple[int, int],
+    alpha: np.generic,
+) -> Matrix:
+    """Return `x` by aligned rows, times alpha: itself, or a copy that is made unless the product is emulated."""
+    if not x.by_columns and is_aligned(x, problem.dtype.itemsize) and alpha == 1:
+        return x
+    ld = padded(size[1], problem.dtype)
+    blocks = min(ceil_div(size[0], _SIDE) * ceil_div(ld, _SIDE), _BLOCKS)
+    arguments = x.place, x.ld, int(x.by_columns), *size, to, ld
+    program.launch(_kernel(problem, "copy_rows"), blocks, unless, alpha, *arguments)
+    return Matrix(to, ld)
