@@ -66,6 +66,7 @@ class Ozaki(GpuBackend):
         options: dict[str, int | str] = {
             "gate": tuning.GATES[0],
             "moduli": 0,
+            "balance": 0,
             "panel": panel_columns(problem, device.device().memory if has_gpu else 0),
             "blocks": device.device().multiprocessors if has_gpu else tensor_cores.MULTIPROCESSORS,
             "cluster": 1,

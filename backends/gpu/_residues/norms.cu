@@ -7,8 +7,9 @@
 //   norms  log2 of the Euclidean norm of each vector, from above; EMPTY for zeros
 //   look   the greatest spreads, and whether values are wild (look.cuh); zeros before
 //
-//   T  type of the elements
+//   T  type of the elements    BALANCED  1: elements are multiplied by their factors (grades.cuh)
 #include "look.cuh"
+#include "grades.cuh"
 #include "memory.cuh"
 
 constexpr int THREADS = 1024, LANES = 32, WARPS = THREADS / LANES, AHEAD = 8;
@@ -36,7 +37,7 @@ __device__ __forceinline__ void conclude(const Sums& sums, int k, double* norm, 
 
 // Vectors from number `block` times 16 or 32 on; `is_along`: their elements are neighbours, else the vectors are.
 __device__ __forceinline__ void look_at(const T* x, int ld, int is_along, int count, int k, double* norms, unsigned* spread,
-                                        unsigned* is_wild, int block)
+                                        unsigned* is_wild, int block, const int* grades, int sign)
 {
     __shared__ Sums of_warps[WARPS][LANES];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES;
@@ -50,11 +51,11 @@ __device__ __forceinline__ void look_at(const T* x, int ld, int is_along, int co
         for (; p + (AHEAD - 1) * step < k; p += AHEAD * step) {
             double values[AHEAD];
 #pragma unroll
-            for (int v = 0; v < AHEAD; ++v) values[v] = from[(p + v * step) * ahead];
+            for (int v = 0; v < AHEAD; ++v) values[v] = from[(p + v * step) * ahead] * factor_of(grades, p + v * step, sign);
 #pragma unroll
             for (int v = 0; v < AHEAD; ++v) sums.add(values[v]);
         }
-        for (; p < k; p += step) sums.add(from[p * ahead]);
+        for (; p < k; p += step) sums.add(from[p * ahead] * factor_of(grades, p, sign));
     }
     if (is_along) {
         for (int distance = LANES / 2; distance; distance /= 2)
@@ -71,9 +72,9 @@ __device__ __forceinline__ void look_at(const T* x, int ld, int is_along, int co
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     norms(const T* __restrict__ a, int lda, int a_is_along, int m, const T* __restrict__ b, int ldb, int b_is_along, int n,
-          int k, double* norms_a, double* norms_b, Look* look, int blocks_a)
+          int k, double* norms_a, double* norms_b, Look* look, int blocks_a, const int* grades)
 {
     const int block = blockIdx.x;
-    if (block < blocks_a) look_at(a, lda, a_is_along, m, k, norms_a, &look->spread_a, &look->is_wild, block);
-    else look_at(b, ldb, b_is_along, n, k, norms_b, &look->spread_b, &look->is_wild, block - blocks_a);
+    if (block < blocks_a) look_at(a, lda, a_is_along, m, k, norms_a, &look->spread_a, &look->is_wild, block, grades, 1);
+    else look_at(b, ldb, b_is_along, n, k, norms_b, &look->spread_b, &look->is_wild, block - blocks_a, grades, -1);
 }

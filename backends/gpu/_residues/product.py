@@ -13,10 +13,11 @@ import numpy as np
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._residues.moduli import crt_defines, look_defines, table
 from backends.gpu._residues.native import Copies, add_native
+from backends.gpu._residues.norms import Grades, Operand, add_grades, add_norms
 from backends.gpu._residues.shape import ResidueProduct, padded
 from backends.gpu._simt.operators import TYPES
 from backends.gpu._simt.padding import is_aligned
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.program import Kernel, Place, Program, ceil_div
 from backends.gpu._simt.scalars import Scalars
 from backends.gpu._tensor.residue_product import MODULI, Residues, add_residue_products, columns_of, width_of
 from harness.errors import PlanError
@@ -25,7 +26,6 @@ from harness.problem import Problem
 from harness.tuning import residues as tuning
 from harness.tuning.tensor_cores import PACKED_RUN
 
-_NORM_THREADS, _NORM_ROWS, _NORM_COLUMNS = 1024, 32, 32  # norms.cu
 _THREADS, _RUN, _ROWS, _SIDE, _DEEP = 256, 4, 4, 32, 128  # residues.cu
 _GATE_THREADS = 1024
 _TRIAL_THREADS, _TRIAL_GROUPS, _TRIAL_PART = 512, 4, 256  # trial.cu
@@ -35,30 +35,6 @@ _WORD_BITS = 32
 _BYTE, _UINT, _INT, _DOUBLE = (np.dtype(x) for x in (np.uint8, np.uint32, np.int32, np.float64))
 _LOOK_WORDS = 4
 _MODULI_WORDS = 4  # one, and what guards of SIMT kernels read beside it
-
-
-class Operand(NamedTuple):
-    """A or B as the passes see it: vectors of k elements, rows of A or columns of B.
-
-    Attributes
-    ----------
-    matrix : Matrix
-    vectors : int
-    is_along : bool
-        Whether the elements of a vector are neighbours; else the vectors are.
-    norms, large, residues : Place
-        What the passes find of each vector, and its residues.
-    layer : int
-        Vectors of a layer of residues.
-    """
-
-    matrix: Matrix
-    vectors: int
-    is_along: bool
-    norms: Place
-    large: Place
-    residues: Place
-    layer: int
 
 
 class Buffers(NamedTuple):
@@ -72,12 +48,13 @@ class Buffers(NamedTuple):
     moduli: Place
     trial: Place
     ticket: Place
+    grades: Grades
     a: Place
     b: Place
     c: Place
 
     @classmethod
-    def reserve(cls, program: Program, product: ResidueProduct, n: int, most: int) -> Buffers:
+    def reserve(cls, program: Program, product: ResidueProduct, n: int, most: int, *, is_balanced: bool) -> Buffers:
         """Reserve them in `program`, for n columns of `product` at most."""
         m, k = product.m, product.k
         sizes = stack_bytes(product.problem, m, n, k, most)
@@ -90,6 +67,7 @@ class Buffers(NamedTuple):
             program.reserve("moduli", _MODULI_WORDS, _INT),
             program.reserve("trial", ceil_div(k, _TRIAL_PART) * _TRIAL_THREADS * _TRIAL_SUMS, _DOUBLE),
             program.reserve("ticket", 1, _UINT, is_zeroed=True),
+            Grades.reserve(program, k) if is_balanced else Grades.absent(),
             *(program.reserve(f"residues_{name}", size, _BYTE) for name, size in zip("abc", sizes, strict=True)),
         )
 
@@ -121,7 +99,7 @@ def add_residue_product(program: Program, plan: Plan, product: ResidueProduct) -
     least, most = (moduli, moduli) if moduli else (numbers.fewest, numbers.most)
     panel = min(_panel(plan, product), product.n)
     look = look_defines(numbers, least, most, gate)
-    buffers = Buffers.reserve(program, product, panel, most)
+    buffers = Buffers.reserve(program, product, panel, most, is_balanced=bool(plan.options["balance"]))
     for first in range(0, product.n, panel):
         part = product.columns(first, min(panel, product.n - first))
         _add_emulated(program, plan, part, buffers, look, (least, most))
@@ -146,23 +124,24 @@ def _add_emulated(
     m, n, k, (least, most) = product.m, product.n, product.k, counts
     a = Operand(product.a, m, not product.a.by_columns, buffers.norms_a, buffers.large_a, buffers.a, m)
     b = Operand(product.b, n, product.b.by_columns, buffers.norms_b, buffers.large_b, buffers.b, columns_of(n))
-    defines = look + as_defines({"T": TYPES[product.problem.dtype.name]})
-    blocks = [ceil_div(x.vectors, _NORM_ROWS if x.is_along else _NORM_COLUMNS) for x in (a, b)]
-    of_a, of_b = ((x.matrix.place, x.matrix.ld, int(x.is_along), x.vectors) for x in (a, b))
-    norms = Kernel("norms", defines, (_NORM_THREADS,), function="norms")
-    program.launch(norms, sum(blocks), *of_a, *of_b, k, a.norms, b.norms, buffers.look, blocks[0])
+    is_balanced = bool(plan.choice("balance", (0, 1)))
+    kind = look + as_defines({"T": TYPES[product.problem.dtype.name]})
+    if is_balanced:
+        add_grades(program, kind, a, b, k, buffers.grades)
+    defines = kind + as_defines({"BALANCED": is_balanced})
+    add_norms(program, defines, a, b, k, buffers.look, buffers.grades)
     if plan.options["gate"] != "off":
         _add_trial(program, defines, product, buffers)
     is_narrow = table(most).half_bits < _WORD_BITS
     pass_defines = defines + as_defines({"MODULI": ", ".join(map(str, MODULI)), "NARROW": is_narrow})
     for x in (a, b):
-        wide = is_aligned(x.matrix, product.problem.dtype.itemsize)
-        _add_residues(program, pass_defines + as_defines({"WIDE": wide}), x, k, buffers.look, most, permutes=x is b)
+        wide = as_defines({"WIDE": is_aligned(x.matrix, product.problem.dtype.itemsize)})
+        _add_residues(program, pass_defines + wide, x, k, buffers, most, is_b=x is b)
     gate = Kernel("gate", look, (_GATE_THREADS,), function="gate")
     sides = a.norms, a.large, m, b.norms, b.large, n
     program.launch(gate, 1, buffers.look, *sides, k, buffers.moduli)
     add_residue_products(program, plan, Residues(buffers.a, buffers.b, buffers.c, buffers.moduli, most, m, n, k))
-    _add_crt(program, defines + crt_defines(least, most), product, buffers)
+    _add_crt(program, kind + crt_defines(least, most), product, buffers)
 
 
 def _add_trial(program: Program, defines: Defines, product: ResidueProduct, buffers: Buffers) -> None:
@@ -171,11 +150,23 @@ def _add_trial(program: Program, defines: Defines, product: ResidueProduct, buff
     kernel = Kernel("trial", defines, (_TRIAL_THREADS,), _TRIAL_BYTES, "trial")
     blocks = _TRIAL_GROUPS * ceil_div(product.k, _TRIAL_PART)
     sizes = product.n, product.k
-    program.launch(kernel, blocks, *a, product.m, *b, *sizes, *norms, buffers.trial, buffers.ticket, buffers.look)
+    program.launch(
+        kernel,
+        blocks,
+        *a,
+        product.m,
+        *b,
+        *sizes,
+        *norms,
+        buffers.trial,
+        buffers.ticket,
+        buffers.look,
+        buffers.grades.of_k,
+    )
 
 
 def _add_residues(
-    program: Program, defines: Defines, x: Operand, k: int, look: Place, most: int, *, permutes: bool
+    program: Program, defines: Defines, x: Operand, k: int, buffers: Buffers, most: int, *, is_b: bool
 ) -> None:
     """Add the pass over `x`, through shared memory if its elements along k are no neighbours."""
     width = width_of(k)
@@ -185,9 +176,10 @@ def _add_residues(
     else:
         function, shared = "residue_columns", most * _SIDE * (_SIDE + 1) * 4
         blocks = ceil_div(x.vectors, _SIDE) * (width // _DEEP)
-    arguments = x.norms, look, x.residues, width, x.layer, int(permutes), x.large
+    arguments = x.norms, buffers.look, x.residues, width, x.layer, int(is_b), x.large
     kernel = Kernel("residues", defines, (_THREADS,), shared, function)
-    program.launch(kernel, blocks, x.matrix.place, x.matrix.ld, x.vectors, k, *arguments)
+    sign = -1 if is_b else 1
+    program.launch(kernel, blocks, x.matrix.place, x.matrix.ld, x.vectors, k, *arguments, buffers.grades.of_k, sign)
 
 
 def _add_crt(program: Program, defines: Defines, product: ResidueProduct, buffers: Buffers) -> None:

@@ -15,6 +15,7 @@
 //   WIDE    residue_rows reads 16 bytes at once: rows begin at multiples of that
 #include "look.cuh"
 #include "bytes.cuh"
+#include "grades.cuh"
 #include "intrinsics.cuh"
 #include "memory.cuh"
 #include "neighbours.cuh"
@@ -107,7 +108,7 @@ __device__ __forceinline__ unsigned large_from(double norm, int e, int k, int co
 // Elements of a vector are neighbours.
 extern "C" __global__ void __launch_bounds__(THREADS)
     residue_rows(const T* __restrict__ x, int ld, int vectors, int k, const double* norms, const Look* look, unsigned* out,
-                 int width, int all_vectors, int permutes, unsigned* large)
+                 int width, int all_vectors, int permutes, unsigned* large, const int* grades, int sign)
 {
     const int across = (width + THREADS * RUN - 1) / (THREADS * RUN);
     const int p = ((int)blockIdx.x % across * THREADS + threadIdx.x) * RUN, first = blockIdx.x / across * ROWS;
@@ -119,6 +120,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         norm[r] = norms[i];
         load(x + (long long)i * ld + p, k - p, values[r]);
     }
+    if (BALANCED)
+#pragma unroll
+        for (int v = 0; v < RUN; ++v) {
+            const double factor = p + v < k ? factor_of(grades, p + v, sign) : 0;
+            for (int r = 0; r < ROWS; ++r) values[r][v] *= factor;
+        }
     const int count = moduli_for(*look, k);
     if (count == 0) return;
     const double bits = half_bits(count);
@@ -146,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // Vectors are neighbours. A lane holds elements of one vector, and a warp a sixteenth of the block's elements.
 extern "C" __global__ void __launch_bounds__(THREADS)
     residue_columns(const T* __restrict__ x, int ld, int vectors, int k, const double* norms, const Look* look, unsigned* out,
-                    int width, int all_vectors, int permutes, unsigned* large)
+                    int width, int all_vectors, int permutes, unsigned* large, const int* grades, int sign)
 {
     DYNAMIC_SHARED(dynamic);
     unsigned* tile = (unsigned*)dynamic;  // [MOST][SIDE][SIDE + 1]
@@ -160,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int v = 0; v < RUN; ++v) {
             const int p = p0 + (warp * TURNS + turn) * RUN + v;
-            values[turn][v] = p < k && j < vectors ? (double)x[(long long)p * ld + j] : 0;
+            values[turn][v] = p < k && j < vectors ? x[(long long)p * ld + j] * factor_of(grades, p, sign) : 0;
         }
     const double norm = j < vectors ? norms[j] : EMPTY;
     const int count = moduli_for(*look, k);

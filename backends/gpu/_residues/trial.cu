@@ -14,6 +14,7 @@
 //   T  type of the elements
 #include "look.cuh"
 #include "bytes.cuh"
+#include "grades.cuh"
 #include "intrinsics.cuh"
 #include "memory.cuh"
 
@@ -74,7 +75,7 @@ __device__ __forceinline__ double scale_of(double norm) { return norm == EMPTY ?
 extern "C" __global__ void __launch_bounds__(THREADS)
     trial(const T* __restrict__ a, long long a_down, long long a_across, int m, const T* __restrict__ b, long long b_down,
           long long b_across, int n, int k, const double* norms_a, const double* norms_b, Run* parts, unsigned* ticket,
-          Look* look)
+          Look* look, const int* grades)
 {
     DYNAMIC_SHARED(dynamic);
     double *of_a = (double*)dynamic, *of_b = of_a + ROWS * PITCH;  // [ROWS][PITCH], [BESIDE][PITCH]
@@ -85,12 +86,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll 8
     for (int index = me; index < ROWS * PART; index += THREADS) {
         const int r = index / PART, p = index % PART, i = choose(r, ROWS, m);
-        of_a[r * PITCH + p] = p0 + p < k ? (double)a[i * a_down + (p0 + p) * a_across] * scale_of(norms_a[i]) : 0;
+        of_a[r * PITCH + p] = p0 + p < k ? (double)a[i * a_down + (p0 + p) * a_across] * scale_of(norms_a[i]) * factor_of(grades, p0 + p, 1) : 0;
     }
 #pragma unroll
     for (int index = me; index < BESIDE * PART; index += THREADS) {
         const int p = index / BESIDE, c = index % BESIDE, j = column_of(group, c, n);
-        of_b[c * PITCH + p] = p0 + p < k ? (double)b[(p0 + p) * b_down + j * b_across] * scale_of(norms_b[j]) : 0;
+        of_b[c * PITCH + p] = p0 + p < k ? (double)b[(p0 + p) * b_down + j * b_across] * scale_of(norms_b[j]) * factor_of(grades, p0 + p, -1) : 0;
     }
     __syncthreads();
     const int pair = me % PAIRS, run = me / PAIRS, begin = run * RUN;
