@@ -9,7 +9,7 @@ array([[3.]])
 from harness.api.argk import gemm_argk
 from harness.api.gemm import gemm
 from harness.api.matrix_vector import axpy, gemv, ger, symv, syr, syrk
-from harness.arithmetic import native_float64
+from harness.arithmetic import native_floats
 from harness.errors import (
     BackendUnavailable,
     ConvergenceError,
@@ -58,7 +58,7 @@ __all__ = [
     "gemm_argk",
     "gemv",
     "ger",
-    "native_float64",
+    "native_floats",
     "symv",
     "syr",
     "syrk",

@@ -1,7 +1,8 @@
-"""Whether float64 products must be sums of rounded products, as IEEE arithmetic has them, on every path.
+"""Whether products of floats must be sums of rounded products, as IEEE arithmetic has them, on every path.
 
-``backend="auto"`` may compute float64 products on a GPU by exact products of integers (docs/float64-by-int8.md). Their
-errors are no larger, but they are others. A program that wants sums in IEEE arithmetic says so here.
+``backend="auto"`` may compute products over float64 and float32 on a GPU by exact products of integers
+(docs/float64-by-int8.md). Their errors are no larger, but they are others. A program that wants sums in IEEE arithmetic
+says so here.
 """
 
 from __future__ import annotations
@@ -12,25 +13,25 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 
 # If it is set and not empty when this package is imported, everything is native.
-VARIABLE = "GEMM_HARNESS_NATIVE_FLOAT64"
+VARIABLE = "GEMM_HARNESS_NATIVE_FLOATS"
 
-_is_native = ContextVar("native_float64", default=bool(os.environ.get(VARIABLE)))
+_is_native = ContextVar("native_floats", default=bool(os.environ.get(VARIABLE)))
 
 # Whether products are native here and now, in this thread or task.
 is_native = _is_native.get
 
 
 @contextlib.contextmanager
-def native_float64() -> Iterator[None]:
-    """Have ``backend="auto"`` compute float64 products natively inside the ``with``, in this thread or task.
+def native_floats() -> Iterator[None]:
+    """Have ``backend="auto"`` compute products of floats natively inside the ``with``, in this thread or task.
 
-    A backend that is named computes as it does. The environment variable ``GEMM_HARNESS_NATIVE_FLOAT64=1`` does the
+    A backend that is named computes as it does. The environment variable ``GEMM_HARNESS_NATIVE_FLOATS=1`` does the
     same for a whole process.
 
     Examples
     --------
     >>> import harness
-    >>> with harness.native_float64():
+    >>> with harness.native_floats():
     ...     pass
     """
     token = _is_native.set(True)

@@ -1,15 +1,15 @@
-"""float64 on int8 tensor cores: exact products of integers, residue by residue, put together by the Chinese remainders.
+"""float64 and float32 on int8 tensor cores: exact products of integers, put together by the Chinese remainders.
 
     norms      of rows of A and of columns of B                                        norms.cu
     trial      what some elements lose in float64, and would lose so                   trial.cu
     residues   2^e a and 2^f b to integers, modulo N numbers: bytes                    residues.cu
-    gate       N = 14, 15, 16, or 0: computed natively                                 gate.cu
+    gate       N = 14, 15, 16 (float32: 7, 8), or 0: computed natively                 gate.cu
     products   N exact ones of bytes, modulo those numbers, in one launch              tensor_core_s8.cu
     fold       the integer from its residues, times 2^-(e + f), alpha; + beta C        crt.cu
-    native     at N = 0 alone, float64 tensor cores                                    tensor_core_f64_tma.cu
+    native     at N = 0 alone: float64 tensor cores, float32 on CUDA cores             native.py
 
-Tensor cores of Hopper multiply bytes 25 times as fast as float64. The rounding to integers is the only error, and it
-does not grow with k. Values that are not finite, wide, or badly matched are computed natively: the gate looks at the
+Tensor cores of Hopper multiply bytes 25 times as fast as float64. Rounding to integers is the only error, which does
+not grow with k. Values that are not finite, wide, or badly matched are computed natively: the gate looks at the
 values on the GPU, in the stream of the product, and nobody waits for it (docs/float64-by-int8.md).
 
 Source: Ozaki, Uchino and Imamura, arXiv 2504.08009 and 2508.03984. Rounding to nearest, bytes out of the products,
@@ -39,11 +39,11 @@ from harness.tuning import tensor_cores
 
 
 class Ozaki(GpuBackend):
-    """float64 from residues, or natively where the gate says so."""
+    """Products of floats from residues, or natively where the gate says so."""
 
     name = "gpu-ozaki"
     step = 85
-    idea = "float64 as exact int8 products modulo small numbers, unless a gate on the GPU finds values unfit for it"
+    idea = "floats as exact int8 products modulo small numbers, unless a gate on the GPU finds values unfit for it"
     source = "Ozaki, Uchino and Imamura, arXiv 2504.08009, 2508.03984, 2602.02549"
     needs = device.HOPPER
     takes_columns = frozenset({"a", "b", "c", "out"})
@@ -53,7 +53,7 @@ class Ozaki(GpuBackend):
         return device.missing(self.needs, "int8 products by wgmma and TMA")
 
     def declines(self, problem: Problem) -> str | None:
-        """Decline all but float64 sums of products."""
+        """Decline all but sums of products of float64 or float32."""
         if not problem.semiring.is_ordinary or problem.dtype.name not in tuning.NUMBERS:
             return "it computes plus_times over float64 and float32"
         if problem.alpha is not None and not np.isfinite(problem.alpha):

@@ -33,7 +33,7 @@ def test_auto_takes_it_for_large_products_unless_native_arithmetic_is_asked_for(
         Problem(4096, 4096, 4096, "min_plus"),
     ):
         assert choose(problem, "auto", arrays).name != "gpu-ozaki"
-    with harness.native_float64():
+    with harness.native_floats():
         assert choose(Problem(4096, 4096, 4096), "auto", arrays).name == "gpu-cublas"
 
 
@@ -44,7 +44,7 @@ def test_a_remembered_product_is_not_taken_for_a_native_one(monkeypatch, rng):
     a, b = gpu.array(rng.random((5, 6))), gpu.array(rng.random((6, 7)))
     for is_native in (False, False, True, True, False):
         gpu.launches.clear()
-        with harness.native_float64() if is_native else contextlib.nullcontext():
+        with harness.native_floats() if is_native else contextlib.nullcontext():
             result = harness.gemm(a, b)
         assert np.allclose(result.values, a.values @ b.values)
         assert any(name == "cublas" for name, _ in gpu.launches) == is_native
