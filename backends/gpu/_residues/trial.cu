@@ -22,7 +22,7 @@ constexpr int THREADS = 512, ROWS = 32, GROUPS = 4, BESIDE = 4, PART = 256, PITC
 constexpr int PAIRS = ROWS * BESIDE, RUNS = THREADS / PAIRS, RUN = PART / RUNS;  // of a block
 constexpr int COUNTS = MOST - LEAST + 1;
 static_assert(GROUPS * PAIRS == THREADS, "the last block has a thread for each element");
-constexpr double MARGIN = 0.85 * 0.85;  // of squares: the sample's own chance
+constexpr double MARGIN = 0.8 * 0.8;  // of squares: the sample's own chance
 constexpr double ROUNDING = 0.41;  // root mean square of an error over u times the number, for numbers of any size
 
 // Of consecutive terms: their sum, that of their sizes, and those of the partial sums and of their squares.
