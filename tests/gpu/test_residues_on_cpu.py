@@ -215,7 +215,7 @@ def test_gate_chooses_by_the_values(name, rng):
 
 
 # With powers of two that make A and B alike along k, what is native otherwise.
-BALANCED = {"normal": (14,), "D 2^+-20": (14, 15), "one-sided spike": (14,), "nan": (0,), "1e308": (0,)}
+BALANCED = {"normal": (14,), "D 2^+-20": (14, 15), "one-sided spike": (14, 15), "nan": (0,), "1e308": (0,)}
 
 
 @pytest.mark.parametrize("name", BALANCED)
