@@ -30,6 +30,8 @@ from backends.gpu._simt.rung import GpuBackend
 from backends.gpu._tensor.norms import largest_dot
 from backends.gpu._tensor.residue_product import PACKED_RUN
 from harness import arithmetic
+from harness.errors import BackendUnavailable
+from harness.interface import Execution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -74,6 +76,16 @@ class Ozaki(GpuBackend):
         }
         return Plan(problem, 1, None, options, tensor_cores.NUMBERS["int8"].large)
 
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        """Prepare with panels so narrow that their residues fit into the memory that is free."""
+        try:
+            return super().prepare(plan, operands)
+        except BackendUnavailable:
+            columns = int(plan.options["panel"])
+            if columns <= PACKED_RUN:
+                raise
+        return self.prepare(plan.override({"panel": _half(columns)}), operands)
+
     def pays(self, problem: Problem) -> bool:
         """Return whether the shape is large enough, and sums in IEEE arithmetic are not asked for."""
         return not arithmetic.is_native() and tuning.pays(problem)
@@ -112,5 +124,10 @@ def panel_columns(problem: Problem, memory: int) -> int:
         most = tuning.NUMBERS[problem.dtype.name].most
         if sum(stack_bytes(problem, problem.m, columns, problem.k, most)) <= tuning.MEMORY_SHARE * memory:
             break
-        columns = -(-columns // 2 // PACKED_RUN) * PACKED_RUN
+        columns = _half(columns)
     return columns
+
+
+def _half(columns: int) -> int:
+    """Return half of the columns of a panel, rounded up to whole runs."""
+    return -(-columns // 2 // PACKED_RUN) * PACKED_RUN

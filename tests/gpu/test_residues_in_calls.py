@@ -8,10 +8,13 @@ import pytest
 import harness
 from backends.gpu._cuda import device
 from backends.gpu._residues.product import stack_bytes
+from backends.gpu._simt.rung import GpuBackend
 from backends.gpu.ozaki import panel_columns
 from harness.api import repeats
 from harness.api.arrays import kind_of
 from harness.api.gemm import choose
+from harness.errors import BackendUnavailable
+from harness.machine import detect
 from harness.problem import Problem
 from harness.tuning import residues as tuning
 from tests.gpu import host_gpu
@@ -58,6 +61,28 @@ def test_panels_fit_into_memory_and_too_little_of_it_is_said(monkeypatch):
     assert panel % 64 == 0
     assert sum(stack_bytes(problem, 4096, panel, 4096, 16)) <= tuning.MEMORY_SHARE * (1 << 30)
     assert panel_columns(problem, 1 << 20) == 64
+
+
+def test_panels_are_halved_until_they_fit(monkeypatch):
+    tried, room = [], [0]
+
+    def refuse(self, plan, operands):
+        tried.append(plan.options["panel"])
+        if tried[-1] > room[0]:
+            raise BackendUnavailable("the GPU's memory is too small", expected="9 MiB")
+        return plan
+
+    monkeypatch.setattr(GpuBackend, "prepare", refuse)
+    plan = OZAKI.plan(Problem(100, 1000, 100), detect())
+    for columns, expected in ((1000, [1000]), (200, [1000, 512, 256, 128])):
+        tried.clear()
+        room[0] = columns
+        OZAKI.prepare(plan, None)
+        assert tried == expected
+    room[0] = 0
+    with pytest.raises(BackendUnavailable, match="9 MiB"):
+        OZAKI.prepare(plan, None)
+    assert tried[-1] == 64
 
 
 @pytest.mark.parametrize(
