@@ -75,7 +75,7 @@ LOADED_BY_NAME = {
     "harness.api.argk": {"backends.cpu._argk.passes"},
 }
 MOST_FLAT, MOST_IN_A_WING = 16, 14
-HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "ml_dtypes")
+HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "jax", "ml_dtypes")
 
 _TASK = re.compile(r"^((?:harness|backends|experiments)(?:\.\w+)+)(?::\w*)?$")
 

@@ -114,6 +114,20 @@ def parse(words: list[str]) -> None:
     assert set(context.params.get("experiments") or ()) <= set(load_all())
 
 
+@pytest.fixture
+def installed(request):
+    """Skip an example that imports a library, or uses a GPU, which is not there."""
+    source = request.node.callspec.params["source"]
+    for name in re.findall(r"^import (torch|jax|cupy|array_api_strict)\b", source, re.MULTILINE):
+        pytest.importorskip(name)
+    if re.search(r"^import cupy|\"cuda\"", source, re.MULTILINE):
+        from backends.gpu._cuda import device
+
+        if reason := device.missing():
+            pytest.skip(reason)
+
+
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("source", blocks("python"))
 def test_example(source, tmp_path, monkeypatch):
     """Examples that import mpi4py are programs for several ranks."""

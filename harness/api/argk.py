@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from harness import registry
-from harness.api import repeats
+from harness.api import repeats, views
 from harness.api.arguments import read_arguments
 from harness.api.arrays import Arrays
 from harness.api.gemm import check_threads, choose, limited_to, machine_of
@@ -46,6 +46,7 @@ NO_K = -1
 _PASSES, _NUMBERS = "backends.cpu._argk.passes", "cpu-simd"
 
 
+@views.any_library("a", "b")
 def gemm_argk(
     a: Any,
     b: Any,
@@ -75,7 +76,7 @@ def gemm_argk(
     product : (..., m, n) array
         What `harness.gemm` returns.
     argk : (..., m, n) array of int32
-        A NaN term is absent and never named; -0.0 and 0.0 are equal. For arrays of CuPy both are arrays of CuPy.
+        A NaN term is absent and never named; -0.0 and 0.0 are equal. Both are arrays of the library of a and b.
 
     Raises
     ------

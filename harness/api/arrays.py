@@ -2,7 +2,7 @@
 
 A call chooses the kind once, at its edge, by the types of its arguments. Products of CuPy arrays are computed on the
 GPU that holds them, in its current stream, without a copy. CuPy is never imported here: a caller with its arrays has
-loaded it. Another library is another subclass of `Arrays`, with its package in `_BY_PACKAGE`.
+loaded it. Arrays of other libraries come as views of one of these kinds (harness/api/views.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.api.libraries import check_one_library, type_name
 from harness.errors import ProblemError
 from harness.tuning import cpu as tuning_cpu
 
@@ -46,7 +47,7 @@ class Arrays:
             raise ProblemError(
                 f"gemm: {name} lies on a GPU",
                 expected="a host array, or all arrays of CuPy",
-                got=_type_name(x),
+                got=type_name(x),
                 fix=f"cupy.asarray({name}), which copies nothing, for all arrays",
             )
         if isinstance(x, np.ma.MaskedArray):
@@ -121,7 +122,7 @@ class CupyArrays(Arrays):
                 raise ProblemError(
                     f"{caller}: {first} lies on a GPU, {name} does not",
                     expected="all arrays of CuPy, or all on the host",
-                    got=f"{name}: {_type_name(x)}",
+                    got=f"{name}: {type_name(x)}",
                     fix=f"cupy.asarray({name}), or {first}.get()",
                 )
             if int(x.device.id) != self._index:
@@ -143,6 +144,11 @@ class CupyArrays(Arrays):
 
     def converted(self, x: Any, dtype: np.dtype[Any]) -> Any:
         return x.astype(dtype) if x.dtype != dtype else x
+
+    def overlaps(self, x: Any, y: Any) -> bool:
+        # by addresses: `cupy.may_share_memory` compares blocks of memory, which differ in views of one tensor
+        (begin, end), (other_begin, other_end) = (_span(z) for z in (x, y))
+        return x.size > 0 and y.size > 0 and begin < other_end and other_begin < end
 
     def in_force(self) -> contextlib.AbstractContextManager[Any]:
         context: contextlib.AbstractContextManager[Any] = self.module.cuda.Device(self._index)
@@ -170,20 +176,23 @@ HOST = Arrays()
 _BY_PACKAGE: dict[str, Callable[[str, dict[str, Any]], Arrays]] = {"cupy": CupyArrays}
 
 
+def _span(x: Any) -> tuple[int, int]:
+    """Return the addresses of the first byte of an array of CuPy and of the one after its last."""
+    steps = [step * (size - 1) for step, size in zip(x.strides, x.shape, strict=True)]
+    return x.data.ptr + sum(min(s, 0) for s in steps), x.data.ptr + x.itemsize + sum(max(s, 0) for s in steps)
+
+
 def kind_of(caller: str, arguments: dict[str, Any]) -> Arrays:
     """Return the kind of the arrays `arguments`, by name; `HOST` if no other library has made one.
 
     Raises
     ------
     ProblemError
-        If they are not all of one kind, or do not lie on one device.
+        If they are not all of one library, or do not lie on one device.
     """
+    check_one_library(caller, arguments)
     for x in arguments.values():
         package = type(x).__module__.partition(".")[0]
         if package in _BY_PACKAGE and isinstance(x, sys.modules[package].ndarray):
             return _BY_PACKAGE[package](caller, arguments)
     return HOST
-
-
-def _type_name(x: Any) -> str:
-    return f"{type(x).__module__}.{type(x).__name__}"

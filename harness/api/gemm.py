@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness import machine, registry, threads
-from harness.api import repeats
+from harness.api import libraries, repeats, view_products
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.arrays import HOST, Arrays
 from harness.errors import BackendUnavailable
@@ -66,8 +66,9 @@ def gemm(
     Returns
     -------
     (..., m, n) array of dtype
-        `out` if given, else a new C-ordered array. For arrays of CuPy one of CuPy, on the GPU that all of them lie on:
-        it is computed there, in the current stream, and the call does not wait for it.
+        `out` if given, else a new C-ordered array, of the one library that a, b and c are of: NumPy, CuPy, PyTorch,
+        JAX, or any other that speaks DLPack (docs/arrays.md). That of arrays on a GPU is computed there, in the current
+        stream, and the call does not wait for it.
 
     Raises
     ------
@@ -105,6 +106,10 @@ def gemm(
             if shortcut(a, b, result):
                 return result
     elif a.__class__ is not np.ndarray:
+        if (library := libraries.library_of(a)) is not None:
+            rest = {"semiring": semiring, "alpha": alpha, "beta": beta, "backend": backend}
+            rest |= {"threads": threads, "dtype": library.dtype(dtype), "triangle": triangle}
+            return view_products.gemm_of(library, gemm, a, b, c, out, rest)
         options = repeats.options_of(
             "gemm", (semiring, backend, threads, threads.__class__, dtype, triangle), (alpha, beta)
         )

@@ -4,8 +4,8 @@
     syrk  alpha A A^T + beta C      syr   c + alpha x x^T             both compute the lower triangle alone
 
 Each call is a product of `gemm` with sizes of 1 or a triangle, over any semiring: + is (+), and the terms are (x). What
-`gemm` says of its options, of arrays of CuPy and of errors holds here. Vectors are arrays of one dimension; leading
-dimensions are batches, and broadcast.
+`gemm` says of its options, of arrays of any library and of errors holds here. Vectors are arrays of one dimension;
+leading dimensions are batches, and broadcast.
 
 Source: Lawson et al., level 1 BLAS (1979); Dongarra et al., level 2 (1988) and level 3 (1990).
 """
@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from harness.api.gemm import gemm
+from harness.api.views import any_library
 from harness.errors import ProblemError
 from harness.semiring import as_semiring
 
 
+@any_library("a", "x", "y", "out")
 def gemv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> Any:
     """Compute ``(alpha (x) A (x) x) (+) (beta (x) y)``.
 
@@ -49,6 +51,7 @@ def gemv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> A
     return _matrix_by_vector("gemv", a, x, y, out, options)
 
 
+@any_library("a", "x", "y", "out")
 def symv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> Any:
     """Compute `gemv` for a symmetric A, of which nothing above the diagonal is read.
 
@@ -57,6 +60,7 @@ def symv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> A
     return _matrix_by_vector("symv", a, x, y, out, {**options, "triangle": "a"})
 
 
+@any_library("x", "y", "c", "out")
 def ger(x: Any, y: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     """Compute ``c (+) (alpha (x) x (x) y^T)``, a rank-1 update.
 
@@ -78,6 +82,7 @@ def ger(x: Any, y: Any, c: Any = None, *, out: Any = None, **options: Any) -> An
     return gemm(x[..., :, None], y[..., None, :], c, out=out, **options)
 
 
+@any_library("x", "c", "out")
 def syr(x: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     """Compute the lower triangle of ``c (+) (alpha (x) x (x) x^T)``.
 
@@ -99,6 +104,7 @@ def syr(x: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     return gemm(x[..., :, None], x[..., None, :], c, out=out, triangle="d", **options)
 
 
+@any_library("a", "c", "out")
 def syrk(a: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     """Compute the lower triangle of ``(alpha (x) A (x) A^T) (+) (beta (x) C)``.
 
@@ -121,6 +127,7 @@ def syrk(a: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     return gemm(a, a.swapaxes(-1, -2), c, out=out, triangle="d", **options)
 
 
+@any_library("x", "y", "out")
 def axpy(x: Any, y: Any, *, out: Any = None, **options: Any) -> Any:
     """Compute ``y (+) (alpha (x) x)``.
 

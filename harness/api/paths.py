@@ -35,6 +35,8 @@ from typing import Any
 import numpy as np
 
 from harness.api import argk, gemm, predecessors
+from harness.api.arrays import Arrays, kind_of
+from harness.api.views import any_library
 from harness.errors import ProblemError
 from harness.problem import Problem
 from harness.semiring import Semiring, as_semiring
@@ -76,8 +78,9 @@ def shortest_paths(
     Returns
     -------
     distances : (n, n) array
-        Of the dtype of `weights`, C-ordered, new; +inf or the maximum where there is no path; zero on the diagonal.
-        Integer sums saturate, so a path as long as the maximum counts as none: choose a dtype that holds the longest.
+        Of the dtype and library of `weights`, C-ordered, new; +inf or the maximum where there is no path; zero on the
+        diagonal. Integer sums saturate, so a path as long as the maximum counts as none: choose a dtype that holds the
+        longest.
     predecessors : (n, n) array of int32
         Only if asked for. ``predecessors[i, j]`` is the vertex before j on a shortest path from i to j, and -9999
         where there is no path or j is i, as in ``scipy.sparse.csgraph``. Walking back from j reaches i by
@@ -105,6 +108,7 @@ def shortest_paths(
     )  # fmt: skip
 
 
+@any_library("matrix")
 def closure(
     matrix: Any,
     semiring: str | Semiring = "min_plus",
@@ -144,18 +148,20 @@ def closure(
         raise ProblemError(
             f"closure: semiring {semiring.name!r} has no closure here", expected=" or ".join(CLOSED), got=semiring.name
         )
-    best = _copy_of_matrix(matrix, semiring)
-    pivots = _check_method(method, block)
-    diagonal = np.einsum("ii->i", best)  # a view
-    semiring.add.ufunc(diagonal, semiring.one(best.dtype), out=diagonal)
-    steps = _Steps(best, semiring, backend, threads, return_predecessors)
-    steps.close(0, best.shape[0], best.shape[0] if method == "squaring" else pivots)
-    _check_cycles(best, semiring)
-    if steps.predecessors is None:
-        return best
-    if steps.an_edge_betters_the_one:
-        predecessors.untangle(steps.predecessors, best, steps.weights)
-    return best, steps.predecessors
+    arrays = kind_of("closure", {"matrix": matrix})
+    with arrays.in_force():
+        best = _copy_of_matrix(arrays, matrix, semiring)
+        pivots = _check_method(method, block)
+        diagonal = best.reshape(-1)[:: best.shape[0] + 1]  # a view
+        semiring.add.ufunc(diagonal, semiring.one(best.dtype), out=diagonal)
+        steps = _Steps(arrays, best, semiring, backend, threads, return_predecessors)
+        steps.close(0, best.shape[0], best.shape[0] if method == "squaring" else pivots)
+        _check_cycles(arrays, best, semiring)
+        if steps.predecessors is None:
+            return best
+        if steps.an_edge_betters_the_one:
+            steps.untangle()
+        return best, steps.predecessors
 
 
 class _Steps:
@@ -165,18 +171,27 @@ class _Steps:
     """
 
     def __init__(
-        self, best: np.ndarray, semiring: Semiring, backend: str, threads: int | None, with_predecessors: bool
+        self, arrays: Arrays, best: Any, semiring: Semiring, backend: str, threads: int | None, with_predecessors: bool
     ) -> None:
-        self._best, self._other, self._add = best, np.empty_like(best), semiring.add.ufunc
+        self._module, self._is_on_device, self._add = arrays.module, arrays.on_device, semiring.add.ufunc
+        self._best, self._other = best, arrays.empty(best.shape, best.dtype)
         options: dict[str, Any] = {"semiring": semiring, "backend": backend, "threads": threads}
-        self._gemm: Callable[..., np.ndarray] = functools.partial(gemm.gemm, **options)
-        self._gemm_argk: Callable[..., tuple[np.ndarray, np.ndarray]] = functools.partial(argk.gemm_argk, **options)
-        self.predecessors: np.ndarray | None = None
+        self._gemm: Callable[..., Any] = functools.partial(gemm.gemm, **options)
+        self._gemm_argk: Callable[..., tuple[Any, Any]] = functools.partial(argk.gemm_argk, **options)
+        self.predecessors: Any = None
         if with_predecessors:
             self.weights = best.copy()
             one = semiring.one(best.dtype)
             self.an_edge_betters_the_one = bool((self._add(best, one) != one).any())
-            self.predecessors = predecessors.of_edges(best, semiring.zero(best.dtype))
+            self.predecessors = predecessors.of_edges(arrays, best, semiring.zero(best.dtype))
+
+    def untangle(self) -> None:
+        """Move vertices from a circle back to the tree of their row; trees of a GPU are searched on the host."""
+        trees = (self.predecessors, self._best, self.weights)
+        on_host = tuple(x.get() for x in trees) if self._is_on_device else trees
+        predecessors.untangle(*on_host)
+        if self._is_on_device:
+            self.predecessors.set(on_host[0])
 
     def close(self, begin: int, end: int, block: int) -> None:
         """Let all paths from the vertices `begin` to `end` pass through these vertices."""
@@ -198,7 +213,7 @@ class _Steps:
         for _ in range((block.stop - block.start - 1).bit_length()):
             before = self._best[block].copy()
             self._improve(block, block)
-            if np.array_equal(before, self._best[block]):
+            if self._module.array_equal(before, self._best[block]):
                 break
 
     def _improve(self, rows: slice, pivots: slice) -> None:
@@ -213,7 +228,7 @@ class _Steps:
         best[rows] = out
 
 
-def _copy_of_matrix(matrix: Any, semiring: Semiring) -> np.ndarray:
+def _copy_of_matrix(arrays: Arrays, matrix: Any, semiring: Semiring) -> Any:
     """Return `matrix` as a C-ordered array of its own that the semiring can be computed over."""
     if hasattr(matrix, "toarray") or isinstance(matrix, np.ma.MaskedArray):
         raise ProblemError(
@@ -222,13 +237,13 @@ def _copy_of_matrix(matrix: Any, semiring: Semiring) -> np.ndarray:
             got=type(matrix).__name__,
             fix="scipy.sparse.csgraph.csgraph_to_dense(graph, null_value=np.inf), or filled(np.inf)",
         )
-    array = np.array(matrix, order="C")
+    array = arrays.module.array(matrix, order="C")
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise ProblemError("closure: the matrix is not square", expected="shape (n, n)", got=f"shape {array.shape}")
     n = array.shape[0]
     problem = Problem(n, n, n, semiring, array.dtype)
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        row, column = np.argwhere(np.isnan(array))[0]
+    if array.dtype.kind == "f" and arrays.module.isnan(array).any():
+        row, column = (int(i) for i in arrays.module.argwhere(arrays.module.isnan(array))[0])
         raise ProblemError(
             "closure: an edge is NaN",
             expected=f"a number, or {semiring.zero(problem.dtype)} where there is no edge",
@@ -249,10 +264,10 @@ def _check_method(method: str, block: int | None) -> int:
     return int(block)
 
 
-def _check_cycles(best: np.ndarray, semiring: Semiring) -> None:
+def _check_cycles(arrays: Arrays, best: Any, semiring: Semiring) -> None:
     """Raise if a path from a vertex to itself betters the empty one: going round again betters it without end."""
     one = semiring.one(best.dtype)
-    better = np.flatnonzero(best.diagonal() != one)
+    better = arrays.module.flatnonzero(best.diagonal() != one)
     if better.size:
         vertex = int(better[0])
         sign = {"min_plus": "negative", "max_plus": "positive"}[semiring.name]

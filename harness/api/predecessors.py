@@ -18,24 +18,27 @@ searched, and vertices on a circle are attached to the tree again, where that fi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from harness.api.arrays import Arrays
 from harness.semiring import Scalar
 
 NO_PREDECESSOR = -9999  # as scipy.sparse.csgraph has it, whose functions walk these arrays too
 
 
-def of_edges(weights: np.ndarray, zero: Scalar) -> np.ndarray:
+def of_edges(arrays: Arrays, weights: Any, zero: Scalar) -> Any:
     """Return the (n, n) array of predecessors where every path is an edge; in `weights`, `zero` is no edge."""
-    rows = np.arange(weights.shape[0], dtype=np.int32)[:, None]
-    predecessors = np.where(weights != zero, rows, np.int32(NO_PREDECESSOR))
-    np.fill_diagonal(predecessors, NO_PREDECESSOR)
+    rows = arrays.module.arange(weights.shape[0], dtype=np.int32)[:, None]
+    predecessors = arrays.module.where(weights != zero, rows, np.int32(NO_PREDECESSOR))
+    arrays.module.fill_diagonal(predecessors, NO_PREDECESSOR)
     return predecessors
 
 
-def follow(predecessors: np.ndarray, rows: slice, pivots: slice, better: np.ndarray, argk: np.ndarray) -> None:
+def follow(predecessors: Any, rows: slice, pivots: slice, better: Any, argk: Any) -> None:
     """Give paths from `rows` that are `better` by the pivot of index `argk` the predecessors of the pivot's path."""
-    i, j = np.nonzero(better)
+    i, j = better.nonzero()
     predecessors[rows][i, j] = predecessors[pivots][argk[i, j], j]
 
 

@@ -136,6 +136,28 @@ def recall(options: Hashable, operands: Sequence[Any], out: Any = None) -> tuple
         return _compute(entry, options, operands, out)
 
 
+def recall_at(options: Hashable, operands: Sequence[Any], out: Any, cls: type) -> bool:
+    """Compute a remembered product by addresses on the current GPU; return False if it is not known, or needs arrays.
+
+    Parameters
+    ----------
+    options : hashable
+        That of `options_of`.
+    operands : sequence of Address
+        Of a, b, and c if there is one.
+    out : Address
+    cls : type
+        Of the arrays that it is remembered for.
+    """
+    entry = _entries.get((options, *[_layout_at(x, cls) for x in operands], _layout_at(out, cls)))
+    if entry is None or entry.repeat is None or not getattr(entry.repeat, "takes_addresses", False):
+        return False
+    if _overlaps(entry, operands, out):
+        return False
+    entry.repeat(*operands[: entry.used], out)
+    return True
+
+
 def remember(
     options: Hashable, prepared: Prepared, arrays: Arrays, operands: Sequence[Any], results: Sequence[Any], out: Any
 ) -> None:
@@ -221,6 +243,11 @@ def _exactly(x: Scalar) -> Hashable:
     if scalar.ndim or scalar.dtype.kind not in "biuf":
         raise TypeError
     return scalar.dtype.str, scalar.tobytes()
+
+
+def _layout_at(x: Any, cls: type) -> Hashable:
+    """Return the `layout` of an array of class `cls` at an address."""
+    return cls, x.dtype, x.shape, x.strides, x.device_id, x.ptr % _ALIGNMENT == 0
 
 
 def layout(x: Any) -> Hashable:

@@ -44,7 +44,8 @@ class Execution(Protocol):
         aligned (to 16 bytes or not), any values, and no memory in common with out.
         Their GPU is the current one. The function enqueues to its current stream, does not wait, and computes
         everything that depends on values anew. It may be called by several threads at once, and while a graph is
-        captured.
+        captured. If it reads nothing of its arrays but ``data.ptr``, its attribute ``takes_addresses = True`` says so:
+        arrays of other libraries then come as addresses, which is quicker.
         """
         return None
 

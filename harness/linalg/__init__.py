@@ -1,7 +1,7 @@
 """Triangular solves, QR, Hessenberg reduction and iterative refinement on top of matrix products.
 
 The backend of the products is the only thing that changes: what a faster kernel buys a whole algorithm is then visible.
-All are functions of plus_times over float32 and float64, for arrays of NumPy and of CuPy.
+All are functions of plus_times over float32 and float64, for arrays of any library.
 
 Users import the names below. Imports the nouns and `api`. Never imports `run`, `timing`, `store` or a backend.
 """

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.api.arrays import Arrays
+from harness.api.views import Giver, any_library
 from harness.errors import ProblemError
 from harness.linalg.arguments import check_count, check_finite, check_option, check_rows, read_matrices
 from harness.linalg.products import Products
@@ -56,20 +57,36 @@ class QR:
         self.r, self.reflectors, self.taus = r, reflectors, taus
         self.seconds, self.operations = seconds, operations
         self._blocks, self._products = blocks, products
+        self._reflectors = reflectors
+        self._give: Giver | None = None
+
+    def given(self, give: Giver) -> QR:
+        """Return these factors with arrays of another library, which the methods return too."""
+        self.r, self.reflectors, self.taus = (give(x) for x in (self.r, self.reflectors, self.taus))
+        self._give = give
+        return self
 
     def q(self) -> Any:
         """Return the (m, k) array Q of orthonormal columns."""
-        m, k = self.reflectors.shape
+        if self._give is None:
+            return self._form()
+        with self._give.in_force():
+            return self._give(self._form())
+
+    def _form(self) -> Any:
+        m, k = self._reflectors.shape
         with self._products as products:
             q = products.arrays.module.eye(m, k, dtype=products.dtype)
             for block in reversed(self._blocks):  # columns to the left are still those of the identity
                 block.apply(products, q[:, block.row :], transposed=False)
         return q
 
+    @any_library("b")
     def apply_q(self, b: Any) -> Any:
         """Return ``Q B`` with the whole Q (m, m), for b (m, r) or (m,), of its dtype, new."""
         return self._apply(b, transposed=False)
 
+    @any_library("b")
     def apply_q_transposed(self, b: Any) -> Any:
         """Return ``Q^T B`` with the whole Q (m, m), for b (m, r) or (m,), of its dtype, new.
 
@@ -78,8 +95,8 @@ class QR:
         return self._apply(b, transposed=True)
 
     def _apply(self, b: Any, *, transposed: bool) -> Any:
-        arrays, dtype, inputs = read_matrices("qr", {"reflectors": self.reflectors, "b": b}, vectors="b")
-        check_rows("qr", inputs["b"], self.reflectors.shape[0])
+        arrays, dtype, inputs = read_matrices("qr", {"reflectors": self._reflectors, "b": b}, vectors="b")
+        check_rows("qr", inputs["b"], self._reflectors.shape[0])
         if dtype != self._products.dtype or inputs["b"].ndim > 2:
             raise ProblemError(
                 "qr: b does not fit Q", expected=f"a matrix of {self._products.dtype}", got=f"{dtype} {b.shape}"
@@ -93,6 +110,7 @@ class QR:
         return c.reshape(b.shape)
 
 
+@any_library("a")
 def qr(
     a: Any,
     *,

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.api.arrays import Arrays
+from harness.api.views import any_library
 from harness.errors import ConvergenceError, ProblemError
 from harness.linalg.arguments import (
     check_count,
@@ -61,6 +62,7 @@ class Refined(NamedTuple):
     factor_dtype: str
 
 
+@any_library("a", "b")
 def refine(
     a: Any,
     b: Any,

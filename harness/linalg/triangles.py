@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from harness.api.arrays import Arrays
+from harness.api.views import any_library
 from harness.errors import ProblemError
 from harness.linalg.arguments import check_count, check_option, check_rows, check_square, read_matrices, to_host
 from harness.linalg.inverses import diagonal_blocks, inverted
@@ -38,6 +39,7 @@ INVERSES = ("device", "host", "gemm")
 BLOCK, BLOCK_ON_DEVICE = 64, 512
 
 
+@any_library("a", "b")
 def trsm(
     a: Any,
     b: Any,

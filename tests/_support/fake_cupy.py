@@ -22,8 +22,8 @@ class Array:
 
     __module__ = "cupy"
 
-    def __init__(self, values: Any, index: int = 0) -> None:
-        self.values, self.device = np.asarray(values), types.SimpleNamespace(id=index)
+    def __init__(self, values: Any, index: int = 0, mem: Any = None) -> None:
+        self.values, self.device, self.mem = np.asarray(values), types.SimpleNamespace(id=index), mem
 
     dtype = property(lambda self: self.values.dtype)
     shape = property(lambda self: self.values.shape)
@@ -31,7 +31,9 @@ class Array:
     ndim = property(lambda self: self.values.ndim)
     size = property(lambda self: self.values.size)
     itemsize = property(lambda self: self.values.itemsize)
-    data = property(lambda self: types.SimpleNamespace(ptr=self.values.ctypes.data, device_id=self.device.id))
+    data = property(
+        lambda self: types.SimpleNamespace(ptr=self.values.ctypes.data, device_id=self.device.id, mem=self.mem)
+    )
     __cuda_array_interface__ = property(lambda self: {"shape": self.shape})
 
     @property

@@ -167,6 +167,7 @@ class GpuRepeat:
         names = tuple(operands.buffers)
         options = {"takes_columns": operands.takes_columns, "is_triangle": operands.is_triangle}
         self._place = None if operands.are_in_place else functools.partial(operands.of, names, **options)
+        self.takes_addresses = self._place is None  # it reads nothing of its arrays but `data.ptr`
 
     def __call__(self, *arrays: Any) -> None:
         """Compute; `arrays` are the operands, out and what else is written, in the order of `GpuOperands.buffers`."""

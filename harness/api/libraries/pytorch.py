@@ -1,0 +1,147 @@
+"""Tensors of PyTorch: on a GPU in its current stream, with results in memory that it allocates itself."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from harness.api.libraries.base import Address, Library, Place, type_name
+from harness.api.libraries.gpu import cupy, on_stream
+from harness.errors import ProblemError
+
+
+class PyTorch(Library):
+    """PyTorch."""
+
+    spelling = (
+        (r"(?:numpy|cupy)\.empty\((.*), '(\w+)'\)", r"torch.empty(\1, dtype=torch.\2)"),
+        (r"\.astype\('?(\w+)'?\)", r".to(torch.\1)"),
+        (r"convert with astype", "convert with .to(dtype)"),
+        (r"cupy\.ascontiguousarray", ".contiguous()"),
+        (r"x\.get\(\) of each", "x.cpu() of each"),
+    )
+
+    has_addresses = True
+
+    def __init__(self) -> None:
+        super().__init__("torch")
+        self.name = "PyTorch"
+        self._dtypes: dict[Any, Any] = {}  # those of NumPy, by those of PyTorch
+
+    def quick_place(self, arrays: Collection[Any]) -> tuple[Place] | None:
+        torch = sys.modules["torch"]
+        tensor, strided, index = torch.Tensor, torch.strided, -1
+        for number, x in enumerate(arrays):
+            if x.__class__ is not tensor or x.requires_grad or not (x.is_cpu or x.is_cuda):
+                return None
+            where = x.get_device()  # -1: the host
+            if number and where != index:
+                return None
+            if where >= 0 and (x.layout is not strided or x.is_neg()):  # on the host `numpy` complains
+                return None
+            index = where
+        return (None,) if index < 0 else (index,)
+
+    def check(self, caller: str, name: str, x: Any) -> None:
+        torch = sys.modules["torch"]
+        if x.requires_grad and torch.is_grad_enabled():
+            raise ProblemError(
+                f"{caller}: {name} requires gradients, which this call does not record",
+                expected="tensors that require none; harness.torch.gemm records them",
+                got=f"{type_name(x)} with requires_grad=True",
+                fix=f"harness.torch.gemm, {name}.detach(), or with torch.no_grad()",
+            )
+        if x.layout is not torch.strided or x.is_neg():
+            raise ProblemError(
+                f"{caller}: {name} does not hold its elements in memory as they are",
+                expected="a dense tensor",
+                got=f"{x.layout}" + (", negative bit" if x.is_neg() else ""),
+                fix=f"{name}.to_dense()" if x.layout is not torch.strided else f"{name}.resolve_neg()",
+            )
+
+    def place(self, x: Any) -> Place:
+        if x.is_cpu:
+            return None
+        if x.is_cuda:
+            return int(x.get_device())
+        raise ValueError(f"device {x.device}")
+
+    def in_force(self, place: Place) -> contextlib.AbstractContextManager[Any] | None:
+        if place is None:
+            return None
+        handle, cuda = _current_stream(place), cupy().cuda
+        if cuda.runtime.getDevice() == place and cuda.get_current_stream().ptr == handle:
+            return None
+        return on_stream(place, handle)
+
+    def view(self, x: Any, place: Place) -> Any:
+        if x.requires_grad:
+            x = x.detach()
+        if place is None:
+            torch = sys.modules["torch"]
+            if x.dtype is torch.bfloat16:
+                return x.view(torch.int16).numpy().view(self.dtype(x.dtype))
+            return x.numpy()
+        cuda, address = cupy().cuda, self.address(x, place)
+        memory = cuda.UnownedMemory(address.ptr, x.nbytes, x, place)
+        return cupy().ndarray(tuple(x.shape), address.dtype, cuda.MemoryPointer(memory, 0), address.strides)
+
+    def address(self, x: Any, place: int) -> Address:
+        dtype = self.dtype(x.dtype)
+        size = dtype.itemsize
+        return Address(dtype, x.shape, tuple([step * size for step in x.stride()]), place, x.data_ptr())
+
+    def empty_like_itself(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Any:
+        torch = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, dtype.name), device=f"cuda:{place}")
+
+    def makes_results(self, place: Place) -> bool:
+        return place is not None
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], place: Place) -> Any:
+        assert place is not None
+        return self.view(self.empty_like_itself(shape, dtype, place), place)
+
+    def namespace(self, x: Any) -> Any:
+        return sys.modules["torch"]
+
+    def give(self, x: Any, place: Place, namespace: Any) -> Any:
+        if place is None:
+            return namespace.from_numpy(x if min(x.strides, default=0) >= 0 else x.copy())
+        owner = getattr(x.data.mem, "_owner", None)
+        if isinstance(owner, namespace.Tensor) and owner.shape == x.shape:  # `empty` has made it
+            return owner
+        return namespace.from_dlpack(x)
+
+    def launched(self, views: list[Any]) -> None:
+        """Do nothing: PyTorch gives memory away again in the order of the stream."""
+
+    def wrote(self, out: Any) -> None:
+        sys.modules["torch"].autograd.graph.increment_version(out)  # so that a backward pass that reads it complains
+
+    def converted(self, name: str, place: Place) -> str:
+        return f"torch.asarray({name}" + (")" if place is None else f", device='cuda:{place}')")
+
+    def moved(self, name: str, place: Place) -> str:
+        return f"{name}.cpu()" if place is None else f"{name}.to('cuda:{place}')"
+
+    def dtype(self, dtype: Any) -> Any:
+        try:
+            return self._dtypes[dtype]
+        except (KeyError, TypeError):
+            converted = super().dtype(dtype)
+        if isinstance(dtype, sys.modules["torch"].dtype):
+            self._dtypes[dtype] = converted
+        return converted
+
+
+def _current_stream(index: int) -> int:
+    """Return the handle of PyTorch's current stream of a GPU."""
+    torch = sys.modules["torch"]
+    # of its compiled programs, which ask for it as often; the public way takes 1.7 us
+    quick = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001
+    return int(quick(index) if quick else torch.cuda.current_stream(index).cuda_stream)

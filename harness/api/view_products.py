@@ -1,0 +1,78 @@
+"""`gemm` of arrays of other libraries: by their addresses where the product is remembered on a GPU, else by views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from harness.api import repeats
+from harness.api.libraries import Library
+from harness.api.libraries.gpu import cupy
+from harness.api.views import by_views
+
+
+def gemm_of(
+    library: Library, gemm: Callable[..., Any], a: Any, b: Any, c: Any, out: Any, options: dict[str, Any]
+) -> Any:
+    """Return ``gemm(a, b, c, out=out, **options)``, where a is an array of `library`."""
+    operands = (a, b) if c is None else (a, b, c)
+    arrays = dict(zip("abc", operands, strict=False))
+    if out is not None:
+        arrays["out"] = out
+    quick = library.quick_place(arrays.values())
+    if quick is not None and quick[0] is not None and library.has_addresses:
+        result = _recall(library, quick[0], operands, out, options)
+        if result is not None:
+            return result
+    return by_views(gemm, library, arrays, options, form=_form, quick=quick)
+
+
+def _recall(library: Library, place: int, operands: tuple[Any, ...], out: Any, options: dict[str, Any]) -> Any:
+    """Return the result of a product that is remembered, computed without a view; None: it takes views."""
+    addresses = [library.address(x, place) for x in operands]
+    result = out
+    if out is None:
+        result = _new(library, addresses, options, place)
+        if result is None:
+            return None
+    keyed = [options[name] for name in ("semiring", "backend", "threads")]
+    key = repeats.options_of(
+        "gemm",
+        (*keyed, keyed[2].__class__, options["dtype"], options["triangle"]),
+        (options["alpha"], options["beta"]),
+    )
+    context, target, cls = library.in_force(place), library.address(result, place), cupy().ndarray
+    try:
+        if context is None:
+            is_done = repeats.recall_at(key, addresses, target, cls)
+        else:
+            with context:
+                is_done = repeats.recall_at(key, addresses, target, cls)
+    except TypeError:  # an option is not hashable, which the checks report
+        return None
+    if is_done and out is not None:
+        library.wrote(out)
+    return result if is_done else None
+
+
+def _new(library: Library, addresses: list[Any], options: dict[str, Any], place: int) -> Any:
+    """Return a new array for the product of matrices of one dtype; None: they are not, or it is more than that."""
+    a, b = addresses[:2]
+    if len(a.shape) != 2 or len(b.shape) != 2 or options["triangle"] or options["dtype"] is not None:
+        return None
+    return library.empty_like_itself((a.shape[0], b.shape[1]), a.dtype, place) if a.dtype == b.dtype else None
+
+
+def _form(views: dict[str, Any], options: dict[str, Any]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """Return shape and dtype of the result of arguments that fit; None if they do not, or all of it is to be filled."""
+    if options["triangle"]:
+        return None
+    try:
+        operands = views.values()
+        dtype = options["dtype"] or np.result_type(*[x.dtype for x in operands])
+        batch = () if all(x.ndim == 2 for x in operands) else np.broadcast_shapes(*[x.shape[:-2] for x in operands])
+        return (*batch, views["a"].shape[-2], views["b"].shape[-1]), np.dtype(dtype)
+    except (ValueError, TypeError, IndexError):
+        return None

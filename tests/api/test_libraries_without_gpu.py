@@ -1,0 +1,258 @@
+"""Tensors of PyTorch and arrays by DLPack on GPUs, by stand-ins: places, streams, results, and what is kept."""
+
+import ctypes
+import sys
+
+import numpy as np
+import pytest
+
+from harness import ProblemError, gemm, gemm_argk, registry
+from harness.api import repeats
+from harness.api.libraries import gpu as of_gpu
+from tests._support import shelf
+from tests._support.fake_cupy import Array, OnDevice
+from tests._support.fake_torch import Cupy, Ndarray, Tensor, Torch
+
+
+class Spy(OnDevice):
+    """Notes the GPU and the stream that are current while it computes, and its operands."""
+
+    def prepare(self, plan, operands):
+        execution = super().prepare(plan, operands)
+        compute, cupy = execution.run, sys.modules["cupy"]
+
+        def run():
+            self.seen, self.where = operands, (cupy.current, cupy.stream)
+            compute()
+
+        execution.run = run
+        return execution
+
+
+@pytest.fixture
+def spy(monkeypatch):
+    planted = Spy()
+    monkeypatch.setattr(registry, "discover", lambda: (registry.Entry(planted.name, "planted", planted),))
+    repeats.forget()
+    return planted
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    stands = Cupy()
+    of_gpu._stream.cache_clear()
+    monkeypatch.setitem(sys.modules, "cupy", stands)
+    yield stands
+    of_gpu._stream.cache_clear()
+    of_gpu.in_flight.__init__()
+
+
+@pytest.fixture
+def torch(monkeypatch, cupy):
+    stands = Torch()
+    monkeypatch.setitem(sys.modules, "torch", stands)
+    return stands
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).integers(-9, 9, shape).astype("f4")
+
+
+@pytest.mark.parametrize("index", (0, 1))
+@pytest.mark.parametrize("handle", (0, 7))
+def test_on_the_gpu_and_in_the_stream_of_pytorch(index, handle, torch, cupy, spy):
+    torch.streams[index] = handle
+    a, b = Tensor(numbers(4, 5), index), Tensor(numbers(5, 3), index)
+    with cupy.on(5):
+        result = gemm(a, b)
+        assert cupy.stream == 5
+    assert spy.where == (index, handle)
+    assert cupy.current == 0
+    assert result is torch.made[-1]
+    assert np.array_equal(result.values, a.values @ b.values)
+
+
+def test_nothing_is_entered_that_is_in_force(torch, cupy, spy):
+    cupy.entered.clear()
+    a = Tensor(numbers(4, 4))
+    gemm(a, a)
+    assert cupy.used == []
+    assert cupy.entered == [0]  # by the call itself, of arrays of CuPy
+
+
+def test_out_and_views_are_the_memory_of_the_tensors(torch, spy):
+    a, b, out = Tensor(numbers(6, 6).T[::2]), Tensor(numbers(6, 4)), Tensor(numbers(3, 4))
+    assert gemm(a, b, out=out) is out
+    assert np.array_equal(out.values, a.values @ b.values)
+    assert spy.seen.a.data.ptr == a.data_ptr()
+    assert spy.seen.out.data.ptr == out.data_ptr()
+    assert out.version == 1
+    assert torch.made == []
+
+
+def test_out_in_the_same_storage_is_seen_to_overlap(torch, spy):
+    room = numbers(6, 4)
+    a, out, b = Tensor(room[:4]), Tensor(room[2:]), Tensor(numbers(4, 4, seed=1))
+    want = room[:4] @ b.values
+    gemm(a, b, out=out)
+    assert np.array_equal(out.values, want)
+
+
+def test_other_results_become_tensors_without_a_copy(torch, spy, monkeypatch):
+    def prepare_argk(self, plan, operands, argk):
+        argk[...] = 3
+        self.argk = argk
+        return self.prepare(plan, operands)
+
+    monkeypatch.setattr(Spy, "prepare_argk", prepare_argk)
+    a = Tensor(numbers(4, 4))
+    product, argk = gemm_argk(a, a)
+    assert type(product) is type(argk) is Tensor
+    assert product.data_ptr() == spy.seen.out.data.ptr
+    assert (argk.values == 3).all()
+
+
+class Repeats(Spy):
+    """A product that is remembered, and computed again from addresses alone."""
+
+    takes_addresses = True
+
+    def prepare(self, plan, operands):
+        execution = super().prepare(plan, operands)
+        self.prepared += 1
+
+        def repeat(a, b, out):
+            self.where = sys.modules["cupy"].current, sys.modules["cupy"].stream
+            in_memory(out)[...] = in_memory(a) @ in_memory(b)
+
+        repeat.takes_addresses = self.takes_addresses
+        execution.repeat = lambda: repeat
+        return execution
+
+    prepared = 0
+
+
+def in_memory(x):
+    """Return the array that lies where `x` says."""
+    span = sum((n - 1) * step for n, step in zip(x.shape, x.strides, strict=True)) + x.dtype.itemsize
+    return np.ndarray(x.shape, x.dtype, (ctypes.c_char * span).from_address(x.data.ptr), strides=x.strides)
+
+
+@pytest.fixture
+def remembered(monkeypatch, torch):
+    planted = Repeats()
+    monkeypatch.setattr(registry, "discover", lambda: (registry.Entry(planted.name, "planted", planted),))
+    monkeypatch.setattr(repeats, "classes", set())
+    repeats.forget()
+    yield planted
+    repeats.forget()
+
+
+class TestRemembered:
+    """Products of tensors that have been computed before, by addresses."""
+
+    def test_a_further_call_makes_no_view_and_prepares_nothing(self, remembered, torch, cupy):
+        for handle in (0, 7):
+            torch.streams[1] = handle
+            for seed in range(3):
+                a, b = Tensor(numbers(4, 5, seed=seed), 1), Tensor(numbers(9, 3, seed=seed + 1)[::2], 1)
+                out = Tensor(numbers(4, 3), 1)
+                before = Ndarray.made
+                assert gemm(a, b, out=out) is out
+                assert np.array_equal(out.values, a.values @ b.values)
+                assert out.version == 1
+                assert np.array_equal(gemm(a, b).values, out.values)
+                assert remembered.where == (1, handle)
+                assert (Ndarray.made == before) == (handle == 7 or seed > 0)
+        assert cupy.current == cupy.stream == 0
+        assert remembered.prepared <= 2  # results of both begin at a multiple of 16 bytes, or not
+
+    def test_another_layout_dtype_option_or_device_is_another_product(self, remembered):
+        a, b = numbers(4, 4), numbers(4, 4, seed=1)
+        calls = (
+            (Tensor(a), Tensor(b), {}),
+            (Tensor(a.T), Tensor(b), {}),
+            (Tensor(a.astype("f8")), Tensor(b.astype("f8")), {}),
+            (Tensor(a), Tensor(b.astype("f8")), {}),
+            (Tensor(a, 1), Tensor(b, 1), {}),
+            (Tensor(a), Tensor(b), {"alpha": 2}),
+        )
+        for _ in range(2):
+            for x, y, options in calls:
+                got = gemm(x, y, **options)
+                if not options:  # the stand-in knows no alpha when it repeats
+                    assert np.array_equal(got.values, x.values @ y.values)
+                assert got.get_device() == x.get_device()
+
+    def test_out_that_overlaps_an_operand_is_computed_aside(self, remembered):
+        for _ in range(3):
+            room, b = numbers(6, 4), Tensor(numbers(4, 4, seed=1))
+            want = room[:4] @ b.values
+            gemm(Tensor(room[:4]), b, out=Tensor(room[2:]))
+            assert np.array_equal(room[2:], want)
+
+    def test_a_product_that_copies_is_given_views(self, remembered):
+        remembered.takes_addresses = False
+        for seed in range(3):
+            a, before = Tensor(numbers(4, 4, seed=seed)), Ndarray.made
+            assert np.array_equal(gemm(a, a).values, a.values @ a.values)
+            assert Ndarray.made == before + 3
+
+    def test_bad_arguments_are_reported_all_the_same(self, remembered):
+        a = Tensor(numbers(4, 4))
+        for _ in range(2):
+            gemm(a, a)
+        with pytest.raises(ProblemError, match="different devices"):
+            gemm(a, Tensor(numbers(4, 4), 1))
+        with pytest.raises(ProblemError, match="inner sizes"):
+            gemm(a, Tensor(numbers(3, 4)))
+        with pytest.raises(ProblemError, match="alpha"):
+            gemm(a, a, alpha="2")
+        with pytest.raises(ProblemError, match="out cannot take"):
+            gemm(a, a, out=Tensor(numbers(4, 5)))
+        a.requires_grad = True
+        with pytest.raises(ProblemError, match="requires gradients"):
+            gemm(a, a)
+
+
+def test_what_pytorch_has_on_two_devices_or_beside_cupy_is_refused(torch):
+    a = Tensor(numbers(2, 2))
+    with pytest.raises(ProblemError, match=r"different devices(.|\n)*b on GPU 1(.|\n)*b\.to\('cuda:0'\)"):
+        gemm(a, Tensor(numbers(2, 2), 1))
+    with pytest.raises(ProblemError, match=r"different devices(.|\n)*a on the host, b on GPU 0(.|\n)*b\.cpu\(\)"):
+        gemm(Tensor(numbers(2, 2), None), a)
+    with pytest.raises(ProblemError, match=r"a is an array of PyTorch, b is not(.|\n)*cupy\.Array(.|\n)*'cuda:0'\)"):
+        gemm(a, Array(numbers(2, 2)))
+    with pytest.raises(ProblemError, match="b is an array of PyTorch, a is not"):
+        gemm(Array(numbers(2, 2)), a)
+
+
+def test_a_library_by_dlpack_on_a_gpu_keeps_its_arrays_until_the_work_is_done(cupy, spy, monkeypatch):
+    class Event:
+        done = False
+
+        def __init__(self, **_):
+            events.append(self)
+
+        def record(self, stream):
+            self.stream = stream.ptr
+
+    events = []
+    cupy.cuda.Event, cupy.ndarray = Event, Array
+    cupy.from_dlpack = lambda x: Array(x.values(), x.__dlpack_device__()[1])
+    stands = shelf.Shelf()
+    stands.from_dlpack = lambda x: shelf.Array(x.values, (2, x.device.id))
+    monkeypatch.setitem(sys.modules, "shelf", stands)
+    a, b = (shelf.Array(numbers(4, 4, seed=seed), (2, 1)) for seed in (1, 2))
+    result = gemm(a, b)
+    assert result.__dlpack_device__() == (2, 1)
+    assert np.array_equal(result.values(), a.values() @ b.values())
+    assert spy.where[0] == 1
+    ((event, views),) = of_gpu.in_flight._held
+    assert views[0].values is a.values()
+    gemm(a, b)
+    assert len(of_gpu.in_flight._held) == 2
+    for event in events:
+        event.done = True
+    gemm(a, b)
+    assert len(of_gpu.in_flight._held) == 1
