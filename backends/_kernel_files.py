@@ -6,7 +6,8 @@ One entry is one file, named by the digest of all that its machine code depends 
 
 The payload is the caller's: a pickle of Numba's result for a CPU, a cubin for a GPU. A file is written under another
 name and then renamed, so that a reader sees all of it or none. If two write the same entry, the last file stays.
-Reading an entry marks it as used. When a folder has become too large, the entries unused for longest are removed.
+Who is about to compile an entry takes its turn: others that need it wait, and then find it. Reading an entry marks it
+as used. When a folder has become too large, the entries unused for longest are removed.
 
 A pickle can run code when it is loaded: only a folder and files that belong to this user are read.
 """
@@ -14,6 +15,7 @@ A pickle can run code when it is loaded: only a folder and files that belong to 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import stat
@@ -27,7 +29,8 @@ MAGIC = b"GEMM kernel 1\n"
 LARGEST_BYTES = 256 << 20  # of one folder
 _KEPT_BYTES = LARGEST_BYTES // 4 * 3  # left after a clearing, so that it is not due again at once
 _ABANDONED_S = 3600.0  # a file that is still being written is younger
-_SUFFIX, _UNFINISHED = ".kernel", ".part"
+_SUFFIX, _UNFINISHED, _TURN = ".kernel", ".part", ".turn.part"
+_LONGEST_WAIT_S, _LOOK_AGAIN_S = 120.0, 0.02  # for another process that makes an entry: it may have been stopped
 
 
 def cache_folder(family: str = "") -> Path | None:
@@ -93,6 +96,44 @@ def write(folder: Path | None, name: str, payload: bytes) -> bool:
         return False
     _make_room(folder)
     return True
+
+
+@contextlib.contextmanager
+def turn(folder: Path | None, name: str) -> Iterator[None]:
+    """Wait while another process is in such a block for the entry `name`; hold others back until this block ends.
+
+    The lock is that of a file, which the system gives back when a process ends. It only saves work: nobody waits for
+    longer than two minutes, nor where the folder cannot be written to. An entry that is there needs no turn.
+    """
+    if folder is None or (folder / f"{name}{_SUFFIX}").exists():
+        yield
+        return
+    path, descriptor = folder / f"{name}{_TURN}", None
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _is_mine(folder.stat()):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            _lock(descriptor)
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            _remove(str(path))
+            os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    """Lock a file, or give up when it has taken too long."""
+    latest = time.monotonic() + _LONGEST_WAIT_S
+    while time.monotonic() < latest:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOOK_AGAIN_S)
+        else:
+            return
 
 
 def _head(name: str, payload: bytes) -> bytes:

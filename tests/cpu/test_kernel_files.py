@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,44 @@ def test_no_folder_holds_nothing_and_takes_nothing():
 def test_names_differ_by_parts_and_by_where_one_ends():
     parts = [(), ("a",), ("b",), ("a", "b"), ("ab",), (("a", "b"),), (1,), ("1",)]
     assert len({_kernel_files.entry_name(*part) for part in parts}) == len(parts)
+
+
+class TestTurns:
+    @staticmethod
+    def enter(folder, done):
+        with _kernel_files.turn(folder, NAMES[0]):
+            done.append(_kernel_files.read(folder, NAMES[0]))
+
+    def test_who_comes_second_waits_and_finds_the_entry(self, tmp_path):
+        done = []
+        second = threading.Thread(target=self.enter, args=(tmp_path, done))
+        with _kernel_files.turn(tmp_path, NAMES[0]):
+            second.start()
+            second.join(0.2)
+            assert second.is_alive()
+            assert _kernel_files.write(tmp_path, NAMES[0], b"code")
+        second.join()
+        assert done == [b"code"]
+        assert [path.suffix for path in tmp_path.iterdir()] == [".kernel"]
+
+    def test_an_entry_that_is_there_and_another_one_need_no_turn(self, tmp_path):
+        done = []
+        with _kernel_files.turn(tmp_path, NAMES[1]):
+            self.enter(tmp_path, done)
+            _kernel_files.write(tmp_path, NAMES[0], b"code")
+            self.enter(tmp_path, done)
+        assert done == [None, b"code"]
+
+    def test_nobody_waits_for_ever(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(_kernel_files, "_LONGEST_WAIT_S", 0.0)
+        done = []
+        with _kernel_files.turn(tmp_path, NAMES[0]):
+            self.enter(tmp_path, done)
+        assert done == [None]
+
+    @pytest.mark.parametrize("place", ("off", "below a file"))
+    def test_without_a_folder_there_is_nothing_to_wait_for(self, tmp_path, place):
+        (tmp_path / "file").write_text("")
+        done = []
+        self.enter(None if place == "off" else tmp_path / "file" / "kernels", done)
+        assert done == [None]

@@ -80,7 +80,8 @@ def compile_kernel(function: Callable[..., Any], signature: Any, options: dict[s
             return _compiled[key]
         if key is not None:
             dispatcher._cache = _Entry(folder, key, function.__qualname__)
-        dispatcher.compile(signature)
+        with _kernel_files.turn(None if key is None else folder, str(key)):
+            dispatcher.compile(signature)
         dispatcher.disable_compile()
         counts["loaded" if dispatcher.stats.cache_hits else "compiled"] += 1
         if key is not None:
@@ -173,11 +174,15 @@ def _key(dispatcher: Any, signature: Any) -> str | None:
         not_kept[name] = "the source has changed since this process began, which may run the old or the new"
         return None
     try:
-        kernel = digest(dispatcher, tuple(signature.args), signature.return_type)
-        return _kernel_files.entry_name(sources.digest(), _versions(), _target(), _settings(), kernel)
+        return entry(digest(dispatcher, tuple(signature.args), signature.return_type))
     except (Uncertain, RecursionError, OSError) as error:
         not_kept[name] = str(error)
         return None
+
+
+def entry(*parts: object) -> str:
+    """Return the name of the entry of code that depends on `parts`, the sources, versions, processor and settings."""
+    return _kernel_files.entry_name(sources.digest(), _versions(), _target(), _settings(), *parts)
 
 
 @functools.cache
