@@ -22,6 +22,9 @@ from backends.cpu._compile.cache import compile_kernel
 from backends.cpu._threads.pool_symbols import pool_for_loops
 from harness.semiring import Semiring
 
+# For functions that compiled code alone calls. Compiling ways to call them from Python and C takes longer than they do.
+inlined = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
 SUMS_IN_ANY_ORDER = ("contract", "reassoc", "nsz")
 
 
@@ -39,6 +42,7 @@ def jit(
     """
     fastmath: Any = set(SUMS_IN_ANY_ORDER) if semiring and semiring.add.name == "plus" else False
     options = {"parallel": parallel, "fastmath": fastmath, "error_model": "numpy", "nogil": releases_gil}
+    options["no_cfunc_wrapper"] = True  # C code calls the kernel itself
 
     def compiled(function: Callable[..., Any]) -> Any:
         with pool_for_loops() if parallel and not numba.config.DISABLE_JIT else contextlib.nullcontext():

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from backends.cpu._ladder.jit import inlined
 from backends.cpu._vector.code import call_on_floats
 from backends.cpu._vector.intrinsics import emits
 from harness.semiring import MONOIDS, ScalarFunction, Semiring
@@ -45,12 +46,12 @@ def operators(semiring: Semiring, dtype: np.dtype[Any]) -> Operators:
 
 def _typed(function: ScalarFunction, dtype: np.dtype[Any]) -> Any:
     """Return `function` with its result cast back to `dtype`: Numba widens small integers, and integer sums wrap."""
-    inner, cast = (function if function in _NUMBER_FORMS.values() else numba.njit(function)), dtype.type
+    inner, cast = (function if function in _NUMBER_FORMS.values() else inlined(function)), dtype.type
 
     def operation(x: Any, y: Any) -> Any:
         return cast(inner(x, y))
 
-    return numba.njit(operation)
+    return inlined(operation)
 
 
 def _number_form(name: str) -> Any:
