@@ -21,7 +21,7 @@ from backends.gpu._cuda.device import Device
 from backends.gpu._simt import packed
 from backends.gpu._simt.program import Kernel
 from backends.gpu._tensor.tensor_map import MAP_BYTES, TensorMap
-from backends.gpu.libraries import _cublas, cublas
+from backends.gpu.libraries import _cublas
 from tests._support.fake_cupy import Array, Gpus
 from tests.gpu.host_kernels import describe, fenced, load
 
@@ -180,7 +180,6 @@ def install(patch: Any) -> HostGpu:
     patch.setattr(packed, "load_kernel", gpu.load)
     patch.setattr(packed, "compile_together", gpu.compiled.update)
     patch.setattr(TensorMap, "encode", _encode)
-    patch.setattr(cublas, "library", lambda: gpu)
     patch.setattr(_cublas, "library", lambda: gpu)
     spare: dict[int, list[Any]] = {}
     patch.setattr(_cublas, "spare_contexts", lambda index: spare.setdefault(index, []))

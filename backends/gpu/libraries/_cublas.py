@@ -66,6 +66,15 @@ def library() -> ctypes.CDLL:
         ) from None
 
 
+def missing() -> str | None:
+    """Say why cuBLAS cannot be loaded, or return None."""
+    try:
+        library()
+    except BackendUnavailable as error:
+        return error.what
+    return None
+
+
 @functools.cache
 def spare_contexts(index: int) -> list[ctypes.c_void_p]:
     """Return the contexts of cuBLAS on the GPU `index` that no thread uses now: a context has one stream at a time.

@@ -22,8 +22,7 @@ from backends.gpu._simt.program import Product, Program
 from backends.gpu._simt.rung import Rung
 from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.norms import largest_dot
-from backends.gpu.libraries._cublas import bind, library
-from harness.errors import BackendUnavailable
+from backends.gpu.libraries._cublas import bind, missing
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -50,13 +49,7 @@ class Cublas(Rung):
 
     def missing(self) -> str | None:
         """Say whether there is a GPU, and cuBLAS."""
-        reason = super().missing()
-        if reason is None:
-            try:
-                library()
-            except BackendUnavailable as error:
-                return error.what
-        return reason
+        return super().missing() or missing()
 
     def declines(self, problem: Problem) -> str | None:
         """Decline every semiring but plus_times, integers but int8, and int8 whose rows are not aligned."""

@@ -18,8 +18,7 @@ from backends.gpu._matrix_vector.product import MatrixVector
 from backends.gpu._matrix_vector.rung import MatrixVectorRung
 from backends.gpu._simt.passes import add_pass
 from backends.gpu._simt.program import Program
-from backends.gpu.libraries._cublas import bind, library
-from harness.errors import BackendUnavailable
+from backends.gpu.libraries._cublas import bind, missing
 from harness.plan import Plan
 from harness.problem import Problem
 
@@ -39,13 +38,7 @@ class CublasMatrixVector(MatrixVectorRung):
 
     def missing(self) -> str | None:
         """Say whether there is a GPU, and cuBLAS."""
-        reason = super().missing()
-        if reason is None:
-            try:
-                library()
-            except BackendUnavailable as error:
-                return error.what
-        return reason
+        return super().missing() or missing()
 
     def declines(self, problem: Problem) -> str | None:
         """Decline all but plus_times over float32 and float64, and an alpha that is no factor of the sums."""

@@ -20,8 +20,7 @@ import numpy as np
 
 from backends.gpu._simt import rung
 from backends.gpu._simt.program import Product, Program
-from backends.gpu.libraries._cublas import bind, library
-from harness.errors import BackendUnavailable
+from backends.gpu.libraries._cublas import bind, missing
 from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan
@@ -43,13 +42,7 @@ class CublasTriangle(rung.Rung):
 
     def missing(self) -> str | None:
         """Say whether there is a GPU, and cuBLAS."""
-        reason = super().missing()
-        if reason is None:
-            try:
-                library()
-            except BackendUnavailable as error:
-                return error.what
-        return reason
+        return super().missing() or missing()
 
     def declines(self, problem: Problem) -> str | None:
         """Decline all but triangles of plus_times over float32 and float64."""
