@@ -100,7 +100,8 @@ setup: $(TO_MEASURE) ## install only; EXTRAS=mixed,export adds to it
 
 ##@ Develop
 
-PYTEST = $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --durations 15
+# worksteal: neighbouring tests, which share kernels, run in one process.
+PYTEST = $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal --durations 15
 
 test: $(WITH_DEV) ## every test (ARGS="-k store" for some)
 	@$(PYTEST) $(ARGS)
