@@ -166,6 +166,18 @@ def test_words_in_coloured_fields_stand_out(value, tmp_path, sheets):
         assert abs(brightness(field) - brightness(colour)) > 0.3, shades[row, column]
 
 
+@pytest.mark.parametrize("value", ["speed_up", "time_ratio"])
+def test_the_label_of_a_colour_bar_is_said_once_and_stays_in_a_low_figure(value, tmp_path, sheets):
+    found = [dataclasses.replace(cell, reference="whole product") for cell in cells(EXPERIMENTS["workloads"])]
+    figure = Figure("bar", "heatmap", "X", {"rows": "contender", "columns": "workload", "value": value})
+    drawing.draw(dataclasses.replace(EXPERIMENTS["workloads"], figures=(figure,)), found, MACHINE, tmp_path)
+    canvas = sheets["bar"].canvas
+    label = canvas.axes[1].yaxis.label
+    assert " ".join(label.get_text().split()).count("log scale") == 1
+    extent, whole = label.get_window_extent(), canvas.bbox
+    assert whole.y0 <= extent.y0 < extent.y1 <= whole.y1
+
+
 @pytest.mark.parametrize("value", ["rate", "time", "time_ratio", "speed_up"])
 @pytest.mark.parametrize("kind", ["bars", "dots", "lines", "heatmap"])
 def test_generic_figures_show_every_value(kind, value, tmp_path, sheets):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,9 @@ from harness.report.figures.values import (
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
+LOG_SCALE = ", log scale"
+ROW_INCHES = 0.42  # of a heat map
+LETTERS_AN_INCH, FEWEST_LETTERS = 13, 16  # in a line of the label along a colour bar
 MOST_LETTERS = 34  # of the names below a heat map that fit upright side by side
 LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the line of the host's time to launch a call
 FEWEST_JOINED = 3  # points of a line: two are dots
@@ -89,7 +93,7 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         field = rows.index(of_row(cell)), columns.index(of_column(cell))
         numbers[field] = estimate(value, cell, cells).estimate if cell.is_ok else np.nan
         words[field] = short(numbers[field]) if np.isfinite(numbers[field]) else cell.status
-    (panel,) = sheet.panels(height=1.3 + 0.42 * len(rows))
+    (panel,) = sheet.panels(height=1.3 + ROW_INCHES * len(rows))
     is_ratio = value not in ("rate", "of_peak", "of_read")
     shades = np.log2(numbers) if is_ratio else numbers
     most = max(float(np.nanmax(np.abs(shades))), 1e-9) if np.isfinite(shades).any() else 1.0
@@ -106,7 +110,9 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     panel.set_xlabel(and_where(options.get("x_label", str(options.get("columns", "columns"))), shown))
     panel.grid(visible=False)
     bar = sheet.canvas.colorbar(image, ax=panel, pad=0.02)
-    bar.set_label(value_label(value, shown) + (", log scale" if is_ratio else ""), size=9.5)
+    label = value_label(value, shown).removesuffix(LOG_SCALE) + (LOG_SCALE if is_ratio else "")
+    letters = max(FEWEST_LETTERS, int(ROW_INCHES * len(rows) * LETTERS_AN_INCH))
+    bar.set_label("\n".join(textwrap.wrap(label, letters)), size=9.5)
     if is_ratio:
         bar.locator = MaxNLocator(integer=True, nbins=6)
         bar.formatter = FuncFormatter(lambda power, _: f"{2.0**power:.{6 if power > 0 else 3}g}")
