@@ -2,17 +2,17 @@
 
 import itertools
 
-import numba
 import numpy as np
 import pytest
 
-from backends.cpu._simd import argument_table
-from backends.cpu._simd import loops as simd_loops
+from backends.cpu._simd import dot_products
 from backends.cpu._simd.argument_table import Shape
 from backends.cpu._simd.loops import columns_left
+from backends.cpu._vector import code as v
 from backends.cpu._vector.operators import operations
 from backends.cpu.simd import _settings
 from harness import VerificationError, gemm, gemm_argk
+from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import ADDING, BACKEND, HERE, KERNELS, LAYOUTS, PACKS, Kernel, check
 
 K = 167  # long enough for a dot product to be cheaper than a vector of columns, unless that has two
@@ -103,30 +103,30 @@ class TestPlantedBugs:
 
     @pytest.fixture(autouse=True)
     def _none_is_kept(self, monkeypatch):
-        monkeypatch.setenv("GEMM_HARNESS_CACHE", "")
-        monkeypatch.setattr(argument_table, "build_product", argument_table.build_product.__wrapped__)
+        compile_anew(monkeypatch)
 
     def run(self):
         check(self.KERNEL, (9, 2 * self.KERNEL.lanes + 1, K), **PACKED)
 
-    def test_the_last_column_is_missed(self, monkeypatch):
-        right = simd_loops.build_dots
-
-        def build(key):
-            dots = right(key)
-            return numba.njit(lambda m, n, *rest: dots(m, n - 1, *rest))
-
-        monkeypatch.setattr(simd_loops, "build_dots", build)
+    def test_the_last_row_is_missed(self, monkeypatch):
+        right = dot_products.add_totals
+        monkeypatch.setattr(
+            dot_products,
+            "add_totals",
+            lambda b, code, ops, sums, targets, *rest: (
+                right(b, code, ops, sums[:-1], targets[:-1], *rest) if sums[1:] else None
+            ),
+        )
         with pytest.raises(VerificationError):
             self.run()
 
     def test_it_is_one_term_short(self, monkeypatch):
-        right = simd_loops.build_dots
+        right = dot_products._dots
 
-        def build(key):
-            dots = right(key)
-            return numba.njit(lambda m, n, k, *rest: dots(m, n, k - 1, *rest))
+        def emitter(*arguments):
+            emit = right(*arguments)
+            return lambda b, k, *rest: emit(b, b.sub(k, v.size(1)), *rest)
 
-        monkeypatch.setattr(simd_loops, "build_dots", build)
+        monkeypatch.setattr(dot_products, "_dots", emitter)
         with pytest.raises(VerificationError):
             self.run()

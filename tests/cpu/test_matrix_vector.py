@@ -8,6 +8,7 @@ from backends.cpu._vector.unit import usable_units
 from harness import Operands, gemm
 from harness.proof import reference
 from harness.threads import limit
+from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import BACKEND, Kernel
 
 # k and n around lanes, around two vectors of partial sums, and around the rows taken at once. No loop depends on the
@@ -95,8 +96,7 @@ class TestPlantedBugs:
 
     @pytest.fixture(autouse=True)
     def _none_is_kept(self, monkeypatch):
-        monkeypatch.setenv("GEMM_HARNESS_CACHE", "")
-        monkeypatch.setattr(matrix_vector, "build_vector_product", matrix_vector.build_vector_product.__wrapped__)
+        compile_anew(monkeypatch)
 
     def by_sums(self, rng):
         b, x = rng.integers(1, 20, (515, 9)).astype(float), rng.integers(1, 20, (1, 515)).astype(float)
@@ -116,7 +116,6 @@ class TestPlantedBugs:
 
     def test_rows_whose_totals_change_places(self, monkeypatch, rng):
         right = dot_products.add_totals
-        monkeypatch.setattr(matrix_vector, "build_streamed_dots", dot_products.build_streamed_dots.__wrapped__)
         monkeypatch.setattr(
             dot_products,
             "add_totals",

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import strategies as st
 
 from backends.cpu._mixed import methods, packing, subnormals
-from backends.cpu._mixed.loops import build_mixed_product
 from backends.cpu._mixed.methods import METHODS
 from backends.cpu._simd import argument_table
 from backends.cpu._vector.unit import features
@@ -26,6 +25,7 @@ from harness.proof.contract import check_kernel
 from harness.proof.verify import verify
 from harness.semiring import SEMIRINGS
 from tests._support.mixed_products import HERE, WAYS, Forced, assert_right, compute
+from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import LAYOUTS, lay_out
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -308,9 +308,7 @@ class TestPlantedBugs:
 
     @pytest.fixture(autouse=True)
     def _fresh(self, monkeypatch):
-        monkeypatch.setenv("GEMM_HARNESS_CACHE", "")
-        yield
-        build_mixed_product.cache_clear()  # or a kernel with a bug would serve a later test
+        compile_anew(monkeypatch)
 
     @staticmethod
     def wrong(way, k=7):

@@ -144,7 +144,7 @@ def test_no_more_threads_than_asked_for() -> None:
     for count in (1, 2):
         shortcut = SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect().with_threads(count))
         assert shortcut is not None
-        _, large = shortcut.refers_to  # type: ignore[attr-defined]
+        *_, large = shortcut.refers_to  # type: ignore[attr-defined]
         _, run = large._ready(512, 512, 512, (4096, 8), (4096, 8), 4096)
         stages, *_ = run.refers_to
         assert [len(table) for table in stages] == [count]

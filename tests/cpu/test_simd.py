@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from backends.cpu._simd import argument_table
 from backends.cpu._vector import code as vector_code
 from backends.cpu._vector.unit import usable_units
 from harness import Operands, PlanError, Problem, Semiring, VerificationError, gemm
 from harness.proof.verify import verify
 from harness.semiring import MONOIDS
+from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import (
     ADDING,
     BACKEND,
@@ -253,8 +253,7 @@ class TestPlantedBugs:
 
     @pytest.fixture(autouse=True)
     def _none_is_kept(self, monkeypatch):
-        monkeypatch.setenv("GEMM_HARNESS_CACHE", "")
-        monkeypatch.setattr(argument_table, "build_product", argument_table.build_product.__wrapped__)
+        compile_anew(monkeypatch)
 
     @staticmethod
     def small(dtype="float64"):

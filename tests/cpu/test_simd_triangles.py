@@ -2,11 +2,10 @@
 
 import itertools
 
-import numba
 import numpy as np
 import pytest
 
-from backends.cpu._simd import argument_table, loops, symmetric
+from backends.cpu._simd import argument_table, symmetric
 from backends.cpu._simd.argument_table import Shape
 from backends.cpu._vector.operators import operations
 from backends.cpu._vector.unit import usable_units
@@ -14,6 +13,7 @@ from backends.cpu.simd import _settings
 from harness import Operands, VerificationError
 from harness.operands import lower_triangle
 from harness.proof.verify import verify
+from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import BACKEND, Kernel
 
 # around groups of rows and around vectors, and a few of both
@@ -101,10 +101,7 @@ class TestPlantedBugs:
 
     @pytest.fixture(autouse=True)
     def _none_is_kept(self, monkeypatch):
-        monkeypatch.setenv("GEMM_HARNESS_CACHE", "")
-        monkeypatch.setattr(symmetric, "build_symmetric", symmetric.build_symmetric.__wrapped__)
-        build = argument_table.build_triangle_product.__wrapped__
-        monkeypatch.setattr(argument_table, "build_triangle_product", build)
+        compile_anew(monkeypatch)
 
     def test_the_diagonal_counts_twice(self, monkeypatch):
         right = symmetric._lanes_across
@@ -128,13 +125,12 @@ class TestPlantedBugs:
         with pytest.raises(VerificationError):
             computed(self.KERNEL, "a", 40, 40, 2)
 
-    def test_a_tile_that_the_diagonal_cuts_is_stored_whole(self, monkeypatch):
-        right = loops._build_store_triangle
-
-        def build(key):
-            store = right(key)
-            return lambda rows, columns, behind, *rest: store(rows, columns, behind - 1, *rest)
-
-        monkeypatch.setattr(loops, "_build_store_triangle", lambda key: numba.njit(build(key)))
+    def test_a_tile_that_the_diagonal_cuts_is_stored_to_the_next_diagonal(self, monkeypatch):
+        right = argument_table.Loops._parts
+        monkeypatch.setattr(
+            argument_table.Loops,
+            "_parts",
+            lambda loops, *rest: [(*part[:-1], part[-1] - 1) for part in right(loops, *rest)],
+        )
         with pytest.raises(AssertionError, match="above the diagonal"):
             computed(self.KERNEL, "d", 9, 3, 1)

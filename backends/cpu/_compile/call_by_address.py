@@ -44,6 +44,20 @@ def _call(typing_context: Any, address: Any, arguments: Any) -> Any:
     return types.void(types.intp, arguments), emit
 
 
+@intrinsic
+def call_function(typing_context: Any, address: Any, arguments: Any) -> Any:
+    """Call a function of `_compile.functions` by its address; `arguments` is a tuple of sizes and addresses."""
+
+    def emit(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
+        size = ir.IntType(64)
+        function_type = ir.FunctionType(ir.VoidType(), [size] * len(arguments))
+        function = builder.inttoptr(values[0], function_type.as_pointer())
+        builder.call(function, cgutils.unpack_tuple(builder, values[1]))
+        return context.get_dummy_value()
+
+    return types.void(types.intp, arguments), emit
+
+
 def _call_in_python(function: Any, arguments: Any) -> None:
     function(*arguments)
 

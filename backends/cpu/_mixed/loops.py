@@ -14,14 +14,21 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+from llvmlite import ir
 from numba import types
 
+from backends.cpu._compile.call_by_address import call_function
+from backends.cpu._compile.functions import compile_functions
 from backends.cpu._ladder.jit import jit
 from backends.cpu._mixed.methods import WORD_BITS, MixedKey
-from backends.cpu._mixed.packing import element_bytes, pack_a_intrinsic, pack_b_intrinsic, seed_intrinsic
+from backends.cpu._mixed.packing import element_bytes, emit_pack_a, emit_pack_b, emit_seed
 from backends.cpu._simd.argument_table import Loops
-from backends.cpu._simd.kernel import micro_kernel_intrinsic
+from backends.cpu._simd.kernel import tiles_of
+from backends.cpu._simd.kernel_table import WORD, emit_tiles
 from backends.cpu._simd.loops import ARGUMENTS, even_split, packed_a_bytes, packed_row_bytes
+from backends.cpu._vector import code as v
+from backends.cpu._vector.intrinsics import word_at
 from harness.operands import CACHE_LINE
 
 WORD_BYTES = WORD_BITS // 8
@@ -34,7 +41,11 @@ class MixedLoops(Loops):
 
     def compile(self) -> Any:
         """Return the compiled loops."""
-        return build_mixed_product(self.key)
+        return build_mixed_product()
+
+    def kernel(self) -> np.ndarray:
+        """Return the table of the kernel: WORDS, functions that pack and seed for 1..nv vectors, and tiles."""
+        return _kernel_table(self.key)
 
     def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
         """Return the sizes of a packed block of A, and of packed panels of B, in bytes."""
@@ -50,24 +61,55 @@ def _rows_of_sums(key: MixedKey) -> int:
     return 1 if key.method.is_shifted else 0
 
 
+# The words of a kernel's table. `element`: bytes of an element. `lines`: cache lines that a row of a panel's source
+# touches. `tiles`: where they begin; `tile_number` is added.
+WORDS = "group lanes mr nv is_shifted element lines tiles pack_a".split()
+PACK_B = len(WORDS) - 1  # the vectors of a panel are added; `seed` is nv words behind
+
+
 @functools.cache
-def build_mixed_product(key: MixedKey) -> Any:
+def _kernel_table(key: MixedKey) -> np.ndarray:
+    """Compile the functions of a kernel, and return its table, of int64."""
+    pack_a, *functions = compile_functions("mixed", key, functools.partial(_emit_functions, key), unrolls=True)
+    packs, seeds = functions[: key.nv], functions[key.nv :] or [0] * key.nv
+    numbers_of_tiles = tiles_of(key.kernel)
+    tiles = np.zeros(max(numbers_of_tiles) + 1, np.int64)
+    tiles[list(numbers_of_tiles)] = compile_functions("mixed_tiles", key, functools.partial(emit_tiles, key.kernel))
+    element = element_bytes(key)
+    lines = (key.nv * key.lanes * element - 1) // CACHE_LINE + 2
+    first_tile = len(WORDS) + 2 * key.nv
+    numbers = key.method.group, key.lanes, key.mr, key.nv, key.method.is_shifted, element, lines, first_tile, pack_a
+    return np.array([*numbers, *packs, *seeds, *tiles], np.int64)
+
+
+def _emit_functions(key: MixedKey, module: ir.Module) -> list[Any]:
+    """Write the functions that pack and seed, in the order of the table."""
+    pack_a = v.own_function(module, "pack_a_words", [v.SIZE] * 7, emit_pack_a(key))
+    packs = v.numbered_functions(module, "pack_words", key.nv, 5, functools.partial(emit_pack_b, key))
+    largest = key.nv if key.method.is_shifted else 0
+    return [pack_a, *packs, *v.numbered_functions(module, "seed", largest, 6, functools.partial(emit_seed, key))]
+
+
+@functools.cache
+def build_mixed_product() -> Any:
     """Compile ``product(*ARGUMENTS)``: ``c := a b``, or ``c := c + a b`` if `accumulate` is not 0.
 
     Rows of A and B are contiguous; `packs_a`, `packs_b`, `block`, `rs_block` and `diagonal` are ignored.
     """
-    pack_a, pack_b, micro_kernel = pack_a_intrinsic(key), pack_b_intrinsic(key), micro_kernel_intrinsic(key.kernel)
-    group, lanes, mr, nv, is_shifted = key.method.group, key.lanes, key.mr, key.nv, key.method.is_shifted
-    element, vector, rows_of_sums = element_bytes(key), lanes * WORD_BYTES, _rows_of_sums(key)
-    seed = seed_intrinsic(key) if is_shifted else None
-    lines = (nv * lanes * element - 1) // CACHE_LINE + 2  # that a row of a panel's source touches
+    at = {name: WORD * number for number, name in enumerate(WORDS)}
+    at_group, at_lanes, at_mr, at_nv, at_shifted = (at[name] for name in "group lanes mr nv is_shifted".split())
+    at_element, at_lines, at_tiles, at_pack_a = (at[name] for name in "element lines tiles pack_a".split())
 
     def product(
         m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
         accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int, diagonal: int,
+        packed_a: int, packed_b: int, diagonal: int, kernel: int,
     ) -> None:  # fmt: skip
         """Run the five loops."""
+        group, lanes, element = word_at(kernel + at_group), word_at(kernel + at_lanes), word_at(kernel + at_element)
+        mr, nv, lines = word_at(kernel + at_mr), word_at(kernel + at_nv), word_at(kernel + at_lines)
+        is_shifted, pack_a = word_at(kernel + at_shifted) != 0, word_at(kernel + at_pack_a)
+        tiles, vector, rows_of_sums = kernel + WORD * word_at(kernel + at_tiles), lanes * WORD_BYTES, int(is_shifted)
         for jc in range(0, n, nc):
             n_cur = min(nc, n - jc)
             panels, width, wider = even_split((n_cur + lanes - 1) // lanes, nv)
@@ -79,7 +121,7 @@ def build_mixed_product(key: MixedKey) -> Any:
                 for ic in range(0, m, mc):
                     m_cur = min(mc, m - ic)
                     strips, height, higher = even_split(m_cur, mr)
-                    pack_a((m_cur, k_cur, a + ic * rs_a + pc * element, rs_a, packed_a, lda, vector))
+                    call_function(pack_a, (m_cur, k_cur, a + ic * rs_a + pc * element, rs_a, packed_a, lda, vector))
                     j = 0
                     for jp in range(panels):
                         vectors = width + 1 if jp < wider else width
@@ -91,7 +133,8 @@ def build_mixed_product(key: MixedKey) -> Any:
                         panel = sums + rows_of_sums * ldb
                         ahead, ahead_stride, per_strip = 0, 0, 0
                         if ic == 0:
-                            pack_b((vectors, k_cur, source, rs_b, sums, present))
+                            pack_b = word_at(kernel + WORD * (PACK_B + vectors))
+                            call_function(pack_b, (k_cur, source, rs_b, sums, present))
                         if jp + 1 < panels:
                             # prefetch the next panel, as many cache lines for each strip
                             if ic > 0:
@@ -113,9 +156,11 @@ def build_mixed_product(key: MixedKey) -> Any:
                                 iterations = max(min(per_strip, k_cur - part * per_strip), 0)
                             tile = c + (ic + i) * rs_c + (jc + j) * WORD_BYTES
                             if is_shifted:
-                                seed((vectors, rows, sums, tile, rs_c, adds, present))
-                            micro_kernel((
-                                rows, vectors, words, packed_a + i * lda, lda, panel, ldb, tile, rs_c,
+                                seed = word_at(kernel + WORD * (PACK_B + nv + vectors))
+                                call_function(seed, (rows, sums, tile, rs_c, adds, present))
+                            number = (mr + 1 if rows == mr and present == lanes else rows) * (nv + 1) + vectors
+                            call_function(word_at(tiles + WORD * number), (
+                                words, packed_a + i * lda, lda, panel, ldb, tile, rs_c,
                                 1 if is_shifted else adds, present, line, ahead_stride, iterations, 0, 0, 0,
                             ))  # fmt: skip
                             i += rows

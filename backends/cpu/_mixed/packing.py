@@ -9,6 +9,7 @@ begin with these values; `seed` stores them.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,17 @@ SHIFT_BITS = 7  # of 128
 
 
 def pack_a_intrinsic(key: MixedKey) -> Any:
-    """Return the intrinsic ``pack_a((rows, k, a, lda, target, target_stride, vector_stride))``, strides in bytes.
+    """Return the intrinsic ``pack_a((rows, k, a, lda, target, target_stride, vector_stride))``."""
+    return function_intrinsic(7, "pack_a_words", emit_pack_a(key))
+
+
+def pack_b_intrinsic(key: MixedKey) -> Any:
+    """Return the intrinsic ``pack_b((vectors, k, b, ldb, panel, lanes))``."""
+    return switch_intrinsic(6, "pack_words", key.nv, functools.partial(emit_pack_b, key))
+
+
+def emit_pack_a(key: MixedKey) -> Emit:
+    """Return the emitter of ``pack_a(rows, k, a, lda, target, target_stride, vector_stride)``, strides in bytes.
 
     Rows of `target` are written in whole vectors, `vector_stride` from one to the next.
     """
@@ -55,81 +66,73 @@ def pack_a_intrinsic(key: MixedKey) -> Any:
 
         v.loop(b, rows, [b.inttoptr(a, v.POINTER), b.inttoptr(target, v.POINTER)], row)
 
-    return function_intrinsic(7, "pack_a_words", emit)
+    return emit
 
 
-def pack_b_intrinsic(key: MixedKey) -> Any:
-    """Return the intrinsic ``pack_b((vectors, k, b, ldb, panel, lanes))``; `lanes` exist of the last vector."""
+def emit_pack_b(key: MixedKey, vectors: int) -> Emit:
+    """Return the emitter of ``pack_b(k, b, ldb, panel, lanes)``; `lanes` exist of the last of some vectors."""
     method, code = key.method, key.kernel.code()
     elements = _elements(key, code.lanes)
 
-    def emitter(vectors: int) -> Emit:
-        def emit(b: Builder, k: Value, source: Value, ldb: Value, panel: Value, lanes: Value) -> None:
-            edges = [None] * (vectors - 1) + [elements.edge(b, lanes)]
-            left = b.urem(k, v.size(method.group))
+    def emit(b: Builder, k: Value, source: Value, ldb: Value, panel: Value, lanes: Value) -> None:
+        edges = [None] * (vectors - 1) + [elements.edge(b, lanes)]
+        left = b.urem(k, v.size(method.group))
 
-            def row(state: list[Value], is_last: bool = False) -> list[Value]:
-                from_, to, *sums = state
-                rows = [v.advance(b, from_, b.mul(ldb, v.size(t))) for t in range(method.group)]
-                exists = [b.icmp_signed("<", v.size(t), left) for t in range(method.group)]
-                if is_last:  # missing rows: another one is read, and not used
-                    rows = [b.select(there, x, from_) for there, x in zip(exists, rows, strict=True)]
-                for j, edge in enumerate(edges):
-                    parts = [elements.load(b, v.advance(b, x, j * elements.size_bytes), edge) for x in rows]
-                    if is_last:
-                        nothing = ir.Constant(elements.vector, None)
-                        parts = [b.select(there, x, nothing) for there, x in zip(exists, parts, strict=True)]
-                    words = _join(b, [widen(method, b, x) for x in parts])
-                    b.store(words, v.advance(b, to, j * code.size_bytes), align=1)
-                    if method.is_shifted:
-                        sums[j] = Dot("plus", method.dot, 0).extend(
-                            code, b, sums[j], code.constant(ONE_IN_BYTES), words
-                        )
-                further = v.advance(b, from_, b.mul(ldb, v.size(method.group)))
-                return [further, v.advance(b, to, vectors * code.size_bytes), *sums]
+        def row(state: list[Value], is_last: bool = False) -> list[Value]:
+            from_, to, *sums = state
+            rows = [v.advance(b, from_, b.mul(ldb, v.size(t))) for t in range(method.group)]
+            exists = [b.icmp_signed("<", v.size(t), left) for t in range(method.group)]
+            if is_last:  # missing rows: another one is read, and not used
+                rows = [b.select(there, x, from_) for there, x in zip(exists, rows, strict=True)]
+            for j, edge in enumerate(edges):
+                parts = [elements.load(b, v.advance(b, x, j * elements.size_bytes), edge) for x in rows]
+                if is_last:
+                    nothing = ir.Constant(elements.vector, None)
+                    parts = [b.select(there, x, nothing) for there, x in zip(exists, parts, strict=True)]
+                words = _join(b, [widen(method, b, x) for x in parts])
+                b.store(words, v.advance(b, to, j * code.size_bytes), align=1)
+                if method.is_shifted:
+                    sums[j] = Dot("plus", method.dot, 0).extend(code, b, sums[j], code.constant(ONE_IN_BYTES), words)
+            further = v.advance(b, from_, b.mul(ldb, v.size(method.group)))
+            return [further, v.advance(b, to, vectors * code.size_bytes), *sums]
 
-            sums = [code.constant(0)] * vectors if method.is_shifted else []
-            begin = v.advance(b, b.inttoptr(panel, v.POINTER), len(sums) * code.size_bytes)
-            state = v.loop(b, b.udiv(k, v.size(method.group)), [b.inttoptr(source, v.POINTER), begin, *sums], row)
-            is_partial = b.zext(b.icmp_signed(">", left, v.size(0)), v.SIZE)
-            _, _, *sums = v.loop(b, is_partial, state, lambda state: row(state, is_last=True))
-            for j, total in enumerate(sums):
-                correction = b.neg(b.shl(total, code.constant(SHIFT_BITS)))
-                b.store(correction, v.advance(b, b.inttoptr(panel, v.POINTER), j * code.size_bytes), align=1)
+        sums = [code.constant(0)] * vectors if method.is_shifted else []
+        begin = v.advance(b, b.inttoptr(panel, v.POINTER), len(sums) * code.size_bytes)
+        state = v.loop(b, b.udiv(k, v.size(method.group)), [b.inttoptr(source, v.POINTER), begin, *sums], row)
+        is_partial = b.zext(b.icmp_signed(">", left, v.size(0)), v.SIZE)
+        _, _, *sums = v.loop(b, is_partial, state, lambda state: row(state, is_last=True))
+        for j, total in enumerate(sums):
+            correction = b.neg(b.shl(total, code.constant(SHIFT_BITS)))
+            b.store(correction, v.advance(b, b.inttoptr(panel, v.POINTER), j * code.size_bytes), align=1)
 
-        return emit
-
-    return switch_intrinsic(6, "pack_words", key.nv, emitter)
+    return emit
 
 
-def seed_intrinsic(key: MixedKey) -> Any:
-    """Return the intrinsic ``seed((vectors, rows, sums, c, ldc, accumulate, lanes))``.
+def emit_seed(key: MixedKey, vectors: int) -> Emit:
+    """Return the emitter of ``seed(rows, sums, c, ldc, accumulate, lanes)`` for tiles of some vectors.
 
     Every row of a tile of C becomes `sums`, or has it added if `accumulate` is not 0.
     """
     code = key.kernel.code()
 
-    def emitter(vectors: int) -> Emit:
-        def emit(b: Builder, rows: Value, sums: Value, c: Value, ldc: Value, accumulate: Value, lanes: Value) -> None:
-            edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
-            source = b.inttoptr(sums, v.POINTER)
-            begin = [code.load(b, v.advance(b, source, j * code.size_bytes)) for j in range(vectors)]
+    def emit(b: Builder, rows: Value, sums: Value, c: Value, ldc: Value, accumulate: Value, lanes: Value) -> None:
+        edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
+        source = b.inttoptr(sums, v.POINTER)
+        begin = [code.load(b, v.advance(b, source, j * code.size_bytes)) for j in range(vectors)]
 
-            def row(state: list[Value], is_adding: bool) -> list[Value]:
-                for j, edge in enumerate(edges):
-                    target = v.advance(b, state[0], j * code.size_bytes)
-                    value = b.add(begin[j], code.load(b, target, edge)) if is_adding else begin[j]
-                    code.store(b, value, target, edge)
-                return [v.advance(b, state[0], ldc)]
+        def row(state: list[Value], is_adding: bool) -> list[Value]:
+            for j, edge in enumerate(edges):
+                target = v.advance(b, state[0], j * code.size_bytes)
+                value = b.add(begin[j], code.load(b, target, edge)) if is_adding else begin[j]
+                code.store(b, value, target, edge)
+            return [v.advance(b, state[0], ldc)]
 
-            def all_rows(is_adding: bool) -> None:
-                v.loop(b, rows, [b.inttoptr(c, v.POINTER)], lambda state: row(state, is_adding))
+        def all_rows(is_adding: bool) -> None:
+            v.loop(b, rows, [b.inttoptr(c, v.POINTER)], lambda state: row(state, is_adding))
 
-            v.in_both_forms(b, accumulate, all_rows)
+        v.in_both_forms(b, accumulate, all_rows)
 
-        return emit
-
-    return switch_intrinsic(7, "seed", key.nv, emitter)
+    return emit
 
 
 def clear_intrinsic() -> Any:

@@ -24,10 +24,11 @@ from backends.cpu._compile.scratch import scratch
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.block_tracker import BLOCK_BYTES
 from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.kernel_table import kernel_table
 from backends.cpu._simd.loops import (
     ARGUMENTS,
+    NO_DIAGONAL,
     build_product,
-    build_triangle_product,
     packed_a_bytes,
     packed_b_bytes,
     tile_bytes,
@@ -88,16 +89,21 @@ class Loops(NamedTuple):
 
         Addresses among the arguments are offsets from operands and from scratch.
         """
-        return [Stage(self.compile(), self._parts(shape, accumulate))]
+        return [Stage(self.compile(), self._parts(shape, accumulate), self.kernel())]
 
     def compile(self) -> Any:
         """Return the compiled loops."""
-        return build_triangle_product(self.key) if self.triangle == "d" else build_product(self.key)
+        return build_product()
+
+    def kernel(self) -> np.ndarray:
+        """Return the table of the kernel that the loops are given."""
+        return kernel_table(self.key)
 
     def _parts(self, shape: Shape, accumulate: bool) -> list[tuple[int, ...]]:
         """Return the arguments of each part of the grid that is not above the diagonal, the largest first."""
         key, blocking = self.key, self.blocking
-        itemsize, size_a = np.dtype(key.dtype).itemsize, self.scratch_bytes(shape.m, shape.n, shape.k)[0]
+        itemsize, panels = np.dtype(key.dtype).itemsize, self.scratch_bytes(shape.m, shape.n, shape.k)[0]
+        panels += self._cut_tile_bytes()
         rows = cut_evenly(shape.m, self.grid[0], key.mr)
         columns = cut_evenly(shape.n, self.grid[1], key.lanes * key.nv)
         parts = []
@@ -105,6 +111,7 @@ class Loops(NamedTuple):
             i, j, m, n = rows[ic], columns[jc], rows[ic + 1] - rows[ic], columns[jc + 1] - columns[jc]
             if self.triangle == "d":
                 n = min(n, i + m - j)
+            diagonal = j - i if self.triangle == "d" else NO_DIAGONAL
             if n > 0:
                 parts.append((
                     m, n, shape.k,
@@ -112,7 +119,7 @@ class Loops(NamedTuple):
                     j * shape.strides_b[1], *shape.strides_b,
                     i * shape.row_stride_out + j * itemsize, shape.row_stride_out,
                     accumulate, i * shape.row_stride_block + j * BLOCK_BYTES, shape.row_stride_block,
-                    *(blocking.mc, blocking.nc, blocking.kc), self.packs_a, self.packs_b, 0, size_a, j - i,
+                    *(blocking.mc, blocking.nc, blocking.kc), self.packs_a, self.packs_b, 0, panels, diagonal,
                 ))  # fmt: skip
         return sorted(parts, key=lambda part: -part[0] * part[1]) if self.triangle else parts
 
@@ -121,9 +128,12 @@ class Loops(NamedTuple):
         mc, nc, kc = min(self.blocking.mc, m), min(self.blocking.nc, n), min(self.blocking.kc, k)
         return (
             packed_a_bytes(mc, kc, np.dtype(self.key.dtype).itemsize) if self.packs_a else 0,
-            (packed_b_bytes(nc, kc, self.key) if self.packs_b else 0)
-            + (tile_bytes(self.key) if self.triangle == "d" else 0),
+            (packed_b_bytes(nc, kc, self.key) if self.packs_b else 0) + self._cut_tile_bytes(),
         )
+
+    def _cut_tile_bytes(self) -> int:
+        """Return the bytes before the packed panels of B, for a tile that the diagonal cuts."""
+        return tile_bytes(self.key) if self.triangle == "d" else 0
 
 
 class Shape(NamedTuple):
@@ -145,10 +155,14 @@ class Shape(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """Independent parts of a product: a compiled function of ARGUMENTS, and the arguments of each part."""
+    """Independent parts of a product: a compiled function of ARGUMENTS, and the arguments of each part but the kernel.
+
+    `kernel` is a table of numbers and functions that all parts are given by its address.
+    """
 
     function: Any
     parts: list[tuple[int, ...]]
+    kernel: np.ndarray
 
 
 class LoopTable:
@@ -175,15 +189,16 @@ class LoopTable:
         self._loops, self._shape = loops, shape
         self.addresses = np.zeros(len(OPERANDS) + 1, np.int64)
         self._scratch_bytes = sum(loops.scratch_bytes(shape.m, shape.n, shape.k))
-        tables = [self._fill(stage) for stage in loops.stages(shape, accumulate)]
+        stages = loops.stages(shape, accumulate)
+        tables = [self._fill(stage) for stage in stages]
         run = self._run(tables)
-        run.refers_to = tables, self.addresses  # type: ignore[attr-defined] # it knows them by address
+        run.refers_to = stages, tables, self.addresses  # type: ignore[attr-defined] # it knows them by address
         self.run = run
 
     def _fill(self, stage: Stage) -> np.ndarray:
         """Return a row for each part: the function, where operands begin, and arguments, with offsets for addresses."""
-        function, addresses = address_of(stage.function), self.addresses.ctypes.data
-        return np.array([(function, addresses, *part) for part in stage.parts], np.int64)
+        function, addresses, kernel = address_of(stage.function), self.addresses.ctypes.data, stage.kernel.ctypes.data
+        return np.array([(function, addresses, *part, kernel) for part in stage.parts], np.int64)
 
     def _run(self, tables: list[np.ndarray]) -> Run:
         loops, shape, size = self._loops, self._shape, self._scratch_bytes

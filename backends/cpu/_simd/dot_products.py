@@ -11,28 +11,34 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
+import numba
 from llvmlite import ir
-from numba import types
 
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.call_by_address import call_function
+from backends.cpu._compile.functions import compile_functions
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.row_stream import RowStream
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
-from backends.cpu._vector.intrinsics import Emit, switch_intrinsic
+from backends.cpu._vector.intrinsics import Emit, word_at
 from backends.cpu._vector.operators import Operations
 
 ROWS, SUMS = 4, 2  # dot products at once, and vectors of partial sums of each: enough to hide the latency of an FMA
 
 
-def dots_intrinsic(key: KernelKey, is_streamed: bool = False) -> Any:
-    """Return the intrinsic ``dots((rows, k, a, lda, x, y, rs_y, accumulate))``, for 1 to ROWS rows.
+def compile_dots(key: KernelKey) -> tuple[int, ...]:
+    """Compile `dots_functions`, and return the addresses."""
+    parts = key.operations, key.dtype, key.unit
+    return compile_functions("dots", parts, lambda module: dots_functions(module, key), unrolls=True)
 
-    If A is streamed from memory, the kernel asks for it ahead of its use.
+
+def dots_functions(module: ir.Module, key: KernelKey, is_streamed: bool = False) -> list[Any]:
+    """Return the functions ``dots(k, a, lda, x, y, rs_y, accumulate)`` of 1 to ROWS rows.
+
+    If A is streamed from memory, they ask for it ahead of its use.
     """
     name = "dots" + "_careful" * key.operations.is_careful
-    return switch_intrinsic(8, name, ROWS, functools.partial(_dots, key, key.code(), is_streamed))
+    return v.numbered_functions(module, name, ROWS, 7, functools.partial(_dots, key, key.code(), is_streamed))
 
 
 def _dots(key: KernelKey, code: VectorCode, is_streamed: bool, rows: int) -> Emit:
@@ -124,29 +130,17 @@ def _shuffle(b: Builder, code: VectorCode, x: Value, y: Value, lanes: list[int])
     return b.shuffle_vector(x, y, ir.Constant(ir.VectorType(v.INDEX, code.lanes), lanes))
 
 
-@functools.cache
-def build_dots(key: KernelKey) -> Any:
-    """Compile ``dots(m, n, k, a, lda, x, ldx, c, ldc, accumulate)``, strides in bytes: rows of A by columns of B.
+@numba.njit(inline="always")
+def multiply_columns(
+    functions: int, m: int, n: int, k: int, a: int, lda: int, x: int, ldx: int, c: int, ldc: int, itemsize: int,
+    accumulate: int,
+) -> None:  # fmt: skip
+    """Compute ``c[i, j] := [c[i, j] (+)] (+)_p a[i, p] (x) x[j, p]``, strides in bytes: rows of A by a few columns.
 
-    ``c[i, j] := [c[i, j] (+)] (+)_p a[i, p] (x) x[j, p]``, for a few columns, each contiguous.
+    ROWS rows, which stay in L1, by all columns at a time. `functions` is the address of a table of `dots_functions`.
     """
-    return _build(key, is_streamed=False)
-
-
-@functools.cache
-def build_streamed_dots(key: KernelKey) -> Any:
-    """Compile the same function for an A that comes from memory."""
-    return _build(key, is_streamed=True)
-
-
-def _build(key: KernelKey, is_streamed: bool) -> Any:
-    dots_of_rows, rows, itemsize = dots_intrinsic(key, is_streamed), ROWS, np.dtype(key.dtype).itemsize
-
-    def dots(m: int, n: int, k: int, a: int, lda: int, x: int, ldx: int, c: int, ldc: int, accumulate: int) -> None:
-        """Multiply ROWS rows, which stay in L1, by all columns at a time."""
-        for i in range(0, m, rows):
-            for j in range(n):
-                target = c + i * ldc + j * itemsize
-                dots_of_rows((min(rows, m - i), k, a + i * lda, lda, x + j * ldx, target, ldc, accumulate))
-
-    return jit(None, *[types.intp] * 10, parallel=False)(dots)
+    for i in range(0, m, ROWS):
+        dots = word_at(functions + (min(ROWS, m - i) - 1) * 8)
+        for j in range(n):
+            target = c + i * ldc + j * itemsize
+            call_function(dots, (k, a + i * lda, lda, x + j * ldx, target, ldc, accumulate))

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.argument_table import Stage
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.loops import ARGUMENTS
-from backends.cpu._simd.partial_sums import fold_intrinsic, length_of_sums
+from backends.cpu._simd.partial_sums import compile_fold, length_of_sums
+from backends.cpu._vector.intrinsics import word_at
 from harness.operands import CACHE_LINE
 
 
@@ -42,7 +44,7 @@ def fold_stage(
             last - first, end - begin, 1, 0, stride, 0, 0, 0, 0, begin * itemsize, 0,
             accumulate, 0, 0, 0, 0, 0, 0, 0, first * stride + begin * itemsize, 0, 0,
         ))  # fmt: skip
-    return Stage(build_fold(key), rows)
+    return Stage(build_fold(), rows, _kernel_table(key))
 
 
 def _ranges(elements: int, parts: int, itemsize: int) -> list[tuple[int, int]]:
@@ -53,16 +55,21 @@ def _ranges(elements: int, parts: int, itemsize: int) -> list[tuple[int, int]]:
 
 
 @functools.cache
-def build_fold(key: KernelKey) -> Any:
+def _kernel_table(key: KernelKey) -> np.ndarray:
+    """Compile the function that combines rows, and return its address in a table."""
+    return np.array([compile_fold(key)], np.int64)
+
+
+@functools.cache
+def build_fold() -> Any:
     """Compile ``combine(*ARGUMENTS)``: m rows of n sums at `packed_a`, `rs_a` bytes apart, are combined into c."""
-    fold = fold_intrinsic(key)
 
     def combine(
         m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
         accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int, diagonal: int,
+        packed_a: int, packed_b: int, diagonal: int, kernel: int,
     ) -> None:  # fmt: skip
         """Combine the rows."""
-        fold((m, n, packed_a, rs_a, c, accumulate))
+        call_function(word_at(kernel), (m, n, packed_a, rs_a, c, accumulate))
 
     return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(combine)

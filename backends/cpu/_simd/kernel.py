@@ -30,7 +30,6 @@ from llvmlite import ir
 from backends.cpu._simd.block_tracker import BLOCK_BYTES, BlockTracker
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
-from backends.cpu._vector.intrinsics import size_intrinsic
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import UNITS, VectorUnit
 from harness.operands import CACHE_LINE
@@ -119,29 +118,30 @@ def whole_tile_name(key: KernelKey) -> str:
     return _Tile(key.mr, key.nv, not key.operations.is_careful).name(key.operations)
 
 
-def micro_kernel_intrinsic(key: KernelKey) -> Any:
-    """Return the intrinsic ``micro_kernel(rows, vectors, *ARGUMENTS)``: all tiles of a key behind one switch.
+def tiles_of(key: KernelKey) -> dict[int, _Tile]:
+    """Return all tiles of a key, by their numbers (`tile_number`)."""
+    tiles = {
+        tile_number(rows, vectors, key.nv): _Tile(rows, vectors, False)
+        for rows in range(1, key.mr + 1)
+        for vectors in range(1, key.nv + 1)
+    }
+    if key.operations.is_careful:  # it rarely runs: whole tiles would double its compilation time
+        return tiles
+    return tiles | {tile_number(key.mr + 1, n, key.nv): _Tile(key.mr, n, True) for n in range(1, key.nv + 1)}
 
-    ``rows`` in 1..mr, ``vectors`` in 1..nv, ``lanes`` of the last vector in 1..lanes. ``accumulate``: 0 stores,
-    anything else combines with C, which is not read otherwise.
+
+def tile_functions(module: ir.Module, key: KernelKey) -> dict[int, Any]:
+    """Write all tiles of a key, and return their functions by number; they take ARGUMENTS.
+
+    ``lanes`` of the last vector is in 1..lanes. ``accumulate``: 0 stores, anything else combines with C, which is not
+    read otherwise.
     """
-    code, mr, nv = key.code(), key.mr, key.nv
+    return {number: _micro_kernel(module, key, key.code(), tile) for number, tile in tiles_of(key).items()}
 
-    def emit(builder: Builder, values: list[Value]) -> None:
-        rows, vectors, *arguments = values
-        lanes = arguments[ARGUMENTS.index("lanes")]
-        is_whole = builder.and_(
-            builder.icmp_signed("==", lanes, v.size(code.lanes)), builder.icmp_signed("==", rows, v.size(mr))
-        )
-        which = builder.add(builder.mul(rows, v.size(nv + 1)), vectors)
-        tiles = {r * (nv + 1) + c: _Tile(r, c, False) for r in range(1, mr + 1) for c in range(1, nv + 1)}
-        if not key.operations.is_careful:  # careful kernels rarely run: this would double their compilation time
-            which = builder.select(is_whole, builder.add(vectors, v.size((mr + 1) * (nv + 1))), which)
-            tiles |= {(mr + 1) * (nv + 1) + c: _Tile(mr, c, True) for c in range(1, nv + 1)}
-        functions = {n: _micro_kernel(builder.module, key, code, tile) for n, tile in tiles.items()}
-        v.switch(builder, which, functions, arguments)
 
-    return size_intrinsic(2 + len(ARGUMENTS), emit)
+def tile_number(rows: int, vectors: int, nv: int) -> int:
+    """Return the number of the tile of 1..mr rows and 1..nv vectors; with mr + 1 for rows, that of the whole one."""
+    return rows * (nv + 1) + vectors
 
 
 def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Tile) -> Any:

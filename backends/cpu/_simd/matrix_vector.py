@@ -19,20 +19,24 @@ import itertools
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 
+from backends.cpu._compile.call_by_address import address_of, call, call_function
+from backends.cpu._compile.functions import compile_functions
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.argument_table import Loops, Shape, Stage, cut_evenly
-from backends.cpu._simd.dot_products import SUMS, build_streamed_dots
+from backends.cpu._simd.dot_products import ROWS, SUMS, dots_functions, multiply_columns
 from backends.cpu._simd.fold_stage import fold_stage
 from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.kernel_table import WORD
 from backends.cpu._simd.loops import ARGUMENTS
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._simd.partial_sums import length_of_sums
 from backends.cpu._simd.row_stream import RowStream
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
-from backends.cpu._vector.intrinsics import Emit, switch_intrinsic
+from backends.cpu._vector.intrinsics import Emit, word_at
 
 TERMS = 8  # rows of B at once: as many streams as the prefetchers follow
 
@@ -47,7 +51,11 @@ class VectorLoops(Loops):
 
     def compile(self) -> Any:
         """Return the compiled loops."""
-        return build_vector_product(self.key)
+        return build_vector_product()
+
+    def kernel(self) -> np.ndarray:
+        """Return the table of the kernel: NUMBERS, and functions of rows of A and of B."""
+        return _kernel_table(self.key)
 
     @property
     def shares_scratch(self) -> bool:
@@ -70,7 +78,7 @@ class VectorLoops(Loops):
             for number, (p, end) in enumerate(itertools.pairwise(bounds))
         ]  # fmt: skip
         last = fold_stage(key, elements, self.threads, lambda _: (0, len(parts)), accumulate)
-        return [Stage(self.compile(), parts), last]
+        return [Stage(self.compile(), parts, self.kernel()), last]
 
     def scratch_bytes(self, m: int, n: int, k: int) -> tuple[int, int]:
         """Return the bytes of sums of parts of k, and those of a copy of x."""
@@ -79,10 +87,24 @@ class VectorLoops(Loops):
         return sums, k * itemsize if self.packs_b else 0
 
 
-def combine_rows_intrinsic(key: KernelKey) -> Any:
-    """Return the intrinsic ``combine_rows((rows, n, b, ldb, x, step_x, y, accumulate))``, for 1 to TERMS rows."""
-    name = "combine" + "_careful" * key.operations.is_careful
-    return switch_intrinsic(8, name, TERMS, functools.partial(_combine_rows, key, key.code()))
+# The words of a kernel's table: numbers, then `dots_functions` of 1 to ROWS rows, then those of 1 to TERMS rows of B.
+ITEMSIZE, GATHER, DOTS, COMBINE = 0, 1, 2, 2 + ROWS
+
+
+@functools.cache
+def _kernel_table(key: KernelKey) -> np.ndarray:
+    """Compile the functions of a kernel, and return its table, of int64."""
+    functions = compile_functions("vector", key, functools.partial(_emit_functions, key), unrolls=True)
+    return np.array([np.dtype(key.dtype).itemsize, address_of(build_gather(key)), *functions], np.int64)
+
+
+def _emit_functions(key: KernelKey, module: ir.Module) -> list[Any]:
+    """Write the functions; those of rows of B are ``combine_rows(n, b, ldb, x, step_x, y, accumulate)``."""
+    emitter = functools.partial(_combine_rows, key, key.code())
+    return [
+        *dots_functions(module, key, is_streamed=True),
+        *v.numbered_functions(module, "combine" + "_careful" * key.operations.is_careful, TERMS, 7, emitter),
+    ]
 
 
 def _combine_rows(key: KernelKey, code: VectorCode, rows: int) -> Emit:
@@ -122,31 +144,30 @@ def _combine_rows(key: KernelKey, code: VectorCode, rows: int) -> Emit:
 
 
 @functools.cache
-def build_vector_product(key: KernelKey) -> Any:
+def build_vector_product() -> Any:
     """Compile the loops; their arguments are those of `_simd.loops.build_product`, with m or n = 1.
 
     ``packs_a``: the results are sums of a part of k, and go to scratch.
     """
-    dots, combine_rows, gather = build_streamed_dots(key), combine_rows_intrinsic(key), build_gather(key)
-    terms, itemsize = TERMS, np.dtype(key.dtype).itemsize
 
     def product(
         m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
         accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int, diagonal: int,
+        packed_a: int, packed_b: int, diagonal: int, kernel: int,
     ) -> None:  # fmt: skip
         """Stream the matrix."""
-        y = packed_a if packs_a else c
+        y, itemsize = packed_a if packs_a else c, word_at(kernel + ITEMSIZE * WORD)
         is_dot = n == 1 and cs_a == itemsize and (packs_b != 0 or rs_b == itemsize)
         if not is_dot:  # m = 1; even if n = 1 in a part, rows of B may have gaps
-            for p in range(0, k, terms):
+            for p in range(0, k, TERMS):
                 adds = 1 if accumulate != 0 or p > 0 else 0
-                combine_rows((min(terms, k - p), n, b + p * rs_b, rs_b, a + p * cs_a, cs_a, y, adds))
+                combine_rows = word_at(kernel + (COMBINE - 1 + min(TERMS, k - p)) * WORD)
+                call_function(combine_rows, (n, b + p * rs_b, rs_b, a + p * cs_a, cs_a, y, adds))
             return
         x = b
         if packs_b:
-            gather(1, k, b, 0, rs_b, packed_b, 0)
+            call(word_at(kernel + GATHER * WORD), (1, k, b, 0, rs_b, packed_b, 0))
             x = packed_b
-        dots(m, 1, k, a, rs_a, x, 0, y, rs_c, accumulate)
+        multiply_columns(kernel + DOTS * WORD, m, 1, k, a, rs_a, x, 0, y, rs_c, itemsize, accumulate)
 
     return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)

@@ -21,7 +21,7 @@ from numba.extending import NativeValue, register_model, unbox
 
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import emits
+from backends.cpu._vector.intrinsics import emits, word_at
 
 _WRITEABLE = 0x0400  # NPY_ARRAY_WRITEABLE
 _HEAD = ("head", ctypes.c_byte * (object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)))
@@ -101,13 +101,12 @@ def _reader(bits: int) -> Any:
 
     @emits(types.intp, types.intp)
     def read(builder: Builder, address: Value) -> Value:
-        value = builder.load(builder.inttoptr(address, v.POINTER), typ=ir.IntType(bits))
-        return value if bits == 64 else builder.zext(value, v.SIZE)
+        return builder.zext(builder.load(builder.inttoptr(address, v.POINTER), typ=ir.IntType(bits)), v.SIZE)
 
     return read
 
 
-word_at, _int_at, _byte_at = _reader(64), _reader(32), _reader(8)
+_int_at, _byte_at = _reader(32), _reader(8)
 _TYPE, _DATA, _NDIM, _FLAGS = (getattr(ArrayFields, name).offset for name in ("type", "data", "ndim", "flags"))
 _SHAPE, _STRIDES, _DTYPE = (getattr(ArrayFields, name).offset for name in ("shape", "strides", "dtype"))
 _BYTEORDER, _NUMBER = (getattr(DtypeFields, name).offset for name in ("byteorder", "number"))

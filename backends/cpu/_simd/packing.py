@@ -11,37 +11,46 @@ import functools
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 
+from backends.cpu._compile.functions import compile_functions
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
-from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import Emit, function_intrinsic, size_intrinsic, switch_intrinsic
+from backends.cpu._vector.code import Builder, Value, VectorCode
+from backends.cpu._vector.intrinsics import Emit, function_intrinsic, size_intrinsic
 
 TRANSPOSED_BYTES = (4, 8)  # sizes of elements that are transposed in registers: 8 or 16 vectors of them
 
 
-def pack_b_rows_intrinsic(key: KernelKey) -> Any:
-    """Return the intrinsic ``pack_b_rows((vectors, k, b, ldb, panel, lanes))``."""
-    code = key.code()
+def compile_packs(key: KernelKey) -> tuple[int, ...]:
+    """Compile ``pack(k, b, ldb, panel, lanes)`` for panels of 1 to nv vectors, and return the addresses."""
+    emitter = functools.partial(_pack_b_rows, key.code())
+    return compile_functions(
+        "packs",
+        (key.dtype, key.unit, key.nv),
+        lambda module: v.numbered_functions(module, "pack", key.nv, 5, emitter),
+        unrolls=True,
+    )
 
-    def emitter(vectors: int) -> Emit:
-        def emit(b: Builder, k: Value, source: Value, ldb: Value, panel: Value, lanes: Value) -> None:
-            edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
 
-            def row(state: list[Value]) -> list[Value]:
-                from_, to = state
-                for j in range(vectors):
-                    part = code.load(b, v.advance(b, from_, j * code.size_bytes), edges[j])
-                    code.store(b, part, v.advance(b, to, j * code.size_bytes))
-                return [v.advance(b, from_, ldb), v.advance(b, to, vectors * code.size_bytes)]
+def _pack_b_rows(code: VectorCode, vectors: int) -> Emit:
+    """Return the emitter of a panel of some vectors."""
 
-            v.loop(b, k, [b.inttoptr(source, v.POINTER), b.inttoptr(panel, v.POINTER)], row)
+    def emit(b: Builder, k: Value, source: Value, ldb: Value, panel: Value, lanes: Value) -> None:
+        edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
 
-        return emit
+        def row(state: list[Value]) -> list[Value]:
+            from_, to = state
+            for j in range(vectors):
+                part = code.load(b, v.advance(b, from_, j * code.size_bytes), edges[j])
+                code.store(b, part, v.advance(b, to, j * code.size_bytes))
+            return [v.advance(b, from_, ldb), v.advance(b, to, vectors * code.size_bytes)]
 
-    return switch_intrinsic(6, "pack", key.nv, emitter)
+        v.loop(b, k, [b.inttoptr(source, v.POINTER), b.inttoptr(panel, v.POINTER)], row)
+
+    return emit
 
 
 def _copy_row_intrinsic() -> Any:
@@ -52,7 +61,7 @@ def _copy_row_intrinsic() -> Any:
         arguments = [v.POINTER, v.POINTER, v.SIZE, v.BIT]
         function = v.declare(b, "llvm.memcpy.p0.p0.i64", v.VOID, arguments)
         pointers = [b.inttoptr(x, v.POINTER) for x in (target, source)]
-        b.call(function, [*pointers, length, v.ir.Constant(v.BIT, 0)])
+        b.call(function, [*pointers, length, ir.Constant(v.BIT, 0)])
 
     return size_intrinsic(3, emit)
 

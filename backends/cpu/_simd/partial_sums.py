@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite import ir
+
+from backends.cpu._compile.functions import compile_functions
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import function_intrinsic
 from harness.operands import CACHE_LINE
 
 
@@ -22,8 +24,15 @@ def length_of_sums(elements: int, itemsize: int) -> int:
     return (-(-elements * itemsize // CACHE_LINE) | 1) * CACHE_LINE
 
 
-def fold_intrinsic(key: KernelKey) -> Any:
-    """Return the intrinsic ``fold((rows, n, sums, stride, y, accumulate))``, of at least one row of sums."""
+def compile_fold(key: KernelKey) -> int:
+    """Compile ``fold(rows, n, sums, stride, y, accumulate)``, and return its address."""
+    parts = key.operations, key.dtype, key.unit
+    (address,) = compile_functions("fold", parts, lambda module: [fold_function(module, key)], unrolls=True)
+    return address
+
+
+def fold_function(module: ir.Module, key: KernelKey) -> Any:
+    """Return the function ``fold(rows, n, sums, stride, y, accumulate)``, of at least one row of sums."""
     operations, code = key.operations, key.code()
 
     def emit(b: Builder, rows: Value, n: Value, sums: Value, stride: Value, y: Value, accumulate: Value) -> None:
@@ -51,11 +60,11 @@ def fold_intrinsic(key: KernelKey) -> Any:
 
         v.in_both_forms(b, accumulate, all_of_them)
 
-    return function_intrinsic(6, "fold", emit)
+    return v.own_function(module, "fold", [v.SIZE] * 6, emit)
 
 
-def fill_intrinsic(key: KernelKey) -> Any:
-    """Return the intrinsic ``fill((n, y))``, which writes the semiring's zero to n elements."""
+def fill_function(module: ir.Module, key: KernelKey) -> Any:
+    """Return the function ``fill(n, y)``, which writes the semiring's zero to n elements."""
     code = key.code()
     zero = code.constant(key.operations.zero)
 
@@ -69,4 +78,4 @@ def fill_intrinsic(key: KernelKey) -> Any:
         with b.if_then(b.icmp_signed("!=", left, v.size(0))):
             code.store(b, zero, end, code.edge(b, left))
 
-    return function_intrinsic(2, "fill", emit)
+    return v.own_function(module, "fill", [v.SIZE] * 2, emit)

@@ -14,7 +14,8 @@ import numpy as np
 
 from backends.cpu._simd.argument_table import Loops, Run, Shape, prepare_product
 from backends.cpu._simd.kernel import KernelKey
-from backends.cpu._simd.loops import columns_left, may_take_dots
+from backends.cpu._simd.kernel_table import may_take_dots
+from backends.cpu._simd.loops import columns_left
 from backends.cpu._simd.matrix_vector import VectorLoops
 from backends.cpu._simd.symmetric import SymmetricLoops
 from backends.cpu._simd.value_scan import Look

@@ -21,10 +21,11 @@ from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, entry_point
 from backends.cpu._simd.kernel import KernelKey
-from backends.cpu._simd.loops import build_product
-from backends.cpu._simd.numpy_object import OBJECT, data_of, dtype_code, fields_of, is_matrix, is_writeable, word_at
+from backends.cpu._simd.kernel_table import kernel_table
+from backends.cpu._simd.loops import NO_DIAGONAL, build_product
+from backends.cpu._simd.numpy_object import OBJECT, data_of, dtype_code, fields_of, is_matrix, is_writeable
 from backends.cpu._threads.gil import call_without_gil_if_long
-from backends.cpu._vector.intrinsics import as_pointer
+from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
 
 NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # results of `compute`
@@ -48,7 +49,9 @@ def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf) -> Shortcut:
         ``loops_of(shape)`` returns the choices of the loops for a larger one.
     """
     dtype = np.dtype(key.dtype)
-    facts = np.array([address_of(build_product(key)), largest, id(np.ndarray), dtype_code(dtype), dtype.itemsize])
+    kernel = kernel_table(key)
+    words = address_of(build_product()), largest, id(np.ndarray), dtype_code(dtype), dtype.itemsize, kernel.ctypes.data
+    facts = np.array(words)
     small, address = entry_point(_build_compute()), facts.ctypes.data
     large = LargeProducts(loops_of)
 
@@ -58,7 +61,7 @@ def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf) -> Shortcut:
             large.compute(a, b, out)
         return bool(outcome)
 
-    compute.refers_to = facts, large  # type: ignore[attr-defined] # compiled code knows it by address alone
+    compute.refers_to = facts, kernel, large  # type: ignore[attr-defined] # compiled code knows it by address alone
     return compute
 
 
@@ -127,7 +130,10 @@ def _build_compute() -> Any:
             return NOT_SIMPLE
         if max(m, n, k) > word_at(facts + 8) or min(m, n) == 1:  # products with a vector have loops of their own
             return LARGE
-        arguments = m, n, k, a_begin, lda, itemsize, b_begin, ldb, itemsize, begin, ldc, 0, 0, 0, m, n, k, 0, 0, 0, 0, 0
+        arguments = (
+            m, n, k, a_begin, lda, itemsize, b_begin, ldb, itemsize, begin, ldc, 0, 0, 0, m, n, k, 0, 0, 0, 0,
+            NO_DIAGONAL, word_at(facts + 40),
+        )  # fmt: skip
         call_without_gil_if_long(m * n * k, word_at(facts), arguments)
         return DONE
 

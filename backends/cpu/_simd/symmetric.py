@@ -21,19 +21,23 @@ import math
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 
+from backends.cpu._compile.call_by_address import call_function
+from backends.cpu._compile.functions import compile_functions
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.argument_table import Loops, Shape, Stage
 from backends.cpu._simd.dot_products import add_totals
 from backends.cpu._simd.fold_stage import fold_stage
 from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.kernel_table import WORD
 from backends.cpu._simd.loops import ARGUMENTS
-from backends.cpu._simd.partial_sums import fill_intrinsic, length_of_sums
+from backends.cpu._simd.partial_sums import fill_function, length_of_sums
 from backends.cpu._simd.row_stream import RowStream
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
-from backends.cpu._vector.intrinsics import Emit, switch_intrinsic
+from backends.cpu._vector.intrinsics import Emit, word_at
 
 ROWS = 4  # at once, but no more than lanes: the elements between them are lanes of one vector
 
@@ -69,7 +73,8 @@ class SymmetricLoops(Loops):
             """Return the parts that have a sum for every element of a range; its others are zeros."""
             return 0, len(parts)
 
-        return [Stage(build_symmetric(self.key), parts), fold_stage(self.key, m, self.threads, rows_of, accumulate)]
+        last = fold_stage(self.key, m, self.threads, rows_of, accumulate)
+        return [Stage(build_symmetric(), parts, _kernel_table(self.key)), last]
 
 
 def rows_at_once(key: KernelKey) -> int:
@@ -85,10 +90,22 @@ def cut_by_area(m: int, parts: int, step: int, is_upper: bool) -> list[int]:
     return sorted({0, m, *(bound for bound in bounds if 0 < bound < m)})
 
 
-def _symmetric_rows_intrinsic(key: KernelKey) -> Any:
-    """Return the intrinsic of 1 to ROWS rows; the arguments after their number are those of `_symmetric_rows`."""
-    name = "symmetric" + "_careful" * key.operations.is_careful
-    return switch_intrinsic(14, name, rows_at_once(key), functools.partial(_symmetric_rows, key.code(), key))
+# The words of a kernel's table: numbers, the function that fills y, then those of groups of 1 to `rows_at_once` rows.
+ITEMSIZE, LANES, GROUP, FILL = range(4)
+
+
+@functools.cache
+def _kernel_table(key: KernelKey) -> np.ndarray:
+    """Compile the functions of a kernel, and return its table, of int64."""
+    functions = compile_functions("symmetric", key, functools.partial(_emit_functions, key), unrolls=True)
+    return np.array([np.dtype(key.dtype).itemsize, key.lanes, rows_at_once(key), *functions], np.int64)
+
+
+def _emit_functions(key: KernelKey, module: ir.Module) -> list[Any]:
+    """Write the functions; the arguments of those of rows are those of `_symmetric_rows`."""
+    name, emitter = "symmetric" + "_careful" * key.operations.is_careful, functools.partial(_symmetric_rows, key.code())
+    rows = functools.partial(emitter, key)
+    return [fill_function(module, key), *v.numbered_functions(module, name, rows_at_once(key), 13, rows)]
 
 
 def _symmetric_rows(code: VectorCode, key: KernelKey, rows: int) -> Emit:
@@ -177,21 +194,21 @@ def _lanes_across(b: Builder, code: VectorCode, rows: int, before: Value, end: V
 
 
 @functools.cache
-def build_symmetric(key: KernelKey) -> Any:
+def build_symmetric() -> Any:
     """Compile ``product(*ARGUMENTS)`` for rows from `diagonal` on: the sums of these m rows of k go to `packed_a`.
 
     ``packs_a``: the triangle is the upper one. c is not used.
     """
-    symmetric_rows, fill = _symmetric_rows_intrinsic(key), fill_intrinsic(key)
-    itemsize, lanes, group = np.dtype(key.dtype).itemsize, key.lanes, rows_at_once(key)
 
     def product(
         m: int, n: int, k: int, a: int, rs_a: int, cs_a: int, b: int, rs_b: int, cs_b: int, c: int, rs_c: int,
         accumulate: int, block: int, rs_block: int, mc: int, nc: int, kc: int, packs_a: int, packs_b: int,
-        packed_a: int, packed_b: int, diagonal: int,
+        packed_a: int, packed_b: int, diagonal: int, kernel: int,
     ) -> None:  # fmt: skip
         """Stream the triangle."""
-        fill((k, packed_a))
+        itemsize, lanes = word_at(kernel + ITEMSIZE * WORD), word_at(kernel + LANES * WORD)
+        group = word_at(kernel + GROUP * WORD)
+        call_function(word_at(kernel + FILL * WORD), (k, packed_a))
         for r in range(0, m, group):
             i, rows = diagonal + r, min(group, m - r)
             row = a + r * rs_a
@@ -199,8 +216,8 @@ def build_symmetric(key: KernelKey) -> Any:
                 across, begin, end, before = i, i + lanes, k, 0
             else:
                 across, begin, end, before = i + rows - lanes, 0, i + rows - lanes, max(lanes - i - rows, 0)
-            symmetric_rows((
-                rows, max(end - begin, 0), row + begin * itemsize, b + begin * itemsize, packed_a + begin * itemsize,
+            call_function(word_at(kernel + (FILL + rows) * WORD), (
+                max(end - begin, 0), row + begin * itemsize, b + begin * itemsize, packed_a + begin * itemsize,
                 rs_a, row + across * itemsize, b + across * itemsize, packed_a + across * itemsize,
                 before, min(lanes, k - i), packs_a, b + i * itemsize, packed_a + i * itemsize,
             ))  # fmt: skip

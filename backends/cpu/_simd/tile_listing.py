@@ -10,9 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from backends.cpu._ladder.jit import assembly_of
 from backends.cpu._simd.kernel import KernelKey, steps_per_iteration, whole_tile_name
-from backends.cpu._simd.loops import build_product
+from backends.cpu._simd.kernel_table import assembly_of_tiles
 
 _LABEL = re.compile(r"^([.\w$]+):", re.MULTILINE)
 _LOCAL = re.compile(r"\.?L")  # how the labels inside a function begin, by file format
@@ -22,8 +21,8 @@ _NO_INSTRUCTION = (".", "#", "//", ";")  # directives and comments
 
 
 def list_tile(key: KernelKey) -> str:
-    """Return the loop of the whole tile of `key`, compiled anew for this processor: that takes seconds."""
-    loop = hot_loop(assembly_of(build_product(key)), whole_tile_name(key))
+    """Return the loop of the whole tile of `key`, compiled anew for this processor."""
+    loop = hot_loop(assembly_of_tiles(key), whole_tile_name(key))
     return "\n".join([*pseudo_code(key), "", *loop])
 
 

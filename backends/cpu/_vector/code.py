@@ -75,6 +75,13 @@ def own_function(
     return function
 
 
+def numbered_functions(
+    module: ir.Module, name: str, largest: int, count: int, emitter: Callable[[int], Callable[..., Value | None]]
+) -> list[Any]:
+    """Return functions of `count` sizes that ``emitter(n)`` writes, for n from 1 to `largest`."""
+    return [own_function(module, f"{name}_{n}", [SIZE] * count, emitter(n)) for n in range(1, largest + 1)]
+
+
 def loop(
     builder: Builder, iterations: Value, state: Sequence[Value], body: Callable[[list[Value]], Sequence[Value]]
 ) -> list[Value]:
@@ -91,7 +98,7 @@ def loop(
     for phi, begin, end in zip([left, *current], [iterations, *state], [fewer, *following], strict=True):
         phi.add_incoming(begin, before)
         phi.add_incoming(end, last)
-    builder.cbranch(builder.icmp_signed(">", fewer, size(0)), inside, after)
+    builder.cbranch(builder.icmp_signed("!=", fewer, size(0)), inside, after)  # decrement and jump, as one instruction
     builder.position_at_end(after)
     results = []
     for begin, end in zip(state, following, strict=True):
@@ -195,7 +202,7 @@ class VectorCode:
         """Return a vector of bits: which lanes are among the first `count`."""
         numbers = ir.VectorType(INDEX, self.lanes)
         first = builder.insert_element(ir.Constant(numbers, ir.Undefined), builder.trunc(count, INDEX), index(0))
-        wide = builder.shuffle_vector(first, first, ir.Constant(numbers, [0] * self.lanes))
+        wide = builder.shuffle_vector(first, first, ir.Constant(numbers, None))
         return builder.icmp_unsigned("<", ir.Constant(numbers, list(range(self.lanes))), wide)
 
     def load(self, builder: Builder, pointer: Value, edge: Value | None = None) -> Value:
@@ -234,7 +241,7 @@ class VectorCode:
     def splat(self, builder: Builder, scalar: Value) -> Value:
         """Return `scalar` in all lanes."""
         first = builder.insert_element(ir.Constant(self.vector, ir.Undefined), scalar, index(0))
-        return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(INDEX, self.lanes), [0] * self.lanes))
+        return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(INDEX, self.lanes), None))
 
     def intrinsic(self, builder: Builder, name: str, *values: Value) -> Value:
         """Call LLVM's elementwise intrinsic `name`."""

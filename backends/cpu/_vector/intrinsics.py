@@ -51,6 +51,12 @@ def as_pointer(builder: Builder, address: Value) -> Value:
     return builder.inttoptr(address, ir.IntType(8).as_pointer())
 
 
+@emits(types.intp, types.intp)
+def word_at(builder: Builder, address: Value) -> Value:
+    """Return the word of 8 bytes at an address."""
+    return builder.load(builder.inttoptr(address, v.POINTER), typ=v.SIZE)
+
+
 def size_intrinsic(count: int, emit: Callable[[Builder, list[Value]], None]) -> Any:
     """Return an intrinsic of a tuple of `count` sizes or addresses that returns nothing: ``emit(builder, values)``."""
 
@@ -73,10 +79,7 @@ def switch_intrinsic(count: int, name: str, largest: int, emitter: Callable[[int
 
     def emit(builder: Builder, values: list[Value]) -> None:
         which, *arguments = values
-        functions = {
-            n: v.own_function(builder.module, f"{name}_{n}", [v.SIZE] * len(arguments), emitter(n))
-            for n in range(1, largest + 1)
-        }
-        v.switch(builder, which, functions, arguments)
+        functions = v.numbered_functions(builder.module, name, largest, len(arguments), emitter)
+        v.switch(builder, which, dict(enumerate(functions, 1)), arguments)
 
     return size_intrinsic(count, emit)
