@@ -50,7 +50,11 @@ class Passes(NamedTuple):
 @functools.cache
 def passes(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Passes:
     """Compile the passes for a semiring whose (+) is selective."""
-    return Passes(build_merge(semiring, dtype), functools.partial(_search, semiring, dtype, steps))
+
+    def merge(*arguments: Any) -> None:  # compiled when a backend that numbers no blocks needs it
+        build_merge(semiring, dtype)(*arguments)
+
+    return Passes(merge, functools.partial(_search, semiring, dtype, steps))
 
 
 def ranges_of(semiring: Semiring, a: np.ndarray, b: np.ndarray) -> Ranges | None:

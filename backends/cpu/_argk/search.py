@@ -19,14 +19,17 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import carray, prange, types
+from numba.core import cgutils
 
+from backends.cpu._compile.call_by_address import address_of, call, call_function
+from backends.cpu._compile.functions import compile_functions
 from backends.cpu._ladder.jit import jit, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.block_tracker import BLOCK, NO_BLOCK
 from backends.cpu._simd.kernel import INTO_L1, KernelKey
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._vector import code as v
-from backends.cpu._vector.intrinsics import as_pointer, emits, size_intrinsic
+from backends.cpu._vector.intrinsics import Emit, as_pointer, emits
 from backends.cpu._vector.operators import Operations, operations
 from backends.cpu._vector.unit import VectorUnit, usable_units
 from harness.operands import CACHE_LINE
@@ -54,8 +57,50 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
     missing : (parts,) array of int64
         Becomes 1 where an element is attained by no term of its block.
     """
-    search_panel, transpose = build_search_panel(semiring, dtype, steps, is_careful), build_transpose(dtype)
-    chunks, word = len(chunk_begins(steps)), word_of(steps)
+    if not searches_by_vectors(semiring, dtype):
+        return _build_search_by_terms(semiring, dtype, steps)
+    word, compare = word_of(steps), _compare(semiring, dtype, steps, is_careful)
+    search_part, run, chunks = build_search_part(word), build_run_parts(), len(chunk_begins(steps))
+    gather = address_of(_gather_of(dtype))
+
+    def search(
+        a: np.ndarray, b: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, across: int, height: int,
+        panels: np.ndarray, missing: np.ndarray,
+    ) -> None:  # fmt: skip
+        (m, n), (parts, width, _), down = c.shape, panels.shape, len(panels) // across
+        starts, masks = np.empty((parts, width), POSITION), np.empty((parts, chunks, width), word)
+        same = {
+            "k": a.shape[1], "k_of_b": len(b), "rs_a": a.strides[0], "rs_b": b.strides[0], "cs_b": b.strides[1],
+            "rs_c": c.strides[0], "rs_block": block.strides[0], "rs_argk": argk.strides[0],
+            "rs_panel": panels.strides[1], "rs_masks": masks.strides[1], "height": height, "width": width,
+            "itemsize": dtype.itemsize, "steps": steps, "chunks": chunks, "compare": compare, "gather": gather,
+        }  # fmt: skip
+
+        def words(part: int) -> list[int]:
+            i, j = divmod(part, across)
+            top, bottom, left, right = m * i // down, m * (i + 1) // down, n * j // across, n * (j + 1) // across
+            own = {
+                "rows": bottom - top, "columns": right - left, "a": _address(a, top), "b": _address(b, 0, left),
+                "c": _address(c, top, left), "block": _address(block, top, left), "argk": _address(argk, top, left),
+                "panel": _address(panels, part), "starts": _address(starts, part), "masks": _address(masks, part),
+                "missing": _address(missing, part),
+            }  # fmt: skip
+            return [(same | own)[name] for name in PART]
+
+        run(address_of(search_part), np.array([words(part) for part in range(parts)], np.int64))
+
+    return search
+
+
+def _address(x: np.ndarray, *index: int) -> int:
+    """Return the address of an element, or of the first one of a row."""
+    address: int = x.ctypes.data
+    return address + sum(i * stride for i, stride in zip(index, x.strides, strict=False))
+
+
+def _build_search_by_terms(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Any:
+    """Compile the search for operations without vector code."""
+    transpose, search_panel = build_transpose(dtype), _search_panel_by_terms(semiring, dtype, steps)
 
     def search(
         a: np.ndarray, b: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, across: int, height: int,
@@ -67,7 +112,6 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
         for part in prange(parts):
             i, j = np.intp(part) // across, np.intp(part) % across
             bottom, end = m * (i + 1) // down, n * (j + 1) // across
-            starts, masks = np.empty(width, POSITION), np.empty((chunks, width), word)
             for upper in range(m * i // down, bottom, height):
                 lower = min(upper + height, bottom)
                 for left in range(n * j // across, end, width):
@@ -75,7 +119,7 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
                     panel = panels[part, : right - left]
                     transpose(b[:, left:right], panel)
                     tile = (c[upper:lower, left:right], block[upper:lower, left:right], argk[upper:lower, left:right])
-                    if search_panel(a[upper:lower], panel, *tile, starts, masks):
+                    if search_panel(a[upper:lower], panel, *tile):
                         missing[part] = 1
 
     return jit(
@@ -89,8 +133,7 @@ def build_transpose(dtype: np.dtype[Any]) -> Any:
     """Return ``transpose(b, panel)``: ``panel[j, p] := b[p, j]``."""
     if numba.config.DISABLE_JIT:
         return _transpose_in_python
-    unit = usable_units()[0]
-    gather = build_gather(KernelKey(Operations("min", "plus", 0), dtype.name, unit.name, unit.mr, unit.nv))
+    gather = _gather_of(dtype)
 
     def transpose(b: np.ndarray, panel: np.ndarray) -> None:
         (k, n), (row_stride, stride) = b.shape, b.strides
@@ -99,62 +142,90 @@ def build_transpose(dtype: np.dtype[Any]) -> Any:
     return jit(None, strided(dtype), scratch(dtype, 2), parallel=False)(transpose)
 
 
+def _gather_of(dtype: np.dtype[Any]) -> Any:
+    """Return the function that copies a block, as the widest unit has it."""
+    unit = usable_units()[0]
+    return build_gather(KernelKey(Operations("min", "plus", 0), dtype.name, unit.name, unit.mr, unit.nv))
+
+
 def _transpose_in_python(b: np.ndarray, panel: np.ndarray) -> None:
     panel[:, : len(b)] = b.T
 
 
-def build_search_panel(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool) -> Any:
-    """Return ``search_panel(a, panel, c, block, argk, starts, masks)``, which writes `argk` of rows and a panel.
+# The words of a part of C: sizes of C, A and B; addresses and strides in bytes; and what `build_search` says.
+PART = """
+    rows columns k k_of_b a rs_a b rs_b cs_b c rs_c block rs_block argk rs_argk
+    height width itemsize steps chunks compare gather panel starts masks missing rs_panel rs_masks
+""".split()
 
-    It returns whether an element is attained by no term of its block. It uses vector code where (x) has it, in its
-    careful form if need be; else it goes term by term. Work memory: `starts`, (columns,) of int32, and `masks`, (chunks
-    of a block, columns) of words.
+
+@emits(types.UniTuple(types.intp, len(PART)), types.intp)
+def _words_at(b: v.Builder, address: v.Value) -> v.Value:
+    """Return the words of a part."""
+    part = b.inttoptr(address, v.POINTER)
+    return cgutils.pack_array(b, [b.load(v.advance(b, part, 8 * i), typ=v.SIZE) for i in range(len(PART))])
+
+
+@functools.cache
+def build_search_part(word: np.dtype[Any]) -> Any:
+    """Compile ``search_part(part)``, the address of its words: panel by panel, row by row.
+
+    The same for every semiring and dtype: `gather` and `compare` are addresses of functions. Where an element is
+    attained by no term of its block, the word at `missing` becomes 1.
     """
-    if not searches_by_vectors(semiring, dtype):
-        return _search_panel_by_terms(semiring, dtype, steps)
-    ops = operations(semiring, dtype)
-    assert ops is not None
-    compare = _compare_intrinsic(ops._replace(is_careful=is_careful), dtype, steps)
-    begins, word = tuple(chunk_begins(steps)), word_of(steps)
-    first_bit = _first_bit_intrinsic(word)
-    # int32, since int64 would halve the lanes of a vector
-    step, size, nowhere, nothing = np.int32(steps), np.int32(dtype.itemsize), np.int32(NO_BLOCK), np.int32(0)
+    first_bit, chunk_bits, wide = _first_bit_intrinsic(word), WORD_BITS, POSITION.itemsize
+    nowhere, nothing = np.int32(NO_BLOCK), np.int32(0)  # int64 would halve the lanes of a vector
 
-    @numba.njit
-    def search_panel(
-        a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, starts: np.ndarray,
-        masks: np.ndarray,
-    ) -> bool:  # fmt: skip
-        """Search row by row, by addresses: reference counts of arrays would take a quarter of a row's time."""
-        (rows, count), latest, furthest = c.shape, np.int32(a.shape[1] - steps), nothing
-        for i in range(rows):
-            after = min(i + 1, rows - 1)
-            which = carray(as_pointer(block.ctypes.data + i * block.strides[0]), (count,), BLOCK)
-            nearest = carray(as_pointer(argk.ctypes.data + i * argk.strides[0]), (count,), POSITION)
-            start = carray(as_pointer(starts.ctypes.data), (count,), POSITION)
-            for j in range(count):
-                start[j] = max(min(np.int32(which[j] * step), latest), nothing) * size
-            compare((
-                count, a.ctypes.data + i * a.strides[0], panel.ctypes.data, panel.strides[0],
-                c.ctypes.data + i * c.strides[0], starts.ctypes.data, masks.ctypes.data, masks.strides[0],
-                a.ctypes.data + after * a.strides[0], a.shape[1] * a.itemsize, c.ctypes.data + after * c.strides[0],
-                argk.ctypes.data + after * argk.strides[0], block.ctypes.data + after * block.strides[0],
-            ))  # fmt: skip
-            for chunk in range(len(begins)):
-                equal = carray(as_pointer(masks.ctypes.data + chunk * masks.strides[0]), (count,), word)
-                begin = np.int32(begins[chunk])
-                for j in range(count):
-                    before = nearest[j] if chunk > 0 else step
-                    nearest[j] = begin + first_bit(equal[j]) if equal[j] != 0 else before
-            for j in range(count):
-                q, position = np.int32(which[j]), nearest[j]
-                begin = max(min(np.int32(q * step), latest), nothing)
-                looked = position if q >= nothing else nothing
-                furthest = looked if looked > furthest else furthest  # noqa: FURB136 (LLVM takes this for a reduction)
-                nearest[j] = np.int32(begin + position) if q >= nothing else nowhere
-        return furthest == step
+    def search_part(part: int) -> None:
+        (
+            rows, columns, k, k_of_b, a, rs_a, b, rs_b, cs_b, c, rs_c, block, rs_block, argk, rs_argk,
+            height, width, itemsize, steps, chunks, compare, gather, panel, starts, masks, missing, rs_panel, rs_masks,
+        ) = _words_at(part)  # fmt: skip
+        latest, furthest, step, size = np.int32(k - steps), nothing, np.int32(steps), np.int32(itemsize)
+        for upper in range(0, rows, height):
+            lower = min(upper + height, rows)
+            for left in range(0, columns, width):
+                count = min(width, columns - left)
+                call(gather, (count, k_of_b, b + left * cs_b, cs_b, rs_b, panel, rs_panel))
+                start = carray(as_pointer(starts), (count,), POSITION)
+                for i in range(upper, lower):
+                    ahead = min(i + 1, lower - 1)
+                    which = carray(as_pointer(block + i * rs_block + left), (count,), BLOCK)
+                    nearest = carray(as_pointer(argk + i * rs_argk + left * wide), (count,), POSITION)
+                    for j in range(count):
+                        start[j] = max(min(np.int32(which[j] * step), latest), nothing) * size
+                    call_function(compare, (
+                        count, a + i * rs_a, panel, rs_panel, c + i * rs_c + left * itemsize, starts, masks, rs_masks,
+                        a + ahead * rs_a, k * itemsize, c + ahead * rs_c + left * itemsize,
+                        argk + ahead * rs_argk + left * wide, block + ahead * rs_block + left,
+                    ))  # fmt: skip
+                    for chunk in range(chunks):  # the last of a block first
+                        equal = carray(as_pointer(masks + chunk * rs_masks), (count,), word)
+                        begin = np.int32(max(min((chunks - 1 - chunk) * chunk_bits, steps - chunk_bits), 0))
+                        for j in range(count):
+                            before = nearest[j] if chunk > 0 else step
+                            nearest[j] = begin + first_bit(equal[j]) if equal[j] != 0 else before
+                    for j in range(count):
+                        q, position = np.int32(which[j]), nearest[j]
+                        begin = max(min(np.int32(q * step), latest), nothing)
+                        looked = position if q >= nothing else nothing
+                        furthest = looked if looked > furthest else furthest  # noqa: FURB136 (a reduction to LLVM)
+                        nearest[j] = np.int32(begin + position) if q >= nothing else nowhere
+        if furthest == step:
+            carray(as_pointer(missing), (1,), np.int64)[0] = 1
 
-    return search_panel
+    return jit(None, types.intp, parallel=False)(search_part)
+
+
+@functools.cache
+def build_run_parts() -> Any:
+    """Compile ``run(function, table)``: call a function, by its address, with the address of each row."""
+
+    def run(function: int, table: np.ndarray) -> None:
+        for part in prange(table.shape[0]):
+            call(function, (table[part].ctypes.data,))
+
+    return jit(None, types.intp, types.Array(types.int64, 2, "C"))(run)
 
 
 def searches_by_vectors(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
@@ -163,13 +234,11 @@ def searches_by_vectors(semiring: Semiring, dtype: np.dtype[Any]) -> bool:
 
 
 def _search_panel_by_terms(semiring: Semiring, dtype: np.dtype[Any], steps: int) -> Any:
+    """Return ``search_panel(a, panel, c, block, argk)``: whether an element is attained by no term of its block."""
     multiply = operators(semiring, dtype).multiply
 
     @numba.njit(error_model="numpy")
-    def search_panel(
-        a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray, starts: np.ndarray,
-        masks: np.ndarray,
-    ) -> bool:  # fmt: skip
+    def search_panel(a: np.ndarray, panel: np.ndarray, c: np.ndarray, block: np.ndarray, argk: np.ndarray) -> bool:
         (rows, count), is_missing = c.shape, False
         for i in range(rows):
             for j in range(count):
@@ -209,13 +278,26 @@ def _first_bit_intrinsic(word: np.dtype[Any]) -> Any:
     return first_bit
 
 
-def _compare_intrinsic(ops: Operations, dtype: np.dtype[Any], steps: int) -> Any:
-    """Return the intrinsic ``compare((count, a, panel, panel_stride, c, starts, masks, masks_stride, *ahead))``.
+def _compare(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_careful: bool) -> int:
+    """Compile ``compare(count, a, panel, panel_stride, c, starts, masks, masks_stride, *ahead)``; return its address.
 
     All are addresses, sizes and strides in bytes. ``masks[i, j]`` becomes the mask of terms equal to ``c[j]`` in chunk
     i of `chunk_begins`, in the block that begins ``starts[j]`` bytes into the row. Meanwhile the next rows of A, C,
     argk and blocks are prefetched. The only branches are loops.
     """
+    ops = operations(semiring, dtype)
+    assert ops is not None
+    ops = ops._replace(is_careful=is_careful)
+
+    def emit(module: ir.Module) -> list[Any]:
+        return [v.own_function(module, "compare", [v.SIZE] * 13, _emit_compare(ops, dtype, steps))]
+
+    (address,) = compile_functions("compare", (ops, dtype.name, steps), emit, unrolls=True)
+    return address
+
+
+def _emit_compare(ops: Operations, dtype: np.dtype[Any], steps: int) -> Emit:
+    """Return the emitter of `_compare`."""
     chunk, word, itemsize, begins = min(steps, WORD_BITS), word_of(steps), dtype.itemsize, chunk_begins(steps)
     code = v.VectorCode(VectorUnit("chunk", (), chunk * itemsize, 1, 1), dtype)
     is_float = dtype.kind == "f"
@@ -230,7 +312,7 @@ def _compare_intrinsic(ops: Operations, dtype: np.dtype[Any], steps: int) -> Any
         bits, whole = b.bitcast(equal, ir.IntType(chunk)), v.element_type(word)
         return b.zext(bits, whole) if chunk < whole.width else bits
 
-    def emit(b: v.Builder, values: list[Any]) -> None:
+    def emit(b: v.Builder, *values: Any) -> None:
         count, a, panel, panel_stride, c, starts, masks, masks_stride, next_a, a_bytes, *ahead = values
         a, panel, c, starts, masks, next_a, *ahead = (
             b.inttoptr(x, v.POINTER) for x in (a, panel, c, starts, masks, next_a, *ahead)
@@ -270,4 +352,4 @@ def _compare_intrinsic(ops: Operations, dtype: np.dtype[Any], steps: int) -> Any
 
         v.loop(b, groups, [next_a, count, *ahead, v.size(0), panel], group)
 
-    return size_intrinsic(13, emit)
+    return emit
