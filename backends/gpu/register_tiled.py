@@ -12,8 +12,9 @@ Source: Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (200
 from __future__ import annotations
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.copies import offset_type
 from backends.gpu._simt.program import Product
-from backends.gpu._simt.tiled_rung import TiledRung, offset_type
+from backends.gpu._simt.tiled_rung import TiledRung
 from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem
@@ -41,4 +42,4 @@ class RegisterTiled(TiledRung):
         """Return the tiles."""
         launch = plan.launch
         sizes = {name.upper(): getattr(launch, name) for name in "bm bn bk tm tn".split()}
-        return as_defines({**sizes, "OFFSET": offset_type(launch, product)})
+        return as_defines({**sizes, "OFFSET": offset_type(launch, product.a, product.b)})

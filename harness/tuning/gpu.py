@@ -31,10 +31,17 @@ PADDED_FROM, PADDED_FUSED_FROM = 4000, 2500
 NAIVE = Launch(bm=8, bn=32)
 TILED = Launch(bm=32, bn=32, bk=32)
 
-# Tiles of arg-k by bytes of an element. 96 registers hold totals, sums of a tile and where it begins, for 32 elements
-# of 4 bytes or 16 of 8. Within 1 % of the best of 6 shapes at n = 4096 over min_plus (H200, 2026-11-21): 12.0 ms in
-# float32, 23.7 ms in float64. gpu-tuned took 5.4 and 13.2 ms without argk.
-ARGK_TILES = {4: Launch(bm=64, bn=64, bk=16, tm=8, tn=4), 8: Launch(bm=64, bn=64, bk=16, tm=4, tn=4)}
+# Tiles of arg-k by bytes of an element. Beside sums, 64 registers hold totals and numbers of tiles, for 32 elements of
+# 4 bytes, or 48 for 16 of 8. max_plus on an H200, 2026-11-22: us of the product alone, and with arg-k by tile, at n =
+# 1024 and 4096:
+#   float32   97, 4503    64x64x16 159, 7940    64x128x16 164, 7803   128x128x16 269, 8225   8, 32 steps: 4 to 26 % more
+#   float64  222, 12956   64x32x16 317, 17254   64x64x16 328, 18462   128x64x16 320, 19309
+# A search by 256 threads in 64 rows of 32 elements.
+ARGK_SEARCHERS, ARGK_SEARCHED_ROWS, ARGK_GROUP, ARGK_BLOCKS = 256, 64, 8, 1
+ARGK_TILES = {
+    4: Launch(bm=64, bn=64, bk=16, wm=32, wn=32, tm=8, tn=4, stages=3),
+    8: Launch(bm=64, bn=32, bk=16, wm=16, wn=32, tm=4, tn=4, stages=3),
+}
 
 # Pairs from which on a product with a fast form for some values looks at the extremes of A and B first. Below, the form
 # that is right for all values computes at once: the scan, and a launch that returns, take longer than the fast form

@@ -30,7 +30,10 @@ DTYPES = {
     "lor_land": "bool",
     "max_times": "float16",
 }
-TILES = {size: Launch(bm=8, bn=8, bk=4, tm=2, tn=2) for size in (4, 8)}
+TILES = {
+    4: Launch(bm=16, bn=32, bk=8, wm=16, wn=32, tm=4, tn=4, stages=2),
+    8: Launch(bm=16, bn=16, bk=8, wm=8, wn=16, tm=2, tn=2, stages=3),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -80,11 +83,11 @@ def test_without_terms_there_is_no_k():
 
 
 ARGK_BUGS = (
-    ("better != totals[r][s] ? p0", "better == sums[r][s] ? p0"),  # of equal tiles the last
-    ("if (MULTIPLY(row[p], *column) == total) return p;", "if (MULTIPLY(row[p], *column) == total) end = p + 1;"),
-    ("p < min(BK, left)", "p < BK"),
-    ("tile.row + i < m && p < left", "p < left"),
-    ("begin < 0 ? -1 :", ""),
+    ("better != totals[r][s] ? t", "better == sums.x[r][s] ? t"),  # of equal tiles the last
+    ("p < end && found < 0", "p < end"),  # of equal terms the last
+    ("const int first = k - (k - 1) / BK * BK;", "const int first = BK;"),
+    ("i >= m || j >= n", "i >= m"),
+    ("if (tile < 0) continue;", ""),
 )
 
 

@@ -1,94 +1,117 @@
 // C := A (x) B over a (+) that selects, and K: for each element the smallest p that attains it, or -1.
 //
-//   loop over tiles of k, by BK         tiles of A (BM x BK) and B (BK x BN) in shared memory
-//     loop over steps of a tile, by 1   TM values of A and TN of B in registers
-//       loop over pairs of a step       TM * TN sums of this tile; no p is stored, which would triple the work of a pair
-//     totals := totals (+) sums of this tile; where that changes one, its tile is stored: later tiles must improve
-//   at the end, search the BK terms of each element's tile for the first that equals it
+//   argk    the pipeline of pipelined.cu, with sums of one tile at a time
+//     loop over tiles of k, by BK       copies of later tiles are on their way
+//       loop over pairs of a tile       TM * TN sums of this tile; no p is stored, which would triple the work of a pair
+//       totals := totals (+) sums of this tile; where that changes one, its tile is stored: later tiles must improve
+//   search  another launch: the BK terms of each element's tile, for the first that equals it
 //
 // (x) of one pair rounds the same each time, so equality finds the term. A NaN equals nothing and is never named.
-#define EDGE 0 /* CONDITIONAL */
+// The search has a launch of its own, since it waits for loads: a thread of the first kernel would do so for each of its
+// elements in turn.
+//
+//   BM, BN, BK, WM, WN, TM, TN, STAGES, BLOCKS   as in pipelined.cu
+//   SEARCHERS, SEARCHED_ROWS                     threads of a block that search, and the rows of C that it takes
 #include "semiring.cuh"
+#define EDGE CONDITIONAL
 #include "edges.cuh"
 #include "grid.cuh"
+#include "fragments.cuh"
+#include "async_tiles.cuh"
 
-constexpr int ROWS = BM / TM, COLUMNS = BN / TN, THREADS = ROWS * COLUMNS;
+#define ARGK_PARAMETERS                                                                                           \
+    const T *__restrict__ a, const T *__restrict__ b, T *__restrict__ c, int *__restrict__ which, int m, int n, \
+        int k, int lda, int ldb, int ldc, const T *__restrict__ extremes
 
-__device__ __forceinline__ int first_term(const T* row, const T* column, int ldb, int p, int end, T total)
+// Sums := those of the `steps` steps of a tile alone.
+__device__ __forceinline__ void sum_tile(Sums& sums, const T* tile_a, const T* tile_b, int steps)
 {
-    for (column += (long long)p * ldb; p < end; ++p, column += ldb)
-        if (MULTIPLY(row[p], *column) == total) return p;
-    return -1;
+    sums.clear();
+    if (IS_LONG || (K_TAIL == LIMIT && steps < BK)) return sums.combine_steps(tile_a, tile_b, steps);
+    Fragment fragments[2];  // of this step, and of the next
+    fragments[0].read(tile_a, tile_b);
+    // loop over steps of a tile
+#pragma unroll
+    for (int p = 0; p < BK; ++p) {
+        const int now = p % 2, next = p + 1;
+        if (next < BK) fragments[1 - now].read(tile_a + next * STRIDE_A, tile_b + next * STRIDE_B);
+        sums.combine(fragments[now]);
+    }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    argk(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ c, int* __restrict__ which, int m, int n,
-         int k, int lda, int ldb, int ldc, const T* __restrict__ extremes)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
-    DYNAMIC_SHARED(tile_a);  // element (i, p) at [p * BM + i], (p, j) of B at [p * BN + j]
-    T* tile_b = tile_a + BM * BK;
-    const Tile tile = tile_of_block<BM, BN, 8>(m, n);
-    const int me = threadIdx.x, y = me / COLUMNS, x = me % COLUMNS;
+    DYNAMIC_SHARED(tiles_a);
+    T* tiles_b = tiles_a + STAGES * TILE_A;
+    const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
+    const Corner corner = corner_of_thread();
+    const int tiles_k = (k + BK - 1) / BK, first = k - (tiles_k - 1) * BK;  // steps of the first tile
+    Copier copier(a, b, tile, m, n, lda, ldb);
+    Sums sums;
     T totals[TM][TN];
-    int begins[TM][TN];
+    int places[TM][TN];  // the tile that improved an element last, or -1
 #pragma unroll
     for (int r = 0; r < TM; ++r)
 #pragma unroll
-        for (int s = 0; s < TN; ++s) totals[r][s] = ZERO, begins[r][s] = -1;
+        for (int s = 0; s < TN; ++s) totals[r][s] = ZERO, places[r][s] = -1;
 
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; ++s) {
+        if (s == 0 && tiles_k > 0) copier.start_first(tiles_a, tiles_b, first);
+        else if (s < tiles_k) copier.start(tiles_a + s * TILE_A, tiles_b + s * TILE_B);
+        commit_copies();
+    }
     // loop over tiles of k
-    for (int p0 = 0; p0 < k; p0 += BK) {
-        const int left = k - p0;
-        for (int e = me; e < BM * BK; e += THREADS) {
-            const int i = e / BK, p = e % BK;
-            tile_a[p * BM + i] = load_if(a + (long long)(tile.row + i) * lda + p0 + p, tile.row + i < m && p < left);
-        }
-        for (int e = me; e < BK * BN; e += THREADS) {
-            const int p = e / BN, j = e % BN;
-            tile_b[e] = load_if(b + (long long)(p0 + p) * ldb + tile.column + j, p < left && tile.column + j < n);
-        }
+    int reading = 0, writing = STAGES - 1;  // the stages
+    for (int t = 0; t < tiles_k; ++t) {
+        wait_copies<STAGES - 2>();
         __syncthreads();
-        T sums[TM][TN];
-#pragma unroll
-        for (int r = 0; r < TM; ++r)
-#pragma unroll
-            for (int s = 0; s < TN; ++s) sums[r][s] = ZERO;
-        // loop over steps of a tile
-#pragma unroll UNROLLED<4>
-        for (int p = 0; p < min(BK, left); ++p) {
-            T of_a[TM], of_b[TN];
-#pragma unroll
-            for (int r = 0; r < TM; ++r) of_a[r] = tile_a[p * BM + y * TM + r];
-#pragma unroll
-            for (int s = 0; s < TN; ++s) of_b[s] = tile_b[p * BN + x + s * COLUMNS];
-            // loop over pairs of a step
-#pragma unroll
-            for (int r = 0; r < TM; ++r)
-#pragma unroll
-                for (int s = 0; s < TN; ++s) COMBINE(sums[r][s], of_a[r], of_b[s]);
-        }
+        if (t + STAGES - 1 < tiles_k) copier.start(tiles_a + writing * TILE_A, tiles_b + writing * TILE_B);
+        commit_copies();
+        sum_tile(sums, tiles_a + reading * TILE_A + corner.row, tiles_b + reading * TILE_B + corner.column,
+                 steps_of_tile<BK>(t == 0 ? first : BK));
 #pragma unroll
         for (int r = 0; r < TM; ++r)
 #pragma unroll
             for (int s = 0; s < TN; ++s) {
-                const T better = ADD(totals[r][s], sums[r][s]);
-                begins[r][s] = better != totals[r][s] ? p0 : begins[r][s];
+                const T better = ADD(totals[r][s], sums.x[r][s]);
+                places[r][s] = better != totals[r][s] ? t : places[r][s];
                 totals[r][s] = better;
             }
-        __syncthreads();
+        reading = reading + 1 == STAGES ? 0 : reading + 1;
+        writing = writing + 1 == STAGES ? 0 : writing + 1;
     }
 #pragma unroll
-    for (int r = 0; r < TM; ++r) {
-        const int i = tile.row + y * TM + r;
+    for (int r = 0; r < TM; ++r)
 #pragma unroll
         for (int s = 0; s < TN; ++s) {
-            const int j = tile.column + x + s * COLUMNS, begin = begins[r][s];
+            const int i = tile.row + corner.row + row_of(r), j = tile.column + corner.column + column_of(s);
             if (i >= m || j >= n) continue;
-            const T total = totals[r][s];
-            c[(long long)i * ldc + j] = total;
-            which[(long long)i * n + j] =
-                begin < 0 ? -1 : first_term(a + (long long)i * lda, b + j, ldb, begin, min(begin + BK, k), total);
+            c[(long long)i * ldc + j] = totals[r][s];
+            which[(long long)i * n + j] = places[r][s];
         }
+}
+
+// `which`: from the number of a tile to the first step that equals the element. A warp takes 32 elements of a row: its
+// lanes share a row of A, and those of the same tile rows of B.
+extern "C" __global__ void __launch_bounds__(SEARCHERS) search(ARGK_PARAMETERS)
+{
+    if (!is_chosen(extremes)) return;
+    const int strips = (n + 31) / 32, j = blockIdx.x % strips * 32 + threadIdx.x % 32;
+    const int top = blockIdx.x / strips * SEARCHED_ROWS, bottom = min(top + SEARCHED_ROWS, m);
+    const int first = k - (k - 1) / BK * BK;  // steps of the first tile
+    if (j >= n) return;
+    for (int i = top + threadIdx.x / 32; i < bottom; i += SEARCHERS / 32) {
+        int* const place = which + (long long)i * n + j;
+        const int tile = *place, begin = tile > 0 ? first + (tile - 1) * BK : 0, end = tile > 0 ? begin + BK : first;
+        if (tile < 0) continue;
+        const T total = c[(long long)i * ldc + j], *row = a + (long long)i * lda;
+        const T* column = b + (long long)begin * ldb + j;
+        int found = -1;
+#pragma unroll 4
+        for (int p = begin; p < end && found < 0; ++p, column += ldb)
+            if (MULTIPLY(row[p], *column) == total) found = p;
+        *place = found;
     }
 }

@@ -9,14 +9,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from backends.gpu._cuda import device
-from backends.gpu._cuda.kernel_files import as_defines
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.copies import group_size, offset_type, width_of_copies
 from backends.gpu._simt.execution import GpuOperands, is_on_device
 from backends.gpu._simt.operators import Form, semiring_defines
 from backends.gpu._simt.passes import add_extremes
 from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
 from harness.operands import Operands
+from harness.plan import Launch
 from harness.problem import Problem
-from harness.tuning.gpu import ARGK_TILES, is_scanned
+from harness.tuning.gpu import (
+    ARGK_BLOCKS,
+    ARGK_GROUP,
+    ARGK_SEARCHED_ROWS,
+    ARGK_SEARCHERS,
+    ARGK_TILES,
+    LANES_K,
+    is_scanned,
+)
+
+WARP = 32
 
 
 class ArgkOperands(GpuOperands):
@@ -43,19 +55,28 @@ class ArgkOperands(GpuOperands):
 
 def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix) -> Program:
     """Return the launches of ``out := a (x) b``, which write the k of each element to the buffer ``which``."""
-    program, tiles, size = Program(), ARGK_TILES[max(problem.dtype.itemsize, 4)], problem.dtype.itemsize
-    sizes_of_tiles = {"BM": tiles.bm, "BN": tiles.bn, "BK": tiles.bk, "TM": tiles.tm, "TN": tiles.tn}
+    program, tiles, itemsize = Program(), ARGK_TILES[max(problem.dtype.itemsize, 4)], problem.dtype.itemsize
     if not (problem.m and problem.n):
         return program
     forms, extremes = [Form.ANY], a.place
     if problem.semiring.absorbs(problem.dtype) and problem.pairs and is_scanned(problem):
         forms, extremes = [Form.FAST, Form.CAREFUL], add_extremes(program, problem, a, b)
     blocks = ceil_div(problem.m, tiles.bm) * ceil_div(problem.n, tiles.bn)
-    sizes = problem.m, problem.n, problem.k
+    strips = ceil_div(problem.n, WARP) * ceil_div(problem.m, ARGK_SEARCHED_ROWS)
+    places, sizes = (a.place, b.place, out.place, Place("which")), (problem.m, problem.n, problem.k)
+    arguments = *places, *sizes, a.ld, b.ld, out.ld, extremes
+    macros = _macros(tiles, a, b, itemsize)
+    shared = tiles.stages * tiles.bk * (tiles.bm + group_size(itemsize) + tiles.bn) * itemsize
     for form in forms:
-        defines = semiring_defines(problem.semiring, problem.dtype, form=form) + as_defines(sizes_of_tiles)
-        kernel = Kernel("argk", defines, (tiles.threads,), (tiles.bm + tiles.bn) * tiles.bk * size, function="argk")
-        program.launch(
-            kernel, blocks, a.place, b.place, out.place, Place("which"), *sizes, a.ld, b.ld, out.ld, extremes
-        )
+        defines = semiring_defines(problem.semiring, problem.dtype, form=form) + macros
+        program.launch(Kernel("argk", defines, (tiles.threads,), shared, function="argk"), blocks, *arguments)
+        program.launch(Kernel("argk", defines, (ARGK_SEARCHERS,), function="search"), strips, *arguments)
     return program
+
+
+def _macros(tiles: Launch, a: Matrix, b: Matrix, itemsize: int) -> Defines:
+    """Return the macros of argk.cu beside those of the semiring."""
+    sizes = {name.upper(): getattr(tiles, name) for name in "bm bn bk wm wn tm tn stages".split()}
+    copies = {"LANES_K": LANES_K, "WIDTH_B": width_of_copies(b, tiles, itemsize), "OFFSET": offset_type(tiles, a, b)}
+    order = {"ORDER": 0, "GROUP": ARGK_GROUP, "C_VECTORS": False, "BLOCKS": ARGK_BLOCKS}
+    return as_defines({**sizes, **copies, **order, "SEARCHERS": ARGK_SEARCHERS, "SEARCHED_ROWS": ARGK_SEARCHED_ROWS})

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.padding import width_of_loads
+from backends.gpu._simt.copies import has_whole_passes, width_of_copies
 from backends.gpu._simt.program import Product
 from backends.gpu._simt.warp_tiles import WarpRung
 from harness.errors import PlanError
@@ -30,7 +30,7 @@ class PipelinedRung(WarpRung):
         """Return the tiles; raise PlanError if there is no pipeline, or copies do not divide into whole passes."""
         launch = super().prepare_launch(plan)
         rows = launch.threads // LANES_K
-        is_whole = launch.bk % LANES_K == 0 and launch.bm % rows == 0 and _has_whole_passes(launch, launch.bn)
+        is_whole = launch.bk % LANES_K == 0 and launch.bm % rows == 0 and has_whole_passes(launch, launch.bn)
         counts = {name: plan.options[name] for name in self.counts}
         if not is_whole or launch.stages < 2 or not all(isinstance(x, int) and x >= 1 for x in counts.values()):
             raise PlanError(
@@ -48,14 +48,6 @@ class PipelinedRung(WarpRung):
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles, the stages, and how wide copies may be."""
         launch, itemsize = plan.launch, plan.problem.dtype.itemsize
-        width = width_of_loads(product.b, itemsize)
-        while not _has_whole_passes(launch, launch.bn // width):
-            width //= 2
+        width = width_of_copies(product.b, launch, itemsize)
         pipeline = {"STAGES": launch.stages, "WIDTH_B": width, "LANES_K": LANES_K, "BLOCKS": plan.options["blocks"]}
         return super().tile_defines(plan, product) + as_defines(pipeline)
-
-
-def _has_whole_passes(launch: Launch, vectors: int) -> bool:
-    """Return whether the threads of a block cover the `vectors` of a row of B, and its bk rows, in whole passes."""
-    across = min(launch.threads, vectors)
-    return launch.threads % across == vectors % across == 0 and launch.bk % (launch.threads // across) == 0

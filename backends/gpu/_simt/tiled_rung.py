@@ -26,7 +26,6 @@ from harness.tuning.gpu import SMALL_TILE
 
 EDGES = ("redirected", "conditional", "padded", "big-small")
 _EDGE_NUMBERS = {"conditional": 0, "redirected": 1, "padded": 2}  # those of edges.cuh
-_LARGEST_INT = (1 << 31) - 1
 
 
 class TiledRung(Rung):
@@ -110,12 +109,6 @@ class TiledRung(Rung):
         for rest in (rest_of_k, right, below):
             if rest.m and rest.n and rest.k:
                 _add_small(program, plan.problem, rest)
-
-
-def offset_type(launch: Launch, product: Product) -> str:
-    """Return the C integer type that holds every distance within a tile of A or of B."""
-    farthest = max(launch.bm * product.a.ld, launch.bk * product.b.ld) + launch.bn
-    return "int" if farthest <= _LARGEST_INT else "long long"
 
 
 def _add_small(program: Program, problem: Problem, product: Product) -> None:

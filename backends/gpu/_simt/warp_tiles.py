@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.copies import group_size, offset_type
 from backends.gpu._simt.padding import WIDE
 from backends.gpu._simt.program import Product
-from backends.gpu._simt.tiled_rung import TiledRung, offset_type
+from backends.gpu._simt.tiled_rung import TiledRung
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 
@@ -39,11 +40,6 @@ class WarpRung(TiledRung):
             "ORDER": plan.choice("order", ORDERS),
             "C_VECTORS": vectors,
             "GROUP": plan.options["group"],
-            "OFFSET": offset_type(launch, product),
+            "OFFSET": offset_type(launch, product.a, product.b),
         }
         return as_defines({**sizes, **layout})
-
-
-def group_size(itemsize: int) -> int:
-    """Return how many elements a thread reads at once from shared memory: 16 bytes, and of small types four."""
-    return min(WIDE // itemsize, 4)

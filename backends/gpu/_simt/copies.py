@@ -1,0 +1,34 @@
+"""Copies of tiles to shared memory: how wide they may be, and the distances that they meet."""
+
+from __future__ import annotations
+
+from backends.gpu._simt.padding import WIDE, width_of_loads
+from backends.gpu._simt.program import Matrix
+from harness.plan import Launch
+
+_LARGEST_INT = 2**31 - 1
+
+
+def group_size(itemsize: int) -> int:
+    """Return how many elements a thread reads at once from shared memory: 16 bytes, and of small types four."""
+    return min(WIDE // itemsize, 4)
+
+
+def width_of_copies(b: Matrix, launch: Launch, itemsize: int) -> int:
+    """Return how many elements of B a copy moves: 16 bytes or less, so that the threads make whole passes."""
+    width = width_of_loads(b, itemsize)
+    while not has_whole_passes(launch, launch.bn // width):
+        width //= 2
+    return width
+
+
+def has_whole_passes(launch: Launch, vectors: int) -> bool:
+    """Return whether the threads of a block cover the `vectors` of a row of B, and its bk rows, in whole passes."""
+    across = min(launch.threads, vectors)
+    return launch.threads % across == vectors % across == 0 and launch.bk % (launch.threads // across) == 0
+
+
+def offset_type(launch: Launch, a: Matrix, b: Matrix) -> str:
+    """Return the C integer type that holds every distance within a tile of A or of B."""
+    farthest = max(launch.bm * a.ld, launch.bk * b.ld) + launch.bn
+    return "int" if farthest <= _LARGEST_INT else "long long"
