@@ -10,6 +10,7 @@ from harness.api.argk import gemm_argk
 from harness.api.gemm import gemm
 from harness.api.matrix_vector import axpy, gemv, ger, symv, syr, syrk
 from harness.arithmetic import native_floats
+from harness.contraction.einsum import einsum
 from harness.errors import (
     BackendUnavailable,
     ConvergenceError,
@@ -53,6 +54,7 @@ __all__ = [
     "StoreError",
     "VerificationError",
     "axpy",
+    "einsum",
     "free_memory",
     "gemm",
     "gemm_argk",

@@ -133,6 +133,9 @@ class Semiring:
     multiply : BinaryOp
     name : str, optional
         Derived as ``"{add}_{multiply}"`` when not given.
+    is_commutative : bool
+        It is a commutative semiring: (x) commutes, associates and distributes over (+), and the zero absorbs. Then
+        several operands may be contracted in any order (`harness.einsum`). Known of pairs of the tables.
 
     Notes
     -----
@@ -147,10 +150,13 @@ class Semiring:
     add: Monoid
     multiply: BinaryOp
     name: str = ""
+    is_commutative: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", f"{self.add.name}_{self.multiply.name}")
+        if f"{self.add.name}_{self.multiply.name}" in _COMMUTATIVE and self.is_tabled:
+            object.__setattr__(self, "is_commutative", True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reduced(self, SEMIRINGS, "semiring")
@@ -177,6 +183,7 @@ class Semiring:
         one: Scalar = None,
         kinds: str = "iuf",
         is_selective: bool = False,
+        is_commutative: bool = False,
     ) -> Semiring:
         """Build a semiring from two Python functions that Numba can compile.
 
@@ -194,6 +201,8 @@ class Semiring:
             NumPy dtype kinds it is defined for, from ``"biuf"``.
         is_selective : bool
             `add` returns one of its operands, so that results are exact in any order.
+        is_commutative : bool
+            The laws of a commutative semiring hold, as at `Semiring`.
 
         Raises
         ------
@@ -213,6 +222,7 @@ class Semiring:
             Monoid(f"{name}.add", add, _as_identity(zero), kinds, is_selective),
             BinaryOp(f"{name}.multiply", multiply, None if one is None else _as_identity(one), kinds),
             name,
+            is_commutative,
         )
 
     @property
@@ -317,6 +327,11 @@ BINARY_OPS = {
         BinaryOp("lor", scalars.lor, lowest, kinds="b", ufunc=np.logical_or),
     )
 }
+
+# max_times and min_times are commutative semirings over numbers >= 0 alone: a negative factor reverses the order.
+_COMMUTATIVE = frozenset(
+    "plus_times min_plus max_plus max_min min_max lor_land land_lor lxor_land logaddexp_plus".split()
+)
 
 _NAMED = """plus_times min_plus max_plus max_min min_max max_times min_times
 lor_land lxor_land plus_min plus_pair logaddexp_plus"""

@@ -47,6 +47,7 @@ WINGS = {
     "analysis": set("distributed store stats".split()),  # of distributed the arithmetic of grids
     "distributed": {"api", "tuning"},
     "linalg": {"api"},
+    "contraction": {"api"},
     "api": {"tuning"},
     "timing": {"stats"},
     "store": {"stats"},
@@ -61,6 +62,7 @@ NEVER = {
     "api": {"run", "timing", "store"},
     "distributed": {"run", "timing", "store"},
     "linalg": {"run", "timing", "store"},
+    "contraction": {"run", "timing", "store"},
     "proof": {"tuning"},
     "backends": set(WINGS) - {"tuning"},
     "strategies": set(WINGS) - {"tuning", "distributed", "api"},

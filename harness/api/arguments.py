@@ -56,7 +56,7 @@ def read_arguments(
     problem = Problem(
         m, n, k, semiring, dtype, alpha, beta, "c" in matrices, operand_dtype=operand_dtype, triangle=triangle
     )
-    _check_out(arrays, out, (*batch, m, n), problem.dtype)
+    check_out("gemm", arrays, out, (*batch, m, n), problem.dtype)
     layout = _order(matrices["a"]) + _order(matrices["b"]) + ("C" if out is None else _order(out))
     return Arguments(arrays, matrices, dataclasses.replace(problem, layout=layout), batch)
 
@@ -134,7 +134,7 @@ def _shapes(operands: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, int, 
     return batch, (m, n, k)
 
 
-def _check_out(arrays: Arrays, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+def check_out(caller: str, arrays: Arrays, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Raise unless `out` is None, or an array that a result of that shape and dtype can be written to."""
     if out is None:
         return
@@ -147,7 +147,7 @@ def _check_out(arrays: Arrays, out: Any, shape: tuple[int, ...], dtype: np.dtype
         got = f"shape {out.shape}, {out.dtype}, {'writable' if is_writable else 'read-only'}"
         got += ", elements that share memory" if repeats else ""
     raise ProblemError(
-        "gemm: out cannot take the result",
+        f"{caller}: out cannot take the result",
         expected=f"a writable array of shape {shape} and dtype {dtype.name}",
         got=got,
         fix=f"out={arrays.module.__name__}.empty({shape}, {dtype.name!r})",

@@ -107,13 +107,17 @@ def install(monkeypatch: Any) -> types.ModuleType:
 
     products.forget()
     cupy = _Module("cupy")
-    streams = types.SimpleNamespace(synchronize=lambda: None)
+    streams = types.SimpleNamespace(ptr=0, synchronize=lambda: None)
     view = lambda x, shape, strides: np.lib.stride_tricks.as_strided(_plain(x), shape, strides).view(ndarray)  # noqa: E731
     cupy.__dict__.update(
         ndarray=ndarray,
         RawKernel=HostKernel,
         asarray=lambda x: _on_device(np.array(x)),
-        cuda=types.SimpleNamespace(Device=lambda _: contextlib.nullcontext(), get_current_stream=lambda: streams),
+        cuda=types.SimpleNamespace(
+            Device=lambda _: contextlib.nullcontext(),
+            get_current_stream=lambda: streams,
+            runtime=types.SimpleNamespace(getDevice=lambda: 0),
+        ),
         lib=types.SimpleNamespace(stride_tricks=types.SimpleNamespace(as_strided=view)),
         linalg=types.SimpleNamespace(
             qr=lambda x, mode: _on_device(tuple(np.linalg.qr(_plain(x), mode))),
