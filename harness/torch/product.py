@@ -1,0 +1,190 @@
+"""`harness.torch.gemm`: products of tensors as autograd functions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any
+
+import torch
+
+from harness.api.argk import gemm_argk
+from harness.api.gemm import gemm as product_of_arrays
+from harness.errors import ProblemError
+from harness.semiring import Scalar, Semiring, as_semiring
+from harness.torch import rules, tensors
+
+Tensor = Any  # torch.Tensor, whose types are not checked
+
+
+def gemm(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    semiring: str | Semiring = "plus_times",
+    alpha: Scalar = None,
+    beta: Scalar = None,
+    backend: str = "auto",
+    threads: int | None = None,
+) -> Tensor:
+    """Compute ``D = (alpha (x) A (x) B) (+) (beta (x) C)`` over a semiring, differentiably.
+
+    Parameters
+    ----------
+    a : (..., m, k) tensor
+        On the CPU or on a GPU, where it is computed in PyTorch's current stream. Any strides; nothing is copied.
+    b : (..., k, n) tensor
+        Likewise, of the same dtype and device. Leading dimensions broadcast.
+    c : (..., m, n) tensor, optional
+    semiring : str or Semiring
+        With gradients: plus_times; logaddexp_plus; or any whose (+) is min or max, and whose (x) is plus, times, min,
+        max, first or second. Without, any of `harness.gemm`.
+    alpha, beta : scalar, optional
+        Numbers, not tensors. With gradients c, alpha and beta are for plus_times alone.
+    backend, threads
+        As in `harness.gemm`.
+
+    Returns
+    -------
+    (..., m, n) tensor
+
+    Raises
+    ------
+    ProblemError
+        As `harness.gemm`; and if a gradient is asked for where there is none.
+    BackendUnavailable
+        As `harness.gemm`; or if tensors lie on a GPU and CuPy is not installed.
+
+    Notes
+    -----
+    Where (+) is min or max an element is one of its terms, and the gradient is that of this term alone: of equal terms
+    the one with the smallest k, of equal operands of min and max the first. That is a subgradient. Where the result is
+    the semiring's zero, gradients are 0. They can be differentiated again, except over logaddexp_plus. More is in
+    docs/gradients.md.
+
+    Examples
+    --------
+    >>> import torch
+    >>> a = torch.tensor([[1.0, 5.0]], requires_grad=True)
+    >>> b = torch.tensor([[2.0], [0.0]])
+    >>> gemm(a, b, semiring="max_plus").backward()
+    >>> a.grad
+    tensor([[0., 1.]])
+    """
+    operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
+    tensors.check(operands)
+    semiring = as_semiring(semiring)
+    options = {"semiring": semiring, "backend": backend, "threads": threads}
+    if not (torch.is_grad_enabled() and any(x.requires_grad for x in operands.values())):
+        return _compute(*operands.values(), alpha=alpha, beta=beta, **options)
+    if semiring.is_ordinary:
+        return _Ordinary.apply(a, b, c, alpha, beta, options)
+    function = _differentiable(semiring)
+    if c is not None or alpha is not None or beta is not None:
+        raise ProblemError(
+            f"harness.torch.gemm: gradients over {semiring.name} take no c, alpha or beta",
+            expected="a and b alone, or plus_times",
+            got=", ".join(name for name, x in (("c", c), ("alpha", alpha), ("beta", beta)) if x is not None),
+            fix="combine afterwards with operations of PyTorch, such as torch.minimum(gemm(a, b), c)",
+        )
+    return function.apply(a, b, options)[0]
+
+
+class _Ordinary(torch.autograd.Function):
+    """plus_times: gradients are products of the same kind, and so differentiable again."""
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor, c: Tensor | None, alpha: Scalar, beta: Scalar, options: Any) -> Tensor:
+        return _compute(a, b, *([] if c is None else [c]), alpha=alpha, beta=beta, **options)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        a, b, c, ctx.alpha, ctx.beta, ctx.options = inputs
+        ctx.c_shape = None if c is None else c.shape
+        ctx.save_for_backward(a, b)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        a, b = ctx.saved_tensors
+        product = functools.partial(gemm, alpha=ctx.alpha, **ctx.options)
+        of_a, of_b = rules.ordinary(a, b, g, ctx.needs_input_grad[:2], product)
+        of_c = None
+        if ctx.needs_input_grad[2]:
+            of_c = (g if ctx.beta is None else g * ctx.beta).sum_to_size(ctx.c_shape)
+        return of_a, of_b, of_c, None, None, None
+
+
+class _Selected(torch.autograd.Function):
+    """A (+) that selects: gradients go to the term that each element is."""
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor, options: Any) -> tuple[Tensor, Tensor]:
+        with tensors.stream_of(a):
+            product, argk = gemm_argk(tensors.array(a), tensors.array(b), **options)
+            return tensors.tensor(product), tensors.tensor(argk)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        a, b, ctx.options = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)  # no zeros for argk
+        ctx.save_for_backward(a, b, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor | None, _: None) -> Any:
+        if g is None:
+            return None, None, None
+        a, b, argk = ctx.saved_tensors
+        return *rules.selected(ctx.options["semiring"], a, b, argk, g, ctx.needs_input_grad[:2]), None
+
+
+class _LogSum(torch.autograd.Function):
+    """logaddexp_plus: every term counts by its weight."""
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor, options: Any) -> tuple[Tensor]:
+        return (_compute(a, b, **options),)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        a, b, ctx.options = inputs
+        ctx.save_for_backward(a, b, output[0])
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        if torch.is_grad_enabled():  # `once_differentiable` would drop what depends on a and b, and say nothing
+            raise ProblemError(
+                "harness.torch.gemm: gradients over logaddexp_plus cannot be differentiated again",
+                expected="first derivatives, or another semiring",
+                got="create_graph=True",
+            )
+        a, b, result = ctx.saved_tensors
+        product = functools.partial(_compute, **ctx.options)
+        return *rules.log_sum(a, b, result, g, ctx.needs_input_grad[:2], product), None
+
+
+# PyTorch asks for the signature at every call; to read it off a function takes as long as a launch.
+for _function in (_Ordinary, _Selected, _LogSum):
+    _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[union-attr]
+
+
+def _differentiable(semiring: Semiring) -> type[torch.autograd.Function]:
+    """Return the function that knows the gradients over a semiring."""
+    if semiring.is_tabled and (semiring.add.name, semiring.multiply.name) == ("logaddexp", "plus"):
+        return _LogSum
+    if semiring.is_tabled and semiring.add.name in {"min", "max"} and semiring.multiply.name in rules.MULTIPLY:
+        return _Selected
+    raise ProblemError(
+        f"harness.torch.gemm: there are no gradients over {semiring.name}",
+        expected="plus_times, logaddexp_plus, or min or max of " + ", ".join(rules.MULTIPLY),
+        got=semiring.name,
+        fix="tensor.detach(), or torch.no_grad(), if no gradient is needed",
+    )
+
+
+def _compute(a: Tensor, b: Tensor, c: Tensor | None = None, **options: Any) -> Tensor:
+    """Return the product of tensors without a gradient."""
+    with tensors.stream_of(a):
+        arrays = [tensors.array(x) for x in (a, b, c) if x is not None]
+        return tensors.tensor(product_of_arrays(*arrays, **options))

@@ -1,0 +1,121 @@
+"""Tensors of PyTorch as arrays of NumPy or CuPy over the same memory, and back."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from harness.errors import BackendUnavailable, ProblemError
+
+DEVICES = "cpu", "cuda"
+DTYPES = tuple(
+    getattr(torch, name) for name in "float64 float32 float16 int64 int32 int16 int8 uint8 bool".split()
+)  # those that NumPy has
+_NO_WAIT = -1  # for CuPy's __dlpack__: the consumer reads in the same stream
+
+
+def check(tensors: dict[str, Any]) -> None:
+    """Raise unless the arguments, by name, are dense tensors of one device and of one dtype that NumPy has.
+
+    Raises
+    ------
+    ProblemError
+    """
+    for name, x in tensors.items():
+        if not isinstance(x, torch.Tensor):
+            raise ProblemError(
+                f"harness.torch.gemm: {name} is no tensor",
+                expected="tensors of PyTorch",
+                got=f"{type(x).__module__}.{type(x).__name__}",
+                fix=f"torch.as_tensor({name}), or harness.gemm for arrays",
+            )
+        if x.layout != torch.strided or x.device.type not in DEVICES:
+            raise ProblemError(
+                f"harness.torch.gemm: {name} cannot be read in place",
+                expected="dense tensors on the CPU or on a GPU",
+                got=f"layout {x.layout}, device {x.device}",
+                fix=f"{name}.to_dense()" if x.layout != torch.strided else f"{name}.cpu()",
+            )
+        if x.dtype not in DTYPES:
+            raise ProblemError(
+                f"harness.torch.gemm: {name} has a dtype that is not read here",
+                expected=", ".join(str(dtype) for dtype in DTYPES),
+                got=str(x.dtype),
+                fix=f"{name}.float()",
+            )
+    first, *rest = tensors
+    for name in rest:
+        for noun, expected, got in (
+            ("device", tensors[first].device, tensors[name].device),
+            ("dtype", tensors[first].dtype, tensors[name].dtype),
+        ):
+            if expected != got:
+                raise ProblemError(
+                    f"harness.torch.gemm: {first} and {name} have not the same {noun}",
+                    expected=f"{name} of {noun} {expected}",
+                    got=str(got),
+                    fix=f"{name}.to({first}.{noun})",
+                )
+
+
+def array(x: Any) -> Any:
+    """Return the array over the memory of a tensor: of NumPy, or on a GPU of CuPy. Nothing is copied."""
+    x = x.detach()
+    if x.is_neg():  # a view of an imaginary part, which only a copy can negate
+        x = x.resolve_neg()
+    if not x.is_cuda:
+        return x.numpy()
+    cuda, size = cupy().cuda, x.element_size()
+    memory = cuda.MemoryPointer(cuda.UnownedMemory(x.data_ptr(), x.nbytes, x, x.device.index), 0)
+    return cupy().ndarray(tuple(x.shape), _dtype(x.dtype), memory, tuple(size * step for step in x.stride()))
+
+
+@functools.cache
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    """Return NumPy's name of a dtype of PyTorch."""
+    found: np.dtype[Any] = torch.empty(0, dtype=dtype).numpy().dtype
+    return found
+
+
+def tensor(x: Any) -> Any:
+    """Return the tensor over the memory of an array of NumPy or of CuPy, which the current stream wrote."""
+    if isinstance(x, np.ndarray):
+        return torch.from_numpy(x)
+    return torch.utils.dlpack.from_dlpack(x.__dlpack__(stream=_NO_WAIT))
+
+
+def stream_of(x: Any) -> contextlib.AbstractContextManager[Any]:
+    """Return a context in which CuPy computes on the device of `x`, in PyTorch's current stream there."""
+    if not x.is_cuda:
+        return contextlib.nullcontext()
+    cuda, device = cupy().cuda, x.device.index
+    handle = torch.cuda.current_stream(device).cuda_stream
+    if cuda.runtime.getDevice() == device and cuda.get_current_stream().ptr == handle:
+        return contextlib.nullcontext()
+    return _on_stream(cuda, device, handle)
+
+
+@contextlib.contextmanager
+def _on_stream(cuda: Any, device: int, handle: int) -> Iterator[None]:
+    # the default stream under its own name: products are remembered for it, and no graph captures it
+    with cuda.Device(device), cuda.ExternalStream(handle, device) if handle else cuda.Stream.null:
+        yield
+
+
+@functools.cache
+def cupy() -> Any:
+    """Return CuPy, or raise BackendUnavailable."""
+    try:
+        import cupy
+    except ImportError:
+        raise BackendUnavailable(
+            "harness.torch.gemm: products of tensors on a GPU need CuPy",
+            got="not installed",
+            fix="make setup EXTRAS=cuda13 (or cuda12, by the driver); or tensor.cpu()",
+        ) from None
+    return cupy
