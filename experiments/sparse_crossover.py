@@ -64,6 +64,8 @@ EXPERIMENT = Experiment(
                 "y_scale": "log",
                 "panels": "kind",
                 "finding": "crossings",
+                "subject": "dense",
+                "point": "{:g} %",
             },
         ),
     ),

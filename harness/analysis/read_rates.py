@@ -101,7 +101,10 @@ def knees(cells: list[Cell], options: Json) -> str:
 
 
 def crossings(cells: list[Cell], options: Json) -> str:
-    """Return the first place on the axis ``x`` from which on the reference is faster, by contender."""
+    """Return the first place on the axis ``x`` from which on the reference is faster, by contender.
+
+    Options ``subject`` and ``point`` say what the reference is, and how a place is written: ``"{:g} %"``.
+    """
     found: dict[str, str] = {}
     series = rates.group(rates.contenders(cells), lambda cell: (rates.words(cell, options["panels"]), cell.contender))
     for (panel, name), own in series.items():
@@ -112,9 +115,10 @@ def crossings(cells: list[Cell], options: Json) -> str:
         if ratios and name not in found:
             slower = [x for x, ratio in ratios if ratio <= 1]
             beyond = [x for x, _ in ratios if not slower or x > max(slower)]
-            where = f"from {beyond[0]:g} % on" if beyond else f"nowhere up to {ratios[-1][0]:g} %"
+            point = options["point"].format
+            where = f"from {point(beyond[0])} on" if beyond else f"nowhere up to {point(ratios[-1][0])}"
             found[name] = f"{where} against {name} ({panel})"
-    return f"dense is faster {', '.join(found.values())}" if found else ""
+    return f"{options['subject']} is faster {', '.join(found.values())}" if found else ""
 
 
 def residuals(cells: list[Cell], options: Json) -> str:

@@ -1,0 +1,68 @@
+"""Products over max_plus and logaddexp_plus with both gradients, by `harness.torch` and by peers, as k grows.
+
+Forward and backward, float32, timed by the host until the device is done.
+"""
+
+from __future__ import annotations
+
+from harness.experiment import Budget, Case, Contender, Experiment, Figure
+from harness.machine import Machine
+
+TASK = "experiments._parts.gradient_task:gradients"
+
+# Rows and columns of the result, on the CPU and on a GPU, and k.
+SIZE = {"smoke": 32, "quick": 256, "full": 512}
+GPU_SIZE = {"smoke": 32, "quick": 1024, "full": 1024}
+DEPTHS = {"smoke": (4, 16), "quick": (16, 64, 256, 1024), "full": (4, 8, 16, 32, 64, 128, 256, 512, 1024)}
+SEMIRINGS = ("max_plus", "logaddexp_plus")
+LABELS = {"harness": "harness", "broadcast": "PyTorch, broadcast", "einsum": "torch-semiring-einsum"}
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a case for each semiring and k; the harness is the reference."""
+    places = [("cuda", GPU_SIZE[preset], 1)] if machine.gpu else []
+    places.append(("cpu", SIZE[preset], machine.cores))
+    return [
+        _case(semiring, size, k, device, threads)
+        for device, size, threads in places
+        for semiring in SEMIRINGS
+        for k in DEPTHS[preset]
+    ]
+
+
+def _case(semiring: str, size: int, k: int, device: str, threads: int) -> Case:
+    contenders = tuple(Contender(label, {"method": method}, threads, TASK) for method, label in LABELS.items())
+    sizes = {"m": size, "n": size, "k": k, "semiring": semiring}
+    axes = {**sizes, "dtype": "float32", "kind": f"{semiring}, {size} x k x {size}"}
+    return Case({**axes, **({"device": "gpu"} if device == "cuda" else {})}, contenders, {**sizes, "device": device})
+
+
+def _figure(*, on_gpu: bool) -> Figure:
+    options = {
+        "where": {"device": "gpu" if on_gpu else None},
+        "x": "k",
+        "x_label": "k (logarithmic)",
+        "value": "time_ratio",
+        "y_scale": "log",
+        "panels": "kind",
+        "finding": "crossings",
+        "subject": LABELS["harness"],
+        "point": "k = {:g}",
+        "if_asked": on_gpu,
+    }
+    name, place = f"gradients{'_gpu' * on_gpu}", "on the GPU" if on_gpu else "on the CPU"
+    return Figure(name, "lines", f"Products with gradients {place}", options)
+
+
+EXPERIMENT = Experiment(
+    name="gradients",
+    question="From which k on are products with gradients faster than those of PyTorch and torch-semiring-einsum?",
+    cases=cases,
+    figures=(_figure(on_gpu=False), _figure(on_gpu=True)),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=3, seconds=1),
+        "full": Budget(rounds=15, seconds=10, precision=0.02),
+    },
+    order=78,
+)
