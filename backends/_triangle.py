@@ -65,7 +65,11 @@ class Triangle(Composite):
             return self._rows_of_blocks(plan, operands, arrays)
         whole = arrays.empty(operands.a.shape, operands.a.dtype)
         product = self._product(plan, dataclasses.replace(operands, a=whole))
-        return [lambda: _mirror(operands.a, whole, arrays), product.run_once]
+        return [self.mirror(operands.a, whole, arrays), product.run_once]
+
+    def mirror(self, x: Any, whole: Any, arrays: Any) -> Callable[[], object]:
+        """Return a call that writes to `whole` the symmetric matrix whose triangle is that of `x`."""
+        return lambda: _mirror(x, whole, arrays)
 
     def _rows_of_blocks(self, plan: Plan, operands: Operands, arrays: Any) -> list[Callable[[], object]]:
         calls: list[Callable[[], object]] = []

@@ -80,20 +80,27 @@ class TensorCore(Rung):
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles by how many there are, and whether unaligned rows are copied."""
         options: dict[str, int | str] = {}
-        if problem.input_dtype.name in ("float32", "float64"):
-            options["edge"] = "padded" if tensor_cores.pads_rows(problem) else "redirected"
-        launch, name = tensor_cores.tensor_core_launch(problem), problem.input_dtype.name
+        launch, name, is_hopper = tensor_cores.tensor_core_launch(problem), problem.input_dtype.name, self._has_wgmma()
+        thin = tensor_cores.thin_choice(problem, is_hopper=is_hopper)
+        if thin is not None:
+            launch = thin.tile.launch
+        if name in ("float32", "float64"):
+            is_padded = thin is None and tensor_cores.pads_rows(problem)
+            options["edge"] = "padded" if is_padded else "redirected"
         if name in tensor_cores.HOPPER_TILES:
-            is_hopper = self._has_wgmma() and tensor_cores.suits_hopper(problem)
-            options["unit"] = UNITS[name][is_hopper]
-            launch = tensor_cores.HOPPER_TILES[name] if is_hopper else launch
+            if thin is None:
+                is_hopper = is_hopper and tensor_cores.suits_hopper(problem)
+                launch = tensor_cores.HOPPER_TILES[name] if is_hopper else launch
+            options["unit"] = UNITS[name][launch == tensor_cores.HOPPER_TILES[name]]
         if name in ("float32", "float64"):
             is_tma = options["unit"] == "tma"
             options["depth"] = tensor_cores.HOPPER_DEPTH if is_tma else tensor_cores.depth_of(problem, launch)
         if tensor_cores.needs_wgmma(problem) or "unit" in options:
             options["blocks"] = tensor_cores.MULTIPROCESSORS if self.missing() else device.device().multiprocessors
-            options["cluster"] = tensor_cores.cluster_of(problem)
+            options["cluster"] = 1 if thin is not None else tensor_cores.cluster_of(problem)
             options["group"] = tensor_cores.GROUPS // int(options["cluster"])
+        if name in tensor_cores.THIN:
+            options["shares"] = 1 if thin is None else thin.shares
         if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > device.shared_limit():
             launch = tensor_cores.NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)

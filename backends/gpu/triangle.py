@@ -5,14 +5,24 @@ D = (alpha A B) + (beta C), A symmetric, or of D its lower triangle; any semirin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from backends._triangle import Triangle
 from backends.gpu._cuda import device
+from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._cuda.queue import CudaQueue, current_queue
+from backends.gpu._simt.packed import PackedProgram
+from backends.gpu._simt.program import Kernel, Place, Program, ceil_div
 from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan
+
+# Of mirror.cu: the side of a tile, and threads of a block.
+_SIDE, _THREADS = 32, 256
+_ELEMENTS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
 
 
 class GpuTriangle(Triangle):
@@ -30,6 +40,24 @@ class GpuTriangle(Triangle):
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Upload host arrays, and have the base prepare every part."""
         return TriangleExecution(self, plan, operands)
+
+    def mirror(self, x: Any, whole: Any, arrays: Any) -> Callable[[], object]:
+        """Return a call that mirrors `x` by one launch."""
+        if x.shape[0] == 0:
+            return lambda: None
+        x = x if x.itemsize in x.strides else arrays.ascontiguousarray(x)
+        packed = PackedProgram(mirror_program(x), {"a": x.itemsize, "out": x.itemsize})
+        return lambda: packed.launch([x.data.ptr, whole.data.ptr], device.current_stream())
+
+
+def mirror_program(x: Any) -> Program:
+    """Return the launch that mirrors a triangle in buffer ``a``, laid out as `x` with contiguous rows or columns."""
+    program, (down, across) = Program(), (np.int64(step // x.itemsize) for step in x.strides)
+    defines = as_defines({"T": _ELEMENTS[x.itemsize], "BY_COLUMNS": int(across != 1)})
+    kernel = Kernel("mirror", defines, (_THREADS,), function="mirror")
+    tiles = ceil_div(x.shape[0], _SIDE) ** 2
+    program.launch(kernel, tiles, Place("a"), down, across, x.shape[0], Place("out"))
+    return program
 
 
 class TriangleExecution(Execution):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from harness.plan import Launch
 from harness.problem import Problem
+from harness.tuning import thin
 from harness.tuning.tiles import count_tiles
 
 # Largest height and width of a block of threads: 1024 threads.
@@ -25,7 +26,14 @@ DEFAULT_EDGE = "redirected"
 # float32, if no size is less, since blocks share its left-over tiles. Of cuBLAS, padded to redirected: 0.98 to 0.90 at
 # 2501, 1.04 to 0.97 at 2750, 1.06 to 1.03 at 3001, 1.03 to 0.97 at 3500, 1.11 to 1.13 at 2250. Redirected, the operands
 # of 84 products in 1024 lie in one bank of registers; padded, of 15 (same day).
-PADDED_FROM, PADDED_FUSED_FROM = 4000, 2500
+#
+# Half the harmonic mean of m and n, the uses of an element, is at least PADDED_USES: a copy moves 8 bytes of an element
+# of float32, 2e-12 s, and saves about 5 % of its pairs, 2e-15 s each. Of cuBLAS, redirected to padded: 300 x 7000 x 500
+# 1.08 to 0.83, 31 x 5000 x 5000 1.18 to 0.36 (H200, 2026-11-22).
+#
+# plus_times over float32 whose left-over tiles are shared is padded from 1780 on: 1.04 to 0.97 at 1797, 1.08 to 1.00 at
+# 1893, 1.02 to 0.97 at 2222, 1.07 to 0.98 at 2381; where none are shared 0.90 to 0.94 at 2033 (same day).
+PADDED_FROM, PADDED_FUSED_FROM, PADDED_SHARED_FROM, PADDED_USES = 4000, 2500, 1780, 800
 
 # gpu-naive: a warp along a row, eight rows. gpu-tiled: as many threads as a block can have.
 NAIVE = Launch(bm=8, bn=32)
@@ -78,6 +86,11 @@ FOLD_STEPS, FOLD_STEPS_EACH, WAIT, LEAST_GAIN = 128, 0.25, 0.25, 0.25
 # Most shares of a tile, of which 64 were no better at 8192; and of all tiles: 24 MiB of float32, which stay in L2.
 MOST_SHARES, MOST_PARTS = 16, 768
 
+# Threads of a block of fold.cu, which adds up shares of k; elements of a thread, if that leaves so many threads.
+# With fewer, up to FOLD_LINES threads add up one element, each of them FOLD_LEAST shares at least.
+FOLD_BLOCK, FOLD_EACH, FOLD_THREADS = 256, 4, 1 << 16
+FOLD_LINES, FOLD_LEAST = 32, 4
+
 # Fewest steps of k in a share where blocks share k: with large tiles, and with small ones.
 # Of cuBLAS over float32, shared to not: 256 x 256 x 65536 0.95 (66 shares), 1024^3 1.02 to 0.98 (4), 768^3 1.08 to 0.79
 # (6), 512^3 1.03 to 0.78 (4), 256^3 1.17 to 0.84 (4); 2048^3, of two waves of blocks, loses (H200, 2026-11-21).
@@ -92,8 +105,13 @@ LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
 #   whole: 1152  1.06 to 0.98   1216  0.95 to 0.88   1408  0.98 to 0.94
 # Sharing only the left-over tiles is 0 to 2 % better at 1000 to 1023, nearly a full wave, and 2 to 5 % at 1500 to 1800.
 # min_plus gains less than 5 %, at most sizes nothing.
-MIDDLE = (*range(116, 124), *range(WAVE + 1, 281))
-MIDDLE_SHARES, MIDDLE_SHARES_OF_LARGE, NOT_SHARED, EACH_SHARE = (1, 2, 4), (2, 3, 4, 5, 6), 0.03, 0.005
+# 91 large tiles, 769 to 832: small ones by 3, 1.16 to 0.99 at 776, 1.11 to 0.95 at 818 (H200, 2026-11-22).
+MIDDLE = (91, *range(116, 124), *range(WAVE + 1, 281))
+MIDDLE_SHARES, MIDDLE_SHARES_OF_LARGE, NOT_SHARED, EACH_SHARE = (1, 2, 3, 4), (2, 3, 4, 5, 6), 0.03, 0.005
+
+# Order of products of a large fused tile that is redirected and shared. Of cuBLAS by order 4, 0, 3, 2, 1: at 990 0.92,
+# 0.88, 0.88, 0.86, 0.87; at 1008 0.98, 0.93, 0.92, 0.92, 0.91 (H200, 2026-11-22).
+ORDER_OF_SHARED = 4
 
 Options = dict[str, int | str]
 
@@ -174,11 +192,36 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
 def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Options]:
     """Return the tiles and options of gpu-tuned; `can_share` allows blocks to share k."""
     row = _TUNED[_kind(problem)]
+    if problem.dtype.itemsize >= 4 and thin.is_thin(problem):
+        return _thin_tiles(problem, row, can_share)
     tiles, shared = _tiles_and_shares(problem, row, can_share)
     sizes, is_fused = (problem.m, problem.n, problem.k), row is _TUNED["4 fused"]
-    is_padded = max(sizes) >= PADDED_FROM or (is_fused and min(sizes) >= PADDED_FUSED_FROM)
-    edge = "padded" if is_padded else "redirected"
-    return tiles, {"edge": edge, "order": row.order, "group": 8, "blocks": row.blocks, **shared}
+    fused_from = PADDED_SHARED_FROM if shared["shares"] > 1 else PADDED_FUSED_FROM
+    is_padded = max(sizes) >= PADDED_FROM or (is_fused and min(sizes) >= fused_from)
+    edge = "padded" if is_padded and _is_reused(problem) else "redirected"
+    order = _order(problem, row, tiles, shared) if edge == "redirected" else row.order
+    return tiles, {"edge": edge, "order": order, "group": 8, "blocks": row.blocks, **shared}
+
+
+def _thin_tiles(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch, Options]:
+    """Return the tiles and options of a product with a narrow side, all of whose tiles are shared alike."""
+    tiles = thin.SIMT_8 if problem.dtype.itemsize > 4 else thin.SIMT_4
+    (launch, _, _, blocks), shares = thin.choose(problem, tiles, can_share=can_share)
+    shared = {"shares": shares, "wave": ENDLESS} if shares > 1 else WHOLE
+    order = _order(problem, row, launch, shared)
+    return launch, {"edge": "redirected", "order": order, "group": 8, "blocks": blocks, **shared}
+
+
+def _order(problem: Problem, row: _Tuned, tiles: Launch, shared: dict[str, int]) -> int:
+    """Return the order of products where tiles that stick out are redirected."""
+    is_ragged = bool(problem.m % tiles.bm or problem.n % tiles.bn or problem.k % tiles.bk)
+    is_other = row is _TUNED["4 fused"] and tiles == row.many and shared["shares"] > 1
+    return ORDER_OF_SHARED if is_other and is_ragged else row.order
+
+
+def _is_reused(problem: Problem) -> bool:
+    """Return whether elements of A and B are used so often that copies of them pay."""
+    return problem.m * problem.n >= PADDED_USES * (problem.m + problem.n)
 
 
 def paired_tiles(words: Problem) -> tuple[Launch, Options]:
@@ -191,10 +234,7 @@ def paired_tiles(words: Problem) -> tuple[Launch, Options]:
 
 
 def _tiles_and_shares(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch, dict[str, int]]:
-    """Return the tiles, and which of them blocks share: all of them if they alone are too few to fill the GPU.
-
-    Small tiles, too, where a large one would be half empty: 65536 x 64 x 64 over float32 1.15 of cuBLAS, not 0.74.
-    """
+    """Return the tiles, and which of them blocks share: all of them if they alone are too few to fill the GPU."""
     if row.middle is not None and can_share and _count(problem, row.many) in MIDDLE:
         middle = _all_shared(problem, row.many, row.middle)
         if middle is not None:

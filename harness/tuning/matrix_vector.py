@@ -119,6 +119,13 @@ TALL, DEEP, ROWS_OF_THREAD = 32, 8, 1
 ROWS_OF_SCATTER = 64
 
 
+# Rows of 8-byte elements. Those that begin anywhere take at most SHIFTED_GROUP threads. Others have two loads in flight
+# if they are shorter than LONG_ROW, and large ones are not shared for balance. Over cuBLAS's gemv, this to four loads
+# of 256 threads: 10001^2 1.02 to 0.97, 20000 x 3001 1.07 to 0.93, 8000^2 1.11 to 1.07, 10000^2 1.05 to 1.00, 3000^2
+# 1.09 to 1.02; 16384^2 1.01 to 1.02, so four stay; 1000 x 10^6 in one share 1.00, in 16 0.96 (H200, 2026-11-22).
+SHIFTED_GROUP, LONG_ROW, LOADS_OF_SHORTER = 64, 16384, 2
+
+
 class RowsLaunch(NamedTuple):
     """How rows are taken.
 
@@ -214,14 +221,17 @@ def rows_launch(
             group *= 2
         if count >= MANY_ROWS or (width * itemsize < WIDEST and k < LONG_NARROW_ROW):
             group = min(group, 32)
-    loads = loads or (4 if width * itemsize == WIDEST else 8)
+        if is_shifted:
+            group = min(group, SHIFTED_GROUP)
+    is_shorter = itemsize == SHIFTED_SIZE and not is_shifted and group == BLOCK and k < LONG_ROW
+    loads = loads or (LOADS_OF_SHORTER if is_shorter else 4 if width * itemsize == WIDEST else 8)
     blocks, step_of_group, size = ceil_div(count, BLOCK // group), group * width, count * k * itemsize
     most = max(1, ceil_div(k, step_of_group * loads))
     shares = min(shares, max(1, ceil_div(k, step_of_group)))
     if not shares:
         flight = BLOCK * loads * width * itemsize
         shares = min(_shares(most), key=lambda s: cost_s(size, blocks, s, flight, BLOCK // group))
-        if size > LARGE_BYTES:
+        if size > LARGE_BYTES and itemsize < SHIFTED_SIZE:
             shares = max(shares, min(most, BLOCKS_OF_LARGE // blocks, size // (blocks * BLOCK_BYTES)))
     depth = max(1, ceil_div(ceil_div(k, shares), step_of_group)) * step_of_group
     return RowsLaunch(group, width, loads, max(1, ceil_div(k, depth)), depth, is_shifted)

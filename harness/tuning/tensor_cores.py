@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from harness.plan import Launch
 from harness.problem import Problem
+from harness.tuning import thin
 from harness.tuning.tiles import count_tiles
 
 
@@ -89,12 +90,13 @@ HOPPER_FROM = {"float32": 64, "bool": 64}
 # Steps of k of an instruction in float64 there.
 HOPPER_DEPTH = 16
 
-# Fixed sizes of the kernels on tma_tile.cuh, which no plan changes. Rows of a tile: 64 for each of two warpgroups.
+# Fixed sizes of the kernels on tma_tile.cuh, which no plan changes. Rows of a tile: 64 for each of two warpgroups,
+# of 16-bit elements also one.
 # Steps of k of a stage, by dtype of A and B: 128 bytes, the widest row that TMA swizzles (PTX ISA); for bools, words.
-TILE_ROWS = 128
+TILE_ROWS, HALF_ROWS = 128, (64, 128)
 STAGE_STEPS = {"float64": 16, "float32": 32, "float16": 64, "bool": 32, "int8": 128}
 # Columns of a tile that they are written for, and rows and columns of a warp in float64: sums must fit the registers.
-TILE_COLUMNS = {"float64": (128,), "float32": (128,), "float16": (128, 256), "bool": (128, 256), "int8": (128, 256)}
+TILE_COLUMNS = {"float64": (128,), "float32": (128,), "float16": (64, 128, 256), "bool": (128, 256), "int8": (128, 256)}
 DOUBLE_WARPS = ((32, 64), (64, 32))
 
 # Passes before wgmma: threads of a block, and blocks enough for any GPU. Rows of A, words and columns of B that a block
@@ -109,6 +111,10 @@ DIGIT_ROWS, DIGIT_LINES, DIGIT_STEPS = 4, 32, 128
 # cuBLAS: 1.04 to 0.92 at n = 1408 (121 tiles, 0.92 of a wave), 0.64 to 0.88 at 1536 (144, 0.55 of two), 0.69 to 0.81 at
 # 1152 (81, 0.61 of one).
 BUSY = 0.7
+
+# With fewer large tiles than half of the multiprocessors of an H200, and so many times as many steps of k as rows and
+# columns of C, blocks may share k.
+FEW, DEEP = 66, 4
 
 # Fewest uses of an element, half the harmonic mean of m and n, for which splitting pays. The pass moves 12 bytes an
 # element, 3e-12 s; wgmma saves 2.3e-14 s a pair of elements. Both are even at 133 by arithmetic, not measured.
@@ -126,6 +132,26 @@ GROUP, GROUPS = 8, 16
 
 # Multiprocessors that small tiles are meant to occupy: those of an H100 or H200.
 MULTIPROCESSORS = 132
+
+
+# Tiles of products with a narrow C, or with too few large tiles to fill a GPU.
+THIN = {"float64": thin.DOUBLE, "float32": thin.SINGLE, "float16": thin.HALF, "bfloat16": thin.HALF}
+
+
+def thin_choice(problem: Problem, *, is_hopper: bool) -> thin.Choice | None:
+    """Return the tile of a product with a narrow C, or a deep one with few tiles, and its shares of k; else None."""
+    name = problem.input_dtype.name
+    if name not in THIN or problem.triangle == "d":
+        return None
+    launch = HOPPER_TILES[name] if name == "float64" and is_hopper else NUMBERS[name].large
+    is_few = _count(problem, launch) < FEW
+    if problem.is_mixed:
+        is_thin = is_few or problem.k <= STAGE_STEPS["float16"]
+    else:
+        is_thin = is_few and problem.k >= DEEP * max(problem.m, problem.n)
+    if not is_thin and min(problem.m, problem.n) > thin.NARROW:
+        return None
+    return thin.choose(problem, (*THIN[name], *((thin.DOUBLE_TMA,) if name == "float64" and is_hopper else ())))
 
 
 def tensor_core_launch(problem: Problem) -> Launch:

@@ -134,9 +134,12 @@ def test_tiles_that_have_room_at_once_leave_a_share_for_each_multiprocessor_or_a
 def test_large_odd_products_are_padded_and_thin_ones_only_from_larger_sizes_on():
     for semiring, (m, n, k), edge in (
         ("plus_times", (2501, 2501, 2501), "padded"),
-        ("plus_times", (2499, 2501, 2501), "redirected"),
+        ("plus_times", (1779, 2501, 2501), "redirected"),
         ("min_plus", (2501, 2501, 2501), "redirected"),
-        ("min_plus", (33, 4001, 4001), "padded"),
+        ("plus_times", (1797, 1797, 1797), "padded"),  # left-over tiles are shared
+        ("plus_times", (2033, 2033, 2033), "redirected"),  # none are
+        ("min_plus", (4001, 4001, 4001), "padded"),
+        ("min_plus", (33, 4001, 4001), "redirected"),
     ):
         problem = Problem(m, n, k, SEMIRINGS[semiring], np.dtype(np.float32))
         assert RUNGS["gpu-tuned"].plan(problem, detect()).options["edge"] == edge

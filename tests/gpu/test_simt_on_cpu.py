@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from backends.gpu._simt import tuned_rung
+from backends.gpu._simt import shares as simt_shares
 from backends.gpu._simt.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import VerificationError
@@ -140,7 +140,7 @@ def test_what_is_shared_is_right_for_both_forms_of_a_kernel():
 
 @pytest.mark.parametrize("bn", (64, 32))
 def test_sums_of_shares_are_added_up_right_by_threads_of_several_elements(monkeypatch, bn):
-    monkeypatch.setattr(tuned_rung, "_FOLD_THREADS", 1)
+    monkeypatch.setattr(simt_shares, "FOLD_THREADS", 1)
     compute("gpu-tuned", "min_plus", "int32", (50, 130, 75), shares=3, wave=7, bn=bn)
     compute("gpu-tuned", "plus_times", "float64", (50, 130, 75), accumulate=True, shares=3, wave=5, bn=bn)
 
@@ -306,13 +306,13 @@ class TestPlantedBugs:
             ("(corner.row + row_of(r)) * BN", "(corner.row + row_of(r)) * STRIDE_A"),
             ("tile_at<BM, BN, GROUP>(whole + index, m, n)", "tile_at<BM, BN, GROUP>(index, m, n)"),
             ("part += (long long)rest * TILE", "part += TILE"),
-            ("share < shares", "share < shares - 1"),
-            ("element < TILE && i < m && j < end_of_row(i, n)", "element < TILE"),
-            ("u * THREADS, i = tile", "u, i = tile"),
+            ("share < end", "share < end - 1"),
+            ("return element < TILE && i < m && j < end_of_row(i, n)", "return true"),
+            ("const int element = first + u * ACROSS", "const int element = first + u"),
         ),
     )
     def test_wrong_share_of_k_is_seen(self, monkeypatch, old, new):
-        monkeypatch.setattr(tuned_rung, "_FOLD_THREADS", 1)
+        monkeypatch.setattr(simt_shares, "FOLD_THREADS", 1)
         use_the_cpu(monkeypatch, edits=((old, new),))
         with pytest.raises((VerificationError, KernelFault)):
             compute("gpu-tuned", "plus_times", "float32", (100, 70, 61), **SQUARE, shares=3, wave=5)

@@ -168,7 +168,7 @@ def split(size, edits=()):
     matrices = (placed.matrix(name) for name in ("a", "b", "out"))
     product = Product(*matrices, *size, Form.FAST, accumulate=False, extremes=Place("a"))
     plan = RUNGS[RUNG].plan(problem, detect()).override(SPLIT)
-    add_split_product(program, plan, product, ())
+    add_split_product(program, plan, product)
     program.steps = [step for step in program.steps if step.kernel.stem == "split"]
     execution = HostExecution(program, placed)
     execution.edits = edits
@@ -359,8 +359,11 @@ def test_planted_mistake_with_bits_by_wgmma_is_found(monkeypatch, edit):
 
 
 PLANTED_IN_PADDING = {
-    "rows past the end": ("min(first + r, copy.rows - 1)", "(first + r)"),
-    "rows of the copy as far apart as those of x": ("(first + r) * copy.all_columns + j", "(first + r) * copy.ld + j"),
+    "rows past the end": ("min(first + r * lines, copy.rows - 1)", "(first + r * lines)"),
+    "rows of the copy as far apart as those of x": (
+        "(first + r * lines) * copy.all_columns + j",
+        "(first + r * lines) * copy.ld + j",
+    ),
     "columns past the end": ("j + v < copy.columns ? from[v]", "true ? from[v]"),
     "B as A": ("if (blockIdx.y == 0) copy_rows", "if (true) copy_rows"),
 }

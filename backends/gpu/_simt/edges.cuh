@@ -27,15 +27,16 @@
 __device__ __forceinline__ int redirect_row(int i, int m) { return EDGE == REDIRECTED ? min(i, m - 1) : i; }
 
 // The first of the WIDTH columns of B that are read instead of those from `j`, in tiles of SIDE columns. WIDTH divides the
-// leading dimension. Single columns are those of the tile before; vectors are the last LAST_VECTORS of B. If all were the
-// last one, threads of a warp would copy from one address, one after another. Fewer vectors mean fewer reads.
+// leading dimension. Single columns are those of the tile before, or of an only tile the first ones again; vectors are the
+// last LAST_VECTORS of B. If all were the last one, threads of a warp would copy from one address, one after another. Fewer
+// vectors mean fewer reads.
 constexpr int LAST_VECTORS = 8;
 template <int SIDE, int WIDTH> __device__ __forceinline__ int redirect_columns(int j, int n)
 {
     if (EDGE != REDIRECTED || j < n) return j;
     const int last = (n - 1) / WIDTH;
     if (WIDTH > 1) return (last - min(j / WIDTH % LAST_VECTORS, last)) * WIDTH;
-    return j >= SIDE ? j - SIDE : last;
+    return j >= SIDE ? j - SIDE : j % n;
 }
 
 // Whether row or column `index` is read at all.

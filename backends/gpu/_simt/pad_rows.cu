@@ -1,7 +1,8 @@
 // Copies of one or two matrices with rows that begin at multiples of 16 bytes and end in zeros, as wide copies and the copy
 // engine require. O(n^2) beside O(n^3).
 //
-//   grid    ROWS rows for a block at a time, 16 bytes of each for a thread; blockIdx.y says which matrix
+//   grid    ROWS rows for a thread at a time, 16 bytes of each; short rows share the threads of a block. blockIdx.y says
+//           which matrix
 //   thread  reads its elements one by one (rows of x begin anywhere), and writes them together
 //
 //   T  any type of the size of an element
@@ -21,19 +22,22 @@ struct Copy {
 
 __device__ __forceinline__ void copy_rows(const Copy& copy)
 {
-    for (int first = blockIdx.x * ROWS; first < copy.rows; first += gridDim.x * ROWS)
-        for (int j = threadIdx.x * WIDTH; j < copy.all_columns; j += THREADS * WIDTH) {
+    int across = 1;  // threads of a row
+    while (across < THREADS && across * WIDTH < copy.all_columns) across *= 2;
+    const int lines = THREADS / across, line = threadIdx.x / across, step = ROWS * lines;
+    for (int first = blockIdx.x * step + line; first < copy.rows; first += gridDim.x * step)
+        for (int j = threadIdx.x % across * WIDTH; j < copy.all_columns; j += across * WIDTH) {
             Vector row[ROWS];
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) {
-                const T* from = copy.x + (long long)min(first + r, copy.rows - 1) * copy.ld + j;
+                const T* from = copy.x + (long long)min(first + r * lines, copy.rows - 1) * copy.ld + j;
 #pragma unroll
                 for (int v = 0; v < WIDTH; ++v) row[r].x[v] = j + v < copy.columns ? from[v] : (T)0;
             }
 #pragma unroll
             for (int r = 0; r < ROWS; ++r)
-                if (first + r < copy.rows)
-                    *(Vector*)(copy.padded + (long long)(first + r) * copy.all_columns + j) = row[r];
+                if (first + r * lines < copy.rows)
+                    *(Vector*)(copy.padded + (long long)(first + r * lines) * copy.all_columns + j) = row[r];
         }
 }
 

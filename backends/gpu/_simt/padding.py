@@ -38,7 +38,13 @@ def add_padding(program: Program, product: Product, dtype: np.dtype[Any]) -> Pro
             copies[name] = Matrix(position, ld)
             arguments.append((x.place, x.ld, rows, columns, position, ld))
     if copies:
-        blocks = min(max(ceil_div(sizes[name][0], _ROWS) for name in copies), _MOST_BLOCKS)
+        blocks = max(_blocks(sizes[name][0], copy.ld * dtype.itemsize // WIDE) for name, copy in copies.items())
         kernel = Kernel("pad_rows", as_defines({"T": _ELEMENTS[dtype.itemsize]}), (_THREADS,), function="pad_rows")
         program.launch(kernel, (blocks, len(copies)), *arguments[0], *arguments[-1])
     return product._replace(**copies)
+
+
+def _blocks(rows: int, vectors: int) -> int:
+    """Return how many blocks copy so many rows of `vectors` loads each: short rows share the threads of a block."""
+    across = min(_THREADS, 1 << (vectors - 1).bit_length())
+    return min(ceil_div(rows, _ROWS * (_THREADS // across)), _MOST_BLOCKS)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.operators import Form
 from backends.gpu._simt.pipelined_rung import PipelinedRung
 from backends.gpu._simt.program import Kernel, Place, Product, Program, Step, ceil_div
 from backends.gpu._simt.rung import product_defines
+from backends.gpu._simt.shares import Tail, fold, share_steps
 from harness.plan import Plan
-
-# Threads of a block that adds up shares of k; elements of a thread, and the threads that a GPU has to have for that.
-_FOLD_BLOCK, _FOLD_EACH, _FOLD_THREADS = 256, 4, 1 << 16
 
 
 class TunedRung(PipelinedRung):
@@ -33,26 +30,6 @@ class TunedRung(PipelinedRung):
         redirected = as_defines({"EDGE": 1})  # REDIRECTED of edges.cuh
         defines = semiring + redirected + self.tile_defines(words, product)
         return Kernel(self.stem, defines, (launch.threads,), self.shared_bytes(launch, itemsize))
-
-
-class Tail(NamedTuple):
-    """The last tiles of a product, each computed by several blocks, each for a share of k.
-
-    Attributes
-    ----------
-    parts : Place
-        The sums of the shares: bm x bn each, share after share, and in each tile after tile.
-    whole, rest : int
-        Number of tiles that one block computes each, and of those after them.
-    shares, depth : int
-        Blocks for each of the rest; steps of k of a block, of the last block maybe fewer, but never 0.
-    """
-
-    parts: Place
-    whole: int
-    rest: int
-    shares: int
-    depth: int
 
 
 def launch_tuned(program: Program, kernel: Kernel, plan: Plan, product: Product) -> None:
@@ -81,8 +58,8 @@ def _reserve_tail(program: Program, plan: Plan, product: Product) -> Tail | None
     """Reserve the sums of shares, and return the tiles to share: those after whole waves; None if the plan has none."""
     launch, shares, wave = plan.launch, plan.options["shares"], plan.options["wave"]
     tiles, steps = product.tiles(launch.bm, launch.bn), ceil_div(product.k, launch.bk)
-    each = ceil_div(steps, shares)
-    shares, rest, dtype = ceil_div(steps, each), tiles % wave, plan.problem.dtype
+    shares, each = share_steps(steps, shares)
+    rest, dtype = tiles % wave, plan.problem.dtype
     if shares == 1 or rest == 0:
         return None
     # the other form of the kernel has shares too, maybe fewer
@@ -105,12 +82,5 @@ def _add_fold(program: Program, plan: Plan, product: Product, tail: Tail) -> Non
 
 
 def _fold(plan: Plan, product: Product, tail: Tail) -> Step:
-    launch, out = plan.launch, product.out
-    size = launch.bm * launch.bn
-    each = _FOLD_EACH if tail.rest * size >= _FOLD_EACH * _FOLD_THREADS else 1
-    tile = {"BM": launch.bm, "BN": launch.bn, "GROUP": plan.options["group"]}
-    defines = product_defines(plan.problem, product, **tile, THREADS=_FOLD_BLOCK, EACH=each)
-    blocks = tail.rest * ceil_div(size, _FOLD_BLOCK * each)
-    shares = tail.shares, tail.whole, tail.rest
-    fold = Kernel("fold", defines, (_FOLD_BLOCK,), function="fold")
-    return Step.of(fold, blocks, tail.parts, *shares, out.place, out.ld, product.m, product.n, product.extremes)
+    tile = plan.launch.bm, plan.launch.bn, int(plan.options["group"])
+    return fold(product_defines(plan.problem, product), tile, tail, product)

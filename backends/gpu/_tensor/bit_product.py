@@ -32,15 +32,15 @@ def add_bit_product(program: Program, plan: Plan, product: Product) -> None:
     blocks_of_b = ceil_div(words, tuning.PACKED_WORDS) * ceil_div(columns, tuning.PACKED_COLUMNS)
     blocks = min(max(ceil_div(m, tuning.PACKED_ROWS), blocks_of_b), tuning.PASS_BLOCKS)
     program.launch(pack, (blocks, 2), a.place, a.ld, m, b.place, b.ld, n, k, *packed)
-    more = as_defines({"IS_XOR": plan.problem.semiring.name == "lxor_land", "ACCUMULATE": product.accumulate})
+    more = as_defines({"IS_XOR": plan.problem.semiring.name == "lxor_land"})
     if is_transposed:
         rows_of_b = launch.bn // int(plan.options["cluster"])
         map_a = TensorMap(bits_a, m, words, words, tuning.TILE_ROWS, _KERNEL.bk, _WORD.name)
         map_b = TensorMap(bits_b, columns, words, words, rows_of_b, _KERNEL.bk, _WORD.name)
         add_tma(program, plan, _KERNEL, more, (map_a, map_b), product._replace(extremes=bits_a))
         return
-    more += as_defines({"IS_LONG": 0, "AT_ONCE": bytes_at_once(out, 1)})
-    kernel = mma_kernel(B1, launch, _VECTOR, "redirected", (words, columns), more)
+    more += as_defines({"ACCUMULATE": product.accumulate, "IS_LONG": 0, "AT_ONCE": bytes_at_once(out, 1)})
+    kernel = mma_kernel(B1, launch, (_VECTOR, _VECTOR), "redirected", (words, columns), more)
     blocks = product.tiles(launch.bm, launch.bn)
     program.launch(kernel, blocks, bits_a, bits_b, out.place, m, n, words, words, columns, out.ld, bits_a)
 

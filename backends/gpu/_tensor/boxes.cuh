@@ -7,7 +7,7 @@
 #include "layers.cuh"
 #include "tma.cuh"
 
-constexpr int BOX = BK * 128, BOXES = BN / BOX_COLUMNS, BYTES_A = 128 * 128, BYTES = BYTES_A + BOXES * BOX;
+constexpr int BOX = BK * 128, BOXES = BN / BOX_COLUMNS, BYTES_A = BM * 128, BYTES = BYTES_A + BOXES * BOX;
 
 __device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier,
                                      const Place& place, const Layers&, int p, int, int, int rank)

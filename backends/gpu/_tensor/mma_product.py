@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.operators import Form, semiring_defines, triangle_defines
+from backends.gpu._simt.operators import Form, triangle_defines
 from backends.gpu._simt.padding import add_padding, is_aligned, width_of_loads
 from backends.gpu._simt.passes import add_extremes
-from backends.gpu._simt.program import Kernel, Product, Program
+from backends.gpu._simt.program import Kernel, Product, Program, ceil_div
 from backends.gpu._tensor.row_product import add_double_product
+from backends.gpu._tensor.shared_product import add_parts, add_sums
 from backends.gpu._tensor.split_product import add_split_product
+from backends.gpu._tensor.tf32 import MAGNITUDE, single_defines
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.tensor_cores import CAREFUL, GROUP
@@ -20,13 +22,11 @@ EDGES = ("padded", "redirected", "conditional")
 # Numbers of edges.cuh. Padded rows are aligned, but edge tiles are partial; "whole": all tiles are whole.
 _CODES = {"conditional": 0, "redirected": 1, "padded": 1, "whole": 2}
 
-# 3xTF32 is right for magnitudes between these, and for zeros: parts are finite and normal, products finite.
-TF32_LEAST, TF32_GREATEST = "1e-30f", "1e18f"
-_MAGNITUDE = "((x) == 0 ? (T)1 : fabsf(x))"
-_TF32_IS_SAFE = (
-    f"((low_a) >= {TF32_LEAST} && (low_b) >= {TF32_LEAST} "
-    f"&& (high_a) <= {TF32_GREATEST} && (high_b) <= {TF32_GREATEST})"
-)
+
+# Elements of C of an instruction. A warp has several: with one, where each instruction waits for the sums of the one
+# before, an H200 computed wrong sums in float64 (64 x 8 by 16 x 8, bk = 32; NVRTC 13.0.88, 2026-11-22). The same text
+# is right on the CPU.
+_FRAGMENT = 16 * 8
 
 
 class Mma(NamedTuple):
@@ -70,15 +70,17 @@ UNITS = {"float64": ("mma", "tma"), "float32": ("mma", "wgmma"), "bool": ("mma",
 MMA = {"float64": F64, "float32": F32, "bool": B1}
 
 
-def mma_kernel(mma: Mma, launch: Launch, width: int, edge: str, lds: tuple[int, int], more: Defines) -> Kernel:
+def mma_kernel(
+    mma: Mma, launch: Launch, widths: tuple[int, int], edge: str, lds: tuple[int, int], more: Defines
+) -> Kernel:
     """Return the kernel of `mma` with these tiles.
 
     Parameters
     ----------
     mma : Mma
     launch : Launch
-    width : int
-        Elements that one copy moves.
+    widths : (int, int)
+        Elements of A and of B that one copy moves at most: fewer if threads do not cut rows of so many evenly.
     edge : str
         One of `EDGES`, or ``"whole"`` if all tiles are whole.
     lds : (int, int)
@@ -93,18 +95,20 @@ def mma_kernel(mma: Mma, launch: Launch, width: int, edge: str, lds: tuple[int, 
     """
     bm, bn, bk, threads = launch.bm, launch.bn, launch.bk, launch.threads
     is_even = launch.wm % 16 == 0 and launch.wn % 8 == 0 and launch.wm > 0 and bk % (2 * mma.depth) == 0
-    for across, down in ((bk // width, bm), (bn // width, bk)):
-        is_even = is_even and across > 0 and threads % across == 0 and down % (threads // across) == 0
+    va = _cutting(widths[0], bk, bm, threads)
+    vb = _cutting(widths[1], bn, bk, threads)
+    is_even = is_even and va > 0 and vb > 0 and launch.wm * launch.wn > _FRAGMENT
     if not is_even or launch.stages < 2:
         raise PlanError(
             "gpu-tensor-core: fragments and copies do not cut the tiles evenly",
-            expected=f"wm % 16 == wn % 8 == bk % {2 * mma.depth} == 0, stages >= 2, {threads} threads on whole rows",
+            expected=f"wm % 16 == wn % 8 == bk % {2 * mma.depth} == 0, wm * wn > {_FRAGMENT}, stages >= 2, "
+            f"{threads} threads on whole rows",
             got=str(launch),
         )
     farthest = max(bm * lds[0], bk * lds[1]) + bn
     offset = "int" if farthest < 1 << 31 else "long long"
     tile = {"BM": bm, "BN": bn, "BK": bk, "WM": launch.wm, "WN": launch.wn, "STAGES": launch.stages}
-    rest = {"MIN_BLOCKS": 2 if threads <= 128 else 1, "PAD_A": mma.pad_a, "PAD_B": mma.pad_b, "VA": width, "VB": width}
+    rest = {"MIN_BLOCKS": 2 if threads <= 128 else 1, "PAD_A": mma.pad_a, "PAD_B": mma.pad_b, "VA": va, "VB": vb}
     rest["GROUP"] = GROUP
     shared = mma.shared_bytes(launch)
     device.fitting("gpu-tensor-core", shared, launch)
@@ -113,46 +117,53 @@ def mma_kernel(mma: Mma, launch: Launch, width: int, edge: str, lds: tuple[int, 
     )
 
 
+def _cutting(width: int, columns: int, rows: int, threads: int) -> int:
+    """Return how many elements a copy moves so that `threads` copy rows evenly: `width`, or fewer; 0: none would do."""
+    while width and (columns % width or threads % (columns // width) or rows % (threads // (columns // width))):
+        width //= 2
+    return width
+
+
 def add_float_product(program: Program, plan: Plan, product: Product) -> None:
     """Add ``out := [out +] a b`` in float64, or in float32 by three TF32 products where values allow."""
     problem, edge = plan.problem, str(plan.choice("edge", EDGES))
     unit, depth = plan.choice("unit", UNITS[problem.dtype.name]), int(plan.choice("depth", DEPTHS[problem.dtype.name]))
-    is_single = problem.dtype.itemsize == 4
+    is_single, accumulate = problem.dtype.itemsize == 4, product.accumulate
     if is_single:
-        magnitudes = (*_single_defines(plan, Form.ANY), ("VALUE_OF(x)", _MAGNITUDE))  # least but 0, greatest
-        product = product._replace(extremes=add_extremes(program, problem, product.a, product.b, magnitudes))
+        magnitudes = single_defines(problem, Form.ANY, accumulate=accumulate)  # least but 0, greatest
+        magnitudes += (("VALUE_OF(x)", MAGNITUDE),)
+        extremes = add_extremes(program, problem, product.a, product.b, magnitudes)
+        product = product._replace(extremes=extremes, form=Form.FAST)
     if unit == "tma":
         add_double_product(program, plan, product, depth)
     elif unit == "wgmma":
-        add_split_product(program, plan, product, _single_defines(plan, Form.FAST))
+        add_split_product(program, plan, product)
     else:
         _add_mma(program, plan, product, edge, depth)
     if is_single:
-        careful = _single_defines(plan, Form.CAREFUL) + as_defines({"BM": CAREFUL.bm, "BN": CAREFUL.bn, "COALESCED": 1})
+        careful = single_defines(problem, Form.CAREFUL, accumulate=accumulate)
+        careful += as_defines({"BM": CAREFUL.bm, "BN": CAREFUL.bn, "COALESCED": 1})
         naive = Kernel("naive", careful + triangle_defines(problem), (CAREFUL.threads,))
         program.launch(naive, product.tiles(CAREFUL.bm, CAREFUL.bn), *product.arguments)
 
 
 def _add_mma(program: Program, plan: Plan, product: Product, edge: str, depth: int) -> None:
-    """Add the kernel of mma.sync alone."""
-    launch, dtype = plan.launch, plan.problem.dtype
+    """Add the kernel of mma.sync alone, and the addition of its sums where blocks share k."""
+    launch, problem, itemsize = plan.launch, plan.problem, plan.problem.dtype.itemsize
     if edge == "padded":
-        product = add_padding(program, product, dtype)
-    a, b, out, m, n, k, *_ = product
-    width = min(width_of_loads(x, dtype.itemsize) for x in (a, b))
-    if dtype.itemsize == 4:
-        mma, more = F32, _single_defines(plan, Form.FAST) + as_defines({"FLUSH": depth})
+        product = add_padding(program, product, problem.dtype)
+    tile = launch.bm, launch.bn, GROUP
+    to, tail = add_parts(program, plan, product, tile, launch.bk, ceil_div(product.k, launch.bk))
+    a, b, out, m, n, k, *_ = to
+    widths = width_of_loads(a, itemsize), width_of_loads(b, itemsize)
+    if itemsize == 4:
+        mma, more = F32, single_defines(problem, Form.FAST, accumulate=to.accumulate) + as_defines({"FLUSH": depth})
     else:
-        mma, more = F64, as_defines({"ACCUMULATE": product.accumulate, "IS_LONG": 0, "K_STEP": depth})
-    more += as_defines({"PAIRS": is_aligned(out, dtype.itemsize)}) + triangle_defines(plan.problem)
+        mma, more = F64, as_defines({"ACCUMULATE": to.accumulate, "IS_LONG": 0, "K_STEP": depth})
+    more += as_defines({"PAIRS": is_aligned(out, itemsize), **({} if tail is None else {"IS_SPLIT": 1})})
     if m % launch.bm == n % launch.bn == k % launch.bk == 0:
         edge = "whole"
-    kernel = mma_kernel(mma._replace(depth=depth), launch, width, edge, (a.ld, b.ld), more)
-    program.launch(kernel, product.tiles(launch.bm, launch.bn), *product.arguments)
-
-
-def _single_defines(plan: Plan, form: Form) -> Defines:
-    """Return the semiring's macros, with the condition under which three TF32 products are right."""
-    problem = plan.problem
-    macros = dict(semiring_defines(problem.semiring, problem.dtype, form=form, accumulate=problem.accumulate))
-    return as_defines({**macros, "IS_SAFE(low_a, high_a, low_b, high_b)": _TF32_IS_SAFE})
+    kernel = mma_kernel(mma._replace(depth=depth), launch, widths, edge, (a.ld, b.ld), more + triangle_defines(problem))
+    split, shares = ((), 1) if tail is None else ((tail.rest, tail.depth), tail.shares)
+    program.launch(kernel, shares * product.tiles(launch.bm, launch.bn), *to.arguments, *split)
+    add_sums(program, plan, product, tile, tail)

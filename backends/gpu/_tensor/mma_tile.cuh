@@ -15,7 +15,8 @@
 // by the host: BM, BN, BK, WM, WN, STAGES, MIN_BLOCKS; EDGE; PAD_A, PAD_B: padding between rows of the tiles, in elements,
 // against bank conflicts. VA, VB: elements of A and of B in one copy: 1, or 16 bytes if aligned. PAIRS: whether two elements
 // of C may be stored at once. OFFSET: an integer type that holds distances within a tile. GROUP: rows of tiles that are
-// traversed column by column.
+// traversed column by column. Optional: IS_SPLIT 1: several blocks compute each tile, a share of `depth` steps of k each;
+// they store tiles of BM x BN at `c`, what exists of them, share after share, which fold.cu adds up.
 // Source: PTX ISA, mma.sync; CUTLASS 2, efficient GEMM in CUDA, for the pipeline of fragments.
 #undef K_TAIL
 #define K_TAIL FILL
@@ -23,6 +24,17 @@
 #include "mma_intrinsics.cuh"
 #include "edges.cuh"
 #include "grid.cuh"
+
+#ifndef IS_SPLIT
+#define IS_SPLIT 0
+#endif
+#if IS_SPLIT
+#define SPLIT_PARAMETERS , int tiles_c, int depth
+#define TILES_C tiles_c
+#else
+#define SPLIT_PARAMETERS
+#define TILES_C 1
+#endif
 
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
 constexpr int MI = WM / 16, NI = WN / 8;
@@ -82,14 +94,20 @@ __device__ __forceinline__ void store_fragments(const Sum (*sums)[NI][4], void*,
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     gemm(const T* __restrict__ a, const T* __restrict__ b, Result* __restrict__ c, int m, int n, int k,
-         int lda, int ldb, int ldc, const float* __restrict__ extremes)
+         int lda, int ldb, int ldc, const float* __restrict__ extremes SPLIT_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
+#if IS_SPLIT
+    const int begin = blockIdx.x / tiles_c * depth;
+    a += begin, b += (long long)begin * ldb, k = min(k - begin, depth);
+    const Tile tile = tile_at<BM, BN, GROUP>(blockIdx.x % tiles_c, m, n);
+#else
+    const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
+#endif
     DYNAMIC_SHARED(tiles_a);
     T* tiles_b = tiles_a + STAGES * TILE_A;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int warp_row = warp / (BN / WN) * WM, warp_column = warp % (BN / WN) * WN;
-    const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
 
     // Addresses are computed once.
     const int column_a = threadIdx.x % ACROSS_A * VA, row_a = threadIdx.x / ACROSS_A;
@@ -182,13 +200,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         reading = next;
     }
 
-#if TRIANGLE  // the tile is computed anew: saves registers, of which the loop has none to spare
+#if IS_SPLIT || TRIANGLE  // the tile is computed anew: saves registers, of which the loop has none to spare
     int index = blockIdx.x;
     forget(index);
-    const Tile to = tile_at<BM, BN, GROUP>(index, m, n);
+    const Tile to = tile_at<BM, BN, GROUP>(IS_SPLIT ? index % TILES_C : index, m, n);
 #else
     const Tile to = tile;
 #endif
-    STORE_TILE(sums, tiles_a, c + (long long)to.row * ldc + to.column, ldc, m - to.row, n - to.column, warp_row,
-               warp_column, to.row - to.column);
+    const int rows = m - to.row, columns = n - to.column;
+#if IS_SPLIT
+    STORE_TILE(sums, tiles_a, c + (long long)index * (BM * BN), BN, min(rows, BM), min(columns, BN), warp_row, warp_column, BN);
+#else
+    STORE_TILE(sums, tiles_a, c + (long long)to.row * ldc + to.column, ldc, rows, columns, warp_row, warp_column,
+               to.row - to.column);
+#endif
 }

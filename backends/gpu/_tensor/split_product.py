@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._cuda.kernel_files import as_defines
+from backends.gpu._simt.operators import Form
 from backends.gpu._simt.padding import LINE_BYTES, is_aligned
 from backends.gpu._simt.program import Kernel, Product, Program, ceil_div
 from backends.gpu._tensor.tensor_map import TensorMap
+from backends.gpu._tensor.tf32 import single_defines
 from backends.gpu._tensor.tma import TmaKernel, add_tma
 from harness.plan import Plan
 from harness.tuning.tensor_cores import PASS_BLOCKS, PASS_THREADS, SPLIT_SIDE, STAGE_STEPS, TILE_COLUMNS, TILE_ROWS
@@ -18,7 +20,7 @@ _KERNEL = TmaKernel("tensor_core_tf32", STAGE_STEPS["float32"], TILE_COLUMNS["fl
 _VECTOR, _LINE = 4, LINE_BYTES // _FLOAT.itemsize
 
 
-def add_split_product(program: Program, plan: Plan, product: Product, macros: Defines) -> None:
+def add_split_product(program: Program, plan: Plan, product: Product) -> None:
     """Add ``out := [out +] a b``, which the GPU computes if the extremes allow it.
 
     Parameters
@@ -27,8 +29,6 @@ def add_split_product(program: Program, plan: Plan, product: Product, macros: De
     plan : Plan
     product : Product
         Its extremes are those of magnitudes.
-    macros : Defines
-        Of the semiring, with the condition.
     """
     a, b, _, m, n, k, *_ = product
     width = ceil_div(k, _LINE) * _LINE
@@ -42,4 +42,5 @@ def add_split_product(program: Program, plan: Plan, product: Product, macros: De
     map_a = TensorMap(parts_a, _PARTS * m, k, width, TILE_ROWS, _KERNEL.bk, _FLOAT.name)
     rows_of_b = plan.launch.bn // int(plan.options["cluster"])
     map_b = TensorMap(parts_b, _PARTS * n, k, width, rows_of_b, _KERNEL.bk, _FLOAT.name)
-    add_tma(program, plan, _KERNEL, macros, (map_a, map_b), product)
+    macros = single_defines(plan.problem, Form.FAST, accumulate=product.accumulate)
+    add_tma(program, plan, _KERNEL, tuple(x for x in macros if x[0] != "ACCUMULATE"), (map_a, map_b), product)

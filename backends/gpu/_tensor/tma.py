@@ -9,7 +9,8 @@ import numpy as np
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.operators import triangle_defines
-from backends.gpu._simt.program import Kernel, Matrix, Product, Program
+from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
+from backends.gpu._tensor.shared_product import add_parts, add_sums
 from backends.gpu._tensor.tensor_map import TensorMap
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
@@ -18,9 +19,12 @@ from harness.tuning.tensor_cores import TILE_ROWS
 ROW_BYTES = 128  # of a tile in shared memory
 CLUSTERS = (1, 2)
 _ONE = np.float32(1)
-_THREADS = 3 * 128  # a warpgroup that copies and two that compute
+# Blocks of one warpgroup that a multiprocessor holds at once, and the shared memory that it has for them: 1 KiB of each
+# block is the system's (CUDA C++ Programming Guide, compute capability 9.0).
+_MOST_RESIDENT, _ROOM_OF_ALL = 2, (228 - 2) << 10
+_GROUP_ROWS, _GROUP_THREADS = 64, 128  # of a warpgroup that computes; one more copies
 _SWIZZLE_ALIGNMENT = 1024
-_ROOM_BYTES = 8 * 16 * 40 * 4  # staging of the tile of C: 16 rows of 40 floats for each warp
+_ROOM_BYTES = 4 * 16 * 40 * 4  # staging of a warpgroup's tile of C: 16 rows of 40 floats for each warp
 
 
 class TmaKernel(NamedTuple):
@@ -37,6 +41,8 @@ class TmaKernel(NamedTuple):
         Matrices that each operand consists of.
     warps : tuple of (int, int)
         Rows and columns that a warp may have, where that is a choice.
+    rows : tuple of int
+        Legal numbers of rows of a tile.
     """
 
     stem: str
@@ -44,6 +50,7 @@ class TmaKernel(NamedTuple):
     columns: tuple[int, ...]
     parts: int = 1
     warps: tuple[tuple[int, int], ...] = ()
+    rows: tuple[int, ...] = (TILE_ROWS,)
 
     def shared_bytes(self, launch: Launch) -> int:
         """Return the shared memory of a block, in bytes.
@@ -53,15 +60,16 @@ class TmaKernel(NamedTuple):
         PlanError
             If the kernel has no such tiles.
         """
-        is_known = (launch.bm, launch.bk) == (TILE_ROWS, self.bk) and launch.bn in self.columns and launch.stages >= 2
+        is_known = launch.bm in self.rows and launch.bn in self.columns and launch.bk == self.bk and launch.stages >= 2
         if not is_known or (self.warps and (launch.wm, launch.wn) not in self.warps):
             warps = f", (wm, wn) in {self.warps}" if self.warps else ""
             raise PlanError(
                 f"gpu-tensor-core: {self.stem}.cu has no such tiles",
-                expected=f"bm={TILE_ROWS}, bk={self.bk}, bn in {self.columns}, stages >= 2{warps}",
+                expected=f"bm in {self.rows}, bk={self.bk}, bn in {self.columns}, stages >= 2{warps}",
                 got=str(launch),
             )
-        return launch.stages * self.parts * (TILE_ROWS + launch.bn) * ROW_BYTES + _ROOM_BYTES + _SWIZZLE_ALIGNMENT
+        room = launch.bm // _GROUP_ROWS * _ROOM_BYTES
+        return launch.stages * self.parts * (launch.bm + launch.bn) * ROW_BYTES + room + _SWIZZLE_ALIGNMENT
 
 
 def add_tma(
@@ -82,7 +90,7 @@ def add_tma(
     ----------
     program : Program
     plan : Plan
-        With the options ``cluster``, ``group`` and ``blocks``.
+        With the options ``cluster``, ``group`` and ``blocks``; ``shares`` if blocks may share k.
     tma : TmaKernel
     more : Defines
         Of the kernel file itself.
@@ -102,22 +110,34 @@ def add_tma(
     """
     launch, out, itemsize = plan.launch, product.out, plan.problem.dtype.itemsize
     cluster = int(plan.choice("cluster", CLUSTERS))
+    shared, columns = tma.shared_bytes(launch), maps[0].columns
+    device.fitting("gpu-tensor-core", shared, launch)
+    tile = cluster * launch.bm, launch.bn, int(plan.options["group"])
+    if product.is_triangle and int(plan.options.get("shares", 1)) > 1:
+        raise PlanError("gpu-tensor-core: persistent blocks share no k of a triangle", expected="shares=1", got="more")
+    to, tail = add_parts(program, plan, product, tile, tma.bk, ceil_div(columns, tma.bk))
+    threads = (launch.bm // _GROUP_ROWS + 1) * _GROUP_THREADS
+    is_small = max(launch.bm + _GROUP_ROWS, launch.bn) <= TILE_ROWS and _MOST_RESIDENT * shared <= _ROOM_OF_ALL
+    resident = _MOST_RESIDENT if is_small else 1
     macros = {
+        "BM": launch.bm,
         "BN": launch.bn,
+        "RESIDENT": resident,
         "STAGES": launch.stages,
         "CLUSTER": cluster,
-        "GROUP": int(plan.options["group"]),
-        "WIDTH": width or bytes_at_once(out, itemsize) // itemsize,
+        "GROUP": tile[-1],
+        "WIDTH": width or bytes_at_once(to.out, itemsize) // itemsize,
+        **({} if "ACCUMULATE" in dict(more) else {"ACCUMULATE": to.accumulate}),
+        **({} if tail is None else {"IS_SPLIT": 1}),
     }
-    shared = tma.shared_bytes(launch)
-    device.fitting("gpu-tensor-core", shared, launch)
-    kernel = Kernel(
-        tma.stem, as_defines(macros) + triangle_defines(plan.problem) + more, (_THREADS,), shared, suffix="a"
-    )
-    clusters = layers * product.tiles(cluster * TILE_ROWS, launch.bn)
-    blocks = cluster * min(max(int(plan.options["blocks"]) // cluster, 1), clusters)
-    sizes = product.m, product.n, maps[0].columns
-    program.launch(kernel, blocks, *maps, out.place, *sizes, out.ld, alpha, product.extremes)
+    defines = as_defines(macros) + triangle_defines(plan.problem) + more
+    kernel = Kernel(tma.stem, defines, (threads,), shared, suffix="a")
+    clusters = layers * product.tiles(*tile[:2]) * (1 if tail is None else tail.shares)
+    blocks = cluster * min(max(resident * int(plan.options["blocks"]) // cluster, 1), clusters)
+    sizes, split = (product.m, product.n, columns), () if tail is None else (tail.shares, tail.depth // tma.bk)
+    out, extremes = to.out, product.extremes
+    program.launch(kernel, blocks, *maps, out.place, *sizes, out.ld, alpha, extremes, *split)
+    add_sums(program, plan, product, tile, tail)
 
 
 def bytes_at_once(out: Matrix, itemsize: int) -> int:

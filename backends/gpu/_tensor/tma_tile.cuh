@@ -3,7 +3,7 @@
 //   grid       persistent: clusters of CLUSTER blocks compute tiles of C, one above the other, until none is left. Each
 //              block fetches its share of B's tile for all of them, and A's for itself
 //   producer   one thread asks the copy engine (TMA) for tiles of A and B, STAGES ahead, across the ends of tiles of C
-//   consumers  two warpgroups compute tiles of C, BM x BN each
+//   consumers  two warpgroups compute tiles of C, BM x BN each; one if BM is 64
 //   barriers   full[stage]: the bytes have arrived; empty[stage]: the consumers of the cluster have read them
 //
 // No element passes through registers on its way in. The copy engine writes rows of 128 bytes, their pieces of 16 bytes
@@ -18,7 +18,10 @@
 // Defined before this file: T; Result (of an element of C); BK (steps of k of a stage), BYTES (of a stage), ARRIVALS (of
 // consumers at an empty stage); `fill`, `compute`, `is_chosen`. Optional: FACTOR, the type of alpha, else float;
 // LAYERED 1, with `count_layers`, `count_terms` and `layers_of`.
-// Defined by the host: BN; STAGES; CLUSTER; GROUP: rows of clusters that are walked through column by column; TRIANGLE.
+// Defined by the host: BM, 128 or 64; BN; RESIDENT: blocks of a multiprocessor at once; STAGES; CLUSTER; GROUP: rows of
+// clusters that are walked through column by column; TRIANGLE.
+// Optional: IS_SPLIT 1: several clusters compute each tile, a share of `depth` stages each, of `shares`. They store tiles
+// of CLUSTER * BM x BN at `c`, what exists of them, share after share, which fold.cu adds up.
 //
 // Source: PTX ISA, cp.async.bulk.tensor; CUTLASS 3, warp-specialised persistent kernels.
 #pragma once
@@ -32,9 +35,21 @@
 #ifndef LAYERED
 #define LAYERED 0
 #endif
+#ifndef IS_SPLIT
+#define IS_SPLIT 0
+#endif
+#if IS_SPLIT
+#define SPLIT_PARAMETERS , int shares, int depth
+#else
+#define SPLIT_PARAMETERS
+#endif
 
-constexpr int BM = 128, ROW_BYTES = 128;  // of a row of a tile in shared memory, the widest that is swizzled
-constexpr int THREADS = 3 * 128;
+constexpr int ROW_BYTES = 128;  // of a row of a tile in shared memory, the widest that is swizzled
+constexpr int GROUPS = 1 + BM / 64, THREADS = GROUPS * 128;
+
+// Registers of a thread: at the launch, of the producer, and of the consumers, which share what it leaves.
+constexpr int GIVEN = 65536 / (RESIDENT * THREADS) / 8 * 8, OF_PRODUCER = 24;
+constexpr int LEFT = (GIVEN * GROUPS - OF_PRODUCER) / (GROUPS - 1) / 8 * 8, OF_CONSUMER = LEFT < 240 ? LEFT : 240;
 constexpr int SWIZZLED = 1024;  // period of the swizzle in bytes
 
 // The current stage of a ring of stages, and the parity of the round through it.
@@ -99,7 +114,7 @@ __device__ __forceinline__ void release(const Ring& ring, int stage, int thread)
 }
 
 __device__ __forceinline__ void produce(Ring& ring, unsigned tiles, const TensorMap* a, const TensorMap* b, int index,
-                                        int m, int n, int steps)
+                                        int m, int n, int first, int steps)
 {
     const int rank = rank_in_cluster();
     const Place place = locate(index, m, n);
@@ -110,15 +125,15 @@ __device__ __forceinline__ void produce(Ring& ring, unsigned tiles, const Tensor
             const unsigned barrier = ring.full + 8 * ring.stage;
             wait(ring.empty + 8 * ring.stage, ring.parity);
             expect(barrier, BYTES);
-            fill(tiles + ring.stage * BYTES, a, b, barrier, place, layers, step * BK, m, n, rank);
+            fill(tiles + ring.stage * BYTES, a, b, barrier, place, layers, (first + step) * BK, m, n, rank);
             ring.advance();
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTER(CLUSTER)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUSTER)
     gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, Result* c, int m, int n, int k, int ldc,
-         FACTOR alpha, const float* extremes)
+         FACTOR alpha, const float* extremes SPLIT_PARAMETERS)
 {
     DYNAMIC_SHARED(dynamic);
     unsigned char* memory = (unsigned char*)dynamic;
@@ -136,18 +151,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTER(CLUSTER)
     }
     meet_cluster();
     const int steps = (k + BK - 1) / BK;
-    const int count = layers * count_tiles<CLUSTER * BM, BN>(m, n);
+    const int tiles_c = count_tiles<CLUSTER * BM, BN>(m, n);
+#if IS_SPLIT
+    const int count = tiles_c * shares;
+#else
+    const int count = layers * tiles_c;
+#endif
     if (threadIdx.x < 128) {
-        leave_registers<24>();
+        leave_registers<OF_PRODUCER>();
         Ring ring(full, 1);  // in the first round every stage is empty
         if (threadIdx.x == 0)
             for (int index = blockIdx.x / CLUSTER; index < count; index += gridDim.x / CLUSTER)
-                produce(ring, tiles, &a, &b, index, m, n, steps);
+#if IS_SPLIT
+                produce(ring, tiles, &a, &b, index % tiles_c, m, n, index / tiles_c * depth,
+                        min(steps - index / tiles_c * depth, depth));
+#else
+                produce(ring, tiles, &a, &b, index, m, n, 0, steps);
+#endif
     } else {
-        take_registers<240>();
+        take_registers<OF_CONSUMER>();
         Ring ring(full, 0);
-        for (int index = blockIdx.x / CLUSTER; index < count; index += gridDim.x / CLUSTER)
+        for (int index = blockIdx.x / CLUSTER; index < count; index += gridDim.x / CLUSTER) {
+#if IS_SPLIT
+            const Tile tile = tile_at<CLUSTER * BM, BN, GROUP>(index % tiles_c, m, n);  // as a matrix of its own
+            compute(ring, memory, c + (long long)index * (CLUSTER * BM * BN), BN, 0, min(m - tile.row, CLUSTER * BM),
+                    min(n - tile.column, BN), min(steps - index / tiles_c * depth, depth), alpha);
+#else
             compute(ring, memory, c, ldc, index, m, n, steps, alpha);
+#endif
+        }
     }
     leave_cluster();
 }

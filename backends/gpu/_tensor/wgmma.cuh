@@ -4,7 +4,7 @@
 // of a tile and the distances of its 8-row pieces, all in 16-byte units. Its bit 62 means that rows of 128 bytes are
 // swizzled, as the tensor map wrote them. Source: PTX ISA, section on asynchronous warpgroup level matrix instructions.
 //
-//   BN 256 or 128    DEPTH, KIND: 16 and "bf16" or "f16", or 8 and "tf32"; with sums of integers, modulo 2^32 (INTEGERS is
+//   BN 256, 128 or 64    DEPTH, KIND: 16 and "bf16" or "f16", or 8 and "tf32"; with sums of integers, modulo 2^32 (INTEGERS is
 //   defined), 32 and "s8", or 256 and "b1", whose sums count common ones (OPERATION ".and.popc")
 //   FLAGS: layouts of A and B, if not along k
 #pragma once
@@ -43,8 +43,15 @@ typedef float Sum;
   "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#elif BN == 64
+#define SUMS_ALL SUMS_8(0), SUMS_8(8), SUMS_8(16), SUMS_8(24)
+#define OPERANDS "%32, %33, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %34, 0;"
+#define REGISTERS \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #else
-static_assert(BN == 128, "256 or 128 columns");
+static_assert(BN == 128, "256, 128 or 64 columns");
 #define SUMS_ALL SUMS_64(0)
 #define OPERANDS "%64, %65, p" SIGNS FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %66, 0;"

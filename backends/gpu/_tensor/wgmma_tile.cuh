@@ -1,19 +1,19 @@
 // C := alpha A B, or C + alpha A B, by the warpgroup instructions of Hopper: the part that kernels of all element types
 // share. For sm_90a.
 //
-//   consumers  two warpgroups, 64 rows of a tile BM x BN each: wgmma reads both operands from shared memory
+//   consumers  warpgroups, 64 rows of a tile BM x BN each: wgmma reads both operands from shared memory
 //
 // Results pass through shared memory: a fragment holds two neighbours of a row, and storing it directly took a sixth of the
 // time at n = 4096. If rows of A and B cross lines, clusters are faster, since they fetch less.
 //
 // Defined before this file: BK, BYTES, FLUSHES; `begin_step`, and those of tma_tile.cuh except `compute`. Optional:
 // STORE_ROWS, another way to store sums, in ROOM_BYTES a warp; if LAYERED, `is_shifted`.
-// Defined by the host: BN 256 or 128; STAGES, CLUSTER, GROUP; WIDTH: elements of C that are stored at once, 4 (of bytes 16)
+// Defined by the host: BN 256, 128 or 64; STAGES, CLUSTER, GROUP; WIDTH: elements of C that are stored at once, 4 (of bytes 16)
 // where its rows allow; ACCUMULATE 1: C := C + alpha A B.
 //
 // Producer, tiles and edges: tma_tile.cuh. Source: PTX ISA, wgmma; CUTLASS 3, warp-specialised persistent kernels.
 #pragma once
-constexpr int ARRIVALS = 2;  // of the warpgroups
+constexpr int ARRIVALS = BM / 64;  // of the warpgroups
 
 #include "tma_tile.cuh"
 #include "wgmma.cuh"

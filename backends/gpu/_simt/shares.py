@@ -1,0 +1,60 @@
+"""Tiles of C that several blocks share, each for a part of k: where their sums go, and the launch that adds them up."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._simt.program import Kernel, Place, Product, Step, ceil_div
+from harness.tuning.gpu import FOLD_BLOCK, FOLD_EACH, FOLD_LEAST, FOLD_LINES, FOLD_THREADS
+
+
+class Tail(NamedTuple):
+    """The last tiles of a product, each computed by several blocks, each for a share of k.
+
+    Attributes
+    ----------
+    parts : Place
+        The sums of the shares: bm x bn each, share after share, and in each tile after tile.
+    whole, rest : int
+        Number of tiles that one block computes each, and of those after them.
+    shares, depth : int
+        Blocks for each of the rest; steps of k of a block, of the last block maybe fewer, but never 0.
+    """
+
+    parts: Place
+    whole: int
+    rest: int
+    shares: int
+    depth: int
+
+
+def share_steps(steps: int, shares: int) -> tuple[int, int]:
+    """Return how many blocks share `steps`, none of them without a step, and how many each takes, but for the last."""
+    each = ceil_div(steps, max(min(shares, steps), 1))
+    return ceil_div(steps, each), each
+
+
+def fold(defines: Defines, tile: tuple[int, int, int], tail: Tail, product: Product) -> Step:
+    """Return the launch that adds up the sums of shares, in the order of k.
+
+    Parameters
+    ----------
+    defines : Defines
+        The semiring's, and that of a triangle.
+    tile : (int, int, int)
+        Rows and columns of a tile, and rows of tiles that are walked through column by column (GROUP of grid.cuh).
+    tail : Tail
+    product : Product
+    """
+    bm, bn, group = tile
+    elements, out = tail.rest * bm * bn, product.out
+    each = FOLD_EACH if elements >= FOLD_EACH * FOLD_THREADS else 1
+    lines = 1
+    while each == 1 and lines < FOLD_LINES and elements * lines < FOLD_THREADS and lines * FOLD_LEAST < tail.shares:
+        lines *= 2
+    numbers = {"BM": bm, "BN": bn, "GROUP": group, "THREADS": FOLD_BLOCK, "EACH": each, "LINES": lines}
+    kernel = Kernel("fold", defines + as_defines(numbers), (FOLD_BLOCK,), function="fold")
+    blocks = tail.rest * ceil_div(bm * bn, FOLD_BLOCK // lines * each)
+    shares = tail.shares, tail.whole, tail.rest
+    return Step.of(kernel, blocks, tail.parts, *shares, out.place, out.ld, product.m, product.n, product.extremes)

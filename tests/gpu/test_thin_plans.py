@@ -1,0 +1,97 @@
+"""Plans of narrow, flat and deep products: tiles as narrow as C, shares of k, and plans that kernels can have."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from backends.gpu._cuda.kernel_files import compile_kernel, resources
+from backends.gpu._simt.program import Matrix, Place
+from harness.machine import detect
+from harness.problem import Problem
+from harness.tuning import thin
+from tests.gpu.simt_products import RUNGS
+from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
+
+SIZES = (0, 1, 33, 64, 129, 5000)
+
+
+def plan(name, size, dtype, semiring="plus_times", narrow=None):
+    return RUNGS[name].plan(Problem(*size, semiring, np.dtype(dtype), operand_dtype=narrow), detect())
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "tile"),
+    [
+        ((31, 5000, 5000), "float32", (32, 128)),
+        ((5000, 31, 5000), "float32", (128, 32)),
+        ((3, 5000, 5000), "float32", (8, 128)),
+        ((100000, 96, 96), "float32", (96, 96)),
+        ((31, 5000, 5000), "int64", (16, 256)),
+    ],
+)
+def test_tiles_are_as_narrow_as_the_product(size, dtype, tile):
+    for semiring in ("plus_times", "min_plus"):
+        launch = plan("gpu-tuned", size, dtype, semiring).launch
+        assert (launch.bm, launch.bn) == tile
+
+
+def test_few_tiles_share_a_long_k_and_many_do_not():
+    for name, dtype in (("gpu-tuned", "float32"), ("gpu-tensor-core", "float64"), ("gpu-tensor-core", "float32")):
+        assert int(plan(name, (64, 64, 50000), dtype).options["shares"]) >= thin.MULTIPROCESSORS
+        assert plan(name, (10**6, 64, 64), dtype).options["shares"] == 1
+        assert plan(name, (4096, 4096, 4096), dtype).options["shares"] != 0
+    assert plan("gpu-tensor-core", (256, 256, 65536), "float64").options["shares"] > 1
+    assert plan("gpu-tensor-core", (4096, 4096, 4096), "float64").options["shares"] == 1
+
+
+def test_no_share_is_without_work():
+    for size in itertools.product((1, 33, 64), (31, 5000), (1, 15, 40, 3000)):
+        choice = thin.choose(Problem(*size, dtype=np.dtype(np.float32)), thin.SIMT_4)
+        assert choice.shares == 1 or size[2] // choice.shares >= choice.tile.launch.bk
+
+
+def test_more_work_never_takes_less_time():
+    """The model is monotonic in k for one choice."""
+    for choice in (thin.Choice(tile, shares) for tile in thin.SIMT_4 for shares in (1, 5)):
+        times = [thin.time_s(Problem(31, 5000, k, dtype=np.dtype(np.float32)), choice) for k in (100, 1000, 10000)]
+        assert times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("gpu-tuned", "float32"), ("gpu-tuned", "int64"), ("gpu-tensor-core", "float64"), ("gpu-tensor-core", "float32")],
+)
+@pytest.mark.parametrize("has_wgmma", (False, True))
+def test_every_plan_is_legal(monkeypatch, name, dtype, has_wgmma):
+    monkeypatch.setattr(type(RUNGS["gpu-tensor-core"]), "_has_wgmma", lambda self: has_wgmma)
+    for m, n, k in itertools.product(SIZES, SIZES, (1, 301, 50000)):
+        if max(m, n) > 5000 < m * n:
+            continue
+        chosen = plan(name, (m, n, k), dtype)
+        for alignment in (16, 8):
+            matrices = (Matrix(Place(x), max(ld, 1), alignment) for x, ld in (("a", k), ("b", n), ("out", n)))
+            RUNGS[name].program(chosen, *matrices)
+
+
+# The narrowest of each kind; the others differ in numbers alone.
+COMPILED = [
+    ("gpu-tuned", "float32", None, thin.SIMT_4, ((8, 128), (128, 16), (96, 96))),
+    ("gpu-tensor-core", "float64", None, thin.DOUBLE, ((48, 64), (128, 8))),
+    ("gpu-tensor-core", "float32", "bfloat16", thin.HALF, ((64, 128), (64, 256))),
+]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("name", "dtype", "narrow", "tiles", "sizes"), COMPILED)
+def test_narrow_tiles_compile_and_spill_nothing(name, dtype, narrow, tiles, sizes):
+    narrow = narrow and np.dtype(getattr(pytest.importorskip("ml_dtypes"), narrow))
+    chosen = plan(name, (33, 35, 5000), dtype, narrow=narrow)
+    for tile in (tile for tile in tiles if (tile.launch.bm, tile.launch.bn) in sizes):
+        blocks = {"blocks": tile.blocks, "wave": thin.MULTIPROCESSORS} if name == "gpu-tuned" else {}
+        kernels = RUNGS[name]._kernels(chosen.override({**vars(tile.launch), **blocks, "shares": 3}))
+        (kernel,) = (kernel for kernel in kernels if kernel.function == "gemm")
+        taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]
+        assert taken.spill_bytes == 0
+        assert dict(kernel.defines)["IS_SPLIT"] == "1"
+        assert taken.registers * kernel.block[0] * tile.blocks <= 65536
