@@ -27,10 +27,12 @@ from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._ladder.jit import jit, output, scalar, strided
 from backends.cpu._mixed.amx_kernel import check_tiles
 from backends.cpu._mixed.methods import METHODS, MixedKey, refusal, usable_methods
-from backends.cpu._mixed.product import prepare_mixed
+from backends.cpu._mixed.product import ProductOfRows, prepare_mixed
+from backends.cpu._mixed.remembered import RememberedProducts
+from backends.cpu._simd.argument_table import Shape
 from backends.cpu._vector.unit import check_tile
 from harness.errors import PlanError
-from harness.interface import Backend, Execution, HostExecution
+from harness.interface import Backend, Execution, HostExecution, Shortcut
 from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
@@ -73,6 +75,17 @@ class Mixed(Backend):
         blocking = tuning_simd.simd_blocking(in_words, machine, unit.mr, unit.nv * unit.lanes(problem.dtype))
         blocking = dataclasses.replace(blocking, kc=blocking.kc * method.group)
         return Plan(problem, tuning_simd.simd_threads(problem, machine.threads), blocking, options)
+
+    def mixed_shortcut(self, dtype: np.dtype[Any], operand_dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
+        """Return the call that prepares each layout once."""
+
+        def make(shape: Shape, a_begins: int) -> ProductOfRows:
+            problem = Problem(shape.m, shape.n, shape.k, "plus_times", dtype, operand_dtype=operand_dtype)
+            plan = self.plan(problem, machine)
+            assert plan.blocking is not None
+            return ProductOfRows(*_keys(plan), plan.blocking, plan.threads, shape, False, a_begins)
+
+        return RememberedProducts(operand_dtype, dtype, make).compute
 
     def loosens(self, problem: Problem) -> bool:
         """Return False: alpha enlarges the loss of sums below the smallest normal number in any method."""

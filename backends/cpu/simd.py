@@ -41,7 +41,7 @@ from backends.cpu._simd.argument_table import Loops, Run, Shape
 from backends.cpu._simd.bits import WORD, WORD_BITS, prepare_bits
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.numpy_object import has_known_layout
-from backends.cpu._simd.product import Settings, prepare_generated
+from backends.cpu._simd.product import Settings, prepare_generated, with_swapped_operands
 from backends.cpu._simd.small_products import plain_products
 from backends.cpu._simd.tile_listing import list_tile
 from backends.cpu._vector.operators import Guard, guard, operations
@@ -104,16 +104,21 @@ class Simd(Backend):
         return Plan(problem, threads, blocking, options)
 
     def shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
-        """Return one compiled call that reads A and B in place."""
+        """Return one compiled call: it reads small A and B in place, and looks up what is ready for larger ones."""
         ops, unit = operations(semiring, dtype), usable_units()[0]
         is_simple = ops is not None and dtype.kind != "b" and guard(semiring, dtype) is Guard.NONE
         if not is_simple or dtype.itemsize not in unit.masked_bytes or not has_known_layout():
             return None
+        swapped = operations(with_swapped_operands(semiring), dtype)
         assert ops is not None
+        assert swapped is not None
 
-        def loops_of(shape: Shape) -> Loops:
-            plan = self.plan(Problem(shape.m, shape.n, shape.k, semiring, dtype), machine)
-            return _settings(plan).loops(ops, dtype, shape)
+        def loops_of(shape: Shape, is_swapped: bool) -> Loops:
+            m, n = (shape.n, shape.m) if is_swapped else (shape.m, shape.n)
+            settings = _settings(self.plan(Problem(m, n, shape.k, semiring, dtype), machine))
+            if is_swapped:
+                return settings.transposed().loops(swapped, dtype, shape)
+            return settings.loops(ops, dtype, shape)
 
         numbers = tuning_simd.simd_numbers(Problem(1, 1, 1, semiring, dtype), machine, unit.name)
         key = KernelKey(ops, dtype.name, unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)

@@ -139,7 +139,7 @@ def _gemm(
     with arrays.in_force():
         chosen = choose(problem, backend, arrays)
         shortcut = _shortcut(chosen, problem, count)
-        if key and shortcut is not None and all(x.dtype == problem.dtype for x in arguments.inputs.values()):
+        if key and shortcut is not None and all(x.dtype == problem.input_dtype for x in arguments.inputs.values()):
             _remembered[key] = shortcut, problem.dtype
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
         result = _new(arguments) if out is None else out
@@ -171,15 +171,20 @@ def _new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | Non
 
 def _shortcut(backend: Backend, problem: Problem, count: int | None) -> Shortcut | None:
     """Return the short way of `backend` for products of that kind, if there is one."""
-    is_plain = not problem.accumulate and problem.alpha is None and not problem.is_mixed and not problem.triangle
+    is_plain = not problem.accumulate and problem.alpha is None and not problem.triangle
     if not is_plain or not problem.semiring.is_named:
         return None
-    return _make_shortcut(backend, problem.semiring, problem.dtype, count)
+    return _make_shortcut(backend, problem.semiring, problem.dtype, problem.operand_dtype, count)
 
 
 @functools.cache
-def _make_shortcut(backend: Backend, semiring: Semiring, dtype: np.dtype[Any], count: int | None) -> Shortcut | None:
-    shortcut = backend.shortcut(semiring, dtype, machine_of(count))
+def _make_shortcut(
+    backend: Backend, semiring: Semiring, dtype: np.dtype[Any], operand_dtype: np.dtype[Any] | None, count: int | None
+) -> Shortcut | None:
+    if operand_dtype is None:
+        shortcut = backend.shortcut(semiring, dtype, machine_of(count))
+    else:
+        shortcut = backend.mixed_shortcut(dtype, operand_dtype, machine_of(count))
     if shortcut is None or count is None or count == 1:
         return shortcut
 

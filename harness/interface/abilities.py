@@ -69,6 +69,10 @@ class Abilities:
         """
         return None
 
+    def mixed_shortcut(self, dtype: np.dtype[Any], operand_dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
+        """Return the same for mixed products, of operands of `operand_dtype` into `dtype`, or None if there is none."""
+        return None
+
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return how much further from the definition than the bound of `harness.proof.verify` a float result may be.
 

@@ -19,8 +19,9 @@ AMX_ROWS, AMX_LARGEST_SHARE, AMX_A_SHARE, AMX_NC = 256, 1 / 2, 1 / 4, 4096
 # n = 1800 and 2048. One thread loses 5 % by it.
 AMX_LARGEST_SHARE_OF_THREADS = 1 / 4
 
-# Waking a thread takes as long as this many pairs; not measured over tiles.
-AMX_FEWEST_PAIRS = 1 << 24
+# Fewest pairs for each of several threads. At n = 512, bfloat16, 16 threads took 140 to 149 us, 8 took 183 us. Measured
+# 2026-11-22 on the Xeon of docs/lab/2026-11-22-many-cores.md.
+AMX_FEWEST_PAIRS = 1 << 23
 
 # A is packed if its rows are no whole cache lines, or if their distance is near a multiple of this. On that machine:
 # 2 KiB apart no difference; 1 KiB apart packing costs 10 to 20 %; 4 KiB apart reading in place costs 6 %.

@@ -41,7 +41,7 @@ PATHS_BLOCK = 128
 POOL_LOOKS, POOL_YIELDS = 1000, 20_000
 
 # Backends that gemm(..., backend="auto") tries first, for arrays on the host and on a GPU; then any by falling step.
-AUTO_FIRST = ("cpu-simd",)
+AUTO_FIRST = ("cpu-simd", "cpu-mixed")
 AUTO_FIRST_ON_GPU = (
     "gpu-mv-tuned",
     "gpu-ozaki",

@@ -88,6 +88,20 @@ SIMD_LONGEST_SUM = 512 * KIB
 # n = 3000, float64, one thread of a busy machine: 2.5 to 3 (k = 1 and 16).
 SIMD_FEW_TERMS = 64
 
+# From so many threads, and pairs for each, the threads share panels of B, and C is cut into so many parts for each. The
+# panels of a range of columns take no more memory than this. Speed over parts that pack for themselves, 16 threads,
+# n = 1000, 1500, 2048, 3000, 4096: float64 1.12, 1.20, 1.19, 0.96, 1.20, float32 1.04, 1.21, 1.13, 0.97, 1.09. Two
+# parts for each thread have 0.65 to 1.0 of the speed of eight, four 0.87 to 1.08. Sharing at n = 300 and 500 changed
+# nothing. Measured 2026-11-22 on the Xeon of docs/lab/2026-11-22-many-cores.md.
+SIMD_FEWEST_THREADS_TO_SHARE, SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_SHARED_PARTS = 4, 1 << 25, 8
+SIMD_MOST_SHARED_BYTES = 1 << 26
+
+# A matrix by its own transpose: from so many rows on, beyond `SIMD_FEW_TERMS`, half of the result is mirrored. The half
+# is cut into so many strips of columns, and for several threads into so many parts a thread. Blocks of so many rows are
+# mirrored at once. Speed over numpy.matmul (SYRK), n = 300, 12, 16, 24, 32 strips: float64 1.2, 1.28, 1.28, 1.28; at
+# n = 1500 1.00, 0.99, 0.95, 0.93, float32 0.99, 1.04, 1.03, 1.00. Measured 2026-11-22, one thread of a busy EPYC.
+SIMD_FEWEST_ROWS_TO_MIRROR, SIMD_MIRRORED_STRIPS, SIMD_MIRRORED_PARTS, SIMD_MIRRORED_ROWS = 96, 16, 2, 256
+
 # Packing B for a part costs about as much as so many more rows of the part.
 SIMD_PACKING_ROWS = 16
 
@@ -148,8 +162,11 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
     """Choose the cache blocks around a generated kernel of mr x nr elements; by the model if no numbers are given."""
     size, chosen = problem.dtype.itemsize, numbers or simd_model(problem, machine)
     kc = split_evenly(problem.k, chosen.kc, 8)
-    is_one_block = problem.m * kc * size <= chosen.all_of_m_bytes
-    largest = problem.m + mr if is_one_block else chosen.a_bytes // (kc * size)
+    rows, threads = problem.m, simd_threads(problem, machine.threads, chosen.pairs_per_thread)
+    if shares_panels(problem.m, problem.n, problem.k, threads):  # a block of A is then all rows of a part
+        rows = -(-problem.m // thread_grid(problem.m, problem.n, threads * SIMD_SHARED_PARTS, mr, nr)[0])
+    is_one_block = rows * kc * size <= chosen.all_of_m_bytes
+    largest = rows + mr if is_one_block else chosen.a_bytes // (kc * size)
     if problem.k <= SIMD_FEW_TERMS and problem.m * problem.n * size > cache_sizes(machine)[1]:
         largest = mr
     nc = split_evenly(problem.n, chosen.nc_bytes // size, nr)
@@ -206,6 +223,17 @@ def triangle_grid(m: int, threads: int, parts: int) -> int:
 
     least = math.isqrt(2 * parts)
     return min(range(max(least, 2), 2 * max(least, threads) + 1), key=cost) if threads > 1 else 1
+
+
+def shares_panels(m: int, n: int, k: int, threads: int) -> bool:
+    """Return whether all threads share one packed B."""
+    is_large = m * n * k >= SIMD_FEWEST_PAIRS_TO_SHARE * threads and k > SIMD_FEW_TERMS
+    return threads >= SIMD_FEWEST_THREADS_TO_SHARE and is_large
+
+
+def mirrored_strips(n: int, nr: int) -> int:
+    """Return the number of strips of columns that one triangle of n columns is computed by."""
+    return min(-(-n // nr), SIMD_MIRRORED_STRIPS)
 
 
 def reads_in_place(stride_bytes: int, rows: int, bad_stride: int = SIMD_BAD_STRIDE) -> bool:

@@ -17,11 +17,11 @@ import pytest
 from llvmlite import ir
 
 from backends.cpu._mixed import amx_claims, amx_code, amx_kernel, amx_loops, amx_product, methods
-from backends.cpu._mixed import product as mixed_product
 from backends.cpu._mixed.amx_code import TileCode
 from backends.cpu._mixed.amx_loops import build_amx_product
 from backends.cpu._mixed.amx_product import ARGUMENTS, TileLoops, prepare_tiles
 from backends.cpu._mixed.methods import usable_methods
+from backends.cpu._mixed.product import ProductOfRows
 from backends.cpu._threads import atomics
 from backends.cpu._vector import code as v
 from harness import Operands, PlanError, VerificationError, machine, registry
@@ -283,8 +283,9 @@ class TestSubnormals:
             operands.a[i, p], operands.b[p, j] = first, second
             yield problem, operands
 
-    def test_one_of_them_anywhere_makes_the_product_a_careful_one(self, monkeypatch):
-        share(monkeypatch, is_shared=True)
+    @pytest.mark.parametrize("is_shared", (True, False))
+    def test_one_of_them_anywhere_makes_the_product_a_careful_one(self, is_shared, monkeypatch):
+        share(monkeypatch, is_shared)
         for is_in_place, shape in itertools.product((True, False), ((40, 50, 70), (64, 50, 128), (33, 130, 64))):
             in_place(monkeypatch, is_in_place)
             m, n, k = shape
@@ -306,10 +307,11 @@ class TestSubnormals:
         """A last strip is packed where another product left its rows; the look must not see those."""
         seen = []
 
-        def record(lost, fast, careful):
-            return lambda: seen.append((fast(), int(lost[0]))[1])
+        def record(self, *addresses, run=ProductOfRows.run):
+            run(self, *addresses)
+            seen.append(int(self.lost[0]))
 
-        monkeypatch.setattr(mixed_product, "_again_if_lost", record)
+        monkeypatch.setattr(ProductOfRows, "run", record)
         in_place(monkeypatch, is_in_place=False)
         compute(BFLOAT16, next(self.product((30, 4, 5)))[1], BFLOAT16.problem(40, 50, 70))
         few = BFLOAT16.problem(3, 50, 70)

@@ -72,9 +72,17 @@ class TestSimdBlocking:
             assert tuning_simd.simd_blocking(Problem(*sizes), machine_with(), 8, 24)
 
     def test_the_number_of_threads_does_not_change_the_blocks(self):
-        problem = Problem(999, 1001, 777)
-        one, many = (tuning_simd.simd_blocking(problem, machine_with(threads=t), 8, 24) for t in (1, 8))
-        assert dataclasses.asdict(one) == dataclasses.asdict(many)
+        for problem, threads in ((Problem(599, 601, 577), 8), (Problem(999, 1001, 777), 3)):
+            one, many = (tuning_simd.simd_blocking(problem, machine_with(threads=t), 8, 24) for t in (1, threads))
+            assert dataclasses.asdict(one) == dataclasses.asdict(many)
+
+    def test_unless_they_share_panels_then_a_block_of_a_is_all_of_a_part(self):
+        machine = machine_with(threads=16)
+        for size in (1000, 2048, 4096):
+            blocking = tuning_simd.simd_blocking(Problem(size, size, size), machine, 8, 24)
+            parts = tuning_simd.thread_grid(size, size, 16 * tuning_simd.SIMD_SHARED_PARTS, 8, 24)[0]
+            rows = -(-size // parts)
+            assert blocking.mc >= rows or rows * blocking.kc * 8 > machine.l2 * tuning_simd.SIMD_ALL_OF_M_SHARE
 
 
 class TestThreads:

@@ -42,14 +42,14 @@ WORD_BYTES = WORD_BITS // 8
 MOST_PREFETCHES = 8  # in a step; with more, the product waits for memory, whichever lines they fetch
 
 # A row of the table, which describes a part; all integers of 64 bits, addresses and strides in bytes.
-#   lost                       address of the byte that is set, or 0: no scan
+#   lost_a, lost_b             address of the byte that is set, or 0: this part scans no strips, or no panels
 #   packed_a, claims_a         addresses of packed strips, and of their claims; without claims they are this part's
 #                              own, and overwrite those of the block before
 #   each_k_a                   strips from one block of k to the next
 #   first_a                    the strip of a block to begin with
 #   packed_b ... first_b       likewise for panels of B
 ARGUMENTS = """
-    product m n k a rs_a b rs_b c rs_c accumulate mc nc kc packs_a lost tile_of_c
+    product m n k a rs_a b rs_b c rs_c accumulate mc nc kc packs_a lost_a lost_b tile_of_c
     packed_a each_k_a claims_a first_a packed_b each_k_b claims_b first_b
 """.split()
 
@@ -153,7 +153,7 @@ def build_amx_product(key: MixedKey) -> Any:
     def product(row: int) -> None:
         """Run the five loops."""
         (
-            _, m, n, k, a, rs_a, b, rs_b, c, rs_c, accumulate, mc, nc, kc, packs_a, lost, tile_of_c,
+            _, m, n, k, a, rs_a, b, rs_b, c, rs_c, accumulate, mc, nc, kc, packs_a, lost_a, lost_b, tile_of_c,
             packed_a, each_k_a, claims_a, first_a, packed_b, each_k_b, claims_b, first_b,
         ) = _row_at(row)  # fmt: skip
         configure((1,))
@@ -183,7 +183,7 @@ def build_amx_product(key: MixedKey) -> Any:
                         panel = packed_b + (panel_0 + jp if keeps_panels else 0) * panel_bytes
                         if ic == 0:
                             word = claims_b + (panel_0 + jp) * CLAIM_BYTES if claims_b != 0 else 0
-                            obtain_panel(vectors, k_cur, source + j * element, rs_b, panel, present, word, lost)
+                            obtain_panel(vectors, k_cur, source + j * element, rs_b, panel, present, word, lost_b)
                         ahead, ahead_stride, per_step = panel, 0, 0
                         if panel_step + 1 < panels:
                             word = claims_b + (panel_0 + following_jp) * CLAIM_BYTES
@@ -201,7 +201,7 @@ def build_amx_product(key: MixedKey) -> Any:
                             strip, lda, a_step = obtain_strip(
                                 rows, k_cur, a + (ic + i) * rs_a + pc * element, rs_a, packs_a,
                                 packed_a + number * strip_bytes, panel_step == 0 and (claims_a == 0 or jc == 0),
-                                claims_a + number * CLAIM_BYTES if claims_a != 0 else 0, lost if jc == 0 else 0,
+                                claims_a + number * CLAIM_BYTES if claims_a != 0 else 0, lost_a if jc == 0 else 0,
                             )  # fmt: skip
                             tile = top + i * rs_c + j * WORD_BYTES
                             following_i = rotated(strip_step + 1, begin_a, strips) * mr

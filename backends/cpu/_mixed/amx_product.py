@@ -19,15 +19,16 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
-from backends.cpu._compile.scratch import scratch
+from backends.cpu._compile.scratch import Scratch, scratch
 from backends.cpu._ladder.jit import jit
 from backends.cpu._mixed.amx_claims import claim
 from backends.cpu._mixed.amx_code import ROW_BYTES, ROWS
 from backends.cpu._mixed.amx_loops import ARGUMENTS, WORD_BYTES, build_amx_product, rotated
 from backends.cpu._mixed.methods import MixedKey
 from backends.cpu._mixed.packing import element_bytes
-from backends.cpu._simd.argument_table import cut_evenly, entry_point
+from backends.cpu._simd.argument_table import Shape, cut_evenly, entry_point
 from backends.cpu._threads.atomics import WORD_BYTES as CLAIM_BYTES
+from backends.cpu._threads.limits import limit_threads, restore_threads
 from harness.plan import Blocking
 from harness.tuning import amx as tuning_amx
 
@@ -89,27 +90,25 @@ class Pieces:
         self.claims = every if is_shared else 0
         self.bytes = (every if is_shared else parts * sharers * kept) * size_bytes
 
-    def row(self, letter: str, memory: int, claims: int, position: tuple[int, int, int]) -> dict[str, int]:
-        """Return the table's entries about the pieces of a part.
+    def columns(self, letter: str, along: np.ndarray, across: np.ndarray, part: np.ndarray) -> dict[str, Any]:
+        """Return the table's entries about the pieces of every part, with offsets for addresses.
 
         Parameters
         ----------
         letter : str
             The operand, as in the names of arguments.
-        memory, claims : int
-            Addresses of all packed pieces, and of their claims.
-        position : (int, int, int)
-            The part: its number in the direction of the pieces, among those that share them, and among all.
+        along, across, part : (parts,) array of int
+            The parts: their numbers in the direction of the pieces, among those that share them, and among all.
         """
-        along, across, part = position
-        begin, end = self._begins[along : along + 2]
-        row = dict.fromkeys((f"each_k_{letter}", f"claims_{letter}", f"first_{letter}"), 0)
-        row[f"packed_{letter}"] = memory + (begin if self.claims else part * self._kept) * self._size_bytes
+        begins = np.array(self._begins)
+        begin, count = begins[along], begins[along + 1] - begins[along]
+        entries: dict[str, Any] = dict.fromkeys((f"each_k_{letter}", f"claims_{letter}", f"first_{letter}"), 0)
+        entries[f"packed_{letter}"] = (begin if self.claims else part * self._kept) * self._size_bytes
         if self.claims:
-            row[f"each_k_{letter}"] = self._begins[-1]
-            row[f"claims_{letter}"] = claims + begin * CLAIM_BYTES
-            row[f"first_{letter}"] = across * (end - begin) // self._sharers
-        return row
+            entries[f"each_k_{letter}"] = self._begins[-1]
+            entries[f"claims_{letter}"] = begin * CLAIM_BYTES
+            entries[f"first_{letter}"] = across * count // self._sharers
+        return entries
 
 
 def cut_product(loops: TileLoops, m: int, n: int, k: int) -> tuple[list[int], list[int], Pieces, Pieces]:
@@ -134,6 +133,80 @@ def cut_product(loops: TileLoops, m: int, n: int, k: int) -> tuple[list[int], li
     return rows, columns, strips, panels
 
 
+_OPERANDS = slice(ARGUMENTS.index("a"), ARGUMENTS.index("c") + 1, 2)  # the columns of a, b and c
+_SCRATCH = [ARGUMENTS.index(name) for name in ("packed_a", "packed_b", "tile_of_c")]
+
+
+class TileProduct:
+    """``out := [out +] a b`` over tiles, of contiguous rows, for any three addresses.
+
+    Parameters
+    ----------
+    loops : TileLoops
+    shape : Shape
+    accumulate : bool
+
+    Attributes
+    ----------
+    compute : callable
+        ``compute()``, for the addresses that were bound last.
+    """
+
+    def __init__(self, loops: TileLoops, shape: Shape, accumulate: bool) -> None:
+        key, blocking, element = loops.key, loops.blocking, element_bytes(loops.key)
+        rows, columns, strips, panels = cut_product(loops, shape.m, shape.n, shape.k)
+        height, width, tile_bytes = len(rows) - 1, len(columns) - 1, blocking.mr * blocking.nr * WORD_BYTES
+        parts = height * width
+        self._scratch_bytes = strips.bytes + panels.bytes + parts * tile_bytes
+        claims = np.zeros(strips.claims + panels.claims + parts, np.int64)
+        number = np.arange(parts)
+        i, j = np.divmod(number, width)
+        begin_i, begin_j = np.array(rows), np.array(columns)
+        entries = {
+            "product": address_of(build_amx_product(key)), "k": shape.k, "rs_a": shape.strides_a[0],
+            "rs_b": shape.strides_b[0], "rs_c": shape.row_stride_out, "accumulate": accumulate,
+            "mc": blocking.mc, "nc": blocking.nc, "kc": blocking.kc, "packs_a": loops.packs_a,
+            "lost_a": loops.lost * ((strips.claims > 0) | (i % width == j)),
+            "lost_b": loops.lost * ((panels.claims > 0) | (j % height == i)),
+            "m": begin_i[i + 1] - begin_i[i],
+            "n": begin_j[j + 1] - begin_j[j],
+            "a": begin_i[i] * shape.strides_a[0],
+            "b": begin_j[j] * element,
+            "c": begin_i[i] * shape.row_stride_out + begin_j[j] * WORD_BYTES,
+            "tile_of_c": strips.bytes + panels.bytes + number * tile_bytes,
+            **strips.columns("a", i, j, number),
+            **panels.columns("b", j, i, number),
+        }  # fmt: skip
+        entries["packed_b"] = entries["packed_b"] + strips.bytes
+        for of_claims, pieces, before in (("claims_a", strips, 0), ("claims_b", panels, strips.claims)):
+            if pieces.claims:
+                entries[of_claims] = entries[of_claims] + claims.ctypes.data + before * CLAIM_BYTES
+        self._table = table = np.empty((parts, len(ARGUMENTS)), np.int64)
+        for column, name in enumerate(ARGUMENTS):
+            table[:, column] = entries[name]
+        self._in_operands, self._in_scratch = table[:, _OPERANDS].copy(), table[:, _SCRATCH]
+        self._place = 0  # where the scratch was that the table has
+        threads = min(loops.grid[0] * loops.grid[1], parts)
+        if parts == 1:
+            self.compute = functools.partial(entry_point(build_run_part()), table)
+        else:
+            self.compute = functools.partial(entry_point(build_run_parts()), table, claims, threads)
+
+    def bind(self, a: int, b: int, out: int) -> Scratch:
+        """Set the addresses of the operands, and of the scratch, which is returned."""
+        memory = scratch(self._scratch_bytes)
+        self._table[:, _OPERANDS] = self._in_operands + np.array((a, b, out))
+        if memory.address != self._place:
+            self._table[:, _SCRATCH], self._place = self._in_scratch + memory.address, memory.address
+        return memory
+
+    def run(self, a: int, b: int, out: int) -> None:
+        """Compute with the operands at these addresses."""
+        memory = self.bind(a, b, out)
+        self.compute()
+        del memory  # until here it was in use
+
+
 def prepare_tiles(
     loops: TileLoops, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool
 ) -> Callable[[], Any]:
@@ -148,38 +221,10 @@ def prepare_tiles(
         Of the key's dtype of sums, rows contiguous.
     accumulate : bool
     """
-    key, blocking, element = loops.key, loops.blocking, element_bytes(loops.key)
-    rows, columns, strips, panels = cut_product(loops, a.shape[0], b.shape[1], a.shape[1])
-    width, tile_bytes = len(columns) - 1, blocking.mr * blocking.nr * WORD_BYTES
-    parts = (len(rows) - 1) * width
-    memory = scratch(strips.bytes + panels.bytes + parts * tile_bytes)
-    claims = np.zeros(strips.claims + panels.claims + parts, np.int64)
-    begin_b, tiles_of_c = memory.address + strips.bytes, memory.address + strips.bytes + panels.bytes
-    fixed = {
-        "product": address_of(build_amx_product(key)), "k": a.shape[1], "rs_a": a.strides[0], "rs_b": b.strides[0],
-        "rs_c": out.strides[0], "accumulate": accumulate, "mc": blocking.mc, "nc": blocking.nc, "kc": blocking.kc,
-        "packs_a": loops.packs_a, "lost": loops.lost,
-    }  # fmt: skip
-    table = np.empty((parts, len(ARGUMENTS)), np.int64)
-    for part in range(parts):
-        i, j = divmod(part, width)
-        row = fixed | {
-            "m": rows[i + 1] - rows[i],
-            "n": columns[j + 1] - columns[j],
-            "a": a.ctypes.data + rows[i] * a.strides[0],
-            "b": b.ctypes.data + columns[j] * element,
-            "c": out.ctypes.data + rows[i] * out.strides[0] + columns[j] * WORD_BYTES,
-            "tile_of_c": tiles_of_c + part * tile_bytes,
-            **strips.row("a", memory.address, claims.ctypes.data, (i, j, part)),
-            **panels.row("b", begin_b, claims.ctypes.data + strips.claims * CLAIM_BYTES, (j, i, part)),
-        }
-        table[part] = [row[name] for name in ARGUMENTS]
-    threads = min(loops.grid[0] * loops.grid[1], parts)
-    if parts == 1:
-        run = functools.partial(entry_point(build_run_part()), table)
-    else:
-        run = functools.partial(entry_point(build_run_parts()), table, claims, threads)
-    run.refers_to = a, b, out, memory, claims  # type: ignore[attr-defined] # it knows them by address alone
+    product = TileProduct(loops, Shape.of(a, b, out), accumulate)
+    memory = product.bind(a.ctypes.data, b.ctypes.data, out.ctypes.data)
+    run = product.compute
+    run.refers_to = a, b, out, memory  # type: ignore[attr-defined] # it knows them by address alone
     return run
 
 
@@ -208,11 +253,13 @@ def build_run_parts() -> Any:
         parts = table.shape[0]
         for word in range(claims.size):  # as an expression of arrays it would be a parallel loop of its own
             claims[word] = 0
+        before = limit_threads(threads)
         for thread in prange(threads):
             first = np.intp(thread) * parts // threads
             for step in range(parts):
                 part = rotated(step, first, parts)
                 if claim(claims.ctypes.data + (claims.size - parts + part) * CLAIM_BYTES):
                     call(table[part, 0], (table[part].ctypes.data,))
+        restore_threads(before)
 
     return jit(None, _TABLE, _CLAIMS, types.intp)(run_parts)

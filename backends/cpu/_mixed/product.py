@@ -7,18 +7,18 @@ A^T``. An operand without contiguous rows is copied in every run; such an output
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from backends.cpu._mixed import subnormals
-from backends.cpu._mixed.amx_product import TileLoops, prepare_tiles
+from backends.cpu._mixed.amx_product import TileLoops, TileProduct
 from backends.cpu._mixed.loops import MixedLoops
 from backends.cpu._mixed.methods import MixedKey
 from backends.cpu._mixed.transposed_copy import prepare_transposed_copy
-from backends.cpu._simd.argument_table import Run, prepare_product
-from backends.cpu._simd.product import guarded, has_contiguous_rows, through
-from harness.operands import Operands, aligned_empty
+from backends.cpu._simd.argument_table import SCRATCH, LoopTable, Run, Shape
+from backends.cpu._simd.product import has_contiguous_rows, through
+from harness.operands import CACHE_LINE, Operands, aligned_empty
 from harness.plan import Blocking, Plan
 from harness.tuning import amx as tuning_amx
 from harness.tuning import simd as tuning_simd
@@ -43,34 +43,87 @@ def prepare_mixed(key: MixedKey, careful: MixedKey | None, plan: Plan, operands:
     target = out if has_contiguous_rows(out) else aligned_empty(out.shape, out.dtype)
     rows_of_a, rows_of_b = (x if has_contiguous_rows(x) else aligned_empty(x.shape, x.dtype) for x in (a, b))
     copies = [_copy(rows, x) for rows, x in ((rows_of_a, a), (rows_of_b, b)) if rows is not x]
-    grid = tuning_simd.thread_grid(a.shape[0], b.shape[1], plan.threads, blocking.mr, blocking.nr)
-    lost = np.zeros(1, np.uint8)  # set by loops that look for subnormal numbers themselves
-    looks_inside = key.method.is_tiled and not accumulate  # a second run would add to C once more
-
-    def prepare(kernel: MixedKey) -> Run:
-        around, arrays = _around(blocking, kernel), (rows_of_a, rows_of_b, target, accumulate)
-        if not kernel.method.is_tiled:
-            loops: Any = MixedLoops(kernel, around, packs_a=True, packs_b=True, grid=grid)  # type: ignore[arg-type]
-            return prepare_product(loops, *arrays)
-        packs_a = not tuning_amx.amx_reads_in_place(rows_of_a.ctypes.data, rows_of_a.strides[0], rows_of_a.shape[0])
-        flag = lost.ctypes.data if looks_inside else 0
-        return prepare_tiles(TileLoops(kernel, around, packs_a, grid, flag), *arrays)
-
-    product = prepare(key)
-    if careful is not None and looks_inside:
-        product = _again_if_lost(lost, product, prepare(careful))
-    elif careful is not None:
-        look = subnormals.build_has_subnormal(key.method.operands)
-        layouts = [(x.ctypes.data, *x.shape, x.strides[0]) for x in (rows_of_a, rows_of_b)]
-        product = guarded(lambda: not any(look(*layout) for layout in layouts), product, prepare(careful))
+    arrays = rows_of_a, rows_of_b, target
+    addresses = [x.ctypes.data for x in arrays]
+    rows = ProductOfRows(key, careful, blocking, plan.threads, Shape.of(*arrays), accumulate, place(addresses[0]))
+    product = functools.partial(rows.run, *addresses)
 
     def compute() -> None:
         for copy in copies:
             copy()
         product()
 
-    compute.refers_to = a, b  # type: ignore[attr-defined] # copies know them by address alone
-    return through(target, out, accumulate, compute if copies else product)
+    compute.refers_to = a, b, arrays  # type: ignore[attr-defined] # it knows them by address alone
+    return through(target, out, accumulate, compute)
+
+
+class ProductOfRows:
+    """``out := [out +] a b`` of matrices with contiguous rows, for any three addresses.
+
+    Parameters
+    ----------
+    key, careful
+        As in `prepare_mixed`.
+    blocking : Blocking
+    threads : int
+    shape : Shape
+    accumulate : bool
+    a_begins : int
+        `place` of A: decides whether it is read where it lies.
+
+    Attributes
+    ----------
+    lost : (1,) array of uint8
+        Set by loops over tiles if they met a subnormal number; the product was then computed again.
+    """
+
+    def __init__(
+        self, key: MixedKey, careful: MixedKey | None, blocking: Blocking, threads: int, shape: Shape, accumulate: bool,
+        a_begins: int,
+    ) -> None:  # fmt: skip
+        self._blocking, self._shape, self._accumulate, self._a_begins = blocking, shape, accumulate, a_begins
+        self._threads = threads
+        self._grid = tuning_simd.thread_grid(shape.m, shape.n, threads, blocking.mr, blocking.nr)
+        self.lost = np.zeros(1, np.uint8)
+        looks_inside = key.method.is_tiled and not accumulate  # a second run would add to C once more
+        self._fast, self._careful = self._prepare(key, looks_inside), None
+        self._look: Callable[..., bool] | None = None
+        if careful is not None:
+            self._careful = self._prepare(careful, False)
+            self._look = None if looks_inside else subnormals.build_has_subnormal(key.method.operands)
+
+    def _prepare(self, kernel: MixedKey, looks_inside: bool) -> Callable[[int, int, int], None]:
+        """Return ``product(a, b, out)`` by a kernel."""
+        around, grid, shape = _around(self._blocking, kernel), self._grid, self._shape
+        if not kernel.method.is_tiled:
+            loops = MixedLoops(kernel, around, True, True, grid, self._threads)  # type: ignore[arg-type]
+            return functools.partial(_by_table, LoopTable(loops, shape, self._accumulate))
+        packs_a = not tuning_amx.amx_reads_in_place(self._a_begins, shape.strides_a[0], shape.m)
+        flag = self.lost.ctypes.data if looks_inside else 0
+        return TileProduct(TileLoops(kernel, around, packs_a, grid, flag), shape, self._accumulate).run
+
+    def run(self, a: int, b: int, out: int) -> None:
+        """Compute with the matrices at these addresses."""
+        shape = self._shape
+        if self._look is not None:
+            layouts = (a, shape.m, shape.k, shape.strides_a[0]), (b, shape.k, shape.n, shape.strides_b[0])
+            loses = any(self._look(*layout) for layout in layouts)
+            (self._careful if loses else self._fast)(a, b, out)  # type: ignore[misc] # there is one with a look
+            return
+        self.lost[0] = 0
+        self._fast(a, b, out)
+        if self._careful is not None and self.lost[0]:
+            self._careful(a, b, out)
+
+
+def place(address: int) -> int:
+    """Return where an operand begins in a cache line, in bytes: all that a plan takes from an address."""
+    return address % CACHE_LINE
+
+
+def _by_table(table: LoopTable, a: int, b: int, out: int) -> None:
+    table.addresses[:SCRATCH] = a, b, out, 0
+    table.run()
 
 
 def _copy(rows: np.ndarray, x: np.ndarray) -> Run:
@@ -87,15 +140,3 @@ def _around(x: Blocking, key: MixedKey) -> Blocking:
     """Return the blocking around the register tile of `key`: the cache blocks grow to whole tiles."""
     mr, nr = key.mr, key.nv * key.lanes
     return Blocking(-(-x.mc // mr) * mr, -(-x.nc // nr) * nr, x.kc, mr, nr)
-
-
-def _again_if_lost(lost: np.ndarray, fast: Run, careful: Run) -> Run:
-    """Return a product by `fast`, computed again by `careful` if the fast loops met a subnormal number."""
-
-    def run() -> None:
-        lost[0] = 0
-        fast()
-        if lost[0]:
-            careful()
-
-    return run

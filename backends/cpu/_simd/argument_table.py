@@ -34,6 +34,7 @@ from backends.cpu._simd.loops import (
     tile_bytes,
 )
 from backends.cpu._threads.atomics import add
+from backends.cpu._threads.limits import limit_threads, restore_threads
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import emits
@@ -90,6 +91,10 @@ class Loops(NamedTuple):
         Addresses among the arguments are offsets from operands and from scratch.
         """
         return [Stage(self.compile(), self._parts(shape, accumulate), self.kernel())]
+
+    def table(self, shape: Shape, accumulate: bool) -> Any:
+        """Return the product, complete except for addresses: `run` and `addresses` as of `LoopTable`."""
+        return LoopTable(self, shape, accumulate)
 
     def compile(self) -> Any:
         """Return the compiled loops."""
@@ -249,10 +254,11 @@ def prepare_product(
     block : (m, n) array of int8, optional
         Rows contiguous. For loops whose kernel tracks blocks of k: receives their numbers.
     """
-    table = LoopTable(loops, Shape.of(a, b, out, block), accumulate)
+    table = loops.table(Shape.of(a, b, out, block), accumulate)
     table.addresses[:SCRATCH] = [0 if x is None else x.ctypes.data for x in (a, b, out, block)]
-    table.run.operands = a, b, out, block  # type: ignore[attr-defined] # it knows them by address alone
-    return table.run
+    run = functools.partial(table.run)
+    run.operands = table, a, b, out, block  # type: ignore[attr-defined] # it knows them by address alone
+    return run
 
 
 def cut_evenly(extent: int, parts: int, step: int) -> list[int]:
@@ -307,6 +313,7 @@ def build_run_parts() -> Any:
 
     def run_parts(table: np.ndarray, taken: np.ndarray, threads: int, size: int) -> None:
         taken[0] = 0
+        before = limit_threads(threads)
         for thread in prange(threads):
             while True:
                 part = add(taken.ctypes.data, 1)
@@ -314,6 +321,7 @@ def build_run_parts() -> Any:
                     break
                 arguments = _row_at(table[part].ctypes.data, np.intp(thread) * size)
                 call(arguments[0], arguments[1:])
+        restore_threads(before)
 
     words = types.Array(types.int64, 1, "C")
     return jit(None, types.Array(types.int64, 2, "C"), words, types.intp, types.intp)(run_parts)

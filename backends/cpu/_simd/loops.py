@@ -34,6 +34,7 @@ from backends.cpu._vector.intrinsics import word_at
 from harness.operands import CACHE_LINE
 from harness.tuning import simd as tuning_simd
 
+PACKED = 2  # a `packs_b`: the panels of all blocks of k lie at b, one block behind the other
 DOT_VECTOR, DOT_END = tuning_simd.SIMD_DOT_VECTOR, tuning_simd.SIMD_DOT_END
 
 # The arguments of the function that `build_product` compiles, in this order; all integers of the width of an address.
@@ -79,22 +80,22 @@ def tile_bytes(key: KernelKey) -> int:
 
 
 @numba.njit(inline="always")
-def next_panel(ic: int, panel: int, size: int, source: int, rs_b: int, lines: int) -> tuple[int, int, int]:
+def next_panel(ready: bool, panel: int, size: int, source: int, rs_b: int, lines: int) -> tuple[int, int, int]:
     """Return the address of the next panel, the distance of its lines, and their number: packed, or rows of B."""
-    if ic > 0:
+    if ready:
         return panel + size, CACHE_LINE, size // CACHE_LINE
     return source, rs_b, lines
 
 
 @numba.njit(inline="always")
 def lines_ahead(
-    ic: int, ip: int, group: int, column: int, ahead: int, per_strip: int, rs_b: int, k: int
+    ready: bool, ip: int, group: int, column: int, ahead: int, per_strip: int, rs_b: int, k: int
 ) -> tuple[int, int]:
     """Return the address of the first prefetch of strip `ip`, and the number of iterations that prefetch.
 
     The next panel is prefetched line by line if it is packed; else rows of B, one of several columns of lines a strip.
     """
-    if ic > 0:
+    if ready:
         return ahead + ip * per_strip * CACHE_LINE, per_strip
     first = group * per_strip
     return ahead + first * rs_b + column * CACHE_LINE, max(min(per_strip, k - first), 0)
@@ -138,7 +139,8 @@ def build_product() -> Any:
         mr, nv, block_steps = word_at(kernel + at_mr), word_at(kernel + at_nv), word_at(kernel + at_steps)
         gather, tiles = word_at(kernel + at_gather), kernel + WORD * word_at(kernel + at_tiles)
         whole, is_triangle = mr + word_at(kernel + at_has_whole), diagonal != NO_DIAGONAL
-        takes_dots = packs_b != 0 and word_at(kernel + at_takes_dots) != 0 and not is_triangle
+        is_packed, keeps_panels = packs_b == PACKED, packs_b == PACKED or m > mc
+        takes_dots = packs_b != 0 and not is_packed and word_at(kernel + at_takes_dots) != 0 and not is_triangle
         for jc in range(0, n, nc):
             n_cur = min(nc, n - jc)
             left = columns_left_over(n_cur, k, lanes) if takes_dots else 0
@@ -148,8 +150,9 @@ def build_product() -> Any:
                 k_cur = min(kc, k - pc)
                 adds, first_block = 1 if accumulate != 0 or pc > 0 else 0, pc // block_steps if pc > 0 else 0
                 lda = packed_row_bytes(k_cur, itemsize) if packs_a else rs_a
+                of_block = b + pc * ((n_cur + lanes - 1) >> lane_bits) * lanes * itemsize if is_packed else packed_b
                 for ic in range(0, m, mc):
-                    m_cur = min(mc, m - ic)
+                    m_cur, ready = min(mc, m - ic), is_packed or ic > 0  # ready: panels are packed already
                     strips, height, higher = even_split(m_cur, mr)
                     rows_of_a = a + ic * rs_a + pc * cs_a
                     if packs_a:
@@ -160,18 +163,18 @@ def build_product() -> Any:
                         step = vectors * lanes
                         present = min(lanes, n_cur - j - step + lanes)
                         source = b + pc * rs_b + (jc + j) * cs_b
-                        panel, ldb = source, rs_b
-                        ahead, ahead_stride, per_strip = 0, CACHE_LINE, 0
+                        panel, ldb, ahead, ahead_stride, per_strip = source, rs_b, 0, CACHE_LINE, 0
                         if packs_b:
-                            panel, ldb = packed_b + (j * itemsize * k_cur if m > mc else 0), vectors * lanes * itemsize
-                            if ic == 0 and cs_b == itemsize:
+                            ldb = vectors * lanes * itemsize
+                            panel = of_block + (j * itemsize * k_cur if keeps_panels else 0)
+                            if not ready and cs_b == itemsize:
                                 pack = word_at(kernel + WORD * (PACK + vectors))
                                 call_function(pack, (k_cur, source, rs_b, panel, present))
-                            elif ic == 0:
+                            elif not ready:
                                 call(gather, (k_cur, min(step, n_cur - j), source, rs_b, cs_b, panel, ldb))
-                            if jp + 1 < panels and (ic > 0 or cs_b == itemsize):
+                            if jp + 1 < panels and (ready or cs_b == itemsize):
                                 ahead, ahead_stride, lines = next_panel(
-                                    ic, panel, ldb * k_cur, source + step * itemsize, rs_b, k_cur * (nv + 1)
+                                    ready, panel, ldb * k_cur, source + step * itemsize, rs_b, k_cur * (nv + 1)
                                 )
                                 per_strip = (lines + strips - 1) // strips  # prefetches: as many for each strip
                         group, column = 0, 0
@@ -179,7 +182,7 @@ def build_product() -> Any:
                             i, rows = ip * height + min(ip, higher), height + 1 if ip < higher else height
                             line, iterations = ahead, 0
                             if per_strip > 0:
-                                line, iterations = lines_ahead(ic, ip, group, column, ahead, per_strip, rs_b, k_cur)
+                                line, iterations = lines_ahead(ready, ip, group, column, ahead, per_strip, rs_b, k_cur)
                                 column = column + 1 if column < nv else 0
                                 group += column == 0
                             target, right = c + (ic + i) * rs_c + (jc + j) * itemsize, jc + j + diagonal - ic - i

@@ -97,15 +97,15 @@ def build_gather(key: KernelKey) -> Any:
             for i in range(rows):
                 copy_row((target + i * target_stride, source + i * row_stride, columns * itemsize))
             return
-        whole_rows = whole_columns = 0
-        if transposes and row_stride == itemsize:
-            whole_rows, whole_columns = rows // lanes * lanes, columns // lanes * lanes
-            for j in range(0, whole_columns, lanes):
-                for i in range(0, whole_rows, lanes):
+        if transposes and row_stride == itemsize and min(rows, columns) >= lanes:
+            for left in range(0, columns, lanes):
+                for top in range(0, rows, lanes):
+                    i, j = min(top, rows - lanes), min(left, columns - lanes)  # the last squares overlap others
                     to = target + i * target_stride + j * itemsize
                     transpose((to, target_stride, source + i * itemsize + j * column_stride, column_stride))
+            return
         for i in range(rows):
-            for j in range(whole_columns if i < whole_rows else 0, columns):
+            for j in range(columns):
                 to = target + i * target_stride + j * itemsize
                 copy_element((to, source + i * row_stride + j * column_stride))
 

@@ -6,6 +6,7 @@ The loops need an output with contiguous rows. An output with contiguous columns
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,8 @@ from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import may_take_dots
 from backends.cpu._simd.loops import columns_left
 from backends.cpu._simd.matrix_vector import VectorLoops
+from backends.cpu._simd.self_product import SelfProduct, is_self_product
+from backends.cpu._simd.shared_panels import SharedLoops, columns_beside
 from backends.cpu._simd.symmetric import SymmetricLoops
 from backends.cpu._simd.value_scan import Look
 from backends.cpu._vector.operators import Guard, Operations, guard, operations
@@ -91,7 +94,12 @@ class Settings:
         packs_a, packs_b = self.packs_a or not a_in_place, self.packs_b or not b_in_place
         if packs_b and not packs_a and may_take_dots(key) and columns_left(n, k, key.lanes) == n:
             blocking = Blocking(blocking.mc, blocking.nc, k, blocking.mr, blocking.nr)  # dot products stream A once
-        return Loops(key, blocking, packs_a, packs_b, grid, self.threads)
+        loops = Loops(key, blocking, packs_a, packs_b, grid, self.threads)
+        is_shared = packs_b and not self.block_steps and tuning_simd.shares_panels(m, n, k, self.threads)
+        if not is_shared or columns_beside(key, shape) == n:
+            return loops
+        parts = self.threads * tuning_simd.SIMD_SHARED_PARTS
+        return SharedLoops(*loops._replace(grid=tuning_simd.thread_grid(m, n, parts, blocking.mr, blocking.nr)))
 
     def _vector_loops(self, key: KernelKey, shape: Shape) -> VectorLoops:
         """Return the loops of a matrix by a vector: threads share its rows or, of few rows of A, its columns."""
@@ -155,14 +163,21 @@ def prepare_generated(
     if triangle == "a":
         return _prepare_symmetric(semiring, settings, a, b, out, accumulate)
     if not triangle and _is_better_transposed(a, b, out):
-        a, b, out, semiring, settings = b.T, a.T, out.T, _with_swapped_operands(semiring), settings.transposed()
+        a, b, out, semiring, settings = b.T, a.T, out.T, with_swapped_operands(semiring), settings.transposed()
     target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
     ops, condition = operations(semiring, dtype), guard(semiring, dtype)
     assert ops is not None
 
+    is_plain = not accumulate and not triangle and block is None
+
     def prepare(ops: Operations) -> Run:
-        loops = settings.loops(ops, dtype, Shape.of(a, b, target), triangle)
-        return prepare_product(loops, a, b, target, accumulate, block)
+        shape = Shape.of(a, b, target)
+        if is_plain and a.ctypes.data == b.ctypes.data and is_self_product(shape, ops):
+            half = SelfProduct(functools.partial(settings.loops, ops, dtype), shape)
+            run = functools.partial(half.run, a.ctypes.data, target.ctypes.data)
+            run.operands = a, target  # type: ignore[attr-defined] # it knows them by address alone
+            return run
+        return prepare_product(settings.loops(ops, dtype, shape, triangle), a, b, target, accumulate, block)
 
     if condition is not Guard.NONE and min(out.shape) == 1 and block is None:  # a scan takes as long as the product
         return through(target, out, accumulate, prepare(ops._replace(is_careful=True)))
@@ -239,6 +254,7 @@ def through(target: np.ndarray, out: np.ndarray, accumulate: bool, compute: Run,
     return run
 
 
-def _with_swapped_operands(semiring: Semiring) -> Semiring:
+def with_swapped_operands(semiring: Semiring) -> Semiring:
+    """Return the semiring of the transposed product."""
     multiply = semiring.multiply
     return Semiring(semiring.add, BINARY_OPS[_SWAPPED.get(multiply.name, multiply.name)], semiring.name)

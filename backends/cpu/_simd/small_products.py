@@ -2,8 +2,8 @@
 
 At n = 16 a product takes about 0.1 us, and the checks in Python before it a hundred times as long. Here compiled code
 checks that A, B and out are matrices of the dtype, that sizes and strides fit, and that nothing overlaps. It computes a
-small product at once. A larger one is computed by the loops' table for its shape, made once, which takes the addresses.
-The ordinary call computes anything else.
+small product at once. A larger one, or one with contiguous columns, is computed by the loops' table for its layout.
+That is made once, and takes the addresses. The ordinary call computes anything else.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from numba import carray, types
 
 from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._ladder.jit import jit
-from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, entry_point
+from backends.cpu._simd.argument_table import Loops, Shape, entry_point
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import kernel_table
 from backends.cpu._simd.loops import NO_DIAGONAL, build_product
 from backends.cpu._simd.numpy_object import OBJECT, data_of, dtype_code, fields_of, is_matrix, is_writeable
+from backends.cpu._simd.self_product import SelfProduct, is_self_product
 from backends.cpu._threads.gil import call_without_gil_if_long
 from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
@@ -31,14 +32,16 @@ from harness.interface import Shortcut
 NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # results of `compute`
 MOST_SHAPES = 256  # tables that are kept
 
-LoopsOf = Callable[[Shape], Loops]
+LoopsOf = Callable[[Shape, bool], Loops]
+Strides = tuple[int, int]
 
 
 def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf) -> Shortcut:
     """Return ``compute(a, b, out)``, which for matrices of one dtype computes ``out := a (x) b``.
 
     It takes any three objects and returns True, or False without doing anything. True requires such matrices,
-    contiguous rows, fitting sizes, nothing empty, aligned elements, and a writable `out` that overlaps no operand.
+    contiguous rows or columns, fitting sizes, nothing empty, aligned elements, and a writable `out` that overlaps no
+    operand. Vectors need contiguous rows.
 
     Parameters
     ----------
@@ -46,7 +49,8 @@ def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf) -> Shortcut:
     largest : int
         Greatest m, n and k that are computed in place.
     loops_of : callable
-        ``loops_of(shape)`` returns the choices of the loops for a larger one.
+        ``loops_of(shape, is_swapped)`` returns the choices of the loops for any other one. `is_swapped`: the shape is
+        that of the transposed product.
     """
     dtype = np.dtype(key.dtype)
     kernel = kernel_table(key)
@@ -73,42 +77,72 @@ class LargeProducts(threading.local):
     Parameters
     ----------
     loops_of : callable
-        ``loops_of(shape)`` returns the choices of the loops for a product.
+        As in `plain_products`.
     """
 
     def __init__(self, loops_of: LoopsOf) -> None:
-        locate = entry_point(_build_locate())
-
-        @functools.lru_cache(MOST_SHAPES)
-        def ready(*shape: Any) -> tuple[Callable[..., None], Callable[[], Any]]:
-            table = LoopTable(loops_of(Shape(*shape)), Shape(*shape), accumulate=False)
-            return functools.partial(locate, table.addresses.ctypes.data), table.run
-
-        self._ready = ready
+        self._ready = functools.lru_cache(MOST_SHAPES)(functools.partial(_ready_product, loops_of))
 
     def compute(self, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         """Compute ``out := a (x) b``."""
         m, k = a.shape
-        bind, run = self._ready(m, b.shape[1], k, a.strides, b.strides, out.strides[0])
-        bind(a, b, out)
+        is_swapped, bind, run = self._ready(m, b.shape[1], k, a.strides, b.strides, out.strides)
+        if is_swapped:
+            bind(b, a, out)
+        else:
+            bind(a, b, out)
         run()
+
+
+def _ready_product(
+    loops_of: LoopsOf, m: int, n: int, k: int, strides_a: Strides, strides_b: Strides, strides_out: Strides
+) -> tuple[bool, Callable[..., None], Callable[[], Any]]:
+    """Return a product of that layout: whether it is the transposed one, and how to bind arrays, and to compute it."""
+    is_swapped = min(m, n) > 1 and strides_out[1] > strides_out[0]  # columns of the result are contiguous
+    if is_swapped:
+        shape = Shape(n, m, k, strides_b[::-1], strides_a[::-1], strides_out[1])
+    else:
+        shape = Shape(m, n, k, strides_a, strides_b, strides_out[0])
+    loops = loops_of(shape, is_swapped)
+    table = loops.table(shape, accumulate=False)
+    bind = functools.partial(entry_point(_build_locate()), table.addresses.ctypes.data)
+    if not is_self_product(shape, loops.key.operations):
+        return is_swapped, bind, table.run
+    half, addresses = SelfProduct(lambda shape: loops_of(shape, is_swapped), shape), table.addresses
+
+    def run() -> None:
+        a, b, out, *_ = addresses.tolist()
+        if a == b:
+            half.run(a, out)
+        else:
+            table.run()
+
+    return is_swapped, bind, run
+
+
+@numba.njit
+def _by_rows(fields: tuple[int, int, int, int, int], itemsize: int) -> bool:
+    """Return whether rows are contiguous, ascending and disjoint, and elements aligned."""
+    address, rows, columns, row_stride, stride = fields
+    # strides of dimensions of one element are arbitrary; an itemsize is a power of two
+    is_contiguous = stride == itemsize or columns == 1
+    is_in_order = rows == 1 or (row_stride >= columns * itemsize and row_stride & (itemsize - 1) == 0)
+    return is_contiguous and is_in_order and address & (itemsize - 1) == 0
 
 
 @numba.njit
 def _is_simple(fields: tuple[int, int, int, int, int], itemsize: int) -> bool:
-    """Return whether rows are contiguous, ascending and disjoint, and elements aligned."""
+    """Return whether rows or columns are so."""
     address, rows, columns, row_stride, stride = fields
-    # strides of dimensions of one element are arbitrary; an itemsize is a power of two
-    has_contiguous_rows = stride == itemsize or columns == 1
-    is_in_order = rows == 1 or (row_stride >= columns * itemsize and row_stride & (itemsize - 1) == 0)
-    return has_contiguous_rows and is_in_order and address & (itemsize - 1) == 0
+    return _by_rows(fields, itemsize) or _by_rows((address, columns, rows, stride, row_stride), itemsize)
 
 
 @numba.njit
 def _end(fields: tuple[int, int, int, int, int], itemsize: int) -> int:
     """Return the address after the last element of a simple matrix."""
-    address, rows, columns, row_stride, _ = fields
-    return address + (rows - 1) * row_stride + columns * itemsize
+    address, rows, columns, row_stride, stride = fields
+    along = (columns - 1) * stride if columns > 1 else 0
+    return address + ((rows - 1) * row_stride if rows > 1 else 0) + along + itemsize
 
 
 @functools.cache
@@ -123,12 +157,17 @@ def _build_compute() -> Any:
         (a_begin, m, k, lda, _), (b_begin, k_of_b, n, ldb, _), (begin, m_of_out, n_of_out, ldc, _) = of_a, of_b, of_out
         if not is_writeable(out) or k_of_b != k or m_of_out != m or n_of_out != n or min(m, n, k) < 1:
             return NOT_SIMPLE
-        if not (_is_simple(of_a, itemsize) and _is_simple(of_b, itemsize) and _is_simple(of_out, itemsize)):
-            return NOT_SIMPLE
+        by_rows = _by_rows(of_a, itemsize) and _by_rows(of_b, itemsize) and _by_rows(of_out, itemsize)
+        if not by_rows:
+            is_vector = min(m, n) == 1
+            if is_vector or not (
+                _is_simple(of_a, itemsize) and _is_simple(of_b, itemsize) and _is_simple(of_out, itemsize)
+            ):
+                return NOT_SIMPLE
         end = _end(of_out, itemsize)
         if (a_begin < end and begin < _end(of_a, itemsize)) or (b_begin < end and begin < _end(of_b, itemsize)):
             return NOT_SIMPLE
-        if max(m, n, k) > word_at(facts + 8) or min(m, n) == 1:  # products with a vector have loops of their own
+        if not by_rows or max(m, n, k) > word_at(facts + 8) or min(m, n) == 1:  # vectors have loops of their own
             return LARGE
         arguments = (
             m, n, k, a_begin, lda, itemsize, b_begin, ldb, itemsize, begin, ldc, 0, 0, 0, m, n, k, 0, 0, 0, 0,

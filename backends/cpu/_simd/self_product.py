@@ -1,0 +1,130 @@
+"""A matrix by its own transpose, where (x) commutes: the result is symmetric, and one triangle of it is computed.
+
+    for each block of k:
+        copy      rows of A, unless the loops can read them where they are
+        compute   D by strips of columns, each from the diagonal down: every panel of B is packed once
+    mirror    what lies below the diagonal to its other side
+
+The two halves are equal to the last bit. NumPy does the same over floats (BLAS has SYRK for it). The kernel is that of
+any product, so nothing more is compiled.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from backends.cpu._compile.scratch import scratch
+from backends.cpu._simd.argument_table import SCRATCH, Loops, LoopTable, Shape, Stage, cut_evenly
+from backends.cpu._simd.block_copies import BlockCopies, BlockCopy
+from backends.cpu._simd.loops import NO_DIAGONAL, row_bytes
+from backends.cpu._vector.operators import Operations
+from harness.tuning import simd as tuning_simd
+
+# Those (x) of the vector code for which x (x) y = y (x) x.
+COMMUTATIVE = frozenset({"plus", "times", "min", "max", "land", "pair", "absdiff", "sqdiff"})
+
+ROWS = 16  # of A that are copied together are a multiple of this: whole squares of registers
+
+
+def is_self_product(shape: Shape, ops: Operations) -> bool:
+    """Return whether B has the layout of A transposed: the product is symmetric if both begin at one address."""
+    is_large = shape.m >= tuning_simd.SIMD_FEWEST_ROWS_TO_MIRROR and shape.k > tuning_simd.SIMD_FEW_TERMS
+    is_transposed = shape.m == shape.n and shape.strides_b == shape.strides_a[::-1]
+    return is_large and is_transposed and ops.multiply in COMMUTATIVE
+
+
+class LowerLoops(Loops):
+    """The loops of strips of columns from the diagonal down; `grid` has the number of strips, and 1."""
+
+    __slots__ = ()
+
+    def stages(self, shape: Shape, accumulate: bool) -> list[Stage]:
+        """Return the parts, the largest first: of each strip ranges of rows, so that threads share it."""
+        itemsize, key, blocking = np.dtype(self.key.dtype).itemsize, self.key, self.blocking
+        cuts = strips(self, shape.m)
+        area = sum((shape.m - j) * (end - j) for j, end in cuts)
+        parts = []
+        for j, end in cuts:
+            share = -(-area // (self.threads * tuning_simd.SIMD_MIRRORED_PARTS)) // (end - j)
+            count = max(min((shape.m - j) // max(share, key.mr), self.threads), 1) if self.threads > 1 else 1
+            for first, last in itertools.pairwise(cut_evenly(shape.m - j, count, key.mr)):
+                i, m = j + first, last - first
+                parts.append((
+                    m, end - j, shape.k, i * shape.strides_a[0], *shape.strides_a, j * shape.strides_b[1],
+                    *shape.strides_b, i * shape.row_stride_out + j * itemsize, shape.row_stride_out, accumulate, 0, 0,
+                    blocking.mc, blocking.nc, blocking.kc, self.packs_a, self.packs_b, 0, 0, NO_DIAGONAL,
+                ))  # fmt: skip
+        return [Stage(self.compile(), sorted(parts, key=lambda part: -part[0] * part[1]), self.kernel())]
+
+
+def strips(loops: Loops, n: int) -> list[tuple[int, int]]:
+    """Return the ranges of columns of the strips."""
+    return list(itertools.pairwise(cut_evenly(n, loops.grid[0], loops.key.lanes * loops.key.nv)))
+
+
+class SelfProduct:
+    """``out := a (x) a^T``, for any three addresses.
+
+    Parameters
+    ----------
+    loops_of : callable
+        ``loops_of(shape)`` returns the choices of the loops for a whole product.
+    shape : Shape
+        Rows of the output are contiguous.
+    """
+
+    def __init__(self, loops_of: Callable[[Shape], Loops], shape: Shape) -> None:
+        loops, m = loops_of(shape), shape.m
+        itemsize = np.dtype(loops.key.dtype).itemsize
+        count = tuning_simd.mirrored_strips(m, loops.key.lanes * loops.key.nv)
+        lower = LowerLoops(*loops._replace(packs_a=False, grid=(count, 1)))
+        self._copied_bytes, self._stages = 0, [(None, 0, LoopTable(lower, shape, accumulate=False))]
+        if loops.packs_a:  # each part would pack it
+            blocks = range(0, shape.k, loops.blocking.kc)
+            self._stages = [self._copied_block(lower, shape, p, min(shape.k - p, blocks.step)) for p in blocks]
+        of_mirror = list(mirrored(strips(lower, m), m, shape.row_stride_out, itemsize))
+        self._mirror = BlockCopies(loops.key, of_mirror, loops.threads)
+
+    def _copied_block(self, lower: LowerLoops, shape: Shape, p: int, k: int) -> tuple[BlockCopies, int, LoopTable]:
+        """Return a block of k: how to copy its columns of A, where its rows of B begin, and the sums over it."""
+        m, threads, itemsize = shape.m, lower.threads, np.dtype(lower.key.dtype).itemsize
+        lda, step = row_bytes(k, itemsize), -(-m // (4 * threads * ROWS)) * ROWS if threads > 1 else m
+        self._copied_bytes = max(self._copied_bytes, m * lda)
+        rows, begin = itertools.pairwise([*range(0, m, step), m]), p * shape.strides_a[1]
+        copies = [
+            BlockCopy(end - i, k, i * shape.strides_a[0] + begin, *shape.strides_a, i * lda, lda) for i, end in rows
+        ]
+        of_block = shape._replace(k=k, strides_a=(lda, itemsize))
+        return (
+            BlockCopies(lower.key, copies, threads),
+            p * shape.strides_b[0],
+            LoopTable(lower, of_block, accumulate=p > 0),
+        )
+
+    def run(self, a: int, out: int) -> None:
+        """Compute the product of the matrix at `a`."""
+        memory = scratch(self._copied_bytes, "rows") if self._copied_bytes else None
+        for copies, of_b, table in self._stages:
+            rows = a
+            if copies is not None and memory is not None:
+                copies.run(a, memory.address)
+                rows = memory.address
+            table.addresses[:SCRATCH] = rows, a + of_b, out, 0
+            table.run()
+        self._mirror.run(out, out)
+
+
+def mirrored(cuts: list[tuple[int, int]], m: int, stride: int, itemsize: int) -> Any:
+    """Yield the copies of what lies below the diagonal: of each strip below its square, and each row inside that."""
+    for j, end in cuts:
+        for i in range(end, m, tuning_simd.SIMD_MIRRORED_ROWS):
+            rows = min(tuning_simd.SIMD_MIRRORED_ROWS, m - i)
+            yield BlockCopy(
+                end - j, rows, i * stride + j * itemsize, itemsize, stride, j * stride + i * itemsize, stride
+            )
+        for i in range(j + 1, end):
+            yield BlockCopy(i - j, 1, i * stride + j * itemsize, itemsize, stride, j * stride + i * itemsize, stride)
