@@ -6,6 +6,7 @@ Values are never zeros, ones or small integers throughout: those change the spee
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ ROWS_AT_A_TIME = 1024  # are drawn: bounds the memory that it takes
 
 @dataclass
 class Operands:
-    """The arrays of one product.
+    """The arrays of one product, or of a batch.
 
     Parameters
     ----------
@@ -30,6 +31,11 @@ class Operands:
         The operand C; never written.
     out : (m, n) array
         Where the result goes. May hold anything, NaN too, and is not read before it is written.
+
+    Notes
+    -----
+    In a batch each has the dimensions of `Problem.batch` before these two. An operand that is broadcast has them with a
+    stride of 0; `out` has memory for every product.
     """
 
     a: np.ndarray
@@ -41,6 +47,10 @@ class Operands:
         """Return A, B, and C if there is one."""
         return [x for x in (self.a, self.b, self.c) if x is not None]
 
+    def at(self, index: tuple[int, ...]) -> Operands:
+        """Return the operands of one product of the batch."""
+        return Operands(self.a[index], self.b[index], None if self.c is None else self.c[index], self.out[index])
+
     @classmethod
     def generate(cls, problem: Problem, seed: int) -> Operands:
         """Draw A, B and C for `problem` from `seed`, laid out as it says, with a poisoned output.
@@ -48,7 +58,8 @@ class Operands:
         Each begins on a cache line: placement by malloc made a difference of 20 % from process to process.
         """
         rng = np.random.default_rng(seed)
-        shapes = ((problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n))
+        sizes = ((problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n))
+        shapes = [(*problem.batch, *size) for size in sizes]
         dtypes = problem.input_dtype, problem.input_dtype, problem.dtype
         a, b, c = forms = tuple(zip(shapes, dtypes, problem.layout, strict=True))
         drawn = [_draw(rng, problem, _room(*form)) for form in (forms if problem.accumulate else (a, b))]
@@ -85,6 +96,54 @@ def poison(out: np.ndarray) -> None:
     out[...] = pattern % 2 == 0 if out.dtype.kind == "b" else (pattern % 97 + 17).astype(out.dtype)
 
 
+def collapsed(batch: tuple[int, ...], *strides: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return a batch in as few dimensions as possible: for each its size, and the stride of every array.
+
+    Parameters
+    ----------
+    batch : tuple of int
+        Sizes, 1 or more.
+    strides : tuples of int
+        Of each array along the dimensions of the batch, in bytes or in elements. The last dimension runs fastest.
+    """
+    dimensions: list[tuple[int, ...]] = []
+    for size, *steps in zip(batch, *strides, strict=True):
+        if size == 1:
+            continue
+        outer = dimensions[-1] if dimensions else ()
+        if outer and all(step * size == before for step, before in zip(steps, outer[1:], strict=True)):
+            dimensions[-1] = (outer[0] * size, *steps)
+        else:
+            dimensions.append((size, *steps))
+    return dimensions
+
+
+def stacks(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield the matrices of batches, of equal leading dimensions and numbers of rows, as few pieces as possible.
+
+    Matrices that lie evenly below each other in every array are one tall matrix, a view.
+    """
+    first = arrays[0]
+    sizes = first.shape[:-1]
+    if first.ndim == 2 or first.size == 0:
+        yield arrays
+        return
+    pieces = collapsed(sizes, *(x.strides[:-1] for x in arrays))
+    if len(pieces) > 1:
+        yield from (tuple(x[index] for x in arrays) for index in np.ndindex(sizes[:-1]))
+        return
+    rows, *steps = pieces[0] if pieces else (1, *(0 for _ in arrays))
+    yield tuple(
+        np.lib.stride_tricks.as_strided(x, (rows, x.shape[-1]), (step, x.strides[-1]))
+        for x, step in zip(arrays, steps, strict=True)
+    )
+
+
+def distinct(x: np.ndarray) -> np.ndarray:
+    """Return the matrices of a batch that differ: one along each dimension with a stride of 0."""
+    return x[tuple(slice(1 if stride == 0 else None) for stride in x.strides[:-2])]
+
+
 def write_result(problem: Problem, produced: np.ndarray, out: np.ndarray) -> None:
     """Copy the elements of the result that `problem` computes from `produced` to `out`, both on the host."""
     if problem.triangle == "d":
@@ -101,16 +160,16 @@ def lower_triangle(size: int) -> np.ndarray:
 def _poison_above_diagonal(x: np.ndarray) -> None:
     poisoned = np.empty_like(x)
     poison(poisoned)
-    np.copyto(x, poisoned, where=~lower_triangle(x.shape[0]))
+    np.copyto(x, poisoned, where=~lower_triangle(x.shape[-1]))
 
 
-def _room(shape: tuple[int, int], dtype: np.dtype[Any], order: str) -> np.ndarray:
-    """Return an uninitialised array in the memory order `order`, a letter of `Problem.layout`."""
-    rows, columns = shape
+def _room(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> np.ndarray:
+    """Return an uninitialised array of matrices in the memory order `order`, a letter of `Problem.layout`."""
+    *batch, rows, columns = shape
     if order == "A":
-        return aligned_empty((2 * rows, 2 * columns), dtype)[::2, ::-2]
+        return aligned_empty((*batch, 2 * rows, 2 * columns), dtype)[..., ::2, ::-2]
     if order == "F":
-        return aligned_empty((columns, rows), dtype).T
+        return aligned_empty((*batch, columns, rows), dtype).swapaxes(-1, -2)
     return aligned_empty(shape, dtype)
 
 

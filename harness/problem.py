@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +45,8 @@ class Problem:
     triangle : str
         ``"a"``: A is symmetric, and nothing above its diagonal is read (BLAS: symv, symm). ``"d"``: nothing of D above
         its diagonal is computed or written, and nothing of C there is read (syrk, syr). Empty: whole matrices.
+    batch : tuple of int
+        Leading dimensions of A, B, C and D: so many products of these sizes, with the same scalars. Empty: one product.
 
     Raises
     ------
@@ -63,10 +67,12 @@ class Problem:
     layout: str = "CCC"
     operand_dtype: np.dtype[Any] | None = None
     triangle: str = ""
+    batch: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name in "mnk":
             object.__setattr__(self, name, _as_size(name, getattr(self, name)))
+        object.__setattr__(self, "batch", tuple(_as_size("of the batch", size) for size in self.batch))
         object.__setattr__(self, "semiring", as_semiring(self.semiring))
         object.__setattr__(self, "dtype", _as_dtype(self.dtype, self.semiring))
         object.__setattr__(self, "operand_dtype", self._as_operand_dtype(self.operand_dtype))
@@ -149,9 +155,18 @@ class Problem:
         return self.dtype if self.operand_dtype is None else self.operand_dtype
 
     @property
+    def products(self) -> int:
+        """The number of products: of a batch, all of them."""
+        return math.prod(self.batch)
+
+    def of_one(self) -> Problem:
+        """Return the problem of one product of the batch."""
+        return dataclasses.replace(self, batch=()) if self.batch else self
+
+    @property
     def pairs(self) -> int:
         """One (x) followed by one (+): a k step of one element of the result that is computed."""
-        return self._elements_of_d * self.k
+        return self.products * self._elements_of_d * self.k
 
     @property
     def operations(self) -> int:
@@ -162,7 +177,8 @@ class Problem:
     def bytes_moved(self) -> int:
         """Least traffic, in bytes: each element that counts of A, B and C read once, and of D written once."""
         read, written = self._elements_of_a + self.n * self.k, self._elements_of_d
-        return read * self.input_dtype.itemsize + written * (2 if self.accumulate else 1) * self.dtype.itemsize
+        each = read * self.input_dtype.itemsize + written * (2 if self.accumulate else 1) * self.dtype.itemsize
+        return self.products * each
 
     @property
     def _elements_of_a(self) -> int:
@@ -183,7 +199,8 @@ class Problem:
         for name in ("alpha", "beta"):
             record[name] = None if record[name] is None else record[name].item()
         record["operand_dtype"] = self.operand_dtype and self.operand_dtype.name
-        for name in ("operand_dtype", "triangle"):
+        record["batch"] = list(self.batch)
+        for name in ("operand_dtype", "triangle", "batch"):
             if not record[name]:  # then left out: the keys of stored results are hashes of records
                 del record[name]
         return record
@@ -196,7 +213,8 @@ class Problem:
 
     def __str__(self) -> str:
         dtype = self.dtype.name if self.operand_dtype is None else f"{self.operand_dtype.name} to {self.dtype.name}"
-        return f"{self.semiring.name} {dtype} {self.m}x{self.n}x{self.k}{TRIANGLES[self.triangle]}"
+        batch = f"{'x'.join(map(str, self.batch))} of " if self.batch else ""
+        return f"{self.semiring.name} {dtype} {batch}{self.m}x{self.n}x{self.k}{TRIANGLES[self.triangle]}"
 
 
 def named_dtype(name: str) -> np.dtype[Any]:

@@ -30,7 +30,7 @@ from harness import registry
 from harness.api import repeats, views
 from harness.api.arguments import read_arguments
 from harness.api.arrays import Arrays
-from harness.api.gemm import check_threads, choose, limited_to, machine_of
+from harness.api.gemm import as_batch, check_threads, choose, enough_memory, limited_to, machine_of
 from harness.errors import BackendUnavailable, ProblemError, VerificationError
 from harness.interface import Backend, Prepared, prepare
 from harness.operands import Operands, aligned_empty
@@ -103,16 +103,21 @@ def gemm_argk(
     check_threads(threads)
     arguments = read_arguments("gemm_argk", {"a": a, "b": b}, _selecting(as_semiring(semiring)))
     arrays, problem, batch = arguments.arrays, arguments.problem, arguments.batch
-    with arrays.in_force():
-        chosen = choose(problem, backend, arrays)
+    with arrays.in_force(), enough_memory(arguments):
+        chosen = choose(problem, backend, arrays, batch)
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
         x, y = arguments.operands().values()
         product, argk = (arrays.empty(arguments.shape, dtype) for dtype in (problem.dtype, np.dtype(np.int32)))
-        locate = _Locator(problem, chosen, arrays, threads)
-        for index in np.ndindex(batch) if product.size else ():
-            locate(Operands(x[index], y[index], None, product[index]), argk[index])
+        whole = as_batch(arguments, chosen)
+        locate = _Locator(whole or problem, chosen, arrays, threads)
+        is_at_once = whole is not None and product.size > 0 and locate.at_once(Operands(x, y, None, product), argk)
+        if not is_at_once:
+            locate = _Locator(problem, chosen, arrays, threads)
+            for index in np.ndindex(batch) if product.size else ():
+                locate(Operands(x[index], y[index], None, product[index]), argk[index])
         is_converted = any(z.dtype != problem.dtype for z in (arguments.inputs["a"], arguments.inputs["b"]))
-        if locate.prepared is not None and arrays.on_device and not batch and not is_converted:
+        is_all = is_at_once or not batch
+        if locate.prepared is not None and arrays.on_device and is_all and not is_converted:
             repeats.remember(options, locate.prepared, arrays, (a, b), (product, argk), None)
     return product, argk
 
@@ -137,22 +142,30 @@ class _Locator:
         self._plan = backend.plan(problem, self._here)
         self.prepared: Prepared | None = None  # the last product by a backend that itself says which k it was
 
+    def at_once(self, operands: Operands, argk: Any) -> bool:
+        """Have the backend itself write ``a (x) b``, and where it comes from; return whether it can."""
+        execution = self._backend.prepare_argk(self._plan, operands, argk)
+        if execution is None:
+            return False
+        self.prepared = Prepared(self._plan, operands, execution)
+        with limited_to(self._threads, self._backend):
+            self.prepared.run_once()
+        return True
+
     def __call__(self, operands: Operands, argk: Any) -> None:
         """Write ``a (x) b`` to `operands.out`, and where it comes from to `argk`."""
-        execution = self._backend.prepare_argk(self._plan, operands, argk)
-        if execution is not None:
-            self.prepared = Prepared(self._plan, operands, execution)
-            self.prepared.run_once()
-        elif self._arrays.on_device:
+        if self.at_once(operands, argk):
+            return
+        if self._arrays.on_device:
             name, fix = self._backend.name, f"backend='auto', or {self._arrays.other_way}"
             raise BackendUnavailable(f"backend {name!r} does not say which k it was", fix=fix)
-        elif self._problem.dtype == HALF:
+        if self._problem.dtype == HALF:
             raise BackendUnavailable(
                 f"gemm_argk: backend {self._backend.name!r} does not say which k it was; no float16 is searched",
                 got=str(self._problem),
                 fix="convert a and b with astype('float32'); or arrays on a GPU",
             )
-        elif not self._problem.k:
+        if not self._problem.k:
             operands.out.fill(self._problem.semiring.zero(self._problem.dtype))
             argk.fill(NO_K)
         else:

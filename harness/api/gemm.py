@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
-from collections.abc import Hashable
+import math
+import sys
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,7 @@ from harness import machine, registry, threads
 from harness.api import libraries, repeats, view_products
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.arrays import HOST, Arrays
-from harness.errors import BackendUnavailable
+from harness.errors import BackendUnavailable, ProblemError
 from harness.interface import Backend, Prepared, Shortcut, prepare
 from harness.machine import Machine
 from harness.operands import Operands
@@ -74,7 +77,7 @@ def gemm(
     ------
     ProblemError
         If shapes, dtypes, scalars or arrays do not fit, before any work. Arrays on the host and on a GPU, or on several
-        GPUs, do not.
+        GPUs, do not. Or if a batch does not fit into memory; nothing of `out` is written then.
     BackendUnavailable
         If the backend is unknown, misses something here, or declines the problem.
 
@@ -137,13 +140,14 @@ def _gemm(
     """
     arrays, problem = arguments.arrays, arguments.problem
     with arrays.in_force():
-        chosen = choose(problem, backend, arrays)
+        chosen = choose(problem, backend, arrays, arguments.batch)
         shortcut = _shortcut(chosen, problem, count)
         if key and shortcut is not None and all(x.dtype == problem.input_dtype for x in arguments.inputs.values()):
             _remembered[key] = shortcut, problem.dtype
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
-        result = _new(arguments) if out is None else out
-        prepared, target = _compute(arguments, chosen, result, count, shortcut if arguments.batch else None)
+        with enough_memory(arguments):
+            result = _new(arguments) if out is None else out
+            prepared, target = _compute(arguments, chosen, result, count, shortcut if arguments.batch else None)
         if arrays.on_device and prepared is not None:
             repeats.remember(options, prepared, arrays, tuple(arguments.inputs.values()), (target,), out)
     return result
@@ -157,16 +161,29 @@ _remembered: dict[tuple[Any, ...], tuple[Shortcut, np.dtype[Any]]] = {}
 def _new(arguments: Arguments) -> Any:
     """Return an array for the result, which holds the semiring's zero where the product writes nothing."""
     arrays, problem = arguments.arrays, arguments.problem
+    if math.prod(arguments.shape) * problem.dtype.itemsize > sys.maxsize:
+        raise MemoryError  # NumPy says that in another way
     if problem.triangle == "d":
         return arrays.module.full(arguments.shape, problem.semiring.zero(problem.dtype), problem.dtype)
     return arrays.empty(arguments.shape, problem.dtype)
 
 
 def _new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
-    """Return an array for the product if both are matrices; the shortcut checks whether their sizes fit."""
-    if b.__class__ is not np.ndarray or a.ndim != 2 or b.ndim != 2:
+    """Return an array for the product of matrices, or of batches of which one is the other's or absent.
+
+    The shortcut checks whether the sizes fit.
+    """
+    if b.__class__ is not np.ndarray or a.ndim < 2 or b.ndim < 2:
         return None
-    return np.empty((a.shape[0], b.shape[1]), dtype)
+    if a.ndim == b.ndim == 2:
+        return np.empty((a.shape[0], b.shape[1]), dtype)
+    batch, of_b = a.shape[:-2], b.shape[:-2]
+    if batch != of_b and batch and of_b:
+        return None
+    try:
+        return np.empty((*(batch or of_b), a.shape[-2], b.shape[-1]), dtype)
+    except (MemoryError, ValueError):  # which the checks report
+        return None
 
 
 def _shortcut(backend: Backend, problem: Problem, count: int | None) -> Shortcut | None:
@@ -214,22 +231,26 @@ def limited_to(count: int | None, backend: Backend) -> contextlib.AbstractContex
 def _compute(
     arguments: Arguments, backend: Backend, result: Any, count: int | None, quick: Shortcut | None
 ) -> tuple[Prepared | None, Any]:
-    """Have `backend` compute each product of the batch on `count` threads, or `quick` those that it takes.
+    """Have `backend` compute the product, or the batch, on `count` threads.
 
-    Return what was prepared, if it is one product of the arguments themselves: none was converted. Second the array
+    A backend that knows no batches computes its products one after the other, but for those that `quick` takes.
+    Return what was prepared, if it is all products of the arguments themselves: none was converted. Second the array
     that was computed into: `result`, or one that was copied to it.
     """
     arrays, problem, operands = arguments.arrays, arguments.problem, arguments.operands()
     overlaps = any(arrays.overlaps(result, x) for x in operands.values())
     target = _aside(arguments, result) if overlaps else result
-    plan, prepared = backend.plan(problem, machine_of(count)), None
+    whole = Operands(operands["a"], operands["b"], operands["c"] if problem.accumulate else None, target)
+    batch = as_batch(arguments, backend)
+    is_at_once = batch is not None or not arguments.batch
+    plan, prepared = backend.plan(batch or problem, machine_of(count)), None
     is_limited = False
     with contextlib.ExitStack() as stack:
-        for index in np.ndindex(arguments.batch):
-            a, b, out = operands["a"][index], operands["b"][index], target[index]
-            if quick is not None and quick(a, b, out):
+        for index in [()] if is_at_once else np.ndindex(arguments.batch):
+            one = whole if is_at_once else whole.at(index)
+            if quick is not None and quick(one.a, one.b, one.out):
                 continue
-            prepared = prepare(backend, plan, Operands(a, b, operands["c"][index] if problem.accumulate else None, out))
+            prepared = prepare(backend, plan, one)
             if not is_limited:  # only now: preparing may have loaded the library whose threads are meant
                 stack.enter_context(limited_to(count, backend))
                 is_limited = True
@@ -237,7 +258,15 @@ def _compute(
     if target is not result:
         result[...] = target
     is_converted = any(operands[name].dtype != x.dtype for name, x in arguments.inputs.items())
-    return None if arguments.batch or is_converted else prepared, target
+    return prepared if is_at_once and not is_converted else None, target
+
+
+def as_batch(arguments: Arguments, backend: Backend) -> Problem | None:
+    """Return all products of the arguments as one problem; None: there is no batch, or `backend` does not take it."""
+    if 0 in arguments.batch or not arguments.batch or "batch" not in backend.takes:
+        return None
+    problem = dataclasses.replace(arguments.problem, batch=arguments.batch)
+    return None if backend.refuses(problem) else problem
 
 
 def _aside(arguments: Arguments, result: Any) -> Any:
@@ -248,8 +277,29 @@ def _aside(arguments: Arguments, result: Any) -> Any:
     return target
 
 
-def choose(problem: Problem, name: str, arrays: Arrays = HOST) -> Backend:
+@contextlib.contextmanager
+def enough_memory(arguments: Arguments) -> Iterator[None]:
+    """Report that the result, or copies that the product takes, do not fit into memory.
+
+    Every array is made before any of the result is written.
+    """
+    try:
+        yield
+    except MemoryError:
+        result = math.prod(arguments.shape) * arguments.problem.dtype.itemsize
+        what = f"{arguments.problem}, {math.prod(arguments.batch)} of them"
+        raise ProblemError(
+            "gemm: the product does not fit into memory",
+            expected="room for the result, and for copies of operands that are not used in place",
+            got=f"a result of {result / 2**30:.3g} GiB: {what}",
+            fix="call it for parts of the batch, each with its part of out",
+        ) from None
+
+
+def choose(problem: Problem, name: str, arrays: Arrays = HOST, batch: tuple[int, ...] = ()) -> Backend:
     """Return the backend of that name, or for ``"auto"`` the best that can compute `problem` with such arrays.
+
+    Of a batch `problem` is one product.
 
     Raises
     ------
@@ -257,7 +307,7 @@ def choose(problem: Problem, name: str, arrays: Arrays = HOST) -> Backend:
         If there is none, it declines, or it computes on the host and the arrays lie on a device.
     """
     if name == "auto":
-        return _choose_automatically(problem, arrays)
+        return _choose_automatically(problem, arrays, batch)
     backend = registry.find(name)
     reason = backend.refuses(problem)
     if reason is None and arrays.on_device and "device arrays" not in backend.takes:
@@ -271,12 +321,18 @@ def choose(problem: Problem, name: str, arrays: Arrays = HOST) -> Backend:
     return backend
 
 
-def _choose_automatically(problem: Problem, arrays: Arrays = HOST) -> Backend:
+def _choose_automatically(problem: Problem, arrays: Arrays = HOST, batch: tuple[int, ...] = ()) -> Backend:
     known = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
+    whole = dataclasses.replace(problem, batch=batch) if batch else problem
+    behind = []
     for first in filter(None, map(known.get, arrays.tried_first())):
         # before the others are asked, which takes ten times as long
         if not first.missing() and first.refuses(problem) is None and first.may_be_chosen(problem):
-            return first
+            if not batch or not first.is_behind(whole):
+                return first
+            behind.append(first)
+    if behind:
+        return behind[0]
     # a device computes products of host arrays only if it is named, or as the last resort
     for on_device in (True,) if arrays.on_device else (False, True):
         for backend in registry.automatic(problem, on_device=on_device):

@@ -38,7 +38,7 @@ class _Entry(NamedTuple):
         Number of operands that it takes: a C that beta makes absent is left out.
     arrays : Arrays
         The kind of its arrays.
-    shape : (int, int)
+    shape : tuple of int
     dtypes : tuple of dtype
         Of each result.
     ranges : tuple of (int, int)
@@ -50,7 +50,7 @@ class _Entry(NamedTuple):
     repeat: Repeat | None
     used: int
     arrays: Arrays
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     dtypes: tuple[np.dtype[Any], ...]
     ranges: tuple[tuple[int, int], ...]
     fill: Any
@@ -173,7 +173,7 @@ def remember(
     out : array or None
         That of the call. If it is not the only result, it shares memory with an operand, and was copied to.
     """
-    is_plain = all(x.ndim == 2 and type(x) is arrays.module.ndarray for x in (*operands, *results))
+    is_plain = all(type(x) is arrays.module.ndarray for x in (*operands, *results))
     problem = prepared.plan.problem
     repeat = prepared.repeat() if options is not None and is_plain and problem.pairs else None
     if repeat is None:
@@ -257,6 +257,6 @@ def layout(x: Any) -> Hashable:
 
 
 def _range(x: Any) -> tuple[int, int]:
-    """Return the first byte that a matrix spans, and the one after its last, relative to its first element."""
+    """Return the first byte that matrices span, and the one after their last, relative to the first element."""
     extents = [step * (size - 1) for step, size in zip(x.strides, x.shape, strict=True)]
     return sum(min(e, 0) for e in extents), x.itemsize + sum(max(e, 0) for e in extents)

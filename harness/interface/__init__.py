@@ -74,6 +74,8 @@ class Backend(Abilities, ABC):
             return "a and b are narrower than the sums: it takes one dtype for all"
         if problem.dtype == HALF and "half" not in self.takes:
             return "it has no arithmetic over float16"
+        if problem.batch and "batch" not in self.takes:
+            return "it computes one product at a time: `gemm` asks for those of a batch one after the other"
         if problem.triangle and "triangle" not in self.takes:
             return "it computes whole matrices: it cannot leave a triangle out"
         return self.declines(problem)

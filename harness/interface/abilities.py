@@ -15,7 +15,7 @@ from harness.problem import Problem
 from harness.semiring import Semiring
 
 # Products that no backend is given unless it declares them.
-TAKES = frozenset({"mixed", "half", "triangle", "device arrays"})
+TAKES = frozenset({"mixed", "half", "triangle", "device arrays", "batch"})
 
 # Attributes by which plug-ins declared them before `takes`.
 _FORMER = {"takes_mixed": "mixed", "takes_half": "half", "takes_device_arrays": "device arrays"}
@@ -31,7 +31,8 @@ class Abilities:
     takes : set of str
         ``"mixed"``: products whose A and B have a narrower dtype than the sums. ``"half"``: products over float16,
         where (+) selects. ``"triangle"``: products with a `Problem.triangle`; `out` is then written on and below its
-        diagonal alone if D is a triangle. ``"device arrays"``: arrays of CuPy as operands, computed with on their
+        diagonal alone if D is a triangle. ``"batch"``: problems with a `Problem.batch`, in one execution; without it
+        the products of a batch come one by one. ``"device arrays"``: arrays of CuPy as operands, computed with on their
         device, in the current stream. `prepare` copies what it must in that stream, and `Execution.result` returns
         `out`.
     calls_libraries : bool
@@ -98,6 +99,13 @@ class Abilities:
         """Return whether ``backend="auto"`` may choose it for `problem`. Subclasses override `loosens` or `pays`."""
         return self.pays(problem) and not self.loosens(problem)
 
+    def is_behind(self, problem: Problem) -> bool:
+        """Return whether another backend is known to be faster at `problem`, a batch: ``backend="auto"`` asks that one.
+
+        Such as one that computes small products together, where this one computes them one after the other.
+        """
+        return False
+
     def prepare_argk(self, plan: Plan, operands: Operands, argk: np.ndarray) -> Execution | None:
         """Prepare a plain product that also says which k each element comes from, or return None.
 
@@ -109,8 +117,8 @@ class Abilities:
         operands : Operands
             Without a C.
         argk : (m, n) array of int32
-            C-ordered; where `operands` are. When `result` has returned, it holds the smallest k that attains the
-            element, and -1 where the element is the semiring's zero.
+            C-ordered; where `operands` are, with the dimensions of a batch before these. When `result` has returned, it
+            holds the smallest k that attains the element, and -1 where the element is the semiring's zero.
         """
         return None
 

@@ -96,6 +96,7 @@ def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[Con
         yield from _matrix_vector_cases(problem, semiring, dtype)
     if "triangle" in backend.takes:
         yield from _triangle_cases(problem, plan)
+    yield from _batch_cases(alike, dtype, backend)
     yield from _scalar_cases(alike, semiring, dtype)
     yield from _special_cases(alike, semiring, dtype)
     if semiring.name in WITH_IDENTITY_MATRIX and ordinary.n > 1 and not ordinary.triangle:
@@ -131,6 +132,43 @@ def _triangle_cases(problem: Callable[..., Problem], plan: Plan) -> Iterator[Con
         for triangle in "ad":
             added = problem(19, 19, 19, triangle=triangle, layout=layout, accumulate=True)
             yield ContractCase("triangles", f"{triangle.upper()}, {layout}, added to C", added)
+
+
+def _batch_cases(problem: Callable[..., Problem], dtype: np.dtype[Any], backend: Backend) -> Iterator[ContractCase]:
+    """Yield batches: empty, of one, of several dimensions, strided, broadcast, transposed, with C and factors."""
+    if "batch" not in backend.takes or problem(1, 1, 1).triangle:
+        return
+    factors: dict[str, Any] = {"alpha": dtype.kind == "b" or 3, "beta": dtype.kind == "b" or 2}
+    scaled = {**factors, "accumulate": True}
+    for batch, options in (((0,), {}), ((1,), scaled), ((5,), {}), ((2, 3), {"accumulate": True}), ((37,), scaled)):
+        yield ContractCase("batches", f"{batch} of 7x5x9", problem(7, 5, 9, batch=batch, **options))
+    yield ContractCase("batches", "no terms", problem(3, 4, 0, batch=(3,), accumulate=True))
+    yield ContractCase("batches", "empty products", problem(0, 4, 5, batch=(3,)))
+    for layout in ("FCC", "CFF", "AAA"):
+        case = problem(9, 6, 17, batch=(3, 2), layout=layout, accumulate=layout != "FCC")
+        yield ContractCase("batches", f"{layout}, (3, 2) of 9x6x17", case)
+    for options in ({}, scaled):
+        for change in (_broadcast_a, _broadcast_both, _spread_out):
+            what = f"{change.__name__.strip('_')}, {'with' if options else 'without'} factors and C"
+            yield ContractCase("batches", what, problem(33, 34, 35, batch=(3, 4), **options), change)
+
+
+def _broadcast_a(operands: Operands, rng: np.random.Generator) -> None:
+    operands.a = np.broadcast_to(operands.a[:1, :1], operands.a.shape)
+
+
+def _broadcast_both(operands: Operands, rng: np.random.Generator) -> None:
+    operands.a = np.broadcast_to(operands.a[:, :1], operands.a.shape)
+    operands.b = np.broadcast_to(operands.b[:1], operands.b.shape)
+    operands.c = None if operands.c is None else np.broadcast_to(operands.c[:1, :1], operands.c.shape)
+
+
+def _spread_out(operands: Operands, rng: np.random.Generator) -> None:
+    """Have the products lie backwards and apart, and those of B in another order of dimensions."""
+    operands.a = operands.a[::-1, ::-1]
+    operands.b = np.ascontiguousarray(operands.b.swapaxes(0, 1)).swapaxes(0, 1)
+    room = np.full((2 * len(operands.out), *operands.out.shape[1:]), operands.out.flat[0], operands.out.dtype)
+    operands.out = room[::2]
 
 
 def _matrix_vector_cases(

@@ -6,7 +6,8 @@
 Small products are compared in full. Of larger ones whole rows and whole columns are compared, first and last among
 them, so that no strip of rows or columns escapes. Nothing is compared above the diagonal of a D that is computed as a
 triangle. Of plus_times the rows that a projection finds most suspect
-(`harness.proof.freivalds`) are compared as well, so that no single element escapes.
+(`harness.proof.freivalds`) are compared as well, so that no single element escapes. Of a batch some products are
+compared, the first and the last among them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from harness.proof.freivalds import most_suspect_rows
 # is called from Python, a thousand times slower than a NumPy operation on an element.
 FULL_PAIRS, SAMPLE_PAIRS = 1 << 22, 3 << 24
 FULL_CALLS, SAMPLE_CALLS = 1 << 18, 1 << 18
-FEWEST_SAMPLES, MOST_SAMPLES = 2, 16
+FEWEST_SAMPLES, MOST_SAMPLES, MOST_PRODUCTS = 2, 16, 64
 
 # Roundings of one term, and of alpha, beta and the final sum, on top of the k - 1 sums.
 EXTRA_ROUNDINGS = 3
@@ -60,6 +61,8 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
         wrong elements compared, and the mistake if it is recognised.
     """
     _check_form(problem, result)
+    if problem.batch:
+        return _verify_batch(problem, operands, result, seed, extra_error)
     if problem.triangle == "a":  # from here on an ordinary product
         problem = dataclasses.replace(problem, triangle="")
         operands = dataclasses.replace(operands, a=reference.mirrored(operands.a))
@@ -83,6 +86,20 @@ def verify(problem: Problem, operands: Operands, result: np.ndarray, *, seed: in
     suspects = most_suspect_rows(problem, operands, result, rng)
     _compare(problem, operands, result, suspects, np.arange(problem.n), extra_error)
     return f"{summary}; every element by projection"
+
+
+def _verify_batch(problem: Problem, operands: Operands, result: np.ndarray, seed: int, extra_error: float) -> str:
+    """Compare some products of a batch; raises as `verify`, which names the product."""
+    of_one, compared = problem.of_one(), ""
+    chosen = _choose(problem.products, MOST_PRODUCTS, np.random.default_rng(seed), most=MOST_PRODUCTS)
+    for index in zip(*np.unravel_index(chosen, problem.batch), strict=True):
+        try:
+            compared = verify(of_one, operands.at(index), result[index], seed=seed, extra_error=extra_error)
+        except VerificationError as error:
+            at = ", ".join(map(str, index))
+            what = f"{error.what} in product [{at}] of {problem.products}"
+            raise VerificationError(what, expected=error.expected, got=error.got) from None
+    return f"{len(chosen)} of {problem.products} products, each: {compared}" if compared else "no product"
 
 
 def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray) -> np.ndarray:
@@ -116,11 +133,14 @@ def is_exact(problem: Problem) -> bool:
 
 
 def _check_form(problem: Problem, result: Any) -> None:
-    form = getattr(result, "shape", None), getattr(result, "dtype", None)
-    if not isinstance(result, np.ndarray) or form != ((problem.m, problem.n), problem.dtype):
+    form, shape = (
+        (getattr(result, "shape", None), getattr(result, "dtype", None)),
+        (*problem.batch, problem.m, problem.n),
+    )
+    if not isinstance(result, np.ndarray) or form != (shape, problem.dtype):
         raise VerificationError(
             f"{problem}: the result has not the form of the product",
-            expected=f"a ({problem.m}, {problem.n}) array of {problem.dtype.name}",
+            expected=f"a {shape} array of {problem.dtype.name}",
             got=f"{type(result).__name__} of shape {form[0]} and dtype {form[1]}",
         )
 
@@ -140,9 +160,9 @@ def _samples(problem: Problem, rng: np.random.Generator) -> Iterator[tuple[np.nd
     yield all_rows, columns, f"{columns.size} columns of {m}x{n}"
 
 
-def _choose(size: int, affordable: int, rng: np.random.Generator) -> np.ndarray:
+def _choose(size: int, affordable: int, rng: np.random.Generator, most: int = MOST_SAMPLES) -> np.ndarray:
     """Return indices below `size`: the first, the last, and one at random from each of equal parts of the rest."""
-    count = min(max(affordable, FEWEST_SAMPLES), MOST_SAMPLES)
+    count = min(max(affordable, FEWEST_SAMPLES), most)
     if size <= count:
         return np.arange(size)
     edges = np.linspace(1, size - 1, count - 1).astype(int)
