@@ -35,6 +35,9 @@ from typing import Any
 import numba
 import numpy as np
 
+from backends.cpu._batch.argk import prepare_argk
+from backends.cpu._batch.product import prepare_batch, prepare_log_sum
+from backends.cpu._batch.shortcut import plain_batches
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._log_sum.product import LogSumExp
 from backends.cpu._simd.argument_table import Loops, Run, Shape
@@ -53,6 +56,7 @@ from harness.operands import Operands
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS, Semiring
+from harness.tuning import batches as tuning_batches
 from harness.tuning import simd as tuning_simd
 
 PACKING = ("auto", "always")
@@ -69,7 +73,7 @@ class Simd(Backend):
     source = "Van Zee and van de Geijn, BLIS (2015), section 4; Goto and van de Geijn (2008)"
     calls_libraries = False
     accumulates_in_place = True
-    takes = frozenset({"triangle"})
+    takes = frozenset({"triangle", "batch"})
 
     def missing(self) -> str | None:
         """Return why generated code cannot run."""
@@ -81,6 +85,8 @@ class Simd(Backend):
             return "a symmetric A by a matrix: it packs no mirrored A"
         if problem.triangle and (problem.dtype.kind == "b" or problem.semiring.add.name == "logaddexp"):
             return f"{problem.semiring.name} over {problem.dtype.name} is computed by whole matrices"
+        if problem.batch and (problem.triangle or problem.dtype.kind == "b"):
+            return "batches of triangles and of bools are computed one by one"
         if operations(_computed(problem.semiring), problem.dtype) is None:
             return f"no vector code for {problem.semiring.name} over {problem.dtype.name}"
         return None
@@ -100,7 +106,9 @@ class Simd(Backend):
             "bad_stride_a": numbers.bad_stride_a,
             "bad_stride_b": numbers.bad_stride_b,
         }
-        threads = tuning_simd.simd_threads(problem, machine.threads, numbers.pairs_per_thread)
+        threads = machine.threads  # `_batch.table` shares a batch out
+        if not problem.batch:
+            threads = tuning_simd.simd_threads(problem, threads, numbers.pairs_per_thread)
         return Plan(problem, threads, blocking, options)
 
     def shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
@@ -113,22 +121,26 @@ class Simd(Backend):
         assert ops is not None
         assert swapped is not None
 
-        def loops_of(shape: Shape, is_swapped: bool) -> Loops:
+        def loops_of(shape: Shape, is_swapped: bool, threads: int = machine.threads) -> Loops:
             m, n = (shape.n, shape.m) if is_swapped else (shape.m, shape.n)
-            settings = _settings(self.plan(Problem(m, n, shape.k, semiring, dtype), machine))
+            plan = self.plan(Problem(m, n, shape.k, semiring, dtype), machine.with_threads(threads))
             if is_swapped:
-                return settings.transposed().loops(swapped, dtype, shape)
-            return settings.loops(ops, dtype, shape)
+                return _settings(plan).transposed().loops(swapped, dtype, shape)
+            return _settings(plan).loops(ops, dtype, shape)
+
+        def loops_of_batch(shape: Shape, threads: int) -> Loops:
+            return loops_of(shape, False, threads)
 
         numbers = tuning_simd.simd_numbers(Problem(1, 1, 1, semiring, dtype), machine, unit.name)
         key = KernelKey(ops, dtype.name, unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)
-        return plain_products(key, min(numbers.in_place_up_to, tuning_simd.SIMD_AT_ONCE), loops_of)
+        largest = min(numbers.in_place_up_to, tuning_simd.SIMD_AT_ONCE)
+        return plain_products(key, largest, loops_of, plain_batches(dtype, loops_of_batch, machine.threads))
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""
         problem, settings = plan.problem, _settings(plan)
         a, b, out = operands.a, operands.b, operands.out
-        has_work = min(problem.m, problem.n, problem.k) > 0
+        has_work = problem.pairs > 0
         prepared: dict[int, Run] = {}
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
@@ -142,6 +154,13 @@ class Simd(Backend):
             return HostExecution(operands, prepared[id(a)])
         return KernelExecution(plan, operands, kernel)
 
+    def prepare_argk(self, plan: Plan, operands: Operands, argk: np.ndarray) -> Execution | None:
+        """Have small products of a batch computed by the definition (`_batch.argk`), with the k of each element."""
+        problem = plan.problem
+        if not problem.batch or problem.of_one().pairs > tuning_batches.ARGK_PAIRS:
+            return None
+        return HostExecution(operands, prepare_argk(problem.semiring, operands.a, operands.b, operands.out, argk))
+
     def prepare_blocks(self, plan: Plan, operands: Operands, block: np.ndarray, steps: int) -> Execution | None:
         """Have the micro-kernel track the blocks of k (`_simd.block_tracker`); bools are computed as bytes."""
         problem, arrays = plan.problem, (operands.a, operands.b, operands.out)
@@ -150,11 +169,11 @@ class Simd(Backend):
             problem = dataclasses.replace(problem, semiring=semiring, dtype=np.dtype(np.uint8))
             plan = self.plan(problem, detect().with_threads(plan.threads))
             arrays = tuple(x.view(np.uint8) for x in arrays)  # type: ignore[assignment]
-        is_possible = min(problem.m, problem.n, problem.k) > 0 and problem.dtype.kind != "b"
+        is_possible = problem.pairs > 0 and problem.dtype.kind != "b"
         if not is_possible or problem.accumulate or self.declines(problem):
             return None
-        settings = _settings(plan).tracking(steps)
-        product = prepare_generated(problem.semiring, settings, *arrays, accumulate=False, block=block)
+        settings, prepare = _settings(plan).tracking(steps), prepare_batch if problem.batch else prepare_generated
+        product = prepare(problem.semiring, settings, *arrays, accumulate=False, block=block)
         return HostExecution(operands, product)
 
     def listing(self, plan: Plan) -> str:
@@ -170,6 +189,10 @@ def _prepare(
 ) -> Run:
     """Return ``out := [out (+)] a (x) b``, ready to run, for m, n, k >= 1."""
     semiring, dtype = problem.semiring, problem.dtype
+    if problem.batch and semiring.add.name == "logaddexp":
+        return prepare_log_sum(semiring, _computed(semiring), settings, a, b, out, accumulate)
+    if problem.batch:
+        return prepare_batch(semiring, settings, a, b, out, accumulate)
     if dtype.kind == "b":
         return prepare_bits(semiring, settings, a, b, out, accumulate)
     if semiring.add.name != "logaddexp":

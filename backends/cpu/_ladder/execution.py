@@ -16,7 +16,7 @@ from numba import types
 from backends.cpu._ladder.jit import jit, output, scalar, strided
 from backends.cpu._ladder.operators import operators
 from harness.interface import HostExecution
-from harness.operands import Operands, lower_triangle
+from harness.operands import Operands, distinct, lower_triangle, stacks
 from harness.plan import Plan
 from harness.semiring import Semiring
 
@@ -38,7 +38,9 @@ class KernelExecution(HostExecution):
         problem = plan.problem
         super().__init__(operands)
         self._kernel, self._problem = kernel, problem
-        self._scaled_a = np.empty_like(operands.a, order="C") if problem.alpha is not None else None
+        self._a = operands.a if problem.alpha is None else distinct(operands.a)
+        self._scaled = None if problem.alpha is None else np.empty(self._a.shape, self._a.dtype)
+        self._scaled_a = None if self._scaled is None else np.broadcast_to(self._scaled, operands.a.shape)
         self._scale = build_scale(problem.semiring, problem.dtype) if problem.alpha is not None else None
         self._is_triangle = problem.triangle == "d"
         begin = functools.partial(build_begin, problem.semiring, problem.dtype, is_triangle=self._is_triangle)
@@ -50,14 +52,16 @@ class KernelExecution(HostExecution):
         if out.size == 0:
             return
         if self._begin is not None and not (self.operands.c is out and problem.beta is None):
-            self._begin(problem.beta is not None, problem.beta or problem.dtype.type(0), self.operands.c, out)
+            for c, target in stacks(self.operands.c, out):
+                self._begin(problem.beta is not None, problem.beta or problem.dtype.type(0), c, target)
         if problem.k == 0:
             if not problem.accumulate:
                 counts: Any = lower_triangle(problem.m) if self._is_triangle else True
                 np.copyto(out, problem.semiring.zero(problem.dtype), where=counts)
             return
         if self._scale is not None:
-            self._scale(problem.alpha, a, self._scaled_a)
+            for x, scaled in stacks(self._a, self._scaled):
+                self._scale(problem.alpha, x, scaled)
             a = self._scaled_a  # type: ignore[assignment]
         self._kernel(a, self.operands.b, out, problem.accumulate)
 

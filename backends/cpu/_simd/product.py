@@ -162,7 +162,7 @@ def prepare_generated(
     dtype = out.dtype
     if triangle == "a":
         return _prepare_symmetric(semiring, settings, a, b, out, accumulate)
-    if not triangle and _is_better_transposed(a, b, out):
+    if not triangle and is_better_transposed(a, b, out):
         a, b, out, semiring, settings = b.T, a.T, out.T, with_swapped_operands(semiring), settings.transposed()
     target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
     ops, condition = operations(semiring, dtype), guard(semiring, dtype)
@@ -217,10 +217,10 @@ def _is_contiguous(x: np.ndarray) -> bool:
 
 def has_contiguous_rows(x: np.ndarray) -> bool:
     """Return whether the elements of a row lie side by side."""
-    return x.strides[1] == x.itemsize or x.shape[1] == 1
+    return x.strides[-1] == x.itemsize or x.shape[-1] == 1
 
 
-def _is_better_transposed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+def is_better_transposed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
     """Return whether the transposed product suits the layout of the output or, if that is a vector, of the matrix."""
     if out.shape[1] == 1 and a.shape[1] == 1 and has_contiguous_rows(a.T):
         return True  # a vector by a number: one row of the transposed A, in place of rows of one element

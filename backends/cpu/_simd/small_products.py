@@ -3,7 +3,8 @@
 At n = 16 a product takes about 0.1 us, and the checks in Python before it a hundred times as long. Here compiled code
 checks that A, B and out are matrices of the dtype, that sizes and strides fit, and that nothing overlaps. It computes a
 small product at once. A larger one, or one with contiguous columns, is computed by the loops' table for its layout.
-That is made once, and takes the addresses. The ordinary call computes anything else.
+That is made once, and takes the addresses. What is no product of matrices goes to a function for the rest (batches,
+`_batch.shortcut`). The ordinary call computes anything else.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LoopsOf = Callable[[Shape, bool], Loops]
 Strides = tuple[int, int]
 
 
-def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf) -> Shortcut:
+def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf, otherwise: Shortcut) -> Shortcut:
     """Return ``compute(a, b, out)``, which for matrices of one dtype computes ``out := a (x) b``.
 
     It takes any three objects and returns True, or False without doing anything. True requires such matrices,
@@ -51,6 +52,8 @@ def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf) -> Shortcut:
     loops_of : callable
         ``loops_of(shape, is_swapped)`` returns the choices of the loops for any other one. `is_swapped`: the shape is
         that of the transposed product.
+    otherwise : callable
+        ``otherwise(a, b, out)`` is asked about what is not simple, and returns as this function does.
     """
     dtype = np.dtype(key.dtype)
     kernel = kernel_table(key)
@@ -61,9 +64,12 @@ def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf) -> Shortcut:
 
     def compute(a: Any, b: Any, out: Any) -> bool:
         outcome = small(address, a, b, out)
-        if outcome == LARGE:
-            large.compute(a, b, out)
-        return bool(outcome)
+        if outcome == DONE:
+            return True
+        if outcome == NOT_SIMPLE:
+            return otherwise(a, b, out)
+        large.compute(a, b, out)
+        return True
 
     compute.refers_to = facts, kernel, large  # type: ignore[attr-defined] # compiled code knows it by address alone
     return compute

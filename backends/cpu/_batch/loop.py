@@ -1,0 +1,95 @@
+"""The loop over the products of a batch, for products that one thread computes each.
+
+    facts of the batch        products, products that a thread takes at once, dimensions, and for each dimension, the
+                              slowest first: its size, and the strides of a, b, c and block in bytes
+    row                       of the table of one product (`_simd.argument_table`): the loops, and their arguments with
+                              offsets for addresses
+    addresses                 where a, b, c, block and the scratch begin
+
+Threads take the next products until none is left, so a late or slow one computes fewer.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numba
+import numpy as np
+from numba import prange, types
+from numba.core import cgutils
+
+from backends.cpu._compile.call_by_address import call
+from backends.cpu._ladder.jit import jit
+from backends.cpu._simd.argument_table import OPERANDS, PACKED, SCRATCH
+from backends.cpu._simd.loops import ARGUMENTS
+from backends.cpu._threads.atomics import add
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import emits, word_at
+
+WORD = 8
+FACTS, FACTS_OF_DIMENSION = 3, 1 + len(OPERANDS)
+
+
+@emits(types.UniTuple(types.intp, 1 + len(ARGUMENTS)), *[types.intp] * (2 + len(OPERANDS)))
+def _row_for(b: Builder, row: Value, x: Value, y: Value, z: Value, block: Value, scratch: Value) -> Value:
+    """Return the loops and their arguments for one product, whose operands begin at these addresses."""
+    start = b.inttoptr(row, v.POINTER)
+    loops, _, *arguments = (b.load(v.advance(b, start, WORD * i), typ=v.SIZE) for i in range(2 + len(ARGUMENTS)))
+    begins = dict(zip(OPERANDS, (x, y, z, block), strict=True)) | dict.fromkeys(PACKED, scratch)
+    for name, begin in begins.items():
+        i = ARGUMENTS.index(name)
+        arguments[i] = b.add(arguments[i], begin)
+    return cgutils.pack_array(b, [loops, *arguments])
+
+
+@numba.njit
+def _compute(row: int, facts: int, addresses: int, first: int, end: int, scratch: int) -> None:
+    """Compute the products `first` to `end`."""
+    dimensions, last = word_at(facts + 16), facts + 8 * FACTS
+    for product in range(first, end):
+        a, b, c, block = word_at(addresses), word_at(addresses + 8), word_at(addresses + 16), word_at(addresses + 24)
+        rest, here = product, last + 8 * FACTS_OF_DIMENSION * (dimensions - 1)
+        for dimension in range(dimensions):
+            index = rest
+            if dimension < dimensions - 1:  # of the slowest one the rest is the index
+                size = word_at(here)
+                rest, index = rest // size, rest % size
+            a, b = a + index * word_at(here + 8), b + index * word_at(here + 16)
+            c, block = c + index * word_at(here + 24), block + index * word_at(here + 32)
+            here -= 8 * FACTS_OF_DIMENSION
+        arguments = _row_for(row, a, b, c, block, scratch)
+        call(arguments[0], arguments[1:])
+
+
+@functools.cache
+def build_compute_alone() -> Any:
+    """Compile ``compute(row, facts, addresses)``: every product, by the calling thread. The same for every kernel."""
+
+    def compute(row: int, facts: int, addresses: int) -> None:
+        _compute(row, facts, addresses, 0, word_at(facts), word_at(addresses + 8 * SCRATCH))
+
+    return jit(None, *[types.intp] * 3, parallel=False)(compute)
+
+
+@functools.cache
+def build_compute() -> Any:
+    """Compile ``compute(row, facts, addresses, taken, threads, size)``: by threads with `size` bytes of scratch each.
+
+    `taken` is a word to count the products that threads have taken.
+    """
+
+    def compute(row: int, facts: int, addresses: int, taken: np.ndarray, threads: int, size: int) -> None:
+        taken[0] = 0
+        for thread in prange(threads):
+            products, step = word_at(facts), word_at(facts + 8)
+            scratch = word_at(addresses + 8 * SCRATCH) + np.intp(thread) * size
+            while True:
+                first = add(taken.ctypes.data, step)
+                if first >= products:
+                    break
+                _compute(row, facts, addresses, first, min(first + step, products), scratch)
+
+    words = types.Array(types.int64, 1, "C")
+    return jit(None, *[types.intp] * 3, words, types.intp, types.intp)(compute)

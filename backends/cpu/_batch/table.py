@@ -1,0 +1,112 @@
+"""A batch of products by the generated loops, ready to run: arguments of one product, and the strides of the batch.
+
+Small products are computed by the threads one each, in one compiled loop (`_batch.loop`). Large ones are computed one
+after the other, each by all threads, as a single product is. `harness.tuning.batches` decides.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from backends.cpu._batch.loop import FACTS, FACTS_OF_DIMENSION, build_compute, build_compute_alone
+from backends.cpu._compile.call_by_address import address_of
+from backends.cpu._compile.scratch import scratch
+from backends.cpu._simd.argument_table import OPERANDS, SCRATCH, Loops, Run, Shape, entry_point
+from harness.operands import collapsed
+from harness.tuning import batches as tuning_batches
+
+# loops_of(shape, threads): the choices of the loops for one product that so many threads share.
+LoopsOf = Callable[[Shape, int], Loops]
+
+# Bytes that the operands of a batch span, relative to the address of each: (first, end).
+Ranges = tuple[tuple[int, int], ...]
+
+
+class BatchTable:
+    """A batch, complete except for the addresses of its operands.
+
+    Parameters
+    ----------
+    loops_of : callable
+    shape : Shape
+        Of one product.
+    batch : tuple of int
+        Sizes of 1 or more.
+    strides : tuple of tuples of int
+        Of each of `OPERANDS` along the batch, in bytes.
+    threads : int
+    accumulate : bool
+
+    Attributes
+    ----------
+    run : callable
+    addresses : (5,) array of int64
+        As of `LoopTable`.
+    """
+
+    run: Run
+
+    def __init__(
+        self,
+        loops_of: LoopsOf,
+        shape: Shape,
+        batch: tuple[int, ...],
+        strides: tuple[tuple[int, ...], ...],
+        threads: int,
+        accumulate: bool,
+    ) -> None:
+        self.addresses = np.zeros(len(OPERANDS) + 1, np.int64)
+        dimensions = collapsed(batch, *strides) or [(1, *[0] * len(OPERANDS))]
+        products = int(np.prod([size for size, *_ in dimensions]))
+        share = tuning_batches.sharing(products, shape.m * shape.n * shape.k, threads)
+        loops = loops_of(shape, share.inside)
+        stages = loops.stages(shape, accumulate)
+        is_one_part = len(stages) == 1 and len(stages[0].parts) == 1
+        if share.inside > 1 or not is_one_part:
+            self._table = loops.table(shape, accumulate)
+            self.run = functools.partial(_one_after_the_other, self._table, self.addresses, _offsets(dimensions))
+            return
+        stage, begins = stages[0], self.addresses.ctypes.data
+        kernel = stage.kernel.ctypes.data
+        row = np.array([(address_of(stage.function), begins, *stage.parts[0], kernel)], np.int64)
+        facts = np.array([products, share.at_once, len(dimensions), *sum(dimensions, ())], np.int64)
+        assert facts.size == FACTS + FACTS_OF_DIMENSION * len(dimensions)
+        run = _run_of(row, facts, self.addresses, share.threads, sum(loops.scratch_bytes(shape.m, shape.n, shape.k)))
+        run.refers_to = stage, row, facts, self.addresses  # type: ignore[attr-defined] # it knows them by address
+        self.run = run
+
+
+def _run_of(row: np.ndarray, facts: np.ndarray, addresses: np.ndarray, threads: int, size: int) -> Run:
+    """Return the call that computes the batch, with `size` bytes of scratch for each thread."""
+    places = row.ctypes.data, facts.ctypes.data, addresses.ctypes.data
+    if threads == 1:
+        compute = functools.partial(entry_point(build_compute_alone()), *places)
+    else:
+        compute = functools.partial(entry_point(build_compute()), *places, np.zeros(1, np.int64), threads, size)
+    if size == 0:
+        return compute
+    scratch(size * threads)  # now, so that the first run need not wait for new pages
+
+    def run() -> None:
+        memory = scratch(size * threads)
+        addresses[SCRATCH] = memory.address
+        compute()
+
+    return run
+
+
+def _one_after_the_other(table: Any, addresses: np.ndarray, offsets: np.ndarray) -> None:
+    begins = addresses[:SCRATCH]
+    for offset in offsets:
+        np.add(begins, offset, out=table.addresses[:SCRATCH])
+        table.run()
+
+
+def _offsets(dimensions: list[tuple[int, ...]]) -> np.ndarray:
+    """Return where the operands of each product begin, relative to those of the first: a row for each product."""
+    sizes = [size for size, *_ in dimensions]
+    return np.indices(sizes).reshape(len(sizes), -1).T @ np.array([steps for _, *steps in dimensions], np.int64)

@@ -1,0 +1,69 @@
+"""Numbers of batches: where threads share the products of a batch, and where each product.
+
+Numbers without a source are choices that were not measured.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.tuning import simd as tuning_simd
+
+# A call of the loops of cpu-simd takes about as long as this many pairs.
+CALL_PAIRS = 1 << 11
+
+# Pairs of the products that a thread takes at once, and fewest turns of a thread: taking costs one atomic addition.
+TURN_PAIRS, TURNS = 1 << 16, 8
+
+# Fewest products for each thread with which threads share the batch, if they could share each product too: a late
+# thread leaves the others waiting for one product at most.
+PRODUCTS_PER_THREAD = 4
+
+# Products of so many pairs are shared by all threads, which then read the same blocks of A and B.
+SHARED_FROM = 1 << 30
+
+
+# Most pairs of a product whose argk is found by the definition, in one pass over all of a batch: 1 ns a pair over
+# float32. The search in numbered blocks takes 0.35 ns a pair, and 30 us a product. Measured 2026-11-22, one thread of a
+# busy AMD EPYC.
+ARGK_PAIRS = 1 << 15
+
+
+class Sharing(NamedTuple):
+    """How threads share a batch.
+
+    Attributes
+    ----------
+    threads : int
+        That take products; 1: the calling thread computes one product after the other.
+    inside : int
+        That share each product. One of the two is 1.
+    at_once : int
+        Products that a thread takes at once.
+    """
+
+    threads: int
+    inside: int
+    at_once: int
+
+
+def sharing(products: int, pairs: int, threads: int) -> Sharing:
+    """Return how threads share a batch.
+
+    Parameters
+    ----------
+    products : int
+        1 or more.
+    pairs : int
+        Of one product.
+    threads : int
+        At most so many.
+    """
+    each = tuning_simd.SIMD_FEWEST_PAIRS_PER_THREAD
+    inside = max(min(threads, pairs // each), 1)
+    is_large = pairs >= SHARED_FROM or products < PRODUCTS_PER_THREAD * threads
+    if inside > 1 and is_large:
+        return Sharing(1, inside, 1)
+    across = max(min(threads, products, products * (pairs + CALL_PAIRS) // each), 1)
+    at_once = min(max(TURN_PAIRS // (pairs + CALL_PAIRS), 1), -(-products // (TURNS * across)))
+    return Sharing(across, 1, at_once)
