@@ -43,6 +43,7 @@ class Bits(TunedRung):
     step = 76
     idea = "32 bools share a word, and one LOP3 instruction does 32 ands and 32 ors"
     source = "bit-parallel Boolean matrix products; PTX ISA, lop3"
+    most_dimensions = 0  # words are made product by product
 
     def declines(self, problem: Problem) -> str | None:
         """Decline all but or-and and xor-and."""

@@ -13,6 +13,7 @@
 extern "C" __global__ void __launch_bounds__(BM* BN) gemm(GEMM_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
+    ENTER_GEMM
     const Tile tile = tile_of_block<BM, BN, 1>(m, n);
     const int i = tile.row + (COALESCED ? threadIdx.x / BN : threadIdx.x % BM);
     const int j = tile.column + (COALESCED ? threadIdx.x % BN : threadIdx.x / BM);

@@ -28,6 +28,7 @@ class Naive(Rung):
     step = 20
     idea = "one thread an element over the whole GPU; the threads of a warp read neighbours, which are one transaction"
     source = "CUDA C++ Best Practices Guide: coalesced access to global memory"
+    most_dimensions = 2
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose a block, and coalesced access."""
@@ -39,4 +40,4 @@ class Naive(Rung):
         is_coalesced = plan.choice("access", ACCESS) == "coalesced"
         defines = product_defines(plan.problem, product, BM=launch.bm, BN=launch.bn, COALESCED=is_coalesced)
         kernel = Kernel("naive", defines, (launch.bm * launch.bn,))
-        program.launch(kernel, product.tiles(launch.bm, launch.bn), *product.arguments)
+        program.launch(kernel, product.grid(product.tiles(launch.bm, launch.bn)), *product.arguments)

@@ -10,6 +10,7 @@
 extern "C" __global__ void gemm(GEMM_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
+    ENTER_GEMM
     const int i = threadIdx.y, j = threadIdx.x;
     T total = ZERO;
     // loop over k

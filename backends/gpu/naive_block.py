@@ -23,6 +23,7 @@ class NaiveBlock(Rung):
     step = 10
     idea = "as many threads as C has elements, in one block"
     source = "lecture notes on GPU programming: the first matrix product"
+    most_dimensions = 2
 
     def declines(self, problem: Problem) -> str | None:
         """Decline a C larger than one block."""
@@ -34,4 +35,4 @@ class NaiveBlock(Rung):
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the one launch."""
         kernel = Kernel("naive_block", product_defines(plan.problem, product), (product.n, product.m))
-        program.launch(kernel, 1, *product.arguments)
+        program.launch(kernel, product.grid(1), *product.arguments)

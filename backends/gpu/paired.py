@@ -41,6 +41,7 @@ class Paired(TunedRung):
     idea = "two 16-bit elements share a word, and one instruction works on both"
     source = "NVIDIA CUDA Math API: DPX instructions; PTX ISA: half precision instructions"
     takes = TunedRung.takes | {"half"}
+    most_dimensions = 0  # words are made product by product
 
     def declines(self, problem: Problem) -> str | None:
         """Decline operations without an instruction on two elements at once."""

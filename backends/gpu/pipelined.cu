@@ -31,6 +31,7 @@
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
+    ENTER_GEMM
     DYNAMIC_SHARED(tiles_a);
     T* tiles_b = tiles_a + STAGES * TILE_A;
     const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);

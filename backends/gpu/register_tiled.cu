@@ -34,6 +34,7 @@ constexpr int LOADS_A = (BM * BK + THREADS - 1) / THREADS, LOADS_B = (BK * BN + 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
+    ENTER_GEMM
     DYNAMIC_SHARED(tile_a);  // element (i, p) at [i * BK + p], (p, j) of B at [p * BN + j]
     T* tile_b = tile_a + BM * BK;
     const Tile tile = tile_of_block<BM, BN, 1>(m, n);

@@ -15,6 +15,7 @@
 extern "C" __global__ void __launch_bounds__(TILE* TILE) gemm(GEMM_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
+    ENTER_GEMM
     DYNAMIC_SHARED(tile_a);
     T* tile_b = tile_a + TILE * TILE;
     const Tile tile = tile_of_block<TILE, TILE, 1>(m, n);

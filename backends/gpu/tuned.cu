@@ -140,6 +140,7 @@ __device__ __forceinline__ void next_tile(Sums& sums, Copier& copier, Stages& st
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETERS SPLIT_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
+    ENTER_GEMM
     int index = blockIdx.x;  // of the tile
 #if IS_SPLIT
     const int part = index - whole;

@@ -14,7 +14,7 @@ from backends.gpu._simt.tuned_rung import TunedRung
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu import tuned_tiles
+from harness.tuning.gpu import batched_tiles, tuned_tiles
 from harness.tuning.stored_gpu import with_stored
 
 
@@ -34,5 +34,8 @@ class Tuned(TunedRung):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the fastest measured plan: of ``tune --gpu`` here, or of the chips in the table."""
+        if problem.batch:
+            tiles, options = batched_tiles(real_product(problem))
+            return Plan(problem, 1, options=options, launch=tiles)
         tiles, options = tuned_tiles(real_product(problem))
         return with_stored(Plan(problem, 1, options=options, launch=tiles), self.architecture())

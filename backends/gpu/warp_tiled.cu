@@ -42,6 +42,7 @@ static_assert(BM * VECTORS_A % THREADS == 0 && BK * VECTORS_B % THREADS == 0, "e
 extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
+    ENTER_GEMM
     DYNAMIC_SHARED(tile_a);  // element (i, p) at [p * STRIDE_A + i], (p, j) of B at [p * STRIDE_B + j]
     T* tile_b = tile_a + TILE_A;
     const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);

@@ -58,6 +58,9 @@ ARGK_TILES = {
 #   int32     256  26 to 43   384  38 to 47   512  67 to 44   640  123 to 43
 SCANNED_FROM = {"f": 1 << 29, "i": 1 << 26, "u": 1 << 26}
 
+# Pairs from which on products of bools in a batch are launched one after the other; of other kinds the numbers above.
+LARGE_BOOLS = 1 << 26
+
 # Side of the small tiles that cover what whole tiles leave over, in the way called big-small.
 SMALL_TILE = 16
 
@@ -113,6 +116,27 @@ MIDDLE_SHARES, MIDDLE_SHARES_OF_LARGE, NOT_SHARED, EACH_SHARE = (1, 2, 3, 4), (2
 # 0.88, 0.88, 0.86, 0.87; at 1008 0.98, 0.93, 0.92, 0.92, 0.91 (H200, 2026-11-22).
 ORDER_OF_SHARED = 4
 
+# Tiles of warps for small products of a batch, by their side, by bytes of an element (up to 4, or 8), and by whether a
+# pair is one instruction: tile of a warp (bm, bn), tile of a thread (tm, tn), warps of a block. And the depths of such
+# tiles. Time of all products, us, best of 7 to 30 tilings; cublasGemmStridedBatchedEx (H200, 2026-11-22, device time):
+#   512 x 32^3    float32 plus_times 4.6 (5.1), min_plus 5.1, with 32 x 32 a warp 7.1
+#                 float64 plus_times 8.0 (5.5), 32 x 32 by 2 warps 7.5; min_plus 7.8, with 32 x 32 a warp 14.2
+#   4096 x 16^3   float32 5.3 (12.8), min_plus 5.3; float64 7.0 (15.6), min_plus 8.4
+#   4096 x 8^3    float32 3.5 (15.0), min_plus 3.5
+# Of 2, 4, 8 or 16 warps in a block none is more than 5 % ahead.
+WARP_TILES = {
+    8: {4: (8, 8, 1, 2, 8), 8: (8, 8, 1, 2, 8)},
+    16: {4: (16, 16, 2, 4, 8), 8: (16, 16, 4, 2, 8)},
+    32: {4: (16, 32, 4, 4, 4), 8: (16, 16, 2, 4, 2)},
+}
+WARP_TILES_FUSED = {**WARP_TILES, 32: {**WARP_TILES[32], 4: (32, 32, 8, 4, 4)}}
+WARP_DEPTHS = {4: (8, 16, 32), 8: (8, 16)}
+
+# cuBLAS is behind gpu-tuned at batches of products up to these sides, with k up to the last number, by bytes of an
+# element: 15 to 17 us of its 16 to 20 us a call pass on the host, where gpu-tuned takes 10. On the device see above.
+CUBLAS_BEHIND = {4: 32, 8: 16}
+CUBLAS_BEHIND_DEPTH = 64
+
 Options = dict[str, int | str]
 
 # Options that share no tile; and a wave so long that all tiles are left over.
@@ -160,6 +184,14 @@ _TUNED = {
 def is_scanned(problem: Problem) -> bool:
     """Return whether the extremes of A and B are worth finding, where some values allow a faster form."""
     return problem.pairs >= SCANNED_FROM[problem.dtype.kind]
+
+
+def is_at_once(problem: Problem) -> bool:
+    """Return whether one launch computes a batch of such products; large ones fill a GPU one after the other.
+
+    Those of a kind that has a fast form for some values are large where that form pays.
+    """
+    return problem.of_one().pairs < SCANNED_FROM.get(problem.dtype.kind, LARGE_BOOLS)
 
 
 def register_tiles(problem: Problem) -> Launch:
@@ -222,6 +254,29 @@ def _order(problem: Problem, row: _Tuned, tiles: Launch, shared: dict[str, int])
 def _is_reused(problem: Problem) -> bool:
     """Return whether elements of A and B are used so often that copies of them pay."""
     return problem.m * problem.n >= PADDED_USES * (problem.m + problem.n)
+
+
+def batched_tiles(problem: Problem) -> tuple[Launch, Options]:
+    """Return the tiles and options of gpu-tuned for a batch: of warps for small products, else unshared tiles."""
+    row, size = _TUNED[_kind(problem)], 8 if problem.dtype.itemsize == 8 else 4
+    side = next((side for side in WARP_TILES if max(problem.m, problem.n) <= side), 0)
+    if side and is_at_once(problem):
+        is_fused = problem.dtype.kind == "f" and problem.semiring.is_ordinary
+        bm, bn, tm, tn, products = (WARP_TILES_FUSED if is_fused else WARP_TILES)[side][size]
+        bk = next((bk for bk in WARP_DEPTHS[size] if problem.k <= bk), WARP_DEPTHS[size][-1])
+        tiles = Launch(bm=bm, bn=bn, bk=bk, tm=tm, tn=tn)
+        return tiles, {"edge": "redirected", "order": row.order, "group": 1, "blocks": 1, **WHOLE, "products": products}
+    if not is_at_once(problem):  # launched one after the other
+        return tuned_tiles(problem.of_one())
+    is_narrow = min(problem.m, problem.n) <= row.few.bn
+    tiles = row.few if is_narrow or problem.products * _count(problem, row.many) < FEWEST_BLOCKS else row.many
+    return tiles, {"edge": "redirected", "order": row.order, "group": 8, "blocks": row.blocks, **WHOLE, "products": 0}
+
+
+def cublas_is_behind(problem: Problem) -> bool:
+    """Return whether gpu-tuned is known to be faster than cuBLAS at a batch."""
+    is_small = max(problem.m, problem.n) <= CUBLAS_BEHIND.get(problem.dtype.itemsize, 0)
+    return bool(problem.batch) and not problem.is_mixed and is_small and problem.k <= CUBLAS_BEHIND_DEPTH
 
 
 def paired_tiles(words: Problem) -> tuple[Launch, Options]:

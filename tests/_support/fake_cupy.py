@@ -40,6 +40,9 @@ class Array:
     def T(self) -> Array:  # noqa: N802 as CuPy calls it
         return Array(self.values.T, self.device.id)
 
+    def swapaxes(self, i: int, j: int) -> Array:
+        return Array(self.values.swapaxes(i, j), self.device.id)
+
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed")
 

@@ -81,6 +81,8 @@ class HostGpu(Gpus):
         """Return a copy on the current GPU, not counted as allocated."""
         return Array(x.copy(order="K"), self.current)
 
+    asarray = array
+
     def ascontiguousarray(self, x: Array) -> Array:
         copy = self.empty(x.shape, x.dtype)
         copy[...] = x
@@ -154,6 +156,21 @@ class HostGpu(Gpus):
         )
         self.launches.append(("cublas", context.stream))
         z[...] = alpha * (x @ y) + (beta * z if beta else 0)
+        return 0
+
+    def cublasGemmStridedBatchedEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
+        (_, _, n, m, k, alpha, b, _, ldb, step_b, a, _, lda, step_a, beta, c, wide, ldc, step_c, count, *_) = arguments
+        kind = np.dtype(_CTYPES[wide])
+        alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
+        self.launches.append(("cublas", context.stream))
+        for i in range(count):
+            x, y, z = (
+                _matrix(address.value + i * step.value * kind.itemsize, rows, columns, ld, kind)
+                for address, step, rows, columns, ld in (
+                    (a, step_a, m, k, lda), (b, step_b, k, n, ldb), (c, step_c, m, n, ldc)
+                )
+            )  # fmt: skip
+            z[...] = alpha * (x @ y) + (beta * z if beta else 0)
         return 0
 
 

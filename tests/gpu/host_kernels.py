@@ -53,7 +53,7 @@ def _compile(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) ->
     for old, new in edits:
         assert old in text, old
         text = text.replace(old, new)
-    has_barriers = str("__syncthreads()" in text).lower()
+    has_barriers = str("__syncthreads()" in text or "meet_lanes()" in text).lower()
     text += "".join(f"\nEXPORT({name}, {has_barriers})" for name in _KERNEL.findall(text)) + "\n"
     header = _precompiled_header()
     library = KEPT / f"{_digest(text, header.name)}.so"

@@ -40,6 +40,8 @@ def use_the_cpu(patch: Any, *, at_end: bool = True, edits: tuple[tuple[str, str]
     """Have rungs execute their programs on the CPU, by pytest's monkeypatch."""
     patch.setattr(simt_rung, "GpuOperands", HostOperands)
     patch.setattr(simt_rung, "GpuExecution", HostExecution)
+    for rung in RUNGS.values():  # these stand-ins know no batches: see test_batches_on_host.py
+        patch.setattr(type(rung), "takes", rung.takes - {"batch"})
     patch.setattr(HostOperands, "at_end", at_end)
     patch.setattr(HostExecution, "edits", edits)
     patch.setattr(tuning_gpu, "SCANNED_FROM", dict.fromkeys(tuning_gpu.SCANNED_FROM, 0))  # small products too

@@ -82,6 +82,20 @@ def test_tuned_tiles_spill_nothing(semiring, dtype):
 
 
 @needs_nvrtc
+@pytest.mark.parametrize(
+    ("semiring", "dtype"), (("plus_times", "float32"), ("min_plus", "float32"), ("min_plus", "float64"))
+)
+@pytest.mark.parametrize("side", (8, 16, 31, 64))
+def test_batches_spill_nothing(semiring, dtype, side):
+    problem = Problem(side, side, side, SEMIRINGS[semiring], np.dtype(dtype), batch=(500,))
+    operands = (Matrix(Place(name), side, next=(0, side * side)) for name in ("a", "b", "out"))
+    (step,) = RUNGS["gpu-tuned"].program(RUNGS["gpu-tuned"].plan(problem, detect()), *operands).steps
+    assert step.kernel.function == ("gemm" if side > 32 else "products")
+    (taken,) = resources(compile_kernel(step.kernel.stem, step.kernel.defines, "sm_90")).values()
+    assert taken.spill_bytes == 0
+
+
+@needs_nvrtc
 @pytest.mark.parametrize(("semiring", "dtype"), KINDS[:3])
 def test_shared_tiles_cost_the_loop_no_other_registers(semiring, dtype):
     whole, shared = (kernels("gpu-tuned", semiring, dtype, 4096, shares=shares) for shares in (1, 5))

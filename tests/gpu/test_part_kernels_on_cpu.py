@@ -8,7 +8,7 @@ import pytest
 
 from backends.gpu._simt import argk as simt_argk
 from backends.gpu._simt import log_sum_exp as simt_log_sum_exp
-from backends.gpu._simt.program import Kernel, Place, Program
+from backends.gpu._simt.program import Kernel, Matrix, Place, Program
 from backends.gpu._tasks import layouts
 from harness import SEMIRINGS, Operands
 from harness.errors import VerificationError
@@ -51,7 +51,7 @@ def argk(semiring, a, b):
     operands = HostOperands(Operands(a, b, None, np.empty((problem.m, problem.n), a.dtype)))
     operands.buffers["which"] = fenced(problem.m * problem.n, np.dtype(np.int32), at_end=True)
     matrices = (operands.matrix(name) for name in ("a", "b", "out"))
-    execution = HostExecution(simt_argk.argk_program(problem, *matrices), operands)
+    execution = HostExecution(simt_argk.argk_program(problem, *matrices, Matrix(Place("which"), problem.n)), operands)
     execution.run()
     return execution.result(), operands.buffers["which"].reshape(problem.m, problem.n).copy()
 

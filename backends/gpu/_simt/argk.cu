@@ -21,7 +21,8 @@
 
 #define ARGK_PARAMETERS                                                                                           \
     const T *__restrict__ a, const T *__restrict__ b, T *__restrict__ c, int *__restrict__ which, int m, int n, \
-        int k, int lda, int ldb, int ldc, const T *__restrict__ extremes
+        int k, int lda, int ldb, int ldc, const T *__restrict__ extremes                                          \
+            BATCH_PARAMETERS STEP_PARAMETERS(a) STEP_PARAMETERS(b) STEP_PARAMETERS(c) STEP_PARAMETERS(which)
 
 // Sums := those of the `steps` steps of a tile alone.
 __device__ __forceinline__ void sum_tile(Sums& sums, const T* tile_a, const T* tile_b, int steps)
@@ -42,6 +43,8 @@ __device__ __forceinline__ void sum_tile(Sums& sums, const T* tile_a, const T* t
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
+    ENTER_GEMM
+    MOVE_TO_PRODUCT(which)
     DYNAMIC_SHARED(tiles_a);
     T* tiles_b = tiles_a + STAGES * TILE_A;
     const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
@@ -98,6 +101,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) argk(ARGK_PARAMETE
 extern "C" __global__ void __launch_bounds__(SEARCHERS) search(ARGK_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
+    ENTER_GEMM
+    MOVE_TO_PRODUCT(which)
     const int strips = (n + 31) / 32, j = blockIdx.x % strips * 32 + threadIdx.x % 32;
     const int top = blockIdx.x / strips * SEARCHED_ROWS, bottom = min(top + SEARCHED_ROWS, m);
     const int first = k - (k - 1) / BK * BK;  // steps of the first tile

@@ -12,9 +12,9 @@ from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.copies import group_size, offset_type, width_of_copies
 from backends.gpu._simt.execution import GpuOperands, is_on_device
-from backends.gpu._simt.operators import Form, semiring_defines
+from backends.gpu._simt.operators import Form, batch_defines, semiring_defines
 from backends.gpu._simt.passes import add_extremes
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.program import Batch, Kernel, Matrix, Program, ceil_div
 from harness.operands import Operands
 from harness.plan import Launch
 from harness.problem import Problem
@@ -53,24 +53,28 @@ class ArgkOperands(GpuOperands):
         return super().result()
 
 
-def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix) -> Program:
-    """Return the launches of ``out := a (x) b``, which write the k of each element to the buffer ``which``."""
+def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix, which: Matrix) -> Program:
+    """Return the launches of ``out := a (x) b``, which write the k of each element to `which`."""
     program, tiles, itemsize = Program(), ARGK_TILES[max(problem.dtype.itemsize, 4)], problem.dtype.itemsize
-    if not (problem.m and problem.n):
+    if problem.products * problem.m * problem.n == 0:
         return program
+    batch = Batch.of(problem.batch)
     forms, extremes = [Form.ANY], a.place
-    if problem.semiring.absorbs(problem.dtype) and problem.pairs and is_scanned(problem):
+    if problem.semiring.absorbs(problem.dtype) and problem.pairs and not batch and is_scanned(problem):
         forms, extremes = [Form.FAST, Form.CAREFUL], add_extremes(program, problem, a, b)
     blocks = ceil_div(problem.m, tiles.bm) * ceil_div(problem.n, tiles.bn)
     strips = ceil_div(problem.n, WARP) * ceil_div(problem.m, ARGK_SEARCHED_ROWS)
-    places, sizes = (a.place, b.place, out.place, Place("which")), (problem.m, problem.n, problem.k)
-    arguments = *places, *sizes, a.ld, b.ld, out.ld, extremes
-    macros = _macros(tiles, a, b, itemsize)
+    places, sizes = (a.place, b.place, out.place, which.place), (problem.m, problem.n, problem.k)
+    along_batch, of_batch = (batch.grid, batch.arguments(a, b, out, which)) if batch else ((), ())
+    arguments = *places, *sizes, a.ld, b.ld, out.ld, extremes, *of_batch
+    macros = _macros(tiles, a, b, itemsize) + batch_defines(batch)
     shared = tiles.stages * tiles.bk * (tiles.bm + group_size(itemsize) + tiles.bn) * itemsize
     for form in forms:
         defines = semiring_defines(problem.semiring, problem.dtype, form=form) + macros
-        program.launch(Kernel("argk", defines, (tiles.threads,), shared, function="argk"), blocks, *arguments)
-        program.launch(Kernel("argk", defines, (ARGK_SEARCHERS,), function="search"), strips, *arguments)
+        kernel = Kernel("argk", defines, (tiles.threads,), shared, function="argk")
+        program.launch(kernel, (blocks, *along_batch), *arguments)
+        search = Kernel("argk", defines, (ARGK_SEARCHERS,), function="search")
+        program.launch(search, (strips, *along_batch), *arguments)
     return program
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,9 @@ from backends.gpu._simt.packed import PackedProgram
 from backends.gpu._simt.program import Matrix, Place, Program
 from harness.errors import ProblemError
 from harness.interface import Execution, Repeat
-from harness.operands import Operands
+from harness.operands import Operands, collapsed, distinct
+
+_ALIGNMENT = 16  # bytes of the widest load
 
 
 class GpuOperands:
@@ -48,14 +51,15 @@ class GpuOperands:
     ) -> None:
         inputs = {"a": operands.a, "b": operands.b, "c": operands.c}
         self.takes_columns, self.is_triangle = takes_columns, is_triangle
-        self._inputs = {name: x for name, x in inputs.items() if x is not None}
+        self.sizes = operands.out.shape[:-2]
+        self._inputs = {name: _spread(x, self.sizes) for name, x in inputs.items() if x is not None}
         self.buffers = {name: self._placed(name, x) for name, x in self._inputs.items()}
         self.is_uploaded = not all(map(is_on_device, self._inputs.values()))
         self._out = operands.out
         stays = is_on_device(self._out) and (_has_contiguous_rows(self._out) or self._is_by_columns("out", self._out))
         self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
         is_copied = is_on_device(self._out) and not stays
-        self._below = device.cupy().tri(self._out.shape[0], dtype=np.bool_) if is_copied and is_triangle else None
+        self._below = device.cupy().tri(self._out.shape[-2], dtype=np.bool_) if is_copied and is_triangle else None
         self.are_on_device = not self.is_uploaded and is_on_device(self._out)
         self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
 
@@ -69,25 +73,59 @@ class GpuOperands:
         """Copy the host arrays anew after their values changed, including `out` with its poison."""
         for name, x in {**self._inputs, "out": self._out}.items():
             if not is_on_device(x):
-                self.buffers[name][...] = device.upload(x)
+                distinct(self.buffers[name])[...] = device.upload(distinct(x))
 
-    def matrix(self, name: str) -> Matrix:
-        """Return the matrix in buffer `name`: its beginning, and the distance of its rows or columns."""
+    def matrix(self, name: str, following: tuple[int, int] = (0, 0)) -> Matrix:
+        """Return the matrix in buffer `name`: its beginning, and the distance of its rows or columns.
+
+        Of a batch it is the first one, and `following` is its `Matrix.next`.
+        """
         x = self.buffers[name]
         if x is self.buffers["out"]:
             name = "out"  # a C that is the output
         by_columns = self._is_by_columns(name, x)
-        across, along = (1, 0) if by_columns else (0, 1)
+        across, along = (-1, -2) if by_columns else (-2, -1)
         ld = x.strides[across] // x.itemsize if x.shape[across] > 1 else max(x.shape[along], 1)
-        return Matrix(Place(name), ld, 16 if x.data.ptr % 16 == 0 else x.itemsize, by_columns)
+        is_aligned = x.data.ptr % _ALIGNMENT == 0 and all(step % _ALIGNMENT == 0 for step in x.strides[:-2])
+        return Matrix(Place(name), ld, _ALIGNMENT if is_aligned else x.itemsize, by_columns, following)
+
+    def batch(self, at_once: int) -> tuple[tuple[int, ...], dict[str, tuple[int, int]], list[tuple[int, ...]]]:
+        """Return the batch in as few dimensions as possible, the longest `at_once` of them apart.
+
+        Returns
+        -------
+        sizes : tuple of int
+            Of the dimensions for one program.
+        steps : dict
+            By buffer its `Matrix.next` along these.
+        shifts : list of tuples of int
+            For every place in the other dimensions, how many bytes on each buffer begins.
+        """
+        dimensions = sorted(collapsed(self.sizes, *(x.strides[:-2] for x in self.buffers.values())))
+        others, together = dimensions[: len(dimensions) - at_once], dimensions[len(dimensions) - at_once :]
+        if at_once > len(dimensions):
+            others, together = [], dimensions
+        moves = {
+            name: [dimension[1 + i] // x.itemsize for dimension in together]
+            for i, (name, x) in enumerate(self.buffers.items())
+        }
+        steps = {name: (*[0] * (2 - len(each)), *each)[-2:] for name, each in moves.items()}
+        shifts = [
+            tuple(
+                sum(i * step for i, step in zip(index, along, strict=True)) for along in _columns(others, self.buffers)
+            )
+            for index in np.ndindex(*(size for size, *_ in others))
+        ]
+        return tuple(size for size, *_ in together), steps, shifts
 
     def _is_by_columns(self, name: str, x: Any) -> bool:
-        return name in self.takes_columns and not _has_contiguous_rows(x) and _has_contiguous_rows(x.T)
+        is_taken = name in self.takes_columns
+        return is_taken and not _has_contiguous_rows(x) and _has_contiguous_rows(_transposed(x))
 
     def _placed(self, name: str, x: Any) -> Any:
         """Return `x` on the GPU, in the memory order that kernels take; the array itself if it has that order there."""
         if self._is_by_columns(name, x):
-            return x if is_on_device(x) else device.upload(x.T).T
+            return x if is_on_device(x) else _transposed(_on_device(_transposed(x)))
         return _on_device(x)
 
     def result(self) -> Any:
@@ -109,10 +147,14 @@ class GpuExecution(Execution):
     ----------
     program : Program
     operands : GpuOperands
+    shifts : list of tuples of int, optional
+        The program computes some products of a batch, and is launched once for each of these: bytes that the buffers
+        begin further on. None: it computes all.
     """
 
-    def __init__(self, program: Program, operands: GpuOperands) -> None:
+    def __init__(self, program: Program, operands: GpuOperands, shifts: list[tuple[int, ...]] | None = None) -> None:
         self._operands, buffers = operands, operands.buffers
+        self._shifts = shifts if shifts is not None and len(shifts) != 1 else None
         self._packed = PackedProgram(program, {name: x.itemsize for name, x in buffers.items()})
         self._scratch = device.empty((self._packed.scratch_bytes,), np.dtype(np.uint8))
         if self._packed.zeroed_bytes:
@@ -133,7 +175,7 @@ class GpuExecution(Execution):
 
     def run(self) -> None:
         """Launch every step on the current stream."""
-        self._packed.launch(self._addresses, device.current_stream())
+        launch_all(self._packed, self._addresses, device.current_stream(), self._shifts)
 
     def wait(self) -> None:
         """Return when the current stream has done all of it."""
@@ -145,7 +187,7 @@ class GpuExecution(Execution):
 
     def repeat(self) -> Repeat | None:
         """Return the product of other arrays of the GPU; None where these are not all there."""
-        return GpuRepeat(self._packed, self._operands) if self._operands.are_on_device else None
+        return GpuRepeat(self._packed, self._operands, self._shifts) if self._operands.are_on_device else None
 
 
 class GpuRepeat:
@@ -159,11 +201,13 @@ class GpuRepeat:
     packed : PackedProgram
     operands : GpuOperands
         Of the product that has been computed.
+    shifts : list of tuples of int or None
+        As of `GpuExecution`.
     """
 
-    def __init__(self, packed: PackedProgram, operands: GpuOperands) -> None:
+    def __init__(self, packed: PackedProgram, operands: GpuOperands, shifts: list[tuple[int, ...]] | None) -> None:
         self._program, self._itemsizes, self._has_scratch = packed.program, packed.itemsizes, packed.scratch_bytes > 0
-        self._spare = [packed]  # those that no thread uses now
+        self._spare, self._shifts = [packed], shifts  # those that no thread uses now
         names = tuple(operands.buffers)
         options = {"takes_columns": operands.takes_columns, "is_triangle": operands.is_triangle}
         self._place = None if operands.are_in_place else functools.partial(operands.of, names, **options)
@@ -188,16 +232,27 @@ class GpuRepeat:
         try:
             addresses = [x.data.ptr for x in arrays]
             if self._has_scratch:
-                _launch_with_scratch(packed, addresses, stream)
+                _launch_with_scratch(packed, addresses, stream, self._shifts)
             else:
-                packed.launch(addresses, stream)
+                launch_all(packed, addresses, stream, self._shifts)
         finally:
             self._spare.append(packed)
         if placed is not None:
             placed.result()
 
 
-def _launch_with_scratch(packed: PackedProgram, addresses: list[int], stream: int) -> None:
+def launch_all(packed: PackedProgram, addresses: list[int], stream: int, shifts: list[tuple[int, ...]] | None) -> None:
+    """Launch a program, or for each of `shifts` with buffers that begin further on; scratch, the last, stays."""
+    if shifts is None:
+        packed.launch(addresses, stream)
+        return
+    for shift in shifts:
+        packed.launch([*map(operator.add, addresses, shift), *addresses[len(shift) :]], stream)
+
+
+def _launch_with_scratch(
+    packed: PackedProgram, addresses: list[int], stream: int, shifts: list[tuple[int, ...]] | None
+) -> None:
     """Launch with a new block of scratch, which belongs to the stream or to the graph that captures the call."""
     cuda, size = device.cupy().cuda, packed.scratch_bytes
     is_captured = device.is_capturing(stream)
@@ -208,7 +263,7 @@ def _launch_with_scratch(packed: PackedProgram, addresses: list[int], stream: in
         address = block.ptr
     if packed.zeroed_bytes:
         cuda.runtime.memsetAsync(address, 0, packed.zeroed_bytes, stream)
-    packed.launch([*addresses, address], stream)
+    launch_all(packed, [*addresses, address], stream, shifts)
     if is_captured:
         cuda.runtime.freeAsync(address, stream)
 
@@ -219,12 +274,32 @@ def is_on_device(x: Any) -> bool:
 
 
 def _has_contiguous_rows(x: Any) -> bool:
-    rows, columns = x.shape
-    is_unit = columns <= 1 or x.strides[1] == x.itemsize
-    return bool(is_unit and (rows <= 1 or x.strides[0] >= columns * x.itemsize))
+    rows, columns = x.shape[-2:]
+    is_unit = columns <= 1 or x.strides[-1] == x.itemsize
+    return bool(is_unit and (rows <= 1 or x.strides[-2] >= columns * x.itemsize))
 
 
 def _on_device(x: Any) -> Any:
-    if not is_on_device(x):
-        return device.upload(x)
-    return x if _has_contiguous_rows(x) else device.cupy().ascontiguousarray(x)
+    """Return `x` on the GPU with contiguous rows; of a batch every different matrix is copied once."""
+    if is_on_device(x) and _has_contiguous_rows(x):
+        return x
+    copied = device.cupy().ascontiguousarray if is_on_device(x) else device.upload
+    return _spread(copied(distinct(x)), x.shape[:-2])
+
+
+def _spread(x: Any, batch: tuple[int, ...]) -> Any:
+    """Return `x` broadcast to a batch."""
+    if x.shape[:-2] == batch:
+        return x
+    module = device.cupy() if is_on_device(x) else np
+    return module.broadcast_to(x, (*batch, *x.shape[-2:]))
+
+
+def _transposed(x: Any) -> Any:
+    """Return the transposed matrices of a batch."""
+    return x.T if x.ndim == 2 else x.swapaxes(-1, -2)
+
+
+def _columns(dimensions: list[tuple[int, ...]], buffers: dict[str, Any]) -> list[list[int]]:
+    """Return for each buffer its strides along the dimensions."""
+    return [[dimension[1 + i] for dimension in dimensions] for i in range(len(buffers))]

@@ -1,6 +1,9 @@
 // Values of other lanes of a warp. Tests that run kernels on a CPU have their own such file.
 #pragma once
 
+// Return when all 32 lanes have come here; what each has written to memory before, all may read.
+__device__ __forceinline__ void meet_lanes() { __syncwarp(); }
+
 // The value that lane `lane ^ mask` passes. All 32 lanes call it together.
 template <class E> __device__ __forceinline__ E of_lane_across(E x, int mask)
 {

@@ -90,16 +90,28 @@ __device__ __forceinline__ void scale_line(const T* x, long long step, int count
 }
 
 extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
-    scale_rows(const T* a, int lda, int m, int k, T* x, T* rows, int* singles, int exponent, T narrow, T limit)
+    scale_rows(const T* a, int lda, int m, int k, T* x, T* rows, int* singles, int exponent, T narrow, T limit
+               BATCH_PARAMETERS STEP_PARAMETERS(a))
 {
+    ENTER_PRODUCT(BLOCK_PRODUCT)
+    MOVE_TO_PRODUCT(a)
+    SKIP_PRODUCTS(x, (long long)m * k)
+    SKIP_PRODUCTS(rows, 2 * m)
+    SKIP_PRODUCTS(singles, m)
     const int i = blockIdx.x * GROUPS + threadIdx.x / LANES;
     scale_line(a + (long long)i * lda, 1, k, x + (long long)i * k, 1, threadIdx.x % LANES, LANES, 1, i < m, rows + 2 * i,
                singles + i, exponent, narrow, limit);
 }
 
 extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
-    scale_columns(const T* b, int ldb, int n, int k, T* y, T* columns, int* singles, int exponent, T narrow, T limit)
+    scale_columns(const T* b, int ldb, int n, int k, T* y, T* columns, int* singles, int exponent, T narrow, T limit
+                  BATCH_PARAMETERS STEP_PARAMETERS(b))
 {
+    ENTER_PRODUCT(BLOCK_PRODUCT)
+    MOVE_TO_PRODUCT(b)
+    SKIP_PRODUCTS(y, (long long)k * n)
+    SKIP_PRODUCTS(columns, 2 * n)
+    SKIP_PRODUCTS(singles, n)
     const int j = blockIdx.x * LANES + threadIdx.x % LANES;
     scale_line(b + j, ldb, k, y + j, n, threadIdx.x / LANES, GROUPS, LANES, j < n, columns + 2 * j, singles + j,
                exponent, narrow, limit);
@@ -117,8 +129,18 @@ __device__ T pair_by_pair(const T* row, const T* column, int ldb, int k)
 
 extern "C" __global__ void __launch_bounds__(LANES* GROUPS)
     finish(const T* a, int lda, const T* b, int ldb, const T* sums, const T* rows, const int* row_singles,
-           const T* columns, const int* column_singles, T* c, int ldc, int m, int n, int k, int exponent)
+           const T* columns, const int* column_singles, T* c, int ldc, int m, int n, int k, int exponent
+           BATCH_PARAMETERS STEP_PARAMETERS(a) STEP_PARAMETERS(b) STEP_PARAMETERS(c))
 {
+    ENTER_PRODUCT(BLOCK_PRODUCT)
+    MOVE_TO_PRODUCT(a)
+    MOVE_TO_PRODUCT(b)
+    MOVE_TO_PRODUCT(c)
+    SKIP_PRODUCTS(sums, (long long)m * n)
+    SKIP_PRODUCTS(rows, 2 * m)
+    SKIP_PRODUCTS(row_singles, m)
+    SKIP_PRODUCTS(columns, 2 * n)
+    SKIP_PRODUCTS(column_singles, n)
     const long long count = (long long)m * n, stride = (long long)gridDim.x * blockDim.x;
     for (long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += stride) {
         const int i = at / n, j = at % n, p = row_singles[i], q = column_singles[j];

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu._simt.operators import Form, semiring_defines, triangle_defines
-from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
+from backends.gpu._simt.operators import Form, batch_defines, semiring_defines, triangle_defines
+from backends.gpu._simt.padding import WIDE
+from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, ceil_div
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
@@ -41,7 +42,8 @@ def real_product(problem: Problem) -> Problem:
     if not is_log_sum_exp(problem):
         return problem
     ordinary = SEMIRINGS["plus_times"]
-    return Problem(problem.m, problem.n, problem.k, ordinary, problem.dtype, triangle=problem.triangle)
+    sizes = problem.m, problem.n, problem.k
+    return Problem(*sizes, ordinary, problem.dtype, triangle=problem.triangle, batch=problem.batch)
 
 
 def scale(dtype: np.dtype[Any], k: int) -> tuple[int, Any, Any]:
@@ -65,14 +67,29 @@ def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, product: P
     product : Product
     """
     problem, (a, b, out, m, n, k, *_) = plan.problem, product
-    dtype = problem.dtype
+    dtype, batch = problem.dtype, product.batch
     defines = semiring_defines(problem.semiring, dtype, accumulate=problem.accumulate) + triangle_defines(problem)
+    defines += batch_defines(batch)
     exponent, *thresholds = scale(dtype, k)
     x, y, sums, rows, columns = (
-        program.reserve(name, size, dtype)
+        program.reserve(name, size * problem.products, dtype)
         for name, size in (("x", m * k), ("y", k * n), ("sums", m * n), ("row_tops", 2 * m), ("column_tops", 2 * n))
     )
-    row_singles, column_singles = (program.reserve(f"{of}_singles", s, _INDEX) for of, s in (("row", m), ("column", n)))
+    row_singles, column_singles = (
+        program.reserve(f"{of}_singles", size * problem.products, _INDEX) for of, size in (("row", m), ("column", n))
+    )
+
+    def grid(blocks: int) -> tuple[int, ...]:
+        return product.grid(blocks)
+
+    def moved(*matrices: Matrix) -> tuple[object, ...]:
+        return batch.arguments(*matrices) if batch else ()
+
+    def matrix(place: Place, rows: int, columns: int) -> Matrix:
+        """Return scratch without gaps, product after product."""
+        size = rows * columns
+        alignment = WIDE if batch is None or size * dtype.itemsize % WIDE == 0 else dtype.itemsize
+        return Matrix(place, columns, alignment, next=(batch.inner * size, size) if batch else (0, 0))
 
     def kernel(function: str) -> Kernel:
         return Kernel("log_sum_exp", defines, (_LANES * _GROUPS,), function=function)
@@ -82,13 +99,15 @@ def add_log_sum_exp(program: Program, plan: Plan, multiply: Multiply, product: P
         ("scale_rows", ceil_div(m, _GROUPS), a, m, lines_of_a),
         ("scale_columns", ceil_div(n, _LANES), b, n, lines_of_b),
     ):
-        program.launch(kernel(function), blocks, operand.place, operand.ld, extent, k, *lines, exponent, *thresholds)
+        numbers = exponent, *thresholds, *moved(operand)
+        program.launch(kernel(function), grid(blocks), operand.place, operand.ld, extent, k, *lines, *numbers)
     real = dataclasses.replace(plan, problem=real_product(problem))
-    operands = Matrix(x, k), Matrix(y, n), Matrix(sums, n)
-    inner = Product(*operands, m, n, k, Form.ANY, accumulate=False, extremes=x, is_triangle=product.is_triangle)
-    multiply(program, real, inner)
+    operands = matrix(x, m, k), matrix(y, k, n), matrix(sums, m, n)
+    shape = {"is_triangle": product.is_triangle, "batch": batch}
+    multiply(program, real, Product(*operands, m, n, k, Form.ANY, accumulate=False, extremes=x, **shape))
     blocks = min(ceil_div(m * n, _LANES * _GROUPS), _MOST_BLOCKS)
     lines = rows, row_singles, columns, column_singles
     program.launch(
-        kernel("finish"), blocks, a.place, a.ld, b.place, b.ld, sums, *lines, out.place, out.ld, m, n, k, exponent
+        kernel("finish"), grid(blocks), a.place, a.ld, b.place, b.ld, sums, *lines, out.place, out.ld, m, n, k,
+        exponent, *moved(a, b, out),
     )  # fmt: skip

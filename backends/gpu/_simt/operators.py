@@ -198,6 +198,11 @@ def triangle_defines(problem: Problem) -> Defines:
     return as_defines({"TRIANGLE": 1}) if problem.triangle == "d" else ()
 
 
+def batch_defines(batch: object) -> Defines:
+    """Return the macro of batch.cuh, if there is a batch."""
+    return as_defines({"BATCH": 1}) if batch else ()
+
+
 def literal(value: Any, dtype: np.dtype[Any]) -> str:
     """Return a scalar of `dtype` as C writes it."""
     if dtype.kind == "b":

@@ -5,14 +5,19 @@
 #include "semiring.cuh"
 #include "edges.cuh"
 #include "triangle.cuh"
+#include "batch.cuh"
 
 #define FOR_EACH(index, count) \
     for (long long index = (long long)blockIdx.x * blockDim.x + threadIdx.x; index < (count); \
          index += (long long)gridDim.x * blockDim.x)
 
 // scaled := alpha (x) a, without gaps between rows
-extern "C" __global__ void scale(T alpha, const T* a, int lda, T* scaled, int m, int k)
+extern "C" __global__ void scale(T alpha, const T* a, int lda, T* scaled, int m, int k
+                                  BATCH_PARAMETERS STEP_PARAMETERS(a) STEP_PARAMETERS(scaled))
 {
+    ENTER_PRODUCT(BLOCK_PRODUCT)
+    MOVE_TO_PRODUCT(a)
+    MOVE_TO_PRODUCT(scaled)
     FOR_EACH(index, (long long)m * k)
     {
         const T x = a[index / k * lda + index % k];
@@ -21,8 +26,12 @@ extern "C" __global__ void scale(T alpha, const T* a, int lda, T* scaled, int m,
 }
 
 // out := zero (+) beta (x) c, to which the product is added; (+) decides about a NaN of c
-extern "C" __global__ void begin(int has_beta, T beta, const T* c, int ldc, T* out, int ldd, int m, int n)
+extern "C" __global__ void begin(int has_beta, T beta, const T* c, int ldc, T* out, int ldd, int m, int n
+                                  BATCH_PARAMETERS STEP_PARAMETERS(c) STEP_PARAMETERS(out))
 {
+    ENTER_PRODUCT(BLOCK_PRODUCT)
+    MOVE_TO_PRODUCT(c)
+    MOVE_TO_PRODUCT(out)
     FOR_EACH(index, (long long)m * n)
     {
         const long long i = index / n, j = index % n;
@@ -34,8 +43,10 @@ extern "C" __global__ void begin(int has_beta, T beta, const T* c, int ldc, T* o
 }
 
 // out := zero, the product without terms
-extern "C" __global__ void fill(T* out, int ldd, int m, int n)
+extern "C" __global__ void fill(T* out, int ldd, int m, int n BATCH_PARAMETERS STEP_PARAMETERS(out))
 {
+    ENTER_PRODUCT(BLOCK_PRODUCT)
+    MOVE_TO_PRODUCT(out)
     FOR_EACH(index, (long long)m * n)
         if (index % n < end_of_row(index / n, n)) out[index / n * ldd + index % n] = ZERO;
 }

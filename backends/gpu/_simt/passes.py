@@ -5,20 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines
-from backends.gpu._simt.operators import semiring_defines, triangle_defines
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._simt.operators import batch_defines, semiring_defines, triangle_defines
+from backends.gpu._simt.program import Batch, Kernel, Matrix, Place, Program, ceil_div
 from harness.problem import Problem
 
 # Threads of a block, and blocks enough for any GPU.
 _PASS_BLOCK, _PASS_BLOCKS = 256, 4096
 
 
-def add_pass(program: Program, problem: Problem, function: str, elements: int, *arguments: object) -> None:
-    """Add a pass over `elements` elements; bools are bytes there."""
-    defines = semiring_defines(problem.semiring, problem.dtype) + triangle_defines(problem)
-    scalars = [np.uint8(x) if isinstance(x, np.bool_) else x for x in arguments]
-    kernel = Kernel("passes", defines, (_PASS_BLOCK,), function=function)
-    program.launch(kernel, min(ceil_div(elements, _PASS_BLOCK), _PASS_BLOCKS), *scalars)
+def add_pass(
+    program: Program,
+    problem: Problem,
+    function: str,
+    elements: int,
+    *arguments: object,
+    batch: Batch | None = None,
+    moves: tuple[Matrix, ...] = (),
+) -> None:
+    """Add a pass over `elements` elements, of each product of a batch in which `moves` move; bools are bytes there."""
+    defines = semiring_defines(problem.semiring, problem.dtype) + triangle_defines(problem) + batch_defines(batch)
+    of_batch = batch.arguments(*moves) if batch else ()
+    scalars = [np.uint8(x) if isinstance(x, np.bool_) else x for x in (*arguments, *of_batch)]
+    kernel, blocks = Kernel("passes", defines, (_PASS_BLOCK,), function=function), ceil_div(elements, _PASS_BLOCK)
+    program.launch(kernel, (min(blocks, _PASS_BLOCKS), *(batch.grid if batch else ())), *scalars)
 
 
 def add_extremes(program: Program, problem: Problem, a: Matrix, b: Matrix, defines: Defines | None = None) -> Place:

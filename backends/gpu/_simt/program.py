@@ -6,6 +6,7 @@ files.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,6 +17,9 @@ from backends.gpu._cuda.kernel_files import Defines
 from backends.gpu._simt.operators import Form
 from harness.errors import PlanError
 from harness.tuning.tiles import count_tiles
+
+# Extents of a grid along y and z end at 65535.
+_MOST_ALONG_Y = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -70,17 +74,45 @@ class Matrix(NamedTuple):
         Bytes that its address is known to be a multiple of.
     by_columns : bool
         Whether its columns are contiguous, and not its rows; only where `GpuBackend.columns_taken`.
+    next : (int, int)
+        Distances, in elements, of the matrices of a batch: along its outer and its inner dimension (`Batch`).
     """
 
     place: Place
     ld: int
     alignment: int = 16
     by_columns: bool = False
+    next: tuple[int, int] = (0, 0)
 
     @property
     def steps(self) -> tuple[int, int]:
         """The distances, in elements, of neighbours in a column and in a row."""
         return (1, self.ld) if self.by_columns else (self.ld, 1)
+
+
+class Batch(NamedTuple):
+    """Products that one launch computes, in two dimensions: number ``outer * inner + rest`` of `count`.
+
+    They lie along y and z of a grid, since x is for the tiles of one product.
+    """
+
+    count: int
+    inner: int
+
+    @classmethod
+    def of(cls, sizes: tuple[int, ...]) -> Batch | None:
+        """Return the batch of one or two dimensions; None without any."""
+        return cls(math.prod(sizes), sizes[-1]) if sizes else None
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The extents of a grid along y and z; some of its last blocks may have no product."""
+        y = min(self.count, _MOST_ALONG_Y)
+        return y, ceil_div(self.count, y)
+
+    def arguments(self, *matrices: Matrix) -> tuple[Any, ...]:
+        """Return the arguments of batch.cuh, for the matrices of a kernel in its order."""
+        return self.count, self.inner, *(np.int64(step) for x in matrices for step in x.next)
 
 
 class Product(NamedTuple):
@@ -99,6 +131,8 @@ class Product(NamedTuple):
         Treatment of partial tiles; ``"padded"`` also if all tiles are whole.
     is_triangle : bool
         Whether nothing above the diagonal of out is computed.
+    batch : Batch or None
+        All products of a batch, of which these are the matrices of the first.
     """
 
     a: Matrix
@@ -112,12 +146,18 @@ class Product(NamedTuple):
     extremes: Place
     edge: str = ""
     is_triangle: bool = False
+    batch: Batch | None = None
 
     @property
     def arguments(self) -> tuple[Any, ...]:
         """The arguments of a kernel: GEMM_PARAMETERS of semiring.cuh."""
         a, b, out = self.a, self.b, self.out
-        return a.place, b.place, out.place, self.m, self.n, self.k, a.ld, b.ld, out.ld, self.extremes
+        of_batch = self.batch.arguments(a, b, out) if self.batch else ()
+        return a.place, b.place, out.place, self.m, self.n, self.k, a.ld, b.ld, out.ld, self.extremes, *of_batch
+
+    def grid(self, blocks: int) -> tuple[int, ...]:
+        """Return the grid with so many blocks for each product."""
+        return (blocks, *self.batch.grid) if self.batch else (blocks,)
 
     def tiles(self, bm: int, bn: int) -> int:
         """Return how many tiles of bm x bn cover C, or its triangle.

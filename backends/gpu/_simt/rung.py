@@ -7,6 +7,7 @@ them: programs compiled, operands placed, launches bound.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -18,23 +19,24 @@ from backends.gpu._simt.execution import GpuExecution, GpuOperands
 from backends.gpu._simt.log_sum_exp import add_log_sum_exp, is_log_sum_exp
 from backends.gpu._simt.operators import (
     Form,
+    batch_defines,
     has_fast_form,
     semiring_defines,
     triangle_defines,
     two_steps,
     unsupported,
 )
-from backends.gpu._simt.passes import add_extremes, add_pass
+from backends.gpu._simt.passes import add_extremes
 from backends.gpu._simt.precompile import precompile
-from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program
-from backends.gpu._simt.scalars import add_constants, add_start
+from backends.gpu._simt.program import Batch, Kernel, Matrix, Place, Product, Program
+from backends.gpu._simt.scalars import add_constants, add_start, scaled
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu import is_scanned
+from harness.tuning.gpu import is_at_once, is_scanned
 
 # Why a rung whose tiles are those of D declines a symmetric A.
 SYMMETRIC = "its tiles leave a triangle of D out, not of A"
@@ -49,13 +51,16 @@ class GpuBackend(Backend):
         Least compute capability.
     takes_columns : set of str
         Which of "a", "b", "c" and "out" its programs take by columns as they lie; others are copied, row by row.
+    most_dimensions : int
+        Dimensions of a batch that one of its programs computes.
     """
 
-    takes = frozenset({"device arrays"})
+    takes = frozenset({"device arrays", "batch"})
     calls_libraries = False
     accumulates_in_place = True
     needs: ClassVar[tuple[int, int]] = device.OLDEST
     takes_columns: ClassVar[frozenset[str]] = frozenset()
+    most_dimensions: ClassVar[int] = 0
 
     def missing(self) -> str | None:
         """Say whether there is a GPU that can run it."""
@@ -104,12 +109,27 @@ class GpuBackend(Backend):
         is_triangle = plan.problem.triangle == "d"
         takes_columns = self.columns_taken(plan.problem)
         placed = GpuOperands(operands, takes_columns=takes_columns, is_triangle=is_triangle)
-        return GpuExecution(self.program(plan, *(placed.matrix(name) for name in placed.buffers)), placed)
+        if not plan.problem.batch:
+            return GpuExecution(self.program(plan, *(placed.matrix(name) for name in placed.buffers)), placed)
+        sizes, steps, shifts = placed.batch(self.dimensions_at_once(plan))
+        at_once = dataclasses.replace(plan, problem=dataclasses.replace(plan.problem, batch=sizes))
+        matrices = (placed.matrix(name, steps[name]) for name in placed.buffers)
+        return GpuExecution(self.program(at_once, *matrices), placed, shifts)
+
+    def dimensions_at_once(self, plan: Plan) -> int:
+        """Return how many dimensions of a batch one program computes, 2 at most; the others are launched in turn."""
+        return self.most_dimensions
+
+    def is_behind(self, problem: Problem) -> bool:
+        """Return whether small products are launched one after the other."""
+        return self.most_dimensions == 0 and is_at_once(problem)
 
     def prepare_argk(self, plan: Plan, operands: Operands, argk: Any) -> Execution | None:
         """Prepare `argk.cu`, the same for every rung."""
         placed = ArgkOperands(operands, argk)
-        return GpuExecution(argk_program(plan.problem, *(placed.matrix(name) for name in ("a", "b", "out"))), placed)
+        sizes, steps, shifts = placed.batch(2 if is_at_once(plan.problem) else 0)
+        matrices = (placed.matrix(name, steps[name]) for name in ("a", "b", "out", "which"))
+        return GpuExecution(argk_program(dataclasses.replace(plan.problem, batch=sizes), *matrices), placed, shifts)
 
     @abstractmethod
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:
@@ -155,25 +175,22 @@ class Rung(GpuBackend):
         """Return the launches of the whole product; c precedes out if there is one."""
         problem, program, out = plan.problem, Program(), c_and_out[-1]
         m, n, k = problem.m, problem.n, problem.k
-        if m == 0 or n == 0:
+        if problem.products * m * n == 0:
             return program
         if k == 0:
             add_constants(program, problem, c_and_out[0], out)
             return program
         add_start(program, problem, c_and_out[0], out)
         if problem.alpha is not None and not self.scales_sums(problem):
-            scaled = program.reserve("scaled_a", m * k, problem.dtype)
-            add_pass(program, problem, "scale", m * k, problem.alpha, a.place, a.ld, scaled, m, k)
-            a = Matrix(scaled, k)
+            a = scaled(program, problem, a)
+        is_triangle, batch = problem.triangle == "d", Batch.of(problem.batch)
         product = Product(
-            a, b, out, m, n, k, Form.ANY, problem.accumulate, a.place, is_triangle=problem.triangle == "d"
+            a, b, out, m, n, k, Form.ANY, problem.accumulate, a.place, is_triangle=is_triangle, batch=batch
         )
         if self.takes_exponentials and is_log_sum_exp(problem):
             add_log_sum_exp(program, plan, self.multiply, product)
             return program
-        is_two = two_steps(problem.semiring, problem.dtype) is not None
-        has_forms = has_fast_form(problem.semiring, problem.dtype) and (self.takes_two_steps or not is_two)
-        if not has_forms or not is_scanned(problem):
+        if batch or not self.looks_at_values(problem):
             self.multiply(program, plan, product)
             return program
         extremes = add_extremes(program, problem, a, b)
@@ -181,8 +198,18 @@ class Rung(GpuBackend):
             self.multiply(program, plan, product._replace(form=form, extremes=extremes))
         return program
 
+    def looks_at_values(self, problem: Problem) -> bool:
+        """Return whether the extremes of A and B choose the form of the kernel; never of a batch in one launch."""
+        is_two = two_steps(problem.semiring, problem.dtype) is not None
+        has_forms = has_fast_form(problem.semiring, problem.dtype) and (self.takes_two_steps or not is_two)
+        return has_forms and is_scanned(problem.of_one())
+
+    def dimensions_at_once(self, plan: Plan) -> int:
+        """Return `most_dimensions`; none for large products, whose own launches fill a GPU."""
+        return self.most_dimensions if is_at_once(plan.problem) else 0
+
 
 def product_defines(problem: Problem, product: Product, **tile: int) -> Defines:
     """Return the macros of a kernel that computes `product`, with its own macros, `tile`."""
     macros = semiring_defines(problem.semiring, problem.dtype, form=product.form, accumulate=product.accumulate)
-    return macros + triangle_defines(problem) + as_defines(tile)
+    return macros + triangle_defines(problem) + batch_defines(product.batch) + as_defines(tile)

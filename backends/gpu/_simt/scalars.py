@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.passes import add_pass
-from backends.gpu._simt.program import Matrix, Program
+from backends.gpu._simt.program import Batch, Matrix, Program
 from harness.problem import Problem
 
 
@@ -48,11 +49,30 @@ def add_start(program: Program, problem: Problem, c: Matrix, out: Matrix) -> Non
     if not problem.accumulate or (problem.beta is None and c.place == out.place):
         return
     arguments = problem.beta is not None, Scalars.of(problem).beta, c.place, c.ld, out.place, out.ld
-    add_pass(program, problem, "begin", problem.m * problem.n, *arguments, problem.m, problem.n)
+    batch, elements = Batch.of(problem.batch), problem.m * problem.n
+    add_pass(program, problem, "begin", elements, *arguments, problem.m, problem.n, batch=batch, moves=(c, out))
 
 
 def add_constants(program: Program, problem: Problem, c: Matrix, out: Matrix) -> None:
     """Add the pass of a product without terms: C, times beta, or the semiring's zero."""
     add_start(program, problem, c, out)
     if not problem.accumulate:
-        add_pass(program, problem, "fill", problem.m * problem.n, out.place, out.ld, problem.m, problem.n)
+        batch, sizes = Batch.of(problem.batch), (problem.m, problem.n)
+        add_pass(program, problem, "fill", math.prod(sizes), out.place, out.ld, *sizes, batch=batch, moves=(out,))
+
+
+def scaled(program: Program, problem: Problem, a: Matrix) -> Matrix:
+    """Add the pass that multiplies A by alpha, and return it without gaps: every different A of a batch once."""
+    m, k, batch = problem.m, problem.k, Batch.of(problem.batch)
+    if batch is None:
+        copy = Matrix(program.reserve("scaled_a", m * k, problem.dtype), k)
+    else:
+        outer, inner = (
+            n if step else 1 for n, step in zip((batch.count // batch.inner, batch.inner), a.next, strict=True)
+        )
+        place, batch = program.reserve("scaled_a", outer * inner * m * k, problem.dtype), Batch(outer * inner, inner)
+        copy = Matrix(place, k, next=(inner * m * k if outer > 1 else 0, m * k if inner > 1 else 0))
+    arguments = problem.alpha, a.place, a.ld, copy.place, m, k
+    add_pass(program, problem, "scale", m * k, *arguments, batch=batch, moves=(a, copy))
+    is_aligned = all(step * problem.dtype.itemsize % copy.alignment == 0 for step in copy.next)
+    return copy if is_aligned else copy._replace(alignment=problem.dtype.itemsize)

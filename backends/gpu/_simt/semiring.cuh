@@ -13,6 +13,7 @@
 //   EXTREME        type of the extremes of A and B, if it is not T
 #pragma once
 #include "intrinsics.cuh"
+#include "batch.cuh"
 
 #ifndef RESULT
 #define RESULT T
@@ -26,7 +27,15 @@
 
 #define GEMM_PARAMETERS                                                                                          \
     const T *__restrict__ a, const T *__restrict__ b, RESULT *__restrict__ c, int m, int n, int k, int lda, \
-        int ldb, int ldc, const EXTREME *__restrict__ extremes
+        int ldb, int ldc, const EXTREME *__restrict__ extremes                                               \
+        BATCH_PARAMETERS STEP_PARAMETERS(a) STEP_PARAMETERS(b) STEP_PARAMETERS(c)
+
+// The beginning of a kernel: the block's own product of a batch
+#define ENTER_GEMM                 \
+    ENTER_PRODUCT(BLOCK_PRODUCT)   \
+    MOVE_TO_PRODUCT(a)             \
+    MOVE_TO_PRODUCT(b)             \
+    MOVE_TO_PRODUCT(c)
 
 // The unsigned type as wide as the arithmetic, since its overflow is defined: it wraps.
 template <class I> struct Wide { typedef unsigned type; };

@@ -26,10 +26,18 @@ from harness.tuning.gpu import SMALL_TILE
 
 EDGES = ("redirected", "conditional", "padded", "big-small")
 _EDGE_NUMBERS = {"conditional": 0, "redirected": 1, "padded": 2}  # those of edges.cuh
+_AT_ONCE = ("redirected", "conditional")  # of all products of a batch
 
 
 class TiledRung(Rung):
     """A rung whose blocks load tiles of A and B into shared memory."""
+
+    most_dimensions = 2
+
+    def dimensions_at_once(self, plan: Plan) -> int:
+        """Return 0 also where an edge takes passes or launches of its own."""
+        is_simple = self.edge(plan, plan.launch) in _AT_ONCE or self._is_whole(plan.problem, plan.launch)
+        return super().dimensions_at_once(plan) if is_simple else 0
 
     def prepare_launch(self, plan: Plan) -> Launch:
         """Return the tiles of `plan`.
@@ -43,9 +51,12 @@ class TiledRung(Rung):
 
     def edge(self, plan: Plan, launch: Launch) -> str:
         """Return the chosen way; if all tiles are whole, ``"padded"``, which then copies nothing."""
-        problem, chosen = plan.problem, str(plan.choice("edge", EDGES))
-        is_whole = problem.m % launch.bm == problem.n % launch.bn == problem.k % launch.bk == 0
-        return "padded" if is_whole else chosen
+        chosen = str(plan.choice("edge", EDGES))
+        return "padded" if self._is_whole(plan.problem, launch) else chosen
+
+    def _is_whole(self, problem: Problem, launch: Launch) -> bool:
+        """Return whether all tiles are whole."""
+        return problem.m % launch.bm == problem.n % launch.bn == problem.k % launch.bk == 0
 
     @abstractmethod
     def shared_bytes(self, launch: Launch, itemsize: int) -> int:
@@ -82,7 +93,7 @@ class TiledRung(Rung):
     def add_product(self, program: Program, plan: Plan, product: Product) -> None:
         """Add one launch of the rung's own kernel."""
         tiles = product.tiles(plan.launch.bm, plan.launch.bn)
-        program.launch(self.kernel(plan, product), tiles, *product.arguments)
+        program.launch(self.kernel(plan, product), product.grid(tiles), *product.arguments)
 
     def kernel(self, plan: Plan, product: Product) -> Kernel:
         """Return the rung's own kernel for `product`."""

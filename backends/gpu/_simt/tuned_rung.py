@@ -10,7 +10,8 @@ from backends.gpu._simt.pipelined_rung import PipelinedRung
 from backends.gpu._simt.program import Kernel, Place, Product, Program, Step, ceil_div
 from backends.gpu._simt.rung import product_defines
 from backends.gpu._simt.shares import Tail, fold, share_steps
-from harness.plan import Plan
+from backends.gpu._simt.warp_products import add_warp_products
+from harness.plan import Launch, Plan
 
 
 class TunedRung(PipelinedRung):
@@ -20,8 +21,15 @@ class TunedRung(PipelinedRung):
     takes_two_steps = True
     counts = ("blocks", "shares", "wave")
 
+    def prepare_launch(self, plan: Plan) -> Launch:
+        """Return the tiles; those of warps are checked where they are launched."""
+        return plan.launch if plan.options.get("products") else super().prepare_launch(plan)
+
     def add_product(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the kernel; where k is shared among blocks, add up the sums of the shares after it."""
+        if plan.options.get("products"):
+            add_warp_products(program, plan, product)
+            return
         launch_tuned(program, self.kernel(plan, product), plan, product)
 
     def word_kernel(self, words: Plan, product: Product, semiring: Defines) -> Kernel:
@@ -47,7 +55,7 @@ def launch_tuned(program: Program, kernel: Kernel, plan: Plan, product: Product)
     tail = _reserve_tail(program, plan, product)
     split = dataclasses.replace(kernel, defines=kernel.defines + as_defines({"IS_SPLIT": tail is not None}))
     if tail is None:
-        program.launch(split, product.tiles(plan.launch.bm, plan.launch.bn), *product.arguments)
+        program.launch(split, product.grid(product.tiles(plan.launch.bm, plan.launch.bn)), *product.arguments)
         return
     blocks = tail.whole + tail.rest * tail.shares
     program.launch(split, blocks, *product.arguments, tail.parts, tail.whole, tail.rest, tail.depth)
@@ -60,7 +68,7 @@ def _reserve_tail(program: Program, plan: Plan, product: Product) -> Tail | None
     tiles, steps = product.tiles(launch.bm, launch.bn), ceil_div(product.k, launch.bk)
     shares, each = share_steps(steps, shares)
     rest, dtype = tiles % wave, plan.problem.dtype
-    if shares == 1 or rest == 0:
+    if shares == 1 or rest == 0 or product.batch:
         return None
     # the other form of the kernel has shares too, maybe fewer
     most = max(shares * rest * launch.bm * launch.bn, program.scratch.get("parts", (0, dtype))[0])

@@ -6,15 +6,16 @@
     int8              sums in int32, both operands along k: what lies otherwise is turned first, as part of the product
 
 cublasGemmEx is called directly: CuPy's wrappers change from version to version, and choose the arithmetic themselves.
+Of a batch cublasGemmStridedBatchedEx computes the longest dimension in one launch.
 
-Source: cuBLAS, cublasGemmEx.
+Source: cuBLAS, cublasGemmEx, cublasGemmStridedBatchedEx.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from backends.gpu.libraries._cublas import bind, missing
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuning.gpu import cublas_is_behind
 
 # cublas_api.h and library_types.h
 _NO_TRANSPOSE, _TRANSPOSE, _DEFAULT_ALGORITHM = 0, 1, -1
@@ -45,6 +47,7 @@ class Cublas(Rung):
     idea = "the vendor's library, in full precision: what every rung below is measured against"
     source = "NVIDIA cuBLAS, cublasGemmEx with CUBLAS_COMPUTE_32F, 64F, 32I"
     takes = Rung.takes | {"mixed"}
+    most_dimensions = 1
     uses_tf32: ClassVar[bool] = False
 
     def missing(self) -> str | None:
@@ -67,6 +70,14 @@ class Cublas(Rung):
         """Return A and B of int8: a pass turns those that do not lie along k."""
         return frozenset("ab") if problem.input_dtype.name == "int8" else frozenset()
 
+    def dimensions_at_once(self, plan: Plan) -> int:
+        """Return 1: the library knows batches of every size; 0 for int8, whose operands are turned one by one."""
+        return 0 if plan.problem.input_dtype.name == "int8" else self.most_dimensions
+
+    def is_behind(self, problem: Problem) -> bool:
+        """Return whether the products of a batch are so small that warps of gpu-tuned are faster."""
+        return cublas_is_behind(problem)
+
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the call."""
         problem, (a, b, out, *_) = plan.problem, product
@@ -80,6 +91,8 @@ class Cublas(Rung):
             problem.m, problem.n, problem.k, *lds, out.ld, problem.input_dtype.name, problem.dtype.name,
             alpha.item(), int(problem.accumulate), self.uses_tf32, is_along_k,
         )  # fmt: skip
+        if product.batch:
+            gemm = gemm._replace(products=product.batch.count, steps=(a.next[1], b.next[1], out.next[1]))
         program.call(gemm.load, *places, out.place)
 
 
@@ -117,6 +130,10 @@ class Gemm(NamedTuple):
         Whether float32 operands are rounded to TF32 first.
     is_along_k : bool
         Whether B lies by columns, `ldb` apart.
+    products : int
+        Of a batch; 0: there is none.
+    steps : (int, int, int)
+        Distances of the matrices of a batch, in elements: of A, of B and of the output.
     """
 
     m: int
@@ -131,6 +148,8 @@ class Gemm(NamedTuple):
     beta: float | int
     uses_tf32: bool
     is_along_k: bool = False
+    products: int = 0
+    steps: tuple[int, int, int] = (0, 0, 0)
 
     def load(self) -> Callable[..., None]:
         """Return a function that launches it: ``launch(stream, a, b, out)``, by handle and addresses.
@@ -143,8 +162,16 @@ class Gemm(NamedTuple):
         arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
         x, y, z = (ctypes.c_void_p() for _ in range(3))
         form = _TRANSPOSE if self.is_along_k else _NO_TRANSPOSE
+        shape = form, _NO_TRANSPOSE, self.n, self.m, self.k
+        if self.products:
+            step_a, step_b, step_c = map(ctypes.c_longlong, self.steps)
+            arguments: tuple[Any, ...] = (
+                *shape, alpha, x, narrow, self.ldb, step_b, y, narrow, self.lda, step_a,
+                beta, z, wide, self.ldc, step_c, self.products, arithmetic, _DEFAULT_ALGORITHM,
+            )  # fmt: skip
+            return bind("cublasGemmStridedBatchedEx", "compute the products", arguments, (y, x, z))
         arguments = (
-            form, _NO_TRANSPOSE, self.n, self.m, self.k, alpha, x, narrow, self.ldb, y, narrow, self.lda,
-            beta, z, wide, self.ldc, arithmetic, _DEFAULT_ALGORITHM,
+            *shape, alpha, x, narrow, self.ldb, y, narrow, self.lda, beta, z, wide, self.ldc, arithmetic,
+            _DEFAULT_ALGORITHM,
         )  # fmt: skip
         return bind("cublasGemmEx", "compute the product", arguments, (y, x, z))

@@ -207,13 +207,14 @@ static const char* launch(F call, const unsigned* grid, const unsigned* block, s
 
     message[0] = 0;
     if (!sigsetjmp(escape, 1))
-        for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
-            for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) {
-                memset(shared_memory, 0xFF, shared_bytes);  // NaN, or a large number: nobody may read it
-                if (has_barriers) run_block(count);
-                else
-                    for (int t = 0; t < count; ++t) threadIdx = Index3{t % block[0], t / block[0], 0}, call();
-            }
+        for (blockIdx.z = 0; blockIdx.z < grid[2]; ++blockIdx.z)
+            for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
+                for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) {
+                    memset(shared_memory, 0xFF, shared_bytes);  // NaN, or a large number: nobody may read it
+                    if (has_barriers) run_block(count);
+                    else
+                        for (int t = 0; t < count; ++t) threadIdx = Index3{t % block[0], t / block[0], 0}, call();
+                }
     if (message[0]) fiber_count = 0;  // they stand where they failed
     running = 0;
     sigaction(SIGSEGV, old_action, 0), sigaction(SIGBUS, old_action + 1, 0);

@@ -1,9 +1,11 @@
-// The functions of backends/gpu/_simt/lanes.cuh on a CPU: all lanes of a warp deposit a value, meet, and take another's.
+// The functions of backends/gpu/_simt/lanes.cuh on a CPU: lanes of a warp meet; all deposit a value, meet, and take another's.
 #pragma once
 
 namespace shim {
 static double passed[1024];  // of threads; wide enough for every type of element
 }
+
+inline void meet_lanes() { shim::meet_warp(); }
 
 template <class E> inline E of_lane_across(E x, int mask)
 {

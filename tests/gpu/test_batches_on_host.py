@@ -1,0 +1,167 @@
+"""Batches by the rungs of the GPU, played by the host: every kind of batch, in one launch where products are small."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from backends.gpu._simt import program
+from backends.gpu._simt.program import Batch
+from harness import SEMIRINGS, gemm, gemm_argk
+from harness.api import repeats
+from harness.proof import contract
+from harness.tuning import gpu as tuning_gpu
+from tests.gpu.host_gpu import CAPTURING, install
+from tests.gpu.host_kernels import COMPILER
+from tests.gpu.simt_products import RUNGS
+
+pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
+
+SIMT = ("gpu-naive", "gpu-tiled", "gpu-register-tiled", "gpu-warp-tiled", "gpu-pipelined", "gpu-tuned")
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Return a GPU that the host plays, on which nothing is remembered."""
+    repeats.forget()
+    monkeypatch.setattr(repeats, "classes", set())
+    yield install(monkeypatch)
+    repeats.forget()
+
+
+def numbers(gpu, *shape, dtype="float32", seed=0):
+    return gpu.array(np.random.default_rng(seed).integers(-9, 9, shape).astype(dtype))
+
+
+def expected(semiring, a, b):
+    if semiring == "plus_times":
+        return a.get() @ b.get()
+    return (a.get()[..., :, :, None] + b.get()[..., None, :, :]).min(-2)
+
+
+def findings(monkeypatch, name, semiring, dtype):
+    """Return what the contract finds about batches of one kernel."""
+    cases = contract.cases
+    monkeypatch.setattr(contract, "cases", lambda *given: (c for c in cases(*given) if c.aspect == "batches"))
+    found = list(contract.check_kernel(RUNGS[name], SEMIRINGS[semiring], np.dtype(dtype)))
+    monkeypatch.setattr(contract, "cases", cases)
+    return [f for f in found if f.what.endswith("batches")]
+
+
+@pytest.mark.parametrize(
+    ("name", "semiring", "dtype"),
+    [
+        *((name, "min_plus", "float32") for name in SIMT),
+        *(("gpu-tuned", *kind) for kind in (("plus_times", "float64"), ("min_plus", "int16"), ("lor_land", "bool"))),
+        ("gpu-tuned", "logaddexp_plus", "float32"),
+        ("gpu-cublas", "plus_times", "float32"),
+        ("gpu-paired", "min_plus", "int16"),
+        ("gpu-bits", "lor_land", "bool"),
+    ],
+)
+def test_every_rung_computes_every_kind_of_batch(gpu, monkeypatch, name, semiring, dtype):
+    assert [(f.status, f.detail) for f in findings(monkeypatch, name, semiring, dtype)] == [("ok", "16 cases")]
+
+
+@pytest.mark.parametrize("bug", ("no step", "dimensions exchanged"))
+def test_the_contract_finds_a_batch_that_does_not_move(gpu, monkeypatch, bug):
+    arguments = Batch.arguments
+
+    def wrong(self, *matrices):
+        steps = [(0, 0) if bug == "no step" else x.next[::-1] for x in matrices]
+        return arguments(self, *(x._replace(next=step) for x, step in zip(matrices, steps, strict=True)))
+
+    monkeypatch.setattr(Batch, "arguments", wrong)
+    (found,) = findings(monkeypatch, "gpu-naive", "min_plus", "float32")
+    assert found.status == "failed"
+
+
+@pytest.mark.parametrize("semiring", ("plus_times", "min_plus"))
+@pytest.mark.parametrize("name", ("gpu-tuned", "gpu-cublas"))
+def test_a_further_call_is_one_launch(gpu, name, semiring):
+    if name == "gpu-cublas" and semiring != "plus_times":
+        return
+    for seed in range(3):
+        a, b = numbers(gpu, 20, 8, 8, seed=seed), numbers(gpu, 20, 8, 8, seed=seed + 9)
+        out = gpu.empty((20, 8, 8), "float32")
+        launches, allocated = len(gpu.launches), len(gpu.allocated)
+        assert gemm(a, b, semiring=semiring, out=out, backend=name) is out
+        assert np.array_equal(out.get(), expected(semiring, a, b))
+        if seed:
+            assert (len(gpu.launches) - launches, len(gpu.allocated) - allocated) == (1, 0)
+
+
+def test_operands_are_read_where_they_lie(gpu):
+    a, b, out = numbers(gpu, 3, 1, 9, 20), numbers(gpu, 4, 20, 7, seed=1), gpu.empty((3, 4, 9, 7), "float32")
+    gemm(a, b, out=out, backend="gpu-tuned")
+    gpu.allocated.clear()
+    gemm(a, b, out=out, backend="gpu-tuned")
+    views = numbers(gpu, 6, 9, 40)[::-2, :, 4:24], numbers(gpu, 3, 20, 9, seed=2)
+    got = gemm(*views, semiring="min_plus", backend="gpu-tuned")
+    assert np.array_equal(out.get(), expected("plus_times", a, b))
+    assert np.array_equal(got.get(), expected("min_plus", *views))
+    assert [size for size in gpu.allocated if size] == [got.size * 4]
+
+
+def test_transposed_operands_and_results(gpu):
+    a, b = numbers(gpu, 3, 4, 20, 9).swapaxes(-1, -2), numbers(gpu, 4, 7, 20, seed=1).swapaxes(-1, -2)
+    for _ in range(2):
+        out = gpu.empty((3, 4, 7, 9), "float32").swapaxes(-1, -2)
+        gemm(a, b, semiring="min_plus", out=out, backend="gpu-tuned")
+        assert np.array_equal(out.get(), expected("min_plus", a, b))
+
+
+def test_more_products_than_a_grid_is_long_and_more_dimensions_than_a_launch_has(gpu, monkeypatch):
+    monkeypatch.setattr(program, "_MOST_ALONG_Y", 4)
+    a, b = numbers(gpu, 11, 3, 5), numbers(gpu, 11, 5, 4, seed=1)
+    for name, semiring in itertools.product(("gpu-naive", "gpu-tuned"), ("plus_times", "min_plus")):
+        assert np.array_equal(gemm(a, b, semiring=semiring, backend=name).get(), expected(semiring, a, b))
+    a, b = numbers(gpu, 2, 1, 3, 1, 4, 5), numbers(gpu, 1, 2, 1, 2, 5, 3, seed=1)
+    for _ in range(2):
+        assert np.array_equal(gemm(a, b, backend="gpu-tuned").get(), expected("plus_times", a, b))
+
+
+def test_the_k_that_elements_come_from(gpu):
+    for of_a, of_b in (((4,), (4,)), ((2, 1), (3,))):
+        a, b = numbers(gpu, *of_a, 5, 9), numbers(gpu, *of_b, 9, 6, seed=1)
+        for turn in range(2):
+            launches = len(gpu.launches)
+            best, argk = gemm_argk(a, b)
+            terms = a.get()[..., :, :, None] + b.get()[..., None, :, :]
+            assert np.array_equal(best.get(), terms.min(-2))
+            assert np.array_equal(argk.get(), terms.argmin(-2))
+            if turn:
+                assert len(gpu.launches) - launches == 1
+
+
+def test_large_products_look_at_their_values_one_by_one(gpu, monkeypatch):
+    monkeypatch.setattr(tuning_gpu, "SCANNED_FROM", dict.fromkeys(tuning_gpu.SCANNED_FROM, 0))
+    a, b = numbers(gpu, 3, 20, 20), numbers(gpu, 3, 20, 20, seed=1)
+    for _ in range(2):
+        assert np.array_equal(gemm(a, b, semiring="min_plus", backend="gpu-tuned").get(), expected("min_plus", a, b))
+    assert sum(name == "extremes_of_all" for name, _ in gpu.launches) == 6
+
+
+def test_auto_takes_who_computes_small_products_together(gpu):
+    cases = (
+        ((4, 8, 8), "float32", "plus_times", "products"),
+        ((4, 64, 64), "float32", "plus_times", "cublas"),
+        ((4, 8, 8), "int16", "min_plus", "products"),  # not by words of two
+        ((4, 8, 8), "bool", "lor_land", "products"),  # nor by words of bits
+        ((4, 8, 8), "float16", "min_plus", "interleave"),  # who else takes it
+    )
+    for shape, dtype, semiring, launched in cases:
+        a = numbers(gpu, *shape, dtype=dtype)
+        gpu.launches.clear()
+        gemm(a, a, semiring=semiring)
+        assert any(name == launched for name, _ in gpu.launches), (shape, dtype, gpu.launches)
+
+
+def test_a_captured_call_and_streams(gpu):
+    a, b, out = numbers(gpu, 5, 4, 4), numbers(gpu, 5, 4, 4, seed=1), gpu.empty((5, 4, 4), "float32")
+    gemm(a, b, semiring="min_plus", out=out)
+    for stream in (7, CAPTURING):
+        gpu.launches.clear()
+        with gpu.on_stream(stream):
+            gemm(a, b, semiring="min_plus", out=out)
+        assert [s for _, s in gpu.launches] == [stream]
