@@ -48,6 +48,7 @@ class Ozaki(GpuBackend):
     idea = "floats as exact int8 products modulo small numbers, unless a gate on the GPU finds values unfit for it"
     source = "Ozaki, Uchino and Imamura, arXiv 2504.08009, 2508.03984, 2602.02549"
     needs = device.HOPPER
+    takes = GpuBackend.takes - {"batch"}  # large products alone pay: one by one
     takes_columns = frozenset({"a", "b", "c", "out"})
 
     def missing(self) -> str | None:
