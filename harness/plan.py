@@ -189,3 +189,10 @@ class Plan:
         """Return threads, block sizes and options as one JSON object, for the record."""
         parts = (dataclasses.asdict(part) for part in (self.blocking, self.launch) if part is not None)
         return {"threads": self.threads, **{name: x for sizes in parts for name, x in sizes.items()}, **self.options}
+
+
+def count_tiles(m: int, n: int, bm: int, bn: int, *, triangle: bool = False) -> int:
+    """Return how many tiles of `bm` x `bn` cover an `m` x `n` matrix; of a triangle, those that reach its diagonal."""
+    if not triangle:
+        return -(-m // bm) * -(-n // bn)
+    return sum(-(-min(last, m) // bn) for last in range(bm, m + bm, bm))

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from harness.plan import Launch
+from harness.plan import Launch, count_tiles
 from harness.problem import Problem
 from harness.tuning import thin
-from harness.tuning.tiles import count_tiles
 
 # Largest height and width of a block of threads: 1024 threads.
 LARGEST_BLOCK_SIDE = 32

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from harness.plan import Launch
+from harness.plan import Launch, count_tiles
 from harness.problem import Problem
 from harness.tuning import thin
-from harness.tuning.tiles import count_tiles
 
 
 class TensorCoreNumbers(NamedTuple):

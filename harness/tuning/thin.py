@@ -11,9 +11,8 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from harness.plan import WARP, Launch
+from harness.plan import WARP, Launch, count_tiles
 from harness.problem import Problem
-from harness.tuning.tiles import count_tiles
 
 # Multiprocessors of an H200, and bytes that it moves a second.
 MULTIPROCESSORS, BYTES_A_SECOND = 132, 4.2e12

@@ -12,10 +12,10 @@ from harness import SEMIRINGS, Operands
 from harness.errors import PlanError, VerificationError
 from harness.machine import detect
 from harness.operands import lower_triangle
+from harness.plan import count_tiles
 from harness.problem import Problem
 from harness.proof.verify import verify
 from harness.tuning.tensor_cores import tensor_core_launch
-from harness.tuning.tiles import count_tiles
 from tests.gpu import host_kernels
 from tests.gpu.host_kernels import COMPILER, KernelFault
 from tests.gpu.simt_products import RUNGS, SMALL, use_the_cpu

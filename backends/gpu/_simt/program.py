@@ -16,7 +16,7 @@ import numpy as np
 from backends.gpu._cuda.kernel_files import Defines
 from backends.gpu._simt.operators import Form
 from harness.errors import PlanError
-from harness.tuning.tiles import count_tiles
+from harness.plan import count_tiles
 
 # Extents of a grid along y and z end at 65535.
 _MOST_ALONG_Y = 1 << 15

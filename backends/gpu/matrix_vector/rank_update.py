@@ -19,10 +19,9 @@ from backends.gpu._simt.rung import SYMMETRIC, GpuBackend
 from backends.gpu._simt.scalars import Scalars, add_constants
 from harness.errors import PlanError
 from harness.machine import Machine
-from harness.plan import Plan
+from harness.plan import Plan, count_tiles
 from harness.problem import Problem
 from harness.tuning.gpu_streams import MOST_ELEMENTS, MOST_STEPS, rank_update_tiles
-from harness.tuning.tiles import count_tiles
 
 _BLOCK, _LOAD_BYTES = 256, 16  # the first as in rank_update.cu
 _OPTIONS = ("across", "rows", "turns", "runs")
