@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
+from harness.api.libraries.gpu import on_stream
 from harness.errors import BackendUnavailable, ProblemError
 
 DEVICES = "cpu", "cuda"
@@ -97,14 +97,7 @@ def stream_of(x: Any) -> contextlib.AbstractContextManager[Any]:
     handle = torch.cuda.current_stream(device).cuda_stream
     if cuda.runtime.getDevice() == device and cuda.get_current_stream().ptr == handle:
         return contextlib.nullcontext()
-    return _on_stream(cuda, device, handle)
-
-
-@contextlib.contextmanager
-def _on_stream(cuda: Any, device: int, handle: int) -> Iterator[None]:
-    # the default stream under its own name: products are remembered for it, and no graph captures it
-    with cuda.Device(device), cuda.ExternalStream(handle, device) if handle else cuda.Stream.null:
-        yield
+    return on_stream(device, handle)
 
 
 @functools.cache
