@@ -44,6 +44,21 @@ def over_fastest(cells: list[Cell], options: Json) -> str:
     return f"{first}; least {_short(worst)}, most {_short(best)}{_undecided(pairs)}"
 
 
+def over_reference(cells: list[Cell], options: Json) -> str:
+    """Return the speed of the contender called `subject` over the reference of its case, at most and at least."""
+    claims = [
+        Claim(rates.speed_up(cell, reference), cell.reference, str(rates.axis(cell, options["place"])), cell)
+        for cell in rates.contenders(cells)
+        if cell.is_ok and cell.contender == options["subject"]
+        if (reference := rates.reference_of(cell, cells)) is not None
+    ]
+    if not claims:
+        return ""
+    best, worst = ends(claims)
+    first = f"{options['subject']} has {number(best)} times the speed of {best.who} ({options['place']} {best.where})"
+    return first if worst is best else f"{first}, {number(worst)} ({options['place']} {worst.where})"
+
+
 def ladder(cells: list[Cell], options: Json) -> str:
     """Return for the first panels which part of the peak the subject reaches, and over what; and the largest step."""
     parts, steps = [], []
@@ -221,6 +236,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     **rank_findings.FINDINGS,
     **read_rates.FINDINGS,
     "over_fastest": over_fastest,
+    "subject_over_reference": over_reference,
     "ladder": ladder,
     "of_peak": of_peak,
     "losses": losses,

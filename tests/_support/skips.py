@@ -12,11 +12,11 @@ import pytest
 
 # What continuous integration lacks, by the reason that a skipped test gives, and where those tests ran last.
 LAST_RAN = {
-    r"CuPy is not installed|no CUDA device": "2026-11-23, NVIDIA H200, CuPy 14.2, PyTorch 2.11, JAX 0.11: `pytest -m gpu tests`",
+    r"CuPy is not installed|no CUDA device": "2026-11-23, NVIDIA H200, CuPy 14.2: `pytest -m gpu tests`",
     r"no tdp\w+, or the system refuses tiles": "2026-11-22, a Xeon with AMX, beside that GPU: tests/cpu/test_amx.py",
     r"mpi4py is not installed|no mpiexec": "2026-11-22, Intel Xeon, 2 cores, mpi4py 4.1.2 and MPICH 5.0.2",
     r"package torch is not installed": "2026-11-22, the same machine, PyTorch 2.11: tests/cpu/test_peers.py",
-    r"could not import '(torch|jax(\.numpy)?|cupy)'": "2026-11-23, NVIDIA H200, PyTorch 2.11, JAX 0.11: tests/api, tests/torch",
+    r"could not import '(torch|jax(\.numpy)?|cupy)'": "2026-11-23, H200, PyTorch 2.11, JAX 0.11: tests/api, torch",
     r"could not import 'graphblas'": "2026-11-22, Intel Xeon, 2 cores, python-graphblas 2025.2: tests/experiments",
     r"package mkl is not installed": "2026-11-22, Intel Xeon, 2 cores, MKL 2026.2: tests/cpu/test_peers.py",
     r"this processor has no (avx512_bf16|vnni)|this processor has tiles": "on the processors that have, or lack, them",
