@@ -29,7 +29,7 @@ def over_fastest(cells: list[Cell], options: Json) -> str:
     for cell in own:
         peer = rates.fastest_peer(cell, cells)
         if peer is not None:
-            claims.append(Claim(rates.speed_up(cell, peer), peer.contender, _where(cell, own), cell))
+            claims.append(Claim(rates.speed_up(cell, peer), peer.contender, _where(cell, own[1:] and own), cell))
             pairs.append((cell, peer))
     if not claims:
         return ""

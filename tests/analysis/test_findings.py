@@ -1,0 +1,112 @@
+"""Findings in titles: the numbers are those of the cells that a figure shows, and where they hold is said."""
+
+import dataclasses
+import re
+
+import pytest
+
+from harness.analysis import answers
+from harness.analysis.findings import FINDINGS
+from harness.experiment import load_all
+from tests._support.synthetic import cells
+
+EXPERIMENTS = load_all()
+
+
+def at_rates(name, rates, **where):
+    """Return cells of one case of an experiment: of each contender called in `rates`, at that rate."""
+    some = [cell for cell in cells(EXPERIMENTS[name]) if all(cell.axes.get(k) == v for k, v in where.items())]
+    own = {cell.contender: cell for cell in some}
+    return [
+        dataclasses.replace(own[name], samples_ns=[[own[name].facts["operations"] / rate] * 8])
+        for name, rate in rates.items()
+    ]
+
+
+def found(kind, shown, **options):
+    return FINDINGS[kind](shown, options)
+
+
+def test_the_fastest_peer_counts_and_the_ends_are_named():
+    case = {"shared_by": "one thread", "semiring": "plus_times", "dtype": "float64"}
+    small = at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 10.0, "cpu-scipy": 20.0}, n=257, **case)
+    large = at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 80.0}, n=1000, **case)
+    sentence = found("over_fastest", [*small, *large], subject="cpu-simd")
+    assert sentence.startswith("cpu-simd has 1.00 times the speed of the fastest peer in 2 cases")
+    assert "least 0.50 (n=1000), most 2.00 (n=257)" in sentence
+    assert found("over_fastest", small, subject="cpu-simd") == (
+        "cpu-simd has 2.00 times the speed of cpu-scipy (plus_times, float64, n=257)"
+    )
+    assert found("over_fastest", small[:1], subject="cpu-simd") == ""
+
+
+def test_a_ladder_names_its_share_its_gain_and_its_largest_step():
+    case = {"semiring": "plus_times", "dtype": "float64"}
+    rates = {"cpu-naive": 1.0, "cpu-transposed": 4.0, "cpu-packed": 10.0, "cpu-simd": 40.0, "cpu-numpy": 400.0}
+    rungs = at_rates("ladder", rates, n=1024, **case)
+    peak = [cell for cell in cells(EXPERIMENTS["ladder"]) if cell.axes.get("role") == "peak"]
+    sentence = found("ladder", [*rungs, *peak], subject="cpu-simd", beside=["cpu-numpy"], panels="semiring")
+    assert re.match(r"cpu-simd reaches \d+ % of the peak over plus_times, 40 times cpu-naive", sentence)
+    assert sentence.endswith("the largest step is cpu-transposed (4 times)"), "the library is no step"
+
+
+def test_a_choice_is_named_with_how_many_are_as_good():
+    rates = {"cpu-naive": 10.0, "cpu-packed": 40.0, "cpu-simd": 39.0}
+    own = at_rates("ladder", rates, n=1024, semiring="plus_times")
+    assert found("best", own) == "cpu-packed is best, 4 times cpu-naive, 1 of the other 2 within 5 %"
+
+
+def test_paying_begins_behind_the_last_size_that_does_not():
+    sweep = [cell for cell in cells(EXPERIMENTS["strassen"]) if cell.is_ok]
+    setting = sweep[0].axes["setting"]
+    faster = {1024: 0.9, 1025: 1.3, 2048: 1.1}
+
+    def at(cell):
+        gain = 1.0 if cell.contender == cell.reference else faster[cell.axes["n"]]
+        return dataclasses.replace(cell, samples_ns=[[1e6 / gain] * 8])
+
+    own = [at(cell) for cell in sweep if cell.axes["setting"] == setting]
+    assert "1 level is faster than cpu-simd from n=1025 on" in found("pays", own, panels="setting")
+    slow = dict.fromkeys(faster, 0.9)
+    faster.update(slow)
+    assert "1 level is faster than cpu-simd nowhere up to n=2048" in found(
+        "pays", [at(cell) for cell in own], panels="setting"
+    )
+
+
+def test_cold_caches_are_held_against_hot_ones_at_both_ends():
+    series = cells(EXPERIMENTS["cold_caches"])
+    own = [
+        dataclasses.replace(
+            c, samples_ns=[[{"hot": 1.0, "cold": {32: 10.0, 128: 4.0, 512: 2.0}[c.axes["n"]]}[kind]] * 8]
+        )
+        for c in series
+        if (kind := c.axes.get("series", "hot")) and c.axes["n"] in (32, 128, 512)
+    ]
+    assert found("cold", own, subject="cpu-simd") == (
+        "with operands in main memory cpu-simd loses 90 % of its rate at n=32, 50 % at n=512"
+    )
+
+
+def test_the_answer_of_an_experiment_is_that_of_its_first_figure_with_one():
+    ladder = EXPERIMENTS["ladder"]
+    assert answers.of_experiment(ladder, cells(ladder)).startswith("cpu-simd reaches")
+    assert answers.of_experiment(ladder, []) == ""
+    nothing = dataclasses.replace(ladder, figures=())
+    assert answers.of_experiment(nothing, cells(ladder)) == ""
+
+
+def test_a_figure_of_another_experiment_takes_its_cells_and_peaks_from_elsewhere():
+    (error,) = [figure for figure in EXPERIMENTS["dist_projection"].figures if "of" in figure.options]
+    own = [*cells(EXPERIMENTS["ladder"]), *cells(EXPERIMENTS["size_sweep"])]
+    assert answers.shown(error, "dist_projection", own).cells == []
+    (sweep, *_) = EXPERIMENTS["size_sweep"].figures
+    shown = answers.shown(sweep, "size_sweep", own)
+    assert {cell.experiment for cell in shown.cells} == {"size_sweep"}
+    assert {cell.experiment for cell in shown.peaks} == {"ladder"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FINDINGS if kind != "extra_work"])  # that is computed
+def test_of_nothing_nothing_is_said(kind):
+    options = {"subject": "x", "library": "y", "x": "n", "panels": "problem", "counts": "words", "tiles": (4,)}
+    assert FINDINGS[kind]([], {**options, "place": "n", "links": {}}) == ""
