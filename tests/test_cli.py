@@ -167,7 +167,8 @@ def test_plot_and_report_work_from_stored_results_alone(results, tmp_path):
     written = harness("report", "--results", str(folder), "--figures", str(tmp_path), "--readme", str(readme))
     assert written.returncode == 0, written.stderr
     (page,) = re.findall(r"^report +(.+)$", written.stdout, re.MULTILINE)
-    assert "cpu-naive" in Path(page).read_text()
+    assert "What does each classic optimisation" in Path(page).read_text()
+    assert "cpu-naive" in (Path(page).parent / "cells.csv").read_text()
     shown = {name: readme.read_text().split(f"<!-- {name}:begin -->")[1].split("<!--")[0] for name in names}
     assert ["cpu-naive" in table for table in shown.values()] == [True, True, False]
     assert shown["ladder of another"] == "old"

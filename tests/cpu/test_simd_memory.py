@@ -127,7 +127,7 @@ class TestScratch:
 
     def test_nor_the_tables_of_a_shortcut(self):
         shortcut = BACKEND.shortcut(Semiring.of("plus", "times"), np.dtype(np.float64), machine.detect())
-        _, large = shortcut.refers_to
+        *_, large = shortcut.refers_to
         with ThreadPoolExecutor(1) as pool:
             theirs = pool.submit(lambda: large._ready).result()
         assert theirs is not large._ready

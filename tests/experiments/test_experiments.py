@@ -324,7 +324,9 @@ def contenders_on_a_gpu(name):
         c.label
         for case in cases
         for c in case.contenders
-        if str(c.arguments.get("backend")).startswith("gpu-") or case.arguments.get("where") == "gpu"
+        if str(c.arguments.get("backend")).startswith("gpu-")
+        or case.arguments.get("where") == "gpu"
+        or case.arguments.get("device") == "cuda"
     }
 
 

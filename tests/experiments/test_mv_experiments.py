@@ -40,7 +40,7 @@ def test_every_figure_is_drawn_and_its_title_states_what_was_found(name, machine
     for figure in EXPERIMENTS[name].figures:
         shown = rates.select(timed, figure.options.get("where", {}))
         if len({cell.contender for cell in shown}) > 1:
-            assert sheets[figure.name].title.startswith(f"{figure.title}: ")
+            assert sheets[figure.name].subtitle == figure.title != sheets[figure.name].title
 
 
 @pytest.mark.parametrize("name", NAMES)
