@@ -1,7 +1,7 @@
 """The gain by each optimisation of a product on a GPU, from one thread for each element to tensor cores and libraries.
 
-The best CPU backend, on all cores, is listed first, in a case of its own. CPU samples keep all cores busy for a quarter
-of a second: meanwhile the GPU would be idle, and its power unknown.
+The best CPU backend, on all cores, is measured too, in a case of its own; figures show the GPU alone. CPU samples keep
+all cores busy for a quarter of a second: meanwhile the GPU would be idle, and its power unknown.
 """
 
 from __future__ import annotations

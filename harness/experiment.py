@@ -163,8 +163,9 @@ class Figure:
     kind : str
         A drawing function of `harness.report.figures.drawing`.
     title : str
+        What the figure shows: it stands below what its cells have found.
     options : mapping
-        Passed to the drawing function.
+        Passed to the drawing function, and to the finding that they name.
     prominence : int
         Reports show the figures with the highest, and link to the others. 0: linked always.
     """

@@ -44,7 +44,7 @@ def over_fastest(cells: list[Cell], options: Json) -> str:
     return f"{first}; least {_short(worst)}, most {_short(best)}{_undecided(pairs)}"
 
 
-def over_reference(cells: list[Cell], options: Json) -> str:
+def subject_over_reference(cells: list[Cell], options: Json) -> str:
     """Return the speed of the contender called `subject` over the reference of its case, at most and at least."""
     claims = [
         Claim(rates.speed_up(cell, reference), cell.reference, str(rates.axis(cell, options["place"])), cell)
@@ -236,7 +236,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     **rank_findings.FINDINGS,
     **read_rates.FINDINGS,
     "over_fastest": over_fastest,
-    "subject_over_reference": over_reference,
+    "subject_over_reference": subject_over_reference,
     "ladder": ladder,
     "of_peak": of_peak,
     "losses": losses,

@@ -135,10 +135,6 @@ class Store:
         """Return the names of the experiments that have a file here, sorted."""
         return sorted(path.stem for path in self.folder.glob("*.jsonl") if path.stem != RUNS)
 
-    def finished(self) -> set[str]:
-        """Return the names of the experiments of which a run has recorded all cases."""
-        return set(self._latest_completed())
-
     def machine(self) -> Machine:
         """Return the machine of the latest run.
 

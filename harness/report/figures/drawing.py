@@ -31,8 +31,9 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``peak``, true by default, says whether bars stand beside the measured peak. ``marker`` is the axis of kinds of size.
 ``"of_read"`` is percent of the measured rate of reading memory; what fits a cache has none.
 ``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.
-``of`` takes the cells of another experiment. ``finding``, of `rank_findings` or `read_rates.FINDINGS`, ends the
-title with what the cells have found. ``if_asked``: where none of its cells was asked for, there is no figure.
+``of`` takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS`, makes
+the title of what the cells have found. ``if_asked``: where none of its cells was asked for, there is no figure.
+``beside`` names backends that stand beside a ladder and are no rungs, as libraries are.
 ``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` the host's time of a launch.
 """
 
