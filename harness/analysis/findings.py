@@ -163,7 +163,7 @@ def cold(cells: list[Cell], options: Json) -> str:
     if not points:
         return ""
     (n, loss), (largest, last) = points[0], points[-1]
-    lost = f"{loss:.0f} % of its rate at n={n}, {last:.0f} % at n={largest}"
+    lost = f"{loss:.0f} % of its rate at n={n}" + (f", {last:.0f} % at n={largest}" if largest != n else "")
     return f"with operands in main memory {options['subject']} loses {lost}"
 
 

@@ -86,6 +86,8 @@ def test_cold_caches_are_held_against_hot_ones_at_both_ends():
     assert found("cold", own, subject="cpu-simd") == (
         "with operands in main memory cpu-simd loses 90 % of its rate at n=32, 50 % at n=512"
     )
+    alone = [cell for cell in own if cell.axes["n"] == 32]
+    assert found("cold", alone, subject="cpu-simd").endswith("loses 90 % of its rate at n=32"), "one size is said once"
 
 
 def test_the_answer_of_an_experiment_is_that_of_its_first_figure_with_one():
