@@ -28,10 +28,15 @@ class Arguments:
 
     def operands(self) -> dict[str, Any]:
         """Return the operands with the product's dtypes, broadcast to the batch; copies only where they must be."""
-        wide, narrow = self.problem.dtype, self.problem.input_dtype
-        return {
-            name: self.arrays.operand(x, wide if name == "c" else narrow, self.batch) for name, x in self.inputs.items()
-        }
+        return {name: self.arrays.operand(x, self.dtype_of(name), self.batch) for name, x in self.inputs.items()}
+
+    def dtype_of(self, name: str) -> np.dtype[Any]:
+        """Return the dtype that the product takes an operand in."""
+        return self.problem.dtype if name == "c" else self.problem.input_dtype
+
+    def are_converted(self) -> bool:
+        """Return whether an operand has another dtype than the product takes it in."""
+        return any(x.dtype != self.dtype_of(name) for name, x in self.inputs.items())
 
 
 def read_arguments(

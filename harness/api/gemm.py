@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from harness import machine, registry, threads
-from harness.api import libraries, repeats, view_products
+from harness.api import libraries, repeats, staged, view_products
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.arrays import HOST, Arrays
 from harness.errors import BackendUnavailable, ProblemError
@@ -95,8 +95,8 @@ def gemm(
            [inf,  0.]])
     """
     key: Any = None
-    options: Hashable = None
-    if c is None and beta is None and not triangle and a.__class__ is np.ndarray:
+    is_numpy = a.__class__ is np.ndarray
+    if c is None and beta is None and not triangle and is_numpy:
         # 1, 1.0 and True are equal keys but different arguments, so the key contains their classes
         key = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
         try:
@@ -108,25 +108,32 @@ def gemm(
             result = _new_result(a, b, result_dtype) if out is None else out
             if shortcut(a, b, result):
                 return result
-    elif a.__class__ is not np.ndarray:
-        if (library := libraries.library_of(a)) is not None:
-            rest = {"semiring": semiring, "alpha": alpha, "beta": beta, "backend": backend}
-            rest |= {"threads": threads, "dtype": library.dtype(dtype), "triangle": triangle}
-            return view_products.gemm_of(library, gemm, a, b, c, out, rest)
-        options = repeats.options_of(
-            "gemm", (semiring, backend, threads, threads.__class__, dtype, triangle), (alpha, beta)
-        )
-        if a.__class__ in repeats.classes:
-            results = repeats.recall(options, (a, b) if c is None else (a, b, c), out)
-            if results is not None:
-                return results[0]
+    elif not is_numpy and (library := libraries.library_of(a)) is not None:
+        rest = {"semiring": semiring, "alpha": alpha, "beta": beta, "backend": backend}
+        rest |= {"threads": threads, "dtype": library.dtype(dtype), "triangle": triangle}
+        return view_products.gemm_of(library, gemm, a, b, c, out, rest)
+    operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
+    options = repeats.options_of(
+        "gemm", (semiring, backend, threads, threads.__class__, dtype, triangle), (alpha, beta)
+    )
+    result = _recall(options, tuple(operands.values()), out)
+    if result is not None:
+        return result
     semiring = as_semiring(semiring)
     check_threads(threads)
-    operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
     arguments = read_arguments(
         "gemm", operands, semiring, alpha=alpha, beta=beta, out=out, dtype=dtype, triangle=triangle
     )
     return _gemm(arguments, out, backend, threads, key, options)
+
+
+def _recall(options: Hashable, operands: tuple[Any, ...], out: Any) -> Any:
+    """Compute a remembered product, and return its result; None: it is not remembered, and nothing was done."""
+    kind = operands[0].__class__
+    if kind is np.ndarray:
+        return staged.recall(options, operands, out)
+    results = repeats.recall(options, operands, out) if kind in repeats.classes else None
+    return results and results[0]
 
 
 def _gemm(
@@ -134,7 +141,8 @@ def _gemm(
 ) -> Any:
     """Return `gemm` of any arguments.
 
-    For the next call it remembers the shortcut under `key`, if there is one, or on a device the product, by `options`.
+    For the next call it remembers the shortcut under `key`, if there is one, and the product: on a device by `options`,
+    of NumPy arrays by `options` and their layout.
 
     A function of its own: variables that a comprehension shares with its function would cost every call 20 ns each.
     """
@@ -148,8 +156,13 @@ def _gemm(
         with enough_memory(arguments):
             result = _new(arguments) if out is None else out
             prepared, target = _compute(arguments, chosen, result, count, shortcut if arguments.batch else None)
-        if arrays.on_device and prepared is not None:
+        if prepared is None:
+            return result
+        if arrays.on_device and not arguments.are_converted():
             repeats.remember(options, prepared, arrays, tuple(arguments.inputs.values()), (target,), out)
+        elif not arrays.on_device and "device arrays" not in chosen.takes:  # else it would keep memory of a device
+            again = functools.partial(prepare, chosen, prepared.plan)
+            staged.remember(options, arguments, out, again, functools.partial(limited_to, count, chosen))
     return result
 
 
@@ -234,8 +247,8 @@ def _compute(
     """Have `backend` compute the product, or the batch, on `count` threads.
 
     A backend that knows no batches computes its products one after the other, but for those that `quick` takes.
-    Return what was prepared, if it is all products of the arguments themselves: none was converted. Second the array
-    that was computed into: `result`, or one that was copied to it.
+    Return what was prepared, if it is all products. Second the array that was computed into: `result`, or one that was
+    copied to it.
     """
     arrays, problem, operands = arguments.arrays, arguments.problem, arguments.operands()
     overlaps = any(arrays.overlaps(result, x) for x in operands.values())
@@ -257,8 +270,7 @@ def _compute(
             prepared.run_once()
     if target is not result:
         result[...] = target
-    is_converted = any(operands[name].dtype != x.dtype for name, x in arguments.inputs.items())
-    return prepared if is_at_once and not is_converted else None, target
+    return prepared if is_at_once else None, target
 
 
 def as_batch(arguments: Arguments, backend: Backend) -> Problem | None:
