@@ -42,7 +42,7 @@ def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf, otherwise: S
 
     It takes any three objects and returns True, or False without doing anything. True requires such matrices,
     contiguous rows or columns, fitting sizes, nothing empty, aligned elements, and a writable `out` that overlaps no
-    operand. Vectors need contiguous rows.
+    operand. A result of one row or column is contiguous, unless all rows are.
 
     Parameters
     ----------
@@ -104,7 +104,11 @@ def _ready_product(
     loops_of: LoopsOf, m: int, n: int, k: int, strides_a: Strides, strides_b: Strides, strides_out: Strides
 ) -> tuple[bool, Callable[..., None], Callable[[], Any]]:
     """Return a product of that layout: whether it is the transposed one, and how to bind arrays, and to compute it."""
-    is_swapped = min(m, n) > 1 and strides_out[1] > strides_out[0]  # columns of the result are contiguous
+    if min(m, n) > 1:
+        is_swapped = strides_out[1] > strides_out[0]  # columns of the result are contiguous
+    else:  # columns of the matrix are
+        columns, strides = (k, strides_a) if n == 1 else (n, strides_b)
+        is_swapped = columns > 1 and strides[1] > strides[0]
     if is_swapped:
         shape = Shape(n, m, k, strides_b[::-1], strides_a[::-1], strides_out[1])
     else:
@@ -165,10 +169,9 @@ def _build_compute() -> Any:
             return NOT_SIMPLE
         by_rows = _by_rows(of_a, itemsize) and _by_rows(of_b, itemsize) and _by_rows(of_out, itemsize)
         if not by_rows:
-            is_vector = min(m, n) == 1
-            if is_vector or not (
-                _is_simple(of_a, itemsize) and _is_simple(of_b, itemsize) and _is_simple(of_out, itemsize)
-            ):
+            is_scattered = (n == 1 and m > 1 and ldc != itemsize) or (m == 1 and n > 1 and of_out[4] != itemsize)
+            are_simple = _is_simple(of_a, itemsize) and _is_simple(of_b, itemsize) and _is_simple(of_out, itemsize)
+            if is_scattered or not are_simple:
                 return NOT_SIMPLE
         end = _end(of_out, itemsize)
         if (a_begin < end and begin < _end(of_a, itemsize)) or (b_begin < end and begin < _end(of_b, itemsize)):
