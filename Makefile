@@ -19,8 +19,9 @@ PYTHON  ?= $(eval PYTHON := $(shell for python in $(PYTHONS); do $$python -c '$(
 CAN_SET_UP := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 VENV   := .venv
 RUN    := $(VENV)/bin/python
-# --no-compile: bytecode is written for what is imported, not for all of it (60 MB less).
-PIP    := $(RUN) -m pip install --quiet --no-compile --no-input --disable-pip-version-check --constraint constraints.txt
+# --no-compile: Python writes bytecode for what is imported, not for all of it (60 MB less). Where it is told not to, each
+# process would compile all that it imports, which is most of its start.
+PIP    := $(RUN) -m pip install --quiet $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile) --no-input --disable-pip-version-check --constraint constraints.txt
 
 # The extra with the CuPy for the GPU that is here, by its driver: CUDA 13 since 580, 12 since 525. CUPY= leaves it out.
 ifeq ($(origin CUPY),undefined)
@@ -103,7 +104,11 @@ setup: $(TO_MEASURE) ## install only; EXTRAS=mixed,export adds to it
 # worksteal: neighbouring tests, which share kernels, run in one process.
 PYTEST = $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal --durations 15
 
+# As for PIP, of the sources here; by checked hashes, so that no edited file is taken for the one before.
+BYTECODE = $(if $(PYTHONDONTWRITEBYTECODE),$(RUN) -m compileall -q --invalidation-mode checked-hash harness backends)
+
 test: $(WITH_DEV) ## every test (ARGS="-k store" for some)
+	@$(BYTECODE)
 	@$(PYTEST) $(ARGS)
 
 # Compiling takes twice as long while coverage looks on, and kernels are seen in their Python form alone.

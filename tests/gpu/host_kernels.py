@@ -30,6 +30,10 @@ SHIM = Path(__file__).parent / "shim"
 KEPT = (Path(os.environ.get("GEMM_HARNESS_CACHE") or "build/kernels") / "host").resolve()
 
 _KERNEL = re.compile(r'^extern "C" __global__ void\s+(?:__launch_bounds__\(.*\)\s+)?(\w+)\(', re.MULTILINE)
+# Hundreds of small libraries are made: exceptions and the library of C++ would double the time of each.
+_LANGUAGE = "-std=c++17 -O0 -w -fPIC -U_FORTIFY_SOURCE".split()
+_LANGUAGE += [f"-fno-{x}" for x in ("exceptions", "rtti", "threadsafe-statics", "asynchronous-unwind-tables")]
+_LIBRARIES = ("-nostdlib", "-lm", "-lc", "-lgcc")
 _NO_ACCESS = 0
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _Dimensions = ctypes.c_uint * 3
@@ -78,8 +82,7 @@ def _precompiled_header() -> Path:
 def _run_compiler(arguments: list[str], output: Path, text: str) -> None:
     """Write `output` aside and rename it into place: several processes may be at it."""
     unfinished = output.with_name(f"{output.name}.{os.getpid()}")
-    options = ["-std=c++17", "-O0", "-w", "-fPIC", "-U_FORTIFY_SOURCE"]
-    command = [str(COMPILER), *options, *arguments, "-o", str(unfinished)]
+    command = [str(COMPILER), *_LANGUAGE, *arguments, "-o", str(unfinished), *_LIBRARIES]
     made = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     unfinished.replace(output)

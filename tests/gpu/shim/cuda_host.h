@@ -4,6 +4,7 @@
 // lacks a barrier computes something else. Asynchronous copies happen only when they are waited for. Whoever reads or
 // writes outside of a buffer meets a page that may not be touched (the buffers are placed so), and says so.
 #pragma once
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS  // C's own headers: those of C++ are half of the time of a small kernel
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -13,6 +14,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+
+// Of the functions of math.h, those that kernels call with a T
+static inline float exp(float x) { return expf(x); }
+static inline float fabs(float x) { return fabsf(x); }
+static inline float fma(float x, float y, float z) { return fmaf(x, y, z); }
+static inline float ldexp(float x, int exponent) { return ldexpf(x, exponent); }
+static inline float log(float x) { return logf(x); }
+static inline float log1p(float x) { return log1pf(x); }
+static inline float rint(float x) { return rintf(x); }
+static inline float sqrt(float x) { return sqrtf(x); }
 
 #define __global__
 #define __device__
