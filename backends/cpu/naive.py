@@ -19,6 +19,7 @@ from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._ladder.jit import jit, output, strided
 from backends.cpu._ladder.operators import operators
 from harness.interface import Backend, Execution
+from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -35,6 +36,11 @@ class Naive(Backend):
     source = "lecture notes on dense matrix algorithms: the triple loop"
     calls_libraries = False
     accumulates_in_place = True
+
+    def loops(self, plan: Plan) -> Nest:
+        """Return the three loops."""
+        outer, middle, inner = str(plan.options.get("loops", "ijk")).replace("k", "p")
+        return Nest.of((outer, 1), (middle, 1), (inner, 1, "registers"))
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan without blocks."""

@@ -19,6 +19,7 @@ Van Zee and van de Geijn, "BLIS" (2015); the 4x4 micro-kernel from course work o
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -32,6 +33,7 @@ from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
+from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import CACHE_LINE, Operands, aligned_empty
 from harness.plan import Plan
@@ -51,6 +53,13 @@ class Packed(Backend):
     source = "Goto and van de Geijn (2008), section 4; course work on DGEMM by OpenMP: packed 4x4 micro-kernel"
     calls_libraries = False
     accumulates_in_place = True
+
+    def loops(self, plan: Plan) -> Nest:
+        """Return the five loops and the micro-kernel; packing is not among them."""
+        assert plan.blocking is not None
+        mc, nc, kc, mr, nr = dataclasses.astuple(plan.blocking)
+        caches, registers = (("j", nc), ("p", kc), ("i", mc)), (("j", nr), ("i", mr), ("p", 1, "registers"))
+        return Nest.of(*caches, *registers, order_b="jp")
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the five block sizes by the caches; threads share the blocks of A."""

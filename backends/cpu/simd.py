@@ -50,7 +50,7 @@ from backends.cpu._simd.tile_listing import list_tile
 from backends.cpu._vector.operators import Guard, guard, operations
 from backends.cpu._vector.unit import check_tile, find_unit, usable_units
 from harness.errors import PlanError
-from harness.interface import Backend, Execution, HostExecution, Shortcut
+from harness.interface import Backend, Execution, HostExecution, Nest, Shortcut
 from harness.machine import Machine, detect
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
@@ -90,6 +90,13 @@ class Simd(Backend):
         if operations(_computed(problem.semiring), problem.dtype) is None:
             return f"no vector code for {problem.semiring.name} over {problem.dtype.name}"
         return None
+
+    def loops(self, plan: Plan) -> Nest:
+        """Return the five loops and the micro-kernel; packing is not among them."""
+        assert plan.blocking is not None
+        mc, nc, kc, mr, nr = dataclasses.astuple(plan.blocking)
+        caches, registers = (("j", nc), ("p", kc), ("i", mc)), (("j", nr), ("i", mr), ("p", 1, "registers"))
+        return Nest.of(*caches, *registers)
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the widest unit, its register tile, and the blocks by the caches; all in elements, also for bits."""

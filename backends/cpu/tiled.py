@@ -27,6 +27,7 @@ from backends.cpu._ladder.jit import jit, output, rows
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.rows import contiguous_rows
 from harness.interface import Backend, Execution
+from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -48,6 +49,13 @@ class Tiled(Backend):
     source = "lecture notes on dense matrix algorithms: tiling; course work on DGEMM by OpenMP: 2x2 reuse"
     calls_libraries = False
     accumulates_in_place = True
+
+    def loops(self, plan: Plan) -> Nest:
+        """Return the loops over B transposed; the copy is not among them."""
+        assert plan.blocking is not None
+        tiles = ("i", plan.blocking.mc), ("j", plan.blocking.nc), ("p", plan.blocking.kc)
+        reuse = int(plan.options["reuse"])
+        return Nest.of(*tiles, ("i", reuse), ("j", reuse), ("p", 1, "registers"), order_b="jp")
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles that fit the caches, and 2x2 reuse."""

@@ -23,6 +23,7 @@ from backends.cpu._ladder.jit import jit, output, rows
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.rows import contiguous_rows
 from harness.interface import Backend, Execution
+from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -39,6 +40,10 @@ class Transposed(Backend):
     source = "course work on DGEMM by OpenMP: transposition"
     calls_libraries = False
     accumulates_in_place = True
+
+    def loops(self, plan: Plan) -> Nest:
+        """Return the three loops over B transposed; the copy is not among them."""
+        return Nest.of(("i", 1), ("j", 1), ("p", 1, "registers"), order_b="jp")
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan without blocks."""

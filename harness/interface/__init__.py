@@ -9,13 +9,14 @@ import numpy as np
 
 from harness.interface.abilities import Abilities, Shortcut
 from harness.interface.execution import DeviceQueue, Execution, HostExecution, Repeat
+from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands, write_result
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import HALF
 
-__all__ = ["Backend", "DeviceQueue", "Execution", "HostExecution", "Prepared", "Repeat", "Shortcut", "prepare"]
+__all__ = ["Backend", "DeviceQueue", "Execution", "HostExecution", "Nest", "Prepared", "Repeat", "Shortcut", "prepare"]
 
 
 class Backend(Abilities, ABC):

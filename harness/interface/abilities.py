@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.interface.execution import Execution
+from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -137,6 +138,10 @@ class Abilities:
             element, and -1 where the element is the semiring's zero.
         steps : int
         """
+        return None
+
+    def loops(self, plan: Plan) -> Nest | None:
+        """Return the loops of `plan`, from which its loads follow, or None: not known, as those of a library."""
         return None
 
     def listing(self, plan: Plan) -> str:

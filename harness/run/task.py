@@ -9,7 +9,7 @@ import numpy as np
 
 from harness import machine, registry
 from harness.errors import VerificationError
-from harness.interface import Execution, Prepared
+from harness.interface import Execution, Nest, Prepared
 from harness.operands import Operands, poison
 from harness.plan import Plan
 from harness.problem import Problem
@@ -56,6 +56,8 @@ class GemmTask(Prepared):
     seed : int
     extra_error : float
         Tolerance of the backend, see `harness.interface.abilities`.
+    nest : Nest, optional
+        The loops that the backend states for `plan`.
     starts_processes : bool
         Of the backend, too.
     """
@@ -68,9 +70,11 @@ class GemmTask(Prepared):
         seed: int,
         extra_error: float = 0.0,
         *,
+        nest: Nest | None = None,
         starts_processes: bool = False,
     ) -> None:
         super().__init__(plan, operands, execution)
+        self._nest = nest
         self.seed, self.extra_error, self.is_reversed = seed, extra_error, False
         self.starts_processes = starts_processes
 
@@ -114,6 +118,7 @@ class GemmTask(Prepared):
             "bytes_moved": problem.bytes_moved,
             "plan": self.plan.to_json(),
             "problem": problem.to_json(),
+            **({"nest": self._nest.to_json()} if self._nest else {}),
         }
 
 
@@ -134,7 +139,9 @@ def gemm(
     plan = chosen.plan(product, machine.detect().with_threads(threads)).override(parameters or {})
     operands = Operands.generate(product, seed)
     execution, extra_error = chosen.prepare(plan, operands), chosen.extra_error(plan, operands)
-    return GemmTask(plan, operands, execution, seed, extra_error, starts_processes=chosen.starts_processes)
+    return GemmTask(
+        plan, operands, execution, seed, extra_error, nest=chosen.loops(plan), starts_processes=chosen.starts_processes
+    )
 
 
 def _inputs(operands: Operands) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

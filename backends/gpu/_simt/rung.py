@@ -17,6 +17,7 @@ from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.argk import ArgkOperands, argk_program
 from backends.gpu._simt.execution import GpuExecution, GpuOperands
 from backends.gpu._simt.log_sum_exp import add_log_sum_exp, is_log_sum_exp
+from backends.gpu._simt.nest import nest_of
 from backends.gpu._simt.operators import (
     Form,
     batch_defines,
@@ -31,7 +32,7 @@ from backends.gpu._simt.precompile import precompile
 from backends.gpu._simt.program import Batch, Kernel, Matrix, Place, Product, Program
 from backends.gpu._simt.scalars import add_constants, add_start, scaled
 from harness.errors import PlanError
-from harness.interface import Backend, Execution
+from harness.interface import Backend, Execution, Nest
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -155,6 +156,10 @@ class Rung(GpuBackend):
 
     takes_two_steps: ClassVar[bool] = False
     takes_exponentials: ClassVar[bool] = False
+
+    def loops(self, plan: Plan) -> Nest | None:
+        """Return the tiles of blocks and warps as loops."""
+        return nest_of(plan)
 
     def scales_sums(self, problem: Problem) -> bool:
         """Return whether its kernel multiplies sums by alpha, as for a narrow A, which cannot hold alpha A."""
