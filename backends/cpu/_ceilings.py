@@ -1,7 +1,8 @@
 """Measured ceilings of this machine: pairs per second out of registers, bytes per second out of each level of memory.
 
 `peak` runs the generated micro-kernel without its loads (`_simd.register_loop`), so only the arithmetic units bound it.
-`bandwidth` sums an array of a given size again and again; the size decides which cache it comes from. Both are tasks
+`bandwidth` sums an array of a given size again and again; the size decides which cache it comes from. The sums are of
+integers: an addition of floats takes several cycles, and some processors load more from L1 meanwhile. Both are tasks
 (`harness.run.task`), measured and stored like any product. Figures take the machine's roofs from them, not from a
 vendor's table.
 
@@ -114,30 +115,29 @@ def peak_of(*, problem: Mapping[str, Any], seed: int, threads: int) -> Ceiling:
     return peak(dtype=str(problem["dtype"]), semiring=str(problem["semiring"]), threads=threads)
 
 
-def bandwidth(*, size_bytes: int, threads: int) -> Ceiling:
-    """Prepare sums of an array of `size_bytes`, shared by the threads, until BYTES_PER_CALL are read."""
+def bandwidth(*, size_bytes: int, threads: int, capacity_bytes: int = 0) -> Ceiling:
+    """Prepare sums of an array of `size_bytes`, shared by the threads, until BYTES_PER_CALL are read.
+
+    `capacity_bytes` is what the memory holds that it lies in; 0: not known, or main memory. It is kept with the result.
+    """
     line = CACHE_LINE // 8
     share = -(-size_bytes // 8 // threads // line) * line or line
     passes = max(BYTES_PER_CALL // size_bytes, 1)
-    array = aligned_empty((threads, share), np.dtype(np.float64))
-    array.fill(1.0)
-    sums = np.zeros(threads)
+    array = aligned_empty((threads, share), np.dtype(np.int64))
+    array.fill(1)
+    sums = np.zeros(threads, np.int64)
     loop = functools.partial(read_repeatedly, array, passes, sums)
-    facts = {"operations": 0, "bytes_moved": array.nbytes * passes}
-    return Ceiling("bandwidth", "sum", loop, sums, float(share * passes), facts)
+    facts = {"operations": 0, "bytes_moved": array.nbytes * passes, "capacity_bytes": capacity_bytes}
+    return Ceiling("bandwidth", "sum", loop, sums, share * passes, facts)
 
 
-@numba.njit(
-    types.void(types.Array(types.float64, 2, "C"), types.intp, types.Array(types.float64, 1, "C")),
-    parallel=True,
-    fastmath={"reassoc", "nsz"},
-)
+@numba.njit(types.void(types.Array(types.int64, 2, "C"), types.intp, types.Array(types.int64, 1, "C")), parallel=True)
 def read_repeatedly(array: np.ndarray, passes: int, sums: np.ndarray) -> None:
     """Sum row i of `array` `passes` times into ``sums[i]``, a row a thread."""
     for thread in prange(array.shape[0]):
-        row, total = array[thread], 0.0
+        row, total = array[thread], 0
         for _ in range(passes):
-            part = 0.0
+            part = 0
             for i in range(row.size):
                 part += row[i]
             total += part
