@@ -1,45 +1,71 @@
-"""Rate against block size, beside the caches that the blocks are meant to stay in."""
+"""Rate against block size, beside the caches that blocks are meant to stay in, and what model and balance ask for."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from experiments._parts import roofs
+from experiments.ladder import peak_case
 from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
-SIZE = {"smoke": 96, "quick": 512, "full": 1536}
-
-# Each sweep: backend, the block sizes that take the value, and the values.
+# Sweeps: backend, and the block sizes that take the value.
 SWEEPS = {
-    "tile": ("cpu-tiled", ("mc", "nc", "kc"), (8, 16, 32, 64, 128, 256, 512, 1024)),
-    "kc": ("cpu-packed", ("kc",), (16, 32, 64, 128, 256, 512, 1024)),
-    "mc": ("cpu-packed", ("mc",), (8, 16, 32, 64, 128, 256, 512, 1024)),
+    "tile": ("cpu-tiled", ("mc", "nc", "kc")),
+    "kc": ("cpu-packed", ("kc",)),
+    "mc": ("cpu-packed", ("mc",)),
+    "nc": ("cpu-packed", ("nc",)),
 }
+# m, n and k of every sweep, and its longest block; what is swept is as long as its longest block.
+SIZE = {"smoke": 96, "quick": 1024, "full": 2048}
+LONGEST = {"smoke": 96, "quick": 1024, "full": 4096}
+SMALLEST = {"smoke": 8, "quick": 16, "full": 8}
+# Ratio of neighbouring values; of the sweeps in COARSE, along which rates change little, the second.
+STEP, COARSE = {"smoke": (4, 4), "quick": (2, 4), "full": (2, 2)}, ("mc", "nc")
+LENGTH = {"kc": "k", "mc": "m", "nc": "n"}
 
 # Elements that must stay in cache for reuse, as a sum of products of block sizes.
 WORKING_SETS = {
     "tile": (("mc", "kc"), ("kc", "nc"), ("mc", "nc")),
     "kc": (("mr", "kc"), ("kc", "nr")),
     "mc": (("mc", "kc"),),
+    "nc": (("kc", "nc"),),
 }
 TITLES = {
     "tile": "cpu-tiled: tiles of A, B and C",
     "kc": "cpu-packed: micro-panels of A and B, by kc",
     "mc": "cpu-packed: block of A, by mc",
+    "nc": "cpu-packed: row-panel of B, by nc",
 }
+# What passes while a block stays: from which memory, and how many elements for a pair, times the side of the block.
+# A and B pass a square tile; C is read and written once in kc steps; B passes a block of A, A a row-panel of B.
+PASSING = {"tile": ("memory", 2), "kc": ("L3", 2), "mc": ("L3", 1), "nc": ("memory", 1)}
+
+
+def values(sweep: str, preset: str) -> list[int]:
+    """Return the block sizes of a sweep, each `STEP` times the one before, and the whole of what is swept."""
+    step = STEP[preset][sweep in COARSE]
+    longest = LONGEST[preset] if sweep != "tile" else SIZE[preset]
+    found = [SMALLEST[preset]]
+    while found[-1] * step < longest:
+        found.append(found[-1] * step)
+    return [*found, longest]
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a case for each sweep, its contenders the values; the largest value is the whole matrix or less."""
-    n = SIZE[preset]
-    all_cases = []
-    for name, (backend, blocks, values) in SWEEPS.items():
-        fitting = [value for value in values if value <= n]
+    """Return the roofs, and a case for each sweep, whose contenders are the values, and the blocks of the model."""
+    all_cases: list[Case] = []
+    for name, (backend, blocks) in SWEEPS.items():
         contenders = [
             backend_contender(backend, label=f"{backend} {name}={value}", **dict.fromkeys(blocks, value))
-            for value in (fitting if preset != "smoke" else fitting[::2])
+            for value in values(name, preset)
         ]
-        all_cases.append(product_case(Problem(n, n, n), contenders, sweep=name))
-    return all_cases
+        model = backend_contender(backend, label=f"{backend} {name}=model")
+        sizes: dict[str, Any] = dict.fromkeys("mnk", SIZE[preset])
+        sizes |= {LENGTH[name]: LONGEST[preset]} if name in LENGTH else {}
+        all_cases.append(product_case(Problem(**sizes), [*contenders, model], sweep=name))
+    return [*all_cases, *roofs.on_cpu(machine), peak_case("plus_times")]
 
 
 EXPERIMENT = Experiment(
@@ -51,13 +77,20 @@ EXPERIMENT = Experiment(
             "block_size",
             "working_set",
             "Rate against the working set of the blocks",
-            {"panels": "sweep", "working_sets": WORKING_SETS, "titles": TITLES, "finding": "best"},
+            {
+                "panels": "sweep",
+                "working_sets": WORKING_SETS,
+                "titles": TITLES,
+                "passing": PASSING,
+                "ratios": False,
+                "finding": "blocks",
+            },
             prominence=64,
         ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=4, seconds=5),
+        "quick": Budget(rounds=3, seconds=2.5),
         "full": Budget(rounds=15, seconds=300, processes=2, precision=0.01),
     },
     order=30,

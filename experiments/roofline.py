@@ -1,14 +1,14 @@
-"""The roof that bounds a product, memory or arithmetic, by shape; both are measured here."""
+"""The roof that bounds a product, by the loads of its own loops and by shape; every roof is measured here."""
 
 from __future__ import annotations
 
-from experiments._parts import gpu
+from experiments._parts import gpu, roofs
 from experiments.ladder import peak_case, steps
-from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
+from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
-# (m, n, k): few, some and many operations for each byte.
+# (m, n, k): few, some and many operations for each byte. Every rung computes the square.
 SHAPES = {
     "smoke": {"matrix-vector": (512, 1, 512), "square": (128, 128, 128)},
     "quick": {"matrix-vector": (4096, 1, 4096), "tall-skinny": (4096, 16, 512), "square": (512, 512, 512)},
@@ -25,41 +25,26 @@ GPU_SHAPES = {
     "quick": {"matrix-vector": (8192, 1, 8192), "tall-skinny": (65536, 64, 256), "square": (4096, 4096, 4096)},
 }
 GPU_RUNGS = tuple(f"gpu-{name}" for name in "naive tiled register-tiled warp-tiled pipelined tuned".split())
-# L2 has no roof: a copy of a buffer that fits there takes less time than its launch.
-GPU_BUFFER = 1 << 28
 
-# Buffers of the slanted roofs: much larger than the last cache, much larger than L2, and half of L2. BEYOND_L2 fills at
-# most half of L3; of a shared L3 it takes as little as is enough to leave nothing in L2.
-BEYOND_CACHE, SMALLEST_BUFFER, BEYOND_L2 = 4, 64 << 20, 4
-
-
-def bandwidth_case(level: str, size_bytes: int) -> Case:
-    """Return the case that measures how fast a buffer of `size_bytes` is read."""
-    bandwidth = Contender("bandwidth", task="backends.cpu._ceilings:bandwidth")
-    return Case({"role": "bandwidth", "level": level}, (bandwidth,), {"size_bytes": size_bytes})
+# What users get, and the libraries beside it.
+USED = ("cpu-simd", "cpu-numpy", "gpu-tuned", "gpu-cublas")
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return the roofs, then every step of the ladder on each shape."""
-    roofs = [bandwidth_case("memory", max(BEYOND_CACHE * machine.l3, SMALLEST_BUFFER))]
-    if machine.l2 and preset != "smoke":
-        if machine.l3 >= 2 * BEYOND_L2 * machine.l2:
-            roofs.append(bandwidth_case("L3", BEYOND_L2 * machine.l2))
-        roofs.append(bandwidth_case("L2", machine.l2 // 2))
-    roofs += [peak_case(name) for name in SEMIRINGS[preset]]
     contenders = [step for step in steps() if preset != "smoke" or step.label in FEWEST]
     products = [
         product_case(Problem(*sizes, name), contenders, role="product", shape=shape)
         for name in SEMIRINGS[preset]
         for shape, sizes in SHAPES[preset].items()
     ]
-    return roofs + products + (_gpu_cases(preset) if machine.gpu else [])
+    peaks = [peak_case(name) for name in SEMIRINGS[preset]]
+    return roofs.on_cpu(machine) + peaks + products + (_gpu_cases(preset) if machine.gpu else [])
 
 
 def _gpu_cases(preset: str) -> list[Case]:
     """Return the roofs of the GPU, then its rungs on each shape."""
-    all_cases = [gpu.bandwidth_case("memory", GPU_BUFFER)]
-    all_cases += [gpu.peak_case(name, "float32") for name in SEMIRINGS[preset]]
+    all_cases = [*roofs.on_gpu(), *(gpu.peak_case(name, "float32") for name in SEMIRINGS[preset])]
     for name in SEMIRINGS[preset]:
         rungs = [*GPU_RUNGS, gpu.VENDOR] if name == "plus_times" else GPU_RUNGS
         for shape, sizes in GPU_SHAPES.get(preset, GPU_SHAPES["quick"]).items():
@@ -68,6 +53,7 @@ def _gpu_cases(preset: str) -> list[Case]:
     return all_cases
 
 
+PANELS = {"panels": ["semiring", "device"], "ratios": False}
 EXPERIMENT = Experiment(
     name="roofline",
     question="Is a product held back by memory or by arithmetic, and how far below that roof is it?",
@@ -76,9 +62,15 @@ EXPERIMENT = Experiment(
         Figure(
             "roofline",
             "roofline",
-            "Roofline",
-            {"panels": ["semiring", "device"], "point": "shape", "finding": "roofs"},
+            "Roofline of the rungs: a square product, each at the operations a byte of its own loads",
+            {**PANELS, "where": {"shape": "square"}, "subjects": USED, "finding": "own_traffic"},
             prominence=70,
+        ),
+        Figure(
+            "roofline_shapes",
+            "roofline",
+            "Roofline by shape",
+            {**PANELS, "where": {"backend": list(USED)}, "point": "shape", "finding": "roofs"},
         ),
     ),
     budget={

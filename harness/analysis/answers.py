@@ -43,7 +43,8 @@ def of_figure(figure: Figure, of: Shown) -> str:
         return ""
     sentence = FINDINGS[figure.options["finding"]]([*of.cells, *of.peaks], figure.options)
     undecided, few, ratios = caveats.undecided(of.cells)
-    if sentence and undecided > MOST_UNDECIDED * ratios and "undecided" not in sentence:
+    is_about_ratios = figure.options.get("ratios", True)
+    if sentence and is_about_ratios and undecided > MOST_UNDECIDED * ratios and "undecided" not in sentence:
         sentence += f"; {undecided} of {ratios} ratios undecided" + (f", {few} for few samples" if few else "")
     return sentence[:1].upper() + sentence[1:] if sentence.startswith(PLAIN_WORDS) else sentence
 

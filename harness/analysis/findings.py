@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from harness.analysis import offload, peaks, rank_findings, rates, read_rates
 from harness.analysis.rank_findings import Claim, ends, number
+from harness.analysis.traffic import findings as traffic_findings
 from harness.experiment import COLD, HOT, Json
 from harness.stats import verdict
 from harness.stats.statistics import geometric_mean, median
 from harness.stats.verdict import Verdict
 from harness.store.store import Cell
 
-# A choice is as good as the best if it has this part of its rate; a point is at its roof from this part on.
-AS_GOOD, AT_ROOF = 0.95, 0.9
+# A choice is as good as the best if it has this part of its rate.
+AS_GOOD = 0.95
 LITTLE = 10  # percent of work in vain
 MOST_PANELS = 2  # that one title speaks of
 
@@ -202,26 +203,6 @@ def scaling(cells: list[Cell], options: Json) -> str:
     return first if len(reached) == 1 else f"{first}, {least:.2f} times by {worst}"
 
 
-def roofs(cells: list[Cell], options: Json) -> str:
-    """Return how many points reach their roof, of the subjects that reach most of it at their shape, and the least."""
-    products = [cell for cell in rates.contenders(cells) if cell.is_ok and cell.facts.get("bytes_moved")]
-    shares = []
-    for own in rates.group(products, lambda cell: (cell.case, cell.run)).values():
-        fastest = max(own, key=lambda cell: cell.rate)
-        roof = _roof(fastest, cells)
-        if roof:
-            shares.append((fastest.rate / roof, fastest))
-    if not shares:
-        return ""
-    reached = sum(share >= AT_ROOF for share, _ in shares)
-    least, where = min(shares, key=lambda entry: entry[0])
-    place = where.axes.get("shape", _where(where))
-    return (
-        f"the fastest kernel is within {100 * (1 - AT_ROOF):.0f} % of its roof at {reached} of {len(shares)} shapes; "
-        f"least {100 * least:.0f} % ({where.contender}, {place})"
-    )
-
-
 def extra_work(cells: list[Cell], options: Json) -> str:
     """Return the size from which on padding to the smallest and the largest tile computes little in vain."""
     sizes = sorted({rates.axis(cell, "n") for cell in cells if rates.axis(cell, "n")})
@@ -235,6 +216,7 @@ def extra_work(cells: list[Cell], options: Json) -> str:
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     **rank_findings.FINDINGS,
     **read_rates.FINDINGS,
+    **traffic_findings.FINDINGS,
     "over_fastest": over_fastest,
     "subject_over_reference": subject_over_reference,
     "ladder": ladder,
@@ -246,24 +228,8 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "thresholds": thresholds,
     "pays": pays,
     "threads": scaling,
-    "roofs": roofs,
     "extra_work": extra_work,
 }
-
-
-def _roof(cell: Cell, cells: Sequence[Cell]) -> float:
-    """Return the rate that memory and registers allow `cell` [G operations/s]; 0 where one of them is not known."""
-    peak = peaks.peak_of(cell, cells)
-    device = rates.axis(cell, "device")
-    slopes = [
-        peaks.roof_rate(c)
-        for c in cells
-        if c.is_ok and c.axes.get("role") == "bandwidth" and rates.axis(c, "device") == device
-    ]
-    if peak is None or not slopes:
-        return 0.0
-    intensity = float(cell.facts["operations"] / cell.facts["bytes_moved"])
-    return min(peaks.roof_rate(peak), intensity * slopes[0])
 
 
 def _panels(cells: list[Cell], options: Json) -> list[list[Cell]]:

@@ -6,6 +6,7 @@ import itertools
 import random
 
 from harness.experiment import Case, Experiment
+from harness.interface import Nest
 from harness.machine import Machine
 from harness.plan import Blocking
 from harness.problem import Problem
@@ -16,6 +17,9 @@ MACHINE = Machine(
 )
 PEAK, BANDWIDTH = 50.0, 20.0  # G operations/s, GB/s
 SAMPLES = 8
+CAPACITIES = {"L2": 8 << 20, "shared": 1 << 17}  # of a GPU
+LIBRARIES = ("cpu-numpy", "gpu-cublas")
+NEST = Nest.of(("j", 64), ("p", 64), ("i", 64), ("j", 4), ("i", 4), ("p", 1, "registers"))
 RATES = {"cpu-naive": 1.0, "cpu-transposed": 2.0, "cpu-tiled": 4.0, "cpu-packed": 10.0, "cpu-numpy": 40.0}
 
 
@@ -62,8 +66,9 @@ def _cell(
 
 
 def _facts(arguments: dict, threads: int) -> tuple[dict, float]:
-    if "size_bytes" in arguments:
-        return {"bytes_moved": 10**6}, 10**6 / BANDWIDTH
+    if "size_bytes" in arguments or "level" in arguments:
+        capacity = arguments.get("capacity_bytes", CAPACITIES.get(arguments.get("level"), 0))
+        return {"bytes_moved": 10**6, "capacity_bytes": capacity}, 10**6 / BANDWIDTH
     computed_by = arguments.get("backend", arguments.get("name"))
     if computed_by is None or "problem" not in arguments:
         return {"operations": 10**6, "residual": 1e-7, "share": 0.25}, 10**6 / PEAK
@@ -74,5 +79,6 @@ def _facts(arguments: dict, threads: int) -> tuple[dict, float]:
         "bytes_moved": problem.bytes_moved,
         "plan": {"threads": threads, **blocks},
         "problem": problem.to_json(),
+        **({} if computed_by in LIBRARIES else {"nest": NEST.to_json()}),
     }
     return facts, problem.operations / (RATES.get(computed_by, 5.0) * threads)

@@ -121,11 +121,17 @@ def test_sizes_straddle_powers_of_two_and_have_regular_neighbours(preset):
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_block_sizes_vary_within_the_matrix(preset):
-    for case in EXPERIMENTS["block_size"].cases(preset, MACHINE):
-        values = [next(iter(contender.arguments["parameters"].values())) for contender in case.contenders]
+    for case in (case for case in EXPERIMENTS["block_size"].cases(preset, MACHINE) if "sweep" in case.axes):
+        *swept, model = case.contenders
+        values = [next(iter(contender.arguments["parameters"].values())) for contender in swept]
         assert values == sorted(set(values))
         assert len(values) >= 2
-        assert values[-1] <= case.axes["n"]
+        assert values[-1] <= case.axes[{"kc": "k", "mc": "m"}.get(case.axes["sweep"], "n")]
+        assert not model.arguments["parameters"], "its own choice"
+    if preset == "full":
+        sizes = [case.axes for case in EXPERIMENTS["block_size"].cases(preset, MACHINE) if "sweep" in case.axes]
+        assert min(min(axes[size] for size in "mnk") for axes in sizes) >= 2048
+        assert max(axes["k"] for axes in sizes) == 4096
 
 
 def like(backend: str, name: str, step: int) -> Entry:
@@ -281,7 +287,7 @@ def test_roofline_has_roofs_and_shapes_on_both_sides_of_any_balance():
     cases = EXPERIMENTS["roofline"].cases("quick", MACHINE)
     buffers = {case.axes["level"]: case.arguments["size_bytes"] for case in cases if case.axes["role"] == "bandwidth"}
     assert buffers["memory"] >= 4 * MACHINE.l3
-    assert buffers["L2"] < MACHINE.l2 < 2 * MACHINE.l2 < buffers["L3"] < MACHINE.l3
+    assert buffers["L1"] < MACHINE.l1d < buffers["L2"] < MACHINE.l2 < 2 * MACHINE.l2 < buffers["L3"] < MACHINE.l3
     assert any(case.axes["role"] == "peak" for case in cases)
     intensities = [p.operations / p.bytes_moved for case in cases for _, p in products(case)]
     assert min(intensities) < 0.5
@@ -292,7 +298,7 @@ def test_roofline_has_roofs_and_shapes_on_both_sides_of_any_balance():
 def test_an_l3_that_is_missing_or_hardly_larger_than_l2_has_no_roof(l3):
     machine = dataclasses.replace(MACHINE, l3=l3)
     levels = [case.axes.get("level") for case in EXPERIMENTS["roofline"].cases("quick", machine)]
-    assert [level for level in levels if level] == ["memory", "L2"]
+    assert [level for level in levels if level] == ["memory", "L2", "L1"]
 
 
 ON_GPUS = ["gpu_ladder", "gpu_size_sweep", "gpu_edges", "gpu_tile_size", "gpu_semirings", "gpu_layout"]

@@ -58,11 +58,15 @@ def test_percent_of_ceilings_says_which(draw):
     assert "% of measured SIMT peak" in draw("gpu_semirings")["gpu_semirings"]
 
 
+_ROOFS = {"memory: ": 2, "L3: ": 1, "L2: ": 2, "L1: ": 1, "shared: ": 1}
+_ROOFS |= {"measured peak: ": 1, "measured SIMT peak: ": 1}
+
+
 def test_a_roofline_has_a_panel_for_each_with_its_own_roofs(draw):
     words = draw("roofline")["roofline"]
-    assert "plus_times, float64, 1 thread" in words
-    assert "plus_times, float32, on the GPU" in words
-    for roof, count in {"memory: ": 2, "L2: ": 1, "measured peak: ": 1, "measured SIMT peak: ": 1}.items():
+    assert "plus_times, float64, n=512, 1 thread" in words
+    assert "plus_times, float32, n=4096, on the GPU" in words
+    for roof, count in _ROOFS.items():
         assert words.count(roof) == count, roof
 
 

@@ -8,7 +8,9 @@ kind            shows                                                       opti
 ``lines``       a line per contender against a numeric axis                 ``x``, ``value``, ``marker``, ``y_scale``
 ``heatmap``     rows by columns, a field each                               ``rows``, ``columns``, ``value``
 ``scaling``     speed-up and efficiency against threads                     cases have an axis ``method``
-``roofline``    rate against operations per byte, under measured roofs      ``point``: the axis that names a shape
+``roofline``    rate against operations a byte of own loads, under roofs    ``point``: the axis that names a shape
+``predicted``   the rate that loads allow beside the measured one           cells state their loops
+``reuse``       loads through a fast memory of any size, above the bound    cells state their loops
 ``ragged``      loss at sizes that fit no tile, a row for each contender    of `rates.losses`
 ``extra_work``  pairs computed by padding                                   ``tiles``
 ``working_set`` rate against the bytes in use, with the caches              ``working_sets``, ``titles``
@@ -32,7 +34,8 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``"of_read"`` is percent of the measured rate of reading memory; what fits a cache has none.
 ``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.
 ``of`` takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS`, makes
-the title of what the cells have found. ``if_asked``: where none of its cells was asked for, there is no figure.
+the title of what the cells have found; ``ratios``, whether it is about ratios to the reference.
+``if_asked``: where none of its cells was asked for, there is no figure.
 ``beside`` names backends that stand beside a ladder and are no rungs, as libraries are.
 ``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` the host's time of a launch.
 """
@@ -47,7 +50,7 @@ from harness.analysis import answers, caveats, rates
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
-from harness.report.figures import fields, grids, maps, models, peers, ranks, rows, stages, sweeps
+from harness.report.figures import fields, grids, maps, models, peers, ranks, rows, stages, sweeps, traffic
 from harness.report.figures.style import Sheet, styled
 from harness.stats.statistics import FEWEST_FOR_INTERVAL
 from harness.store.store import Cell
@@ -82,7 +85,9 @@ def kinds(machine: Machine) -> dict[str, Draw]:
         "extra_work": models.extra_work,
         "working_set": functools.partial(models.working_set, machine=machine),
         "scaling": models.scaling,
-        "roofline": models.roofline,
+        "roofline": traffic.roofline,
+        "predicted": traffic.predicted,
+        "reuse": traffic.reuse,
         "versus": peers.versus,
         "strip": peers.strip,
         "dense": sweeps.dense,

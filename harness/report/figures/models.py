@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
 
-from harness.analysis import peaks
 from harness.analysis import rates as analysis_rates
+from harness.analysis.traffic.model import balance_of, is_model
 from harness.experiment import Json
 from harness.machine import Machine
 from harness.report.figures.style import GREY, INK, PALETTE, Looks, Sheet
@@ -28,6 +28,9 @@ _IN_WINDOW = (
     f"A dot is a size, against the best size within {analysis_rates.WINDOW} of it, by the fastest tenth of samples: "
     "sizes are not timed in turns."
 )
+
+STAR: dict[str, Any] = {"marker": "*", "color": "#D55E00", "markersize": 13, "markeredgecolor": "white"}
+SHADES = ("#EAF1F7", "#F6F0E4", "#EFEAF4")  # of what fits L1, L2, L3
 
 PAPER: dict[str, Any] = {
     "facecolor": "white",
@@ -95,31 +98,69 @@ def extra_work(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 
 
 def working_set(sheet: Sheet, cells: list[Cell], options: Json, machine: Machine) -> None:
-    """Draw rates against the bytes that a choice of blocks keeps in use, a panel for each sweep, caches marked."""
-    cells = analysis_rates.contenders(cells)
-    groups = analysis_rates.group(cells, lambda cell: analysis_rates.axis(cell, options["panels"]))
+    """Draw rates against the bytes that a choice of blocks keeps in use, a panel for each sweep, caches shaded.
+
+    The blocks that the backend chooses by itself are a star, and those that machine balance asks for a dotted line.
+    """
+    contenders = analysis_rates.contenders(cells)
+    groups = analysis_rates.group(contenders, lambda cell: analysis_rates.axis(cell, options["panels"]))
     panels = sheet.panels(len(groups), 1, height=0.5 + 2.05 * len(groups), sharex=True)
-    looks = Looks(cells, by="backend")
-    most = 0
+    looks = Looks(contenders, by="backend")
+    ends = [float("inf"), 0.0]
     for panel, (sweep, group) in zip(panels, groups.items(), strict=True):
         terms = options["working_sets"][sweep]
         done = sorted((cell for cell in group if cell.is_ok), key=lambda cell: _bytes_of(cell, terms))
         if done:
-            x, rates = [_bytes_of(cell, terms) for cell in done], [analysis_rates.rate_interval(cell) for cell in done]
-            look = looks.of(looks.name(group[0]))
-            panel.errorbar(x, [rate.estimate for rate in rates], yerr=error_bars(rates), **look, elinewidth=1.2)
-            label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 9, "bbox": PAPER}
-            for at, cell, rate in zip(x, done, rates, strict=True):
-                panel.annotate(cell.contender.rpartition("=")[2], (at, rate.high), (0, 5), zorder=4, **label_style)
-            panel.set_ylim(0, 1.32 * max(rate.high for rate in rates))
-            most = max(most, x[-1])
-        panel.set_title(options.get("titles", {}).get(sweep, str(sweep)))
+            x, look = {id(cell): _bytes_of(cell, terms) for cell in done}, looks.of(looks.name(group[0]))
+            _draw_sweep(panel, done, x, look)
+            marked = _mark_balance(panel, done[0], cells, sweep, options)
+            ends = [min(ends[0], *marked, *x.values()), max(ends[1], *marked, *x.values())]
+        panel.set_title(options.get("titles", {}).get(sweep, str(sweep)) + f", {analysis_rates.size(*group)}")
         panel.set_ylabel(analysis_rates.unit(group))
         panel.set_xscale("log", base=2)
     for panel in panels:
-        _mark_caches(panel, machine, most, is_named=panel is panels[0])
+        _shade_caches(panel, machine, ends, is_named=panel is panels[0])
+    sheet.add_to_legend("blocks chosen by the sizes of the caches", **STAR, linestyle="")
+    sheet.add_to_legend("machine balance", color=INK, linestyle=":", linewidth=1.5)
     panels[-1].set_xlabel("working set, bytes (logarithmic); at each point: the block size in elements")
     panels[-1].xaxis.set_major_formatter(lambda tick, _: byte_size(tick))
+    sheet.notes.append(
+        "Machine balance: the side at which what passes the block takes as long as the arithmetic, "
+        "side = elements a pair x bytes x peak / (2 x bandwidth of the memory that it comes from)."
+    )
+
+
+def _draw_sweep(panel: Axes, done: list[Cell], x: dict[int, int], look: dict[str, Any]) -> None:
+    """Draw the rates of a sweep with their block sizes, and the model's own choice as a star."""
+    swept = [cell for cell in done if not is_model(cell)]
+    intervals = [analysis_rates.rate_interval(cell) for cell in swept]
+    y = [interval.estimate for interval in intervals]
+    panel.errorbar([x[id(cell)] for cell in swept], y, yerr=error_bars(intervals), **look, elinewidth=1.2)
+    label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 9, "bbox": PAPER}
+    for cell, interval in zip(swept, intervals, strict=True):
+        name = cell.contender.rpartition("=")[2]
+        panel.annotate(name, (x[id(cell)], interval.high), (0, 5), zorder=4, **label_style)
+    for cell in filter(is_model, done):
+        panel.plot([x[id(cell)]], [cell.rate], **STAR, linestyle="", zorder=5)
+    panel.set_ylim(0, 1.32 * max(analysis_rates.rate_interval(cell).high for cell in done))
+
+
+def _mark_balance(panel: Axes, cell: Cell, cells: list[Cell], sweep: str, options: Json) -> list[float]:
+    """Draw a line at the working set of the blocks that machine balance asks for in a sweep, and return where."""
+    found = balance_of(cell, cells, *options.get("passing", {}).get(sweep, ("", 0)))
+    if found is None:
+        return []
+    side, level = found
+    plan = {**cell.facts["plan"], **dict.fromkeys(_swept(sweep), side)}
+    at = _product_of_sizes(plan, cell.facts["problem"], options["working_sets"][sweep])
+    panel.axvline(at, color=INK, linewidth=1.5, linestyle=":")
+    style: dict[str, Any] = {"xycoords": panel.get_xaxis_transform(), "textcoords": "offset points", "bbox": PAPER}
+    panel.annotate(f"{short(side, 2)}, from {level}", (at, 0), (4, 5), size=9, **style)
+    return [at]
+
+
+def _swept(sweep: str) -> tuple[str, ...]:
+    return ("mc", "nc", "kc") if sweep == "tile" else (sweep,)
 
 
 def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -158,87 +199,25 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         plain_ticks(panel, counts)
 
 
-def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
-    """Draw attained rates against operations per byte, under the measured bandwidth and the measured peak."""
-    products = analysis_rates.contenders(cells)
-    bandwidths = [cell for cell in cells if cell.is_ok and cell.axes.get("role") == "bandwidth"]
-    groups = analysis_rates.group(products, lambda cell: analysis_rates.words(cell, options.get("panels", "problem")))
-    looks = Looks(products)
-    is_one_machine = (
-        len({analysis_rates.axis(cell, "device") for cell in products}) < 2
-    )  # else shapes and roofs lie apart
-    panels = sheet.panels(len(groups), 1, height=4.2 * max(len(groups), 1), sharex=is_one_machine)
-    for panel, (title, group) in zip(panels, groups.items(), strict=True):
-        done = [cell for cell in group if cell.is_ok and cell.facts.get("bytes_moved")]
-        peak = next((candidate for cell in group if (candidate := peaks.peak_of(cell, cells))), None)
-        panel.set_xscale("log", base=10)
-        panel.set_yscale("log", base=10)
-        for cell in done:
-            look = {**looks.of(cell.contender), "linestyle": ""}
-            error = error_bars([analysis_rates.rate_interval(cell)])
-            panel.errorbar(_intensity(cell), cell.rate, yerr=error, markersize=8, elinewidth=1.2, **look)
-            sheet.add_to_legend(cell.contender, **look)
-        _shapes(panel, done, options.get("point", "shape"))
-        device = analysis_rates.common(group, "device")
-        slanted = [cell for cell in bandwidths if analysis_rates.axis(cell, "device") == device]
-        _roofs(sheet, panel, done, slanted, peak, analysis_rates.unit(group))
-        panel.set_title(
-            ", ".join(filter(None, [analysis_rates.describe(group) or str(title), analysis_rates.runs_on(group)]))
-        )
-        panel.set_ylabel(f"{analysis_rates.unit(group)} (logarithmic)")
-        for line in (panel.xaxis, panel.yaxis):
-            line.set_major_formatter(lambda tick, _: f"{tick:g}")
-    panels[-1].set_xlabel("operations for each byte of least traffic: every operand once (logarithmic)")
-
-
-def _roofs(sheet: Sheet, panel: Axes, done: list[Cell], slanted: list[Cell], peak: Cell | None, unit: str) -> None:
-    """Draw each bandwidth up to the peak, and name the balance of the machine where the memory's meets it."""
-    intensities = [_intensity(cell) for cell in done] or [0.1, 100.0]
-    top = peaks.roof_rate(peak) if peak else math.inf
-    slopes = {str(cell.axes.get("level", "memory")): peaks.roof_rate(cell) for cell in slanted}
-    left = min([*intensities, *(top / slope for slope in slopes.values() if peak)]) / 8
-    right = max([*intensities, *(top / slope for slope in slopes.values() if peak)]) * 3
-    for index, (level, slope) in enumerate(slopes.items()):
-        begin, end = max(left, panel.get_ylim()[0] / slope), min(top / slope, right)  # what is below is not seen
-        panel.plot([begin, end], [slope * begin, slope * end], color=INK, linewidth=2 if index == 0 else 1.1)
-        sheet.write_along(panel, f"{level}: {short(slope)} GB/s", ((begin, slope * begin), (end, slope * end)))
-    if peak:
-        starts = [top / slope for slope in slopes.values()] or [left]
-        panel.plot([min(starts), right], [top, top], color=INK, linewidth=2)
-        panel.text(right, 1.15 * top, f"{peaks.name_of_peak(peak)}: {short(top)} {unit}", ha="right", size=9.5)
-        panel.set_ylim(top=4 * top)
-    if peak and slopes:
-        balance = top / next(iter(slopes.values()))
-        panel.plot([balance], [top], marker="o", color=INK, markersize=5)
-        words = f"machine balance: {short(balance)} op/byte"
-        panel.text(balance, 2.1 * top, words, ha="center", size=9.5)
-        panel.axvline(balance, color=GREY, linewidth=0.8, linestyle=":")
-    panel.set_xlim(left, right)
-
-
-def _shapes(panel: Axes, done: list[Cell], name: str) -> None:
-    """Name each shape below its column of points."""
-    for shape, group in analysis_rates.group(done, lambda cell: analysis_rates.axis(cell, name)).items():
-        sizes = "x".join(str(analysis_rates.axis(group[0], size)) for size in "mnk")
-        lowest = min(cell.rate for cell in group)
-        label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top", "bbox": PAPER}
-        panel.annotate(f"{shape}\n{sizes}", (_intensity(group[0]), lowest), (0, -9), size=9, **label_style)
-    if done:
-        panel.set_ylim(bottom=min(cell.rate for cell in done) / 4)
-
-
-def _mark_caches(panel: Axes, machine: Machine, most: int, *, is_named: bool) -> None:
-    """Draw a line at the size of each cache that is not far beyond the largest working set, `most` bytes."""
-    for name, size in (("L1d", machine.l1d), ("L2", machine.l2), ("L3", machine.l3)):
-        if 0 < size <= 2 * most:
-            panel.axvline(size, color=INK, linewidth=1.1, linestyle=(0, (4, 3)))
-            if is_named:
-                label_style: dict[str, Any] = {
-                    "xycoords": panel.get_xaxis_transform(),
-                    "textcoords": "offset points",
-                    "va": "top",
-                }
-                panel.annotate(f"{name} {byte_size(size)}", (size, 1), (4, -2), size=9, **label_style)
+def _shade_caches(panel: Axes, machine: Machine, ends: list[float], *, is_named: bool) -> None:
+    """Shade what each cache holds, from the smallest working set to a little beyond the largest."""
+    left, right = ends[0] / 2, ends[1] * 2
+    begin = left
+    for (name, size), shade in zip((("L1d", machine.l1d), ("L2", machine.l2), ("L3", machine.l3)), SHADES, strict=True):
+        end = min(size, right)
+        if end <= begin:
+            continue
+        panel.axvspan(begin, end, color=shade, zorder=0, linewidth=0)
+        if is_named:
+            style: dict[str, Any] = {
+                "xycoords": panel.get_xaxis_transform(),
+                "textcoords": "offset points",
+                "va": "top",
+            }
+            panel.annotate(f"{name} {byte_size(size)}", (begin, 1), (4, -2), size=9, **style)
+        begin = end
+    if right > left:
+        panel.set_xlim(left, right)
 
 
 def byte_size(count: float) -> str:
@@ -252,15 +231,14 @@ def byte_size(count: float) -> str:
 
 def _bytes_of(cell: Cell, terms: tuple[tuple[str, ...], ...]) -> int:
     """Return the bytes of a sum of products of block sizes, each block cut at the size of the matrix."""
-    plan, problem = cell.facts["plan"], cell.facts["problem"]
+    return int(_product_of_sizes(cell.facts["plan"], cell.facts["problem"], terms))
+
+
+def _product_of_sizes(plan: Json, problem: Json, terms: tuple[tuple[str, ...], ...]) -> float:
     extent = {"mc": problem["m"], "nc": problem["n"], "kc": problem["k"]}
-    sizes: dict[str, int] = {name: min(plan[name], extent.get(name, plan[name])) for term in terms for name in term}
+    sizes: dict[str, float] = {name: min(plan[name], extent.get(name, plan[name])) for term in terms for name in term}
     return sum(math.prod(sizes[name] for name in term) for term in terms) * _itemsize(problem["dtype"])
 
 
 def _itemsize(dtype: str) -> int:
     return 1 if dtype == "bool" else int("".join(filter(str.isdigit, dtype))) // 8
-
-
-def _intensity(cell: Cell) -> float:
-    return float(cell.facts["operations"] / cell.facts["bytes_moved"])

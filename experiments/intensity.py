@@ -1,0 +1,70 @@
+"""Theory beside measurement: the rate that the loads of each rung allow, and the rate that it has.
+
+Beside whole tiles a size is measured whose rows do not lie a power of two apart. How lines meet in the sets of a cache
+is not in the model, and is seen in the difference.
+"""
+
+from __future__ import annotations
+
+from experiments._parts import gpu, roofs
+from experiments.ladder import STEPS, peak_case
+from harness import registry
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
+from harness.machine import Machine
+from harness.problem import Problem
+
+RUNGS = (*STEPS, backend_contender("cpu-simd"))
+SIZES = {"smoke": (96,), "quick": (500, 512), "full": (1000, 1024, 2048)}
+SEMIRINGS = {"smoke": ("plus_times",), "quick": ("plus_times",), "full": ("plus_times", "min_plus")}
+
+ON_GPU = "naive row tiled register-tiled warp-tiled pipelined tuned".split()
+GPU_SIZES = {"smoke": (256,), "quick": (4096,), "full": (2048, 4096, 8192)}
+GPU_DTYPES = {"smoke": ("float32",), "quick": ("float32",), "full": ("float32", "float64")}
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return the roofs of each memory and of arithmetic, and the rungs of the host and of a GPU."""
+    names = SEMIRINGS[preset]
+    products = [product_case(Problem(n, n, n, name), list(RUNGS)) for name in names for n in SIZES[preset]]
+    on_host = [*roofs.on_cpu(machine), *map(peak_case, names), *products]
+    return on_host + (_gpu_cases(preset) if machine.gpu else [])
+
+
+def _gpu_cases(preset: str) -> list[Case]:
+    kinds = [(name, dtype) for name in SEMIRINGS[preset] for dtype in GPU_DTYPES[preset]]
+    products = [gpu.gpu_case(n, *kind, gpu_rungs()) for kind in kinds for n in GPU_SIZES[preset]]
+    return [*roofs.on_gpu(), *(gpu.peak_case(*kind) for kind in kinds), *products]
+
+
+def gpu_rungs() -> list[Contender]:
+    """Return the rungs of a GPU that this project has."""
+    known = {entry.name for entry in registry.discover()}
+    return [backend_contender(f"gpu-{name}") for name in ON_GPU if f"gpu-{name}" in known]
+
+
+PANELS = {"panels": ["problem", "n", "device"], "ratios": False}
+EXPERIMENT = Experiment(
+    name="intensity",
+    question="Do loads alone explain how fast each rung of the ladder is?",
+    cases=cases,
+    figures=(
+        Figure(
+            "intensity",
+            "predicted",
+            "The rate that loads allow beside the measured one, rung by rung",
+            {**PANELS, "finding": "predicted"},
+        ),
+        Figure(
+            "intensity_bound",
+            "reuse",
+            "Loads through a fast memory of any size, and the bound of Hong and Kung",
+            {**PANELS, "where": {"n": [96, 512, 1024], "device": None}, "finding": "over_bound"},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.2),
+        "quick": Budget(rounds=3, seconds=3),
+        "full": Budget(rounds=15, seconds=150, processes=2, precision=0.01),
+    },
+    order=61,
+)

@@ -1,0 +1,125 @@
+"""What loads explain, and what they do not, in sentences for the titles of figures. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from harness.analysis import rates
+from harness.analysis.traffic import bounds, model
+from harness.analysis.traffic.loads import depth_in, loads
+from harness.experiment import Json
+from harness.store.store import Cell
+
+# A rung is explained if its prediction is off by no more than this factor; a point is at its roof from AT_ROOF on.
+EXPLAINED, AT_ROOF = 1.3, 0.9
+
+
+def predicted(cells: list[Cell], options: Json) -> str:
+    """Return how many rungs loads alone predict, and which one is furthest from its prediction."""
+    ratios = [
+        (ratio, cell)
+        for cell in rates.contenders(cells)
+        if cell.is_ok and (ratio := model.over_measured(cell, cells)) is not None
+    ]
+    if not ratios:
+        return ""
+    near = sum(1 / EXPLAINED <= ratio <= EXPLAINED for ratio, _ in ratios)
+    ratio, cell = max(ratios, key=lambda entry: abs(math.log(entry[0])))
+    first = f"Loads alone predict {near} of {len(ratios)} rates within a factor of {EXPLAINED}"
+    return f"{first}; {cell.contender} has {1 / ratio:.2g} of what they allow ({rates.size(cell)})"
+
+
+def own_traffic(cells: list[Cell], options: Json) -> str:
+    """Return how far the operations a byte grow from the first rung to the subject, and the rate, by device."""
+    sentences = []
+    for group in rates.group(rates.contenders(cells), lambda cell: rates.axis(cell, "device")).values():
+        known = [(cell, p) for cell in group if cell.is_ok and (p := model.predict(cell, cells)) is not None]
+        subject = next((entry for entry in known if entry[0].contender in options["subjects"]), None)
+        if subject is None or known[0] is subject:
+            continue
+        (first, from_), (last, to) = known[0], subject
+        sentences.append(
+            f"from {first.contender} to {last.contender} operations a byte grow "
+            f"{to.intensity / from_.intensity:.3g} times, the rate {last.rate / first.rate:.3g} times"
+        )
+    joined = "; ".join(sentences)
+    return joined[:1].upper() + joined[1:]
+
+
+def roofs(cells: list[Cell], options: Json) -> str:
+    """Return how many of the fastest kernels of each shape reach their roof, and which is furthest below."""
+    products = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    shares = []
+    for own in rates.group(products, lambda cell: (cell.case, cell.run)).values():
+        fastest = max(own, key=lambda cell: cell.rate)
+        roof = model.roof_of(fastest, cells)
+        if roof is not None:
+            shares.append((fastest.rate / roof.rate, fastest))
+    if not shares:
+        return ""
+    reached = sum(share >= AT_ROOF for share, _ in shares)
+    least, where = min(shares, key=lambda entry: entry[0])
+    place = where.axes.get("shape", rates.size(where))
+    return (
+        f"the fastest kernel is within {100 * (1 - AT_ROOF):.0f} % of its roof at {reached} of {len(shares)} shapes; "
+        f"least {100 * least:.0f} % ({where.contender}, {place})"
+    )
+
+
+def over_bound(cells: list[Cell], options: Json) -> str:
+    """Return how many times the least loads the rungs of the host move into L1, at least and at most."""
+    found = []
+    for cell in rates.contenders(cells):
+        nest, memories = model.nest_of(cell), model.levels(cell, cells)
+        level = next((memory for memory in memories if memory.name == "L1"), None)
+        if not cell.is_ok or nest is None or level is None or rates.is_on_device(cell):
+            continue
+        sizes, size = model.sizes_of(cell), model.itemsize(cell)
+        depth = depth_in(nest, sizes, size, level.capacity, size)
+        least = bounds.least_loads(sizes["i"], sizes["j"], sizes["p"], level.capacity / size)
+        if depth and least:
+            found.append((loads(nest, sizes, 1, depth).total / least, cell.contender))
+    if not found:
+        return ""
+    (best, name), (worst, other) = min(found), max(found)
+    first = f"Into L1 {name} moves {best:.3g} times what any order of loops must"
+    return f"{first}; {other} moves {worst:.3g} times that least"
+
+
+def blocks(cells: list[Cell], options: Json) -> str:
+    """Return the part of the best rate of each sweep that the backend's own blocks have, and the tile of balance."""
+    shares, smallest = [], []
+    groups = rates.group(rates.contenders(cells), lambda cell: rates.axis(cell, options["panels"]))
+    for sweep, group in groups.items():
+        done = [cell for cell in group if cell.is_ok]
+        own = next(filter(model.is_model, done), None)
+        if own is not None and len(done) > 1:
+            shares.append((own.rate / max(cell.rate for cell in done), sweep))
+            smallest.append((max(cell.rate for cell in done) / min(cell.rate for cell in done), sweep))
+    if not shares:
+        return ""
+    (least, where), (most, sweep) = min(shares), max(smallest)
+    first = f"Blocks by the sizes of the caches have at least {100 * least:.0f} % of the best rate (worst: {where})"
+    one = next(cell for group in groups.values() for cell in group if cell.is_ok)
+    found = model.balance_of(one, cells, *options["passing"]["tile"])
+    tail = f"; a wrong {sweep} costs a factor of {most:.2g}"
+    return first + tail + (f"; balance with {found[1]} asks for tiles of {found[0]:.0f}" if found else "")
+
+
+def balance(cells: list[Cell], options: Json) -> str:
+    """Return the square tile that machine balance asks for, with each measured memory but the nearest."""
+    one = next((cell for cell in rates.contenders(cells) if cell.is_ok), None)
+    found = [] if one is None else [model.balance_of(one, cells, level.name, 2) for level in model.levels(one, cells)]
+    asked = [f"{side:.0f} with {name}" for side, name in filter(None, found) if name not in model.NEAREST]
+    return f"Machine balance asks for tiles of {', of '.join(asked)}" if asked else ""
+
+
+FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
+    "predicted": predicted,
+    "own_traffic": own_traffic,
+    "roofs": roofs,
+    "over_bound": over_bound,
+    "blocks": blocks,
+    "balance": balance,
+}

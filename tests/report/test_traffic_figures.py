@@ -1,0 +1,82 @@
+"""Figures of loads: a rung stands under the roof of the memory that holds it back, blocks beside model and balance."""
+
+import dataclasses
+
+import pytest
+
+from harness.analysis import rates
+from harness.analysis.traffic import model
+from harness.experiment import load_all
+from harness.interface import Nest
+from harness.report.figures import drawing
+from tests._support.sheets import keep, texts
+from tests._support.synthetic import MACHINE, cells
+
+EXPERIMENTS = load_all()
+BANDWIDTHS = {"L1": 200.0, "L2": 100.0, "L3": 40.0, "memory": 10.0}
+
+
+@pytest.fixture
+def sheets(monkeypatch):
+    return keep(monkeypatch, writes=False)
+
+
+def planted(name):
+    """Return the cells of an experiment, with roofs of which the nearer is the faster."""
+    own = cells(EXPERIMENTS[name])
+    return [
+        dataclasses.replace(cell, samples_ns=[[cell.facts["bytes_moved"] / BANDWIDTHS[cell.axes["level"]]] * 6])
+        if cell.axes.get("role") == "bandwidth"
+        else cell
+        for cell in own
+    ]
+
+
+def test_reuse_moves_a_point_to_the_right():
+    everything = planted("roofline")
+    packed = next(c for c in everything if c.contender == "cpu-packed" and c.axes.get("shape") == "square")
+    places = []
+    for side in (1, 2, 4, 8):
+        nest = Nest.of(("i", side), ("j", side), ("p", 1, "registers"), order_b="jp")
+        cell = dataclasses.replace(packed, facts={**packed.facts, "nest": nest.to_json()})
+        places.append(model.predict(cell, everything))
+    intensities = [place.intensity for place in places]
+    assert intensities == sorted(intensities)
+    assert intensities[-1] > 7 * intensities[0]
+    assert [place.rate for place in places] == sorted(place.rate for place in places)
+
+
+def test_a_product_that_fits_l3_stands_under_the_roof_of_l3():
+    everything = planted("roofline")
+    square = [c for c in rates.contenders(everything) if c.axes["shape"] == "square" and c.contender == "cpu-numpy"]
+    assert [model.roof_of(cell, everything).level.name for cell in square] == ["L3"]  # 6 MiB of 8
+
+
+def test_the_roofline_names_every_memory_and_joins_points_to_their_roofs(tmp_path, sheets):
+    drawing.draw(EXPERIMENTS["roofline"], planted("roofline"), MACHINE, tmp_path)
+    for name in ("roofline", "roofline_shapes"):
+        words = texts(sheets[name])
+        for level, bandwidth in BANDWIDTHS.items():
+            assert f"{level}: {bandwidth:.3g}" in words
+        assert "measured peak" in words
+    assert "matrix-vector" in texts(sheets["roofline_shapes"])
+    assert "operations a byte grow" in sheets["roofline"].title
+
+
+def test_predictions_stand_beside_measurements(tmp_path, sheets):
+    drawing.draw(EXPERIMENTS["intensity"], planted("intensity"), MACHINE, tmp_path)
+    words = texts(sheets["intensity"])
+    assert {"predicted", "measured", "pred./meas."} <= set(words.split())
+    assert "Loads alone predict" in sheets["intensity"].title
+    assert "no order of loops moves less" in texts(sheets["intensity_bound"])
+
+
+def test_blocks_stand_beside_the_choice_of_the_model_and_machine_balance(tmp_path, sheets):
+    drawing.draw(EXPERIMENTS["block_size"], planted("block_size"), MACHINE, tmp_path)
+    words = texts(sheets["block_size"])
+    assert "blocks chosen by the sizes of the caches" in words
+    assert "20, from memory" in words  # 8 bytes x 50 GFLOP/s / 10 GB/s, halved by what nc takes; 40 for a tile
+    assert "40, from memory" in words
+    assert "balance with memory asks for tiles of 40" in sheets["block_size"].title
+    for name in ("L1d 32 KiB", "L2 1 MiB", "L3 8 MiB"):
+        assert name in words
