@@ -13,11 +13,18 @@ from harness.problem import Problem
 
 RUNGS = (
     backend_contender("gpu-naive", label="gpu-naive uncoalesced", access="uncoalesced"),
-    *(backend_contender(f"gpu-{name}") for name in "naive tiled register-tiled warp-tiled pipelined".split()),
+    backend_contender("gpu-naive"),
+    # Of one column it is far slower than gpu-naive: gpu_ablation has it by columns.
+    backend_contender("gpu-row", label="gpu-row, 16 columns", bn=16, tn=16),
+    *(backend_contender(f"gpu-{name}") for name in "tiled register-tiled warp-tiled pipelined".split()),
     backend_contender(SUBJECT),
 )
 LIBRARIES = (backend_contender("gpu-triton"), backend_contender(VENDOR))
 TENSOR = backend_contender("gpu-tensor-core")
+
+# Rungs where C is one block, as gpu-naive-block must have it, and the sizes of C.
+ONE_BLOCK = [backend_contender(name) for name in ("gpu-naive-block", "gpu-naive", "gpu-row", "gpu-tiled", SUBJECT)]
+ONE_BLOCK_SIZES = {"smoke": (8,), "quick": (4, 8, 16, 24, 32), "full": (1, 2, 4, 8, 12, 16, 20, 24, 28, 31, 32)}
 
 SIZES = {"smoke": (256,), "quick": (4096,), "full": (1024, 2048, 4096, 8192)}
 KINDS = {
@@ -42,6 +49,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
             all_cases.append(product_case(Problem(n, n, n, semiring, dtype), cpu, role="product"))
             all_cases.append(gpu_case(n, semiring, dtype, rungs, role="product"))
         all_cases.append(peak_case(semiring, dtype))
+    all_cases += [gpu_case(n, *kinds[0], ONE_BLOCK, role="one block") for n in ONE_BLOCK_SIZES[preset]]
     return or_absent(all_cases, machine, role="product")
 
 
@@ -65,6 +73,12 @@ EXPERIMENT = Experiment(
     figures=(
         _figure("gpu_ladder", "float32", prominence=93),
         _figure("gpu_ladder_others", "float64", "int32"),
+        Figure(
+            "gpu_one_block",
+            "lines",
+            "C of one block: the first kernel of a course, and later rungs",
+            {"x": "n", "panels": "problem", "value": "time", "where": {"role": "one block"}, "finding": "fastest"},
+        ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.4),

@@ -34,8 +34,10 @@ DEFAULT_EDGE = "redirected"
 # 1893, 1.02 to 0.97 at 2222, 1.07 to 0.98 at 2381; where none are shared 0.90 to 0.94 at 2033 (same day).
 PADDED_FROM, PADDED_FUSED_FROM, PADDED_SHARED_FROM, PADDED_USES = 4000, 2500, 1780, 800
 
-# gpu-naive: a warp along a row, eight rows. gpu-tiled: as many threads as a block can have.
+# gpu-naive: a warp along a row, eight rows. gpu-tiled: as many threads as a block can have. gpu-row: a column of B, in
+# pieces that every thread loads once.
 NAIVE = Launch(bm=8, bn=32)
+ROW = Launch(bm=128, bn=1, bk=128)
 TILED = Launch(bm=32, bn=32, bk=32)
 
 # Tiles of arg-k by bytes of an element. Beside sums, 64 registers hold totals and numbers of tiles, for 32 elements of

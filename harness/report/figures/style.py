@@ -45,6 +45,7 @@ COLOURS = {
     "cpu-tropical-gemm": "#8C2D04",
     "gpu-naive-block": "#D3E8D3",
     "gpu-naive": "#B9DDB9",
+    "gpu-row": "#A9D5AB",
     "gpu-tiled": "#98CD9C",
     "gpu-register-tiled": "#73B97C",
     "gpu-warp-tiled": "#4FA562",
