@@ -5,18 +5,29 @@
     warp    wm x wn                 32 threads that read neighbouring groups of 16 bytes
     thread  tm x tn                 p over bk by 1; the operands of the next step are read while this one is combined
 
-``stages=2`` is the double buffer; more stages hide more latency but take more shared memory.
+``stages=2`` is the double buffer; more stages hide more latency but take more shared memory. Of one stage a tile is
+copied, then combined: only other blocks of the multiprocessor hide the copies. Four options leave one idea out each:
+
+    global_load, shared_load   bytes that a copy of B, and a load from shared memory, take at most: 16, or less
+    fragments                  "ahead"; "at step": operands are read at their step, in an unrolled loop, where the
+                               compiler may still move the loads up; "rolled": in a loop, where it may not
+    past_end                   "guarded": no copy begins past the last tile; "wrapped": those of the first do, by %
+
 
 Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; CUTLASS, multistage pipeline.
 """
 
 from __future__ import annotations
 
+from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.pipelined_rung import PipelinedRung
+from backends.gpu._simt.program import Product
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu import DEFAULT_EDGE, pipelined_tiles
+from harness.tuning.gpu import ALL_IDEAS, DEFAULT_EDGE, pipelined_tiles
+
+FRAGMENTS, PAST_END = ("ahead", "at step", "rolled"), ("guarded", "wrapped")  # numbered as in pipelined.cu
 
 
 class Pipelined(PipelinedRung):
@@ -27,8 +38,16 @@ class Pipelined(PipelinedRung):
     idea = "the next tiles are copied to shared memory while this one is computed, with one barrier a tile"
     source = "CUDA C++ Programming Guide: asynchronous data copies; CUTLASS: multistage pipeline"
     stem = "pipelined"
+    fewest_stages = 1
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles by the size of an element, and a double buffer."""
         tiles, options = pipelined_tiles(problem)
-        return Plan(problem, 1, options={"edge": DEFAULT_EDGE, **options}, launch=tiles)
+        ideas = ALL_IDEAS[self.name]
+        return Plan(problem, 1, options={"edge": DEFAULT_EDGE, **options, **ideas}, launch=tiles)
+
+    def tile_defines(self, plan: Plan, product: Product) -> Defines:
+        """Return the macros of the pipeline, and those of ideas that may be left out."""
+        fragments, wraps = plan.choice("fragments", FRAGMENTS), plan.choice("past_end", PAST_END)
+        ideas = {"FRAGMENTS": FRAGMENTS.index(str(fragments)), "WRAPS": PAST_END.index(str(wraps))}
+        return super().tile_defines(plan, product) + as_defines(ideas)

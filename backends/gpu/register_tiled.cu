@@ -8,6 +8,8 @@
 //
 //   BM, BN, BK   tile of a block           TM, TN   tile of a thread; TN = 1: one column, "1-D"
 //   OFFSET       an integer type that holds distances within a tile
+//   REMAINDERS   1: every load finds its place by / and %, with divisors that the compiler does not know
+//                0: places are found before the loop over k
 //
 // A thread's rows are ROWS = BM / TM apart and its columns COLUMNS = BN / TN, so that neighbouring threads read neighbouring
 // columns. Of a block with TM = TN = 2, the elements of thread (y, x):
@@ -64,6 +66,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
     // loop over tiles of k
     for (int p0 = 0; p0 < k; p0 += BK) {
         const int left = k - p0;
+#if REMAINDERS
+        int depth = BK, width = BN;
+        forget(depth), forget(width);
+#pragma unroll
+        for (int e = me; e < BM * BK; e += THREADS) {
+            const int i = tile.row + e / depth, p = e % depth;
+            const T* row = a + (OFFSET)(redirect_row(i, m) - tile.row) * lda;
+            tile_a[e] = load_if(row + source_step(p, left), is_inside(i, m) && is_step(p, left));
+        }
+#pragma unroll
+        for (int e = me; e < BK * BN; e += THREADS) {
+            const int p = e / width, j = tile.column + e % width;
+            const T* column = b + (redirect_columns<BN, 1>(j, n) - tile.column);
+            tile_b[e] = load_if(column + (OFFSET)source_step(p, left) * ldb, is_inside(j, n) && is_step(p, left));
+        }
+#else
 #pragma unroll
         for (int q = 0; q < LOADS_A; ++q) {
             const int e = me + q * THREADS, p = e % BK;
@@ -76,6 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
             if (BK * BN % THREADS && e >= BK * BN) break;
             tile_b[e] = load_if(b + (from_b[q] + (OFFSET)source_step(p, left) * ldb), reads_b[q] && is_step(p, left));
         }
+#endif
         a += BK, b += (long long)BK * ldb;
         __syncthreads();
 

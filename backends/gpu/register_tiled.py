@@ -4,7 +4,9 @@
     loop    p0 over k by bk         tiles of A and B in shared memory
     thread  tm x tn elements        p over bk by 1: tm + tn loads from shared memory for tm * tn pairs
 
-With tn = 1 a thread has a column of elements (the "1-D" form), else a block of them.
+With tn = 1 a thread has a column of elements (the "1-D" form), else a block of them. ``places`` says when the places
+that a thread loads from are found: "once", before the loop over k, or "each load", by / and % with divisors that the
+compiler does not know.
 
 Source: Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (2008), section 4.
 """
@@ -18,7 +20,9 @@ from backends.gpu._simt.tiled_rung import TiledRung
 from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem
-from harness.tuning.gpu import DEFAULT_EDGE, register_tiles
+from harness.tuning.gpu import ALL_IDEAS, DEFAULT_EDGE, register_tiles
+
+PLACES = ("once", "each load")
 
 
 class RegisterTiled(TiledRung):
@@ -32,7 +36,8 @@ class RegisterTiled(TiledRung):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles by the size of an element; tn = 1 is the 1-D form."""
-        return Plan(problem, 1, options={"edge": DEFAULT_EDGE}, launch=register_tiles(problem))
+        options = {"edge": DEFAULT_EDGE, **ALL_IDEAS[self.name]}
+        return Plan(problem, 1, options=options, launch=register_tiles(problem))
 
     def shared_bytes(self, launch: Launch, itemsize: int) -> int:
         """Return the bytes of a tile of A and one of B."""
@@ -42,4 +47,5 @@ class RegisterTiled(TiledRung):
         """Return the tiles."""
         launch = plan.launch
         sizes = {name.upper(): getattr(launch, name) for name in "bm bn bk tm tn".split()}
-        return as_defines({**sizes, "OFFSET": offset_type(launch, product.a, product.b)})
+        remainders = PLACES.index(str(plan.choice("places", PLACES)))
+        return as_defines({**sizes, "OFFSET": offset_type(launch, product.a, product.b), "REMAINDERS": remainders})

@@ -6,11 +6,17 @@
 //     loop over steps of a tile, by 1   one pair for each thread, from two values of shared memory
 //
 //   TILE    side of a tile, and of a block of TILE * TILE threads, one element of C each
+//   UNROLL  0: the loop over steps of a tile stays a loop; may be left undefined
 //
 // Source: CUDA C++ Programming Guide, "Shared Memory": the blocked matrix product.
 #include "semiring.cuh"
 #include "edges.cuh"
 #include "grid.cuh"
+
+#ifndef UNROLL
+#define UNROLL 1
+#endif
+constexpr int STEPS_UNROLLED = UNROLL ? UNROLLED<TILE> : 1;
 
 extern "C" __global__ void __launch_bounds__(TILE* TILE) gemm(GEMM_PARAMETERS)
 {
@@ -33,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(TILE* TILE) gemm(GEMM_PARAMETERS)
         tile_b[y * TILE + x] = load_if(step, reads_b && is_step(y, left));
         __syncthreads();
         // loop over steps of a tile
-#pragma unroll UNROLLED<TILE>
+#pragma unroll STEPS_UNROLLED
         for (int p = 0; p < steps_of_tile<TILE>(left); ++p) COMBINE(total, tile_a[y * TILE + p], tile_b[p * TILE + x]);
         __syncthreads();
     }

@@ -2,7 +2,7 @@
 
     grid    tiles of C, T x T      a block of T * T threads each
     loop    p0 over k by T         tiles of A and B in shared memory: T times fewer loads from global memory
-    thread  one element            p over T by 1: two loads from shared memory a pair
+    thread  one element            p over T by 1: two loads from shared memory a pair; a loop if ``unroll=0``
 
 Source: CUDA C++ Programming Guide, "Shared Memory"; lecture notes on GPU programming: TILE_WIDTH.
 """
@@ -16,7 +16,7 @@ from harness.errors import PlanError
 from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem
-from harness.tuning.gpu import DEFAULT_EDGE, TILED
+from harness.tuning.gpu import ALL_IDEAS, DEFAULT_EDGE, TILED
 
 
 class Tiled(TiledRung):
@@ -30,7 +30,7 @@ class Tiled(TiledRung):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles of 32 x 32."""
-        return Plan(problem, 1, options={"edge": DEFAULT_EDGE}, launch=TILED)
+        return Plan(problem, 1, options={"edge": DEFAULT_EDGE, **ALL_IDEAS[self.name]}, launch=TILED)
 
     def prepare_launch(self, plan: Plan) -> Launch:
         """Return the tiles; raise PlanError unless they are square."""
@@ -46,5 +46,6 @@ class Tiled(TiledRung):
         return 2 * launch.bm * launch.bk * itemsize
 
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
-        """Return the side of a tile."""
-        return as_defines({"TILE": plan.launch.bm})
+        """Return the side of a tile, and whether its steps stay a loop."""
+        loop = {} if plan.choice("unroll", (0, 1)) else {"UNROLL": 0}
+        return as_defines({"TILE": plan.launch.bm, **loop})

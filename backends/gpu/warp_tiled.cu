@@ -11,6 +11,9 @@
 //                      dimension or address are not aligned
 //   OFFSET             an integer type that holds distances within a tile
 //
+// Three ideas can be left out, one at a time: WIDTH_A and WIDTH_B, SHARED_LOAD and ROWS_OF_A (warp_tiles.cuh). Without one a
+// thread may take more registers; a defined BLOCKS says how many blocks must still fit on a multiprocessor.
+//
 // A block's tile is cut into tiles of warps. In each, the 32 threads form a grid of LANES_M x LANES_N = WM / TM x WN / TN. A
 // thread has squares of G x G elements, as many as its TM x TN contain (G = GROUP_SIZE: 16 bytes). The squares of a thread
 // are LANES_M * G rows and LANES_N * G columns apart, so neighbouring threads read neighbouring groups, in different banks:
@@ -39,7 +42,13 @@ constexpr int LOADS_A = BM * VECTORS_A / THREADS, LOADS_B = BK * VECTORS_B / THR
 
 static_assert(BM * VECTORS_A % THREADS == 0 && BK * VECTORS_B % THREADS == 0, "each thread loads as much as the others");
 
-extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
+#ifdef BLOCKS
+#define AND_BLOCKS , BLOCKS
+#else
+#define AND_BLOCKS
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS AND_BLOCKS) gemm(GEMM_PARAMETERS)
 {
     if (!is_chosen(extremes)) return;
     ENTER_GEMM
@@ -88,8 +97,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
 #pragma unroll
                 for (int v = 0; v < WIDTH_A; ++v)
                     vector.x[v] = load_if(a + (from_a[q] + source_step(p + v, left)), reads_a[q] && is_step(p + v, left));
+#if ROWS_OF_A
+            if constexpr (STRIDE_A % WIDTH_A == 0) write_vector<WIDTH_A>(tile_a + i * STRIDE_A + p, vector);
+            else
+#pragma unroll
+                for (int v = 0; v < WIDTH_A; ++v) tile_a[i * STRIDE_A + p + v] = vector.x[v];
+#else
 #pragma unroll
             for (int v = 0; v < WIDTH_A; ++v) tile_a[(p + v) * STRIDE_A + i] = vector.x[v];
+#endif
         }
 #pragma unroll
         for (int q = 0; q < LOADS_B; ++q) {
@@ -105,10 +121,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(GEMM_PARAMETERS)
         // loop over steps of a tile
 #pragma unroll UNROLLED<BK>
         for (int p = 0; p < steps_of_tile<BK>(left); ++p) {
-            const T *step_a = tile_a + p * STRIDE_A + row, *step_b = tile_b + p * STRIDE_B + column;
             T of_a[TM], of_b[TN];
+#if ROWS_OF_A
+            const T *step_a = tile_a + row * STRIDE_A + p, *step_b = tile_b + p * STRIDE_B + column;
+#pragma unroll
+            for (int r = 0; r < TM; ++r) of_a[r] = step_a[row_of(r) * STRIDE_A];
+#else
+            const T *step_a = tile_a + p * STRIDE_A + row, *step_b = tile_b + p * STRIDE_B + column;
 #pragma unroll
             for (int r = 0; r < TM; r += GROUP_SIZE) read_group(of_a + r, step_a + r * LANES_M);
+#endif
 #pragma unroll
             for (int s = 0; s < TN; s += GROUP_SIZE) read_group(of_b + s, step_b + s * LANES_N);
             // loop over pairs of a step

@@ -140,6 +140,15 @@ CUBLAS_BEHIND_DEPTH = 64
 
 Options = dict[str, int | str]
 
+# Ideas that a rung can leave out, each at the value with which it has them all: options of its plan, whose module says
+# what the other values are. experiments/gpu_ablation.py measures what each idea buys.
+ALL_IDEAS: dict[str, Options] = {
+    "gpu-tiled": {"unroll": 1},
+    "gpu-register-tiled": {"places": "once"},
+    "gpu-warp-tiled": {"global_load": 16, "shared_load": 16, "tile_a": "transposed", "blocks": 0},
+    "gpu-pipelined": {"global_load": 16, "shared_load": 16, "fragments": "ahead", "past_end": "guarded"},
+}
+
 # Options that share no tile; and a wave so long that all tiles are left over.
 WHOLE = {"shares": 1, "wave": WAVE}
 ENDLESS = 1 << 30

@@ -27,13 +27,14 @@ RUNGS: dict[str, Backend] = {
 
 SMALL: dict[str, dict[str, int | str]] = {
     "gpu-naive": {"bm": 4, "bn": 8},
+    "gpu-row": {"bm": 32, "bn": 3, "bk": 8, "tn": 3},
     "gpu-tiled": {"bm": 8, "bn": 8, "bk": 8},
     "gpu-register-tiled": {"bm": 16, "bn": 12, "bk": 4, "tm": 4, "tn": 3},
     "gpu-warp-tiled": {"bm": 32, "bn": 64, "bk": 8, "wm": 32, "wn": 32, "tm": 8, "tn": 4},
     "gpu-pipelined": {"bm": 32, "bn": 32, "bk": 8, "wm": 16, "wn": 32, "tm": 4, "tn": 4, "stages": 2, "group": 2},
     "gpu-tuned": {"bm": 16, "bn": 64, "bk": 16, "wm": 16, "wn": 32, "tm": 4, "tn": 4, "stages": 4, "order": 4},
 }
-TILED = tuple(name for name in SMALL if name != "gpu-naive")
+TILED = tuple(name for name in SMALL if name not in ("gpu-naive", "gpu-row"))
 
 
 def use_the_cpu(patch: Any, *, at_end: bool = True, edits: tuple[tuple[str, str], ...] = ()) -> None:

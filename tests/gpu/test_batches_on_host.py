@@ -17,7 +17,7 @@ from tests.gpu.simt_products import RUNGS
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
 
-SIMT = ("gpu-naive", "gpu-tiled", "gpu-register-tiled", "gpu-warp-tiled", "gpu-pipelined", "gpu-tuned")
+SIMT = ("gpu-naive", "gpu-row", "gpu-tiled", "gpu-register-tiled", "gpu-warp-tiled", "gpu-pipelined", "gpu-tuned")
 
 
 @pytest.fixture

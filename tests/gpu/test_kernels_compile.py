@@ -17,7 +17,26 @@ from tests.gpu.simt_products import RUNGS
 
 pytestmark = pytest.mark.no_cover
 
-LADDER = ("gpu-naive-block", "gpu-naive", "gpu-tiled", "gpu-register-tiled", "gpu-warp-tiled", "gpu-pipelined")
+LADDER = (
+    "gpu-naive-block",
+    "gpu-naive",
+    "gpu-row",
+    "gpu-tiled",
+    "gpu-register-tiled",
+    "gpu-warp-tiled",
+    "gpu-pipelined",
+)
+# Every idea that a rung can leave out (harness/tuning/gpu.py), several of them at once where that is as good a proof.
+LEFT_OUT = (
+    ("gpu-row", {"bn": 8, "tn": 8}),
+    ("gpu-tiled", {"unroll": 0, "bm": 12, "bn": 12, "bk": 12}),
+    ("gpu-register-tiled", {"places": "each load"}),
+    ("gpu-warp-tiled", {"global_load": 4, "shared_load": 4}),
+    ("gpu-warp-tiled", {"global_load": 32, "shared_load": 32}),
+    ("gpu-warp-tiled", {"tile_a": "rows"}),
+    ("gpu-pipelined", {"stages": 1, "fragments": "at step"}),
+    ("gpu-pipelined", {"stages": 3, "fragments": "rolled", "past_end": "wrapped", "global_load": 4, "shared_load": 8}),
+)
 # One of each row of the table of tuned tiles.
 KINDS = (
     ("plus_times", "float32"),
@@ -69,6 +88,13 @@ def check(kernel, arch, most_spilled=0):
 def test_rung_compiles_and_spills_nothing(name, arch):
     for kernel in kernels(name, "plus_times", "float32", 4096):
         check(kernel, arch)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("name", "left_out"), LEFT_OUT)
+def test_a_rung_without_an_idea_compiles_and_spills_nothing(name, left_out):
+    for kernel in kernels(name, "plus_times", "float32", 4096, **left_out):
+        check(kernel, "sm_90")
 
 
 @needs_nvrtc
@@ -216,7 +242,7 @@ def test_tuned_matrix_vector_kernels_spill_nothing(semiring, dtype, size):
     """Two blocks of a multiprocessor at least: the rules of tuning.matrix_vector count on them."""
     problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype))
     rung = RUNGS["gpu-mv-tuned"]
-    (kernel,) = rung._kernels(rung.plan(problem, detect()))
+    (kernel,) = rung.kernels(rung.plan(problem, detect()))
     taken = resources(compile_kernel(kernel.stem, kernel.defines, "sm_90"))[kernel.function]
     assert taken.spill_bytes == 0
     assert 2 * taken.registers * int(np.prod(kernel.block)) <= REGISTERS
@@ -229,7 +255,7 @@ def test_matrix_vector_rungs_compile(name, semiring):
     rung = RUNGS[f"gpu-mv-{name}"]
     for dtype in ("float64", "uint8"):
         problem = Problem(300, 1, 200, SEMIRINGS[semiring], np.dtype(dtype), alpha=3, accumulate=True)
-        for kernel in rung._kernels(rung.plan(problem, detect())):
+        for kernel in rung.kernels(rung.plan(problem, detect())):
             compiled = resources(compile_kernel(kernel.stem, kernel.defines, "sm_80"))
             assert compiled[kernel.function].spill_bytes == 0
 

@@ -82,6 +82,38 @@ def test_uncoalesced_access_is_right():
     compute("gpu-naive", "plus_times", "float32", (13, 7, 9), access="uncoalesced")
 
 
+# Ideas left out, several at once: a wrong result would not say which, but the texts of the planted bugs would.
+LEFT_OUT = (
+    ("gpu-tiled", {"unroll": 0, "bm": 4, "bn": 4, "bk": 4}),
+    ("gpu-register-tiled", {"places": "each load"}),
+    ("gpu-warp-tiled", {"global_load": 4, "shared_load": 4, "tile_a": "rows"}),
+    ("gpu-warp-tiled", {"global_load": 32, "shared_load": 32, "tm": 8, "tn": 8, "wn": 64, "tile_a": "padded rows"}),
+    ("gpu-pipelined", {"stages": 1, "fragments": "at step", "shared_load": 8}),
+    ("gpu-pipelined", {"stages": 3, "fragments": "rolled", "past_end": "wrapped", "global_load": 4}),
+)
+
+
+@pytest.mark.parametrize(("name", "left_out"), LEFT_OUT)
+def test_a_rung_without_an_idea_is_right_at_every_edge_of_its_tiles(name, left_out):
+    problem = Problem(8, 8, 8, SEMIRINGS["plus_times"], np.dtype(np.float32))
+    for size in simt_products.sizes(RUNGS[name].plan(problem, detect()).override({**SMALL[name], **left_out})):
+        compute(name, "plus_times", "float32", size, **left_out)
+
+
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_rows_are_right(kind):
+    for size in ((1, 1, 1), (32, 3, 8), (33, 4, 9), (70, 8, 17)):
+        compute("gpu-row", kind[0], kind[1], size, accumulate=kind[2])
+        columns = Problem(*size, SEMIRINGS[kind[0]], np.dtype(kind[1]), layout="FCC")
+        check(with_small_tiles("gpu-row"), columns)
+
+
+def test_rows_take_an_a_by_columns_as_it_lies_unless_a_pass_reads_it_first():
+    for n, alpha, taken in ((64, None, {"a"}), (64, 2.0, set())):
+        problem = Problem(n, n, n, SEMIRINGS["plus_times"], np.dtype(np.float32), alpha=alpha, layout="FCC")
+        assert RUNGS["gpu-row"].columns_taken(problem) == taken
+
+
 @pytest.mark.parametrize("sign", (1, -1))
 @pytest.mark.parametrize("semiring", ("min_plus", "max_plus"))
 def test_two_steps_at_once_are_taken_for_floats_of_one_sign_only(semiring, sign):
@@ -224,6 +256,7 @@ def test_one_block_is_right(kind):
     (
         ("gpu-naive", "plus_times", "int16"),
         ("gpu-naive", "min_plus", "int32"),
+        ("gpu-row", "min_plus", "int32"),
         ("gpu-naive", "max_min", "float32"),
         ("gpu-naive", "min_max", "float64"),
         ("gpu-naive", "lxor_land", "bool"),
@@ -247,6 +280,8 @@ class TestPlantedBugs:
     @pytest.mark.parametrize(
         ("name", "old", "new"),
         (
+            ("gpu-row", "min(i, m - 1)", "i"),
+            ("gpu-row", "        __syncthreads();\n    }", "    }"),
             ("gpu-tiled", "min(i, m - 1)", "i"),
             ("gpu-tiled", "K_TAIL != FILL || p < left", "true"),
             ("gpu-tiled", "        __syncthreads();\n    }", "    }"),
@@ -257,7 +292,7 @@ class TestPlantedBugs:
             ("gpu-warp-tiled", "warp / WARPS_N * WM", "warp % WARPS_N * WM"),
             ("gpu-warp-tiled", "left >= BK", "true"),
             ("gpu-pipelined", "wait_copies<STAGES - 2>", "wait_copies<STAGES - 1>"),
-            ("gpu-pipelined", "        __syncthreads();\n        if (t + STAGES", "        if (t + STAGES"),
+            ("gpu-pipelined", "        __syncthreads();\n#if WRAPS", "#if WRAPS"),
             ("gpu-pipelined", "STAGES ? 0 : reading + 1", "STAGES ? 1 : reading + 1"),
             ("gpu-pipelined", "k - (tiles_k - 1) * BK", "BK"),
             ("gpu-pipelined", "b += (long long)BK * ldb", "b += (long long)BK * ldb + 1"),

@@ -9,14 +9,14 @@ from harness.plan import Launch
 _LARGEST_INT = 2**31 - 1
 
 
-def group_size(itemsize: int) -> int:
-    """Return how many elements a thread reads at once from shared memory: 16 bytes, and of small types four."""
-    return min(WIDE // itemsize, 4)
+def group_size(itemsize: int, size_bytes: int = WIDE) -> int:
+    """Return how many elements a thread reads at once from shared memory: of small types as many as of 4 bytes."""
+    return max(size_bytes // max(itemsize, 4), 1)
 
 
-def width_of_copies(b: Matrix, launch: Launch, itemsize: int) -> int:
-    """Return how many elements of B a copy moves: 16 bytes or less, so that the threads make whole passes."""
-    width = width_of_loads(b, itemsize)
+def width_of_copies(b: Matrix, launch: Launch, itemsize: int, most_bytes: int = WIDE) -> int:
+    """Return how many elements of B a copy moves: `most_bytes` or less, so that the threads make whole passes."""
+    width = width_of_loads(b, itemsize, most_bytes)
     while not has_whole_passes(launch, launch.bn // width):
         width //= 2
     return width

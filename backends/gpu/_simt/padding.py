@@ -21,9 +21,15 @@ def is_aligned(x: Matrix, itemsize: int) -> bool:
     return x.ld * itemsize % WIDE == 0 and x.alignment % WIDE == 0
 
 
-def width_of_loads(matrix: Matrix, itemsize: int) -> int:
-    """Return the number of elements of a row that one load may take: 16 bytes of them if aligned, else one."""
-    return WIDE // itemsize if is_aligned(matrix, itemsize) else 1
+def width_of_loads(matrix: Matrix, itemsize: int, most_bytes: int = WIDE) -> int:
+    """Return the number of elements of a row that one load may take: `most_bytes` of them if aligned, else one.
+
+    More than 16 bytes take several instructions, and rows of whole such loads.
+    """
+    if not is_aligned(matrix, itemsize):
+        return 1
+    width = max(most_bytes // itemsize, 1)
+    return width if matrix.ld % width == 0 else WIDE // itemsize
 
 
 def add_padding(program: Program, product: Product, dtype: np.dtype[Any]) -> Product:

@@ -8,10 +8,13 @@ from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.copies import has_whole_passes, width_of_copies
 from backends.gpu._simt.program import Product
-from backends.gpu._simt.warp_tiles import WarpRung
+from backends.gpu._simt.warp_tiles import WarpRung, widest_load
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.gpu import LANES_K
+
+# Bytes that cp.async copies at once.
+COPIES = (4, 8, 16)
 
 
 class PipelinedRung(WarpRung):
@@ -21,10 +24,12 @@ class PipelinedRung(WarpRung):
     ----------
     counts : tuple of str
         Options of a plan that are integers of at least 1.
+    fewest_stages : int
     """
 
     needs = device.ASYNC_COPY
     counts: ClassVar[tuple[str, ...]] = ("blocks",)
+    fewest_stages: ClassVar[int] = 2
 
     def prepare_launch(self, plan: Plan) -> Launch:
         """Return the tiles; raise PlanError if there is no pipeline, or copies do not divide into whole passes."""
@@ -32,11 +37,15 @@ class PipelinedRung(WarpRung):
         rows = launch.threads // LANES_K
         is_whole = launch.bk % LANES_K == 0 and launch.bm % rows == 0 and has_whole_passes(launch, launch.bn)
         counts = {name: plan.options[name] for name in self.counts}
-        if not is_whole or launch.stages < 2 or not all(isinstance(x, int) and x >= 1 for x in counts.values()):
+        if (
+            not is_whole
+            or launch.stages < self.fewest_stages
+            or not all(isinstance(x, int) and x >= 1 for x in counts.values())
+        ):
             raise PlanError(
                 f"{self.name}: no whole passes over a tile",
-                expected=f"bk % {LANES_K} == 0, bm % {rows} == 0, rows of B for all threads, stages >= 2, "
-                f"{', '.join(counts)} >= 1",
+                expected=f"bk % {LANES_K} == 0, bm % {rows} == 0, rows of B for all threads, "
+                f"stages >= {self.fewest_stages}, {', '.join(counts)} >= 1",
                 got=", ".join([str(launch), *(f"{name}={x!r}" for name, x in counts.items())]),
             )
         return launch
@@ -48,6 +57,6 @@ class PipelinedRung(WarpRung):
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles, the stages, and how wide copies may be."""
         launch, itemsize = plan.launch, plan.problem.dtype.itemsize
-        width = width_of_copies(product.b, launch, itemsize)
+        width = width_of_copies(product.b, launch, itemsize, widest_load(plan, "global_load", COPIES))
         pipeline = {"STAGES": launch.stages, "WIDTH_B": width, "LANES_K": LANES_K, "BLOCKS": plan.options["blocks"]}
         return super().tile_defines(plan, product) + as_defines(pipeline)

@@ -47,7 +47,7 @@ class TiledRung(Rung):
         PlanError
             If the kernel cannot have them.
         """
-        return device.fitting(self.name, self.shared_bytes(plan.launch, plan.problem.dtype.itemsize), plan.launch)
+        return device.fitting(self.name, self.shared_by(plan), plan.launch)
 
     def edge(self, plan: Plan, launch: Launch) -> str:
         """Return the chosen way; if all tiles are whole, ``"padded"``, which then copies nothing."""
@@ -61,6 +61,10 @@ class TiledRung(Rung):
     @abstractmethod
     def shared_bytes(self, launch: Launch, itemsize: int) -> int:
         """Return the shared memory of a block."""
+
+    def shared_by(self, plan: Plan) -> int:
+        """Return the shared memory of a block by the tiles of `plan`, whatever its options unless overridden."""
+        return self.shared_bytes(plan.launch, plan.problem.dtype.itemsize)
 
     @abstractmethod
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
@@ -98,8 +102,8 @@ class TiledRung(Rung):
     def kernel(self, plan: Plan, product: Product) -> Kernel:
         """Return the rung's own kernel for `product`."""
         defines = product_defines(plan.problem, product, EDGE=_EDGE_NUMBERS[product.edge])
-        size = self.shared_bytes(plan.launch, plan.problem.dtype.itemsize)
-        return Kernel(self.stem, defines + self.tile_defines(plan, product), (plan.launch.threads,), size)
+        own = defines + self.tile_defines(plan, product)
+        return Kernel(self.stem, own, (plan.launch.threads,), self.shared_by(plan))
 
     def _add_big_and_small(self, program: Program, plan: Plan, whole: Product, big: Product) -> None:
         """Add the kernel for `big`, and small tiles for the rest of `whole`."""

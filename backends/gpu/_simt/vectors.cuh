@@ -6,19 +6,23 @@
 #pragma once
 #include "warp_tiles.cuh"
 
-template <class E, int COUNT> struct alignas(sizeof(E) * COUNT) Vector {
+// Bytes that one instruction moves at most: a longer vector takes several, and needs no wider alignment.
+constexpr int WIDEST = 16;
+template <class E, int COUNT> constexpr int ALIGNMENT = sizeof(E) * COUNT < WIDEST ? sizeof(E) * COUNT : WIDEST;
+
+template <class E, int COUNT> struct alignas(ALIGNMENT<E, COUNT>) Vector {
     E x[COUNT];
 };
 
 template <int COUNT, class E> __device__ __forceinline__ Vector<E, COUNT> read_vector(const E* address)
 {
-    check_aligned<sizeof(E) * COUNT>(address);
+    check_aligned<ALIGNMENT<E, COUNT>>(address);
     return *(const Vector<E, COUNT>*)address;
 }
 
 template <int COUNT, class E> __device__ __forceinline__ void write_vector(E* address, const Vector<E, COUNT>& values)
 {
-    check_aligned<sizeof(E) * COUNT>(address);
+    check_aligned<ALIGNMENT<E, COUNT>>(address);
     *(Vector<E, COUNT>*)address = values;
 }
 

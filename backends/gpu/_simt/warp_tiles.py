@@ -11,6 +11,13 @@ from harness.errors import PlanError
 from harness.plan import Launch, Plan
 
 ORDERS = (0, 1, 2, 3, 4, 5, 6)
+# Bytes that a load takes at most: CUDA's float and double, double2, and double4, which is two loads.
+LOADS = (4, 8, 16, 32)
+
+
+def widest_load(plan: Plan, option: str, legal: tuple[int, ...] = LOADS) -> int:
+    """Return the bytes that the plan allows a load to take, 16 unless it has the option; an element at least."""
+    return max(int(plan.choice(option, legal)) if option in plan.options else WIDE, plan.problem.dtype.itemsize)
 
 
 class WarpRung(TiledRung):
@@ -18,7 +25,8 @@ class WarpRung(TiledRung):
 
     def prepare_launch(self, plan: Plan) -> Launch:
         """Return the tiles; raise PlanError unless tiles divide into tiles of warps and groups of threads."""
-        launch, group = super().prepare_launch(plan), group_size(plan.problem.dtype.itemsize)
+        launch = super().prepare_launch(plan)
+        group = group_size(plan.problem.dtype.itemsize, widest_load(plan, "shared_load"))
         if not launch.wm or launch.tm % group or launch.tn % group or launch.bk % 2:
             raise PlanError(
                 f"{self.name}: a thread has no whole groups of {group} elements",
@@ -42,4 +50,5 @@ class WarpRung(TiledRung):
             "GROUP": plan.options["group"],
             "OFFSET": offset_type(launch, product.a, product.b),
         }
-        return as_defines({**sizes, **layout})
+        loads = widest_load(plan, "shared_load")
+        return as_defines({**sizes, **layout, **({"SHARED_LOAD": loads} if loads != WIDE else {})})
