@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from experiments._parts.peers import SUBJECT as ON_CPU
 from harness.experiment import Case, Contender, backend_contender, product_case
@@ -13,11 +13,23 @@ SUBJECT, VENDOR = "gpu-tuned", "gpu-cublas"
 DEVICE = {"device": "gpu"}
 PEAK_TASK, BANDWIDTH_TASK = "backends.gpu._tasks.ceilings:peak", "backends.gpu._tasks.ceilings:bandwidth"
 TRANSFER_TASK = "backends.gpu._tasks.transfers:product"
+KERNEL_TASK = "experiments._parts.kernel_task:product"
 
 
 def gpu_case(n: int, semiring: str, dtype: str, contenders: Iterable[Contender], **axes: object) -> Case:
     """Return the case of a square product on the GPU."""
     return product_case(Problem(n, n, n, semiring, dtype), list(contenders), **DEVICE, **axes)
+
+
+def kernel_contender(
+    backend: str, label: str = "", *, notes: Mapping[str, str] | None = None, **parameters: int | str
+) -> Contender:
+    """Return the contender that computes with one kernel, whose share of a multiprocessor is recorded.
+
+    `notes` are entries of the table beside a figure, by its columns.
+    """
+    arguments = {"backend": backend, "parameters": parameters, "notes": notes or {}}
+    return Contender(label or backend, arguments, task=KERNEL_TASK)
 
 
 def peak_case(semiring: str, dtype: str) -> Case:

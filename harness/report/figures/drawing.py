@@ -30,6 +30,8 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``"rate"``, ``"time"``, ``"time_ratio"`` or ``"speed_up"``; the last two are relative to the reference of the case.
 ``"of_peak"`` is percent of the measured peak, ``"over_fastest"`` relative to the fastest other contender of the case.
 ``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
+``table`` adds to the table of bars, by head, what a kernel takes of a multiprocessor or a note of the contender.
+``titles``: "panels" leaves what all cases share to the title of the figure.
 ``peak``, true by default, says whether bars stand beside the measured peak. ``marker`` is the axis of kinds of size.
 ``"of_read"`` is percent of the measured rate of reading memory; what fits a cache has none.
 ``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.

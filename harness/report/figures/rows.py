@@ -77,7 +77,9 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
         for panel in (chart, beside):
             panel.set_ylim(len(group) - 0.4, -0.6)
         _finish_rows(chart, value, group, cells if options.get("peak", True) else group)
-        if is_ambiguous:
+        if options.get("titles") == "panels":
+            chart.set_title(name)
+        elif is_ambiguous:
             chart.set_title(f"{name}: {rates.describe(group)}")
         table(beside, heads, rows)
 
@@ -129,6 +131,9 @@ def table_of_rows(group: list[Cell], cells: list[Cell], options: Json) -> tuple[
         }
         shares = ["-" if percent is None else f"{short(percent, 2)} %" for percent in percents]
         columns[f"of {peaks.pop() if len(peaks) == 1 else 'own peak'}"] = shares
+    if options.get("table") and options["value"] != "rate":
+        columns = {}  # the bars' own numbers are enough
+    columns |= {head: [_noted(cell, name) for cell in group] for head, name in options.get("table", {}).items()}
     if with_steps:
         rungs = rates.rungs(group, options)
         below = {id(cell): step for cell, step in zip(rungs, rates.steps_below(rungs), strict=True)}
@@ -142,6 +147,12 @@ def table_of_rows(group: list[Cell], cells: list[Cell], options: Json) -> tuple[
         head = "time ratio [95 %]" if value == "time_ratio" else "speed ratio [95 %]"
         columns[head] = [_with_interval(estimate(value, cell, group)) if cell.is_ok else "-" for cell in group]
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
+
+
+def _noted(cell: Cell, name: str) -> str:
+    """Return a fact of the kernel of `cell`, or a note that came with the arguments of its task."""
+    noted = {**cell.arguments.get("notes", {}), **cell.facts.get("kernel", {})}
+    return str(noted.get(name, "" if cell.is_ok else "-"))
 
 
 def _ratio(cell: Cell, reference: Cell | None) -> str:

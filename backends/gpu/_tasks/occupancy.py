@@ -1,0 +1,38 @@
+"""What a block of a kernel takes of a multiprocessor, and how many blocks one multiprocessor holds at once."""
+
+from __future__ import annotations
+
+import math
+
+from backends.gpu._cuda import device
+from backends.gpu._cuda.kernel_files import compile_kernel, load_kernel, resources
+from backends.gpu._simt.program import Kernel
+from harness.interface import Backend
+from harness.plan import Plan
+
+
+def of_product(backend: Backend, plan: Plan) -> dict[str, int]:
+    """Return `taken` of the kernel by which a rung of the GPU ladder computes the product of `plan`."""
+    kernels = backend.kernels(plan)  # type: ignore[attr-defined]  # a GpuBackend
+    return taken(next(kernel for kernel in kernels if kernel.function == "gemm"))
+
+
+def taken(kernel: Kernel) -> dict[str, int]:
+    """Return what `kernel` takes of a multiprocessor of the current GPU.
+
+    Returns
+    -------
+    dict
+        ``registers`` of a thread, ``threads`` and ``shared_bytes`` of a block, and ``blocks``: how many of them one
+        multiprocessor holds at once, as the driver computes it from these three.
+    """
+    threads = math.prod(kernel.block)
+    report = resources(compile_kernel(kernel.stem, kernel.defines, device.device().arch))[kernel.function]
+    function = load_kernel(kernel.stem, kernel.defines, kernel.function, kernel.shared_bytes)
+    driver = device.cupy().cuda.driver
+    return {
+        "registers": report.registers,
+        "threads": threads,
+        "shared_bytes": kernel.shared_bytes + report.shared_bytes,
+        "blocks": int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, threads, kernel.shared_bytes)),
+    }
