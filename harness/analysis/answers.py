@@ -13,7 +13,19 @@ from harness.store.store import Cell
 # Part of the ratios of a figure; if more of them are undecided, its title says so.
 MOST_UNDECIDED = 0.2
 # Words that begin a finding and are no names of backends.
-PLAIN_WORDS = ("sizes", "with", "fastest", "the", "dense", "residuals", "products", "all", "padding", "by a model")
+PLAIN_WORDS = (
+    "sizes",
+    "with",
+    "fastest",
+    "the",
+    "dense",
+    "residuals",
+    "products",
+    "all",
+    "padding",
+    "by a model",
+    "tiles",
+)
 
 
 class Shown(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from harness.analysis import offload, peaks, rank_findings, rates, read_rates
+from harness.analysis.kernels import findings as kernels
 from harness.analysis.rank_findings import Claim, ends, number
 from harness.analysis.traffic import findings as traffic_findings
 from harness.experiment import COLD, HOT, Json
@@ -217,6 +218,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     **rank_findings.FINDINGS,
     **read_rates.FINDINGS,
     **traffic_findings.FINDINGS,
+    **kernels.FINDINGS,
     "over_fastest": over_fastest,
     "subject_over_reference": subject_over_reference,
     "ladder": ladder,

@@ -1,0 +1,115 @@
+"""What GPU kernels without one of their ideas, and with other stages and tiles, have found: sentences. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from harness.analysis import rates
+from harness.experiment import Json
+from harness.store.store import Cell
+
+# The product of the factors agrees with the whole step up to this part of it.
+AGREES = 0.1
+
+
+def left_out(cells: list[Cell], options: Json) -> str:
+    """Return for each panel the largest factor of an idea, and the product of all beside the step of all of them.
+
+    Parameters
+    ----------
+    cells : list of Cell
+        The reference of a case has all ideas.
+    options : mapping
+        ``ideas``: contenders that lack one idea each; ``pair``: the one that lacks the last two of them, which
+        depend on each other; ``all``: the one that lacks all.
+    """
+    groups = rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"]))
+    return "; ".join(filter(None, (_one_panel(group, options) for group in groups.values())))
+
+
+def _one_panel(group: Sequence[Cell], options: Json) -> str:
+    factors = {cell.contender: ratio for cell in group if (ratio := _slower(cell, group)) is not None}
+    ideas = {name: factors[name] for name in options["ideas"] if name in factors}
+    kind = (
+        group[0].axes.get("dtype") if group[0].axes.get("semiring") == "plus_times" else group[0].axes.get("semiring")
+    )
+    if not ideas:
+        others = sorted(factors.items(), key=lambda entry: -entry[1])
+        return f"{kind}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in others) if others else ""
+    best = max(ideas, key=lambda name: ideas[name])
+    product, whole = math.prod(ideas.values()), factors.get(options["all"], math.nan)
+    first = f"{kind}: {best} {ideas[best]:.2f} times the time; factors make {product:.2f}, together {whole:.2f}"
+    return first if abs(product / whole - 1) <= AGREES else f"{first}{_overlap(factors, list(ideas), options)}"
+
+
+def _overlap(factors: dict[str, float], ideas: list[str], options: Json) -> str:
+    """Return how far the last two ideas are from being independent, by the contender that lacks both."""
+    both, (one, other) = factors.get(options["pair"], math.nan), ideas[-2:]
+    return f" ({one} and {other} depend on each other: {both:.2f}, not {factors[one] * factors[other]:.2f})"
+
+
+def stages(cells: list[Cell], options: Json) -> str:
+    """Return with which tile a second stage gains most over one, and with which least, or loses."""
+    gains = []
+    for name, group in rates.group(rates.contenders(cells), lambda cell: cell.axes.get("tile")).items():
+        by_count = {int(cell.contender.split()[0]): cell for cell in group if cell.is_ok}
+        if 1 in by_count and 2 in by_count:
+            gain = rates.speed_up(by_count[2], by_count[1]).estimate
+            gains.append((gain, name, _blocks(by_count[1]), _blocks(by_count[2])))
+    if not gains:
+        return ""
+    most, least = max(gains), min(gains)
+    first = f"A second stage is worth most at {_gain(most)}"
+    return first if most == least else f"{first}, least at {_gain(least)}"
+
+
+def tiles(cells: list[Cell], options: Json) -> str:
+    """Return for the first panel the best tile over no tile, what unrolling gains there, and which tiles pay at all.
+
+    The first contender has no tile; those whose names end with the option ``rolled`` keep the loop over their steps.
+    """
+    panels = rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"]))
+    found = [cell for cell in next(iter(panels.values()), []) if cell.is_ok and cell.contender != cell.reference]
+    gains = {cell.contender: 1 / ratio for cell in found if (ratio := _slower(cell, cells)) is not None}
+    unrolled = {name: gain for name, gain in gains.items() if not name.endswith(options["rolled"])}
+    if not unrolled:
+        return ""
+    best, pays = max(unrolled, key=lambda name: unrolled[name]), [name for name, gain in unrolled.items() if gain > 1]
+    rolled = gains.get(best + options["rolled"])
+    loop = f", of that {unrolled[best] / rolled:.2f} by unrolling" if rolled else ""
+    first = f"tiles of {best} make it {unrolled[best]:.2f} times as fast as no tiles{loop}"
+    slower = [name for name in unrolled if name not in pays]
+    return f"{first}; {', '.join(slower)} are slower than none" if slower else first
+
+
+def rows(cells: list[Cell], options: Json) -> str:
+    """Return by panel the time of one thread a row over one an element, with a column of B and with the most."""
+    found = []
+    for name, group in rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"])).items():
+        own = [ratio for cell in group if rates.axis(cell, "backend") == "gpu-row" and (ratio := _slower(cell, group))]
+        if own:
+            found.append(f"{name} {own[0]:.2g} times with a column of B, {own[-1]:.2g} with the widest panel")
+    return f"One thread a row takes the time of one an element: {'; '.join(found)}" if found else ""
+
+
+def _gain(found: tuple[float, str, int, int]) -> str:
+    gain, tile, one, two = found
+    blocks = f"{rates.plural(one, 'block')} either way" if one == two else f"{rates.plural(one, 'block')} become {two}"
+    return f"{tile}: {gain:.2f} times ({blocks})"
+
+
+def _blocks(cell: Cell) -> int:
+    """Return how many blocks a multiprocessor holds."""
+    return int(cell.facts.get("kernel", {}).get("blocks", 0))
+
+
+def _slower(cell: Cell, group: Sequence[Cell]) -> float | None:
+    """Return the time of `cell` over that of its reference; None for the reference itself."""
+    reference = rates.reference_of(cell, group)
+    if reference is None or reference is cell or not cell.is_ok:
+        return None
+    return rates.time_ratio(cell, reference).estimate
+
+
+FINDINGS = {"left_out": left_out, "stages": stages, "tiles": tiles, "rows": rows}

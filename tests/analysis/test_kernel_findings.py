@@ -1,0 +1,67 @@
+"""Findings about kernels without an idea, and with other stages: planted rates give known sentences."""
+
+import dataclasses
+
+from harness.analysis.findings import FINDINGS
+from harness.experiment import load_all
+from tests._support.synthetic import MACHINE, cells
+
+EXPERIMENTS = [load_all()[name] for name in ("gpu_ablation", "gpu_tile_size")]
+WITH_GPU = dataclasses.replace(MACHINE, gpu={"name": "NVIDIA H200"})
+CELLS = [cell for experiment in EXPERIMENTS for cell in cells(experiment, machine=WITH_GPU)]
+FIGURES = {figure.name: figure.options for experiment in EXPERIMENTS for figure in experiment.figures}
+
+
+def at_rates(rates, blocks=None, **where):
+    """Return the cells of one case, each contender at its rate; `blocks` are those that a multiprocessor holds."""
+    found = {c.contender: c for c in CELLS if all(c.axes.get(name) == value for name, value in where.items())}
+    return [
+        dataclasses.replace(
+            found[name],
+            samples_ns=[[found[name].facts["operations"] / rate] * 8],
+            facts={**found[name].facts, "kernel": {"blocks": (blocks or {}).get(name, 1)}},
+        )
+        for name, rate in rates.items()
+    ]
+
+
+def test_factors_of_ideas_stand_beside_the_step_of_all_of_them():
+    options, where = FIGURES["gpu_ablation"], {"rung": "gpu-warp-tiled", "n": 4096, "dtype": "float64"}
+    ideas = dict(zip(options["ideas"], (20.0, 10.0, 40.0), strict=True))
+    rates = {"gpu-warp-tiled": 40.0, **ideas, options["all"]: 5.0}
+    assert FINDINGS["left_out"](at_rates(rates, **where), options) == (
+        "float64: scalar shared loads 4.00 times the time; factors make 8.00, together 8.00"
+    )
+    slow = at_rates({**rates, options["pair"]: 20.0, options["all"]: 10.0}, **where)
+    assert FINDINGS["left_out"](slow, options).endswith(
+        "factors make 8.00, together 4.00 (scalar shared loads and A in rows depend on each other: 2.00, not 4.00)"
+    )
+
+
+def test_a_second_stage_is_named_where_it_pays_most_and_least_with_its_blocks():
+    where = {"role": "stages", "n": 4096, "dtype": "float64"}
+    large = at_rates({"1 stage": 10.0, "2 stages": 15.0}, tile="128 x 128 x 16", **where)
+    small = at_rates({"1 stage": 10.0, "2 stages": 9.0}, {"1 stage": 3}, tile="64 x 64 x 32", **where)
+    assert FINDINGS["stages"]([*large, *small], {}) == (
+        "A second stage is worth most at 128 x 128 x 16: 1.50 times (1 block either way), "
+        "least at 64 x 64 x 32: 0.90 times (3 blocks become 1)"
+    )
+    assert FINDINGS["stages"](large[:1], {}) == ""
+
+
+def test_one_thread_a_row_stands_beside_one_an_element():
+    options = FIGURES["gpu_rows"]
+    rates = {"gpu-naive": 10.0, "gpu-row, 1 of B": 1.0, "gpu-row, 4 of B": 4.0, "gpu-row, 16 of B": 20.0}
+    own = at_rates(rates, role="rows", a="A by rows")
+    assert FINDINGS["rows"](own, options) == (
+        "One thread a row takes the time of one an element: A by rows 10 times with a column of B, "
+        "0.5 with the widest panel"
+    )
+
+
+def test_tiles_stand_beside_none_and_beside_their_own_loop():
+    options, where = FIGURES["gpu_tile_size"], {"kernel": "classic", "semiring": "plus_times"}
+    rates = {"untiled": 10.0, "4 x 4": 5.0, "32 x 32": 20.0, "32 x 32, rolled": 16.0}
+    assert FINDINGS["tiles"](at_rates(rates, **where), options) == (
+        "tiles of 32 x 32 make it 2.00 times as fast as no tiles, of that 1.25 by unrolling; 4 x 4 are slower than none"
+    )
