@@ -1,4 +1,4 @@
-"""Strassen's algorithm in Winograd's form: seven products of halves instead of eight, around any other backend.
+"""Strassen's algorithm: seven products of halves instead of eight, around any other backend.
 
     D = (alpha A B) + (beta C), over a ring: plus_times over floats and integers, lxor_land
     level 1   A, B and C in quarters: 7 products, 15 additions of quarters (`_strassen.sums`)
@@ -12,90 +12,54 @@ seven products at any depth. With m_l, n_l, k_l the sizes of level l the workspa
     7 sum over l of (m_l k_l + k_l n_l + m_l n_l)  <=  about 7/3 (m k + k n + m n) elements
 
 beside the scratch of those seven products. Over floats there is also one whole product by the base, for operands that
-`_Guard` rejects. Halves are rounded up; the missing row and column are read as zeros.
-
-The error over floats is bounded norm-wise, not element-wise. A small element beside large ones, in unevenly scaled rows
-of A or columns of B, is less accurate than in an ordinary product. See `Strassen.extra_error`.
+`_Guard` rejects. The sums and the error bound are those of `backends._strassen`, for GPUs too.
 
 Source: Strassen, "Gaussian Elimination is not Optimal" (1969); Winograd's form and odd sizes as in Huss-Lederman et
 al., "Implementation of Strassen's Algorithm for Matrix Multiplication" (1996); error: Higham, "Accuracy and Stability
-of Numerical Algorithms" (2002), theorem 23.3.
+of Numerical Algorithms" (2002), theorems 23.2 and 23.3.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from backends._strassen.form import PRODUCTS, Form
+from backends._strassen.recursion import (
+    Recursion,
+    count_levels,
+    form_of,
+    halved,
+    has_finite_alpha,
+    largest_element,
+)
 from backends.cpu._strassen import sums
-from harness.composite import Composite
-from harness.errors import PlanError
 from harness.interface import Execution, HostExecution, Prepared
-from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.cpu import STRASSEN_CROSSOVER, strassen_crossover
 
-# Growth of intermediate sums over a term of the product, by level. Each product multiplies sums of four quarters of A
-# and of B over half of k, and C adds four products.
-GROWTH_PER_LEVEL = 32
 
-# Of the norm-wise error, by level: 1 + 9 + 4 + 4, the norms of the four products that make C22. Higham, theorem 23.3.
-ERROR_GROWTH_PER_LEVEL = 18
-
-
-class Strassen(Composite):
+class Strassen(Recursion):
     """Seven recursive products, fifteen additions."""
 
     name = "cpu-strassen"
     step = 60
     idea = "seven products of halves instead of eight, over any semiring with subtraction, around another backend"
-    source = "Strassen (1969); Winograd's form: Huss-Lederman et al. (1996); error: Higham (2002), theorem 23.3"
 
-    def declines(self, problem: Problem) -> str | None:
-        """Decline semirings that are not rings."""
-        add, multiply = problem.semiring.add.name, problem.semiring.multiply.name
-        if problem.semiring.name in sums.RINGS:
-            return None
-        if add in {name.split("_")[0] for name in sums.RINGS}:
-            return f"{multiply} does not distribute over {add}, Strassen multiplies sums"
-        return f"{add} has no inverse, Strassen needs subtraction"
+    def bases(self, problem: Problem) -> list[str]:
+        """Return the bases that were measured."""
+        return list(STRASSEN_CROSSOVER)
 
-    def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Choose the base, and the crossover that was measured with it."""
-        base = self.choose_base(problem, STRASSEN_CROSSOVER)
-        return Plan(problem, machine.threads, None, {"base": base, "crossover": strassen_crossover(base)})
+    def crossover(self, base: str, problem: Problem) -> int:
+        """Return that of `base`."""
+        return strassen_crossover(base)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the sums, allocate every level, have the base prepare its products."""
-        levels = _levels(plan)
+        levels, form = count_levels(plan), form_of(plan)
         whole = self.prepare_part(plan, plan.problem, operands)
-        return StrassenExecution(self, plan, operands, levels, whole) if levels else whole.execution
-
-    def extra_error(self, plan: Plan, operands: Operands) -> float:
-        """Return the norm-wise bound: ``|alpha| gamma_f max_ib |A[i, b]|_2 max_bj |B[b, j]|_2``.
-
-        ``f = 18^levels (k0 + 6) - 6 2^levels``, and b are the 2^levels blocks of k, of k0 elements or fewer. This is
-        theorem 23.3 of Higham divided by k0, with one change. His proof bounds an inner product by ``k0 max|A|
-        max|B|``; here the smaller product of the 2-norms bounds it (Cauchy and Schwarz). In addition 4^levels sums of
-        k0 + 6 products may underflow.
-        """
-        problem, levels = plan.problem, _levels(plan)
-        if problem.dtype.kind != "f" or not levels or not _Guard(problem, levels).admits(operands):
-            return 0.0
-        info = np.finfo(problem.dtype)
-        k0 = _halved(problem.k, levels)
-        roundings = ERROR_GROWTH_PER_LEVEL**levels * (k0 + 6) - 6 * 2**levels
-        relative = roundings * float(info.eps) / 2
-        if relative >= 0.5:
-            return math.inf
-        starts = _block_starts(problem.k, levels)
-        norms = _largest_block_norm(operands.a, starts) * _largest_block_norm(operands.b.T, starts)
-        underflow = 4**levels * (k0 + 6) * float(info.smallest_normal)
-        alpha = 1.0 if problem.alpha is None else abs(float(problem.alpha))
-        return alpha * (relative / (1 - relative) * norms + underflow)
+        return StrassenExecution(self, plan, operands, (levels, form), whole) if levels else whole.execution
 
 
 class StrassenExecution(HostExecution):
@@ -106,19 +70,21 @@ class StrassenExecution(HostExecution):
     strassen : Strassen
     plan : Plan
     operands : Operands
-    levels : int
-        1 or more.
+    how : (int, Form)
+        Levels, 1 or more, and the form of their sums.
     whole : Prepared
         The product by the base alone.
     """
 
-    def __init__(self, strassen: Strassen, plan: Plan, operands: Operands, levels: int, whole: Prepared) -> None:
+    def __init__(
+        self, strassen: Strassen, plan: Plan, operands: Operands, how: tuple[int, Form], whole: Prepared
+    ) -> None:
         super().__init__(operands)
-        problem = plan.problem
+        problem, (levels, form) = plan.problem, how
         ring = problem.semiring, problem.dtype
         self._problem, self._whole = problem, whole
-        self._guard = _Guard(problem, levels) if problem.dtype.kind == "f" else None
-        (self._left, self._right), self._gather = sums.build_spreads(*ring), sums.build_gather(*ring)
+        self._guard = _Guard(problem, levels, form) if problem.dtype.kind == "f" else None
+        (self._left, self._right), self._gather = sums.build_spreads(*ring, form), sums.build_gather(*ring, form)
         has_factors = problem.alpha is not None or problem.accumulate
         self._finish = sums.build_finish(*ring) if has_factors else None
         self._levels = [_allocate(problem, level) for level in range(1, levels + 1)]
@@ -165,10 +131,9 @@ class _Guard:
     an infinite alpha, are left to the base. The test reads A and B once, O(n^2).
     """
 
-    def __init__(self, problem: Problem, levels: int) -> None:
-        largest = float(np.finfo(problem.dtype).max) / (4 * problem.k * GROWTH_PER_LEVEL**levels)
-        self._largest = problem.dtype.type(math.sqrt(largest))
-        self._has_finite_alpha = problem.alpha is None or bool(np.isfinite(problem.alpha))
+    def __init__(self, problem: Problem, levels: int, form: Form) -> None:
+        self._largest = largest_element(problem, levels, form)
+        self._has_finite_alpha = has_finite_alpha(problem)
         self._flags = np.empty(problem.m, np.bool_), np.empty(problem.k, np.bool_)
         self._flag_rows = sums.build_flag_rows(problem.dtype)
 
@@ -179,47 +144,7 @@ class _Guard:
         return self._has_finite_alpha and not any(flags.any() for flags in self._flags)
 
 
-def _levels(plan: Plan) -> int:
-    """Return the number of times that m, n and k are halved.
-
-    Raises
-    ------
-    PlanError
-        If the crossover is not a positive integer.
-    """
-    crossover = plan.options["crossover"]
-    if not isinstance(crossover, int) or isinstance(crossover, bool) or crossover < 1:
-        raise PlanError(
-            f"{Strassen.name}: crossover is no size", expected="an integer, 1 or more", got=f"crossover={crossover!r}"
-        )
-    levels, half = 0, min(plan.problem.m, plan.problem.n, plan.problem.k)
-    while half > 1 and _halved(half, 1) >= crossover:
-        levels, half = levels + 1, _halved(half, 1)
-    return levels
-
-
-def _halved(size: int, times: int) -> int:
-    """Return `size` halved so many times, rounded up."""
-    return -(-size // 2**times)
-
-
 def _allocate(problem: Problem, level: int) -> list[np.ndarray]:
     """Return the seven products of a level: left (7, m_l, k_l), right (7, k_l, n_l), product (7, m_l, n_l)."""
-    m, n, k = (_halved(size, level) for size in (problem.m, problem.n, problem.k))
-    return [aligned_empty((sums.PRODUCTS, *shape), problem.dtype) for shape in ((m, k), (k, n), (m, n))]
-
-
-def _block_starts(size: int, levels: int) -> list[int]:
-    """Return the first indices of the blocks into which `levels` halvings, rounded up, cut `size`."""
-    starts = [0]
-    for level in range(1, levels + 1):
-        half = _halved(size, level)
-        starts = [start + begin for start in starts for begin in (0, half)]
-    return [start for start in starts if start < size]
-
-
-def _largest_block_norm(x: np.ndarray, starts: list[int]) -> float:
-    """Return the largest 2-norm of a row of a block of columns of x."""
-    blocks = [x[:, begin:end] for begin, end in zip(starts, [*starts[1:], x.shape[1]], strict=True)]
-    squares = [np.einsum("ip,ip->i", block, block, dtype=np.float64).max() for block in blocks]
-    return math.sqrt(max(squares))
+    m, n, k = (halved(size, level) for size in (problem.m, problem.n, problem.k))
+    return [aligned_empty((PRODUCTS, *shape), problem.dtype) for shape in ((m, k), (k, n), (m, n))]

@@ -9,12 +9,12 @@ BACKEND = registry.find("cpu-strassen")
 HERE = machine.detect()
 
 
-def plan_of(problem, crossover, base="cpu-packed"):
-    return BACKEND.plan(problem, HERE).override({"crossover": crossover, "base": base})
+def plan_of(problem, crossover, base="cpu-packed", form="winograd"):
+    return BACKEND.plan(problem, HERE).override({"crossover": crossover, "base": base, "form": form})
 
 
-def compute(problem, operands, crossover, base="cpu-packed"):
-    execution = BACKEND.prepare(plan_of(problem, crossover, base), operands)
+def compute(problem, operands, crossover, base="cpu-packed", form="winograd"):
+    execution = BACKEND.prepare(plan_of(problem, crossover, base, form), operands)
     poison(operands.out)
     execution.run()
     execution.wait()

@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from backends._strassen.form import FORMS, PRODUCTS
 from backends.cpu import strassen
 from backends.cpu.strassen import StrassenExecution
 from harness import Operands, PlanError, Problem, Semiring, VerificationError, gemm, registry
@@ -113,6 +114,60 @@ class TestRecursion:
         assert held == 7 * (80 * 160 + 160 * 120 + 80 * 120) * (1 / 4 + 1 / 16)
 
 
+class TestForms:
+    """Winograd's form and the classic one, as data and as kernels."""
+
+    @pytest.mark.parametrize("form", FORMS.values(), ids=lambda form: form.name)
+    def test_sums_are_those_of_the_product_of_quarters(self, form, rng):
+        a, b = rng.integers(-9, 9, (2, 4, 4))
+        left, right = (quarters_and_sums(x, seven) for x, seven in ((a, form.left), (b, form.right)))
+        values = {
+            f"p{i + 1}": left[x] @ right[y]
+            for i, (x, y) in enumerate(zip(form.left.names, form.right.names, strict=True))
+        }
+        evaluate(values, form.results)
+        top, bottom = (np.hstack([values[f"c{i}1"], values[f"c{i}2"]]) for i in (1, 2))
+        np.testing.assert_array_equal(np.vstack([top, bottom]), a @ b)
+
+    def test_seven_products_and_15_or_18_sums(self):
+        counts = {f.name: len(f.left.sums) + len(f.right.sums) + len(f.results) for f in FORMS.values()}
+        assert counts == {"winograd": 15, "classic": 18}
+        assert {len(seven.names) for form in FORMS.values() for seven in (form.left, form.right)} == {PRODUCTS}
+
+    @pytest.mark.parametrize("sizes", ODD_SIZES)
+    def test_whole_numbers_are_exact_by_the_classic_form(self, sizes):
+        problem = Problem(*sizes)
+        operands = whole_numbers(problem)
+        for crossover in (4, 8):
+            found = compute(problem, operands, crossover, form="classic")
+            np.testing.assert_array_equal(found, operands.a @ operands.b)
+
+    def test_the_classic_form_has_the_smaller_bound_and_is_within_it(self):
+        problem = Problem(96, 97, 95)
+        operands = Operands.generate(problem, 2)
+        true = np.longdouble(operands.a) @ np.longdouble(operands.b)
+        for crossover in (12, 24, 48):
+            bounds = [BACKEND.extra_error(plan_of(problem, crossover, form=name), operands) for name in FORMS]
+            error = float(np.abs(compute(problem, operands, crossover, form="classic") - true).max())
+            assert 0 < error < bounds[1] < bounds[0]
+
+    def test_no_other_form_is_known(self):
+        problem = Problem(16, 16, 16)
+        with pytest.raises(PlanError, match="form='own'"):
+            BACKEND.prepare(plan_of(problem, 4, form="own"), Operands.generate(problem, 1))
+
+
+def quarters_and_sums(x, seven):
+    values = {f"x{i + 1}{j + 1}": x[2 * i : 2 * i + 2, 2 * j : 2 * j + 2] for i in range(2) for j in range(2)}
+    return evaluate(values, seven.sums)
+
+
+def evaluate(values, sums):
+    for name, sign, x, y in sums:
+        values[name] = values[x] + values[y] if sign == "+" else values[x] - values[y]
+    return values
+
+
 class TestBase:
     @pytest.mark.parametrize("base", ["cpu-naive", "cpu-simd", "cpu-numpy"])
     def test_any_backend_computes_the_parts(self, base):
@@ -137,7 +192,11 @@ class TestBase:
         problem = Problem(16, 16, 16)
         names = [backend.name for backend in registry.able(problem)]
         first = next(name for name in STRASSEN_CROSSOVER if name in names)
-        assert BACKEND.plan(problem, HERE).options == {"base": first, "crossover": STRASSEN_CROSSOVER[first]}
+        assert BACKEND.plan(problem, HERE).options == {
+            "base": first,
+            "crossover": STRASSEN_CROSSOVER[first],
+            "form": "winograd",
+        }
         others = [registry.find(name) for name in ("cpu-strassen", "cpu-tiled", "cpu-naive")]
         monkeypatch.setattr(registry, "able", lambda problem, **_: iter(others))
         assert BACKEND.plan(problem, HERE).options["base"] == "cpu-tiled"

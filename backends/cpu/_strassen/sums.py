@@ -1,34 +1,29 @@
-"""The sums around the seven products of Winograd's form of Strassen's algorithm, each in one pass at memory speed.
+"""The sums around the seven products of Strassen's algorithm, each in one pass at memory speed.
 
-    left operands     A11  A12  S4 = A12 - S2   A22              S1 = A21 + A22   S2 = S1 - A11   S3 = A11 - A21
-    right operands    B11  B21  B22             T4 = T2 - B21    T1 = B12 - B11   T2 = B22 - T1   T3 = B22 - B12
-    product P1 to P7, column by column
-    quarters of C     C11 = P1 + P2      U2 = P1 + P6      U3 = U2 + P7
-                      C12 = U2 + P5 + P3      C21 = U3 - P4      C22 = U3 + P5
+A pass reads every quarter once and writes all sums of it, as `backends._strassen.form` lists them. Halves are rounded
+up: rows and columns missing at an odd edge are read as zero, and those beyond C are not stored. So edges are handled
+here, and all products have one shape.
 
-Four, four and seven: 15 additions. A pass reads every quarter once and writes all sums of it. Halves are rounded up:
-rows and columns missing at an odd edge are read as zero, and those beyond C are not stored. So edges are handled here,
-and all products have one shape.
-
-Source: Winograd's form and dynamic padding as in Huss-Lederman et al., "Implementation of Strassen's Algorithm for
-Matrix Multiplication" (1996), which compares the ways to treat odd sizes.
+Source: dynamic padding as in Huss-Lederman et al., "Implementation of Strassen's Algorithm for Matrix Multiplication"
+(1996), which compares the ways to treat odd sizes.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import numba
 import numpy as np
 from numba import prange, types
 
+from backends._strassen.form import QUARTERS, RESULTS, Form, Sum
+from backends._strassen.form import Operands as SevenOperands
 from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from harness import scalars
 from harness.semiring import ScalarFunction, Semiring
-
-PRODUCTS = 7
 
 
 def _minus(x: Any, y: Any) -> Any:
@@ -47,24 +42,29 @@ RINGS: dict[str, tuple[ScalarFunction, ScalarFunction]] = {
 
 
 @functools.cache
-def build_spreads(semiring: Semiring, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+def build_spreads(semiring: Semiring, dtype: np.dtype[Any], form: Form) -> tuple[Any, Any]:
     """Compile ``spread(x, parts)`` twice: for the seven left operands and for the seven right ones.
 
     Of any x: a (m, k) and parts (7, m/2, k/2), or b (k, n) and parts (7, k/2, n/2), both rounded up.
     """
+    return _build_spread(_seven(semiring, form.left), dtype), _build_spread(_seven(semiring, form.right), dtype)
+
+
+def _seven(semiring: Semiring, operands: SevenOperands) -> Any:
+    """Compile the function from four quarters to seven operands."""
+    return _function(semiring, QUARTERS, operands.sums, operands.names)
+
+
+def _function(semiring: Semiring, given: Iterable[str], sums: Iterable[Sum], returned: Iterable[str]) -> Any:
+    """Compile the function that computes `sums` of what it is given, in their order, and returns some of them."""
+    operations = {"+": "plus", "-": "minus"}
+    lines = [f"def sums({', '.join(given)}):"]
+    lines += [f"    {each.name} = {operations[each.sign]}({each.x}, {each.y})" for each in sums]
+    lines += [f"    return {', '.join(returned)}"]
     plus, minus = map(numba.njit, RINGS[semiring.name])
-
-    def left(a11: Any, a12: Any, a21: Any, a22: Any) -> tuple[Any, ...]:
-        s1 = plus(a21, a22)
-        s2 = minus(s1, a11)
-        return a11, a12, minus(a12, s2), a22, s1, s2, minus(a11, a21)
-
-    def right(b11: Any, b12: Any, b21: Any, b22: Any) -> tuple[Any, ...]:
-        t1 = minus(b12, b11)
-        t2 = minus(b22, t1)
-        return b11, b21, b22, minus(t2, b21), t1, t2, minus(b22, b12)
-
-    return _build_spread(numba.njit(left), dtype), _build_spread(numba.njit(right), dtype)
+    names: dict[str, Any] = {"plus": plus, "minus": minus, "__name__": __name__}
+    exec(compile("\n".join(lines), __file__, "exec"), names)  # noqa: S102 as this file: it is a part of the kernel
+    return numba.njit(names["sums"])
 
 
 def _build_spread(seven: Any, dtype: np.dtype[Any]) -> Any:
@@ -92,17 +92,13 @@ def _build_spread(seven: Any, dtype: np.dtype[Any]) -> Any:
 
 
 @functools.cache
-def build_gather(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+def build_gather(semiring: Semiring, dtype: np.dtype[Any], form: Form) -> Any:
     """Compile ``gather(products, out)``: the quarters of out (m, n) from the products (7, m/2, n/2), rounded up."""
-    plus, minus = map(numba.njit, RINGS[semiring.name])
+    results = _function(semiring, [f"p{number}" for number in range(1, 8)], form.results, RESULTS)
 
     @numba.njit
-    def four(products: np.ndarray, i: int, j: int) -> tuple[Any, ...]:
-        p1, p5 = products[0, i, j], products[4, i, j]
-        u2 = plus(p1, products[5, i, j])
-        u3 = plus(u2, products[6, i, j])
-        c12 = plus(plus(u2, p5), products[2, i, j])
-        return plus(p1, products[1, i, j]), c12, minus(u3, products[3, i, j]), plus(u3, p5)
+    def four(p: np.ndarray, i: int, j: int) -> tuple[Any, ...]:
+        return results(p[0, i, j], p[1, i, j], p[2, i, j], p[3, i, j], p[4, i, j], p[5, i, j], p[6, i, j])
 
     @jit(None, scratch(dtype, 3), output(dtype))
     def gather(products: np.ndarray, out: np.ndarray) -> None:
