@@ -7,7 +7,9 @@ of 18 within 8 %). bk = 16 and 32 beat 8, and 16 x 8 a thread gains nothing over
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from harness.plan import Launch, count_tiles
 from harness.problem import Problem
@@ -138,6 +140,27 @@ WARP_DEPTHS = {4: (8, 16, 32), 8: (8, 16)}
 CUBLAS_BEHIND = {4: 32, 8: 16}
 CUBLAS_BEHIND_DEPTH = 64
 
+# Bases of gpu-strassen, fastest first, and the smallest half for which one more level pays: by base, bytes of an
+# element. Time of 1, 2 and 3 levels over that of the base alone (H200, 2026-11-23, experiments/gpu_strassen.py):
+#   n                      4096          4097   6144   8191          8192          12288         16384
+#   gpu-cublas float32     0.954, 1.284  1.093  1.027  0.855, 0.818  0.899, 0.852  0.885, 0.896  0.939, 0.841, 0.802
+#              float64     1.027, 1.236  0.961  0.998  0.665, 0.669  0.948, 0.952  0.905, 0.877  0.950, 0.822, 0.800
+#   gpu-tuned  float32     0.994, 1.181  1.096  0.929  0.901, 0.885  0.910, 0.893  0.903, 0.836
+#              float64     0.987, 1.082  1.022  0.924  0.922, 0.887  0.911, 0.872  0.977, 0.857
+#   gpu-tensor-core float32  1.277                                   1.051, 1.306                0.957, 0.908, 1.024
+#                   float64  1.028                                   0.944, 0.940                0.991, 0.852, 0.809
+# Where a half of 2048 gains, it loses one below: 2049 fills another wave.
+STRASSEN_BASES = ("gpu-tensor-core", "gpu-cublas", "gpu-tuned")
+STRASSEN_CROSSOVER = {
+    ("gpu-tensor-core", 4): 8192,
+    ("gpu-tensor-core", 8): 4096,
+    ("gpu-cublas", 4): 4096,
+    ("gpu-cublas", 8): 4096,
+    ("gpu-tuned", 4): 3072,
+    ("gpu-tuned", 8): 3072,
+}
+STRASSEN_CROSSOVER_OTHERWISE = 4096
+
 Options = dict[str, int | str]
 
 # Ideas that a rung can leave out, each at the value with which it has them all: options of its plan, whose module says
@@ -189,6 +212,11 @@ _TUNED = {
     "8": _Tuned(Launch(bm=64, bn=128, bk=16, wm=32, wn=32, tm=8, tn=4, stages=2), _FEW_8, 2, 4, 128),
     "small": _Tuned(Launch(bm=128, bn=128, bk=16, wm=32, wn=64, tm=8, tn=8, stages=2), _FEW_4, 2, 0),
 }
+
+
+def strassen_crossover(base: str, dtype: np.dtype[Any]) -> int:
+    """Return the smallest half, in elements, for which Strassen's recursion adds a level over `base` on a GPU."""
+    return STRASSEN_CROSSOVER.get((base, dtype.itemsize), STRASSEN_CROSSOVER_OTHERWISE)
 
 
 def is_scanned(problem: Problem) -> bool:

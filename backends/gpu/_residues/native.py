@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._residues.shape import ResidueProduct, padded
+from backends.gpu._simt.guarded import add_product_if
 from backends.gpu._simt.operators import TYPES, Form
 from backends.gpu._simt.padding import is_aligned
-from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, Step, ceil_div
-from backends.gpu._simt.tuned_rung import TunedRung
+from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, ceil_div
 from backends.gpu._tensor.row_product import add_double_product
-from harness.machine import Machine, detect
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning import tensor_cores
-from harness.tuning.gpu import tuned_tiles
 
 _THREADS, _SIDE, _BLOCKS = 256, 32, 132 * 8  # native.cu, and blocks enough for any GPU
-# The guard of a SIMT kernel reads four floats at `moduli`; 0 is 0 as a float too, and no other number is.
-_GUARD = "IS_SAFE(low_a, high_a, low_b, high_b)"
+# A guarded product reads four floats at `moduli`; 0 is 0 as a float too, and no other number is.
+_NO_MODULI = "((low_a) == 0)"
 
 
 class Copies(NamedTuple):
@@ -31,18 +28,6 @@ class Copies(NamedTuple):
     moduli: Place
     a: Place
     b: Place
-
-
-class _Simt(TunedRung):
-    """tuned.cu, for float32."""
-
-    name = "gpu-ozaki"
-    step = 0
-    idea = source = ""
-
-    def plan(self, problem: Problem, machine: Machine) -> Plan:
-        tiles, options = tuned_tiles(problem)
-        return Plan(problem, 1, None, {**options, "edge": "redirected", "shares": 1}, tiles)
 
 
 def add_native(program: Program, plan: Plan, product: ResidueProduct, copies: Copies) -> None:
@@ -59,20 +44,10 @@ def add_native(program: Program, plan: Plan, product: ResidueProduct, copies: Co
         native = Plan(problem, 1, None, plan.options, tensor_cores.HOPPER_TILES["float64"])
         add_double_product(program, native, whole, tensor_cores.HOPPER_DEPTH, unless=copies.moduli)
     else:
-        _add_simt(program, plan, whole)
+        add_product_if(program, plan.problem, whole, _NO_MODULI)
 
 
 _DOUBLE = 8
-
-
-def _add_simt(program: Program, plan: Plan, product: Product) -> None:
-    """Add the SIMT kernel, whose guard becomes that there are no moduli."""
-    guarded, rung = Program(), _Simt()
-    rung.multiply(guarded, rung.plan(plan.problem, detect()), product)
-    for step in guarded.steps:
-        assert isinstance(step, Step)
-        defines = as_defines({**dict(step.kernel.defines), _GUARD: "((low_a) == 0)"})
-        program.steps.append(step._replace(kernel=dataclasses.replace(step.kernel, defines=defines)))
 
 
 def add_start(program: Program, product: ResidueProduct) -> None:
