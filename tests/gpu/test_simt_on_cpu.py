@@ -36,7 +36,7 @@ KINDS = (
     ("max_plus", "int64", True),
     ("plus_times", "float64", True),
 )
-EDGES = ("redirected", "conditional", "padded", "big-small")
+EDGES = ("redirected", "conditional", "mirrored", "padded", "big-small")
 
 # gpu-tuned with several tiles along m, n and k in small products.
 SQUARE = SMALL["gpu-pipelined"]

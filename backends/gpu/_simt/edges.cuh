@@ -3,6 +3,7 @@
 //   EDGE    CONDITIONAL  checks at every load whether it lies inside; outside nothing is read
 //           REDIRECTED   before the loop over k, rows of A and columns of B past the end are replaced by others:
 //                        results computed from them are never stored, and the loop has no checks
+//           with MIRRORED defined these others are mirror images: the last, the last but one, and so on
 //           PADDED       the operands have been copied into whole tiles: no checks
 //   K_TAIL  how the last tile along k is filled, which must not change the result:
 //           REPEAT       the last term again: harmless where t (+) t = t (min, max, or, and)
@@ -12,7 +13,7 @@
 // All three mask stores: C is written once, k times less often than A and B are read.
 //
 // Source of REDIRECTED: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010), section 3,
-// "Pointer Redirecting". There all rows and columns past the end become the last one; columns here do not (below).
+// "Pointer Redirecting" and "Mirroring". There all redirected rows and columns are the last one; columns here are not (below).
 #pragma once
 
 #define CONDITIONAL 0
@@ -24,7 +25,11 @@
 #define LIMIT 2
 
 // Before the loop: the row of A that is read instead of row `i`.
+#ifdef MIRRORED
+__device__ __forceinline__ int redirect_row(int i, int m) { return i < m ? i : max(2 * m - 1 - i, 0); }
+#else
 __device__ __forceinline__ int redirect_row(int i, int m) { return EDGE == REDIRECTED ? min(i, m - 1) : i; }
+#endif
 
 // The first of the WIDTH columns of B that are read instead of those from `j`, in tiles of SIDE columns. WIDTH divides the
 // leading dimension. Single columns are those of the tile before, or of an only tile the first ones again; vectors are the
@@ -35,6 +40,9 @@ template <int SIDE, int WIDTH> __device__ __forceinline__ int redirect_columns(i
 {
     if (EDGE != REDIRECTED || j < n) return j;
     const int last = (n - 1) / WIDTH;
+#ifdef MIRRORED
+    return max(2 * last + 1 - j / WIDTH, 0) * WIDTH;
+#endif
     if (WIDTH > 1) return (last - min(j / WIDTH % LAST_VECTORS, last)) * WIDTH;
     return j >= SIDE ? j - SIDE : j % n;
 }

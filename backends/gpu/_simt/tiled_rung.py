@@ -1,13 +1,14 @@
-"""The common part of the tiled rungs: four ways to treat partial tiles at edges of a matrix, and the width of loads.
+"""The common part of the tiled rungs: five ways to treat partial tiles at edges of a matrix, and the width of loads.
 
     conditional   the kernel checks at every load whether it lies inside
     redirected    before the loop, rows and columns past the end are replaced by others; the loop has no checks
+    mirrored      likewise, by their mirror images: the last one, the last but one, and so on
     padded        A and B are copied into buffers of whole tiles first (timed), if they are not made of whole tiles
     big-small     the kernel computes all whole tiles, and a simple one with small tiles the rest: the
                   remaining steps of k, the columns to the right and the rows below
 
-Source of redirected: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010), section 3,
-"Pointer Redirecting"; of the last two: course work on matrix products on GPUs.
+Source of redirected and mirrored: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010),
+section 3, "Pointer Redirecting", and its figure 5; of the last two: course work on matrix products on GPUs.
 """
 
 from __future__ import annotations
@@ -24,9 +25,15 @@ from harness.plan import Launch, Plan
 from harness.problem import Problem
 from harness.tuning.gpu import SMALL_TILE
 
-EDGES = ("redirected", "conditional", "padded", "big-small")
-_EDGE_NUMBERS = {"conditional": 0, "redirected": 1, "padded": 2}  # those of edges.cuh
-_AT_ONCE = ("redirected", "conditional")  # of all products of a batch
+EDGES = ("redirected", "mirrored", "conditional", "padded", "big-small")
+# Macros of edges.cuh.
+_EDGE_MACROS = {
+    "conditional": {"EDGE": 0},
+    "redirected": {"EDGE": 1},
+    "mirrored": {"EDGE": 1, "MIRRORED": 1},
+    "padded": {"EDGE": 2},
+}
+_AT_ONCE = ("redirected", "mirrored", "conditional")  # of all products of a batch
 
 
 class TiledRung(Rung):
@@ -101,7 +108,7 @@ class TiledRung(Rung):
 
     def kernel(self, plan: Plan, product: Product) -> Kernel:
         """Return the rung's own kernel for `product`."""
-        defines = product_defines(plan.problem, product, EDGE=_EDGE_NUMBERS[product.edge])
+        defines = product_defines(plan.problem, product, **_EDGE_MACROS[product.edge])
         own = defines + self.tile_defines(plan, product)
         return Kernel(self.stem, own, (plan.launch.threads,), self.shared_by(plan))
 
@@ -127,7 +134,7 @@ class TiledRung(Rung):
 
 
 def _add_small(program: Program, problem: Problem, product: Product) -> None:
-    defines = product_defines(problem, product, EDGE=_EDGE_NUMBERS["conditional"], TILE=SMALL_TILE)
+    defines = product_defines(problem, product, **_EDGE_MACROS["conditional"], TILE=SMALL_TILE)
     kernel = Kernel("tiled", defines, (SMALL_TILE**2,), 2 * SMALL_TILE**2 * problem.dtype.itemsize)
     program.launch(kernel, product.tiles(SMALL_TILE, SMALL_TILE), *product.arguments)
 
