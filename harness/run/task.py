@@ -113,7 +113,9 @@ class GemmTask(Prepared):
 
     def facts(self) -> dict[str, Any]:
         problem = self.plan.problem
+        extra = getattr(self.execution, "extra_bytes", None)  # beside operands and result, where it is known
         return {
+            **({} if extra is None else {"extra_bytes": extra}),
             "operations": problem.operations,
             "bytes_moved": problem.bytes_moved,
             "plan": self.plan.to_json(),

@@ -31,6 +31,7 @@ class Array:
     ndim = property(lambda self: self.values.ndim)
     size = property(lambda self: self.values.size)
     itemsize = property(lambda self: self.values.itemsize)
+    nbytes = property(lambda self: self.values.nbytes)
     data = property(
         lambda self: types.SimpleNamespace(ptr=self.values.ctypes.data, device_id=self.device.id, mem=self.mem)
     )
@@ -58,8 +59,17 @@ class Array:
     def fill(self, value: Any) -> None:
         self.values.fill(value)
 
-    def get(self) -> np.ndarray:
-        return self.values.copy()
+    def set(self, x: np.ndarray) -> None:
+        self.values[...] = x
+
+    def get(self, out: np.ndarray | None = None) -> np.ndarray:
+        if out is None:
+            return self.values.copy()
+        out[...] = self.values
+        return out
+
+    def view(self, dtype: Any) -> Array:
+        return Array(self.values.view(dtype), self.device.id)
 
 
 class Gpus:

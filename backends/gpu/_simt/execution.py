@@ -168,6 +168,11 @@ class GpuExecution(Execution):
         """Where `run` launches, as the harness times it."""
         return current_queue()
 
+    @property
+    def extra_bytes(self) -> int:
+        """Bytes of GPU memory beside the operands and the result."""
+        return self._packed.scratch_bytes
+
     def upload(self) -> None:
         """Read the operands anew: their values have changed on the host."""
         self._operands.upload()

@@ -11,14 +11,14 @@ kind            shows                                                       opti
 ``roofline``    rate against operations a byte of own loads, under roofs    ``point``: the axis that names a shape
 ``predicted``   the rate that loads allow beside the measured one           cells state their loops
 ``reuse``       loads through a fast memory of any size, above the bound    cells state their loops
-``ragged``      loss at sizes that fit no tile, a row for each contender    of `rates.losses`
+``ragged``      loss at sizes that fit no tile, a row for each contender    of `rates.losses`, ``tile``
 ``extra_work``  pairs computed by padding                                   ``tiles``
 ``working_set`` rate against the bytes in use, with the caches              ``working_sets``, ``titles``
 ``versus``      the subject over the fastest peer, against a numeric axis   ``subject``, ``x``
 ``strip``       a row of dots for each place, with a table                  ``rows``; axes of ``colours``, ``markers``
 ``dense``       rates at every size of a sweep, largest loss in words       ``x``; cases have an axis for ``panels``
 ``ranks``       speed-up against ranks beside its model, by product         cases have axes ``method``, ``mode``
-``stages``      stacked bars: the stages of a call, warm and first          cells have readings or facts of stages
+``stages``      stacked bars: the stages of a call, warm and first          ``x_label``, ``note``; cells have stages
 ``grids``       a row of dots for each grid of ranks, counted over formula  ``counts``: what is counted
 ``model_error``  time by the model of ``ranks`` over the measured one        ``of``: the experiment that measured
 ``map``         library, ours and ratio by rows and columns          ``subject``, ``library``
@@ -32,7 +32,8 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
 ``table`` adds to the table of bars, by head, what a kernel takes of a multiprocessor or a note of the contender.
 ``titles``: "panels" leaves what all cases share to the title of the figure.
-``peak``, true by default, says whether bars stand beside the measured peak. ``marker`` is the axis of kinds of size.
+``peak``, true by default, says whether bars stand beside the measured peak; ``extra_bytes`` adds a column of memory
+ that a contender takes beside operands and result. ``marker`` is the axis of kinds of size.
 ``"of_read"`` is percent of the measured rate of reading memory; what fits a cache has none.
 ``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.
 ``of`` takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS`, makes

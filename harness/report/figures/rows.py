@@ -146,6 +146,10 @@ def table_of_rows(group: list[Cell], cells: list[Cell], options: Json) -> tuple[
         value = options["value"] if options["value"] in ("time_ratio", "speed_up") else "speed_up"
         head = "time ratio [95 %]" if value == "time_ratio" else "speed ratio [95 %]"
         columns[head] = [_with_interval(estimate(value, cell, group)) if cell.is_ok else "-" for cell in group]
+    if options.get("extra_bytes"):
+        columns["extra MB"] = [
+            short(cell.facts["extra_bytes"] / 1e6) if "extra_bytes" in cell.facts else "-" for cell in group
+        ]
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
