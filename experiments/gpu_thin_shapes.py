@@ -1,4 +1,8 @@
-"""Products on a GPU with few tiles of C: unless blocks share the steps of k, most of the GPU is idle."""
+"""Products on a GPU with few tiles of C, where blocks share the steps of k, or with few steps of k.
+
+A factorisation updates what lies beside a panel of 64 columns by a product with k = 64, of odd sizes if the matrix has
+one: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010), table 1, has n = 1001 to 10001.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from harness.experiment import Budget, Case, Experiment, Figure, backend_contend
 from harness.machine import Machine
 from harness.problem import Problem
 
+PANEL = "ragged panel"
+OF_DOUBLE = (PANEL,)  # shapes that are measured over float64 too
 # Name of each shape, and m, n, k.
 SHAPES = {
     "smoke": (("long k", (64, 64, 1024)),),
@@ -16,6 +22,7 @@ SHAPES = {
         ("few rows", (128, 8192, 8192)),
         ("tall-skinny", (65536, 64, 64)),
         ("small k", (4096, 4096, 64)),
+        *((PANEL, (n, n, 64)) for n in (1001, 4001, 8001)),
     ),
     "full": (
         ("long k", (64, 64, 65536)),
@@ -30,9 +37,11 @@ SHAPES = {
         ("tall-skinny", (65536, 64, 64)),
         ("small k", (4096, 4096, 16)),
         ("small k", (4096, 4096, 64)),
+        *((PANEL, (n, n, 64)) for n in range(1001, 10_002, 1000)),
+        *((PANEL, (n, n - 64, 64)) for n in (1001, 4001, 8001)),
     ),
 }
-DTYPE = "float32"
+DTYPES = ("float32", "float64")
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
@@ -41,12 +50,15 @@ def cases(preset: str, machine: Machine) -> list[Case]:
         backend_contender(VENDOR),
         backend_contender(SUBJECT),
         backend_contender(SUBJECT, label=f"{SUBJECT}, k not shared", shares=1),
+        backend_contender("gpu-tensor-core"),
     ]
     all_cases = [
         product_case(
-            Problem(*sizes, "plus_times", DTYPE), contenders, shape=shape, size=" x ".join(map(str, sizes)), **DEVICE
+            Problem(*sizes, "plus_times", dtype), contenders, shape=shape, size=" x ".join(map(str, sizes)), **DEVICE
         )
+        for dtype in DTYPES
         for shape, sizes in SHAPES[preset]
+        if dtype == "float32" or shape in OF_DOUBLE
     ]
     return or_absent(all_cases, machine, shape="small square", size="64 x 64 x 64")
 
@@ -59,8 +71,13 @@ EXPERIMENT = Experiment(
         Figure(
             "gpu_thin_shapes",
             "heatmap",
-            f"Over {VENDOR} on thin and small shapes, float32",
-            {"rows": ["shape", "size"], "columns": "contender", "x_label": "backend", "finding": "over_reference"},
+            f"Over {VENDOR} on thin and small shapes",
+            {
+                "rows": ["shape", "size", "dtype"],
+                "columns": "contender",
+                "x_label": "backend",
+                "finding": "over_reference",
+            },
             prominence=77,
         ),
     ),

@@ -1,23 +1,26 @@
-"""The gain by Strassen's algorithm: its time over that of its base alone, against size, for one to three levels.
+"""Strassen's algorithm: its time over that of its base alone, and its error, against size, for one to three levels.
+
+Beside Winograd's form of one level stands the classic one, with 18 sums for 15.
 
 Where the curve of one level falls below 1, half of that size is the crossover for `harness.tuning.cpu`.
 """
 
 from __future__ import annotations
 
+from experiments._parts.gpu import ERROR_TASK
 from harness import registry
 from harness.analysis.rates import plural
-from harness.experiment import Budget, Case, Experiment, Figure, backend_contender, product_case
+from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 from harness.problem import Problem
 
-BACKEND = "cpu-strassen"
+BACKEND, FAMILY = "cpu-strassen", "normal"
 
 # Even sizes and odd ones, whose halves are rounded up at every level.
 SIZES = {
     "smoke": (64, 65),
     "quick": (1024, 1025, 2048),
-    "full": (512, 513, 768, 1024, 1025, 1536, 1537, 2048, 2049, 2560, 3000, 3001),
+    "full": (512, 513, 768, 1024, 1025, 1536, 1537, 2048, 2049, 2560, 3000, 3001, 4096),
 }
 LEVELS = {"smoke": (1,), "quick": (1, 2), "full": (1, 2, 3)}
 DTYPES = {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32")}
@@ -33,13 +36,21 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 def _case(n: int, dtype: str, threads: int, levels: tuple[int, ...], machine: Machine) -> Case:
     problem = Problem(n, n, n, dtype=dtype)
     base = str(registry.find(BACKEND).plan(problem, machine).options["base"])
-    recursive = [
-        backend_contender(BACKEND, label=plural(count, "level"), threads=threads, base=base, crossover=half)
-        for count in levels
-        for half in (-(-n // 2**count),)  # the smallest half after so many levels, where recursion stops
-    ]
+
+    def recursive(count: int, **options: str) -> Contender:
+        half = -(-n // 2**count)  # the smallest half after so many levels, where recursion stops
+        label = ", ".join([plural(count, "level"), *options.values()])
+        return _contender(label, BACKEND, threads, base=base, crossover=half, **options)
+
+    contenders = (_contender(base, base, threads), *map(recursive, levels), recursive(1, form="classic"))
+    axes = {"m": n, "n": n, "k": n, "dtype": dtype, "semiring": "plus_times"}
     setting = f"{dtype}, {plural(threads, 'thread')}"
-    return product_case(problem, [backend_contender(base, threads=threads), *recursive], setting=setting)
+    arguments = {"problem": problem.to_json(), "family": FAMILY, "seed": 1}
+    return Case({**axes, "setting": setting}, contenders, arguments)
+
+
+def _contender(label: str, backend: str, threads: int, **parameters: int | str) -> Contender:
+    return Contender(label, {"backend": backend, "parameters": parameters}, threads, ERROR_TASK)
 
 
 EXPERIMENT = Experiment(
@@ -53,6 +64,19 @@ EXPERIMENT = Experiment(
             "Strassen's algorithm against its base",
             {"x": "n", "value": "time_ratio", "panels": "setting", "finding": "pays"},
             prominence=55,
+        ),
+        Figure(
+            "strassen_errors",
+            "lines",
+            "Errors of Strassen's algorithm, 200 elements against exact sums",
+            {
+                "x": "n",
+                "value": "greatest_error",
+                "y_scale": "log",
+                "panels": "setting",
+                "finding": "errors",
+                "ratios": False,
+            },
         ),
     ),
     budget={

@@ -12,6 +12,7 @@ from harness.problem import Problem
 SUBJECT, VENDOR = "gpu-tuned", "gpu-cublas"
 DEVICE = {"device": "gpu"}
 PEAK_TASK, BANDWIDTH_TASK = "backends.gpu._tasks.ceilings:peak", "backends.gpu._tasks.ceilings:bandwidth"
+ERROR_TASK = "experiments._parts.emulation_task:product"
 TRANSFER_TASK = "backends.gpu._tasks.transfers:product"
 KERNEL_TASK = "experiments._parts.kernel_task:product"
 

@@ -14,17 +14,8 @@ from harness.store.store import Cell
 MOST_UNDECIDED = 0.2
 # Words that begin a finding and are no names of backends.
 PLAIN_WORDS = (
-    "sizes",
-    "with",
-    "fastest",
-    "the",
-    "dense",
-    "residuals",
-    "products",
-    "all",
-    "padding",
+    *("sizes", "with", "fastest", "the", "dense", "residuals", "products", "all", "padding", "tiles", "copies"),
     "by a model",
-    "tiles",
 )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from harness.analysis import offload, peaks, rank_findings, rates, read_rates
 from harness.analysis.kernels import findings as kernels
+from harness.analysis.on_gpu import findings as on_gpu
 from harness.analysis.rank_findings import Claim, ends, number
 from harness.analysis.traffic import findings as traffic_findings
 from harness.experiment import COLD, HOT, Json
@@ -219,6 +220,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     **read_rates.FINDINGS,
     **traffic_findings.FINDINGS,
     **kernels.FINDINGS,
+    **on_gpu.FINDINGS,
     "over_fastest": over_fastest,
     "subject_over_reference": subject_over_reference,
     "ladder": ladder,

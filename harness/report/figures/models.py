@@ -21,8 +21,8 @@ from harness.store.store import Cell
 MOST_TEETH = 16
 
 _BY_KIND = (
-    "Whole tiles: powers of two and multiples of 48; the rates of the nearest two are interpolated by log n. Dots: the "
-    "other sizes."
+    "Whole tiles: powers of two and multiples of {tile}; the rates of the nearest two are interpolated by log n. Dots: "
+    "the other sizes."
 )
 _IN_WINDOW = (
     f"A dot is a size, against the best size within {analysis_rates.WINDOW} of it, by the fastest tenth of samples: "
@@ -65,7 +65,7 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     panel.grid(visible=False, axis="y")
     panel.margins(x=0.08)
     panel.set_xlabel("rate lost, % of the rate at sizes of whole tiles nearby (below 0: gained)")
-    sheet.notes.append(_IN_WINDOW if options.get("sweeps") else _BY_KIND)
+    sheet.notes.append(_IN_WINDOW if options.get("sweeps") else _BY_KIND.format(tile=options.get("tile", 48)))
 
 
 def extra_work(sheet: Sheet, cells: list[Cell], options: Json) -> None:

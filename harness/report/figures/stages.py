@@ -1,4 +1,4 @@
-"""Stacked bars of where the time of a distributed product goes, by stage: the first call, and a warm one."""
+"""Stacked bars of where the time of a call goes, by stage: the first call, and a warm one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from harness.store.store import Cell
 # Computing is dark; what is sent between ranks is warm, memory and processes are cool, and what is left is pale.
 COLOURS = {
     "start of ranks": "#5B4A9E",
+    "start of the GPU": "#7A68B8",
     "load": "#56B4E9",
+    "pin": "#B5651D",
     "allocate": "#8C6D46",
     "redistribute": "#E69F00",
     "host to device": "#999933",
@@ -25,9 +27,15 @@ COLOURS = {
     "device to host": "#DDCC77",
     "collect": "#F0C987",
     "free": "#44AA99",
+    "unpin": "#117733",
     "rest": "#D0D0D0",
 }
 CHART, ROW_INCHES, HEAD_INCHES = 5.6, 0.42, 0.95
+OF_RANKS = (
+    "Redistribute: scattering from rank 0; collect: gathering there. Rest: commands to the ranks, and waiting for "
+    "the slowest. Of panels that are gathered ahead only what is waited for counts. Load: libraries and kernels, "
+    "which may be in the cache of compiled ones, and the operands."
+)
 CALLS = {"a warm call": ranks.warm_stages, "the first call": ranks.first_stages}
 
 
@@ -55,18 +63,14 @@ def stacked(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             _bar(chart, y, cell, bar)
         chart.set_yticks(range(len(own)), [cell.contender for cell in own])
         chart.set_title(title)
-        chart.set_xlabel("ms a call, mean over the ranks")
+        chart.set_xlabel(options.get("x_label", "ms a call, mean over the ranks"))
         chart.set_xlim(left=0)
         chart.grid(visible=False, axis="y")
         chart.tick_params(axis="y", length=0)
         for panel in (chart, beside):
             panel.set_ylim(len(own) - 0.4, -0.6)
         table(beside, *entries)
-    sheet.notes.append(
-        "Redistribute: scattering from rank 0; collect: gathering there. Rest: commands to the ranks, and waiting for "
-        "the slowest. Of panels that are gathered ahead only what is waited for counts. Load: libraries and kernels, "
-        "which may be in the cache of compiled ones, and the operands."
-    )
+    sheet.notes.append(options.get("note", OF_RANKS))
 
 
 def _product(cell: Cell) -> str:

@@ -25,7 +25,11 @@ SHARES = {
 
 
 # Values that are facts: what a label says, and the factor to its unit.
-FACTS = {"residual": ("scaled residual, log scale", 1.0), "share": ("% of the time in products", 100.0)}
+FACTS = {
+    "residual": ("scaled residual, log scale", 1.0),
+    "share": ("% of the time in products", 100.0),
+    "greatest_error": ("largest error, u |A||B|, log scale", 1.0),
+}
 
 
 def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:

@@ -1,0 +1,91 @@
+"""Every kind of size on a GPU, from 64 to 10,000: tensor cores, the vendor's library, and ways to treat partial tiles.
+
+`gpu_size_sweep` has every size around powers of two. Here sizes are far apart, so that a figure shows the rate against
+the size, and of each kind there are several: powers of two, multiples of a tile, one off, odd, primes, even.
+
+Source of the question: Nath, Tomov, Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010), figure 1.
+"""
+
+from __future__ import annotations
+
+from experiments._parts.gpu import SUBJECT, VENDOR, gpu_case, or_absent
+from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender
+from harness.machine import Machine
+
+TILE = 128  # the longest side of a tile that gpu-tuned has
+LEAST, MOST = 64, 10_000
+SIZES = {
+    "smoke": (64, 96, 131),
+    "quick": (
+        *(64, 65, 127, 128, 256, 257, 384, 509, 512, 640, 1000, 1024, 1025, 1531),
+        *(2048, 2049, 2501, 3072, 3073, 4000, 4096, 4097, 6144, 8191, 9984, 10_000),
+    ),
+    "full": (
+        *(64, 65, 96, 127, 128, 129, 192, 255, 256, 257, 333, 384, 385, 509, 511, 512, 513, 640, 641, 768, 769, 900),
+        *(1000, 1023, 1024, 1025, 1151, 1152, 1280, 1301, 1500, 1531, 1536, 1537, 1792, 2000, 2047, 2048, 2049, 2303),
+        *(2501, 2560, 3000, 3001, 3071, 3072, 3073, 3500, 3583, 4000, 4001, 4095, 4096, 4097, 4500, 5000, 5003, 5120),
+        *(5121, 6000, 6001, 6143, 6144, 7000, 7001, 7168, 7169, 8000, 8001, 8191, 8192, 8193, 9000, 9001, 9216, 9973),
+        *(9984, 9985, 10_000),
+    ),
+}
+EDGES = tuple(backend_contender(SUBJECT, label=edge, edge=edge) for edge in ("redirected", "padded", "conditional"))
+ORDINARY = (backend_contender(VENDOR), backend_contender("gpu-tensor-core"), backend_contender(SUBJECT), *EDGES)
+CONTENDERS: dict[tuple[str, str], tuple[Contender, ...]] = {
+    ("plus_times", "float32"): ORDINARY,
+    ("plus_times", "float64"): ORDINARY,
+    ("min_plus", "float32"): (backend_contender(SUBJECT), *EDGES),
+}
+
+
+def kind(n: int) -> str:
+    """Return the kind of a size: the two first fit all tiles."""
+    if n & (n - 1) == 0:
+        return "power of two"
+    if n % TILE == 0:
+        return "tile multiple"
+    if n % TILE in (1, TILE - 1):
+        return "multiple ± 1"
+    if n % 2 == 0:
+        return "even"
+    return "prime" if all(n % divisor for divisor in range(3, int(n**0.5) + 1, 2)) else "odd"
+
+
+def cases(preset: str, machine: Machine) -> list[Case]:
+    """Return a square product for each problem and size."""
+    all_cases = [
+        gpu_case(n, semiring, dtype, contenders, kind=kind(n))
+        for (semiring, dtype), contenders in CONTENDERS.items()
+        for n in SIZES[preset]
+    ]
+    return or_absent(all_cases, machine, kind=kind(LEAST))
+
+
+OPTIONS = {"rows": ["semiring", "dtype"], "subject": SUBJECT, "finding": "losses"}
+# Smaller products take less time than their launch.
+LARGE = sorted({n for of_preset in SIZES.values() for n in of_preset if n >= 500} | {*SIZES["smoke"]})
+
+EXPERIMENT = Experiment(
+    name="gpu_sizes",
+    question="How does the rate of a GPU depend on the size, and what does each kind of size cost?",
+    cases=cases,
+    figures=(
+        Figure(
+            "gpu_sizes",
+            "lines",
+            "Rate against size on a GPU",
+            {"x": "n", "marker": "kind", "panels": "problem", **OPTIONS},
+        ),
+        Figure(
+            "gpu_sizes_loss",
+            "ragged",
+            "Rate lost at sizes that fit no tile, on a GPU",
+            {**OPTIONS, "where": {"n": LARGE}, "tile": TILE},
+        ),
+    ),
+    budget={
+        "smoke": Budget(rounds=2, seconds=0.1),
+        "quick": Budget(rounds=3, seconds=0.5, sample_ms=2),
+        "full": Budget(rounds=15, seconds=2, precision=0.01),
+    },
+    order=61,
+)
