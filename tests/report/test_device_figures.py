@@ -203,3 +203,33 @@ def test_roofs_are_named_where_they_are_seen(sheets):
         (low, high), words = panel.get_ylim(), [text for text in panel.texts if "memory" in text.get_text()]
         assert words
         assert all(low <= (text.xy if hasattr(text, "xy") else text.get_position())[1] <= high for text in words)
+
+
+def test_ways_to_treat_edges_stand_beside_the_memory_that_they_take(sheets):
+    def with_bytes(cell):
+        extra = {"redirected": 0, "padded": 140e6}.get(cell.contender)
+        return cell if extra is None else dataclasses.replace(cell, facts={**cell.facts, "extra_bytes": extra})
+
+    drawn = sheets("gpu_edges", [with_bytes(cell) for cell in measured("gpu_edges")])
+    on_gpu, on_host = (texts(drawn[name]) for name in ("gpu_edges_bytes", "gpu_edges_on_host"))
+    assert "extra MB" in on_gpu
+    assert "140" in on_gpu
+    assert "mirrored" in on_gpu
+    assert "padded in transit" not in on_gpu
+    assert "padded in transit" in on_host
+    assert "padded on the host" in on_host
+
+
+def test_stages_of_a_call_on_a_gpu_are_those_of_one_process(sheets):
+    def with_stages(cell):
+        readings = {stage: [[1e6] * 6] for stage in ("allocate", "host to device", "compute", "unpin")}
+        first = {"first_call_s": {"start of the GPU": 0.3, "load": 0.1}}
+        return dataclasses.replace(
+            cell, facts={**cell.facts, **first}, samples_ns=[[4e6] * 6], record={**cell.record, "readings": readings}
+        )
+
+    sheet = sheets("gpu_breakdown", [with_stages(cell) for cell in measured("gpu_breakdown")])["gpu_breakdown"]
+    assert {"start of the GPU", "load", "allocate", "compute", "unpin"} <= set(sheet.legend)
+    assert sheet.title.startswith("25 % of a pageable call compute, 25 % copy")
+    assert "mean over the ranks" not in texts(sheet)
+    assert any("Every stage is waited for" in note for note in sheet.notes)
