@@ -11,7 +11,7 @@ need no copy where rows of quarters are aligned. Then a level over n x n moves 2
 
     7 sum over l of (m_l k_l + k_l n_l + m_l n_l)  <=  about 7/3 (m k + k n + m n) elements
 
-Over floats the GPU finds the extremes of A and B first. If a sum could overflow, or would spread a NaN or an infinity,
+Over floats the passes over A and B find their extremes. If a sum could overflow, or would spread a NaN or an infinity,
 gpu-tuned computes the whole product instead. The host waits for nothing, so calls can be captured in a CUDA graph.
 
 Source: see `backends._strassen.form`; on GPUs: Lai, Arafat, Elango, Sadayappan, "Accelerating Strassen-Winograd's

@@ -5,6 +5,7 @@ import pytest
 
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._simt.program import Matrix, Place
+from backends.gpu._strassen import passes
 from backends.gpu.libraries import _peer
 from harness import Operands, PlanError, Problem, gemm, registry
 from harness.api import repeats
@@ -28,6 +29,7 @@ def gpu(monkeypatch):
     repeats.forget()
     monkeypatch.setattr(repeats, "classes", set())
     monkeypatch.setattr(_peer, "_is_installed", lambda package: False)
+    monkeypatch.setattr(passes, "SCANNERS", 3)  # threads that take turns: a few are enough
     yield install(monkeypatch)
     repeats.forget()
 

@@ -3,8 +3,8 @@
 //   gather         out := (alpha (x) sums of products) (+) (beta (x) c), each of alpha, c and beta only where its flag is set
 //   scale_instead  scaled := alpha (x) a, for the product that is computed instead
 //
-// Sums of quarters could overflow, or spread a NaN or an infinity to other rows and columns. So the extremes of A and B are
-// found first (extremes.cu). If one of them does not fit, a guarded kernel has computed `whole`, alpha included, and gather
+// Sums of quarters could overflow, or spread a NaN or an infinity to other rows and columns. So the passes over A and B
+// find their extremes. If one of them does not fit, a guarded kernel has computed `whole`, alpha included, and gather
 // takes it: the host waits for nothing. Without `extremes` all values fit.
 //
 //   RESULT_SUMS  statements that compute c11, c12, c21 and c22 from p1 to p7 (backends/_strassen/form.py)

@@ -16,6 +16,7 @@ from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
 from harness.problem import Problem
 
 _THREADS, _BLOCKS = 256, 132 * 16  # quarters.cuh, and blocks enough for any GPU
+SCANNERS = 132 * 8  # blocks that look at the values of a matrix
 _NOWHERE = np.uint64(0)
 
 
@@ -74,12 +75,25 @@ def add_spread(
     x: Matrix,
     size: tuple[int, int],
     parts: Matrix,
+    shares: Place | None,
 ) -> None:
-    """Add the launch that stores the operands `stored` of `x`, rows x columns, one after the other from `parts` on."""
+    """Add the launch that stores the operands `stored` of `x`, rows x columns, one after the other from `parts` on.
+
+    At `shares` it stores the extremes of what each of `SCANNERS` blocks has read; None: it does not look.
+    """
     names, is_wide = list(stored), _is_wide(problem, size, x)
     macros = {"SUMS": _statements(operands.sums), "STORED": ", ".join(names), "COUNT": len(names)}
+    macros["SCANS"] = int(shares is not None)
     kernel = Kernel("spread", _defines(problem, macros, is_wide=is_wide), (_THREADS,), function="spread")
-    program.launch(kernel, _blocks(problem, size, is_wide=is_wide), x.place, x.ld, *size, parts.place, parts.ld)
+    blocks = _blocks(problem, size, is_wide=is_wide) if shares is None else SCANNERS
+    to = _NOWHERE if shares is None else shares
+    program.launch(kernel, blocks, x.place, x.ld, *size, parts.place, parts.ld, to)
+
+
+def add_extremes(program: Program, problem: Problem, shares: Place, extremes: Place) -> None:
+    """Add the launch that reduces the extremes of A and of B which `SCANNERS` blocks each have stored at `shares`."""
+    defines = semiring_defines(problem.semiring, problem.dtype)
+    program.launch(Kernel("extremes", defines, (_THREADS,), function="extremes_of_all"), 2, shares, SCANNERS, extremes)
 
 
 def add_gather(

@@ -5,13 +5,19 @@
 //
 //   SUMS    statements that compute sums from x11, x12, x21 and x22 (backends/_strassen/form.py)
 //   STORED  the operands to store, a list of COUNT
+//   SCANS   1: every block stores the least and the greatest element that it has read as a pair of `shares`, which
+//           extremes_of_all of extremes.cu reduces: the values are scanned without another pass
 //
 // Source: odd sizes as in Huss-Lederman et al., "Implementation of Strassen's Algorithm for Matrix Multiplication" (1996).
 #include "quarters.cuh"
+#include "extremes.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    spread(const T* __restrict__ x, int ld, int rows, int columns, T* __restrict__ parts, int ld_parts)
+    spread(const T* __restrict__ x, int ld, int rows, int columns, T* __restrict__ parts, int ld_parts, T* shares)
 {
+#if SCANS
+    T low = INFINITE, high = -INFINITE;
+#endif
     const int half_rows = (rows + 1) / 2, half_columns = (columns + 1) / 2, across = half_columns / WIDTH;
     const long long every = (long long)half_rows * across, step = (long long)gridDim.x * THREADS;
     for (long long index = (long long)blockIdx.x * THREADS + threadIdx.x; index < every; index += step) {
@@ -24,6 +30,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int v = 0; v < WIDTH; ++v) {
             const T x11 = upper_left.x[v], x12 = upper_right.x[v], x21 = lower_left.x[v], x22 = lower_right.x[v];
+#if SCANS
+            low = least(least(low, least(x11, x12)), least(x21, x22));  // zeros beyond the edges change nothing
+            high = most(most(high, most(x11, x12)), most(x21, x22));
+#endif
             SUMS
             const T values[COUNT] = {STORED};
 #pragma unroll
@@ -33,4 +43,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int s = 0; s < COUNT; ++s)
             write(parts + (long long)s * half_rows * ld_parts, ld_parts, i, j, half_rows, half_columns, groups[s]);
     }
+#if SCANS
+    reduce_block(low, high, shares + 2 * blockIdx.x);
+#endif
 }

@@ -14,8 +14,7 @@ from backends.gpu._simt.guarded import add_product_if
 from backends.gpu._simt.operators import Form as ValueForm
 from backends.gpu._simt.operators import literal
 from backends.gpu._simt.padding import LINE_BYTES
-from backends.gpu._simt.passes import add_extremes
-from backends.gpu._simt.program import Call, Matrix, Place, Product, Program, Step, ceil_div
+from backends.gpu._simt.program import Matrix, Place, Product, Program, ceil_div
 from backends.gpu._simt.rung import GpuBackend
 from backends.gpu._strassen import passes
 from backends.gpu._strassen.passes import Guard, Scaled
@@ -23,6 +22,8 @@ from harness.machine import Machine
 from harness.problem import Problem
 
 Sizes = tuple[int, int, int]  # m, n, k
+# Scratch for the extremes of A and B, and for those of shares of them.
+EXTREMES, SHARES = "strassen_extremes", "strassen_shares"
 
 
 class Unrolled:
@@ -49,7 +50,7 @@ class Unrolled:
         problem, out = self._problem, c_and_out[-1]
         sizes = problem.m, problem.n, problem.k
         is_guarded = problem.dtype.kind == "f"
-        guard = self._add_extremes(a, b) if is_guarded else Guard.none(problem)
+        guard = self._guard() if is_guarded else Guard.none(problem)
         products = self._add_products(1, a, b, sizes)
         whole = self._add_whole(guard, a, b) if is_guarded else out
         scaled = Scaled(problem.alpha, problem.beta, c_and_out[0] if problem.accumulate else None)
@@ -64,8 +65,11 @@ class Unrolled:
     def _add_products(self, level: int, a: Matrix, b: Matrix, sizes: Sizes) -> list[Matrix]:
         """Add the launches of the seven products of a level, and return where they are."""
         m, n, k = sizes
-        lefts = self._add_operands(f"left_{level}", self._form.left, a, (m, k))
-        rights = self._add_operands(f"right_{level}", self._form.right, b, (k, n))
+        scanned = [Place(SHARES, 2 * side * passes.SCANNERS) if self._scans(level) else None for side in range(2)]
+        lefts = self._add_operands(f"left_{level}", self._form.left, a, (m, k), scanned[0])
+        rights = self._add_operands(f"right_{level}", self._form.right, b, (k, n), scanned[1])
+        if self._scans(level):
+            passes.add_extremes(self._program, self._problem, Place(SHARES), Place(EXTREMES))
         halves = halved(m, 1), halved(n, 1), halved(k, 1)
         products = self._reserve(f"products_{level}", PRODUCTS, *halves[:2])
         for left, right, product in zip(lefts, rights, products, strict=True):
@@ -80,12 +84,18 @@ class Unrolled:
         products, guard = self._add_products(level, a, b, sizes), Guard.none(self._problem)
         passes.add_gather(self._program, self._problem, self._form, products[0], out, out, sizes[:2], guard, Scaled())
 
-    def _add_operands(self, name: str, operands: Operands, x: Matrix, size: tuple[int, int]) -> list[Matrix]:
+    def _scans(self, level: int) -> bool:
+        """Return whether the passes of a level look at the values: the first, over floats."""
+        return level == 1 and self._problem.dtype.kind == "f"
+
+    def _add_operands(
+        self, name: str, operands: Operands, x: Matrix, size: tuple[int, int], shares: Place | None
+    ) -> list[Matrix]:
         """Add the launch that computes seven operands, and return where they are: of quarters, in `x` if possible."""
         in_place = passes.quarters_in_place(self._problem, x, size)
         stored = [each for each in operands.names if each not in in_place]
         parts = self._reserve(name, PRODUCTS, halved(size[0], 1), halved(size[1], 1))
-        passes.add_spread(self._program, self._problem, operands, stored, x, size, parts[0])
+        passes.add_spread(self._program, self._problem, operands, stored, x, size, parts[0], shares)
         places = in_place | dict(zip(stored, parts, strict=False))
         return [places[each] for each in operands.names]
 
@@ -97,17 +107,12 @@ class Unrolled:
         self._program.zeroed |= leaf.zeroed
         self._program.steps += leaf.steps
 
-    def _add_extremes(self, a: Matrix, b: Matrix) -> Guard:
-        """Add the launches that find the extremes of A and B, in scratch that no base has."""
-        alone = Program()
-        extremes = add_extremes(alone, self._problem, a, b)
-        moved = {name: _own(name) for name in alone.scratch}
-        self._program.scratch |= {moved[name]: room for name, room in alone.scratch.items()}
-        for step in alone.steps:
-            assert not isinstance(step, Call)
-            self._program.steps.append(_in_other_buffers(step, moved))
-        largest = largest_element(self._problem, self._levels, self._form)
-        return Guard(extremes._replace(buffer=moved[extremes.buffer]), largest)
+    def _guard(self) -> Guard:
+        """Return the guard, by extremes in scratch that no base has."""
+        room = 4 * passes.SCANNERS
+        self._program.reserve(SHARES, room, self._problem.dtype)
+        extremes = self._program.reserve(EXTREMES, 4, self._problem.dtype)
+        return Guard(extremes, largest_element(self._problem, self._levels, self._form))
 
     def _add_whole(self, guard: Guard, a: Matrix, b: Matrix) -> Matrix:
         """Add the whole product for values that do not fit, and return where it is.
@@ -140,11 +145,3 @@ class Unrolled:
 def _own(name: str) -> str:
     """Return the name of a scratch buffer, which no base has."""
     return f"strassen_{name}"
-
-
-def _in_other_buffers(step: Step, moved: dict[str, str]) -> Step:
-    """Return the step with places in other buffers, by the names of those."""
-    arguments = (
-        x._replace(buffer=moved.get(x.buffer, x.buffer)) if isinstance(x, Place) else x for x in step.arguments
-    )
-    return step._replace(arguments=tuple(arguments))
