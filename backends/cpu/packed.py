@@ -13,6 +13,9 @@
 Packing fills the last micro-panel up with the semiring's zero, so the micro-kernel only sees whole panels. It writes a
 whole tile into scratch, and `store` copies the part that exists into C. No other code handles edges.
 
+Options switch one idea off. With ``packing="off"`` the micro-kernel reads rows where they lie (`_ladder.in_place`).
+With ``simd="off"`` its sums are of scalars.
+
 Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), section 4; loop names after
 Van Zee and van de Geijn, "BLIS" (2015); the 4x4 micro-kernel from course work on DGEMM by OpenMP.
 """
@@ -28,9 +31,11 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
-from backends.cpu._ladder.execution import KernelExecution
+from backends.cpu._ladder import in_place
+from backends.cpu._ladder.execution import Kernel, KernelExecution
 from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
+from backends.cpu._ladder.options import OFF, ON, SIMD, choices, defaults
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.interface.nest import Nest
@@ -41,7 +46,7 @@ from harness.problem import Problem
 from harness.semiring import Semiring
 from harness.tuning.cpu import PACKED_MR, PACKED_NR, packed_blocking
 
-PARALLEL_LOOPS = ("ic", "jr")
+OPTIONS = {"parallel_loop": ("ic", "jr"), "packing": (ON, OFF), "simd": SIMD}
 
 
 class Packed(Backend):
@@ -63,7 +68,7 @@ class Packed(Backend):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the five block sizes by the caches; threads share the blocks of A."""
-        return Plan(problem, machine.threads, packed_blocking(problem, machine), {"parallel_loop": "ic"})
+        return Plan(problem, machine.threads, packed_blocking(problem, machine), defaults(OPTIONS))
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel and allocate the packed panels."""
@@ -75,9 +80,12 @@ class Packed(Backend):
                 expected=f"mr={PACKED_MR}, nr={PACKED_NR}",
                 got=str(blocking),
             )
+        chosen = choices(plan, OPTIONS)
+        if chosen["packing"] == OFF:
+            return KernelExecution(plan, operands, self._in_place(plan, operands))
         mc, nc, kc, mr, nr = blocking.mc, blocking.nc, blocking.kc, blocking.mr, blocking.nr
-        five_loops = build_five_loops(problem.dtype, plan.choice("parallel_loop", PARALLEL_LOOPS))
-        macro_kernel = build_macro_kernel(problem.semiring, problem.dtype)
+        five_loops = build_five_loops(problem.dtype, chosen["parallel_loop"])
+        macro_kernel = build_macro_kernel(problem.semiring, problem.dtype, chosen["simd"])
         address, zero = address_of(macro_kernel), problem.semiring.zero(problem.dtype)
         k_cur = max(min(kc, problem.k), 1)
         blocks_of_m = max(-(-problem.m // mc), 1)
@@ -88,6 +96,17 @@ class Packed(Backend):
             five_loops(a, b, out, accumulate, mc, nc, kc, zero, packed_a, packed_b, address)
 
         return KernelExecution(plan, operands, kernel)
+
+    def _in_place(self, plan: Plan, operands: Operands) -> Kernel:
+        """Return the kernel without packing, whose threads share loop 3."""
+        if plan.options["parallel_loop"] != "ic":
+            raise PlanError(
+                f"{self.name}: without packing only one loop can be parallel",
+                expected="parallel_loop=ic",
+                got=f"parallel_loop={plan.options['parallel_loop']}, packing={OFF}",
+            )
+        vectorizes = plan.options["simd"] == ON
+        return in_place.prepare(plan, operands, build_micro_kernel, build_store, vectorizes=vectorizes)
 
 
 @functools.cache
@@ -139,7 +158,7 @@ def build_five_loops(dtype: np.dtype[Any], parallel_loop: int | str) -> Any:
 
 
 @functools.cache
-def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any], simd: int | str = ON) -> Any:
     """Compile loops 2 and 1: the micro-panels jr_begin to jr_end of B against every micro-panel of a block of A."""
     micro_kernel = build_micro_kernel(semiring, dtype)
     store = build_store(semiring, dtype)
@@ -159,15 +178,15 @@ def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
         tile = np.empty((mr, nr), c.dtype)
         for jr in range(jr_begin, jr_end):  # loop 2: micro-panels of B
             for ir in range((c.shape[0] + mr - 1) // mr):  # loop 1: micro-panels of A, a micro-tile of C each
-                micro_kernel(packed_a[ir], packed_b[jr], k_cur, tile)
+                micro_kernel(packed_a[ir], packed_b[jr], 0, k_cur, tile)
                 store(tile, c[ir * mr :, jr * nr :], accumulate)
 
     signature = (scratch(dtype, 3), scratch(dtype, 3), size, output(dtype), types.boolean, size, size)
-    return jit(semiring, *signature, parallel=False)(macro_kernel)
+    return jit(semiring, *signature, parallel=False, vectorizes=simd == ON)(macro_kernel)
 
 
 def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
-    """Return ``micro_kernel(a, b, k_cur, tile)``: ``tile[i, j] := (+)_p a[i, p] (x) b[j, p]``, all of them 4 rows.
+    """Return ``micro_kernel(a, b, begin, k_cur, tile)``: ``tile[i, j] := (+)_p a[i, p] (x) b[j, p]``, 4 rows each.
 
     Eight loaded values serve sixteen pairs, and sixteen independent sums hide the latency of the addition. The scalars
     are written out because Numba keeps scalars, not arrays, in registers. LLVM's loop vectoriser makes each a vector of
@@ -176,14 +195,15 @@ def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
     add, multiply, zero = operators(semiring, dtype)
 
     @numba.njit(error_model="numpy")
-    def micro_kernel(a: np.ndarray, b: np.ndarray, k_cur: int, tile: np.ndarray) -> None:
-        """Compute the tile over the first k_cur steps of the panels."""
+    def micro_kernel(a: np.ndarray, b: np.ndarray, begin: int, k_cur: int, tile: np.ndarray) -> None:
+        """Compute the tile over k_cur steps of the panels, from step `begin` on."""
         c00 = c01 = c02 = c03 = zero
         c10 = c11 = c12 = c13 = zero
         c20 = c21 = c22 = c23 = zero
         c30 = c31 = c32 = c33 = zero
-        x0, x1, x2, x3 = a[0, :k_cur], a[1, :k_cur], a[2, :k_cur], a[3, :k_cur]
-        y0, y1, y2, y3 = b[0, :k_cur], b[1, :k_cur], b[2, :k_cur], b[3, :k_cur]
+        end = begin + k_cur
+        x0, x1, x2, x3 = a[0, begin:end], a[1, begin:end], a[2, begin:end], a[3, begin:end]
+        y0, y1, y2, y3 = b[0, begin:end], b[1, begin:end], b[2, begin:end], b[3, begin:end]
         for p in range(x0.size):  # sixteen pairs from eight loaded values
             a0, a1, a2, a3 = x0[p], x1[p], x2[p], x3[p]
             b0, b1, b2, b3 = y0[p], y1[p], y2[p], y3[p]

@@ -7,7 +7,8 @@
     loop 1  p over kc by 1               reuse^2 pairs a step from 2 reuse loaded values
 
 With ``reuse=1`` each loaded value serves one pair, with ``reuse=2`` two, which halves the loads for the same work. Four
-independent sums instead of one also hide the latency of the addition.
+independent sums instead of one also hide the latency of the addition. With ``simd="off"`` sums are of scalars. With
+``schedule="chunks"`` a thread takes the next tile when it has finished one; else each has its part of them beforehand.
 
 Source: lecture notes on dense matrix algorithms (tiling, arithmetic intensity); course work on DGEMM (2x2 reuse).
 """
@@ -23,8 +24,9 @@ from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._ladder.execution import KernelExecution
-from backends.cpu._ladder.jit import jit, output, rows
+from backends.cpu._ladder.jit import in_chunks, jit, output, rows
 from backends.cpu._ladder.operators import operators
+from backends.cpu._ladder.options import CHUNKS, ON, SIMD, STATIC, choices, defaults
 from backends.cpu._ladder.rows import contiguous_rows
 from harness.interface import Backend, Execution
 from harness.interface.nest import Nest
@@ -35,7 +37,7 @@ from harness.problem import Problem
 from harness.semiring import Semiring
 from harness.tuning.cpu import tile_blocking
 
-LEGAL_REUSE = (1, 2)
+OPTIONS = {"reuse": (2, 1), "simd": SIMD, "schedule": (STATIC, CHUNKS)}
 
 Box = tuple[int, int, int, int, int, int]  # begin and end of i, j and p
 
@@ -59,14 +61,17 @@ class Tiled(Backend):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles that fit the caches, and 2x2 reuse."""
-        return Plan(problem, machine.threads, tile_blocking(problem, machine), {"reuse": 2})
+        return Plan(problem, machine.threads, tile_blocking(problem, machine), defaults(OPTIONS))
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel and allocate the transposed copy."""
         assert plan.blocking is not None
         mc, nc, kc = plan.blocking.mc, plan.blocking.nc, plan.blocking.kc
+        chosen = choices(plan, OPTIONS)
         loops = build_loops(plan.problem.dtype)
-        tile = address_of(build_tile(plan.problem.semiring, plan.problem.dtype, plan.choice("reuse", LEGAL_REUSE)))
+        if chosen.pop("schedule") == CHUNKS:
+            loops = in_chunks(loops, 1)
+        tile = address_of(build_tile(plan.problem.semiring, plan.problem.dtype, **chosen))
         rows_of_a, rows_of_bt = contiguous_rows(operands.a), contiguous_rows(operands.b.T)
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
@@ -96,7 +101,7 @@ def build_loops(dtype: np.dtype[Any]) -> Any:
 
 
 @functools.cache
-def build_tile(semiring: Semiring, dtype: np.dtype[Any], reuse: int | str) -> Any:
+def build_tile(semiring: Semiring, dtype: np.dtype[Any], reuse: int | str, simd: int | str = ON) -> Any:
     """Compile the kernel of a tile: one element of C at a time, or with reuse 2x2; odd edges are done one by one."""
     add, multiply, zero = operators(semiring, dtype)
 
@@ -134,4 +139,5 @@ def build_tile(semiring: Semiring, dtype: np.dtype[Any], reuse: int | str) -> An
 
     box = types.UniTuple(types.intp, 6)
     signature = (rows(dtype), rows(dtype), output(dtype), types.boolean, box)
-    return jit(semiring, *signature, parallel=False)(one_by_one if reuse == 1 else two_by_two)
+    compiled = jit(semiring, *signature, parallel=False, vectorizes=simd == ON)
+    return compiled(one_by_one if reuse == 1 else two_by_two)

@@ -5,7 +5,8 @@
     loop 2  j over n by 1  row of B^T       one element of C
     loop 1  p over k by 1  one pair a step  two contiguous streams, one vector of partial sums
 
-An operand whose rows are contiguous already, such as a Fortran-ordered B, is read in place.
+An operand whose rows are contiguous already, such as a Fortran-ordered B, is read in place. With ``simd="off"`` the dot
+product is one sum of scalars: contiguous reads without vectors.
 
 Source: course work on DGEMM by OpenMP, the transposition step.
 """
@@ -21,6 +22,7 @@ from numba import prange, types
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._ladder.jit import jit, output, rows
 from backends.cpu._ladder.operators import operators
+from backends.cpu._ladder.options import ON, SIMD, choices, defaults
 from backends.cpu._ladder.rows import contiguous_rows
 from harness.interface import Backend, Execution
 from harness.interface.nest import Nest
@@ -29,6 +31,8 @@ from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import Semiring
+
+OPTIONS = {"simd": SIMD}
 
 
 class Transposed(Backend):
@@ -47,11 +51,11 @@ class Transposed(Backend):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan without blocks."""
-        return Plan(problem, machine.threads)
+        return Plan(problem, machine.threads, options=defaults(OPTIONS))
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel and allocate the transposed copy."""
-        dot_products = build(plan.problem.semiring, plan.problem.dtype)
+        dot_products = build(plan.problem.semiring, plan.problem.dtype, **choices(plan, OPTIONS))
         rows_of_a, rows_of_bt = contiguous_rows(operands.a), contiguous_rows(operands.b.T)
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
@@ -62,11 +66,11 @@ class Transposed(Backend):
 
 
 @functools.cache
-def build(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
+def build(semiring: Semiring, dtype: np.dtype[Any], simd: int | str = ON) -> Any:
     """Compile the loop over dot products."""
     add, multiply, zero = operators(semiring, dtype)
 
-    @jit(semiring, rows(dtype), rows(dtype), output(dtype), types.boolean)
+    @jit(semiring, rows(dtype), rows(dtype), output(dtype), types.boolean, vectorizes=simd == ON)
     def transposed(a: np.ndarray, bt: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
         for i in prange(a.shape[0]):  # loop 3: rows of A
             for j in range(bt.shape[0]):  # loop 2: rows of B^T

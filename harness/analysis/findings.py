@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from harness.analysis import offload, peaks, rank_findings, rates, read_rates
 from harness.analysis.kernels import findings as kernels
 from harness.analysis.on_gpu import findings as on_gpu
+from harness.analysis import ablation_findings, offload, peaks, rank_findings, rates, read_rates
 from harness.analysis.rank_findings import Claim, ends, number
 from harness.analysis.traffic import findings as traffic_findings
 from harness.experiment import COLD, HOT, Json
@@ -221,6 +221,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     **traffic_findings.FINDINGS,
     **kernels.FINDINGS,
     **on_gpu.FINDINGS,
+    **ablation_findings.FINDINGS,
     "over_fastest": over_fastest,
     "subject_over_reference": subject_over_reference,
     "ladder": ladder,

@@ -24,6 +24,9 @@ L1_SHARE, L2_SHARE, L3_SHARE = 2 / 3, 1 / 2, 1 / 2
 # Register block of the packed rung: 16 accumulators, as the course builds it.
 PACKED_MR, PACKED_NR = 4, 4
 
+# Longest block of A by the rule of the course.
+COURSE_MC = 64
+
 # Longest k block: beyond it the cost of updating C (one load and store per kc pairs) is negligible.
 LONGEST_KC = 1024
 
@@ -73,6 +76,14 @@ def packed_blocking(problem: Problem, machine: Machine) -> Blocking:
     mc = split_evenly(problem.m, int(l2 * L2_SHARE) // (size * kc), PACKED_MR, machine.threads)
     nc = split_evenly(problem.n, int(l3 * L3_SHARE) // (size * kc), PACKED_NR)
     return Blocking(mc=mc, nc=nc, kc=kc, mr=PACKED_MR, nr=PACKED_NR)
+
+
+def course_mc(m: int, threads: int) -> int:
+    """Return mc by a rule that knows no caches: the rows of a thread, in whole micro-panels, at most `COURSE_MC`.
+
+    Source: course work on DGEMM by OpenMP, ``min(4 ceil(m / (4 threads)), 64)``.
+    """
+    return min(PACKED_MR * max(-(-m // (PACKED_MR * threads)), 1), COURSE_MC)
 
 
 def tile_blocking(problem: Problem, machine: Machine) -> Blocking:

@@ -50,6 +50,58 @@ def test_a_ladder_names_its_share_its_gain_and_its_largest_step():
     assert sentence.endswith("the largest step is cpu-transposed (4 times)"), "the library is no step"
 
 
+ABLATION = EXPERIMENTS["ablation"].figures[0].options
+RATES_OF_RUNGS = {
+    "cpu-transposed": {"cpu-transposed": 16.0, "no SIMD": 2.0, "cpu-naive": 1.0},
+    "cpu-tiled": {"cpu-tiled": 24.0, "no SIMD": 8.0, "no 2x2 reuse": 12.0, "cpu-transposed": 16.0},
+    "cpu-packed": {"cpu-packed": 40.0, "no SIMD": 20.0, "no packing": 32.0, "cpu-tiled": 24.0, "cpu-naive": 1.0},
+}
+
+
+class TestAblation:
+    def sentence(self, **changed):
+        shown = [
+            cell
+            for rung, speeds in RATES_OF_RUNGS.items()
+            for cell in at_rates("ablation", {**speeds, **changed.get(rung[4:], {})}, rung=rung, panel=rung[4:])
+        ]
+        return found("ablation", shown, **ABLATION)
+
+    def test_factors_multiply_to_the_whole_and_what_interacts_is_named(self):
+        assert self.sentence() == (
+            "cpu-packed is 40 times as fast as the definition; its ideas multiply to 40: contiguous rows 2, SIMD 8, "
+            "cache tiles 0.75, 2x2 reuse 2, 4x4 register tile 1.3, packing 1.2; SIMD interacts: 8 in cpu-transposed, "
+            "2 in cpu-packed"
+        )
+
+    def test_a_product_that_is_more_than_a_tenth_off_is_said(self):
+        assert "do not multiply: their product is 45:" in self.sentence(tiled={"cpu-tiled": 27.0})
+        assert "do not multiply" not in self.sentence(tiled={"cpu-tiled": 26.0})
+
+    def test_a_product_that_only_the_spread_allows_is_said_so(self):
+        shown = [
+            cell
+            for rung, speeds in RATES_OF_RUNGS.items()
+            for cell in at_rates("ablation", speeds, rung=rung, panel=rung[4:])
+        ]
+        for cell in shown:
+            if cell.axes["rung"] == "cpu-tiled" and cell.contender == "cpu-tiled":
+                (times,) = cell.samples_ns
+                cell.samples_ns[0][:] = [time * (0.5 + 0.2 * i) for i, time in enumerate(times)]
+        assert "which the spread of the samples allows: contiguous rows" in found("ablation", shown, **ABLATION)
+
+    def test_nothing_is_said_of_interaction_where_factors_agree_or_at_all_where_one_is_missing(self):
+        alike = {"tiled": {"no SIMD": 3.0}, "packed": {"no SIMD": 5.0}}
+        assert "interacts" not in self.sentence(**alike)
+        assert found("ablation", at_rates("ablation", RATES_OF_RUNGS["cpu-tiled"], rung="cpu-tiled"), **ABLATION) == ""
+
+    def test_orders_of_loops_are_held_against_the_definition(self):
+        rates = {"cpu-naive": 2.0, "ikj: rows of C": 8.0, "jki: columns of C": 0.5}
+        assert found("orders", at_rates("ablation", rates, role="order")) == (
+            "ikj: rows of C has 4 times the speed of the definition, jki: columns of C 0.25 times"
+        )
+
+
 def test_a_choice_is_named_with_how_many_are_as_good():
     rates = {"cpu-naive": 10.0, "cpu-packed": 40.0, "cpu-simd": 39.0}
     own = at_rates("ladder", rates, n=1024, semiring="plus_times")

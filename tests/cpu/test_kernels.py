@@ -20,6 +20,7 @@ FLOAT64 = np.dtype(np.float64)
 SIZES = ((1, 1, 1), (2, 3, 5), (4, 4, 4), (5, 9, 7), (8, 3, 17), (13, 11, 10))
 SEMIRING_NAMES = ("plus_times", "min_plus", "max_min", "logaddexp_plus")
 
+# The rungs as they are, with blocks that cut small products; then with single ideas switched off.
 VARIANTS = (
     ("cpu-naive", {}),
     ("cpu-transposed", {}),
@@ -27,6 +28,13 @@ VARIANTS = (
     ("cpu-tiled", {"reuse": 2, "mc": 5, "nc": 4, "kc": 3}),
     ("cpu-packed", {"parallel_loop": "ic", "mc": 8, "nc": 4, "kc": 6}),
     ("cpu-packed", {"parallel_loop": "jr", "mc": 4, "nc": 8, "kc": 5}),
+)
+SWITCHED = (
+    ("cpu-naive", {"loops": "ikj"}),
+    ("cpu-naive", {"loops": "jki"}),
+    ("cpu-naive", {"loops": "kij"}),
+    ("cpu-tiled", {"schedule": "chunks", "mc": 5, "nc": 4, "kc": 3}),
+    ("cpu-packed", {"packing": "off", "mc": 8, "nc": 4, "kc": 6}),
 )
 
 
@@ -39,8 +47,14 @@ def compute(name, problem, parameters, seed=3):
     return operands, execution.result()
 
 
-@pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=str)
-@pytest.mark.parametrize("semiring", SEMIRING_NAMES)
+@pytest.mark.parametrize(
+    ("name", "parameters", "semiring"),
+    [
+        *((*variant, semiring) for semiring in SEMIRING_NAMES for variant in VARIANTS),
+        *((*variant, semiring) for semiring in SEMIRING_NAMES[:2] for variant in SWITCHED),
+    ],
+    ids=str,
+)
 def test_every_option_computes_sizes_around_its_blocks(name, parameters, semiring):
     for (m, n, k), layout in itertools.product(SIZES, ("CCC", "FAF")):
         problem = Problem(m, n, k, SEMIRINGS[semiring], layout=layout)
@@ -48,7 +62,7 @@ def test_every_option_computes_sizes_around_its_blocks(name, parameters, semirin
         verify(problem, operands, result, seed=3)
 
 
-@pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=str)
+@pytest.mark.parametrize(("name", "parameters"), (*VARIANTS, *SWITCHED), ids=str)
 def test_alpha_beta_and_c(name, parameters):
     for semiring, alpha, beta in (("plus_times", 0.5, -2.0), ("min_plus", 1.0, 3.0), ("min_plus", None, None)):
         problem = Problem(5, 6, 7, SEMIRINGS[semiring], alpha=alpha, beta=beta, accumulate=True)
@@ -56,10 +70,25 @@ def test_alpha_beta_and_c(name, parameters):
         verify(problem, operands, result, seed=3)
 
 
-@pytest.mark.parametrize(("name", "option"), [("cpu-tiled", {"reuse": 3}), ("cpu-packed", {"parallel_loop": "kc"})])
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("cpu-naive", {"loops": "ijj"}),
+        ("cpu-transposed", {"simd": 1}),
+        ("cpu-tiled", {"reuse": 3}),
+        ("cpu-tiled", {"schedule": "dynamic"}),
+        ("cpu-packed", {"parallel_loop": "kc"}),
+        ("cpu-packed", {"packing": "no"}),
+    ],
+)
 def test_an_option_without_such_a_value_is_refused_by_name(name, option):
     with pytest.raises(PlanError, match=next(iter(option))):
         compute(name, Problem(4, 4, 4), option)
+
+
+def test_without_packing_no_loop_but_ic_is_parallel():
+    with pytest.raises(PlanError, match="without packing only one loop"):
+        compute("cpu-packed", Problem(8, 8, 8), {"packing": "off", "parallel_loop": "jr"})
 
 
 def test_packed_refuses_another_register_block():
@@ -75,9 +104,9 @@ def test_micro_kernel_times_identity_is_exact_on_both_sides(semiring):
     identity = np.full((4, 4), ring.zero(FLOAT64))
     np.fill_diagonal(identity, ring.one(FLOAT64))
     block, tile = np.abs(rng.standard_normal((4, 4))), np.empty((4, 4))
-    micro_kernel(block, identity, 4, tile)
+    micro_kernel(block, identity, 0, 4, tile)
     np.testing.assert_array_equal(tile, block)
-    micro_kernel(identity, block, 4, tile)
+    micro_kernel(identity, block, 0, 4, tile)
     np.testing.assert_array_equal(tile, block.T)
 
 

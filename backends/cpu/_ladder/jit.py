@@ -6,17 +6,20 @@
   reassociated and contracted to FMA; nothing else is loosened, so NaN and infinities keep their meaning. min and max
   need no such permission (see `_ladder.operators`).
 * ``error_model="numpy"``: no check for a division by zero.
+* ``vectorizes=False``: the loop vectoriser does not run. The kernel computes the same on scalars, so that the gain by
+  SIMD can be measured alone.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
 import numpy as np
 from numba import types
+from numba.core.compiler_lock import global_compiler_lock
 
 from backends.cpu._compile.cache import compile_kernel
 from backends.cpu._threads.pool_symbols import pool_for_loops
@@ -33,6 +36,7 @@ def jit(
     *signature: Any,
     parallel: bool = True,
     releases_gil: bool = True,
+    vectorizes: bool = True,
     returns: Any = types.void,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles a kernel, or loads it (`_compile.cache`), at once and for one signature.
@@ -45,20 +49,47 @@ def jit(
     options["no_cfunc_wrapper"] = True  # C code calls the kernel itself
 
     def compiled(function: Callable[..., Any]) -> Any:
-        with pool_for_loops() if parallel and not numba.config.DISABLE_JIT else contextlib.nullcontext():
+        with contextlib.ExitStack() as stack:
+            if not vectorizes:
+                stack.enter_context(_no_loop_vectorizer())
+            if parallel and not numba.config.DISABLE_JIT:
+                stack.enter_context(pool_for_loops())
             return compile_kernel(function, returns(*signature), options)
 
     return compiled
 
 
-def assembly_of(kernel: Any) -> str:
-    """Return the assembly of a kernel that `jit` compiled, without parallel loops, for one signature.
+@contextlib.contextmanager
+def _no_loop_vectorizer() -> Iterator[None]:
+    """Compile without LLVM's loop vectoriser inside the block; the key of a kernel in the cache has this setting."""
+    with global_compiler_lock:
+        before = numba.config.LOOP_VECTORIZE
+        numba.config.LOOP_VECTORIZE = 0
+        try:
+            yield
+        finally:
+            numba.config.LOOP_VECTORIZE = before
 
-    Numba compiles it anew: code that was loaded from the cache cannot be inspected.
+
+def in_chunks(kernel: Callable[..., None], iterations: int) -> Callable[..., None]:
+    """Return `kernel` with parallel loops whose threads take so many iterations at a time, and then the next."""
+
+    def run(*arguments: Any) -> None:
+        with numba.parallel_chunksize(iterations):
+            kernel(*arguments)
+
+    return run
+
+
+def assembly_of(kernel: Any, *, vectorizes: bool = True) -> str:
+    """Return the assembly of a kernel that `jit` compiled for one signature, with that of its parallel loops.
+
+    Numba compiles it anew: code that was loaded from the cache cannot be inspected. `vectorizes` as it was for `jit`.
     """
     fresh = numba.jit(**kernel.targetoptions)(kernel.py_func)
     (signature,) = kernel.signatures
-    fresh.compile(signature)
+    with contextlib.nullcontext() if vectorizes else _no_loop_vectorizer():
+        fresh.compile(signature)
     assembly: str = fresh.inspect_asm(signature)
     return assembly
 

@@ -1,0 +1,92 @@
+"""What switching single ideas off has found, in a sentence for the title of a figure. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from harness.analysis import rates
+from harness.experiment import Json
+from harness.stats.statistics import Interval
+from harness.store.store import Cell
+
+# The product of the factors agrees with the whole step up to this part of it.
+AGREES = 0.1
+# An idea whose factors in two rungs differ by more than this interacts with other ideas of theirs.
+DIFFERS = 1.25
+
+
+def ablation(cells: list[Cell], options: Json) -> str:
+    """Return the factor of each idea alone, their product beside the whole step, and which idea interacts most.
+
+    Parameters
+    ----------
+    cells : list of Cell
+        Cases have an axis ``rung``; those on one thread count.
+    options : mapping
+        ``steps``: for each idea its name, the rung of its case, the contender without it and the one with it.
+        ``whole``: rung, first and last contender of the path.
+    """
+    by_rung = rates.group(
+        (cell for cell in rates.contenders(cells) if cell.is_ok and cell.threads == 1),
+        lambda cell: cell.axes.get("rung"),
+    )
+    steps = [(idea, rung, _factor(by_rung.get(rung, []), off, on)) for idea, rung, off, on in options.get("steps", ())]
+    factors = [(idea, rung, factor) for idea, rung, factor in steps if factor is not None]
+    rung, first, last = options.get("whole", ("", "", ""))
+    whole = _factor(by_rung.get(rung, []), first, last)
+    if whole is None or len(factors) < len(steps):
+        return ""
+    product = Interval(*(math.prod(bounds) for bounds in zip(*(factor for _, _, factor in factors), strict=True)))
+    listed = ", ".join(f"{idea} {factor.estimate:.2g}" for idea, _, factor in factors)
+    sentence = f"{last} is {whole.estimate:.3g} times as fast as the definition; its ideas {_relation(product, whole)}"
+    return f"{sentence}: {listed}{_interaction(by_rung, factors)}"
+
+
+def _relation(product: Interval, whole: Interval) -> str:
+    """Return whether factors with this product make the whole step, and if only their spread allows it."""
+    if abs(product.estimate / whole.estimate - 1) <= AGREES:
+        return f"multiply to {product.estimate:.3g}"
+    if product.low <= whole.high and whole.low <= product.high:
+        return f"multiply to {product.estimate:.3g}, which the spread of the samples allows"
+    return f"do not multiply: their product is {product.estimate:.3g}"
+
+
+def _interaction(by_rung: dict[str, list[Cell]], factors: Sequence[tuple[str, str, Interval]]) -> str:
+    """Return which idea, switched off in another rung than its own, has the most different factor there."""
+    found = []
+    for idea, own, factor in factors:
+        for rung, cells in by_rung.items():
+            other = _factor(cells, f"no {idea}", rung)
+            if rung != own and other is not None:
+                apart = abs(math.log(other.estimate / factor.estimate))
+                found.append((apart, idea, own, factor.estimate, rung, other.estimate))
+    if not found or (most := max(found))[0] <= math.log(DIFFERS):
+        return ""
+    _, idea, own, factor, rung, other = most
+    return f"; {idea} interacts: {factor:.2g} in {own}, {other:.2g} in {rung}"
+
+
+def _factor(cells: Sequence[Cell], off: str, on: str) -> Interval | None:
+    """Return the time of the contender `off` over that of `on`, measured in turns, or None."""
+    by_name = {cell.contender: cell for cell in cells}
+    if off not in by_name or on not in by_name or not rates.in_turns(by_name[off], by_name[on]):
+        return None
+    return rates.time_ratio(by_name[off], by_name[on])
+
+
+def orders(cells: list[Cell], options: Json) -> str:
+    """Return the speed of the best and of the worst order of the loops over that of the definition, the reference."""
+    found = [
+        (rates.speed_up(cell, reference).estimate, cell.contender)
+        for cell in rates.contenders(cells)
+        if cell.is_ok and (reference := rates.reference_of(cell, cells)) is not None and reference is not cell
+    ]
+    if not found:
+        return ""
+    (most, best), (least, worst) = max(found), min(found)
+    first = f"{best} has {most:.2g} times the speed of the definition"
+    return first if best == worst else f"{first}, {worst} {least:.2g} times"
+
+
+FINDINGS = {"ablation": ablation, "orders": orders}

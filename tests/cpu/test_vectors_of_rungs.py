@@ -1,0 +1,60 @@
+"""Vector instructions in the compiled rungs of the ladder: where there are some, and that a switch takes them away."""
+
+import re
+
+import numba
+import numpy as np
+import pytest
+
+from backends.cpu import naive, packed, tiled, transposed
+from backends.cpu._ladder import in_place
+from backends.cpu._ladder.jit import assembly_of
+from harness import SEMIRINGS, Operands, Problem, machine, registry
+from harness.proof.verify import verify
+
+pytestmark = [
+    pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="there is no assembly"),
+    pytest.mark.no_cover,
+]
+FLOAT64, PLUS_TIMES = np.dtype(np.float64), SEMIRINGS["plus_times"]
+
+# Multiplications, additions and both at once on vectors of doubles: SSE2 to AVX-512, and AArch64.
+ON_VECTORS = re.compile(r"\bv?(?:fmadd\d+|mul|add)pd\b|\bfm(?:la|ul|adds?)\s+v\d+\.2d|\bfadd\s+v\d+\.2d")
+ON_SCALARS = re.compile(r"\bv?(?:fmadd\d+|mul)sd\b|\bfm(?:add|ul)\s+d\d+")
+
+
+def unpacked(semiring, dtype, simd):
+    parts = packed.build_micro_kernel(semiring, dtype), packed.build_store(semiring, dtype)
+    return in_place.build_macro_kernel(semiring, dtype, *parts, 4, 4, simd == "on")
+
+
+BUILD = {
+    "cpu-naive": lambda semiring, dtype, simd: naive.build(semiring, dtype, simd=simd),
+    "cpu-transposed": transposed.build,
+    "cpu-tiled": lambda semiring, dtype, simd: tiled.build_tile(semiring, dtype, 2, simd),
+    "cpu-packed": packed.build_macro_kernel,
+    "cpu-packed without packing": unpacked,
+}
+
+
+@pytest.mark.parametrize("simd", ("on", "off"))
+@pytest.mark.parametrize("name", BUILD)
+def test_the_inner_loop_runs_on_vectors_unless_simd_is_off(name, simd):
+    assembly = assembly_of(BUILD[name](PLUS_TIMES, FLOAT64, simd), vectorizes=simd == "on")
+    assert ON_SCALARS.search(assembly)  # a loop over what no vector holds, or all of it
+    assert bool(ON_VECTORS.search(assembly)) is (simd == "on")
+
+
+def test_a_switch_leaves_the_settings_of_numba_as_they_were():
+    before = numba.config.LOOP_VECTORIZE
+    transposed.build(PLUS_TIMES, FLOAT64, "off")
+    assert before == numba.config.LOOP_VECTORIZE == 1
+
+
+@pytest.mark.parametrize("name", ("cpu-naive", "cpu-transposed", "cpu-tiled", "cpu-packed"))
+def test_scalars_compute_the_same_product(name):
+    problem = Problem(13, 11, 37, accumulate=True)
+    backend, operands = registry.find(name), Operands.generate(problem, 5)
+    execution = backend.prepare(backend.plan(problem, machine.detect()).override({"simd": "off"}), operands)
+    execution.run()
+    verify(problem, operands, execution.result(), seed=5)
