@@ -1,10 +1,16 @@
-"""Products of matrices stored by rows, by columns or tile by tile: the effect of coalesced access on a GPU."""
+"""Products of matrices stored by rows, by columns or tile by tile: the effect of coalesced access on a GPU.
+
+Two textbook kernels show the effect. Whole backends show what is left of it where loads go through shared memory.
+"""
 
 from __future__ import annotations
 
-from experiments._parts.gpu import DEVICE, or_absent
+from typing import Any
+
+from experiments._parts.gpu import DEVICE, SUBJECT, VENDOR, or_absent
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
+from harness.problem import Problem
 
 PRODUCT, CHANGE = "backends.gpu._tasks.layouts:product", "backends.gpu._tasks.layouts:change"
 SIZE = {"smoke": 256, "quick": 4096, "full": 4096}
@@ -19,6 +25,8 @@ ORDERS = {
     "A, B in tiles": ("tiles", "tiles", False),
 }
 ALONG = {"A, B by columns, read along": ("columns", "columns", True)}
+# The same orders for whole backends, as a layout of A, B and C.
+LAYOUTS = {"A, B by rows": "CCC", "A by columns": "FCC", "B by columns": "CFC", "A, B by columns": "FFC"}
 CHANGES = {
     "copy, by rows": ("rows", False),
     "to tiles": ("tiles", False),
@@ -28,7 +36,7 @@ CHANGES = {
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a product by each kernel in every order, and the changes of order."""
+    """Return a product by each kernel and backend in every order, and the changes of order."""
     n = SIZE[preset]
     all_cases = []
     for kernel, orders in (("naive", ORDERS), ("tiled", {**ORDERS, **ALONG})):
@@ -38,10 +46,22 @@ def cases(preset: str, machine: Machine) -> list[Case]:
         ]
         axes = {**dict.fromkeys("mnk", n), **KIND, **DEVICE, "role": "product", "kernel": kernel}
         all_cases.append(Case(axes, tuple(contenders), {"n": n}))
+    all_cases += [_backend_case(backend, n) for backend in (SUBJECT, VENDOR)]
     changes = [Contender(label, {"to": to, "turned": turned}, task=CHANGE) for label, (to, turned) in CHANGES.items()]
     axes = {**dict.fromkeys("mnk", n), "dtype": KIND["dtype"], **DEVICE, "role": "change", "kernel": "change of order"}
     all_cases.append(Case(axes, tuple(changes), {"n": n}))
     return or_absent(all_cases, machine, role="product", kernel="no GPU")
+
+
+def _backend_case(backend: str, n: int) -> Case:
+    """Return the case of one backend, its contenders the orders of A and B: NN, TN, NT and TT in words of BLAS."""
+    contenders = []
+    for label, layout in LAYOUTS.items():
+        problem = Problem(n, n, n, KIND["semiring"], KIND["dtype"], layout=layout)
+        arguments: dict[str, Any] = {"backend": backend, "parameters": {}, "problem": problem.to_json()}
+        contenders.append(Contender(label, arguments))
+    axes = {**dict.fromkeys("mnk", n), **KIND, **DEVICE, "role": "product", "kernel": backend}
+    return Case(axes, tuple(contenders), {"seed": 1})
 
 
 EXPERIMENT = Experiment(
@@ -52,7 +72,7 @@ EXPERIMENT = Experiment(
         Figure(
             "gpu_layout",
             "bars",
-            "Orders in memory, as two kernels read them",
+            "Orders in memory, as two kernels and two backends read them",
             {"panels": "kernel", "peak": False, "where": {"role": "product"}, "finding": "best"},
         ),
         Figure(

@@ -1,4 +1,4 @@
-"""What switching single ideas off has found, in a sentence for the title of a figure. Pure."""
+"""What switches of single ideas, and other orders in memory, have found: sentences for titles of figures. Pure."""
 
 from __future__ import annotations
 
@@ -89,4 +89,21 @@ def orders(cells: list[Cell], options: Json) -> str:
     return first if best == worst else f"{first}, {worst} {least:.2g} times"
 
 
-FINDINGS = {"ablation": ablation, "orders": orders}
+def memory_orders(cells: list[Cell], options: Json) -> str:
+    """Return the most that another order costs the subject, and who loses and who gains most by one."""
+    found = [
+        (rates.time_ratio(cell, reference).estimate, str(rates.axis(cell, "backend")), cell.contender)
+        for cell in rates.contenders(cells)
+        if cell.is_ok and (reference := rates.reference_of(cell, cells)) is not None and reference is not cell
+    ]
+    own = [entry for entry in found if entry[1] == options.get("subject")]
+    if not own:
+        return ""
+    ratio, who, order = max(own)
+    sentence = f"{who} takes at most {ratio:.2f} times as long in another order ({order})"
+    (most, loser, worst), (least, winner, best) = max(found), min(found)
+    sentence += f", {loser} {most:.2g} times ({worst})" if loser != who else ""
+    return sentence + (f"; {winner} gains most, {1 / least:.2g} times ({best})" if least < 1 else "")
+
+
+FINDINGS = {"ablation": ablation, "orders": orders, "memory_orders": memory_orders}

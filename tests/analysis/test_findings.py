@@ -102,6 +102,18 @@ class TestAblation:
         )
 
 
+def test_orders_in_memory_cost_the_subject_and_others():
+    rates = {"NN: all by rows": 10.0, "TN: A by columns": 8.0, "NT: B by columns": 10.0}
+    own = at_rates("cpu_layout", rates, backend="cpu-simd")
+    assert found("memory_orders", own, subject="cpu-simd") == (
+        "cpu-simd takes at most 1.25 times as long in another order (TN: A by columns)"
+    )
+    naive = at_rates("cpu_layout", {**rates, "TN: A by columns": 5.0, "NT: B by columns": 40.0}, backend="cpu-naive")
+    assert found("memory_orders", [*own, *naive], subject="cpu-simd").endswith(
+        ", cpu-naive 2 times (TN: A by columns); cpu-naive gains most, 4 times (NT: B by columns)"
+    )
+
+
 def test_a_choice_is_named_with_how_many_are_as_good():
     rates = {"cpu-naive": 10.0, "cpu-packed": 40.0, "cpu-simd": 39.0}
     own = at_rates("ladder", rates, n=1024, semiring="plus_times")
