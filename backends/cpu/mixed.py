@@ -1,6 +1,6 @@
-"""Mixed precision: narrow operands, wide sums. float16 or bfloat16 into float32, int8 into int32.
+"""Mixed precision: narrow operands, wide sums. float16 or bfloat16 into float32, int8 into int32, float32 into float64.
 
-    D = alpha (A B) + beta C        A, B of 1 or 2 bytes an element; every sum, C and D of 4
+    D = alpha (A B) + beta C        A, B of 1 or 2 bytes an element; every sum, C and D of 4 (float32: see below)
 
 The micro-kernel of cpu-simd runs over words of 32 bits, each of 1, 2 or 4 elements along k. One instruction multiplies
 those and adds them to a sum (`_mixed.methods`). Operands become words where they are packed (`_mixed.packing`), inside
@@ -9,6 +9,8 @@ the five loops (`_mixed.loops`).
 Floats: products of two operands are exact in float32, and sums are rounded like those of any float32 product. vdpbf16ps
 takes a subnormal number for zero. So a product by it scans its operands first, and is computed by conversion if one is
 subnormal. Integers: exact modulo 2^32.
+
+float32: cpu-simd multiplies copies in float64 (`_mixed.widened`); options and blocks of the plan are its own.
 
 Source: Goto and van de Geijn (2008); Khudia et al., "FBGEMM" (2021), section 3, for packing in pairs and fours.
 """
@@ -29,8 +31,10 @@ from backends.cpu._mixed.amx_kernel import check_tiles
 from backends.cpu._mixed.methods import METHODS, MixedKey, refusal, usable_methods
 from backends.cpu._mixed.product import ProductOfRows, prepare_mixed
 from backends.cpu._mixed.remembered import RememberedProducts
+from backends.cpu._mixed.widened import is_widened, ordinary, prepare_widened
 from backends.cpu._simd.argument_table import Shape
 from backends.cpu._vector.unit import check_tile
+from harness import registry
 from harness.errors import PlanError
 from harness.interface import Backend, Execution, HostExecution, Shortcut
 from harness.machine import Machine
@@ -65,6 +69,8 @@ class Mixed(Backend):
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the best method of this processor, the register tile of its unit, and the blocks by the caches."""
+        if is_widened(problem):
+            return dataclasses.replace(_base().plan(ordinary(problem), machine), problem=problem)
         method, unit = usable_methods(problem.input_dtype.name)[0]
         options: dict[str, int | str] = {"method": method.name, "unit": unit.name}
         if method.is_tiled:
@@ -77,7 +83,9 @@ class Mixed(Backend):
         return Plan(problem, tuning_simd.simd_threads(problem, machine.threads), blocking, options)
 
     def mixed_shortcut(self, dtype: np.dtype[Any], operand_dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
-        """Return the call that prepares each layout once."""
+        """Return the call that prepares each layout once; None for operands that are copied as a whole."""
+        if is_widened(Problem(1, 1, 1, "plus_times", dtype, operand_dtype=operand_dtype)):
+            return None
 
         def make(shape: Shape, a_begins: int) -> ProductOfRows:
             problem = Problem(shape.m, shape.n, shape.k, "plus_times", dtype, operand_dtype=operand_dtype)
@@ -100,8 +108,10 @@ class Mixed(Backend):
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""
-        key, careful = _keys(plan)
         problem = plan.problem
+        if is_widened(problem):
+            return prepare_widened(_base(), plan, operands)
+        key, careful = _keys(plan)
         if problem.alpha is None:
             return _sums(plan, key, careful, operands)
         plain = dataclasses.replace(plan, problem=dataclasses.replace(problem, alpha=None, beta=None, accumulate=False))
@@ -117,6 +127,11 @@ class Mixed(Backend):
             scale(problem.alpha, sums, problem.accumulate, beta, c, operands.out)
 
         return HostExecution(operands, run)
+
+
+def _base() -> Backend:
+    """Return the backend that multiplies copies in the wide dtype."""
+    return registry.find("cpu-simd")
 
 
 @functools.cache

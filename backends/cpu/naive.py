@@ -14,6 +14,8 @@ The option `loops` names them from the outside in. The order decides what the in
 LLVM makes vectors of ijk too, and fills them element by element, since strides are known at run time alone. The other
 orders stay scalar. With ``simd="off"`` all do.
 
+Of a mixed product each element is widened as it is read, so that all sums are wide: float32 operands, float64 sums.
+
 Source: lecture notes on dense matrix algorithms, the triple loop; every later rung is measured against it. Orders of
 the loops: Golub and Van Loan, Matrix Computations, section 1.1; rank-1 updates: course work on DGEMM by OpenMP.
 """
@@ -26,7 +28,7 @@ from typing import Any
 import numpy as np
 from numba import prange, types
 
-from backends.cpu._ladder.execution import KernelExecution
+from backends.cpu._ladder.execution import KernelExecution, kernel_dtypes, float32_only
 from backends.cpu._ladder.jit import jit, output, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.options import ON, SIMD, choices, defaults
@@ -49,6 +51,7 @@ class Naive(Backend):
     idea = "the definition: three loops i, j, k over the arrays as they lie"
     source = "lecture notes on dense matrix algorithms: the triple loop"
     calls_libraries = False
+    takes = frozenset({"mixed"})
     accumulates_in_place = True
 
     def loops(self, plan: Plan) -> Nest:
@@ -56,20 +59,32 @@ class Naive(Backend):
         outer, middle, inner = str(plan.options.get("loops", "ijk")).replace("k", "p")
         return Nest.of((outer, 1), (middle, 1), (inner, 1, "registers"))
 
+    def declines(self, problem: Problem) -> str | None:
+        """Return why `problem` is out of scope, or None."""
+        return float32_only(problem)
+
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan without blocks; loops i, j, k."""
         return Plan(problem, machine.threads, options=defaults(OPTIONS))
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel."""
-        kernel = build(plan.problem.semiring, plan.problem.dtype, **choices(plan, OPTIONS))
+        problem = plan.problem
+        kernel = build(problem.semiring, problem.dtype, *kernel_dtypes(problem), **choices(plan, OPTIONS))
         return KernelExecution(plan, operands, kernel)
 
 
 @functools.cache
-def build(semiring: Semiring, dtype: np.dtype[Any], loops: int | str = "ijk", simd: int | str = ON) -> Any:
-    """Compile the triple loop in one order."""
-    add, multiply, zero = operators(semiring, dtype)
+def build(
+    semiring: Semiring,
+    dtype: np.dtype[Any],
+    dtype_a: np.dtype[Any],
+    dtype_b: np.dtype[Any],
+    loops: int | str = "ijk",
+    simd: int | str = ON,
+) -> Any:
+    """Compile the triple loop in one order; `dtype` is that of the sums."""
+    add, multiply, zero = operators(semiring, dtype, widens=dtype_b != dtype)
 
     def ijk(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
         for i in prange(a.shape[0]):  # loop 3: rows of A
@@ -108,5 +123,5 @@ def build(semiring: Semiring, dtype: np.dtype[Any], loops: int | str = "ijk", si
                     out[i, j] = add(out[i, j], multiply(x, b[p, j]))
 
     order = {"ijk": ijk, "ikj": ikj, "jki": jki, "kij": kij}[str(loops)]
-    signature = strided(dtype), strided(dtype), output(dtype), types.boolean
+    signature = strided(dtype_a), strided(dtype_b), output(dtype), types.boolean
     return jit(semiring, *signature, vectorizes=simd == ON)(order)

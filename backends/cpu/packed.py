@@ -13,6 +13,8 @@
 Packing fills the last micro-panel up with the semiring's zero, so the micro-kernel only sees whole panels. It writes a
 whole tile into scratch, and `store` copies the part that exists into C. No other code handles edges.
 
+Packing widens the operands of a mixed product; the micro-kernel sees panels of the dtype of the sums alone.
+
 Options switch one idea off. With ``packing="off"`` the micro-kernel reads rows where they lie (`_ladder.in_place`).
 With ``simd="off"`` its sums are of scalars.
 
@@ -32,7 +34,7 @@ from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._ladder import in_place
-from backends.cpu._ladder.execution import Kernel, KernelExecution
+from backends.cpu._ladder.execution import Kernel, KernelExecution, kernel_dtypes, float32_only
 from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.options import OFF, ON, SIMD, choices, defaults
@@ -57,6 +59,7 @@ class Packed(Backend):
     idea = "panels packed in the order they are read, and a 4x4 tile of C in registers: eight loads for sixteen pairs"
     source = "Goto and van de Geijn (2008), section 4; course work on DGEMM by OpenMP: packed 4x4 micro-kernel"
     calls_libraries = False
+    takes = frozenset({"mixed"})
     accumulates_in_place = True
 
     def loops(self, plan: Plan) -> Nest:
@@ -65,6 +68,10 @@ class Packed(Backend):
         mc, nc, kc, mr, nr = dataclasses.astuple(plan.blocking)
         caches, registers = (("j", nc), ("p", kc), ("i", mc)), (("j", nr), ("i", mr), ("p", 1, "registers"))
         return Nest.of(*caches, *registers, order_b="jp")
+
+    def declines(self, problem: Problem) -> str | None:
+        """Return why `problem` is out of scope, or None."""
+        return float32_only(problem)
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the five block sizes by the caches; threads share the blocks of A."""
@@ -84,7 +91,7 @@ class Packed(Backend):
         if chosen["packing"] == OFF:
             return KernelExecution(plan, operands, self._in_place(plan, operands))
         mc, nc, kc, mr, nr = blocking.mc, blocking.nc, blocking.kc, blocking.mr, blocking.nr
-        five_loops = build_five_loops(problem.dtype, chosen["parallel_loop"])
+        five_loops = build_five_loops(problem.dtype, *kernel_dtypes(problem), chosen["parallel_loop"])
         macro_kernel = build_macro_kernel(problem.semiring, problem.dtype, chosen["simd"])
         address, zero = address_of(macro_kernel), problem.semiring.zero(problem.dtype)
         k_cur = max(min(kc, problem.k), 1)
@@ -105,12 +112,20 @@ class Packed(Backend):
                 expected="parallel_loop=ic",
                 got=f"parallel_loop={plan.options['parallel_loop']}, packing={OFF}",
             )
+        if plan.problem.is_mixed:
+            raise PlanError(
+                f"{self.name}: packing is what widens the operands of a mixed product",
+                expected=f"packing={ON}",
+                got=f"packing={OFF}, {plan.problem}",
+            )
         vectorizes = plan.options["simd"] == ON
         return in_place.prepare(plan, operands, build_micro_kernel, build_store, vectorizes=vectorizes)
 
 
 @functools.cache
-def build_five_loops(dtype: np.dtype[Any], parallel_loop: int | str) -> Any:
+def build_five_loops(
+    dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.dtype[Any], parallel_loop: int | str
+) -> Any:
     """Compile loops 5, 4 and 3, with loop 3 or loop 2 parallel, around a macro-kernel that is given by its address."""
     is_ic = parallel_loop == "ic"
     size = types.intp
@@ -153,7 +168,7 @@ def build_five_loops(dtype: np.dtype[Any], parallel_loop: int | str) -> Any:
                             c = out[ic : ic + mc, jc:n_end]
                             call(macro_kernel, (shared, packed_b, k_cur, c, adds, jr, jr + 1))
 
-    signature = (strided(dtype), strided(dtype), output(dtype), types.boolean, size, size, size, scalar(dtype))
+    signature = (strided(dtype_a), strided(dtype_b), output(dtype), types.boolean, size, size, size, scalar(dtype))
     return jit(None, *signature, scratch(dtype, 4), scratch(dtype, 3), size)(five_loops)
 
 

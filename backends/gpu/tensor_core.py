@@ -70,8 +70,8 @@ class TensorCore(Rung):
             )
         if not semiring.is_ordinary:
             return "tensor cores multiply and add: plus_times only, and or-and, xor-and of bools"
-        if dtype.name not in tensor_cores.NUMBERS:
-            return f"no tensor-core kernel for {dtype.name}"
+        if dtype.name not in tensor_cores.NUMBERS or (problem.is_mixed and problem.dtype.name == "float64"):
+            return f"no tensor-core kernel for {dtype.name} with sums of {problem.dtype.name}"
         if problem.is_mixed and problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
         needs_hopper = (problem.is_mixed or dtype.kind in "iu") and self.missing() is None

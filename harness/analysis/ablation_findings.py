@@ -63,8 +63,8 @@ def _interaction(by_rung: dict[str, list[Cell]], factors: Sequence[tuple[str, st
                 found.append((apart, idea, own, factor.estimate, rung, other.estimate))
     if not found or (most := max(found))[0] <= math.log(DIFFERS):
         return ""
-    _, idea, own, factor, rung, other = most
-    return f"; {idea} interacts: {factor:.2g} in {own}, {other:.2g} in {rung}"
+    _, idea, own, here, rung, there = most
+    return f"; {idea} interacts: {here:.2g} in {own}, {there:.2g} in {rung}"
 
 
 def _factor(cells: Sequence[Cell], off: str, on: str) -> Interval | None:

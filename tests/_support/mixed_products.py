@@ -24,7 +24,8 @@ from harness.tuning.amx import AMX_TILE
 from tests._support.fenced_products import fenced
 
 HERE = machine.detect()
-NARROW = {narrow.name: narrow for narrow, _ in mixed_dtypes()}
+# Dtypes that are packed in words; float32 is copied as float64.
+NARROW = {narrow.name: narrow for narrow, _ in mixed_dtypes() if narrow.itemsize < 4}
 
 
 class Way(NamedTuple):
@@ -95,15 +96,15 @@ def compute(way: Way, operands: Operands, problem: Problem, threads: int = 1, **
 def assert_right(problem: Problem, operands: Operands, result: np.ndarray) -> None:
     """Compare a product of finite operands, without alpha and beta, with one in exact or much wider arithmetic."""
     is_float = problem.dtype.kind == "f"
-    wide = np.dtype(np.float64 if is_float else np.int64)
+    wide = np.dtype((np.float64 if problem.dtype.itemsize == 4 else np.longdouble) if is_float else np.int64)
     a, b = operands.a.astype(wide), operands.b.astype(wide)
     c = operands.c.astype(wide) if problem.accumulate else wide.type(0)
     assert result.dtype == problem.dtype
     if not is_float:
         np.testing.assert_array_equal(result, (a @ b + c).astype(np.int32))  # which wraps
         return
-    unit = 2.0**-24
-    allowed = 1.01 * unit * (problem.k + 1) * (np.abs(a) @ np.abs(b) + np.abs(c)) + (problem.k + 1) * 2.0**-126
+    unit, least = float(np.finfo(problem.dtype).eps) / 2, float(np.finfo(problem.dtype).smallest_normal)
+    allowed = 1.01 * unit * (problem.k + 1) * (np.abs(a) @ np.abs(b) + np.abs(c)) + (problem.k + 1) * least
     error = np.abs(result.astype(wide) - (a @ b + c))
     assert (error <= allowed).all(), f"{problem}: {error.max()} at {np.argwhere(~(error <= allowed))[:3]}"
 

@@ -3,15 +3,18 @@
 import json
 import subprocess
 import sys
+from fractions import Fraction
+from operator import mul
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from harness import Operands, Problem, VerificationError, gemm
+from harness import Operands, PlanError, Problem, VerificationError, gemm, machine, registry
 from harness.errors import ProblemError
 from harness.problem import mixed_dtypes
+from harness.proof.verify import verify
 from harness.run import task
 from harness.semiring import Semiring
 from tests._support.mixed_products import assert_right
@@ -25,7 +28,7 @@ class TestProblem:
         for narrow, wide in mixed_dtypes():
             problem = Problem(2, 3, 4, "plus_times", wide, operand_dtype=narrow, accumulate=True)
             assert Problem.from_json(json.loads(json.dumps(problem.to_json()))) == problem
-            assert problem.bytes_moved == narrow.itemsize * (2 * 4 + 4 * 3) + 4 * 2 * 6
+            assert problem.bytes_moved == narrow.itemsize * (2 * 4 + 4 * 3) + wide.itemsize * 2 * 6
             assert str(problem) == f"plus_times {narrow.name} to {wide.name} 2x3x4"
         ordinary = Problem(2, 3, 4)
         assert "operand_dtype" not in ordinary.to_json()  # the keys of stored results are hashes of records
@@ -38,7 +41,8 @@ class TestProblem:
         (
             ("plus_times", "float64", "float16", "not summed in float64"),
             ("plus_times", "float32", "int8", "not summed in float32"),
-            ("plus_times", "float64", "float32", "not summed in float64"),
+            ("plus_times", "float32", "float64", "not summed in float32"),
+            ("min_plus", "float64", "float32", "no mixed products"),
             ("min_plus", "float32", "float16", "no mixed products"),
             (Semiring.of("plus", "absdiff"), "float32", "float16", "no mixed products"),
         ),
@@ -66,7 +70,7 @@ class TestProblem:
             "Problem.from_json({'m': 1, 'n': 1, 'k': 1, 'dtype': 'float32', 'operand_dtype': 'bfloat16'})"
         )
         done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.stdout.split() == ["2", "int32"]
+        assert done.stdout.split() == ["3", "int32"]
         assert "bfloat16 needs the package ml_dtypes" in done.stderr
 
 
@@ -114,7 +118,7 @@ class TestGemm:
         ("arrays", "dtype", "says"),
         (
             (of("float64", "float64"), "float32", "not that of the product"),
-            (of("float32", "float32"), "float64", "not that of the product"),
+            (of("float32", "float32"), "int64", "not that of the product"),
             (of("int8", "int8"), "float32", "not that of the product"),
             (of("int8", "int16"), "int32", "not that of the product"),
             (of("uint8", "uint8"), "int32", "not that of the product"),
@@ -132,3 +136,63 @@ class TestGemm:
     def test_out_must_have_the_dtype_of_the_sums(self):
         with pytest.raises(ProblemError, match="out cannot take the result"):
             gemm(*of("int8", "int8"), dtype="int32", out=np.empty((3, 3), np.int8))
+
+
+class TestFloat32WithSumsOfFloat64:
+    """The lecture's product on the host. Sums are held against exact ones, of fractions."""
+
+    BACKENDS = (None, "cpu-mixed", "cpu-packed", "cpu-naive")
+
+    @staticmethod
+    def exact(a, b):
+        rows, columns = ([[Fraction(float(x)) for x in line] for line in lines] for lines in (a, b.T))
+        return np.array([[float(sum(map(mul, row, column))) for column in columns] for row in rows])
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_only_sums_of_float64_are_rounded(self, backend):
+        rng = np.random.default_rng(3)
+        a, b = (rng.standard_normal(size).astype(np.float32) for size in ((9, 130), (130, 7)))
+        a[:, 65:], b[65:] = -a[:, :65], b[:65] * np.float32(1 - 2.0**-20)  # sums that nearly cancel
+        result = gemm(a, b, dtype="float64", backend=backend or "auto")
+        wanted, magnitude = self.exact(a, b), np.abs(a).astype(float) @ np.abs(b).astype(float)
+        assert result.dtype == np.float64
+        assert (np.abs(result - wanted) <= 131 * 2.0**-53 * magnitude).all()
+        assert np.abs(gemm(a, b) - wanted).max() > 1e5 * np.abs(result - wanted).max(), "sums of float32 are far worse"
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    def test_alpha_beta_c_strides_and_sizes(self, backend):
+        for m, n, k in ((0, 3, 2), (3, 2, 0), (1, 1, 1), (13, 11, 37)):
+            for layout in ("CCC", "FFC", "AAF"):
+                for scalars in ({}, {"alpha": 1 / 3, "beta": -2.5, "accumulate": True}):
+                    problem = Problem(m, n, k, operand_dtype=np.dtype(np.float32), layout=layout, **scalars)
+                    operands = Operands.generate(problem, 7)
+                    factors = {"alpha": problem.alpha, "beta": problem.beta} if scalars else {}
+                    out = operands.out
+                    gemm(
+                        operands.a,
+                        operands.b,
+                        operands.c,
+                        out=out,
+                        dtype="float64",
+                        backend=backend or "auto",
+                        **factors,
+                    )
+                    verify(problem, operands, out, seed=1)
+
+    def test_special_values_a_batch_and_a_second_call(self):
+        a = np.array([[np.inf, 1, 0], [np.nan, 3e38, 1]], np.float32)
+        b = np.array([[1, 0], [3e38, 1], [-1e-45, 2]], np.float32)
+        for backend in self.BACKENDS[1:]:
+            for _ in range(2):
+                with np.errstate(invalid="ignore"):
+                    want = a.astype(float) @ b.astype(float)
+                np.testing.assert_array_equal(gemm(a, b, dtype="float64", backend=backend), want)
+        stack = gemm(np.stack([a[:, 1:]] * 3), b[1:], dtype="float64")
+        np.testing.assert_array_equal(stack, np.stack([a[:, 1:].astype(float) @ b[1:].astype(float)] * 3))
+
+    def test_packing_is_what_widens(self):
+        problem = Problem(5, 6, 7, operand_dtype=np.dtype(np.float32))
+        backend = registry.find("cpu-packed")
+        plan = backend.plan(problem, machine.detect()).override({"packing": "off"})
+        with pytest.raises(PlanError, match="packing is what widens"):
+            backend.prepare(plan, Operands.generate(problem, 1))

@@ -20,11 +20,10 @@ from backends.cpu._simd import argument_table
 from backends.cpu._vector.unit import features
 from harness import BackendUnavailable, Operands, PlanError, Problem, VerificationError, gemm, registry
 from harness.operands import poison
-from harness.problem import mixed_dtypes
 from harness.proof.contract import check_kernel
 from harness.proof.verify import verify
 from harness.semiring import SEMIRINGS
-from tests._support.mixed_products import HERE, WAYS, Forced, assert_right, compute
+from tests._support.mixed_products import HERE, NARROW, WAYS, Forced, assert_right, compute
 from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import LAYOUTS, lay_out
 
@@ -263,7 +262,7 @@ class TestProcesses:
         """By its widest unit; what it computes by the others is compiled for the lesser processors."""
         listed = ",".join(f"+{name}" for name in LESSER[widest])
         count, *ways = self.run("best", NUMBA_CPU_FEATURES=listed, NUMBA_CPU_NAME="generic")
-        assert ways == [f"{narrow.name}-convert-{widest}" for narrow, _ in mixed_dtypes()]
+        assert ways == [f"{narrow.name}-convert-{widest}" for narrow in NARROW.values()]
         assert int(count) == 48 * len(ways)
 
 
@@ -275,7 +274,7 @@ class TestPlannedMethods:
             assert options == {"method": best.method.name, "unit": best.unit.name}
 
     def test_every_method_of_the_table_has_a_dtype_that_can_be_mixed_and_one_that_is_everywhere(self):
-        for narrow, _ in mixed_dtypes():
+        for narrow in NARROW.values():
             assert [m for m in METHODS if m.operands == narrow.name][-1][:4] == ("convert", narrow.name, "", ())
 
     @pytest.mark.parametrize(
@@ -299,6 +298,9 @@ class TestPlannedMethods:
                 assert "one dtype for all" in entry.backend.refuses(problem)
         able = [backend.name for backend in registry.able(problem) if not backend.starts_processes]
         assert able == ["cpu-mixed"]  # which ranks have compute their parts
+        wide = Problem(3, 3, 3, operand_dtype=np.dtype(np.float32))
+        able = [backend.name for backend in registry.able(wide) if backend.name.startswith("cpu-")]
+        assert able == ["cpu-mixed", "cpu-packed", "cpu-naive"]
         with pytest.raises(BackendUnavailable, match="one dtype for all"):
             gemm(np.ones((2, 2), np.int8), np.ones((2, 2), np.int8), dtype="int32", backend="cpu-simd")
 

@@ -29,7 +29,7 @@ def unpacked(semiring, dtype, simd):
 
 
 BUILD = {
-    "cpu-naive": lambda semiring, dtype, simd: naive.build(semiring, dtype, simd=simd),
+    "cpu-naive": lambda semiring, dtype, simd: naive.build(semiring, dtype, dtype, dtype, simd=simd),
     "cpu-transposed": transposed.build,
     "cpu-tiled": lambda semiring, dtype, simd: tiled.build_tile(semiring, dtype, 2, simd),
     "cpu-packed": packed.build_macro_kernel,

@@ -120,7 +120,8 @@ def test_cublas_takes_every_float_and_aligned_int8():
     for dtype in ("float32", "float64"):
         assert CUBLAS.refuses(product((5, 6, 7), dtype=dtype)) is None
     for narrow, wide in mixed_dtypes():
-        assert CUBLAS.refuses(product((5, 8, 4), dtype=wide, operand_dtype=narrow)) is None
+        reason = CUBLAS.refuses(product((5, 8, 4), dtype=wide, operand_dtype=narrow))
+        assert (reason is None) is (narrow.name != "float32"), reason
 
 
 def test_cublas_is_asked_for_the_transpose_and_leaves_beta_to_a_pass():
@@ -256,7 +257,7 @@ def _cases():
             yield "gpu-tensor-core", orred, {**BITS, "cluster": cluster}
             doubled = product(size, dtype="float64", accumulate=cluster == 2)
             yield "gpu-tensor-core", doubled, {**BROUGHT, "depth": 8 * cluster, "cluster": cluster}
-    for narrow, wide in mixed_dtypes():
+    for narrow, wide in (pair for pair in mixed_dtypes() if pair[1].itemsize == 4):
         for cluster in (1, 2):
             mixed = product((4096, 4097, 4098), dtype=wide, operand_dtype=narrow, accumulate=cluster == 1)
             yield "gpu-tensor-core", mixed, {"cluster": cluster}

@@ -114,6 +114,12 @@ def test_rows_take_an_a_by_columns_as_it_lies_unless_a_pass_reads_it_first():
         assert RUNGS["gpu-row"].columns_taken(problem) == taken
 
 
+@pytest.mark.parametrize("accumulate", (False, True))
+def test_operands_of_float32_are_summed_in_float64(accumulate):
+    narrow = np.dtype(np.float32)
+    check(with_small_tiles("gpu-naive"), Problem(13, 7, 90, accumulate=accumulate, operand_dtype=narrow))
+
+
 @pytest.mark.parametrize("sign", (1, -1))
 @pytest.mark.parametrize("semiring", ("min_plus", "max_plus"))
 def test_two_steps_at_once_are_taken_for_floats_of_one_sign_only(semiring, sign):

@@ -18,6 +18,7 @@ from backends.cpu._ladder.operators import operators
 from harness.interface import HostExecution
 from harness.operands import Operands, distinct, lower_triangle, stacks
 from harness.plan import Plan
+from harness.problem import Problem
 from harness.semiring import Semiring
 
 Kernel = Callable[[np.ndarray, np.ndarray, np.ndarray, bool], None]
@@ -31,7 +32,8 @@ class KernelExecution(HostExecution):
     plan : Plan
     operands : Operands
     kernel : callable
-        ``kernel(a, b, out, accumulate)``: out := out (+) a (x) b, or out := a (x) b, for m, n, k >= 1.
+        ``kernel(a, b, out, accumulate)``: out := out (+) a (x) b, or out := a (x) b, for m, n, k >= 1. The dtypes of
+        a and b are those of `kernel_dtypes`.
     """
 
     def __init__(self, plan: Plan, operands: Operands, kernel: Kernel) -> None:
@@ -39,9 +41,10 @@ class KernelExecution(HostExecution):
         super().__init__(operands)
         self._kernel, self._problem = kernel, problem
         self._a = operands.a if problem.alpha is None else distinct(operands.a)
-        self._scaled = None if problem.alpha is None else np.empty(self._a.shape, self._a.dtype)
+        self._scaled = None if problem.alpha is None else np.empty(self._a.shape, problem.dtype)
         self._scaled_a = None if self._scaled is None else np.broadcast_to(self._scaled, operands.a.shape)
-        self._scale = build_scale(problem.semiring, problem.dtype) if problem.alpha is not None else None
+        scale = functools.partial(build_scale, problem.semiring, problem.dtype, problem.input_dtype)
+        self._scale = scale() if problem.alpha is not None else None
         self._is_triangle = problem.triangle == "d"
         begin = functools.partial(build_begin, problem.semiring, problem.dtype, is_triangle=self._is_triangle)
         self._begin = begin() if problem.accumulate else None
@@ -66,12 +69,24 @@ class KernelExecution(HostExecution):
         self._kernel(a, self.operands.b, out, problem.accumulate)
 
 
-@functools.cache
-def build_scale(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
-    """Compile ``scaled := alpha (x) a``."""
-    _, multiply, _ = operators(semiring, dtype)
+def kernel_dtypes(problem: Problem) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """Return the dtypes in which a kernel gets A and B: of the operands, but alpha times A is as wide as the sums."""
+    return (problem.input_dtype if problem.alpha is None else problem.dtype), problem.input_dtype
 
-    @jit(semiring, scalar(dtype), strided(dtype), output(dtype), parallel=False)
+
+def float32_only(problem: Problem) -> str | None:
+    """Return why a rung that widens operands of float32 declines `problem`, or None."""
+    is_other = problem.is_mixed and problem.input_dtype.name != "float32"
+    return "of mixed products it takes those of float32 with sums of float64" if is_other else None
+
+
+@functools.cache
+def build_scale(semiring: Semiring, dtype: np.dtype[Any], narrow: np.dtype[Any] | None = None) -> Any:
+    """Compile ``scaled := alpha (x) a`` of an A of `narrow`, or of `dtype`."""
+    narrow = narrow or dtype
+    _, multiply, _ = operators(semiring, dtype, widens=narrow != dtype)
+
+    @jit(semiring, scalar(dtype), strided(narrow), output(dtype), parallel=False)
     def scale(alpha: Any, a: np.ndarray, scaled: np.ndarray) -> None:
         for i in range(a.shape[0]):
             for p in range(a.shape[1]):

@@ -36,12 +36,13 @@ class Operators(NamedTuple):
     zero: Any
 
 
-def operators(semiring: Semiring, dtype: np.dtype[Any]) -> Operators:
-    """Compile the operations of `semiring` for scalars of `dtype`."""
+def operators(semiring: Semiring, dtype: np.dtype[Any], *, widens: bool = False) -> Operators:
+    """Compile the operations of `semiring` for scalars of `dtype`; with `widens`, (x) takes narrower ones."""
     add = semiring.add.function
     if dtype.kind == "f" and not numba.config.DISABLE_JIT:
         add = _NUMBER_FORMS.get(id(add), add)
-    return Operators(_typed(add, dtype), _typed(semiring.multiply_function(dtype), dtype), semiring.zero(dtype))
+    multiply = _typed(semiring.multiply_function(dtype), dtype)
+    return Operators(_typed(add, dtype), _widening(multiply, dtype) if widens else multiply, semiring.zero(dtype))
 
 
 def _typed(function: ScalarFunction, dtype: np.dtype[Any]) -> Any:
@@ -50,6 +51,16 @@ def _typed(function: ScalarFunction, dtype: np.dtype[Any]) -> Any:
 
     def operation(x: Any, y: Any) -> Any:
         return cast(inner(x, y))
+
+    return inlined(operation)
+
+
+def _widening(function: Any, dtype: np.dtype[Any]) -> Any:
+    """Return `function` of two scalars that are cast to `dtype` first."""
+    cast = dtype.type
+
+    def operation(x: Any, y: Any) -> Any:
+        return function(cast(x), cast(y))
 
     return inlined(operation)
 

@@ -48,6 +48,8 @@ class Mkl(BlasPeer):
         """Return why MKL does not compute `problem`, or None."""
         if problem.is_mixed and problem.alpha is not None and (not np.isfinite(problem.alpha) or problem.alpha == 0):
             return "no factor of A of so few bits: MKL multiplies sums by alpha, and 0 or infinity would lose NaN"
+        if problem.is_mixed and problem.dtype.name == "float64":
+            return "MKL has no product of float32 with sums of float64"
         return super().declines(problem)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:

@@ -43,6 +43,8 @@ class Torch(BlasPeer):
         """Return why PyTorch does not compute `problem`, or None."""
         if not problem.is_mixed:
             return super().declines(problem)
+        if problem.dtype.name == "float64":
+            return "PyTorch has no product of float32 with sums of float64"
         if problem.alpha is not None or problem.accumulate or min(problem.m, problem.n, problem.k) == 0:
             return "PyTorch's mixed products are taken plain: no alpha, no C, no empty size"
         return None

@@ -193,6 +193,11 @@ def semiring_defines(
     return as_defines({**macros, "ACCUMULATE": accumulate, "K_TAIL": k_tail(semiring).value})
 
 
+def operand_defines(problem: Problem) -> Defines:
+    """Return the macro for operands narrower than the sums, if they are: other kernels keep their text."""
+    return as_defines({"OPERAND": TYPES[problem.input_dtype.name]}) if problem.is_mixed else ()
+
+
 def triangle_defines(problem: Problem) -> Defines:
     """Return the macro of triangle.cuh, if there is a triangle of D: kernels of whole matrices keep their text."""
     return as_defines({"TRIANGLE": 1}) if problem.triangle == "d" else ()

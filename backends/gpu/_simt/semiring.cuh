@@ -11,6 +11,7 @@
 //   RESULT         type of C, if not T, which then holds several elements: FINISHED(x) is the result of sum x, and
 //                  ADD is over RESULT
 //   EXTREME        type of the extremes of A and B, if it is not T
+//   OPERAND        element type of A and B, if it is narrower than T, the type of the sums
 #pragma once
 #include "intrinsics.cuh"
 #include "batch.cuh"
@@ -19,6 +20,9 @@
 #define RESULT T
 #define FINISHED(x) (x)
 #endif
+#ifndef OPERAND
+#define OPERAND T
+#endif
 #ifndef EXTREME
 #define EXTREME T
 #endif
@@ -26,7 +30,7 @@
 #define INFINITE ((T)__int_as_float(0x7f800000))
 
 #define GEMM_PARAMETERS                                                                                          \
-    const T *__restrict__ a, const T *__restrict__ b, RESULT *__restrict__ c, int m, int n, int k, int lda, \
+    const OPERAND *__restrict__ a, const OPERAND *__restrict__ b, RESULT *__restrict__ c, int m, int n, int k, int lda, \
         int ldb, int ldc, const EXTREME *__restrict__ extremes                                               \
         BATCH_PARAMETERS STEP_PARAMETERS(a) STEP_PARAMETERS(b) STEP_PARAMETERS(c)
 

@@ -60,6 +60,8 @@ class Cublas(Rung):
             return "cuBLAS computes plus_times only"
         if problem.dtype.kind != "f" and not problem.is_mixed:
             return "cuBLAS takes floats, and int8 with sums in int32"
+        if problem.is_mixed and problem.dtype.name == "float64":
+            return "cuBLAS has no product of float32 with sums of float64"
         if problem.is_mixed and problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
         if problem.input_dtype.name == "int8" and (problem.k % _INT8_STEP or problem.n % _INT8_STEP):
