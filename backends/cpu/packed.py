@@ -34,7 +34,7 @@ from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._ladder import in_place
-from backends.cpu._ladder.execution import Kernel, KernelExecution, kernel_dtypes, float32_only
+from backends.cpu._ladder.execution import Kernel, KernelExecution, float32_only, kernel_dtypes
 from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.options import OFF, ON, SIMD, choices, defaults

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from harness.analysis.kernels import findings as kernels
 from harness.analysis.on_gpu import findings as on_gpu
-from harness.analysis import ablation_findings, offload, peaks, rank_findings, rates, read_rates
 from harness.analysis.rank_findings import Claim, ends, number
 from harness.analysis.traffic import findings as traffic_findings
+from harness.analysis import offload, peaks, rank_findings, rates, read_rates
+from harness.analysis.switches import findings as switch_findings
 from harness.experiment import COLD, HOT, Json
 from harness.stats import verdict
 from harness.stats.statistics import geometric_mean, median
@@ -221,7 +222,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     **traffic_findings.FINDINGS,
     **kernels.FINDINGS,
     **on_gpu.FINDINGS,
-    **ablation_findings.FINDINGS,
+    **switch_findings.FINDINGS,
     "over_fastest": over_fastest,
     "subject_over_reference": subject_over_reference,
     "ladder": ladder,
