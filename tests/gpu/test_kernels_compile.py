@@ -62,10 +62,10 @@ def _has_nvrtc():
 needs_nvrtc = pytest.mark.skipif(not _has_nvrtc(), reason="NVRTC is not installed")
 
 
-def kernels(name, semiring, dtype, n, **parameters):
+def kernels(name, semiring, dtype, n, operand_dtype=None, **parameters):
     """Return the product's kernels of one plan, those with the careful form of (x) of integers left out."""
     m, k = min(n, 32) if name == "gpu-naive-block" else n, n
-    problem = Problem(m, m, k, SEMIRINGS[semiring], np.dtype(dtype))
+    problem = Problem(m, m, k, SEMIRINGS[semiring], np.dtype(dtype), operand_dtype=operand_dtype)
     plan = RUNGS[name].plan(problem, detect()).override(parameters)
     steps = RUNGS[name].program(plan, *(Matrix(Place(x), ld) for x, ld in (("a", k), ("b", m), ("out", m)))).steps
     found = [step.kernel for step in steps if step.kernel.function == "gemm"]
@@ -95,6 +95,13 @@ def test_rung_compiles_and_spills_nothing(name, arch):
 def test_a_rung_without_an_idea_compiles_and_spills_nothing(name, left_out):
     for kernel in kernels(name, "plus_times", "float32", 4096, **left_out):
         check(kernel, "sm_90")
+
+
+@needs_nvrtc
+def test_operands_of_float32_with_sums_of_float64_compile():
+    (kernel,) = kernels("gpu-naive", "plus_times", "float64", 4096, operand_dtype=np.dtype(np.float32))
+    assert dict(kernel.defines)["OPERAND"] == "float"
+    check(kernel, "sm_90")
 
 
 @needs_nvrtc
