@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 VERSION = "0.1.0"  # of the harness; as in pyproject.toml
-_PACKAGES = "numpy numba llvmlite threadpoolctl scipy cupy mkl blis tropical-gemm cupy-cuda12x cupy-cuda13x".split()
+_PACKAGES = "numpy numba llvmlite threadpoolctl scipy cupy mkl blis tropical-gemm scipy-openblas32 numkong cupy-cuda12x cupy-cuda13x".split()
 _SIMD = "sse4_2 avx avx2 fma avx512f avx512bw avx512vl avx512_bf16 amx_tile neon asimd sve".split()
+# Fields that the oldest records do not have: left out where empty, so that keys of those records stay.
+_LATER = ("gpu", "family", "model", "stepping")
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
@@ -48,6 +50,10 @@ class Machine:
     gpu : dict
         Of the first NVIDIA GPU: name, driver, memory [MiB], highest SM clock [MHz], power limit [W]; and how many there
         are (``"count"``), if several. Empty: there is none.
+    family, model, stepping : int
+        Of the processor, as it counts itself; on ARM its implementer, part and revision. 0: not known, as in records
+        older than these fields. Processors of one name may differ in them: a virtual machine calls Zen 4 (25, 17) and
+        Zen 5 (26, 2) alike "AMD EPYC".
     """
 
     cpu: str
@@ -62,12 +68,38 @@ class Machine:
     python: str = ""
     packages: dict[str, str] = field(default_factory=dict)
     gpu: dict[str, str] = field(default_factory=dict)
+    family: int = 0
+    model: int = 0
+    stepping: int = 0
+
+    @property
+    def processor(self) -> str:
+        """What the processor calls itself, and how it counts itself: ``"AMD EPYC family 25 model 17"``."""
+        return f"{self.cpu} family {self.family} model {self.model}" if self.family else self.cpu
 
     @property
     def slug(self) -> str:
-        """A name for folders: ``"amd-epyc-2-cores"``, with the GPU if there is one."""
-        words = f"{self.cpu} {self.cores} cores {self.gpu.get('count', '')} {self.gpu.get('name', '')}"
+        """A name for folders: ``"amd-epyc-family-25-model-17-2-cores"``, with the GPU if there is one."""
+        return self._slug(self.processor)
+
+    @property
+    def short_slug(self) -> str:
+        """The name of its folder while family and model were not part of it: ``"amd-epyc-2-cores"``."""
+        return self._slug(self.cpu)
+
+    def _slug(self, cpu: str) -> str:
+        words = f"{cpu} {self.cores} cores {self.gpu.get('count', '')} {self.gpu.get('name', '')}"
         return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
+
+    def has_hardware_of(self, other: Machine) -> bool:
+        """Return whether processor, its number of cores, and GPU are those of `other`; what one does not know agrees.
+
+        Memory and software may differ: a machine is updated, and stays the same machine.
+        """
+        same = all(getattr(self, name) == getattr(other, name) for name in ("cpu", "cores", "l1d", "l2", "l3", "simd"))
+        counted = (self.family, self.model, self.stepping), (other.family, other.model, other.stepping)
+        gpus = [(machine.gpu.get("name"), machine.gpus) for machine in (self, other)]
+        return same and gpus[0] == gpus[1] and (counted[0] == counted[1] or not all(map(any, counted)))
 
     @property
     def gpus(self) -> int:
@@ -85,9 +117,9 @@ class Machine:
         return dataclasses.replace(self, threads=threads)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object; without a GPU it has no field `gpu`, as in the oldest records."""
+        """Return the fields as a JSON object, without those that are not there and that older records lack."""
         record = dataclasses.asdict(self)
-        return record if self.gpu else {name: value for name, value in record.items() if name != "gpu"}
+        return {name: value for name, value in record.items() if value or name not in _LATER}
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Machine:
@@ -117,6 +149,9 @@ def detect() -> Machine:
         python=platform.python_version(),
         packages=_versions(),
         gpu=_gpu(),
+        family=_number(_first_field(info, "cpu family", "CPU implementer")),
+        model=_number(_first_field(info, "model", "CPU part")),
+        stepping=_number(_first_field(info, "stepping", "CPU revision")),
     )
 
 
@@ -148,6 +183,14 @@ def _first_field(text: str, *names: str) -> str:
         if match:
             return match.group(1).strip()
     return ""
+
+
+def _number(text: str) -> int:
+    """Return a number as ``/proc/cpuinfo`` writes it, decimal or ``0x41``; 0 for anything else."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return 0
 
 
 def _cache_sizes() -> dict[int, int]:

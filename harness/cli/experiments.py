@@ -91,13 +91,15 @@ def report(
     from harness.cli import console
     from harness.machine import detect
     from harness.report import page, tables
+    from harness.store.folders import slug_of
 
     chosen, mark = options.chosen_experiments(None), provenance.mark()
+    this = slug_of(results, detect())
     for slug, cells, owner in options.recorded(results, preset, machine or ()):
         provenance.require_clean(results / slug, allow_dirty=_allows(allow_dirty, preset))
         provenance.require_clean(*([readme] if readme else []), allow_dirty=allow_dirty)
         written = page.write(chosen, cells, owner, figures / slug, results / slug, mark=mark)
-        if slug == detect().slug:
+        if slug == this:
             console.print_table(*tables.headline(cells), numeric=tables.HEADLINE_NUMBERS)
             if readme:
                 page.write_tables(readme, chosen, cells, mark=mark)

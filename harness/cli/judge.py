@@ -43,6 +43,7 @@ def calibrate(
     from harness.cli import console
     from harness.compare import calibration
     from harness.machine import detect
+    from harness.store.folders import slug_of
     from harness.store.journal import Journal
 
     names = backends or calibration.BACKENDS
@@ -56,7 +57,7 @@ def calibrate(
     settings: dict[str, Any] = {"processes": processes, "rounds": rounds, "precision": precision}
     experiment = calibration.experiment(cases, dataclasses.replace(calibration.BUDGET, **settings))
     run, is_interrupted = _run_within(minutes, experiment, findings.CALIBRATION, results)
-    folder = results / detect().slug
+    folder = results / slug_of(results, detect())
     trials = calibration.trials(folder, run)
     result = findings.findings(trials)
     summary = {**result.to_json(), **settings, "machine": detect().key}

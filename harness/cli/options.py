@@ -65,9 +65,10 @@ def recorded(
     """
     from harness.machine import detect
     from harness.store import presets, store
+    from harness.store.folders import slug_of
 
     slugs = [slug for slug in store.machines(results) if preset is None or (results / slug / preset).exists()]
-    chosen = [detect().slug if name == THIS else name for name in machines] or slugs
+    chosen = [slug_of(results, detect()) if name == THIS else name for name in machines] or slugs
     absent = [name for name in chosen if name not in slugs]
     if absent or not slugs:
         of_preset = f" of preset {preset}" if preset else ""

@@ -152,7 +152,7 @@ def _head(cells: Sequence[Cell], machine: Machine) -> str:
         if size
     )
     facts = [
-        ("processor", f"{machine.cpu}, {rates.plural(machine.cores, 'core')}"),
+        ("processor", f"{machine.processor}, {rates.plural(machine.cores, 'core')}"),
         ("data caches", caches or "not known"),
         ("vector extensions", " ".join(machine.simd) or "not known"),
         *([("GPU", _gpu(machine.gpu))] if machine.gpu else []),
@@ -189,7 +189,7 @@ def _answers(experiments: Sequence[Experiment], cells: Sequence[Cell], machine: 
         f"- [{experiment.name}](#{experiment.name}): {answers.of_experiment(experiment, cells) or experiment.question}"
         for experiment in experiments
     ]
-    title = f"# Results: {machine.cpu}, {rates.plural(machine.cores, 'core')}"
+    title = f"# Results: {machine.processor}, {rates.plural(machine.cores, 'core')}"
     return "\n\n".join([title, "## What came out", "\n".join(lines)])
 
 

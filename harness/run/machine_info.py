@@ -82,7 +82,7 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("gemm-harness", facts["version"]),
         ("machine", f"{facts['slug']} ({facts['key']})"),
-        ("processor", machine.cpu),
+        ("processor", machine.processor),
         ("cores", f"{machine.cores} usable"),
         ("caches", ", ".join(f"{name} {_kib(size)}" for name, size in caches.items())),
         ("SIMD", " ".join(machine.simd) or "not known"),

@@ -20,6 +20,7 @@ from harness.machine import Machine, detect
 from harness.run import provenance, trial
 from harness.run.process import Pool
 from harness.run.trial import Entrant, Patience
+from harness.store.folders import slug_of
 from harness.store.store import Store
 from harness.timing.host import processor_time, stolen
 from harness.timing.measure import Measurement, shortfalls
@@ -101,7 +102,7 @@ def run(
         As usual. Recorded cells are kept; no process is left behind.
     """
     machine = detect()
-    store = Store(Path(results_root) / machine.slug / preset)
+    store = Store(Path(results_root) / slug_of(results_root, machine) / preset)
     plan = [(experiment, _restricted(experiment.cases(preset, machine), only)) for experiment in experiments]
     with store.exclusive():
         resumed = None if fresh else store.unfinished_run(machine)

@@ -59,3 +59,41 @@ def test_gpus_that_cuda_hides_are_not_counted(with_gpus, monkeypatch):
 
 def test_without_a_gpu_there_is_nothing_to_describe(with_gpus):
     assert with_gpus(0) == {}
+
+
+def test_processors_of_one_name_are_told_apart_by_family_and_model():
+    zen4 = dataclasses.replace(MACHINE, cpu="AMD EPYC", family=25, model=17, stepping=1)
+    zen5 = dataclasses.replace(zen4, family=26, model=2, stepping=1)
+    assert zen4.slug == "amd-epyc-family-25-model-17-4-cores"
+    assert zen4.slug != zen5.slug
+    assert zen4.key != zen5.key
+    assert zen4.short_slug == zen5.short_slug == "amd-epyc-4-cores"
+    assert not zen4.has_hardware_of(zen5)
+
+
+def test_records_without_family_and_model_keep_name_and_key():
+    record = MACHINE.to_json()
+    assert not {"family", "model", "stepping", "gpu"} & set(record)
+    old = machine.Machine.from_json(record)
+    assert (old.key, old.slug) == (MACHINE.key, MACHINE.short_slug)
+    assert old.has_hardware_of(dataclasses.replace(MACHINE, family=6, model=207, stepping=2, memory=1, packages={}))
+
+
+@pytest.mark.parametrize("change", [{"l1d": 1}, {"cores": 2}, {"simd": ("neon",)}, {"gpu": {"name": "NVIDIA H200"}}])
+def test_other_caches_cores_vectors_or_gpus_are_other_hardware(change):
+    assert not dataclasses.replace(MACHINE, **change).has_hardware_of(MACHINE)
+
+
+@pytest.mark.parametrize(
+    ("text", "counted"),
+    [
+        ("cpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\nstepping\t: 1\n", (25, 17, 1)),
+        ("CPU implementer\t: 0x41\nCPU part\t: 0xd40\nCPU revision\t: 1\n", (0x41, 0xD40, 1)),
+        ("", (0, 0, 0)),
+    ],
+)
+def test_family_and_model_are_read_as_the_processor_counts_itself(text, counted, tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text(text)
+    monkeypatch.setattr(machine, "_CPUINFO", tmp_path / "cpuinfo")
+    found = machine.detect.__wrapped__()
+    assert (found.family, found.model, found.stepping) == counted

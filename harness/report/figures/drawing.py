@@ -168,7 +168,7 @@ def provenance(cells: list[Cell], machine: Machine, *, has_intervals: bool = Tru
     """Return where and when the samples of a figure were taken, how many, and what the marks mean."""
     done = [cell for cell in cells if cell.is_ok]
     versions = ", ".join(f"{name} {machine.packages[name]}" for name in ("numpy", "numba") if name in machine.packages)
-    parts = [f"{machine.cpu}, {rates.plural(machine.cores, 'core')}", versions]
+    parts = [f"{machine.processor}, {rates.plural(machine.cores, 'core')}", versions]
     if any(map(rates.is_on_device, cells)):
         count = f"{machine.gpus} " if machine.gpus > 1 else ""
         parts.insert(0, count + ", driver ".join(machine.gpu[key] for key in ("name", "driver") if key in machine.gpu))
