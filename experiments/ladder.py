@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from harness import registry
-from harness.experiment import PEAK_TASK, Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
+from harness.experiment import (
+    NARROW_PEAK,
+    PEAK_TASK,
+    Budget,
+    Case,
+    Contender,
+    Experiment,
+    Figure,
+    backend_contender,
+    product_case,
+)
 from harness.machine import Machine
 from harness.problem import Problem
 
@@ -37,11 +47,15 @@ def steps() -> list[Contender]:
     return [*STEPS, *(backend_contender(name) for step, name in newer if step < FIRST_LIBRARY_STEP), VENDOR]
 
 
-def peak_case(semiring: str, dtype: str = "float64", threads: int = 1) -> Case:
-    """Return the case that measures the register-only peak, the base of percentages of peak."""
+def peak_case(semiring: str, dtype: str = "float64", threads: int = 1, *, narrow: bool = False) -> Case:
+    """Return the case that measures the register-only peak, the base of percentages of peak.
+
+    With `narrow` that of AVX2 beside it: the roof of libraries that do not know a processor with AVX-512.
+    """
     arguments = {"semiring": semiring, "dtype": dtype}
     peak = Contender("peak", threads=threads, task=PEAK_TASK)
-    return Case({"role": "peak", **arguments, "threads": threads}, (peak,), arguments)
+    of_avx2 = [Contender(NARROW_PEAK, {"unit": "avx2"}, threads, PEAK_TASK)] if narrow else []
+    return Case({"role": "peak", **arguments, "threads": threads}, (peak, *of_avx2), arguments)
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:

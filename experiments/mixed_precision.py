@@ -10,7 +10,7 @@ from harness.experiment import Budget, Case, Contender, Experiment, Figure, back
 from harness.machine import Machine
 from harness.problem import Problem, mixed_dtypes
 
-SUBJECT, PEERS = "cpu-mixed", ("cpu-mkl", "cpu-torch")
+SUBJECT, PEERS = "cpu-mixed", ("cpu-mkl", "cpu-torch", "cpu-numkong")
 WIDE = "cpu-simd"  # computes the same sizes with operands as wide as the sums: the alternative to mixed products
 SIZES = {"smoke": (64,), "quick": (1024, 2048), "full": (257, 1000, 1024, 1025, 2048)}
 ROWS = ["operands", "shared_by"]

@@ -47,10 +47,11 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     for called, threads in thread_counts(machine).items():
         for problem in problems(preset):
             if called == ONE or problem.n in SHARED[preset]:
-                case = product_case(problem, against_peers(threads), threads=threads, shared_by=called)
+                case = product_case(problem, against_peers(threads, machine), threads=threads, shared_by=called)
                 (ordinary if problem.semiring.is_ordinary else others).append(case)
         if called == ONE or SHARED[preset]:
-            ordinary += [peak_case("plus_times", dtype, threads) for dtype in ORDINARY[preset][0]]
+            has_wider = {"avx512f", "avx512bw", "avx512vl"} <= set(machine.simd)
+            ordinary += [peak_case("plus_times", dtype, threads, narrow=has_wider) for dtype in ORDINARY[preset][0]]
     return ordinary + others
 
 

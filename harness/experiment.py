@@ -28,6 +28,8 @@ ORDERS = INTERLEAVED, GROUPED = "interleaved", "grouped"
 GEMM_TASK = "gemm"
 # Multiplies and adds in registers alone: the peak to which a product is compared.
 PEAK_TASK = "backends.cpu._ceilings:peak"
+# The contender that measures it for AVX2, where vectors may be wider.
+NARROW_PEAK = "AVX2 peak"
 
 Json = Mapping[str, Any]
 
@@ -84,6 +86,8 @@ class Contender:
     source : Path, optional
         Folder whose modules its processes import before any others: another state of the source code. Where the code
         lies is no part of the case's key.
+    environment : mapping
+        Environment variables of its processes, beside those of the harness: a library may read them when it is loaded.
     """
 
     label: str
@@ -91,6 +95,7 @@ class Contender:
     threads: int = 1
     task: str = GEMM_TASK
     source: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,16 @@ class Case:
             {
                 "axes": self.axes,
                 "arguments": self.arguments,
-                "contenders": [[c.label, c.arguments, c.threads, c.task.split(":")[-1]] for c in self.contenders],
+                "contenders": [
+                    [
+                        c.label,
+                        c.arguments,
+                        c.threads,
+                        c.task.split(":")[-1],
+                        *([c.environment] if c.environment else []),
+                    ]
+                    for c in self.contenders
+                ],
             }
         )
 

@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import Any
 
 VERSION = "0.1.0"  # of the harness; as in pyproject.toml
-_PACKAGES = "numpy numba llvmlite threadpoolctl scipy cupy mkl blis tropical-gemm scipy-openblas32 numkong cupy-cuda12x cupy-cuda13x".split()
+_PACKAGES = (
+    "numpy numba llvmlite threadpoolctl scipy cupy mkl blis tropical-gemm scipy-openblas32 numkong "
+    "cupy-cuda12x cupy-cuda13x"
+).split()
 _SIMD = "sse4_2 avx avx2 fma avx512f avx512bw avx512vl avx512_bf16 amx_tile neon asimd sve".split()
 # Fields that the oldest records do not have: left out where empty, so that keys of those records stay.
 _LATER = ("gpu", "family", "model", "stepping")

@@ -16,7 +16,7 @@ from harness.errors import ProblemError
 from harness.machine import detect
 
 # Libraries that bring a thread pool of their own when they are imported.
-_POOL_OWNERS = ("numpy", "scipy", "numba", "mkl", "blis", "torch")
+_POOL_OWNERS = ("numpy", "scipy", "numba", "mkl", "blis", "torch", "scipy_openblas32")
 
 
 # A library such as OpenBLAS has one setting for the process. Calls that change it exclude each other: of two that

@@ -23,7 +23,7 @@ from backends.cpu._simd.bits import WORD, WORD_BITS
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.register_loop import register_loop
 from backends.cpu._vector.operators import operations
-from backends.cpu._vector.unit import usable_units
+from backends.cpu._vector.unit import find_unit, usable_units
 from harness.errors import Declined, VerificationError
 from harness.operands import CACHE_LINE, aligned_empty
 from harness.semiring import SEMIRINGS
@@ -82,8 +82,10 @@ class Ceiling:
 _TERM = {"plus": 2, "absdiff": 0, "sqdiff": 0}
 
 
-def peak(*, dtype: str, semiring: str, threads: int) -> Ceiling:
+def peak(*, dtype: str, semiring: str, threads: int, unit: str = "") -> Ceiling:
     """Prepare the register loop of a named semiring; for logaddexp_plus, that of plus_times.
+
+    Of the widest vector unit, or of the one called `unit`.
 
     On each thread the mr x nv vectors of a register tile are extended STEPS times by x (x) y, x = y = one. A result is
     lane 0 of all of them together.
@@ -92,14 +94,16 @@ def peak(*, dtype: str, semiring: str, threads: int) -> Ceiling:
     ------
     Declined
         If there is no vector code for an operation.
+    PlanError
+        If this processor does not have `unit`.
     """
-    element, unit = np.dtype(dtype), usable_units()[0]
+    element, found = np.dtype(dtype), find_unit(unit) if unit else usable_units()[0]
     computed = SEMIRINGS["plus_times" if semiring == "logaddexp_plus" else semiring]
     ops = operations(computed, element) if SEMIRINGS[semiring].unsupported(element) is None else None
     if ops is None:
         raise Declined("declined", f"no vector code for {semiring} over {dtype}")
     word, bits, one = (WORD, WORD_BITS, -1) if element.kind == "b" else (element, 1, 1)
-    key = KernelKey(ops, word.name, unit.name, unit.mr, unit.nv)
+    key = KernelKey(ops, word.name, found.name, found.mr, found.nv)
     results, number = np.empty(threads, word), word.type(one)
     loop = functools.partial(register_loop(key, threads), STEPS, number, number, results)
     term, terms = _TERM.get(ops.multiply, one), STEPS * key.mr * key.nv

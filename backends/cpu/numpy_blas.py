@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from backends.cpu.libraries._kernel_family import of_openblas
 from harness.interface import Backend, Execution, HostExecution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -38,6 +39,10 @@ class NumpyBlas(Backend):
             if op.ufunc is None:
                 return f"{op.name} has no NumPy ufunc"
         return None
+
+    def kernels(self) -> str:
+        """Return the processor that NumPy's OpenBLAS took this one for."""
+        return of_openblas("numpy.libs")
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan without blocks for BLAS, else blocks of C that stay in L2."""

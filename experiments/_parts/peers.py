@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from experiments.ladder import FIRST_LIBRARY_STEP
 from harness import registry
 from harness.experiment import Contender, backend_contender
-from harness.machine import Machine
+from harness.interface import Backend
+from harness.machine import Machine, detect
 from harness.semiring import SEMIRINGS
 
 SUBJECT = "cpu-simd"
@@ -15,14 +18,25 @@ SUBJECT = "cpu-simd"
 ONE, ALL = "one thread", "all threads"
 
 
-def against_peers(threads: int = 1) -> list[Contender]:
+def against_peers(threads: int = 1, machine: Machine | None = None) -> list[Contender]:
     """Return the subject, then every CPU backend that wraps a library, the highest step first.
 
-    A library that is missing or declines a product is included: it becomes a gap with its reason.
+    A library stands there in each of its configurations on `machine`, by default this one. One that is missing or
+    declines a product is included: it becomes a gap with its reason.
     """
-    steps = [(e.backend.step, e.name) for e in registry.discover() if e.backend and e.name.startswith("cpu-")]
-    peers = [name for step, name in sorted(steps, reverse=True) if step >= FIRST_LIBRARY_STEP]
-    return [backend_contender(name, threads=threads) for name in (SUBJECT, *peers)]
+    found = [entry.backend for entry in registry.discover() if entry.backend and entry.name.startswith("cpu-")]
+    libraries = sorted((b for b in found if b.step >= FIRST_LIBRARY_STEP), key=lambda b: (-b.step, b.name))
+    here = machine or detect()
+    configured = [
+        _configured(backend, words, threads, here) for backend in libraries for words in backend.configurations(here)
+    ]
+    return [backend_contender(SUBJECT, threads=threads), *configured]
+
+
+def _configured(backend: Backend, words: str, threads: int, machine: Machine) -> Contender:
+    """Return `backend` in the configuration called `words`, which its label ends with."""
+    contender = backend_contender(backend.name, label=f"{backend.name} as {words}" if words else "", threads=threads)
+    return dataclasses.replace(contender, environment=backend.configurations(machine)[words])
 
 
 def thread_counts(machine: Machine) -> dict[str, int]:

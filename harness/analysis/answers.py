@@ -36,7 +36,11 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
     own = [cell for cell in everything if cell.experiment == figure.options.get("of", experiment)]
     roofs = [cell for cell in own if rates.is_roof(cell)]
     chosen = rates.select((cell for cell in own if not rates.is_roof(cell)), figure.options.get("where", {}))
-    peaks_elsewhere = [cell for cell in everything if cell.experiment != experiment and rates.is_peak(cell)]
+    peaks_elsewhere = [
+        cell
+        for cell in everything
+        if cell.experiment != experiment and (rates.is_peak(cell) or rates.is_narrow_peak(cell))
+    ]
     return Shown([*roofs, *chosen], peaks_elsewhere)
 
 
@@ -47,9 +51,17 @@ def of_figure(figure: Figure, of: Shown) -> str:
     sentence = FINDINGS[figure.options["finding"]]([*of.cells, *of.peaks], figure.options)
     undecided, few, ratios = caveats.undecided(of.cells)
     is_about_ratios = figure.options.get("ratios", True)
-    if sentence and is_about_ratios and undecided > MOST_UNDECIDED * ratios and "undecided" not in sentence:
-        sentence += f"; {undecided} of {ratios} ratios undecided" + (f", {few} for few samples" if few else "")
+    if sentence and is_about_ratios and undecided > MOST_UNDECIDED * ratios and "decided" not in sentence:
+        sentence += f"; {_doubt(undecided, few, ratios)}"
     return sentence[:1].upper() + sentence[1:] if sentence.startswith(PLAIN_WORDS) else sentence
+
+
+def _doubt(undecided: int, few: int, ratios: int) -> str:
+    """Return how many of the ratios have no verdict, and whether more samples would help."""
+    why = "" if not few else ", for want of samples" if few == undecided else f", {few} of them for want of samples"
+    if undecided < ratios:
+        return f"{undecided} of {ratios} ratios undecided{why}"
+    return (f"none of {ratios} ratios is decided" if ratios > 1 else "the ratio is undecided") + why
 
 
 def of_experiment(experiment: Experiment, cells: Sequence[Cell]) -> str:

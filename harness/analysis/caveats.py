@@ -42,7 +42,14 @@ def of_cell(cell: Cell, unsure: Mapping[Key, str]) -> str:
         return ""
     unmet = ", ".join(name for name, _ in conditions(cell))
     bound = LAUNCH_BOUND if analysis_conditions.is_launch_bound(cell) else ""
-    remarks = [unsure.get(key(cell), ""), bound, unmet and f"not met: {unmet}", *analysis_conditions.marks(cell.record)]
+    one = analysis_conditions.one_of_several(cell)
+    remarks = [
+        unsure.get(key(cell), ""),
+        one,
+        bound,
+        unmet and f"not met: {unmet}",
+        *analysis_conditions.marks(cell.record),
+    ]
     return "; ".join(filter(None, remarks))
 
 

@@ -27,6 +27,11 @@ Readings = Mapping[str, Sequence[Sequence[float | None]]]
 
 # The first launches of a sample are done before its time begins, so launching takes a little less than all of it.
 LAUNCH_BOUND = 0.9
+# A contender that had less of the processors than this used one thread, however many it was allowed.
+ONE_THREAD = 1.1
+# Several threads of a loop out of registers do less than this part of their number times one thread's work where
+# something else is on the cores; as `harness.run.all_cores` has it.
+FREE_CORES = 0.9
 # So many sizes are named one by one.
 MOST_SIZES = 6
 
@@ -42,6 +47,20 @@ def clock_and_power(cell: Cell) -> str:
     """Return the clock and the power of the processor that computed, as far as they are known: "1755 MHz, 698 W"."""
     values = ((reading(cell, name), unit) for name, unit in (("mhz", "MHz"), ("watts", "W")))
     return ", ".join(f"{value:.0f} {unit}" for value, unit in values if value is not None)
+
+
+def threads_used(cell: Cell) -> int:
+    """Return how many threads `cell` used: one if its plan or its processor time says so, else all it was allowed."""
+    planned = (cell.facts.get("plan") or {}).get("threads")
+    share = reading(cell, "cpu_share")
+    return 1 if planned == 1 or (share is not None and share < ONE_THREAD) else cell.threads
+
+
+def one_of_several(cell: Cell) -> str:
+    """Return "1 of 2 threads" where `cell` used one thread of several that it was allowed; else an empty string."""
+    if not cell.is_ok or cell.threads == 1 or rates.is_on_device(cell) or threads_used(cell) > 1:
+        return ""
+    return f"1 of {cell.threads} threads"
 
 
 def is_launch_bound(cell: Cell) -> bool:
@@ -87,6 +106,11 @@ def marks(record: Mapping[str, Any]) -> list[str]:
         samples = [is_disturbed for process in by_process for is_disturbed in process]
         if any(samples):
             sentences.append(f"{condition} in {sum(samples)} of {len(samples)} samples")
+    seen = record.get("all_cores") or {}
+    if seen and seen["gain"] < FREE_CORES * seen["threads"]:
+        sentences.append(
+            f"cores not free: {seen['threads']} threads of a register loop do {seen['gain']:.2f} times the work"
+        )
     stolen = float(record.get("stolen") or 0.0)
     if stolen > MOST_STOLEN:
         sentences.append(f"the host took {100 * stolen:.0f} % of the processors")

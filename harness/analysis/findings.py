@@ -12,7 +12,7 @@ from harness.analysis.kernels import findings as kernels
 from harness.analysis.on_gpu import findings as on_gpu
 from harness.analysis.rank_findings import Claim, ends, number
 from harness.analysis.traffic import findings as traffic_findings
-from harness.analysis import offload, peaks, rank_findings, rates, read_rates
+from harness.analysis import offload, peaks, peer_findings, rank_findings, rates, read_rates
 from harness.analysis.switches import findings as switch_findings
 from harness.experiment import COLD, HOT, Json
 from harness.stats import verdict
@@ -27,7 +27,10 @@ MOST_PANELS = 2  # that one title speaks of
 
 
 def over_fastest(cells: list[Cell], options: Json) -> str:
-    """Return the speed of the subject over the fastest other of each case: mean, least, most, and what is undecided."""
+    """Return the speed of the subject over the fastest other of each case: mean, least, most, and what is undecided.
+
+    Of a library in several configurations the best counts; what it is as installed is said too.
+    """
     claims, pairs = [], []
     own = _of_subject(cells, options)
     for cell in own:
@@ -45,6 +48,8 @@ def over_fastest(cells: list[Cell], options: Json) -> str:
         return f"{who} has {span} the speed of the fastest peer{_undecided(pairs)}"
     mean = geometric_mean([claim.value.estimate for claim in claims])
     first = f"{who} has {mean:.2f} times the speed of the fastest peer in {len(claims)} cases"
+    plain = peer_findings.as_installed(cells, options)
+    first += f", {plain}" if plain else ""
     return f"{first}; least {_short(worst)}, most {_short(best)}{_undecided(pairs)}"
 
 
@@ -268,4 +273,6 @@ def _undecided(pairs: Sequence[tuple[Cell, Cell]]) -> str:
     """Return how many ratios are neither faster, slower nor the same; empty if all are decided."""
     comparisons = verdict.compare_all((cell.samples_ns, peer.samples_ns) for cell, peer in pairs)
     unsure = sum(outcome is Verdict.UNSURE for outcome in verdict.judge(comparisons))
+    if unsure == len(pairs) > 0:
+        return "; none of them is decided"
     return f"; {unsure} of {len(pairs)} undecided" if unsure else ""

@@ -30,6 +30,12 @@ def peak_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
     )
 
 
+def narrow_peak_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
+    """Return the measured peak of AVX2 for the semiring, dtype and threads of `cell`, or None."""
+    narrow = [c for c in cells if c.is_ok and rates.is_narrow_peak(c) and kind(c) == kind(cell)]
+    return min(narrow, key=lambda other: other.experiment != cell.experiment, default=None)
+
+
 def roof_rate(roof: Cell) -> float:
     """Return the rate of the fastest call of `roof`, not of the median one, in G operations or GB per second.
 

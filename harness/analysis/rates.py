@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from harness.experiment import NARROW_PEAK
 from harness.stats import statistics
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
@@ -67,12 +68,17 @@ def group(items: Iterable[T], key: Callable[[T], Hashable]) -> dict[Any, list[T]
 
 def is_peak(cell: Cell) -> bool:
     """Return whether `cell` measures the peak of registers alone, in its own case or beside the cells it bounds."""
-    return PEAK in (cell.axes.get("role"), cell.contender)
+    return PEAK in (cell.axes.get("role"), cell.contender) and not is_narrow_peak(cell)
+
+
+def is_narrow_peak(cell: Cell) -> bool:
+    """Return whether `cell` measures the peak of narrower vectors than this processor has."""
+    return cell.contender == NARROW_PEAK
 
 
 def is_roof(cell: Cell) -> bool:
     """Return whether `cell` measures the machine (a peak, a bandwidth, a link) and not a contender."""
-    return is_peak(cell) or cell.axes.get("role") in ("bandwidth", LINK)
+    return is_peak(cell) or is_narrow_peak(cell) or cell.axes.get("role") in ("bandwidth", LINK)
 
 
 def contenders(cells: Iterable[Cell]) -> list[Cell]:

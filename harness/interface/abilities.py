@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -146,6 +146,21 @@ class Abilities:
 
     def listing(self, plan: Plan) -> str:
         """Return the innermost loop of the kernel that `plan` compiles, for a reader; empty: there is none to show."""
+        return ""
+
+    def configurations(self, machine: Machine) -> Mapping[str, Mapping[str, str]]:
+        """Return by name the environments in which it is compared with others on `machine`; ``""``: as it is installed.
+
+        A library may choose its kernels by environment variables that it reads when it is loaded. Each configuration is
+        a contender, in processes that have its variables.
+        """
+        return {"": {}}
+
+    def kernels(self) -> str:
+        """Return the family of kernels that its library took for this processor, read back after `prepare`.
+
+        ``"Haswell"``, ``"AVX2"``; empty: it has no library, or this is not known.
+        """
         return ""
 
     def architecture(self) -> str:

@@ -49,9 +49,11 @@ class WorkerProcess:
     ----------
     source : Path, optional
         Folder whose modules the process imports before any others: another state of the source code.
+    environment : iterable of (str, str)
+        Further variables of its environment.
     """
 
-    def __init__(self, source: Path | None = None) -> None:
+    def __init__(self, source: Path | None = None, environment: Iterable[tuple[str, str]] = ()) -> None:
         self.connection, theirs = Pipe()
         self._output = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 closed by kill
         # Appending, so that it can be emptied while the process has it open.
@@ -66,6 +68,7 @@ class WorkerProcess:
             pass_fds=[theirs.fileno()],
             env={
                 **os.environ,
+                **dict(environment),
                 "PYTHONUNBUFFERED": "1",
                 "PYTHONPATH": import_path(source),
                 descendants.MARK: self.mark,
@@ -235,11 +238,12 @@ def call_all(
 
 
 class Slot(NamedTuple):
-    """The role of a process in case after case: contender `number` of a backend or task, with modules of `source`."""
+    """The role of a process in case after case: contender `number` of a backend, of one source and environment."""
 
     task: str  # or backend
     number: int = 0
     source: Path | None = None
+    environment: tuple[tuple[str, str], ...] = ()  # sorted
 
 
 class Pool:
@@ -253,7 +257,7 @@ class Pool:
         needed = list(slots)
         for slot in needed:
             worker = self._workers.pop(slot, None)  # reinserted at the end: the first is the one longest unused
-            self._workers[slot] = worker if worker and worker.is_alive else WorkerProcess(slot.source)
+            self._workers[slot] = worker if worker and worker.is_alive else WorkerProcess(slot.source, slot.environment)
         for slot in self._too_many([slot for slot in self._workers if slot not in needed]):
             self._workers.pop(slot).kill()
         return {slot: self._workers[slot] for slot in needed}

@@ -18,6 +18,7 @@ from typing import Any
 from harness.experiment import Budget, Case, Contender, Experiment, content_hash
 from harness.machine import Machine, detect
 from harness.run import provenance, trial
+from harness.run.all_cores import Gate
 from harness.run.process import Pool
 from harness.run.trial import Entrant, Patience
 from harness.store.folders import slug_of
@@ -128,6 +129,7 @@ class _Runner:
     patience: Patience
     is_over: Callable[[], bool]
     pool: Pool = field(default_factory=Pool)
+    gate: Gate = field(default_factory=Gate)
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
     recorded: int = 0
 
@@ -182,7 +184,7 @@ class _Runner:
     def _measured(self, case: Case, budget: Budget) -> list[dict[str, Any]]:
         """Measure `case`; return a record of each contender, with the load of the machine before and after."""
         load, before = [os.getloadavg()[0]], processor_time()
-        entrants, measurements = trial.measure_case(case, budget, self.pool, self.patience)
+        entrants, measurements = trial.measure_case(case, budget, self.pool, self.patience, self.gate)
         load.append(os.getloadavg()[0])
         shared = {"load": load, "stolen": stolen(before, processor_time()), "budget": dataclasses.asdict(budget)}
         shared |= {"machine": self.machine.key, "run": self.run_id, "time": _now(), **provenance.code()}
@@ -212,6 +214,7 @@ def _record(
         "task": contender.task,
         "arguments": contender.arguments,
         "threads": contender.threads,
+        "environment": dict(contender.environment),
         "reference": case.reference,
         "status": entrant.status,
         "reason": entrant.reason,
@@ -227,6 +230,7 @@ def _record(
         "verified": entrant.verified if entrant.is_ok else "",
         "threads_read": entrant.threads_read,
         "clock": entrant.clock,
+        "all_cores": dict(entrant.all_cores),
     }
 
 

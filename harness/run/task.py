@@ -60,6 +60,8 @@ class GemmTask(Prepared):
         The loops that the backend states for `plan`.
     starts_processes : bool
         Of the backend, too.
+    kernels : str
+        Family of the kernels that the backend's library took, see there.
     """
 
     def __init__(
@@ -72,11 +74,12 @@ class GemmTask(Prepared):
         *,
         nest: Nest | None = None,
         starts_processes: bool = False,
+        kernels: str = "",
     ) -> None:
         super().__init__(plan, operands, execution)
         self._nest = nest
         self.seed, self.extra_error, self.is_reversed = seed, extra_error, False
-        self.starts_processes = starts_processes
+        self.starts_processes, self._kernels = starts_processes, kernels
 
     def run(self) -> None:
         self.execution.run()
@@ -121,6 +124,7 @@ class GemmTask(Prepared):
             "plan": self.plan.to_json(),
             "problem": problem.to_json(),
             **({"nest": self._nest.to_json()} if self._nest else {}),
+            **({"kernels": self._kernels} if self._kernels else {}),
         }
 
 
@@ -142,7 +146,14 @@ def gemm(
     operands = Operands.generate(product, seed)
     execution, extra_error = chosen.prepare(plan, operands), chosen.extra_error(plan, operands)
     return GemmTask(
-        plan, operands, execution, seed, extra_error, nest=chosen.loops(plan), starts_processes=chosen.starts_processes
+        plan,
+        operands,
+        execution,
+        seed,
+        extra_error,
+        nest=chosen.loops(plan),
+        starts_processes=chosen.starts_processes,
+        kernels=chosen.kernels(),
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -15,6 +16,8 @@ from typing import Any
 from harness.errors import Declined
 from harness.experiment import COLD, HOT, Budget, Case, Contender
 from harness.machine import Machine, detect
+from harness.run import all_cores
+from harness.run.all_cores import Gate
 from harness.run.process import Pool, Slot, WorkerFailed, WorkerProcess, call_all, full_name
 from harness.timing.clock import Sample
 from harness.timing.host import on_one_core
@@ -47,6 +50,7 @@ class Entrant:
     first_ns: float = 0.0  # time of its first call
     threads_read: Mapping[str, Any] = field(default_factory=dict)  # in force at the last sample, by library
     clock: dict[str, Any] = field(default_factory=dict)  # of the last sample; and the core, if it was kept on one
+    all_cores: Mapping[str, Any] = field(default_factory=dict)  # how free the cores were, if it has several threads
 
     @property
     def is_ok(self) -> bool:
@@ -77,9 +81,11 @@ class Entrant:
 
 
 def measure_case(
-    case: Case, budget: Budget, pool: Pool, patience: Patience
+    case: Case, budget: Budget, pool: Pool, patience: Patience, gate: Gate | None = None
 ) -> tuple[dict[str, Entrant], list[Measurement]]:
     """Measure the contenders of `case` in processes of `pool`; return the entrants by label, and the samples.
+
+    With several threads it waits at `gate`, if there is one, until the cores are free.
 
     There is a measurement for each of `budget.processes`. A contender that fails in one of them has failed. A single
     process may have served other cases before. Several processes are all fresh, so that only chance makes them differ.
@@ -90,7 +96,12 @@ def measure_case(
     for replicate in range(budget.processes):
         able = [c for c in case.contenders if c.label not in entrants or entrants[c.label].is_ok]
         loops = measurements[0].loops if measurements else {}
-        again, measurement = _measure_once(case, budget, pool, patience, able, replicate, loops)
+        again, measurement = _measure_once(case, budget, pool, patience, able, replicate, loops, gate)
+        for label, entrant in again.items():  # of several processes, what the worst of them met
+            before = entrants[label].all_cores if label in entrants else {}
+            entrant.all_cores = min(
+                before or entrant.all_cores, entrant.all_cores, key=lambda seen: seen.get("gain", math.inf)
+            )
         entrants.update(again)
         measurements.append(measurement)
         if budget.processes > 1:
@@ -107,14 +118,21 @@ def _measure_once(
     contenders: Sequence[Contender],
     replicate: int,
     loops: Mapping[str, int],
+    gate: Gate | None,
 ) -> tuple[dict[str, Entrant], Measurement]:
     """Measure `contenders` of `case` in processes of `pool`, with at least `loops` calls in a sample."""
     slots = _slots(contenders)
-    workers = pool.processes(slots.values())
+    threads = max((c.threads for c in contenders), default=1)
+    is_gated = gate is not None and 1 < threads <= detect().cores
+    workers = pool.processes([*slots.values(), *([all_cores.SLOT] if is_gated else [])])
     entrants = {label: Entrant(workers[slot], patience) for label, slot in slots.items()}
     _prepare(case, entrants, patience)
     proven = {label: entrant for label, entrant in entrants.items() if entrant.is_ok}
     seed = int(case.key, 16) + replicate
+    if gate is not None and is_gated and proven:
+        seen = gate.wait(threads, lambda: all_cores.gain(workers[all_cores.SLOT], threads, patience.prepare))
+        for contender in contenders:
+            entrants[contender.label].all_cores = seen if contender.threads > 1 else {}
     alone = [proven[c.label] for c in contenders if c.threads == 1 and c.label in proven]
     with on_one_core([entrant.worker.number for entrant in alone], replicate) as core:
         measurement = measure(proven, budget, seed, reference=case.reference, loops=loops)
@@ -171,6 +189,7 @@ def _slots(contenders: Sequence[Contender]) -> dict[str, Slot]:
     seen, slots = collections.Counter[str](), dict[str, Slot]()
     for contender in contenders:
         task = str(contender.arguments.get("backend", contender.task))
-        slots[contender.label] = Slot(task, seen[task], contender.source)
+        environment = tuple(sorted(contender.environment.items()))
+        slots[contender.label] = Slot(task, seen[task], contender.source, environment)
         seen[task] += 1
     return slots

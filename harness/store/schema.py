@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from harness.registry import RENAMED
 from harness.store.held_sources import HELD_BY
 
-SCHEMA = 3
+SCHEMA = 4
 
 Record = dict[str, Any]
 
@@ -52,6 +52,7 @@ CELL = (
     Field("task", str, "`module:function` of its task, or `gemm`, a product; empty: not known", since=3, unknown=""),
     Field("arguments", dict, "what its task was given beside `case_arguments`: for a product `backend`, `parameters`"),
     Field("threads", int, "threads it was allowed", "threads"),
+    Field("environment", dict, "variables of its processes, beside those of the harness", since=4, unknown={}),
     Field("reference", str, "label of the contender that paired ratios are taken to"),
     Field("series", str, "what the caches held when a sample began: `hot` or `cold`", since=2, unknown="hot"),
     Field("budget", dict, "how long it was to be sampled, as `harness.experiment.Budget`", since=2, unknown={}),
@@ -70,6 +71,7 @@ CELL = (
     Field("clock", dict, "the clock that timed it, and the core if it was kept on one", since=2, unknown={}),
     Field("load", list, "load average of the machine before and after the case", "processes"),
     Field("stolen", _NUMBER | None, "part of the processors' time that a virtual machine's host took", "1", since=2),
+    Field("all_cores", dict, "a loop on all its threads before: `threads`, `gain`, `waited_s`", since=4, unknown={}),
     Field("machine", str, "key of the machine's fingerprint"),
     Field("version", str, "version of the harness"),
     Field("source", str, "digest of the source files of `harness/` and `backends/`"),
@@ -152,5 +154,5 @@ def _to_3(record: Record) -> Record:
 
 
 # By the schema that they lead to, from the one before: the fields that change, of a cell.
-MIGRATIONS: dict[int, Callable[[Record], Record]] = {2: _to_2, 3: _to_3}
+MIGRATIONS: dict[int, Callable[[Record], Record]] = {2: _to_2, 3: _to_3, 4: lambda _: {}}
 _NEW = {schema: {field.name: field.unknown for field in CELL if field.since == schema} for schema in MIGRATIONS}

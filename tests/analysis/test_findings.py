@@ -176,3 +176,38 @@ def test_a_figure_of_another_experiment_takes_its_cells_and_peaks_from_elsewhere
 def test_of_nothing_nothing_is_said(kind):
     options = {"subject": "x", "library": "y", "x": "n", "panels": "problem", "counts": "words", "tiles": (4,)}
     assert FINDINGS[kind]([], {**options, "place": "n", "links": {}}) == ""
+
+
+def test_the_best_configuration_of_each_library_counts_and_what_is_installed_is_said_too():
+    case = {"shared_by": "one thread", "semiring": "plus_times", "dtype": "float64"}
+    sizes = [
+        at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 20.0, "cpu-scipy": 32.0}, n=n, **case) for n in (257, 1000)
+    ]
+    told = [
+        dataclasses.replace(cell, record={**cell.record, "environment": {"CORE": "wide"}})
+        if cell.contender == "cpu-scipy"
+        else cell
+        for shown in sizes
+        for cell in shown
+    ]
+    sentence = found("over_fastest", told, subject="cpu-simd")
+    best, installed = (
+        "has 1.25 times the speed of the fastest peer in 2 cases",
+        "2.00 times that of the fastest as installed",
+    )
+    assert sentence.startswith(f"cpu-simd {best}, {installed}; least")
+    assert installed not in found("over_fastest", [cell for shown in sizes for cell in shown], subject="cpu-simd")
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((12, 12, 12), "none of 12 ratios is decided, for want of samples"),
+        ((12, 3, 12), "none of 12 ratios is decided, 3 of them for want of samples"),
+        ((7, 7, 12), "7 of 12 ratios undecided, for want of samples"),
+        ((7, 0, 12), "7 of 12 ratios undecided"),
+        ((1, 1, 1), "the ratio is undecided, for want of samples"),
+    ],
+)
+def test_doubt_reads_well(counts, words):
+    assert answers._doubt(*counts) == words

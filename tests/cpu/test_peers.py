@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from backends.cpu.libraries._blas import absent
-from backends.cpu.libraries.mkl import has_contiguous_lines
+from backends.cpu.libraries._cblas import has_contiguous_lines
 from backends.cpu.libraries.tropical_gemm import has_no_nan_term
 from harness import Operands, Problem, gemm, machine, registry
 from harness.operands import poison
 from harness.proof.verify import verify
 
-BLAS = ("cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-torch")
+BLAS = ("cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-torch", "cpu-openblas")
 PEERS = (*BLAS, "cpu-tropical-gemm")
 SIZES = ((1, 1, 1), (1, 7, 3), (7, 1, 3), (5, 6, 1), (17, 19, 23), (0, 3, 2), (3, 0, 2), (2, 3, 0))
 SCALARS = ((False, None, None), (True, None, None), (True, 2.0, -3.0), (False, np.inf, None), (False, 0.0, None))

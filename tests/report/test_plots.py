@@ -430,9 +430,9 @@ def test_every_figure_has_a_finding_for_its_title():
 def test_the_title_says_that_many_ratios_are_undecided(tmp_path, sheets):
     few = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:3]]) for c in cells(EXPERIMENTS["ladder"])]
     drawing.draw(EXPERIMENTS["ladder"], few, MACHINE, tmp_path)
-    assert re.search(r"(\d+) of \1 ratios undecided, \1 for few samples", sheets["ladder"].title)
+    assert re.search(r"none of \d+ ratios is decided, for want of samples", sheets["ladder"].title)
     drawing.draw(EXPERIMENTS["ladder"], cells(EXPERIMENTS["ladder"]), MACHINE, tmp_path)
-    assert "undecided" not in sheets["ladder"].title
+    assert "decided" not in sheets["ladder"].title
 
 
 def test_the_kernels_that_a_library_took_stand_beside_its_name(tmp_path, sheets):

@@ -30,18 +30,21 @@ class BlasPeer(Backend):
     Attributes
     ----------
     module : str
-        The optional module that it is called through, named as its package.
+        The optional module that it is called through.
+    package : str
+        The package to install for it; empty: named as the module.
     library : str
         Its name in reasons.
     """
 
     module: ClassVar[str]
+    package: ClassVar[str] = ""
     library: ClassVar[str] = "BLAS"
     accumulates_in_place = True
 
     def missing(self) -> str | None:
         """Return that the package is not installed, or None."""
-        return absent(self.module)
+        return absent(self.module, self.package)
 
     def declines(self, problem: Problem) -> str | None:
         """Return why the library does not compute `problem`, or None."""

@@ -1,7 +1,8 @@
 """D = alpha A B + beta C by BLIS, from the wheel ``blis``.
 
 The wheel's Python interface takes C-ordered matrices without gaps; its transposed form has wrong sizes for float64. Any
-other layout is copied, and the copy is timed. The wheel is built without threads and always uses one.
+other layout is copied, and the copy is timed. The wheel is built without threads and always uses one. It knows no AMD
+processor later than Zen 2, and takes its reference kernels there: `kernels` says "generic".
 
 Source: Van Zee and van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality" (2015).
 """
@@ -9,12 +10,14 @@ Source: Van Zee and van de Geijn, "BLIS: A Framework for Rapidly Instantiating B
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from backends.cpu.libraries._blas import BlasExecution, BlasPeer
+from backends.cpu.libraries._kernel_family import of_blis
 from harness.interface import Execution
 from harness.machine import Machine
 from harness.operands import Operands
@@ -30,6 +33,10 @@ class Blis(BlasPeer):
     idea = "BLIS: the same five loops around a hand-written micro-kernel, one thread"
     source = "Van Zee and van de Geijn 2015, BLIS; wheel blis"
     module, library = "blis", "BLIS"
+
+    def kernels(self) -> str:
+        """Return the sub-configuration that BLIS took for this processor."""
+        return of_blis(str(importlib.import_module("blis.py").__file__))
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Return a plan for the one thread that the wheel uses."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from backends.cpu.libraries._blas import BlasExecution, BlasPeer, is_contiguous
+from backends.cpu.libraries._kernel_family import of_openblas
 from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan
@@ -29,6 +30,10 @@ class ScipyBlas(BlasPeer):
     idea = "the BLAS that SciPy ships, called without NumPy's dispatch"
     source = "scipy.linalg.blas.dgemm and sgemm; Dongarra et al. 1990, level 3 BLAS"
     module = "scipy"
+
+    def kernels(self) -> str:
+        """Return the processor that its OpenBLAS took this one for."""
+        return of_openblas("scipy.libs")
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Load SciPy and bind its routine to the operands."""

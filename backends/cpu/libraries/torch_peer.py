@@ -63,6 +63,12 @@ class Torch(BlasPeer):
         )
         return rounding * float(rows) * float(columns)
 
+    def kernels(self) -> str:
+        """Return the vector extension that PyTorch found."""
+        import torch
+
+        return str(torch.backends.cpu.get_cpu_capability())
+
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Load PyTorch and bind its product to the operands."""
         import torch

@@ -49,7 +49,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.analysis import answers, caveats, rates
+from harness.analysis import answers, caveats, conditions, rates
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
@@ -142,13 +142,25 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
 
 
 def families(cells: list[Cell]) -> dict[str, str]:
-    """Return by contender the processor whose kernels its library took, as it was read back: "Haswell kernels"."""
-    taken = {}
-    for cell in cells:
-        kernels = str((cell.record.get("threads_read") or {}).get("openblas kernels", ""))
-        if cell.is_ok and kernels and rates.axis(cell, "backend") in BY_OPENBLAS:
-            taken[cell.contender] = f"{kernels.rsplit(maxsplit=1)[-1]} kernels"
-    return taken
+    """Return by contender what its library was read back to do: "Haswell kernels, 1 of 2 threads".
+
+    A number of threads stands there if that is so wherever it had several.
+    """
+    told = {}
+    for contender, own in rates.group((cell for cell in cells if cell.is_ok), lambda cell: cell.contender).items():
+        kernels = dict.fromkeys(f"{name} kernels" for cell in own if (name := _kernels(cell)))
+        used = dict.fromkeys(conditions.one_of_several(cell) for cell in own if cell.threads > 1)
+        words = [*kernels, *(used if len(used) == 1 and all(used) else ())]
+        if words:
+            told[contender] = ", ".join(words)
+    return told
+
+
+def _kernels(cell: Cell) -> str:
+    """Return the kernel family that its library took; older records of OpenBLAS have it beside the threads."""
+    recorded = str((cell.record.get("threads_read") or {}).get("openblas kernels", ""))
+    of_openblas = recorded.rsplit(maxsplit=1)[-1:] if rates.axis(cell, "backend") in BY_OPENBLAS else []
+    return str(cell.facts.get("kernels") or "".join(of_openblas))
 
 
 def absences(cells: list[Cell]) -> list[str]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from harness.analysis import conditions, rates
 from harness.experiment import Json
-from harness.report.figures.roofs import mark_peak
+from harness.report.figures.roofs import mark_peaks
 from harness.report.figures.style import INK, Looks, Sheet
 from harness.report.figures.values import (
     PlainLogFormatter,
@@ -63,8 +63,7 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             if options.get("launches") and launches:
                 panel.plot(*zip(*launches, strict=True), color=look["color"], **LAUNCHES)
                 are_launched = True
-        if value == "rate":
-            mark_peak(panel, group, cells, across="y")
+        mark_peaks(panel, group, cells, across="y", value=value)
         panel.set_title(title)
         panel.set_ylabel(value_label(value, group))
         panel.set_xscale("log", base=2)

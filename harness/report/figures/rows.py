@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from harness.analysis import peaks as analysis_peaks
 from harness.analysis import rates
 from harness.experiment import Json
-from harness.report.figures.roofs import mark_peak
+from harness.report.figures.roofs import mark_peaks
 from harness.report.figures.style import GREY, INK, Looks, Sheet, table, table_width
 from harness.report.figures.values import and_where, estimate, log_ticks, mark_spread, short, spread, value_label
 from harness.stats.statistics import Interval
@@ -97,8 +97,7 @@ def _finish_rows(chart: Axes, value: str, group: list[Cell], cells: list[Cell]) 
     chart.grid(visible=False, axis="y")
     chart.tick_params(axis="y", length=0)
     if value in ("rate", "time"):
-        if value == "rate":
-            mark_peak(chart, group, cells, across="x")
+        mark_peaks(chart, group, cells, across="x", value=value)
         chart.set_xlim(left=0)
         if chart.get_xlim()[1] >= LONG_TICKS:
             chart.xaxis.set_major_locator(MaxNLocator(nbins=4))

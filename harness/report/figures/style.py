@@ -41,6 +41,8 @@ COLOURS = {
     "cpu-scipy": "#B08D57",
     "cpu-blis": "#C9A227",
     "cpu-mkl": "#D55E00",
+    "cpu-openblas": "#4D4D4D",
+    "cpu-numkong": "#6B8E23",
     "cpu-torch": "#A23B72",
     "cpu-tropical-gemm": "#8C2D04",
     "gpu-naive-block": "#D3E8D3",
