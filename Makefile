@@ -55,6 +55,7 @@ EXTRAS_HERE = $(subst $(EMPTY) $(EMPTY),$(COMMA),$(strip $(CUPY) $(EXTRA_OF_MPI)
 WANTED    := $(shell { pwd; echo "$(CUPY) $(MPI)"; cat pyproject.toml constraints.txt; } | cksum | cut -d' ' -f1)
 INSTALLED := $(VENV)/.default-$(WANTED)
 WITH_DEV  := $(VENV)/.dev-$(WANTED)
+WITH_DOCS := $(VENV)/.docs-$(WANTED)
 TO_MEASURE = $(if $(PEERS),$(VENV)/.peers-$(WANTED),$(INSTALLED))
 
 # An environment whose making was interrupted is made again.
@@ -98,6 +99,12 @@ check: $(INSTALLED) ## prove backends right, all or BACKEND=name
 setup: $(TO_MEASURE) ## install only; EXTRAS=mixed,export adds to it
 	@if [ -n "$(EXTRAS)" ]; then $(PIP) --editable '.[$(EXTRAS)]'; fi
 	@printf '%s: ' $(VENV) && $(RUN) --version
+
+# Warnings are errors: a link that leads nowhere, a page that no table of contents names.
+docs: $(WITH_DOCS) ## make a site of the documentation, build/site/index.html, without anything from elsewhere
+	@rm -rf build/site
+	@$(RUN) -m sphinx --quiet --fail-on-warning --keep-going --builder html --conf-dir docs . build/site
+	@echo "site     build/site/index.html"
 
 ##@ Develop
 
@@ -143,7 +150,7 @@ clean: ## remove caches and build outputs; results and figures stay
 distclean: clean ## as clean, and the virtual environment and what `make bench` has stored
 	@rm -rf $(VENV) .benchmarks
 
-.PHONY: help experiments run figures report history readme check setup test coverage bench bench-compare lint format types clean distclean
+.PHONY: help experiments run figures report history readme docs check setup test coverage bench bench-compare lint format types clean distclean
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:
 
@@ -165,6 +172,11 @@ $(VENV)/.peers-$(WANTED): | $(INSTALLED)
 	@echo "installing the libraries to compare with (once; PEERS= leaves them out) ..."
 	@$(PIP) --editable '.[$(PEERS)]'
 	@rm -f $(VENV)/.peers-* && touch $@
+
+$(WITH_DOCS): | $(INSTALLED)
+	@echo "installing what makes the site (once) ..."
+	@$(PIP) --editable '.[docs]'
+	@rm -f $(VENV)/.docs-* && touch $@
 
 $(RUN):
 	@[ -n "$(PYTHON)" ] && "$(PYTHON)" -c '$(CAN_SET_UP)' 2>/dev/null || { \

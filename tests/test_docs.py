@@ -60,6 +60,7 @@ def checkout(tmp_path_factory):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, folder / name)
+    shutil.copytree(ROOT / "docs/examples", folder / "docs/examples")
     for block in blocks("python"):
         if "class Outer(Backend)" in block.values[0]:
             (folder / "backends/cpu/outer.py").write_text(block.values[0])

@@ -1,0 +1,44 @@
+"""The documentation as a site: every page is in the table of contents, and the examples run. `make docs` builds it."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
+
+
+def contents():
+    """Return the pages that the tables of contents name, with their patterns resolved, relative to the repository."""
+    entries = []
+    for table in re.findall(r"^```\{toctree\}\n(.*?)^```", (DOCS / "index.md").read_text(), re.DOTALL | re.MULTILINE):
+        lines = [line for line in table.splitlines() if line and not line.startswith(":")]
+        entries += [re.sub(r".*<(.*)>", r"\1", line) for line in lines]
+    pages = [path.resolve() for entry in entries for path in sorted(DOCS.glob(f"{entry}.md"))]
+    assert not [entry for entry in entries if not list(DOCS.glob(f"{entry}.md"))], "entries without a page"
+    return [path.relative_to(ROOT).as_posix() for path in pages]
+
+
+def test_every_page_is_in_the_table_of_contents_once():
+    pages = {path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md")} - {"docs/index.md"}
+    pages |= {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+    pages |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "experiments/results").glob("*/report.md")}
+    listed = contents()
+    assert not pages - set(listed), "add them to a table of contents in docs/index.md"
+    assert not set(listed) - pages
+    assert len(listed) == len(set(listed))
+
+
+def test_every_example_is_shown():
+    shown = re.findall(r"^```\{literalinclude\} examples/(\S+)$", (DOCS / "examples.md").read_text(), re.MULTILINE)
+    assert sorted(shown) == [path.name for path in EXAMPLES]
+    assert len(shown) >= 6
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example(path, capsys):
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.strip(), "an example tells what came out"
