@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from harness.analysis.kernels import findings as kernels
 from harness.analysis.on_gpu import findings as on_gpu
+from harness.analysis import offload, peaks, rank_findings, rates, read_rates
+from harness.analysis.libraries import findings as of_libraries
 from harness.analysis.rank_findings import Claim, ends, number
 from harness.analysis.traffic import findings as traffic_findings
-from harness.analysis import offload, peaks, peer_findings, rank_findings, rates, read_rates
 from harness.analysis.switches import findings as switch_findings
 from harness.experiment import COLD, HOT, Json
 from harness.stats import verdict
@@ -48,7 +49,7 @@ def over_fastest(cells: list[Cell], options: Json) -> str:
         return f"{who} has {span} the speed of the fastest peer{_undecided(pairs)}"
     mean = geometric_mean([claim.value.estimate for claim in claims])
     first = f"{who} has {mean:.2f} times the speed of the fastest peer in {len(claims)} cases"
-    plain = peer_findings.as_installed(cells, options)
+    plain = of_libraries.as_installed(cells, options)
     first += f", {plain}" if plain else ""
     return f"{first}; least {_short(worst)}, most {_short(best)}{_undecided(pairs)}"
 
