@@ -99,7 +99,10 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
         "times with fewer samples than asked for": (sum(bool(conditions(cell)) for cell in timed), len(timed)),
         "times of code that no commit holds": (len(_of_no_commit(timed)), len(timed)),
     }
-    counted = [f"{count} of {of} {name}" for name, (count, of) in counts.items() if count]
+    parts = [
+        (f"all {of}" if count == of > 1 else f"{count} of {of}", name, count) for name, (count, of) in counts.items()
+    ]
+    counted = [f"{part} {name}" for part, name, count in parts if count]
     bound = analysis_conditions.launch_bound(timed)
     return [
         *(f"{OFFLOAD_THRESHOLD} ({_OFFLOAD_MEANING}), {sentence}" for sentence in offload.sentences(timed)),

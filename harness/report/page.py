@@ -58,7 +58,7 @@ def write(
     Parameters
     ----------
     experiments : iterable of Experiment
-        In the order of the page; those without cells are named at its end.
+        In the order of the page; those without cells, or that this machine cannot do, are named at its end.
     cells : sequence of Cell
         Of one preset.
     machine : Machine
@@ -72,10 +72,12 @@ def write(
     known = list(experiments)
     measured = [e for e in known if any(cell.experiment == e.name for cell in cells)]
     absent = [e.name for e in known if e not in measured]
-    unsure, prominent = caveats.doubts(cells), _prominent(measured, figures)
-    parts = [_answers(measured, cells, machine), _head(cells, machine)]
-    parts += [_section(e, cells, unsure, prominent, _Shown(figures, results)) for e in measured]
-    parts.append(_caveats(cells, absent, results, mark))
+    idle = _impossible(measured, cells)
+    told = [experiment for experiment in measured if experiment.name not in idle]
+    unsure, prominent = caveats.doubts(cells), _prominent(told, figures)
+    parts = [_answers(told, cells, machine), _head(cells, machine)]
+    parts += [_section(e, cells, unsure, prominent, _Shown(figures, results)) for e in told]
+    parts.append(_caveats(cells, absent, idle, results, mark))
     results.mkdir(parents=True, exist_ok=True)
     _write_cells(results / CELLS, measured, cells, unsure)
     page = results / PAGE
@@ -270,7 +272,19 @@ def _prominent(experiments: Sequence[Experiment], figures: Path) -> set[str]:
     return {figure.name for figure in sorted(there, key=lambda figure: -figure.prominence)[:MOST_FIGURES]}
 
 
-def _caveats(cells: Sequence[Cell], absent: Sequence[str], results: Path, mark: str) -> str:
+def _impossible(experiments: Sequence[Experiment], cells: Sequence[Cell]) -> dict[str, str]:
+    """Return by experiment why this machine can do nothing of it: no cell has a time, and none has failed."""
+    reasons = {}
+    for experiment in experiments:
+        own = rates.contenders(cell for cell in cells if cell.experiment == experiment.name)
+        if own and all(cell.status in ("missing", "declined") for cell in own):
+            reasons[experiment.name] = own[0].reason.strip().partition("\n")[0]
+    return reasons
+
+
+def _caveats(
+    cells: Sequence[Cell], absent: Sequence[str], impossible: Mapping[str, str], results: Path, mark: str
+) -> str:
     """Return the caveats of all experiments together."""
     by_status = rates.group(cells, lambda cell: cell.status)
     tally = ", ".join(f"{len(alike)} {status}" for status, alike in by_status.items())
@@ -279,6 +293,10 @@ def _caveats(cells: Sequence[Cell], absent: Sequence[str], results: Path, mark: 
         *_calibration(results),
         *(f"{note}." for note in (caveats.of_code(cells), mark) if note),
         *([f"Not run: {', '.join(absent)}."] if absent else []),
+        *(
+            f"Not possible here: {', '.join(names)} ({reason})."
+            for reason, names in rates.group(impossible, impossible.__getitem__).items()
+        ),
     ]
     return "## What to keep in mind\n\n" + "\n".join(f"- {line}" for line in lines)
 

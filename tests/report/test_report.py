@@ -335,3 +335,20 @@ def test_a_page_quotes_findings_between_their_markers(tmp_path):
     report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
     assert re.search(r"^- cpu-simd reaches \d+ % of the peak.*\.$", page.read_text(), re.MULTILINE)
     assert "old" not in page.read_text()
+
+
+def test_an_experiment_that_this_machine_cannot_do_is_one_line_and_a_failure_keeps_its_section(tmp_path):
+    timed = cells(LADDER)
+    idle = [
+        dataclasses.replace(c, status="missing", reason="no GPU here\nat all", samples_ns=[], facts={})
+        for name in ("size_sweep", "strassen")
+        for c in cells(EXPERIMENTS[name])
+    ]
+    failed = dataclasses.replace(idle[-1], status="failed", reason="wrong")
+    for shown, has_section in (([*timed, *idle], False), ([*timed, *idle, failed], True)):
+        page = report_page.write(EXPERIMENTS.values(), shown, MACHINE, tmp_path / "figures", tmp_path / "results")
+        text = page.read_text(encoding="utf-8")
+        assert ("## strassen" in text) == (EXPERIMENTS["strassen"].question in text) == has_section
+        assert "## size_sweep" not in text
+        assert f"- Not possible here: size_sweep{'' if has_section else ', strassen'} (no GPU here)." in text
+        assert "size_sweep" in (tmp_path / "results" / report_page.CELLS).read_text()
