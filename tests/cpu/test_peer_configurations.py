@@ -121,13 +121,15 @@ def compute(problem, threads=1, seed=1):
 @pytest.mark.parametrize("layout", ["CCC", "FAC"])
 def test_numkong_multiplies_narrow_operands_and_bits(size, layout, threads):
     for narrow, wide in mixed_dtypes():
+        if narrow.name == "bfloat16":
+            continue
         compute(Problem(*size, dtype=wide, operand_dtype=narrow, layout=layout), threads)
     for name in OF_COUNTS:
         compute(Problem(*size, name, np.dtype(np.bool_), layout=layout), threads)
 
 
 def test_numkong_declines_what_it_is_not_compared_at():
-    narrow, wide = mixed_dtypes()[0]
+    narrow, wide = next(pair for pair in mixed_dtypes() if pair[0].name == "int8")
     assert NUMKONG.declines(Problem(2, 2, 2, dtype=wide, operand_dtype=narrow)) is None
     assert "narrower" in NUMKONG.declines(Problem(2, 2, 2))
     assert "plain" in NUMKONG.declines(Problem(2, 2, 0, "lor_land", np.dtype(np.bool_)))
