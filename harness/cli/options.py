@@ -11,14 +11,13 @@ import typer
 from harness.errors import ExperimentError, StoreError
 from harness.experiment import Experiment
 from harness.machine import Machine
-from harness.run.provenance import ALLOW_DIRTY, ROOT
+from harness.run.provenance import ALLOW_DIRTY
+from harness.store import places
 from harness.store.store import Cell
 
-DONE, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
+RESULTS, FIGURES = places.RESULTS, places.FIGURES
 
-# A checkout keeps its results; an installed package must not write beside its own code.
-EXPERIMENTS = (ROOT if (ROOT / "pyproject.toml").exists() else Path()) / "experiments"
-RESULTS, FIGURES = EXPERIMENTS / "results", EXPERIMENTS / "figures"
+DONE, FAILED, USER_ERROR, INTERRUPTED = 0, 1, 2, 130
 
 # The name of the machine that a command runs on.
 THIS = "this"
