@@ -25,6 +25,7 @@ from harness.interface import Backend, Execution
 from harness.machine import VERSION, Machine
 from harness.memory import free_memory
 from harness.operands import Operands
+from harness.page.results import Results, results
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
 from harness.semiring import BINARY_OPS, MONOIDS, SEMIRINGS, BinaryOp, Monoid, Semiring
@@ -50,6 +51,7 @@ __all__ = [
     "PlanError",
     "Problem",
     "ProblemError",
+    "Results",
     "Semiring",
     "StoreError",
     "VerificationError",
@@ -61,6 +63,7 @@ __all__ = [
     "gemv",
     "ger",
     "native_floats",
+    "results",
     "symv",
     "syr",
     "syrk",

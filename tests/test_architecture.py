@@ -39,9 +39,10 @@ NOUNS = {
 NOUNS_IN_PARTS = {"interface"}  # a folder, imported by the name of the noun alone
 # The wings, and which other wings each may import. Every wing may import every noun.
 WINGS = {
-    "cli": set("compare autotune report run analysis timing store proof api tuning stats".split()),
+    "cli": set("compare autotune page report run analysis timing store proof api tuning stats".split()),
     "compare": set("report run analysis timing store stats".split()),
     "autotune": set("run timing tuning proof stats".split()),
+    "page": set("report analysis store stats".split()),
     "report": set("analysis store stats".split()),
     "run": set("timing proof store tuning stats".split()),
     "analysis": set("distributed store stats".split()),  # of distributed the arithmetic of grids
@@ -58,6 +59,7 @@ WINGS = {
 }
 # What must not be reached by any chain of arrows.
 NEVER = {
+    "page": {"run", "timing", "api", "tuning"},
     "report": {"run", "timing", "api", "tuning"},
     "analysis": {"run", "timing", "api", "tuning"},
     "api": {"run", "timing", "store"},
@@ -79,7 +81,7 @@ LOADED_BY_NAME = {
     "harness.api.argk": {"backends.cpu._argk.passes"},
 }
 MOST_FLAT, MOST_IN_A_WING = 16, 14
-HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "jax", "ml_dtypes")
+HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "jax", "ml_dtypes", "altair")
 
 _TASK = re.compile(r"^((?:harness|backends|experiments)(?:\.\w+)+)(?::\w*)?$")
 

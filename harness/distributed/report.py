@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,9 +53,10 @@ class Report:
         """Time in which the slowest rank did not compute [s]."""
         return max(0.0, self.total_s - self.stages_s.get("compute", 0.0))
 
-    def __str__(self) -> str:
+    def rows(self) -> list[tuple[str, str]]:
+        """Return what is told, with its name."""
         over = f"{self.words / self.bound_words:.2f}" if self.bound_words else "no words are needed"
-        rows = [
+        return [
             ("grid pm x pn x pk", self.grid),
             ("ranks in use", f"{self.used} of {self.ranks} ({100 * self.used / self.ranks:.0f} %)"),
             ("volume of a rank", f"{self.words:,} words"),
@@ -65,7 +67,16 @@ class Report:
             *((f"  {stage}", f"{1e3 * self.stages_s[stage]:.2f} ms") for stage in STAGES if stage in self.stages_s),
             ("exposed communication", f"{1e3 * self.exposed_s:.2f} ms"),
         ]
-        return "\n".join(f"{name:<26} {value}" for name, value in rows)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<26} {value}" for name, value in self.rows())
+
+    def _repr_html_(self) -> str:
+        """Return a table, for notebooks."""
+        lines = (
+            f"<tr><th>{html.escape(name.strip())}</th><td>{html.escape(value)}</td></tr>" for name, value in self.rows()
+        )
+        return f"<table>{''.join(lines)}</table>"
 
 
 def make_report(sizes: Decomposition, counts: Sequence[dict[str, Any]], predicted_bytes: int, total_s: float) -> Report:

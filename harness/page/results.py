@@ -1,0 +1,173 @@
+"""What an experiment has measured, as an object that draws itself in a notebook: sentence, figure, table. Offline."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import html
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import ExperimentError, StoreError
+from harness.experiment import Experiment, load_all
+from harness.machine import Machine, detect
+from harness.store import places
+
+if TYPE_CHECKING:  # the facade imports this module: reports and stores are imported when they are needed
+    from harness.report import tables
+    from harness.store.store import Cell
+
+# A table in a notebook shows so many rows; `Results.cells` has all.
+MOST_ROWS = 60
+
+
+@dataclass(frozen=True)
+class Results:
+    """What one machine has measured of one experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    machine : Machine
+    cells : tuple of Cell
+        Of this experiment: each with its samples [ns], its axes, and why it has no time where it has none.
+    roofs : tuple of Cell
+        Peaks that other experiments measured there, for percentages of peak.
+
+    Notes
+    -----
+    In a notebook it shows its finding, its first figure and a table. Printed, it is the finding and the table.
+    """
+
+    experiment: Experiment
+    machine: Machine
+    cells: tuple[Cell, ...]
+    roofs: tuple[Cell, ...] = field(default=(), repr=False)
+
+    @property
+    def finding(self) -> str:
+        """What came out, in a sentence made from the stored times; empty if nothing can be said."""
+        from harness.analysis import answers
+
+        return answers.of_experiment(self.experiment, [*self.cells, *self.roofs])
+
+    @property
+    def rows(self) -> list[tables.TableRow]:
+        """A row for each contender of each case: rate, time, percent of peak and ratios, with their intervals."""
+        from harness.report import tables
+
+        return tables.rows_of(self.experiment, [*self.cells, *self.roofs])
+
+    def figure(self, name: str = "") -> str:
+        """Return a figure as SVG, by default the first one.
+
+        Raises
+        ------
+        ExperimentError
+            If this experiment has no such figure.
+        """
+        from harness.report.figures import drawing
+
+        by_name = {figure.name: figure for figure in self.experiment.figures}
+        name = name or next(iter(by_name))
+        if name not in by_name:
+            raise ExperimentError.unknown("figure", name, by_name)
+        alone = dataclasses.replace(self.experiment, figures=(by_name[name],))
+        with tempfile.TemporaryDirectory() as folder:
+            drawing.draw(alone, [*self.cells, *self.roofs], self.machine, Path(folder))
+            return (Path(folder) / f"{name}.svg").read_text(encoding="utf-8")
+
+    def _columns(self) -> dict[str, list[str]]:
+        from harness.report import tables
+
+        rows = self.rows[:MOST_ROWS]
+        return {head: texts for head, texts in tables.table_columns(self.experiment, rows).items() if any(texts)}
+
+    def __str__(self) -> str:
+        columns = self._columns()
+        lines = list(zip(*columns.values(), strict=True))
+        widths = [max(len(head), *map(len, texts)) for head, texts in columns.items()]
+        table = [
+            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) for line in [columns, *lines]
+        ]
+        more = len(self.rows) - len(lines)
+        return "\n".join(
+            [self._title(), "", *(line.rstrip() for line in table), *([f"... {more} more"] if more > 0 else [])]
+        )
+
+    def _title(self) -> str:
+        return f"{self.finding or self.experiment.question} ({self.machine.cpu})"
+
+    def _repr_html_(self) -> str:
+        """Return HTML that asks nothing of a network: the figure is within it, as an image with a text."""
+        picture = base64.b64encode(self.figure().encode()).decode() if self.experiment.figures and self.cells else ""
+        said = html.escape(self._title())
+        image = (
+            f'<img alt="{said}" style="max-width: 100%" src="data:image/svg+xml;base64,{picture}">' if picture else ""
+        )
+        columns = self._columns()
+        heads = "".join(f"<th>{html.escape(head)}</th>" for head in columns)
+        lines = (_line(line) for line in zip(*columns.values(), strict=True))
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+        count = f"{min(len(self.rows), MOST_ROWS)} of {len(self.rows)} cells"
+        return f"<p><b>{said}</b></p>{image}<details><summary>{count}</summary>{table}</details>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Return all forms of this object that a notebook may choose from."""
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
+
+
+def results(experiment: str, *, machine: str = "", folder: Path | str = places.RESULTS) -> Results:
+    """Return what a machine has measured of an experiment, from stored results.
+
+    Parameters
+    ----------
+    experiment : str
+        Its name, as ``"ladder"``.
+    machine : str
+        The name of its folder. By default this machine if it has measured the experiment, else the one that did last.
+    folder : Path, optional
+        Of the stored results.
+
+    Raises
+    ------
+    ExperimentError
+        If there is no such experiment.
+    StoreError
+        If nothing of it is stored, or not of that machine.
+    """
+    from harness.analysis import rates
+    from harness.store import presets, store
+
+    known = load_all()
+    if experiment not in known:
+        raise ExperimentError.unknown("experiment", experiment, known)
+    root = Path(folder)
+    stored = {slug: own for slug in store.machines(root) if (own := _of_experiment(root, slug, experiment))}
+    if not stored or (machine and machine not in stored):
+        raise StoreError(
+            f"{root}: no results of {experiment}" + (f" of the machine {machine!r}" if machine else ""),
+            expected=f"one of {', '.join(stored)}" if stored else "",
+            fix=f"python -m harness run {experiment}",
+        )
+    here = detect().slug
+    slug = machine or (here if here in stored else max(stored, key=lambda name: max(c.time for c in stored[name])))
+    stores = [store.Store(root / slug / preset) for preset in store.presets(root, slug)]
+    others = (cell for cell in presets.cells_of_machine(stores) if cell.experiment != experiment)
+    roofs = tuple(cell for cell in others if rates.is_peak(cell))
+    return Results(known[experiment], stores[-1].machine(), tuple(stored[slug]), roofs)
+
+
+def _of_experiment(root: Path, slug: str, experiment: str) -> list[Cell]:
+    from harness.store import presets, store
+
+    stores = [store.Store(root / slug / preset) for preset in store.presets(root, slug)]
+    measured = [records for records in stores if experiment in records.experiments()]
+    return [cell for cell in presets.cells_of_machine(measured) if cell.experiment == experiment] if measured else []
+
+
+def _line(texts: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in texts)}</tr>"
