@@ -56,6 +56,7 @@ WANTED    := $(shell { pwd; echo "$(CUPY) $(MPI)"; cat pyproject.toml constraint
 INSTALLED := $(VENV)/.default-$(WANTED)
 WITH_DEV  := $(VENV)/.dev-$(WANTED)
 WITH_DOCS := $(VENV)/.docs-$(WANTED)
+WITH_PAGE := $(VENV)/.page-$(WANTED)
 TO_MEASURE = $(if $(PEERS),$(VENV)/.peers-$(WANTED),$(INSTALLED))
 
 # An environment whose making was interrupted is made again.
@@ -89,6 +90,9 @@ report: $(INSTALLED) ## rewrite the report of every machine from stored results
 
 history: $(INSTALLED) ## write every machine's history: ratios of all stored runs, and where they changed
 	@$(RUN) -m harness history $(DIRTY) $(ARGS)
+
+page: $(WITH_PAGE) ## write all of it as one HTML file to explore, build/page.html
+	@$(RUN) -m harness page $(ARGS)
 
 readme: $(INSTALLED) ## rewrite the tables of README.md from stored results
 	@$(RUN) -m harness report --readme README.md $(DIRTY)
@@ -150,7 +154,7 @@ clean: ## remove caches and build outputs; results and figures stay
 distclean: clean ## as clean, and the virtual environment and what `make bench` has stored
 	@rm -rf $(VENV) .benchmarks
 
-.PHONY: help experiments run figures report history readme docs check setup test coverage bench bench-compare lint format types clean distclean
+.PHONY: help experiments run figures report history page readme docs check setup test coverage bench bench-compare lint format types clean distclean
 # Measuring, drawing and reporting come one after the other, also under `make -j`.
 .NOTPARALLEL:
 
@@ -177,6 +181,11 @@ $(WITH_DOCS): | $(INSTALLED)
 	@echo "installing what makes the site (once) ..."
 	@$(PIP) --editable '.[docs]'
 	@rm -f $(VENV)/.docs-* && touch $@
+
+$(WITH_PAGE): | $(INSTALLED)
+	@echo "installing what the page is made with (once) ..."
+	@$(PIP) --editable '.[page]'
+	@rm -f $(VENV)/.page-* && touch $@
 
 $(RUN):
 	@[ -n "$(PYTHON)" ] && "$(PYTHON)" -c '$(CAN_SET_UP)' 2>/dev/null || { \

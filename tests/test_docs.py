@@ -17,7 +17,19 @@ DOCUMENTS = [path for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 # Commands that another test runs, that need the network, or that would take long: they are looked at, not carried out.
-LONG = ("run", "plot", "report", "results", "compare", "calibrate", "tune", "bench-compare", "history", "kernel")
+LONG = (
+    "run",
+    "plot",
+    "report",
+    "page",
+    "results",
+    "compare",
+    "calibrate",
+    "tune",
+    "bench-compare",
+    "history",
+    "kernel",
+)
 LONG_OPTIONS = {"--peaks"}
 NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "find", "mpiexec", "mpirun", "srun", "export")
 

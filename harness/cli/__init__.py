@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from harness.cli import backends, experiments, judge, results, track
+from harness.cli import backends, experiments, judge, page, results, track
 from harness.cli.options import USER_ERROR, complain
 from harness.errors import HarnessError
 
@@ -38,6 +38,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "run": experiments.run,
     "plot": experiments.plot,
     "report": experiments.report,
+    "page": page.page,
     "results": results.results,
     "tune": backends.tune,
     "calibrate": judge.calibrate,

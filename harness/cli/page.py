@@ -1,0 +1,38 @@
+"""The command `page`: what every machine has measured, in one file to explore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli import options
+from harness.store import places
+
+# A build output: it is made anew from the store in seconds, and is not kept with it.
+PAGE = places.EXPERIMENTS.parent / "build" / "page.html"
+
+
+def page(
+    *,
+    preset: options.Stored = None,
+    machine: options.Machines = None,
+    results: options.Results = options.RESULTS,
+    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The file to write.")] = PAGE,
+) -> None:
+    """Write one HTML file with what every machine, or some, has measured: findings, charts, every cell.
+
+    It opens from the disk, without a server and without a network.
+    """
+    from harness.cli import console
+    from harness.experiment import load_all
+    from harness.page import document
+    from harness.page.recorded import Recorded
+    from harness.run import provenance
+
+    stored = options.recorded(results, preset, machine or ())
+    machines = [Recorded(slug, cells, owner, results / slug) for slug, cells, owner in stored]
+    machines.sort(key=lambda own: -len(own.cells))
+    size = document.write(machines, load_all(), output, mark=provenance.mark())
+    console.print_lines(f"page     {output}  ({size / 1e6:.2f} MB)")

@@ -1,0 +1,158 @@
+"""The file: cards, charts, tables and their data in one HTML document, within a limit of size."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import functools
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from harness.analysis import rates
+from harness.errors import HarnessError
+from harness.experiment import Experiment
+from harness.page import belief, cards, charts, colours, extra, matrix, recorded, rungs, weak
+from harness.page.recorded import Recorded, Shown
+from harness.report import tables
+from harness.stats.statistics import Interval
+
+# Of the whole file. What gives way to it: first samples, of which so many a cell are shown, by the pointer alone; then
+# the intervals of the table that needs no script.
+LIMIT = 1_500_000
+RICHNESS = ((recorded.MOST_SAMPLES, True), (6, True), (0, True), (0, False))
+# So many of the weakest places are drawn and listed; all of them are counted.
+MOST_WEAK, MOST_DRAWN = 60, 30
+
+
+def write(machines: Sequence[Recorded], experiments: Mapping[str, Experiment], path: Path, *, mark: str = "") -> int:
+    """Write the page of `machines` to `path` and return its size in bytes.
+
+    Parameters
+    ----------
+    machines : sequence of Recorded
+        In the order of the page: the first is shown when it opens.
+    experiments : mapping
+        In the order of the report.
+    path : Path
+    mark : str
+        A sentence about the code that makes the page.
+
+    Raises
+    ------
+    HarnessError
+        If the extra "page" is not installed, or the page is larger than `LIMIT`.
+    """
+    extra.altair()
+    extra.converter()  # both are asked for before seconds of work
+    rows = [row for own in machines for row in recorded.shown(own, experiments)]
+    parts = _parts(machines, experiments, rows, mark)
+    for count, has_intervals in RICHNESS:
+        thinner = [dataclasses.replace(row, samples=recorded.spread_out(row.samples, count)) for row in rows]
+        said = functools.partial(_said, has_intervals=has_intervals)
+        text = _render({**parts, "said": said, "data": _packed({"cells": recorded.columns(thinner), **parts["data"]})})
+        size = len(text.encode())
+        if size <= LIMIT:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return size
+    raise HarnessError(
+        "the page is too large", expected=f"at most {LIMIT:,} bytes", got=f"{size:,}", fix="fewer machines: --machine"
+    )
+
+
+def _parts(
+    machines: Sequence[Recorded], experiments: Mapping[str, Experiment], rows: list[Shown], mark: str
+) -> dict[str, Any]:
+    """Return what the template shows, and under ``data`` what scripts draw."""
+    known = list(experiments.values())
+    places = weak.places(machines, known)
+    beliefs = [belief.belief(own) for own in machines]
+    made_cards = [(own, cards.cards(own, known)) for own in machines]
+    first = max((card for _, own in made_cards for card in own), key=lambda card: card.prominence, default=None)
+    ladders = [(own, steps) for own in machines if (steps := rungs.rungs(own))]
+    return {
+        "machines": machines,
+        "cards": made_cards,
+        "confidence": cards.CONFIDENCE,
+        "matrices": matrix.matrices(machines, rows, known),
+        "weak": places[:MOST_WEAK],
+        "weak_count": len(places),
+        "weak_drawn": MOST_DRAWN,
+        "least_loss": weak.LEAST_LOSS,
+        "beliefs": beliefs,
+        "ladder": ladders[0] if ladders else None,
+        "levels": rungs.levels(),
+        "palette": colours.palette(rows),
+        "groups": rates.group(rows, lambda row: (row.machine, row.experiment)),
+        "count": len(rows),
+        "number": _estimate,
+        "questions": {name: experiment.question for name, experiment in experiments.items()},
+        "mark": mark,
+        "script": _scripts(),
+        "data": {
+            "charts": charts.all_charts(),
+            "first": first.address if first else "",
+            "colours": {row.backend: f"var({colours.variable(row.backend)})" for row in rows},
+            "axes": {name: recorded.axis_of(experiment) for name, experiment in experiments.items()},
+            "roofline": rungs.roofline(ladders[0][0]) if ladders else [],
+            "weak": [_place(place) for place in places[:MOST_DRAWN]],
+            "spread": [{"percent": recorded.digits(one.percent)} for own in beliefs for one in own.spreads],
+        },
+    }
+
+
+def _estimate(value: Interval | None) -> str:
+    """Return a ratio for the table that needs no script, without its interval: that is in the data."""
+    return "" if value is None else tables.number(Interval(*[value.estimate] * 3))
+
+
+def _said(row: Shown, has_unit_in_head: bool, *, has_intervals: bool) -> str:
+    """Return what a cell reached, for the table that needs no script."""
+    number = tables.number if has_intervals else _estimate
+    if row.rate is not None:
+        return number(row.rate) + ("" if has_unit_in_head else f" {row.unit}")
+    return f"{number(row.time)} ms" if row.time is not None else row.status
+
+
+def _place(place: weak.Weak) -> dict[str, Any]:
+    value = f"{place.percent:.1f} % of the speed of {place.against}"
+    record = {
+        **place._asdict(),
+        "colour": f"var({colours.variable(place.contender.split(',')[0].split()[0])}, currentColor)",
+    }
+    return {**record, "place": place.name, "value": value, "percent": recorded.digits(place.percent)}
+
+
+def _render(parts: Mapping[str, Any]) -> str:
+    """Return the document, everything escaped that is not marked as HTML."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_template), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    return str(
+        environment.get_template("page.html").render(**parts, style=_template("page.css"), code=_template("page.js"))
+    )
+
+
+def _template(name: str) -> str:
+    return (resources.files("harness.page") / "templates" / name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _scripts() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed, which leave ``vegaEmbed`` in the window."""
+    return _packed_text(extra.converter().javascript_bundle("window.vegaEmbed=vegaEmbed;"))
+
+
+def _packed(record: Mapping[str, Any]) -> str:
+    return _packed_text(json.dumps(record, separators=(",", ":")))
+
+
+def _packed_text(text: str) -> str:
+    """Return `text` as the page unpacks it: gzip, then base64. The same text gives the same bytes."""
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()

@@ -1,0 +1,34 @@
+"""The page of this checkout's results: made once for all tests, and for all processes that run them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+import pytest
+
+from harness.cli import options
+from harness.experiment import load_all
+from harness.page import document
+from harness.page.recorded import Recorded
+from harness.store import places
+
+
+@pytest.fixture(scope="session")
+def machines():
+    """Return what every machine of this checkout has recorded, most cells first."""
+    stored = options.recorded(places.RESULTS, None)
+    found = [Recorded(slug, cells, machine, places.RESULTS / slug) for slug, cells, machine in stored]
+    return sorted(found, key=lambda own: -len(own.cells))
+
+
+@pytest.fixture(scope="session")
+def page_file(request, tmp_path_factory):
+    """Return the page of this checkout's results."""
+    base = tmp_path_factory.getbasetemp()
+    path = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "page.html"
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            document.write(request.getfixturevalue("machines"), load_all(), path)
+    return path

@@ -1,0 +1,285 @@
+"""The page holds what the store holds: sentences, numbers, provenance; in one file that asks nothing of a network."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import gzip
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("altair")
+
+from harness.analysis import answers
+from harness.analysis.findings import FINDINGS
+from harness.cli import page as command
+from harness.errors import HarnessError
+from harness.experiment import load_all
+from harness.page import belief, cards, colours, document, headline, recorded, rungs, weak
+from harness.page.recorded import Recorded
+from harness.report.figures.style import COLOURS
+from harness.stats.statistics import Interval
+from harness.store.store import Store
+from tests._support import planted_store
+
+EXPERIMENTS = load_all()
+
+
+@pytest.fixture(scope="module")
+def page(page_file):
+    """Return the page of this checkout's results, and what it packs."""
+    text = page_file.read_text(encoding="utf-8")
+    return text, unpacked(text)
+
+
+def unpacked(text):
+    """Return the data that a page carries."""
+    (packed,) = re.findall(r'<script type="text/plain" id="data">([^<]*)<', text)
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
+
+
+def with_ladder(machines):
+    """Return the machine whose ladder the page shows."""
+    return next(own for own in machines if any(cell.experiment == "ladder" for cell in own.cells))
+
+
+def column(data, name):
+    """Return a column of the cells, one value a cell."""
+    values = data["cells"][name]
+    return [values["texts"][place] for place in values["at"]] if isinstance(values, dict) else values
+
+
+def test_is_small_enough(page):
+    text, _ = page
+    assert len(text.encode()) <= document.LIMIT <= 1_500_000
+
+
+def test_names_no_address_that_could_be_asked(page):
+    text, _ = page
+    visible = re.sub(r'<script type="text/plain".*?</script>', "", text, flags=re.DOTALL)
+    assert re.findall(r"https?://\S+", visible.replace("http://www.w3.org/", "")) == []
+    assert "content=\"default-src 'none';" in text
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", visible)
+
+
+def test_every_rate_and_time_is_that_of_the_stored_samples(page, machines):
+    """Medians and operations are computed anew here, by NumPy, from the samples of every cell."""
+    _, data = page
+    shown = {}
+    names = ("machine", "experiment", "case", "contender", "on", "measured", "rate", "time", "taken", "processes")
+    for row in zip(*(column(data, name) for name in names), strict=True):
+        shown.setdefault(row[0:2] + row[3:4], []).append(row[6:])
+    for own in machines:
+        expected = {}
+        for cell in own.cells:
+            if cell.is_ok and cell.axes.get("role") not in ("peak", "bandwidth", "link") and cell.contender != "peak":
+                time_ns = float(np.median([sample for process in cell.samples_ns for sample in process]))
+                rate = cell.facts["operations"] / time_ns if "operations" in cell.facts else None
+                samples = sum(map(len, cell.samples_ns))
+                key = (own.name, cell.experiment, cell.contender)
+                expected.setdefault(key, []).append((rate, time_ns / 1e6, samples, len(cell.samples_ns)))
+        for key, cells in expected.items():
+            found = sorted((row for row in shown[key] if row[1] is not None), key=str)
+            rounded = sorted(
+                (
+                    (rate if rate is None else recorded.digits(rate), recorded.digits(time), *rest)
+                    for rate, time, *rest in cells
+                ),
+                key=str,
+            )
+            assert found == rounded, key
+
+
+def test_cards_say_what_the_experiments_have_found(page, machines):
+    text, _ = page
+    heads = [re.sub("&#39;", "'", head) for head in re.findall(r"<h4>(.*?)\.</h4>", text)]
+    for own in machines:
+        for experiment in EXPERIMENTS.values():
+            cells = [cell for cell in own.cells if cell.experiment == experiment.name]
+            if any(cell.is_ok for cell in cells):
+                finding = answers.of_experiment(experiment, own.cells)
+                assert not finding or finding.replace("&", "&amp;") in heads
+    assert len(heads) > 20
+
+
+def test_every_number_of_a_card_has_an_interval_and_a_word_of_confidence(machines):
+    made = [card for own in machines for card in cards.cards(own, EXPERIMENTS.values())]
+    assert {card.confidence for card in made} <= set(cards.CONFIDENCE)
+    with_number = [card for card in made if card.value]
+    assert len(with_number) > len(made) / 2
+    assert {"losses", "best", "threads"} <= headline.NUMBERS.keys() <= FINDINGS.keys()
+    for card in with_number:
+        estimate, low, high = map(float, re.findall(r"[\d.]+", card.value))
+        assert low <= estimate <= high
+    vs_peers = next(card for card in made if (card.experiment, card.machine) == ("vs_peers", "AMD EPYC, 2 cores"))
+    assert vs_peers.address.startswith("machine=AMD+EPYC%2C+2+cores&experiment=vs_peers&semiring=plus_times")
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_confidence_is_high_from_three_processes_on(tmp_path, processes):
+    store, noise = Store(tmp_path / "planted" / "quick"), np.random.default_rng(1)
+    store.append(planted_store.begun())
+    for n in (64, 96):
+        axes = {"n": n, "m": n, "k": n, "semiring": "plus_times", "dtype": "float64"}
+        samples = {
+            name: (noise.normal(mean, 0.01, (processes, 20))).tolist() for name, mean in (("simd", 1), ("numpy", 2))
+        }
+        for name, times in samples.items():
+            facts = {"operations": 2 * n**3}
+            changes = {"experiment": "vs_peers", "axes": axes, "samples_ns": times, "facts": facts}
+            store.append(
+                planted_store.cell(name, n, **changes, reference="simd", processes=processes),
+                machine=planted_store.MACHINE,
+            )
+    store.append(planted_store.done("run1", "vs_peers"))
+    own = Recorded("planted", store.cells(), store.machine(), tmp_path / "planted")
+    (card,) = cards.cards(own, [EXPERIMENTS["vs_peers"]])
+    assert card.confidence == ("high" if processes == 3 else "medium")
+    assert card.value.startswith("2.0")
+
+
+def test_places_where_it_is_slow_are_all_there_the_worst_first(machines, page):
+    found = weak.places(machines, list(EXPERIMENTS.values()))
+    percents = [place.percent for place in found]
+    assert percents == sorted(percents, reverse=True)
+    assert all(percent > 0 for percent in percents)
+    assert f"{len(found)} places" in page[0]
+    assert not any(
+        weak.is_ours(place.against, EXPERIMENTS[place.experiment]) for place in found if place.kind == "beaten"
+    )
+    assert {place.kind for place in found} == {"beaten", "ragged size"}
+
+
+def test_what_speaks_for_and_against_is_told(page, machines):
+    text, _ = page
+    own = belief.belief(machines[0])
+    assert own.spreads
+    for line in (*own.verdicts, own.spread, *own.facts.values()):
+        assert line.replace("&", "&amp;") in text
+    commits = {str(cell.record["commit"]) for machine in machines for cell in machine.cells}
+    assert all(commit in text for commit in commits)
+
+
+def test_each_rung_shows_code_that_is_in_its_file(machines):
+    made = rungs.rungs(with_ladder(machines))
+    assert [rung.label for rung in made] == list(rungs.KERNELS)
+    for rung in made:
+        assert isinstance(ast.parse(rung.code).body[0], ast.FunctionDef)
+        assert rung.loops.startswith(("loop", "copy", "problem"))
+        assert rung.picture.startswith('<svg role="img" aria-label="What ')
+        assert rung.rate.endswith("GFLOP/s")
+    assert [bool(rung.step) for rung in made] == [False] + [True] * 5
+
+
+def test_a_picture_shows_where_operands_lie():
+    for label, blocks in rungs.PICTURES.items():
+        drawn = rungs.picture(label)
+        assert drawn.count("var(--level-") >= len(blocks)
+        assert label in rungs.KERNELS
+
+
+def test_the_roofline_has_a_point_for_each_rung_below_its_roofs(machines):
+    points = rungs.roofline(with_ladder(machines))
+    assert {point["name"] for point in points if point["kind"] == "rung"} == set(rungs.KERNELS)
+    top = max(point["y"] for point in points if point["kind"] == "roof")
+    assert all(point["y"] <= top for point in points)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(78.147, "78.1"), (62.2487, "62.2"), (62.2513, "62.3"), (0.405499, "0.405"), (4194.2, "4194")]
+)
+def test_numbers_of_the_page_are_rounded_as_those_of_the_report_are(value, said):
+    """What the page rounds to three digits has been rounded before; both together must not lead elsewhere."""
+    rounded = recorded.digits(value)
+    shown = f"{rounded:.3g}" if value < 999.5 else f"{rounded:.0f}"
+    assert shown == said == (f"{value:.3g}" if value < 999.5 else f"{value:.0f}")
+
+
+def test_numbers_that_are_not_finite_are_left_out():
+    assert recorded.digits(float("nan")) is None
+    assert recorded.digits(float("inf")) is None
+
+
+def test_shown_samples_include_the_ends():
+    samples = [5.0, 1.0, 9.0, *np.linspace(2, 8, 40)]
+    chosen = recorded.spread_out(samples)
+    assert (len(chosen), chosen[0], chosen[-1]) == (recorded.MOST_SAMPLES, 1.0, 9.0)
+    assert recorded.spread_out([3.0, 2.0]) == (2.0, 3.0)
+    assert recorded.spread_out(samples, 0) == ()
+
+
+def test_samples_give_way_before_the_page_is_too_large(machines, tmp_path, monkeypatch):
+    some = machines[-1:]
+    usual = document.write(some, EXPERIMENTS, tmp_path / "usual.html")
+    monkeypatch.setattr(document, "LIMIT", usual - 1)
+    assert document.write(some, EXPERIMENTS, tmp_path / "smaller.html") < usual
+    monkeypatch.setattr(document, "LIMIT", 1000)
+    with pytest.raises(HarnessError, match="too large"):
+        document.write(some, EXPERIMENTS, tmp_path / "none.html")
+
+
+def test_the_same_results_give_the_same_file(machines, tmp_path):
+    for name in ("one", "two"):
+        document.write(machines[-1:], EXPERIMENTS, tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_texts_of_a_store_are_no_markup(tmp_path):
+    store = Store(tmp_path / "planted" / "quick")
+    store.append(planted_store.begun())
+    hostile = "<img src=x onerror=alert(1)></script>"
+    store.append(planted_store.cell(hostile, reference=hostile), machine=planted_store.MACHINE)
+    own = Recorded("planted", store.cells(), store.machine(), tmp_path / "planted")
+    document.write([own], EXPERIMENTS, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    assert "<img" not in text
+    assert text.count("</script>") == 3
+    assert hostile in column(unpacked(text), "contender")
+
+
+def test_colours_are_those_of_the_figures_and_turn_on_a_dark_page(page, machines):
+    text, _ = page
+    made = colours.palette([row for own in machines for row in recorded.shown(own, EXPERIMENTS)])
+    for backend in ("cpu-simd", "cpu-numpy", "gpu-tuned"):
+        light, dark = made[colours.variable(backend)]
+        assert light == COLOURS[backend]
+        assert f"--{backend}: {light};" in text
+        assert f"--{backend}: {dark};" in text
+    rungs_of_cpu = [
+        made[colours.variable(name)][1]
+        for name in ("cpu-naive", "cpu-transposed", "cpu-tiled", "cpu-packed", "cpu-simd")
+    ]
+    lightness = [sum(int(colour[at : at + 2], 16) for at in (1, 3, 5)) for colour in rungs_of_cpu]
+    assert lightness == sorted(lightness)
+
+
+@pytest.mark.parametrize("missing", ["altair", "vl_convert"])
+def test_without_the_extra_it_says_what_to_install(missing, monkeypatch, machines, tmp_path):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(HarnessError, match=r"gemm-harness\[page\]"):
+        document.write(machines[-1:], EXPERIMENTS, tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_digits_of_an_interval_keep_their_order():
+    values = Interval(1.0005, 1.0004, 1.0006)
+    assert recorded.digits(values.low) <= recorded.digits(values.estimate) <= recorded.digits(values.high)
+
+
+def test_the_command_writes_the_file_and_says_how_large_it_is(tmp_path, capsys):
+    store = Store(tmp_path / "results" / "planted" / "quick")
+    store.append(planted_store.begun())
+    store.append(planted_store.cell(), planted_store.cell("b"), machine=planted_store.MACHINE)
+    command.page(results=tmp_path / "results", output=tmp_path / "new" / "page.html")
+    assert "planted, 2 cores" in (tmp_path / "new" / "page.html").read_text()
+    assert "MB)" in capsys.readouterr().out
+
+
+def test_a_rung_whose_code_is_elsewhere_still_has_its_numbers(tmp_path):
+    (tmp_path / "new.py").write_text('"""Head.\n\n    loop 1  i over m    rows\n\nText.\n\n    other  lines\n"""\n')
+    assert rungs.function_of(tmp_path / "new.py", ["kernel"]) == ""
+    assert rungs.loops_of(tmp_path / "new.py").split() == ["loop", "1", "i", "over", "m,", "rows"]
