@@ -150,7 +150,7 @@ def _stages(name: str, semiring: str, dtype: str) -> Figure:
         "peak": False,
         "where": {"role": "stages", "semiring": semiring, "dtype": dtype, "n": [256, 4096]},
         "table": {"blocks": "blocks", "bytes": "shared_bytes"},
-        "finding": "stages",
+        "finding": "kernel_stages",
     }
     says = f"gpu-pipelined over {semiring} {dtype}, n = 4096, by tile; blocks of a multiprocessor, shared bytes of each"
     return Figure(name, "bars", says, options)

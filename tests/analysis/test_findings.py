@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from harness.analysis import answers
-from harness.analysis.findings import FINDINGS
+from harness.analysis import answers, read_rates
+from harness.analysis.findings import FINDINGS, contenders, kernels, ranks, stages, switches, traffic
 from harness.experiment import load_all
 from tests._support.synthetic import cells
 
@@ -211,3 +211,8 @@ def test_the_best_configuration_of_each_library_counts_and_what_is_installed_is_
 )
 def test_doubt_reads_well(counts, words):
     assert answers._doubt(*counts) == words
+
+
+def test_no_name_stands_for_two_findings():
+    modules = (contenders, kernels, ranks, read_rates, stages, switches, traffic)
+    assert sum(len(module.FINDINGS) for module in modules) == len(FINDINGS)

@@ -42,11 +42,11 @@ def test_a_second_stage_is_named_where_it_pays_most_and_least_with_its_blocks():
     where = {"role": "stages", "n": 4096, "dtype": "float64"}
     large = at_rates({"1 stage": 10.0, "2 stages": 15.0}, tile="128 x 128 x 16", **where)
     small = at_rates({"1 stage": 10.0, "2 stages": 9.0}, {"1 stage": 3}, tile="64 x 64 x 32", **where)
-    assert FINDINGS["stages"]([*large, *small], {}) == (
+    assert FINDINGS["kernel_stages"]([*large, *small], {}) == (
         "A second stage is worth most at 128 x 128 x 16: 1.50 times (1 block either way), "
         "least at 64 x 64 x 32: 0.90 times (3 blocks become 1)"
     )
-    assert FINDINGS["stages"](large[:1], {}) == ""
+    assert FINDINGS["kernel_stages"](large[:1], {}) == ""
 
 
 def test_one_thread_a_row_stands_beside_one_an_element():

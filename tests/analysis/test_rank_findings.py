@@ -6,7 +6,7 @@ import re
 import pytest
 
 from experiments._parts import ranks as parts
-from harness.analysis.rank_findings import FINDINGS
+from harness.analysis.findings.ranks import FINDINGS
 from harness.experiment import load_all
 from tests._support.planted_rank_cells import TWO_GPUS, planted
 from tests._support.synthetic import MACHINE

@@ -1,20 +1,12 @@
-"""What an experiment has found, in a sentence for the title of a figure: who, how much, and where not. Pure.
-
-Each function takes the cells that a figure shows, and its options. It returns an empty string where nothing can be
-said. `FINDINGS` names all of them, those of ranks and of reading rates too; `harness.analysis.answers` calls them.
-"""
+"""Findings about contenders: over peers and references, of peaks, losses, costs and thresholds. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from harness.analysis.kernels import findings as kernels
-from harness.analysis.on_gpu import findings as on_gpu
-from harness.analysis import offload, peaks, rank_findings, rates, read_rates
-from harness.analysis.libraries import findings as of_libraries
-from harness.analysis.rank_findings import Claim, ends, number
-from harness.analysis.traffic import findings as traffic_findings
-from harness.analysis.switches import findings as switch_findings
+from harness.analysis import offload, peaks, rates
+from harness.analysis.findings import libraries as of_libraries
+from harness.analysis.findings.ranks import Claim, ends, number
 from harness.experiment import COLD, HOT, Json
 from harness.stats import verdict
 from harness.stats.statistics import geometric_mean, median
@@ -223,12 +215,6 @@ def extra_work(cells: list[Cell], options: Json) -> str:
 
 
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
-    **rank_findings.FINDINGS,
-    **read_rates.FINDINGS,
-    **traffic_findings.FINDINGS,
-    **kernels.FINDINGS,
-    **on_gpu.FINDINGS,
-    **switch_findings.FINDINGS,
     "over_fastest": over_fastest,
     "subject_over_reference": subject_over_reference,
     "ladder": ladder,

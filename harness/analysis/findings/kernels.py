@@ -112,4 +112,4 @@ def _slower(cell: Cell, group: Sequence[Cell]) -> float | None:
     return rates.time_ratio(cell, reference).estimate
 
 
-FINDINGS = {"left_out": left_out, "stages": stages, "tiles": tiles, "rows": rows}
+FINDINGS = {"left_out": left_out, "kernel_stages": stages, "tiles": tiles, "rows": rows}

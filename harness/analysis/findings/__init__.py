@@ -1,0 +1,24 @@
+"""What an experiment has found, in a sentence for the title of a figure: who, how much, and where not. Pure.
+
+Each function takes the cells that a figure shows, and its options. It returns an empty string where nothing can be
+said. A module has the findings about one subject; `FINDINGS` names those of all. `harness.analysis.answers` calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.analysis import read_rates
+from harness.analysis.findings import contenders, kernels, ranks, stages, switches, traffic
+from harness.experiment import Json
+from harness.store.store import Cell
+
+FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
+    **contenders.FINDINGS,
+    **kernels.FINDINGS,
+    **ranks.FINDINGS,
+    **read_rates.FINDINGS,
+    **stages.FINDINGS,
+    **switches.FINDINGS,
+    **traffic.FINDINGS,
+}
