@@ -6,7 +6,7 @@ from harness.analysis.findings import FINDINGS
 from harness.experiment import load_all
 from tests._support.synthetic import MACHINE, cells
 
-EXPERIMENTS = [load_all()[name] for name in ("gpu_ablation", "gpu_tile_size")]
+EXPERIMENTS = [load_all()[name] for name in ("gpu_ablation", "gpu_tile_size", "gpu_ladder")]
 WITH_GPU = dataclasses.replace(MACHINE, gpu={"name": "NVIDIA H200"})
 CELLS = [cell for experiment in EXPERIMENTS for cell in cells(experiment, machine=WITH_GPU)]
 FIGURES = {figure.name: figure.options for experiment in EXPERIMENTS for figure in experiment.figures}
@@ -30,11 +30,11 @@ def test_factors_of_ideas_stand_beside_the_step_of_all_of_them():
     ideas = dict(zip(options["ideas"], (20.0, 10.0, 40.0), strict=True))
     rates = {"gpu-warp-tiled": 40.0, **ideas, options["all"]: 5.0}
     assert FINDINGS["left_out"](at_rates(rates, **where), options) == (
-        "float64: scalar shared loads 4.00 times the time; factors make 8.00, together 8.00"
+        "float64: 8.00 times the time without all, 4.00 by scalar shared loads alone; product 8.00"
     )
     slow = at_rates({**rates, options["pair"]: 20.0, options["all"]: 10.0}, **where)
     assert FINDINGS["left_out"](slow, options).endswith(
-        "factors make 8.00, together 4.00 (scalar shared loads and A in rows depend on each other: 2.00, not 4.00)"
+        "product 8.00, since scalar shared loads and A in rows take 2.00 and not 4.00"
     )
 
 
@@ -64,4 +64,13 @@ def test_tiles_stand_beside_none_and_beside_their_own_loop():
     rates = {"untiled": 10.0, "4 x 4": 5.0, "32 x 32": 20.0, "32 x 32, rolled": 16.0}
     assert FINDINGS["tiles"](at_rates(rates, **where), options) == (
         "tiles of 32 x 32 make it 2.00 times as fast as no tiles, of that 1.25 by unrolling; 4 x 4 are slower than none"
+    )
+
+
+def test_rungs_of_one_block_are_held_against_each_other_at_each_size():
+    rates, where = {"gpu-naive-block": 1.0, "gpu-naive": 2.0}, {"role": "one block"}
+    own = [*at_rates(rates, n=16, **where), *at_rates({**rates, "gpu-naive": 1.25}, n=32, **where)]
+    assert (
+        FINDINGS["alike"](own, {})
+        == "all rungs take 4.1 to 65.5 us up to n=32, and differ by 2.00 times at most (n=16)"
     )

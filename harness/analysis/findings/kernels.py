@@ -11,6 +11,7 @@ from harness.store.store import Cell
 
 # The product of the factors agrees with the whole step up to this part of it.
 AGREES = 0.1
+MOST_PANELS = 2  # that one title speaks of
 
 
 def left_out(cells: list[Cell], options: Json) -> str:
@@ -25,7 +26,7 @@ def left_out(cells: list[Cell], options: Json) -> str:
         depend on each other; ``all``: the one that lacks all.
     """
     groups = rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"]))
-    return "; ".join(filter(None, (_one_panel(group, options) for group in groups.values())))
+    return "; ".join(filter(None, [_one_panel(group, options) for group in groups.values()][:MOST_PANELS]))
 
 
 def _one_panel(group: Sequence[Cell], options: Json) -> str:
@@ -39,14 +40,14 @@ def _one_panel(group: Sequence[Cell], options: Json) -> str:
         return f"{kind}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in others) if others else ""
     best = max(ideas, key=lambda name: ideas[name])
     product, whole = math.prod(ideas.values()), factors.get(options["all"], math.nan)
-    first = f"{kind}: {best} {ideas[best]:.2f} times the time; factors make {product:.2f}, together {whole:.2f}"
+    first = f"{kind}: {whole:.2f} times the time without all, {ideas[best]:.2f} by {best} alone; product {product:.2f}"
     return first if abs(product / whole - 1) <= AGREES else f"{first}{_overlap(factors, list(ideas), options)}"
 
 
 def _overlap(factors: dict[str, float], ideas: list[str], options: Json) -> str:
     """Return how far the last two ideas are from being independent, by the contender that lacks both."""
     both, (one, other) = factors.get(options["pair"], math.nan), ideas[-2:]
-    return f" ({one} and {other} depend on each other: {both:.2f}, not {factors[one] * factors[other]:.2f})"
+    return f", since {one} and {other} take {both:.2f} and not {factors[one] * factors[other]:.2f}"
 
 
 def stages(cells: list[Cell], options: Json) -> str:
@@ -104,6 +105,18 @@ def _blocks(cell: Cell) -> int:
     return int(cell.facts.get("kernel", {}).get("blocks", 0))
 
 
+def alike(cells: list[Cell], options: Json) -> str:
+    """Return how long all contenders take over all sizes, and by how much they differ at one size at most."""
+    by_size = rates.group((c for c in rates.contenders(cells) if c.is_ok), lambda cell: rates.axis(cell, "n"))
+    times = {n: [cell.median_ns / 1e3 for cell in own] for n, own in by_size.items() if len(own) > 1}
+    if not times:
+        return ""
+    low, high = (choose(map(choose, times.values())) for choose in (min, max))
+    n, apart = max(((n, max(own) / min(own)) for n, own in times.items()), key=lambda entry: entry[1])
+    spans = f"all rungs take {low:.1f} to {high:.1f} us up to n={max(times)}"
+    return f"{spans}, and differ by {apart:.2f} times at most (n={n})"
+
+
 def _slower(cell: Cell, group: Sequence[Cell]) -> float | None:
     """Return the time of `cell` over that of its reference; None for the reference itself."""
     reference = rates.reference_of(cell, group)
@@ -112,4 +125,4 @@ def _slower(cell: Cell, group: Sequence[Cell]) -> float | None:
     return rates.time_ratio(cell, reference).estimate
 
 
-FINDINGS = {"left_out": left_out, "kernel_stages": stages, "tiles": tiles, "rows": rows}
+FINDINGS = {"left_out": left_out, "kernel_stages": stages, "tiles": tiles, "rows": rows, "alike": alike}
