@@ -8,7 +8,7 @@ and W bytes in a second.
 
 from __future__ import annotations
 
-from experiments._parts.gpu import DEVICE, ERROR_TASK, SUBJECT, VENDOR, or_absent
+from experiments._parts.gpu import DEVICE, ERROR_TASK, SUBJECT, VENDOR, kind_of_size, or_absent
 from harness.analysis.rates import plural
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
@@ -29,7 +29,7 @@ FAMILY = "normal"
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a square product for each base, dtype and size; contenders are the base alone and numbers of levels."""
     all_cases = [_case(n, dtype, base) for base in BASES for dtype in DTYPES[preset] for n in SIZES[preset]]
-    return or_absent(all_cases, machine, base=SUBJECT)
+    return or_absent(all_cases, machine, base=SUBJECT, kind=kind_of_size(64))
 
 
 def _case(n: int, dtype: str, base: str) -> Case:
@@ -43,12 +43,12 @@ def _case(n: int, dtype: str, base: str) -> Case:
         *(recursive(levels) for levels in LEVELS),
         recursive(1, form="classic"),
     )
-    axes = {"m": n, "n": n, "k": n, "semiring": "plus_times", "dtype": dtype, "base": base, **DEVICE}
+    axes = {"m": n, "n": n, "k": n, "semiring": "plus_times", "dtype": dtype, "base": base, "kind": kind_of_size(n)}
     problem = Problem(n, n, n, dtype=dtype).to_json()
-    return Case(axes, contenders, {"problem": problem, "family": FAMILY, "seed": 1})
+    return Case({**axes, **DEVICE}, contenders, {"problem": problem, "family": FAMILY, "seed": 1})
 
 
-OPTIONS = {"x": "n", "panels": ["base", "dtype"]}
+OPTIONS = {"x": "n", "panels": ["base", "dtype"], "marker": "kind"}
 
 EXPERIMENT = Experiment(
     name="gpu_strassen",
@@ -59,7 +59,7 @@ EXPERIMENT = Experiment(
             "gpu_strassen",
             "lines",
             "Strassen's algorithm on a GPU against its base",
-            {**OPTIONS, "value": "time_ratio", "finding": "pays"},
+            {**OPTIONS, "value": "time_ratio", "finding": "recursion"},
         ),
         Figure(
             "gpu_strassen_errors",

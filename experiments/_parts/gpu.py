@@ -9,12 +9,26 @@ from harness.experiment import Case, Contender, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
+TILE = 128  # the longest side of a tile that gpu-tuned has
 SUBJECT, VENDOR = "gpu-tuned", "gpu-cublas"
 DEVICE = {"device": "gpu"}
 PEAK_TASK, BANDWIDTH_TASK = "backends.gpu._tasks.ceilings:peak", "backends.gpu._tasks.ceilings:bandwidth"
 ERROR_TASK = "experiments._parts.emulation_task:product"
 TRANSFER_TASK = "backends.gpu._tasks.transfers:product"
 KERNEL_TASK = "experiments._parts.kernel_task:product"
+
+
+def kind_of_size(n: int) -> str:
+    """Return the kind of a size: the first two fit all tiles of gpu-tuned."""
+    if n & (n - 1) == 0:
+        return "power of two"
+    if n % TILE == 0:
+        return "tile multiple"
+    if n % TILE in (1, TILE - 1):
+        return "multiple ± 1"
+    if n % 2 == 0:
+        return "even"
+    return "prime" if all(n % divisor for divisor in range(3, int(n**0.5) + 1, 2)) else "odd"
 
 
 def gpu_case(n: int, semiring: str, dtype: str, contenders: Iterable[Contender], **axes: object) -> Case:

@@ -48,3 +48,15 @@ def test_errors_are_those_over_the_reference_at_the_largest_size():
         "1 level has 2.5 times the error of gpu-cublas, 2 levels 4, 1 level, classic 2 (gpu-cublas, float32, n=8192)"
     )
     assert FINDINGS["errors"]([base, one], figure.options) == "", "older results have no errors"
+
+
+def test_the_best_recursion_at_both_ends_is_named():
+    large = of_case("gpu_strassen", n=8192, dtype="float64", base="gpu-cublas")
+    small = of_case("gpu_strassen", n=2048, dtype="float64", base="gpu-cublas")
+    times = [*zip(large, (10.0, 9.0, 8.5, 9.1), strict=True), *zip(small, (1.0, 1.2, 2.0, 1.3), strict=True)]
+    planted = [dataclasses.replace(cell, samples_ns=[[1e6 * ms] * 8]) for cell, ms in times]
+    figure = EXPERIMENTS["gpu_strassen"].figures[0]
+    assert FINDINGS["recursion"](planted, figure.options) == (
+        "2 levels: 0.85 of the time of gpu-cublas at n=8192, at best 1.20 at n=2048 (gpu-cublas, float64)"
+    )
+    assert FINDINGS["recursion"](large[:1], figure.options) == "", "the base alone"

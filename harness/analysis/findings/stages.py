@@ -50,4 +50,23 @@ def errors(cells: list[Cell], options: Json) -> str:
     return "; ".join(found[:MOST])
 
 
-FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"copies": copies, "errors": errors}
+def recursion(cells: list[Cell], options: Json) -> str:
+    """Return for the first panels the best time over the reference's, at the largest size and at the smallest."""
+    found = []
+    for title, own in rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"])).items():
+        pairs = [
+            (rates.axis(cell, options["x"]), rates.time_ratio(cell, reference).estimate, cell)
+            for cell in own
+            if cell.is_ok and (reference := rates.reference_of(cell, own)) is not None and reference is not cell
+        ]
+        if not pairs:
+            continue
+        by_size = rates.group(pairs, lambda pair: pair[0])
+        (n, ratio, best), (least, at_least, _) = (min(by_size[end(by_size)], key=lambda x: x[1]) for end in (max, min))
+        sentence = f"{best.contender}: {ratio:.2f} of the time of {best.reference} at n={n}"
+        rest = f", at best {at_least:.2f} at n={least}" if least != n else ""
+        found.append(f"{sentence}{rest} ({title})")
+    return "; ".join(found[:MOST])
+
+
+FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"copies": copies, "errors": errors, "recursion": recursion}
