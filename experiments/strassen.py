@@ -62,7 +62,7 @@ EXPERIMENT = Experiment(
             "strassen",
             "lines",
             "Strassen's algorithm against its base",
-            {"x": "n", "value": "time_ratio", "panels": "setting", "finding": "pays"},
+            {"x": "n", "value": "time_ratio", "y_scale": "log", "panels": "setting", "finding": "pays"},
             prominence=55,
         ),
         Figure(
