@@ -191,7 +191,7 @@ def test_tiles_of_the_table_fit_every_chip(arch, n, dtype, semiring, monkeypatch
 def test_tiles_of_the_table_compile_for_the_chips_between(dtype, semiring):
     from backends.gpu._cuda.kernel_files import compile_kernel, resources
 
-    for kernel in Tuned().kernels(plan(large(semiring, dtype), "")):
+    for kernel in Tuned().kernels_of(plan(large(semiring, dtype), "")):
         if kernel.function == "gemm":
             taken = resources(compile_kernel(kernel.stem, kernel.defines, "sm_89"))["gemm"]
             assert taken.registers <= MOST_REGISTERS
@@ -214,14 +214,14 @@ def test_kernels_are_compiled_in_workers_once_and_loaded_from_files(monkeypatch,
     monkeypatch.setattr(precompile, "WORTH_WORKERS", 2)
     plans = [plan(large("plus_times", n=64)).override({"order": order}) for order in (0, 1)]
     wrong = Kernel("passes", (("T", "nonsense"),), (32,))
-    kernels = [kernel for one in plans for kernel in Tuned().kernels(one)]
+    kernels = [kernel for one in plans for kernel in Tuned().kernels_of(one)]
     assert precompile.precompile([*kernels, *kernels, wrong], "sm_90") == 3
     assert len(list((tmp_path / "kept" / "gpu").iterdir())) == 2
     assert precompile.precompile(kernels, "sm_90") == 0
 
 
 def test_a_plan_that_is_not_legal_has_no_kernels():
-    assert Tuned().kernels(plan().override({"stages": 1})) == []
+    assert Tuned().kernels_of(plan().override({"stages": 1})) == []
     assert isinstance(Tuned(), simt_rung.Rung)
 
 

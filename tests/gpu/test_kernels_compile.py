@@ -249,7 +249,7 @@ def test_tuned_matrix_vector_kernels_spill_nothing(semiring, dtype, size):
     """Two blocks of a multiprocessor at least: the rules of tuning.matrix_vector count on them."""
     problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype))
     rung = RUNGS["gpu-mv-tuned"]
-    (kernel,) = rung.kernels(rung.plan(problem, detect()))
+    (kernel,) = rung.kernels_of(rung.plan(problem, detect()))
     taken = resources(compile_kernel(kernel.stem, kernel.defines, "sm_90"))[kernel.function]
     assert taken.spill_bytes == 0
     assert 2 * taken.registers * int(np.prod(kernel.block)) <= REGISTERS
@@ -262,7 +262,7 @@ def test_matrix_vector_rungs_compile(name, semiring):
     rung = RUNGS[f"gpu-mv-{name}"]
     for dtype in ("float64", "uint8"):
         problem = Problem(300, 1, 200, SEMIRINGS[semiring], np.dtype(dtype), alpha=3, accumulate=True)
-        for kernel in rung.kernels(rung.plan(problem, detect())):
+        for kernel in rung.kernels_of(rung.plan(problem, detect())):
             compiled = resources(compile_kernel(kernel.stem, kernel.defines, "sm_80"))
             assert compiled[kernel.function].spill_bytes == 0
 

@@ -89,7 +89,7 @@ def test_narrow_tiles_compile_and_spill_nothing(name, dtype, narrow, tiles, size
     chosen = plan(name, (33, 35, 5000), dtype, narrow=narrow)
     for tile in (tile for tile in tiles if (tile.launch.bm, tile.launch.bn) in sizes):
         blocks = {"blocks": tile.blocks, "wave": thin.MULTIPROCESSORS} if name == "gpu-tuned" else {}
-        kernels = RUNGS[name].kernels(chosen.override({**vars(tile.launch), **blocks, "shares": 3}))
+        kernels = RUNGS[name].kernels_of(chosen.override({**vars(tile.launch), **blocks, "shares": 3}))
         (kernel,) = (kernel for kernel in kernels if kernel.function == "gemm")
         taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]
         assert taken.spill_bytes == 0

@@ -73,10 +73,10 @@ class GpuBackend(Backend):
 
     def compile(self, plans: Iterable[Plan]) -> int:
         """Compile the kernels of all plans in worker processes."""
-        kernels = [kernel for plan in plans for kernel in self.kernels(plan)]
+        kernels = [kernel for plan in plans for kernel in self.kernels_of(plan)]
         return precompile(kernels, self.architecture() or "sm_90")
 
-    def kernels(self, plan: Plan) -> list[Kernel]:
+    def kernels_of(self, plan: Plan) -> list[Kernel]:
         """Return the kernels of a product of operands without gaps; none if the plan is not legal."""
         problem, names = plan.problem, ["a", "b", *(["c"] if plan.problem.accumulate else []), "out"]
         shapes = {"a": (problem.m, problem.k), "b": (problem.k, problem.n)}

@@ -13,7 +13,7 @@ from harness.plan import Plan
 
 def of_product(backend: Backend, plan: Plan) -> dict[str, int]:
     """Return `taken` of the kernel by which a rung of the GPU ladder computes the product of `plan`."""
-    kernels = backend.kernels(plan)  # type: ignore[attr-defined]  # a GpuBackend
+    kernels = backend.kernels_of(plan)  # type: ignore[attr-defined]  # a GpuBackend
     return taken(next(kernel for kernel in kernels if kernel.function == "gemm"))
 
 
