@@ -4,7 +4,7 @@
 //   shared   thread  LOADS granules of 16 bytes, neighbours beside each other: no two banks in conflict
 //
 // `again` hides from the compiler that what is read stays the same. Of shared memory, whose address leaves no kernel, it
-// would know all the same: there the instruction is written out.
+// would know all the same, and load only the words that it cannot tell: there the instruction is written out, volatile.
 
 __device__ __forceinline__ void again() { asm volatile("" ::: "memory"); }
 
@@ -13,7 +13,7 @@ __device__ __forceinline__ unsigned sum(uint4 words) { return words.x + words.y 
 __device__ __forceinline__ uint4 read_shared(unsigned address)
 {
     uint4 words;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
                  : "r"(address)
                  : "memory");
