@@ -7,13 +7,14 @@ is not in the model, and is seen in the difference.
 from __future__ import annotations
 
 from experiments._parts import gpu, roofs
-from experiments.ladder import STEPS, peak_case
+from experiments.ladder import STEPS
 from harness import registry
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem
 
-RUNGS = (*STEPS, backend_contender("cpu-simd"))
+# The peak is timed in turns with the rungs: what slows the core down slows both.
+RUNGS = (*STEPS, backend_contender("cpu-simd"), Contender("peak", task="backends.cpu._ceilings:peak_of"))
 SIZES = {"smoke": (96,), "quick": (500, 512), "full": (1000, 1024, 2048)}
 SEMIRINGS = {"smoke": ("plus_times",), "quick": ("plus_times",), "full": ("plus_times", "min_plus")}
 
@@ -25,8 +26,9 @@ GPU_DTYPES = {"smoke": ("float32",), "quick": ("float32",), "full": ("float32", 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return the roofs of each memory and of arithmetic, and the rungs of the host and of a GPU."""
     names = SEMIRINGS[preset]
-    products = [product_case(Problem(n, n, n, name), list(RUNGS)) for name in names for n in SIZES[preset]]
-    on_host = [*roofs.on_cpu(machine), *map(peak_case, names), *products]
+    problems = [Problem(n, n, n, name) for name in names for n in SIZES[preset]]
+    products = [product_case(problem, list(RUNGS), role="product") for problem in problems]
+    on_host = [*roofs.on_cpu(machine), *products]
     return on_host + (_gpu_cases(preset) if machine.gpu else [])
 
 

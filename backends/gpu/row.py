@@ -13,10 +13,14 @@ Source: lecture notes on dense matrix algorithms: one thread for each row of A, 
 
 from __future__ import annotations
 
+import dataclasses
+
 from backends.gpu._cuda import device
+from backends.gpu._simt.nest import nest_of
 from backends.gpu._simt.program import Kernel, Product, Program
 from backends.gpu._simt.rung import Rung, product_defines
 from harness.errors import PlanError
+from harness.interface import Nest
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
@@ -35,6 +39,12 @@ class Row(Rung):
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose a column of B; with bn > 1 a panel."""
         return Plan(problem, 1, launch=ROW)
+
+    def loops(self, plan: Plan) -> Nest | None:
+        """Return the loops; the rows of A that the threads of a warp read are lines apart, unless A lies by columns."""
+        nest = nest_of(plan)
+        is_apart = nest is not None and plan.problem.layout[0] != "F"
+        return dataclasses.replace(nest, scattered="a") if nest and is_apart else nest
 
     def columns_taken(self, problem: Problem) -> frozenset[str]:
         """Return A, unless passes before the kernel read it, which take rows."""

@@ -40,23 +40,27 @@ class Nest:
         The two indices of an operand as the kernel reads it, the contiguous one last: ``"jp"`` for a transposed B.
     keeps_sums : bool
         Whether the sums of C stay in registers over all of k, so that C is written once, whatever the loops.
+    scattered : str
+        Operands of which each element that a warp loads lies in a line of its own: ``"a"``. None: empty.
     """
 
     loops: tuple[Loop, ...]
     order_a: str = "ip"
     order_b: str = "pj"
     keeps_sums: bool = False
+    scattered: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a JSON object, for the record."""
         orders = {"a": self.order_a, "b": self.order_b}
-        return {"loops": [list(loop) for loop in self.loops], "orders": orders, "keeps_sums": self.keeps_sums}
+        loops = [list(loop) for loop in self.loops]
+        return {"loops": loops, "orders": orders, "keeps_sums": self.keeps_sums, "scattered": self.scattered}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Nest:
         """Return the nest that `to_json` described."""
-        orders = record["orders"]
-        return cls(tuple(Loop(*loop) for loop in record["loops"]), orders["a"], orders["b"], record["keeps_sums"])
+        orders, loops = record["orders"], tuple(Loop(*loop) for loop in record["loops"])
+        return cls(loops, orders["a"], orders["b"], record["keeps_sums"], record.get("scattered", ""))
 
     @classmethod
     def of(cls, *loops: Sequence[Any], order_b: str = "pj", keeps_sums: bool = False) -> Nest:

@@ -159,6 +159,16 @@ def test_a_warp_takes_a_whole_row_of_shared_memory_for_one_word():
     assert found.a == found.b == 64**3 * 4  # 128 bytes for 32 pairs each
 
 
+def test_a_warp_that_reads_rows_apart_takes_a_row_of_banks_for_each_word():
+    column = Nest.of(("j", 1), ("i", 32), ("p", 1, "registers"), keeps_sums=True)
+    sizes = {"i": 64, "j": 64, "p": 64}
+    apart = dataclasses.replace(column, scattered="a")
+    near, far = (loads(nest, sizes, 4, 3, 128, is_packed=True) for nest in (column, apart))
+    assert far.a == 32 * near.a
+    assert far.b == near.b
+    assert Nest.from_json(apart.to_json()) == apart
+
+
 def test_sizes_of_no_whole_blocks_are_counted_block_by_block():
     sizes = {"i": 13, "j": 11, "p": 9}
     found = loads(FIVE_LOOPS, sizes, 1, depth_of(FIVE_LOOPS, "registers"))
@@ -201,6 +211,7 @@ RUNGS = {
     "cpu-tiled": 1,
     "cpu-packed": 0.5,
     "gpu-naive": 2 / 32 + 31 / 32,  # of a warp's tile of 1 x 32
+    "gpu-row": 1 + 1 / 32,  # of a tile of 32 x 1
     "gpu-tiled": 1 + 1 / 32,
 }
 

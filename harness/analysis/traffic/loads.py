@@ -76,7 +76,9 @@ def loads(nest: Nest, sizes: Sizes, itemsize: int, depth: int, line: int = 0, *,
         (other,) = set("ijp") - set(order)
         repeats = _blocks(sizes[other], _steps(nest, depth, other, order))
         elements = sizes[order[0]] * sizes[order[1]] * repeats
-        parts[name] = elements * itemsize * _waste(nest, depth, order, span, itemsize, line, is_packed)
+        is_apart = is_packed and name in nest.scattered
+        waste = line / itemsize if is_apart else _waste(nest, depth, order, span, itemsize, line, is_packed)
+        parts[name] = elements * itemsize * waste
     passes = 1 if nest.keeps_sums else _blocks(sizes["p"], _steps(nest, depth, "p", "ij"))
     of_c = parts["c"] / _blocks(sizes["p"], _steps(nest, depth, "p", "ij"))
     return Loads(parts["a"], parts["b"], of_c * (passes - 1), of_c * passes)
