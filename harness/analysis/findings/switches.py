@@ -101,6 +101,8 @@ def memory_orders(cells: list[Cell], options: Json) -> str:
         return ""
     ratio, who, order = max(own)
     sentence = f"{who} takes at most {ratio:.2f} times as long in another order ({order})"
+    if ratio <= 1:
+        sentence = f"{who} takes no longer in another order"
     (most, loser, worst), (least, winner, best) = max(found), min(found)
     sentence += f", {loser} {most:.2g} times ({worst})" if loser != who else ""
     return sentence + (f"; {winner} gains most, {1 / least:.2g} times ({best})" if least < 1 else "")
