@@ -82,13 +82,13 @@ class Ceiling:
 _TERM = {"plus": 2, "absdiff": 0, "sqdiff": 0}
 
 
-def peak(*, dtype: str, semiring: str, threads: int, unit: str = "") -> Ceiling:
+def peak(*, dtype: str, semiring: str, threads: int, unit: str = "", steps: int = STEPS) -> Ceiling:
     """Prepare the register loop of a named semiring; for logaddexp_plus, that of plus_times.
 
     Of the widest vector unit, or of the one called `unit`.
 
-    On each thread the mr x nv vectors of a register tile are extended STEPS times by x (x) y, x = y = one. A result is
-    lane 0 of all of them together.
+    On each thread the mr x nv vectors of a register tile are extended `steps` times, an even number, by x (x) y, x = y =
+    one. A result is lane 0 of all of them together.
 
     Raises
     ------
@@ -105,8 +105,8 @@ def peak(*, dtype: str, semiring: str, threads: int, unit: str = "") -> Ceiling:
     word, bits, one = (WORD, WORD_BITS, -1) if element.kind == "b" else (element, 1, 1)
     key = KernelKey(ops, word.name, found.name, found.mr, found.nv)
     results, number = np.empty(threads, word), word.type(one)
-    loop = functools.partial(register_loop(key, threads), STEPS, number, number, results)
-    term, terms = _TERM.get(ops.multiply, one), STEPS * key.mr * key.nv
+    loop = functools.partial(register_loop(key, threads), steps, number, number, results)
+    term, terms = _TERM.get(ops.multiply, one), steps * key.mr * key.nv
     sums = {"plus": term * terms, "times": term**terms, "lxor": term if terms % 2 else 0}
     expected = np.asarray(sums.get(ops.add, term)).astype(word)
     pairs = terms * key.lanes * bits * threads

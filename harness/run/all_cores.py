@@ -21,10 +21,11 @@ from harness.run.process import Slot, WorkerFailed, WorkerProcess
 ENOUGH = 0.9
 # Longest waits for a case and for all cases of a run, and between two looks [s].
 OF_A_CASE_S, OF_A_RUN_S, BETWEEN_S = 10.0, 60.0, 0.5
-# Samples of the loop, and calls in each: some 3 ms, as a time slice of another process has.
-SAMPLES, CALLS = 8, 20
+# Samples of the loop, and calls in each: some 3 ms, as a time slice of another process has. A call of these steps takes
+# a millisecond, beside which the start of many threads, some 20 microseconds, is little.
+SAMPLES, CALLS, STEPS = 8, 3, 1 << 18
 SLOT = Slot("all cores")
-_LOOP = {"dtype": "float64", "semiring": "plus_times"}
+_LOOP = {"dtype": "float64", "semiring": "plus_times", "steps": STEPS}
 
 
 class Gate:
