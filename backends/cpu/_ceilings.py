@@ -87,8 +87,8 @@ def peak(*, dtype: str, semiring: str, threads: int, unit: str = "", steps: int 
 
     Of the widest vector unit, or of the one called `unit`.
 
-    On each thread the mr x nv vectors of a register tile are extended `steps` times, an even number, by x (x) y, x = y =
-    one. A result is lane 0 of all of them together.
+    On each thread the mr x nv vectors of a register tile are extended `steps` times, an even number, by x (x) y, where
+    x = y = one. A result is lane 0 of all of them together.
 
     Raises
     ------
