@@ -88,8 +88,15 @@ class Ozaki(GpuBackend):
         return self.prepare(plan.override({"panel": _half(columns)}), operands)
 
     def pays(self, problem: Problem) -> bool:
-        """Return whether the shape is large enough, and sums in IEEE arithmetic are not asked for."""
-        return not arithmetic.is_native() and tuning.pays(problem)
+        """Return whether the shape is large enough."""
+        return tuning.pays(problem)
+
+    def keeps_arithmetic(self, problem: Problem) -> bool:
+        """Return whether sums in IEEE arithmetic are not asked for, and the shape is large enough.
+
+        What is emulated depends on values. So no measurement on some of them admits a smaller shape.
+        """
+        return not arithmetic.is_native() and self.pays(problem)
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return 0 if the gate proves the ordinary bound, else that of rounding to integers, from norms."""

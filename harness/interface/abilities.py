@@ -42,6 +42,9 @@ class Abilities:
     starts_processes : bool
         Whether `prepare` may start processes that live on, to compute this product and later ones. They must sleep
         while no product runs. ``backend="auto"`` leaves such a backend out.
+    is_optional : bool
+        Whether it needs a package that the harness does not install with itself. ``backend="auto"`` takes such a
+        backend where the user's own measurement has found it faster, and where no other computes the product.
     accumulates_in_place : bool
         Whether `operands.c` may be `operands.out`, to which the product is then added, without a copy of C. Where (+)
         selects, it holds no NaN then, as a sum of products never does.
@@ -50,6 +53,7 @@ class Abilities:
     takes: ClassVar[frozenset[str]] = frozenset()
     calls_libraries: ClassVar[bool] = True
     starts_processes: ClassVar[bool] = False
+    is_optional: ClassVar[bool] = False
     accumulates_in_place: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -93,12 +97,25 @@ class Abilities:
         return type(self).extra_error is not Abilities.extra_error
 
     def pays(self, problem: Problem) -> bool:
-        """Return whether `problem` is worth its overhead, here and now; else ``backend="auto"`` passes it over."""
+        """Return whether `problem` is worth its overhead, by a rule; else ``backend="auto"`` passes it over.
+
+        Where backends have been measured, the measurement decides.
+        """
+        return True
+
+    def keeps_arithmetic(self, problem: Problem) -> bool:
+        """Return whether `problem` is computed in the arithmetic that is asked for here and now, see `native_floats`.
+
+        ``backend="auto"`` never chooses one that does not, whatever was measured.
+        """
         return True
 
     def may_be_chosen(self, problem: Problem) -> bool:
-        """Return whether ``backend="auto"`` may choose it for `problem`. Subclasses override `loosens` or `pays`."""
-        return self.pays(problem) and not self.loosens(problem)
+        """Return whether ``backend="auto"`` may choose it for `problem` where nothing was measured.
+
+        Subclasses override `keeps_arithmetic`, `loosens` or `pays`.
+        """
+        return self.keeps_arithmetic(problem) and self.pays(problem) and not self.loosens(problem)
 
     def is_behind(self, problem: Problem) -> bool:
         """Return whether another backend is known to be faster at `problem`, a batch: ``backend="auto"`` asks that one.

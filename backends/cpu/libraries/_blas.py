@@ -40,6 +40,7 @@ class BlasPeer(Backend):
     module: ClassVar[str]
     package: ClassVar[str] = ""
     library: ClassVar[str] = "BLAS"
+    is_optional = True
     accumulates_in_place = True
 
     def missing(self) -> str | None:

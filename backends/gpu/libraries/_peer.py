@@ -30,6 +30,7 @@ class Peer(Rung):
     """
 
     package: ClassVar[str]
+    is_optional = True
 
     def missing(self) -> str | None:
         """Say whether there is a GPU, and the package."""
