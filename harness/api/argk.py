@@ -30,7 +30,8 @@ from harness import registry
 from harness.api import repeats, views
 from harness.api.arguments import read_arguments
 from harness.api.arrays import Arrays
-from harness.api.gemm import as_batch, check_threads, choose, enough_memory, limited_to, machine_of
+from harness.api.choice import choose
+from harness.api.gemm import as_batch, check_threads, enough_memory, limited_to, machine_of
 from harness.errors import BackendUnavailable, ProblemError, VerificationError
 from harness.interface import Backend, Prepared, prepare
 from harness.operands import Operands, aligned_empty

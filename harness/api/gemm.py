@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from harness import machine, registry, threads
+from harness import machine, threads
 from harness.api import libraries, repeats, staged, view_products
 from harness.api.arguments import Arguments, read_arguments
-from harness.api.arrays import HOST, Arrays
-from harness.errors import BackendUnavailable, ProblemError
+from harness.api.choice import choose, limited_shortcut
+from harness.errors import ProblemError
 from harness.interface import Backend, Prepared, Shortcut, prepare
 from harness.machine import Machine
 from harness.operands import Operands
@@ -148,10 +148,10 @@ def _gemm(
     """
     arrays, problem = arguments.arrays, arguments.problem
     with arrays.in_force():
-        chosen = choose(problem, backend, arrays, arguments.batch)
+        chosen = choose(problem, backend, arrays, arguments.batch, count)
         shortcut = _shortcut(chosen, problem, count)
         if key and shortcut is not None and all(x.dtype == problem.input_dtype for x in arguments.inputs.values()):
-            _remembered[key] = shortcut, problem.dtype
+            _remembered[key] = limited_shortcut(shortcut, chosen, problem, backend, count), problem.dtype
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
         with enough_memory(arguments):
             result = _new(arguments) if out is None else out
@@ -306,50 +306,3 @@ def enough_memory(arguments: Arguments) -> Iterator[None]:
             got=f"a result of {result / 2**30:.3g} GiB: {what}",
             fix="call it for parts of the batch, each with its part of out",
         ) from None
-
-
-def choose(problem: Problem, name: str, arrays: Arrays = HOST, batch: tuple[int, ...] = ()) -> Backend:
-    """Return the backend of that name, or for ``"auto"`` the best that can compute `problem` with such arrays.
-
-    Of a batch `problem` is one product.
-
-    Raises
-    ------
-    BackendUnavailable
-        If there is none, it declines, or it computes on the host and the arrays lie on a device.
-    """
-    if name == "auto":
-        return _choose_automatically(problem, arrays, batch)
-    backend = registry.find(name)
-    reason = backend.refuses(problem)
-    if reason is None and arrays.on_device and "device arrays" not in backend.takes:
-        reason = "it computes on the host, and the arrays lie on a GPU"
-    if reason:
-        raise BackendUnavailable(
-            f"backend {name!r} declines this product",
-            got=f"{problem}: {reason}",
-            fix=f"backend='auto', or {arrays.other_way}",
-        )
-    return backend
-
-
-def _choose_automatically(problem: Problem, arrays: Arrays = HOST, batch: tuple[int, ...] = ()) -> Backend:
-    known = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
-    whole = dataclasses.replace(problem, batch=batch) if batch else problem
-    behind = []
-    for first in filter(None, map(known.get, arrays.tried_first())):
-        # before the others are asked, which takes ten times as long
-        if not first.missing() and first.refuses(problem) is None and first.may_be_chosen(problem):
-            if not batch or not first.is_behind(whole):
-                return first
-            behind.append(first)
-    if behind:
-        return behind[0]
-    # a device computes products of host arrays only if it is named, or as the last resort
-    for on_device in (True,) if arrays.on_device else (False, True):
-        for backend in registry.automatic(problem, on_device=on_device):
-            return backend
-    if arrays.on_device:
-        fix = f"arrays on the host: {arrays.other_way}"
-        raise BackendUnavailable(f"no backend computes {problem} on this GPU", fix=fix)
-    raise BackendUnavailable(f"no backend here computes {problem}")

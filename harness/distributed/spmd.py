@@ -11,7 +11,7 @@ import numpy as np
 from harness import registry
 from harness.api.arguments import read_arguments
 from harness.api.arrays import Arrays, kind_of
-from harness.api.gemm import choose
+from harness.api.choice import choose
 from harness.distributed.agreement import (
     as_matrix,
     check_communicator,

@@ -16,7 +16,8 @@ import numpy as np
 
 from harness.api import repeats
 from harness.api.arrays import Arrays
-from harness.api.gemm import check_threads, choose, limited_to, machine_of
+from harness.api.choice import choose
+from harness.api.gemm import check_threads, limited_to, machine_of
 from harness.interface import Backend, Repeat, prepare
 from harness.linalg.stages import Stages
 from harness.operands import Operands

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness.errors import StoreError
 from harness.machine import VERSION, Machine
@@ -46,7 +46,11 @@ LEGAL_TILES = {
     "order": (0, 4),
 }
 
+# Of a backend's time in thousandths of the fastest's, whatever the backend is called.
+LEGAL_TIMES = (1, 1 << 40)
+
 _CHIP = "gpu-"  # how keys of GPUs begin
+_AUTO = "auto-"  # and those of the choice of backends
 
 Values = Mapping[str, Mapping[str, int]]
 
@@ -68,7 +72,17 @@ class Chip:
         return {"arch": self.arch, "gpu": dict(self.gpu)}
 
 
-Owner = Machine | Chip
+class Owner(Protocol):
+    """Who values are measured for: a machine, an architecture of GPUs, or `choice.orders.Choice` of either."""
+
+    @property
+    def key(self) -> str:
+        """The name of its file."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a description, for the record."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -90,17 +104,17 @@ _known: dict[tuple[object, ...], Values] = {}
 
 def values(machine: Owner) -> Values:
     """Return the values stored for `machine`, read once per process."""
-    identity = _identity(machine)
-    if identity not in _known:
-        _known[identity] = read(machine).values
-    return _known[identity]
+    place = identity(machine)
+    if place not in _known:
+        _known[place] = read(machine).values
+    return _known[place]
 
 
 @contextlib.contextmanager
 def trial(machine: Owner, tried: Values) -> Iterator[None]:
     """Let `values` return `tried` for `machine` inside the block, whatever is stored."""
     before = dict(_known)
-    _known[_identity(machine)] = tried
+    _known[identity(machine)] = tried
     try:
         yield
     finally:
@@ -108,9 +122,11 @@ def trial(machine: Owner, tried: Values) -> Iterator[None]:
         _known.update(before)
 
 
-def _identity(machine: Owner) -> tuple[object, ...]:
+def identity(machine: Owner) -> tuple[object, ...]:
+    """Return what identifies a machine or an architecture within a process."""
     if isinstance(machine, Chip):
         return (machine.arch,)
+    assert isinstance(machine, Machine)
     return machine.cpu, machine.cores, machine.l1d, machine.l2, machine.l3, machine.simd
 
 
@@ -236,20 +252,29 @@ def _validated(record: Any, machine: Owner) -> Values:
     stored = record.get("values")
     if not isinstance(stored, dict) or not isinstance(record.get("date"), str):
         raise ValueError("no values, or no date")  # noqa: TRY004 one kind of error: a file that is not used
-    legal = LEGAL_TILES if isinstance(machine, Chip) else LEGAL
     for kind, changed in stored.items():
         if not isinstance(changed, dict):
             raise ValueError(f"{kind}: no values")  # noqa: TRY004
         for name, value in changed.items():
-            least, greatest = legal.get(name, (1, 0))
+            least, greatest = _legal(machine, name)
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= greatest:
                 raise ValueError(f"{kind}: {name}={value!r} is no legal value")
     return stored
 
 
+def _legal(owner: Owner, name: str) -> tuple[int, int]:
+    """Return the least and the greatest legal value of the number called `name`; for names without any, 1 and 0."""
+    if isinstance(owner, Machine | Chip):
+        return (LEGAL_TILES if isinstance(owner, Chip) else LEGAL).get(name, (1, 0))
+    return LEGAL_TIMES
+
+
 def _others(own_folder: Path, machine: Owner) -> str:
     """Return a notice that counts the files for other machines and versions, or for other architectures of GPUs."""
+    if not isinstance(machine, Machine | Chip):
+        return ""
     is_chip = isinstance(machine, Chip)
-    count = sum(path.name.startswith(_CHIP) == is_chip for path in own_folder.glob("*.json"))
+    files = [path.name for path in own_folder.glob("*.json") if not path.name.startswith(_AUTO)]
+    count = sum(name.startswith(_CHIP) == is_chip for name in files)
     others = "architectures" if is_chip else "machines or versions"
     return f"{count} in {own_folder} of other {others}: not used" if count else ""

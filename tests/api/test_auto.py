@@ -7,7 +7,7 @@ import pytest
 
 from harness import Backend, Execution, Machine, Operands, Plan, Problem, Semiring, gemm, gemm_argk, registry, scalars
 from harness.api import gemm as api_gemm
-from harness.api.gemm import choose
+from harness.api.choice import choose
 from harness.composite import Composite
 from harness.paths import shortest_paths
 from harness.problem import named_dtype

@@ -8,7 +8,7 @@ import pytest
 
 from harness import BackendUnavailable, Operands, Problem, ProblemError, gemm, gemm_argk, registry
 from harness.api.arrays import kind_of
-from harness.api.gemm import choose
+from harness.api.choice import choose
 from harness.tuning import cpu as tuning_cpu
 from tests._support.fake_cupy import Array, Gpus, OnDevice
 from tests.api.test_argk import by_definition

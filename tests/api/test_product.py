@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemError, Semiring, gemm, machine, registry
-from harness.api.gemm import choose
+from harness.api.choice import choose
 from harness.proof.reference import product
 from harness.proof.verify import verify
 from harness.tuning import cpu as tuning_cpu

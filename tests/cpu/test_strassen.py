@@ -11,7 +11,7 @@ from backends._strassen.form import FORMS, PRODUCTS
 from backends.cpu import strassen
 from backends.cpu.strassen import StrassenExecution
 from harness import Operands, PlanError, Problem, Semiring, VerificationError, gemm, registry
-from harness.api.gemm import _choose_automatically
+from harness.api.choice import _choose_automatically
 from harness.composite import Composite
 from harness.errors import BackendUnavailable
 from harness.proof.contract import _check_aspect

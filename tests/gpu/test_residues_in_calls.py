@@ -12,7 +12,7 @@ from backends.gpu._simt.rung import GpuBackend
 from backends.gpu.ozaki import panel_columns
 from harness.api import repeats
 from harness.api.arrays import kind_of
-from harness.api.gemm import choose
+from harness.api.choice import choose
 from harness.errors import BackendUnavailable
 from harness.machine import detect
 from harness.problem import Problem

@@ -1,0 +1,163 @@
+"""The backend of a product: the named one, or for ``"auto"`` the first of an order that may compute it.
+
+The order is what was measured near the product, in the user's table or the shipped one (`harness.tuning.choice`). Then
+come the static order of `harness.tuning.cpu`, by each backend's own rule on what pays, and all others by falling step.
+No order can make a backend compute what it declines, or in an arithmetic that auto does not allow: every one of them
+is asked (`Backend.keeps_arithmetic`, `Backend.loosens`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from harness import machine, registry
+from harness.api.arrays import HOST, Arrays
+from harness.errors import BackendUnavailable
+from harness.interface import Backend, Shortcut
+from harness.machine import Machine
+from harness.problem import Problem
+from harness.tuning.choice import orders
+from harness.tuning.choice.classes import ALIGNMENT, Sizes, class_of
+from harness.tuning.stored import Chip
+
+_Known = Mapping[str, Backend]
+
+
+def choose(
+    problem: Problem, name: str, arrays: Arrays = HOST, batch: tuple[int, ...] = (), count: int | None = None
+) -> Backend:
+    """Return the backend of that name, or for ``"auto"`` the best that can compute `problem` with such arrays.
+
+    Of a batch `problem` is one product. `count` is the number of threads; None: all that this process may use.
+
+    Raises
+    ------
+    BackendUnavailable
+        If there is none, it declines, or it computes on the host and the arrays lie on a device.
+    """
+    if name == "auto":
+        return _choose_automatically(problem, arrays, batch, count)
+    backend = registry.find(name)
+    reason = backend.refuses(problem)
+    if reason is None and arrays.on_device and "device arrays" not in backend.takes:
+        reason = "it computes on the host, and the arrays lie on a GPU"
+    if reason:
+        raise BackendUnavailable(
+            f"backend {name!r} declines this product",
+            got=f"{problem}: {reason}",
+            fix=f"backend='auto', or {arrays.other_way}",
+        )
+    return backend
+
+
+def contenders(problem: Problem, *, on_device: bool) -> list[Backend]:
+    """Return the backends that a measured order may name for `problem`: they keep its arithmetic, the best step first.
+
+    Not those that start processes, nor the rungs that are steps to others (`FIRST_STEP`).
+    """
+    able = registry.able(problem, on_device=on_device)
+    return [backend for backend in able if _keeps(backend, problem) and backend.step >= FIRST_STEP[on_device]]
+
+
+# Rungs below this step are there to be learned from: each is behind a later one. On the host, and on a GPU.
+FIRST_STEP = {False: 50, True: 69}
+
+
+def _choose_automatically(
+    problem: Problem, arrays: Arrays = HOST, batch: tuple[int, ...] = (), count: int | None = None
+) -> Backend:
+    known = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
+    whole = dataclasses.replace(problem, batch=batch) if batch else problem
+    for name in _measured(whole, known, arrays, count):
+        backend = known.get(name)
+        if backend and _is_admitted(backend, problem, arrays):
+            return backend
+    behind = []
+    for first in filter(None, map(known.get, arrays.tried_first())):
+        # before the others are asked, which takes ten times as long
+        if not first.missing() and first.refuses(problem) is None and first.may_be_chosen(problem):
+            if not batch or not first.is_behind(whole):
+                return first
+            behind.append(first)
+    if behind:
+        return behind[0]
+    # a device computes products of host arrays only if it is named, or as the last resort
+    for on_device in (True,) if arrays.on_device else (False, True):
+        for backend in registry.automatic(problem, on_device=on_device):
+            return backend
+    if arrays.on_device:
+        fix = f"arrays on the host: {arrays.other_way}"
+        raise BackendUnavailable(f"no backend computes {problem} on this GPU", fix=fix)
+    raise BackendUnavailable(f"no backend here computes {problem}")
+
+
+def _measured(problem: Problem, known: _Known, arrays: Arrays, count: int | None) -> tuple[str, ...]:
+    """Return the order that was measured near `problem`; empty if there is none."""
+    static = [known[name] for name in arrays.tried_first() if name in known]
+    tables = orders.tables_of(place) if (place := _place(static, on_device=arrays.on_device)) else ()
+    if not tables:
+        return ()
+    threads = None if arrays.on_device else count or machine.detect().threads
+    one = problem.of_one()
+    usual = tuple(backend.name for backend in static if backend.refuses(one) is None and backend.pays(one))
+    return orders.order(tables, class_of(problem, threads), Sizes.of(problem), usual)
+
+
+def _place(static: Iterable[Backend], *, on_device: bool) -> Machine | Chip | None:
+    """Return what was measured on: this machine, or the architecture of the current GPU."""
+    if not on_device:
+        return machine.detect()
+    arch = next(filter(None, (backend.architecture() for backend in static)), "")
+    return Chip(arch) if arch else None
+
+
+def _is_admitted(backend: Backend, problem: Problem, arrays: Arrays) -> bool:
+    """Return whether a backend that a table names may compute `problem` with such arrays."""
+    if ("device arrays" in backend.takes) != arrays.on_device:
+        return False
+    return not backend.missing() and backend.refuses(problem) is None and _keeps(backend, problem)
+
+
+def _keeps(backend: Backend, problem: Problem) -> bool:
+    """Return whether `backend` computes in the arithmetic that auto allows, and starts no processes."""
+    return backend.keeps_arithmetic(problem) and not backend.loosens(problem) and not backend.starts_processes
+
+
+def limited_shortcut(shortcut: Shortcut, backend: Backend, problem: Problem, name: str, count: int | None) -> Shortcut:
+    """Return a shortcut that takes no product for which ``"auto"`` would choose another backend.
+
+    It is `shortcut` itself where no table names another one first, or `backend` was asked for by name.
+    """
+    if name != "auto" or not (tables := orders.tables_of(machine.detect())):
+        return shortcut
+    threads, static = count or machine.detect().threads, HOST.tried_first()
+    classes = {class_of(like, threads) for like in _all_forms(problem)}
+    fewest = min(orders.sizes_of_others(tables, classes, backend.name, static), default=None)
+    if fewest is None:
+        return shortcut
+
+    def where_it_is_first(a: Any, b: Any, out: Any) -> bool:
+        if _are_matrices(a, b, out) and a.size + b.size >= fewest:
+            shapes = dataclasses.replace(problem, m=a.shape[-2], k=a.shape[-1], n=b.shape[-1], batch=out.shape[:-2])
+            first = orders.order(tables, class_of(shapes, threads), Sizes.of(shapes), static)[:1]
+            if first and first[0] != backend.name:
+                return False
+        return shortcut(a, b, out)
+
+    return where_it_is_first
+
+
+def _are_matrices(*arrays: Any) -> bool:
+    return all(x.__class__ is np.ndarray and x.ndim >= 2 for x in arrays)
+
+
+def _all_forms(problem: Problem) -> Iterator[Problem]:
+    """Yield a product of every class that a shortcut for products like `problem` may be called with."""
+    for side in (ALIGNMENT, ALIGNMENT + 1):  # of whole and of ragged rows
+        for m, batch in itertools.product((1, side), ((), (2,))):
+            yield dataclasses.replace(problem, m=m, n=side, k=side, batch=batch)

@@ -1,0 +1,7 @@
+"""Which backends ``backend="auto"`` tries first: measured orders by class of product, as data, and their lookup.
+
+`classes` says what two products must share to be computed best by the same backend. `orders` reads the table that is
+shipped beside it (``measured/*.json``), and the user's own, which ``harness tune --auto`` writes and which comes first.
+Where neither has measured anything near a product, the orders of `harness.tuning.cpu` hold, with each backend's own
+rule on what pays.
+"""

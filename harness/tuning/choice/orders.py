@@ -1,0 +1,187 @@
+"""The orders in which ``backend="auto"`` tries backends, as measured: the user's table, then the shipped one.
+
+A table holds, for sizes of a class of products, how long each backend took. A product is computed as the nearest that
+was measured in its class; if none is within `REACH`, nothing was measured, and the static order holds. What a table
+says is an order alone: whether a backend may compute a product, and in which arithmetic, its caller decides.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.machine import Machine
+from harness.tuning import stored
+from harness.tuning.choice.classes import Sizes
+
+# Farthest measured sizes that speak for others: a factor of 4 in each of m, n, k and the number of products. If each of
+# 531 entries of an H200 is chosen by another one that near, at best a factor of 4 in one size, it takes 1.00 times the
+# time of the best backend in the median, and 1.06 in the worst tenth (2026-11-23). Of real products most are nearer.
+REACH = 8  # quarters of an octave
+
+# A backend of the static order stays the first unless another is faster by more than this: 3 % is what two medians of
+# the same backend differ by in short races.
+MARGIN = 1.03
+
+SHIPPED = Path(__file__).with_name("measured")
+# The fastest backend of a entry has this number, and the others theirs in proportion to their times.
+UNIT = 1000
+
+Times = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The owner of what was measured for ``backend="auto"``: a machine, or an architecture of GPUs."""
+
+    place: Machine | stored.Chip
+
+    @property
+    def key(self) -> str:
+        """The name of its file: ``"auto-gpu-sm_90"``."""
+        return f"auto-{self.place.key}"
+
+    @property
+    def kind(self) -> str:
+        """What a shipped table is for: an architecture of GPUs, or the vector unit of a processor."""
+        if isinstance(self.place, stored.Chip):
+            return self.place.key
+        units = [name for name in ("avx512f", "avx2", "asimd") if name in self.place.simd]
+        tiles = "-amx" if "amx_tile" in self.place.simd else ""
+        return f"cpu-{units[0]}{tiles}" if units else "cpu"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the place as a JSON object."""
+        return self.place.to_json()
+
+
+@dataclass(eq=False)
+class Table:
+    """What was measured in one place.
+
+    Attributes
+    ----------
+    entries : mapping
+        By class of product (`classes.class_of`) and sizes: times of backends, in thousandths of the fastest's.
+    provenance : str
+        Where they come from: machine, date, commit and file; empty if there are none.
+    notice : str
+        Why a file is not used; empty if all is well.
+    """
+
+    entries: Mapping[str, Mapping[Sizes, Times]] = field(default_factory=dict)
+    provenance: str = ""
+    notice: str = ""
+    _found: dict[tuple[str, tuple[int, ...]], Times] = field(default_factory=dict)
+
+    def times(self, of_class: str, sizes: Sizes) -> Times:
+        """Return the times of the nearest measured sizes of that class; empty if none is near. Kept by sizes."""
+        steps = sizes.steps()
+        key = of_class, steps
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._nearest(of_class, steps)
+        return found
+
+    def _nearest(self, of_class: str, steps: Sequence[int]) -> Times:
+        nearest: Times = {}
+        best = REACH + 1.0
+        for sizes, times in self.entries.get(of_class, {}).items():
+            apart = [abs(x - y) for x, y in zip(sizes.steps(), steps, strict=True)]
+            if max(apart) <= REACH and (distance := max(apart) + sum(apart) / 100) < best:
+                best, nearest = distance, times
+        return nearest
+
+
+@functools.lru_cache(4096)
+def order(tables: tuple[Table, ...], of_class: str, sizes: Sizes, static: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the backends that were measured near a product, the one to try first first; empty: none was.
+
+    Parameters
+    ----------
+    tables : tuple of Table
+        The first that knows the class at those sizes decides.
+    of_class : str
+    sizes : Sizes
+    static : tuple of str
+        The order without measurements: the first of it that is within `MARGIN` of the fastest goes first.
+    """
+    times = next(filter(None, (table.times(of_class, sizes) for table in tables)), {})
+    by_time = sorted(times, key=lambda name: times[name])
+    first = [name for name in static if times.get(name, MARGIN * UNIT + 1) <= MARGIN * UNIT][:1]
+    return (*first, *(name for name in by_time if name not in first))
+
+
+def sizes_of_others(
+    tables: tuple[Table, ...], classes: Collection[str], name: str, static: tuple[str, ...]
+) -> Iterator[int]:
+    """Yield the elements of the least A and B near each entry of those classes in which another than `name` goes first.
+
+    A product with fewer elements than the least of these is near no such entry.
+    """
+    for of_class, sizes in ((c, s) for table in tables for c in classes for s in table.entries.get(c, ())):
+        if order(tables, of_class, sizes, static)[0] != name:
+            least_m, least_n, least_k, products = (size / 2 ** ((REACH + 1) / 4) for size in sizes)
+            yield int(max(products, 1) * (least_m + least_n) * least_k)
+
+
+# By what identifies a machine or an architecture within a process.
+_known: dict[tuple[object, ...], tuple[Table, ...]] = {}
+
+
+def tables_of(place: Machine | stored.Chip) -> tuple[Table, ...]:
+    """Return the user's table for a place and the shipped one for its kind, read once per process.
+
+    A file that cannot be used counts as absent; it is warned of once.
+    """
+    identity = stored.identity(place)
+    if identity not in _known:
+        own = own_table(Choice(place))
+        if own.notice:
+            warnings.warn(f"backend='auto': {own.notice}", stacklevel=2)
+        _known[identity] = tuple(table for table in (own, shipped_table(Choice(place).kind)) if table.entries)
+    return _known[identity]
+
+
+def forget_tables() -> None:
+    """Forget what was read, so that files are read again."""
+    _known.clear()
+
+
+def own_table(choice: Choice) -> Table:
+    """Return the table that the user has measured; without entries, and perhaps with a notice, if there is none."""
+    read = stored.read(choice)
+    try:
+        entries = entries_of(read.values)
+    except ValueError as error:
+        return Table(notice=f"{read.path} is ignored: {error}")
+    if entries:
+        return Table(entries, f"measured here {read.date}, in {read.path}")
+    return Table(notice=read.notice if read.path is not None and read.path.exists() else "")
+
+
+@functools.cache
+def shipped_table(kind: str) -> Table:
+    """Return the table that is shipped for an architecture of GPUs or a vector unit; an empty one if there is none."""
+    path = SHIPPED / f"{kind}.json"
+    if not path.exists():
+        return Table()
+    record = json.loads(path.read_text(encoding="utf-8"))
+    source = f"{record['machine']}, {record['date']}, commit {record['commit']}"
+    return Table(entries_of(record["values"]), f"shipped: measured on {source}")
+
+
+def entries_of(values: stored.Values) -> dict[str, dict[Sizes, Times]]:
+    """Return stored values as entries; raise ValueError if one is of no class and sizes."""
+    entries: dict[str, dict[Sizes, Times]] = {}
+    for name, times in values.items():
+        of_class, _, sizes = name.rpartition(": ")
+        if not of_class:
+            raise ValueError(f"{name!r} is no class of products with its sizes")
+        entries.setdefault(of_class, {})[Sizes.read(sizes)] = times
+    return entries

@@ -1,0 +1,134 @@
+"""Tables of measured orders: classes, nearest sizes, the user's own before the shipped one, and broken files."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.machine import VERSION, detect
+from harness.problem import Problem, named_dtype
+from harness.tuning import stored
+from harness.tuning.choice import orders
+from harness.tuning.choice.classes import Sizes, class_of, is_aligned
+
+CLASS = "plus_times float64 whole rows, one thread"
+STATIC = ("cpu-simd", "cpu-mixed")
+
+
+def table(**times: int) -> orders.Table:
+    """Return a table of one entry: products of 64 x 64 x 64."""
+    named = {name.replace("_", "-"): value for name, value in times.items()}
+    return orders.Table({CLASS: {Sizes(64, 64, 64): named}})
+
+
+def first(tables: list[orders.Table], sizes: tuple[int, int, int] = (64, 64, 64)) -> tuple[str, ...]:
+    return orders.order(tuple(tables), CLASS, Sizes(*sizes), STATIC)
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return the file of the user's own table, which does not exist yet."""
+    monkeypatch.setenv(stored.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(orders, "_known", {})
+    return tmp_path / f"{orders.Choice(detect()).key}.json"
+
+
+def record(**changed: object) -> str:
+    values = {f"{CLASS}: 64x64x64": {"cpu-simd": 1200, "cpu-numpy": 1000}}
+    key = orders.Choice(detect()).key
+    return json.dumps({"format": 1, "date": "2026", "key": key, "version": VERSION, "values": values, **changed})
+
+
+class TestClasses:
+    def test_say_form_semiring_dtype_rows_and_threads(self) -> None:
+        whole, half = Problem(64, 64, 64), np.dtype(np.float32)
+        mixed = Problem(8, 8, 8, "plus_times", half, operand_dtype=np.dtype(np.float16))
+        assert class_of(whole, 1) == CLASS
+        assert class_of(Problem(64, 63, 64), None) == "plus_times float64 ragged rows"
+        assert class_of(Problem(1, 64, 64), 4) == "vector plus_times float64 whole rows, several threads"
+        assert class_of(Problem(64, 64, 64, batch=(3, 2)), None) == "batch plus_times float64 whole rows"
+        assert class_of(Problem(64, 64, 64, triangle="d"), None) == "triangle plus_times float64 whole rows"
+        assert class_of(Problem(64, 64, 64, "max_times", half), None) == "min_plus float32 whole rows"
+        assert class_of(Problem(64, 64, 64, "lor_land", np.dtype(bool)), None) == "lor_land bool whole rows"
+        assert class_of(mixed, None) == "plus_times bfloat16 to float32 whole rows"
+
+    def test_rows_are_whole_if_all_begin_at_multiples_of_16_bytes(self) -> None:
+        narrow = named_dtype("int8")
+        assert is_aligned(Problem(3, 2, 2))
+        assert not is_aligned(Problem(3, 2, 3))
+        assert not is_aligned(Problem(3, 8, 16, "plus_times", np.dtype(np.int32), operand_dtype=narrow))
+
+    def test_sizes_are_read_as_they_are_written(self) -> None:
+        for sizes in (Sizes(1, 20, 300), Sizes(4, 5, 6, 700)):
+            assert Sizes.read(str(sizes)) == sizes
+        with pytest.raises(ValueError, match="are no sizes"):
+            Sizes.read("64x64")
+
+
+class TestOrder:
+    def test_is_that_of_the_nearest_sizes_within_a_factor_of_four(self) -> None:
+        two = orders.Table({CLASS: {Sizes(64, 64, 64): {"cpu-numpy": 1000}, Sizes(512, 512, 512): {"cpu-simd": 1000}}})
+        assert first([two], (100, 100, 100)) == ("cpu-numpy",)
+        assert first([two], (300, 300, 300)) == ("cpu-simd",)
+        assert first([two], (64, 64, 1024)) == ()
+        assert orders.order((two,), "another class", Sizes(64, 64, 64), STATIC) == ()
+
+    def test_keeps_the_static_first_choice_unless_another_is_faster_beyond_doubt(self) -> None:
+        assert first([table(cpu_numpy=1000, cpu_simd=1020, other=1010)]) == ("cpu-simd", "cpu-numpy", "other")
+        assert first([table(cpu_numpy=1000, cpu_simd=1040)]) == ("cpu-numpy", "cpu-simd")
+
+    def test_is_the_first_table_that_knows_the_product(self) -> None:
+        assert first([table(mine=1000), table(shipped=1000)]) == ("mine",)
+        assert first([orders.Table(), table(shipped=1000)]) == ("shipped",)
+
+    def test_is_looked_for_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kept = table(mine=1000)
+        assert first([kept]) == ("mine",)
+        monkeypatch.setattr(orders.Table, "_nearest", lambda *_: pytest.fail("looked for again"))
+        assert first([kept]) == ("mine",)
+        assert first([kept], (65, 64, 63)) == ("mine",)
+
+
+class TestFiles:
+    def test_the_users_own_comes_first_with_its_source(self, own: Path) -> None:
+        own.write_text(record())
+        found, *_ = orders.tables_of(detect())
+        assert found.times(CLASS, Sizes(70, 60, 64)) == {"cpu-simd": 1200, "cpu-numpy": 1000}
+        assert found.provenance == f"measured here 2026, in {own}"
+
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ("{", "Expecting property name"),
+            (record(format=7), "no table of format"),
+            (record(version="0.0"), "measured with version 0.0"),
+            (record(values={"what": {"cpu-simd": 1}}), "is no class of products with its sizes"),
+            (record(values={f"{CLASS}: 64": {"cpu-simd": 1}}), "'64' are no sizes"),
+            (record(values={f"{CLASS}: 64x64x64": {"cpu-simd": "fast"}}), "is no legal value"),
+        ],
+    )
+    def test_a_broken_one_is_warned_of_once_and_counts_as_absent(self, own: Path, text: str, reason: str) -> None:
+        own.write_text(text)
+        with pytest.warns(UserWarning, match=f"auto.*{own.name} is ignored: .*{reason}"):
+            tables = orders.tables_of(detect())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert orders.tables_of(detect()) is tables
+        assert not any(table.provenance.startswith("measured here") for table in tables)
+
+    def test_none_is_no_reason_to_warn(self, own: Path) -> None:
+        assert not own.exists()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            orders.tables_of(detect())
+
+    def test_every_shipped_table_is_read_and_names_its_source(self) -> None:
+        for path in orders.SHIPPED.glob("*.json"):
+            shipped = orders.shipped_table(path.stem)
+            assert shipped.entries
+            assert "commit" in shipped.provenance
+        assert orders.shipped_table("gpu-sm_10").entries == {}
