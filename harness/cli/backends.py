@@ -128,12 +128,24 @@ def tune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure and print, store nothing.")] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Remove what is stored for this machine.")] = False,
     gpu: Annotated[bool, typer.Option("--gpu", help="Tune gpu-tuned for this GPU, and not cpu-simd.")] = False,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Race the backends that auto chooses from, here or, with --gpu, on this GPU.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--show", help="With --auto: print what is in use, and its source.")] = False,
 ) -> None:
     """Measure the block sizes of cpu-simd on this machine, and use what is better than the model's from then on.
 
     It takes less than five minutes. What is found is stored at once, and kept if the command is interrupted. With --gpu
-    it is the tiles of gpu-tuned, stored for the architecture of this GPU.
+    it is the tiles of gpu-tuned, stored for the architecture of this GPU. With --auto it is which backend is fastest,
+    for each class of products.
     """
+    if auto:
+        from harness.cli import choosing
+
+        choosing.run(gpu=gpu, is_dry=dry_run, show=show, is_forgotten=forget)
+        return
+    if show:
+        raise typer.BadParameter("--show is for --auto: what block sizes are in use, `info` says")
     from harness import registry
     from harness.autotune import gpu as autotune_gpu
     from harness.autotune import search

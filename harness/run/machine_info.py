@@ -21,6 +21,7 @@ from harness.semiring import DTYPES, SEMIRINGS
 from harness.timing.sampler import ClockSampler
 from harness.timing.warmup import warm_up
 from harness.tuning import stored as tuning_stored
+from harness.tuning.choice import orders
 
 KIB, GIB = 1 << 10, 1 << 30
 # Facts that are kept of a pool of threads, and of tuned values.
@@ -49,6 +50,7 @@ def collect() -> dict[str, Any]:
         "tiles": (tiles_refused() or "permitted") if "amx_tile" in machine.simd else "",
         "numba": numba,
         "threadpools": pools,
+        "choice": _choice(machine),
         "tuned": {"path": str(stored.path or ""), **{name: getattr(stored, name) for name in _TUNED}},
     }
 
@@ -91,6 +93,7 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("system", f"{machine.system}, Python {machine.python}"),
         *((f"package {name}", version) for name, version in machine.packages.items()),
         ("tuned values", _tuned(facts["tuned"])),
+        ("choice of auto", facts["choice"]),
         ("numba", f"{facts['numba']['threads']} threads, threading layer {facts['numba']['threading_layer']}"),
         *pools,
     ]
@@ -104,6 +107,16 @@ def _tuned(stored: dict[str, Any]) -> str:
     if not stored["path"]:
         return f"turned off: {tuning_stored.VARIABLE} is empty"
     return f"warning: {stored['notice']}" if stored["notice"] else "none: the model's are in use"
+
+
+def _choice(machine: Machine) -> str:
+    """Return a line that says by what ``backend="auto"`` chooses on the host: `tune --auto --show` says it in full."""
+    choice = orders.Choice(machine)
+    own = orders.own_table(choice)
+    tables = [table for table in (own, orders.shipped_table(choice.kind)) if table.entries]
+    sources = [f"{sum(map(len, table.entries.values()))} products {table.provenance}" for table in tables]
+    warning = [f"warning: {own.notice}"] if own.notice else []
+    return "; ".join([*warning, *sources]) or f"static: nothing was measured for {choice.kind}"
 
 
 def _kib(size: int) -> str:

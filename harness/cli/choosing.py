@@ -1,0 +1,96 @@
+"""`tune --auto`: measure, show and forget what ``backend="auto"`` chooses by."""
+
+from __future__ import annotations
+
+import collections
+import time
+
+import typer
+
+from harness.cli.options import INTERRUPTED, complain
+from harness.machine import Machine, detect
+from harness.tuning import cpu as tuning_cpu
+from harness.tuning.choice import orders
+from harness.tuning.stored import Chip, forget, writable
+
+# Time for the products on a GPU, and for those on the host by each number of threads [s].
+SECONDS_ON_GPU, SECONDS_ON_HOST = 240.0, 140.0
+# Cells between two lines about progress.
+REPORTED = 100
+
+
+def run(*, gpu: bool, is_dry: bool, show: bool, is_forgotten: bool) -> None:
+    """Carry out `tune --auto` with these options, for the host or for the current GPU."""
+    place = _place(gpu=gpu)
+    if show:
+        _show(place)
+    elif is_forgotten:
+        gone = forget(orders.Choice(place))
+        _print(f"removed  {gone}" if gone else f"nothing is stored for this {'GPU' if gpu else 'machine'}")
+    else:
+        _measure(place, is_stored=not is_dry)
+
+
+def _place(*, gpu: bool) -> Machine | Chip:
+    from harness import registry
+    from harness.autotune.gpu import BACKEND
+
+    return Chip(registry.find(BACKEND).architecture(), detect().gpu) if gpu else detect()
+
+
+def _measure(place: Machine | Chip, *, is_stored: bool) -> None:
+    """Race all products, and store what was measured of each place as soon as it is done."""
+    from harness import registry
+    from harness.autotune import choice, grid
+    from harness.autotune.gpu import BACKEND
+
+    if is_stored:
+        writable(orders.Choice(place))  # raises before minutes are spent
+    on_gpu = isinstance(place, Chip)
+    places = [choice.Place.gpu(registry.find(BACKEND))] if isinstance(place, Chip) else choice.of_host(place)
+    begun, done, stored = time.monotonic(), 0, None
+    for one in places:
+        contest = choice.Contest(one, SECONDS_ON_GPU if on_gpu else SECONDS_ON_HOST)
+        try:
+            for name, _ in contest.run(grid.problems(one.threads)):
+                done += 1
+                if done % REPORTED == 0:
+                    _print(f"{time.monotonic() - begun:.0f} s, {done} products, the last: {name}")
+        except KeyboardInterrupt:
+            complain("interrupted: what is finished is kept")
+            if is_stored:
+                contest.store()
+            raise typer.Exit(INTERRUPTED) from None
+        stored = contest.store() if is_stored and contest.times else stored
+        _table(orders.Table(orders.entries_of(contest.times), "measured now"), on_gpu=on_gpu)
+    _print("", f"stored   {stored}" if stored else "nothing was stored")
+
+
+def _show(place: Machine | Chip) -> None:
+    """Print the tables in use, the first one first, and where they come from."""
+    own = orders.own_table(orders.Choice(place))
+    tables = [table for table in (own, orders.shipped_table(orders.Choice(place).kind)) if table.entries]
+    for table in tables:
+        _table(table, on_gpu=isinstance(place, Chip))
+    if own.notice:
+        _print(f"warning: {own.notice}")
+    if not tables:
+        _print(f"nothing was measured for {orders.Choice(place).kind}: the static order of harness.tuning.cpu holds")
+
+
+def _table(table: orders.Table, *, on_gpu: bool) -> None:
+    """Print for each class how many sizes were measured, and at how many of them each backend is tried first."""
+    from harness.cli import console
+
+    static, rows = tuning_cpu.AUTO_FIRST_ON_GPU if on_gpu else tuning_cpu.AUTO_FIRST, []
+    for of_class, entries in sorted(table.entries.items()):
+        firsts = collections.Counter(orders.order((table,), of_class, sizes, static)[0] for sizes in entries)
+        rows.append((of_class, str(len(entries)), ", ".join(f"{name} {count}" for name, count in firsts.most_common())))
+    console.print_table(("class of products", "sizes", "first choice, and at how many"), rows)
+    _print(table.provenance, "")
+
+
+def _print(*lines: str) -> None:
+    from harness.cli import console
+
+    console.print_lines(*lines)
