@@ -6,7 +6,7 @@ import re
 import pytest
 
 from harness.analysis import answers, read_rates
-from harness.analysis.findings import FINDINGS, contenders, kernels, ranks, stages, switches, traffic
+from harness.analysis.findings import FINDINGS, contenders, kernels, ranks, regret, stages, switches, traffic
 from harness.experiment import load_all
 from tests._support.synthetic import cells
 
@@ -219,5 +219,5 @@ def test_doubt_reads_well(counts, words):
 
 
 def test_no_name_stands_for_two_findings():
-    modules = (contenders, kernels, ranks, read_rates, stages, switches, traffic)
+    modules = (contenders, kernels, ranks, read_rates, regret, stages, switches, traffic)
     assert sum(len(module.FINDINGS) for module in modules) == len(FINDINGS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.analysis import read_rates
-from harness.analysis.findings import contenders, kernels, ranks, stages, switches, traffic
+from harness.analysis.findings import contenders, kernels, ranks, regret, stages, switches, traffic
 from harness.experiment import Json
 from harness.store.store import Cell
 
@@ -18,6 +18,7 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     **kernels.FINDINGS,
     **ranks.FINDINGS,
     **read_rates.FINDINGS,
+    **regret.FINDINGS,
     **stages.FINDINGS,
     **switches.FINDINGS,
     **traffic.FINDINGS,

@@ -35,6 +35,7 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``peak``, true by default, says whether bars stand beside the measured peak; ``extra_bytes`` adds a column of memory
  that a contender takes beside operands and result. ``marker`` is the axis of kinds of size.
 ``"of_read"`` is percent of the measured rate of reading memory; what fits a cache has none.
+``"regret"`` is the time over that of the fastest other contender.
 ``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.
 ``of`` takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS`, makes
 the title of what the cells have found; ``ratios``, whether it is about ratios to the reference.

@@ -132,9 +132,9 @@ def _summary(groups: list[list[Cell]], cells: list[Cell], value: str) -> tuple[l
         peers = dict.fromkeys(p.contender for cell in group if cell.is_ok and (p := rates.fastest_peer(cell, cells)))
         names = ", ".join(name.removeprefix("cpu-") for name in peers)
         unit = " %" if value == "of_peak" else ""
-        mean, lowest = ((short(f(values)) + unit if values else "-") for f in (geometric_mean, min))
-        entries.append([mean, names or "-"] if value == "over_fastest" else [mean, lowest if values else "-"])
-    return ["geom. mean", "fastest peer" if value == "over_fastest" else "lowest"], entries
+        mean, lowest, worst = ((short(f(values)) + unit if values else "-") for f in (geometric_mean, min, max))
+        entries.append([mean, {"over_fastest": names or "-", "regret": worst}.get(value, lowest)])
+    return ["geom. mean", {"over_fastest": "fastest peer", "regret": "worst"}.get(value, "lowest")], entries
 
 
 def _distinct(cells: list[Cell], name: str | None) -> list[Any]:

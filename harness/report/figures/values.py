@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator, ScalarFormatter
 
 from harness.analysis import peaks, rates, read_rates
+from harness.analysis.choice import regret
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
@@ -21,6 +22,7 @@ SHARES = {
     "of_peak": peaks.interval_of_peak,
     "of_read": read_rates.of_read,
     "over_fastest": rates.over_fastest,
+    "regret": regret.regret,
 }
 
 
@@ -59,6 +61,7 @@ def spread(value: str, cell: Cell, cells: list[Cell]) -> list[float]:
         return [ns / 1e6 for ns in cell.all_samples_ns]
     find: dict[str, Callable[[Cell, list[Cell]], Cell | None]] = {
         "over_fastest": rates.fastest_peer,
+        "regret": rates.fastest_peer,
         "of_peak": peaks.peak_of,
         "time_ratio": rates.reference_of,
         "speed_up": rates.reference_of,
@@ -67,7 +70,7 @@ def spread(value: str, cell: Cell, cells: list[Cell]) -> list[float]:
     if other is None or other is cell or not rates.in_turns(cell, other):
         return []
     times = rates.paired_ratios(cell, other)
-    if value == "time_ratio":
+    if value in ("time_ratio", "regret"):
         return times
     return [rates.work_ratio(cell, other) * (100 if value == "of_peak" else 1) / time for time in times]
 
@@ -101,6 +104,7 @@ def value_label(value: str, cells: list[Cell]) -> str:
         "of_peak": "% of measured SIMT peak" if all(map(rates.is_on_device, cells)) else "% of measured peak",
         "of_read": "% of the measured rate of reading",
         "over_fastest": "rate / rate of the fastest peer, log scale",
+        "regret": "time / time of the fastest backend, log scale",
     }[value]
 
 

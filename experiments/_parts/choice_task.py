@@ -1,0 +1,71 @@
+"""The task of the experiment on the automatic choice: a whole call of gemm by one backend, or by ``"auto"``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from experiments._parts.batch_task import BatchCall, BatchCallOnGpu
+from harness.api.arrays import Arrays, kind_of
+from harness.api.choice import choose, contenders
+from harness.api.gemm import gemm
+from harness.errors import Declined
+from harness.problem import Problem
+
+AUTO = "auto"
+
+
+class ChosenCall(BatchCall):
+    """One call on the host with the backend named; `threads` of 0: without the argument."""
+
+    def _bound(self, a: Any, b: Any, threads: int) -> Callable[[], object]:
+        """Return the call without arguments."""
+        problem, self._count = self._problem, threads or None
+        options = {"semiring": problem.semiring, "triangle": problem.triangle, "threads": self._count}
+        options |= {"dtype": problem.dtype} if problem.is_mixed else {}
+        return functools.partial(gemm, a, b, out=self._out, backend=self._name, **options)
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the work of one call, and the backend that computes it."""
+        problem = self._problem
+        with self._arrays().in_force():
+            chosen = choose(problem.of_one(), self._name, self._arrays(), problem.batch, self._count)
+        return {**super().facts(), "plan": {"call": self._name, "backend": chosen.name}}
+
+    def _arrays(self) -> Arrays:
+        return kind_of("gemm", {"out": self._out})
+
+
+class ChosenCallOnGpu(ChosenCall, BatchCallOnGpu):
+    """The same on the current GPU and stream, timed by its clock."""
+
+    def spoil(self) -> None:
+        """Overwrite the last result."""
+        kind = self._problem.dtype.kind
+        self._out.fill(np.nan if kind == "f" else kind == "b" or 77)
+
+    def _placed(self, x: np.ndarray) -> Any:
+        from backends.gpu._cuda import device
+
+        return device.upload(x).view(x.dtype) if x.dtype.name == "bfloat16" else super()._placed(x)
+
+
+def call(*, problem: Mapping[str, Any], name: str, seed: int, threads: int, where: str = "host") -> BatchCall:
+    """Prepare one.
+
+    Raises
+    ------
+    Declined
+        If there is no GPU, or the backend is none that ``"auto"`` may take for the product.
+    """
+    decoded, on_device = Problem.from_json(dict(problem)), where == "gpu"
+    if on_device:
+        from backends.gpu._tasks.device_task import require_gpu
+
+        require_gpu()
+    if name != AUTO and name not in {backend.name for backend in contenders(decoded.of_one(), on_device=on_device)}:
+        raise Declined("declined", "it misses something here, or does not compute this product as auto must")
+    return (ChosenCallOnGpu if on_device else ChosenCall)(decoded, name, seed, threads)

@@ -1,0 +1,42 @@
+"""The regret of auto: its time over that of the fastest backend that it may have taken."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from harness.analysis import answers, rates
+from harness.analysis.choice.regret import finding, regret
+from harness.experiment import load_all
+from harness.store.store import Cell
+from tests._support.synthetic import cells
+
+EXPERIMENT = load_all()["auto_regret"]
+
+
+def product(times_ms: dict[str, float], setting: str) -> list[Cell]:
+    """Return the cells of one product in which each contender takes so long."""
+    case = next(c.case for c in cells(EXPERIMENT) if c.axes["setting"] == setting)
+    own = {cell.contender: cell for cell in cells(EXPERIMENT) if cell.case == case}
+    return [dataclasses.replace(own[name], samples_ns=[[1e6 * ms] * 8]) for name, ms in times_ms.items()]
+
+
+def test_is_that_over_the_fastest_other_and_the_worst_is_named() -> None:
+    lost = product({"auto": 6.0, "cpu-simd": 6.0, "cpu-numpy": 4.0}, "plus_times float64")
+    kept = product({"auto": 2.0, "cpu-simd": 2.0, "cpu-numpy": 4.0}, "plus_times float32")
+    assert rates.fastest_peer(lost[0], lost) is lost[2]
+    at = regret(lost[0], lost)
+    assert at is not None
+    assert at.estimate == pytest.approx(1.5)
+    assert regret(lost[0], lost[:1]) is None
+    sentence = finding([*lost, *kept], {"subject": "auto"})
+    assert sentence.startswith("auto takes 1.25 times the time of the best backend in the median of 2 products")
+    assert "1.50 at worst (plus_times float64, 33 x 33 x 33: cpu-numpy)" in sentence
+    assert finding(lost[1:], {"subject": "auto"}) == ""
+
+
+def test_every_case_has_auto_and_a_choice() -> None:
+    for cell in cells(EXPERIMENT):
+        assert cell.reference == "auto"
+    assert "auto takes" in answers.of_experiment(EXPERIMENT, cells(EXPERIMENT))
