@@ -38,6 +38,7 @@ class NumKong(Backend):
     step = 82
     idea = "NumKong: dot products of packed rows, for narrow operands and bits, in AVX-512 and AMX"
     source = "Vardanian, NumKong (SimSIMD); wheel numkong"
+    is_optional = True
     takes = frozenset({"mixed"})
 
     def missing(self) -> str | None:
