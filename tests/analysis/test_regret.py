@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from harness.analysis import answers, rates
-from harness.analysis.choice.regret import finding, regret
+from harness.analysis.findings.regret import finding, regret
 from harness.experiment import load_all
 from harness.store.store import Cell
 from tests._support.synthetic import cells

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator, ScalarFormatter
 
 from harness.analysis import peaks, rates, read_rates
-from harness.analysis.choice import regret
+from harness.analysis.findings import regret
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
