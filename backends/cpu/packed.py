@@ -2,10 +2,12 @@
 
     loop 5  jc over n by nc   row-panel of B     packed_b in L3
     loop 4  pc over k by kc   pack B             sequential: every pc updates the same C
-    loop 3  ic over m by mc   pack a block of A  packed_a in L2; prange if parallel_loop is "ic"
-    loop 2  jr over nc by nr  micro-panel of B   in L1;          prange if parallel_loop is "jr"
+    loop 3  ic over m by mc   pack a block of A  packed_a in L2
+    loop 2  jr over nc by nr  micro-panel of B   in L1
     loop 1  ir over mc by mr  micro-tile of C    in registers
             p  over kc by 1   micro-kernel       sixteen pairs a step from eight loaded values
+
+Threads share any loop but pc, or loops 3 and 2 together: the option `parallel_loop` (`_ladder.shares`).
 
     packed_a  (mc/mr, mr, kc)  micro-panels of A: mr rows, k fastest
     packed_b  (nc/nr, nr, kc)  micro-panels of B transposed: nr rows, k fastest
@@ -33,7 +35,7 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
-from backends.cpu._ladder import in_place
+from backends.cpu._ladder import in_place, shares
 from backends.cpu._ladder.execution import Kernel, KernelExecution, float32_only, kernel_dtypes
 from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
@@ -48,7 +50,7 @@ from harness.problem import Problem
 from harness.semiring import Semiring
 from harness.tuning.cpu import PACKED_MR, PACKED_NR, packed_blocking
 
-OPTIONS = {"parallel_loop": ("ic", "jr"), "packing": (ON, OFF), "simd": SIMD}
+OPTIONS = {"parallel_loop": shares.LOOPS, "packing": (ON, OFF), "simd": SIMD}
 
 
 class Packed(Backend):
@@ -90,17 +92,24 @@ class Packed(Backend):
         chosen = choices(plan, OPTIONS)
         if chosen["packing"] == OFF:
             return KernelExecution(plan, operands, self._in_place(plan, operands))
+        loop, dtypes = chosen["parallel_loop"], (problem.dtype, *kernel_dtypes(problem))
+        pieces, blocking = shares.shares_of(loop, max(problem.m, 1), max(problem.n, 1), blocking, plan.threads)
         mc, nc, kc, mr, nr = blocking.mc, blocking.nc, blocking.kc, blocking.mr, blocking.nr
-        five_loops = build_five_loops(problem.dtype, *kernel_dtypes(problem), chosen["parallel_loop"])
         macro_kernel = build_macro_kernel(problem.semiring, problem.dtype, chosen["simd"])
         address, zero = address_of(macro_kernel), problem.semiring.zero(problem.dtype)
         k_cur = max(min(kc, problem.k), 1)
-        blocks_of_m = max(-(-problem.m // mc), 1)
-        packed_a = empty_panels((blocks_of_m, mc // mr, mr, k_cur), problem.dtype)
-        packed_b = empty_panels((min(nc, -(-problem.n // nr) * nr) // nr, nr, k_cur), problem.dtype)
+        shape_a = (pieces.blocks, mc // mr, mr, k_cur)
+        shape_b = (min(nc, -(-problem.n // nr) * nr) // nr, nr, k_cur)
+        if pieces.row_panels:
+            five_loops = build_row_panels(*dtypes)
+            shape_a, shape_b = (pieces.row_panels, *shape_a), (pieces.row_panels, *shape_b)
+        else:
+            five_loops = build_five_loops(*dtypes)
+        packed_a, packed_b = empty_panels(shape_a, problem.dtype), empty_panels(shape_b, problem.dtype)
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-            five_loops(a, b, out, accumulate, mc, nc, kc, zero, packed_a, packed_b, address)
+            steps = pieces.panels, pieces.strips
+            five_loops(a, b, out, accumulate, mc, nc, kc, zero, packed_a, packed_b, address, *steps)
 
         return KernelExecution(plan, operands, kernel)
 
@@ -124,52 +133,78 @@ class Packed(Backend):
 
 @functools.cache
 def build_five_loops(
-    dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.dtype[Any], parallel_loop: int | str
+    dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.dtype[Any], is_parallel: bool = True
 ) -> Any:
-    """Compile loops 5, 4 and 3, with loop 3 or loop 2 parallel, around a macro-kernel that is given by its address."""
-    is_ic = parallel_loop == "ic"
+    """Compile loops 5, 4 and 3, and pieces of loops 3, 2 and 1, around a macro-kernel that is given by its address."""
     size = types.intp
 
     def five_loops(
-        a: np.ndarray,
-        b: np.ndarray,
-        out: np.ndarray,
-        accumulate: bool,
-        mc: int,
-        nc: int,
-        kc: int,
-        zero: Any,
-        packed_a: np.ndarray,
-        packed_b: np.ndarray,
-        macro_kernel: Any,
-    ) -> None:
-        """Compute ``out := [out (+)] a (x) b``."""
+        a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool, mc: int, nc: int, kc: int, zero: Any,
+        packed_a: np.ndarray, packed_b: np.ndarray, macro_kernel: Any, jr_step: int, ir_step: int,
+    ) -> None:  # fmt: skip
+        """Compute ``out := [out (+)] a (x) b``; a piece is `jr_step` by `ir_step` micro-panels."""
         (m, k), n = a.shape, b.shape[1]
+        at_once, strips, mr = packed_a.shape[0], packed_a.shape[1], packed_a.shape[2]
         nr = packed_b.shape[1]
+        blocks = (m + mc - 1) // mc
         for jc in range(0, n, nc):  # loop 5: row-panels of B
             n_end = min(jc + nc, n)
             panels = (n_end - jc + nr - 1) // nr
+            across, down = (panels + jr_step - 1) // jr_step, (strips + ir_step - 1) // ir_step
+            is_whole = across == 1 and down == 1  # then the thread that computes a block of A also packs it
             for pc in range(0, k, kc):  # loop 4: blocks of k; the first one may store C, every later one adds to it
                 k_cur = min(kc, k - pc)
                 adds = accumulate or pc > 0
                 for jr in prange(panels):  # pack the row-panel of B
                     pack_b_panel(b, pc, jc + jr * nr, k_cur, n_end, zero, packed_b[jr])
-                if is_ic:
-                    for block in prange((m + mc - 1) // mc):  # loop 3: blocks of A, each thread its own
-                        ic, mine = block * mc, packed_a[block]
-                        pack_a(a, ic, pc, min(mc, m - ic), k_cur, zero, mine)
-                        call(macro_kernel, (mine, packed_b, k_cur, out[ic : ic + mc, jc:n_end], adds, 0, panels))
-                else:
-                    for block in range((m + mc - 1) // mc):  # loop 3: blocks of A, one for all threads
-                        ic, shared = block * mc, packed_a[0]
-                        pack_a(a, ic, pc, min(mc, m - ic), k_cur, zero, shared)
-                        for panel in prange(panels):  # loop 2: micro-panels of B
-                            jr = np.intp(panel)
-                            c = out[ic : ic + mc, jc:n_end]
-                            call(macro_kernel, (shared, packed_b, k_cur, c, adds, jr, jr + 1))
+                for first in range(0, blocks, at_once):  # loop 3: blocks of A, `at_once` together
+                    count = min(at_once, blocks - first)
+                    if not is_whole:
+                        for strip in prange(count * strips):
+                            ic = (first + strip // strips) * mc + strip % strips * mr
+                            rows = packed_a[strip // strips, strip % strips : strip % strips + 1]
+                            pack_a(a, ic, pc, min(mr, m - ic), k_cur, zero, rows)
+                    before = numba.set_parallel_chunksize(1)  # threads claim one piece after the other
+                    for piece in prange(count * across * down):
+                        block = piece // (across * down)
+                        jr, ir = piece // down % across * jr_step, piece % down * ir_step
+                        ic = (first + block) * mc
+                        mine, m_cur = packed_a[block], min(mc, m - ic)
+                        if is_whole:
+                            pack_a(a, ic, pc, m_cur, k_cur, zero, mine)
+                        c = out[ic + ir * mr : ic + min((ir + ir_step) * mr, m_cur), jc:n_end]
+                        call(macro_kernel, (mine[ir:], packed_b, k_cur, c, adds, jr, min(jr + jr_step, panels)))
+                    numba.set_parallel_chunksize(before)
 
     signature = (strided(dtype_a), strided(dtype_b), output(dtype), types.boolean, size, size, size, scalar(dtype))
-    return jit(None, *signature, scratch(dtype, 4), scratch(dtype, 3), size)(five_loops)
+    panels = scratch(dtype, 4), scratch(dtype, 3)
+    return jit(None, *signature, *panels, size, size, size, parallel=is_parallel)(five_loops)
+
+
+@functools.cache
+def build_row_panels(dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> Any:
+    """Compile loop 5 for threads that compute row-panels of B alone, by the loops inside it."""
+    five_loops, size = build_five_loops(dtype, dtype_a, dtype_b, is_parallel=False), types.intp
+    inside = address_of(five_loops)
+
+    def row_panels(
+        a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool, mc: int, nc: int, kc: int, zero: Any,
+        packed_a: np.ndarray, packed_b: np.ndarray, macro_kernel: Any, jr_step: int, ir_step: int, five_loops: Any,
+    ) -> None:  # fmt: skip
+        """Compute ``out := [out (+)] a (x) b``, a row-panel of B in a piece."""
+        before = numba.set_parallel_chunksize(1)
+        for panel in prange((b.shape[1] + nc - 1) // nc):
+            columns = slice(panel * nc, min(panel * nc + nc, b.shape[1]))
+            call(five_loops, (
+                a, b[:, columns], out[:, columns], accumulate, mc, nc, kc, zero, packed_a[panel], packed_b[panel],
+                macro_kernel, jr_step, ir_step,
+            ))  # fmt: skip
+        numba.set_parallel_chunksize(before)
+
+    signature = (strided(dtype_a), strided(dtype_b), output(dtype), types.boolean, size, size, size, scalar(dtype))
+    panels = scratch(dtype, 5), scratch(dtype, 4)
+    compiled = jit(None, *signature, *panels, size, size, size, size)(row_panels)
+    return lambda *arguments: compiled(*arguments, inside)
 
 
 @functools.cache

@@ -27,6 +27,9 @@ PACKED_MR, PACKED_NR = 4, 4
 # Longest block of A by the rule of the course.
 COURSE_MC = 64
 
+# Pieces for each thread of a loop over micro-panels of B that threads share, where there are so many micro-panels.
+PACKED_PIECES = 4
+
 # Longest k block: beyond it the cost of updating C (one load and store per kc pairs) is negligible.
 LONGEST_KC = 1024
 

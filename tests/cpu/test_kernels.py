@@ -28,6 +28,7 @@ VARIANTS = (
     ("cpu-tiled", {"reuse": 2, "mc": 5, "nc": 4, "kc": 3}),
     ("cpu-packed", {"parallel_loop": "ic", "mc": 8, "nc": 4, "kc": 6}),
     ("cpu-packed", {"parallel_loop": "jr", "mc": 4, "nc": 8, "kc": 5}),
+    *(("cpu-packed", {"parallel_loop": loop, "mc": 8, "nc": 8, "kc": 5}) for loop in ("jc", "ir", "ic+jr")),
 )
 SWITCHED = (
     ("cpu-naive", {"loops": "ikj"}),
