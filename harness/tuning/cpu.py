@@ -44,7 +44,9 @@ PATHS_BLOCK = 128
 # A thread that waits for others to finish their parts yields so often before it sleeps, which takes about 5 ms. If it
 # slept after 40 us, a tenth of the interleaved products took 2 to 5 times as long, and NumPy's next ones too.
 # Measured 2026-11-22, interleaved with np.matmul, on the machine above.
-POOL_LOOKS, POOL_YIELDS = 1000, 20_000
+# A worker whose loop still runs polls so much longer, about 1 ms. On 16 processors of unlike speed, n = 300 and 500,
+# products took 1.25 times as long with workers that slept after 40 us as with ones that polled (Xeon, 2026-11-23).
+POOL_LOOKS, POOL_YIELDS, POOL_PATIENCE = 1000, 20_000, 20_000
 
 # Backends that gemm(..., backend="auto") tries first, for arrays on the host and on a GPU; then any by falling step.
 AUTO_FIRST = ("cpu-simd", "cpu-mixed")

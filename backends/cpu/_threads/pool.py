@@ -9,7 +9,8 @@ loop, on processors that other code needs. workqueue aborts the process if two P
         revoke             invitations that no worker has accepted yet
         await              the workers that are still at a piece
 
-* A worker without work spins for some microseconds, then sleeps on a semaphore.
+* A worker without work spins for some microseconds, then sleeps on a semaphore. The time does not count while the loop
+  that it worked on last still runs: its processor is the caller's until then.
 * A worker that is woken may run on any processor but the caller's. Where threads of another library spin on all
   others, the scheduler would queue it behind the caller.
 * Callers share the workers without a lock: a worker belongs to the caller that sets its state. A caller that finds no
@@ -38,9 +39,10 @@ _IDLE, _ASLEEP, _RUNNING, _LEAST_ADDRESS = 0, 1, 2, 4096
 
 # The pool in memory, in words of 8 bytes. The head holds: process that owns the pool (negative while its workers
 # start), number of workers, most workers, address of their function, number of looks before a worker sleeps, number of
-# yields before a waiting caller sleeps, Numba's own `get_num_threads`. Then a seat for each worker, on cache lines of
-# its own: state, thread, processor that it avoids plus 1, semaphore (32 bytes in glibc).
-_OWNER, _COUNT, MOST, WORKER, LOOKS, YIELDS, NUMBA = (WORD_BYTES * i for i in range(7))
+# yields before a waiting caller sleeps, Numba's own `get_num_threads`, most looks while a loop runs; on a line of its
+# own the number of loops that have ended. Then a seat for each worker, on cache lines of its own: state, thread,
+# processor that it avoids plus 1, semaphore (32 bytes in glibc).
+_OWNER, _COUNT, MOST, WORKER, LOOKS, YIELDS, NUMBA, PATIENCE, _ENDED = (WORD_BYTES * i for i in range(9))
 HEAD_BYTES, SEAT_BYTES, _STATE, _THREAD, _AVOIDED, _SEMAPHORE = 128, 128, 0, 8, 16, 64
 _MASK_WORDS, _WORD_BITS = 16, 64  # of a set of processors, as the C library has it
 
@@ -122,13 +124,21 @@ def _leave(loop: int) -> None:
 
 
 @numba.njit
-def _await_invitation(state: int, looks: int) -> int:
-    """Return the loop whose invitation the worker has accepted, or 0 after it has slept."""
-    for _ in range(looks):
+def _await_invitation(pool: int, state: int, ended: int) -> int:
+    """Return the loop whose invitation the worker has accepted, or 0 after it has slept.
+
+    While no more than `ended` loops have ended, the one that the worker has left runs.
+    """
+    looks, patience = load(pool + LOOKS), load(pool + PATIENCE)
+    while looks > 0:
         loop = load(state)
         if loop >= _LEAST_ADDRESS and replace(state, loop, _RUNNING):
             return loop
         pause()
+        if patience > 0 and load(pool + _ENDED) == ended:
+            patience -= 1
+        else:
+            looks -= 1
     if replace(state, _IDLE, _ASLEEP):
         _sem_wait(state + _SEMAPHORE)
         replace(state, _ASLEEP, _IDLE)  # if no invitation woke it
@@ -137,11 +147,12 @@ def _await_invitation(state: int, looks: int) -> int:
 
 def run_worker(seat: int) -> int:
     """Work on loops, for ever: the function of a worker's thread."""
-    looks = load(_pool() + LOOKS)
+    pool, ended = _pool(), -1
     while True:
-        loop = _await_invitation(seat + _STATE, looks)
+        loop = _await_invitation(pool, seat + _STATE, ended)
         if loop:
             _work(loop)
+            ended = load(pool + _ENDED)
             store(seat + _STATE, _IDLE)
             _leave(loop)
     return 0
@@ -262,6 +273,7 @@ def parallel_for(
             add(loop + _INVITED, -2)
     if end:
         _await_workers(pool, loop)
+        add(pool + _ENDED, 1)
 
 
 def get_num_threads() -> int:

@@ -64,6 +64,7 @@ def _symbols() -> dict[str, int]:
         threads_pool.MOST: most,
         threads_pool.LOOKS: tuning_cpu.POOL_LOOKS,
         threads_pool.YIELDS: tuning_cpu.POOL_YIELDS,
+        threads_pool.PATIENCE: tuning_cpu.POOL_PATIENCE,
         threads_pool.NUMBA: llvm.address_of_symbol("get_num_threads"),
         threads_pool.WORKER: _address_in_c(threads_pool.run_worker, word(word)),
     }
