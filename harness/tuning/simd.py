@@ -88,13 +88,14 @@ SIMD_LONGEST_SUM = 512 * KIB
 # n = 3000, float64, one thread of a busy machine: 2.5 to 3 (k = 1 and 16).
 SIMD_FEW_TERMS = 64
 
-# From so many threads, and pairs for each, the threads share panels of B, and C is cut into so many parts for each. The
-# panels of a range of columns take no more memory than this. Speed over parts that pack for themselves, 16 threads,
-# n = 1000, 1500, 2048, 3000, 4096: float64 1.12, 1.20, 1.19, 0.96, 1.20, float32 1.04, 1.21, 1.13, 0.97, 1.09. Two
-# parts for each thread have 0.65 to 1.0 of the speed of eight, four 0.87 to 1.08. Sharing at n = 300 and 500 changed
-# nothing. Measured 2026-11-22 on the Xeon of docs/lab/2026-11-22-many-cores.md.
+# From so many threads, and pairs for each, the threads share panels of B. C is cut into so many parts for each, of at
+# least so many strips of rows. The panels of a range of columns take no more memory than this. Speed over parts that
+# pack for themselves, 16 threads, n = 1000, 1500, 2048, 3000, 4096: float64 1.12, 1.20, 1.19, 0.96, 1.20, float32
+# 1.04, 1.21, 1.13, 0.97, 1.09 (2026-11-22). Sharing at n = 300 and 500: 0.65, 0.95. Parts of the same columns one after
+# the other, on the processor whose L2 has their panels: 1.21 and 1.26 of the speed of parts in any order at n = 1000,
+# 1.03 at 2048. Measured on the Xeon of docs/lab/2026-11-22-many-cores.md and 2026-11-23-scaling.md.
 SIMD_FEWEST_THREADS_TO_SHARE, SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_SHARED_PARTS = 4, 1 << 25, 8
-SIMD_MOST_SHARED_BYTES = 1 << 26
+SIMD_MOST_SHARED_BYTES, SIMD_SHARED_STRIPS = 1 << 26, 4
 
 # A matrix by its own transpose: from so many rows on, beyond `SIMD_FEW_TERMS`, half of the result is mirrored. The half
 # is cut into so many strips of columns, and for several threads into so many parts a thread. Blocks of so many rows are
@@ -102,8 +103,11 @@ SIMD_MOST_SHARED_BYTES = 1 << 26
 # n = 1500 1.00, 0.99, 0.95, 0.93, float32 0.99, 1.04, 1.03, 1.00. Measured 2026-11-22, one thread of a busy EPYC.
 SIMD_FEWEST_ROWS_TO_MIRROR, SIMD_MIRRORED_STRIPS, SIMD_MIRRORED_PARTS, SIMD_MIRRORED_ROWS = 96, 16, 2, 256
 
-# Packing B for a part costs about as much as so many more rows of the part.
-SIMD_PACKING_ROWS = 16
+# Packing B for a part costs about as much as so many more rows, and reading A as so many more columns. Rows of a part
+# are a multiple of the step by which dot products take rows together, so their bits are those of one thread. Speed of
+# 2 x 8, 8 x 2, 4 x 4, 1 x 16 parts on 16 threads, n = 300: 1, 0.90, 0.88, 0.87, n = 500: 1.12, 1.10, 1.14, 1.
+# Measured 2026-11-23 on the Xeon of docs/lab/2026-11-23-scaling.md.
+SIMD_PACKING_ROWS, SIMD_READING_COLUMNS, SIMD_ROW_STEP = 16, 8, 4
 
 # Semirings whose pair is one instruction over floats; logaddexp_plus is computed as a real product.
 FUSED = ("plus_times", "logaddexp_plus")
@@ -164,7 +168,7 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
     kc = split_evenly(problem.k, chosen.kc, 8)
     rows, threads = problem.m, simd_threads(problem, machine.threads, chosen.pairs_per_thread)
     if shares_panels(problem.m, problem.n, problem.k, threads):  # a block of A is then all rows of a part
-        rows = -(-problem.m // thread_grid(problem.m, problem.n, threads * SIMD_SHARED_PARTS, mr, nr)[0])
+        rows = -(-problem.m // shared_grid(problem.m, problem.n, threads, mr, nr)[0])
     is_one_block = rows * kc * size <= chosen.all_of_m_bytes
     largest = rows + mr if is_one_block else chosen.a_bytes // (kc * size)
     if problem.k <= SIMD_FEW_TERMS and problem.m * problem.n * size > cache_sizes(machine)[1]:
@@ -199,16 +203,33 @@ def parts_of_k(k: int, parts: int) -> int:
     return max(parts, 1)
 
 
-def thread_grid(m: int, n: int, threads: int, mr: int, nr: int) -> tuple[int, int]:
-    """Return the numbers of parts of m and of n that make the largest part smallest, and then squarest."""
+def thread_grid(
+    m: int, n: int, parts: int, row_step: int, lanes: int, packing_rows: int = 0, reading_columns: int = 0
+) -> tuple[int, int]:
+    """Return the numbers of parts of m and of n that make the dearest part cheapest, and then squarest.
+
+    Parts are multiples of `row_step` rows and of vectors of `lanes` columns. Packing its columns of B costs a part as
+    much as `packing_rows` more rows, and reading its rows of A as much as `reading_columns` more columns.
+    """
 
     def cost(rows: int) -> tuple[int, int]:
-        columns = threads // rows
-        height, width = -(-m // (mr * rows)) * mr, -(-n // (nr * columns)) * nr
-        return height * width, height + width
+        columns = parts // rows
+        height, width = -(-m // (row_step * rows)) * row_step, -(-n // (lanes * columns)) * lanes
+        return height * width + packing_rows * width + reading_columns * height, height + width
 
-    rows = min(range(1, threads + 1), key=cost)
-    return rows, threads // rows
+    rows = min(range(1, parts + 1), key=cost)
+    return rows, parts // rows
+
+
+def shared_grid(m: int, n: int, threads: int, mr: int, nr: int) -> tuple[int, int]:
+    """Return the numbers of parts of m and of n where all threads share one packed B, or a range of its columns.
+
+    Each thread has columns of its own, whose panels stay in its L2, and computes them from the top down. Where there
+    are too few columns, or rows, there are more parts of the others.
+    """
+    parts, most_rows, most_columns = threads * SIMD_SHARED_PARTS, m // (SIMD_SHARED_STRIPS * mr), max(n // nr, 1)
+    rows = max(min(parts // min(threads, most_columns), most_rows), 1)
+    return rows, min(max(parts // rows, 1), most_columns) if rows < SIMD_SHARED_PARTS else min(threads, most_columns)
 
 
 def triangle_grid(m: int, threads: int, parts: int) -> int:

@@ -80,7 +80,7 @@ class TestSimdBlocking:
         machine = machine_with(threads=16)
         for size in (1000, 2048, 4096):
             blocking = tuning_simd.simd_blocking(Problem(size, size, size), machine, 8, 24)
-            parts = tuning_simd.thread_grid(size, size, 16 * tuning_simd.SIMD_SHARED_PARTS, 8, 24)[0]
+            parts = tuning_simd.shared_grid(size, size, 16, 8, 24)[0]
             rows = -(-size // parts)
             assert blocking.mc >= rows or rows * blocking.kc * 8 > machine.l2 * tuning_simd.SIMD_ALL_OF_M_SHARE
 
@@ -110,6 +110,20 @@ class TestThreads:
             chosen = largest(m, n, *tuning_simd.thread_grid(m, n, threads, 8, 24))
             others = [(r, c) for r in range(1, threads + 1) for c in range(1, threads // r + 1)]
             assert chosen == min(largest(m, n, *grid) for grid in others)
+
+    def test_parts_that_pack_b_are_rather_narrow_than_low(self):
+        costs = tuning_simd.SIMD_PACKING_ROWS, tuning_simd.SIMD_READING_COLUMNS
+        assert tuning_simd.thread_grid(300, 300, 16, 4, 8, *costs) == (2, 8)
+        assert tuning_simd.thread_grid(500, 500, 16, 4, 8, *costs) == (2, 8)
+        assert tuning_simd.thread_grid(300, 300, 16, 4, 8) != (2, 8)
+
+    @pytest.mark.parametrize("threads", (4, 5, 16, 64))
+    def test_shared_panels_are_cut_into_several_parts_a_thread_where_sizes_allow_it(self, threads):
+        for m, n in itertools.product((1, 8, 100, 5000), (1, 24, 500, 50_000)):
+            rows, columns = tuning_simd.shared_grid(m, n, threads, 8, 24)
+            assert 1 <= rows <= max(m // 8, 1)
+            assert 1 <= columns <= max(n // 24, 1)
+        assert math.prod(tuning_simd.shared_grid(5000, 5000, threads, 8, 24)) >= 8 * threads
 
     def test_long_matrices_are_cut_across(self):
         assert tuning_simd.thread_grid(10_000, 24, 8, 8, 24) == (8, 1)

@@ -33,7 +33,7 @@ from backends.cpu._simd.loops import (
     packed_b_bytes,
     tile_bytes,
 )
-from backends.cpu._threads.atomics import add
+from backends.cpu._threads.claims import claim, first_part, new_claims, next_run
 from backends.cpu._threads.limits import limit_threads, restore_threads
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -81,6 +81,13 @@ class Loops(NamedTuple):
     is_upper: bool = False
 
     @property
+    def steps(self) -> tuple[int, int]:
+        """Of parts, rows and columns are multiples of these: of a triangle whole tiles."""
+        if self.triangle:
+            return self.key.mr, self.key.lanes * self.key.nv
+        return tuning_simd.SIMD_ROW_STEP, self.key.lanes
+
+    @property
     def shares_scratch(self) -> bool:
         """Whether all threads work in one scratch, in which each part has a place; else each thread has its own."""
         return False
@@ -109,8 +116,8 @@ class Loops(NamedTuple):
         key, blocking = self.key, self.blocking
         itemsize, panels = np.dtype(key.dtype).itemsize, self.scratch_bytes(shape.m, shape.n, shape.k)[0]
         panels += self._cut_tile_bytes()
-        rows = cut_evenly(shape.m, self.grid[0], key.mr)
-        columns = cut_evenly(shape.n, self.grid[1], key.lanes * key.nv)
+        rows = cut_evenly(shape.m, self.grid[0], self.steps[0])
+        columns = cut_evenly(shape.n, self.grid[1], self.steps[1])
         parts = []
         for ic, jc in itertools.product(range(len(rows) - 1), range(len(columns) - 1)):
             i, j, m, n = rows[ic], columns[jc], rows[ic + 1] - rows[ic], columns[jc + 1] - columns[jc]
@@ -229,7 +236,7 @@ def _run_of(table: np.ndarray, threads: int, size: int, is_long: bool) -> Run:
     """Return the call that computes the parts of one stage, with `size` bytes of scratch for each thread."""
     if len(table) == 1:
         return functools.partial(entry_point(build_run_part(is_long)), table.ctypes.data)
-    return functools.partial(entry_point(build_run_parts()), table, np.zeros(1, np.int64), threads, size)
+    return functools.partial(entry_point(build_run_parts()), table, new_claims(len(table)), threads, size)
 
 
 def _in_turn(stages: list[Run]) -> None:
@@ -306,21 +313,21 @@ def build_run_part(releases_gil: bool) -> Any:
 
 @functools.cache
 def build_run_parts() -> Any:
-    """Compile ``run_parts(table, taken, threads, size)``: compute every part; `taken` is a word to count them.
+    """Compile ``run_parts(table, claims, threads, size)``: compute every part, by threads that claim them.
 
-    Each thread has `size` bytes of the scratch, and computes the next part that no thread has taken.
+    Each thread has `size` bytes of the scratch.
     """
 
-    def run_parts(table: np.ndarray, taken: np.ndarray, threads: int, size: int) -> None:
-        taken[0] = 0
-        before = limit_threads(threads)
+    def run_parts(table: np.ndarray, claims: np.ndarray, threads: int, size: int) -> None:
+        number, before = next_run(claims), limit_threads(threads)
         for thread in prange(threads):
-            while True:
-                part = add(taken.ctypes.data, 1)
-                if part >= table.shape[0]:
-                    break
-                arguments = _row_at(table[part].ctypes.data, np.intp(thread) * size)
-                call(arguments[0], arguments[1:])
+            parts = table.shape[0]
+            part = first_part(parts, threads, np.intp(thread))
+            for _ in range(parts):
+                if claim(claims, part, number):
+                    arguments = _row_at(table[part].ctypes.data, np.intp(thread) * size)
+                    call(arguments[0], arguments[1:])
+                part = part + 1 if part + 1 < parts else 0
         restore_threads(before)
 
     words = types.Array(types.int64, 1, "C")

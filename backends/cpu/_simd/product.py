@@ -87,19 +87,20 @@ class Settings:
             side = tuning_simd.triangle_grid(m, self.threads, parts)
             packs = self.packs_a or not a_in_place, self.packs_b or not b_in_place
             return Loops(key, blocking, *packs, (side, side), self.threads, triangle)
-        grid = tuning_simd.thread_grid(m, n, parts, blocking.mr, blocking.nr)
         is_streamed = (strides_a if n == 1 else strides_b)[1] == dtype.itemsize
         if min(m, n) == 1 and is_streamed and not self.block_steps:
             return self._vector_loops(key, shape)
         packs_a, packs_b = self.packs_a or not a_in_place, self.packs_b or not b_in_place
         if packs_b and not packs_a and may_take_dots(key) and columns_left(n, k, key.lanes) == n:
             blocking = Blocking(blocking.mc, blocking.nc, k, blocking.mr, blocking.nr)  # dot products stream A once
+        costs = tuning_simd.SIMD_PACKING_ROWS if packs_b else 0, tuning_simd.SIMD_READING_COLUMNS
+        grid = tuning_simd.thread_grid(m, n, parts, tuning_simd.SIMD_ROW_STEP, key.lanes, *costs)
         loops = Loops(key, blocking, packs_a, packs_b, grid, self.threads)
         is_shared = packs_b and not self.block_steps and tuning_simd.shares_panels(m, n, k, self.threads)
         if not is_shared or columns_beside(key, shape) == n:
             return loops
-        parts = self.threads * tuning_simd.SIMD_SHARED_PARTS
-        return SharedLoops(*loops._replace(grid=tuning_simd.thread_grid(m, n, parts, blocking.mr, blocking.nr)))
+        grid = tuning_simd.shared_grid(m, n, self.threads, blocking.mr, blocking.nr)
+        return SharedLoops(*loops._replace(grid=grid))
 
     def _vector_loops(self, key: KernelKey, shape: Shape) -> VectorLoops:
         """Return the loops of a matrix by a vector: threads share its rows or, of few rows of A, its columns."""

@@ -53,8 +53,9 @@ class _PackedLoops(Loops):
 
     def _parts(self, shape: Shape, accumulate: bool) -> list[tuple[int, ...]]:
         blocking, itemsize, parts = self.blocking, np.dtype(self.key.dtype).itemsize, []
-        rows, size_a = cut_evenly(shape.m, self.grid[0], self.key.mr), self.scratch_bytes(shape.m, shape.n, shape.k)[0]
-        for (i, end), (j, last, begin) in itertools.product(itertools.pairwise(rows), _groups(self, shape.n, shape.k)):
+        rows = cut_evenly(shape.m, self.grid[0], self.steps[0])
+        size_a, groups = self.scratch_bytes(shape.m, shape.n, shape.k)[0], _groups(self, shape.n, shape.k)
+        for (j, last, begin), (i, end) in itertools.product(groups, itertools.pairwise(rows)):
             parts.append((
                 end - i, last - j, shape.k, i * shape.strides_a[0], *shape.strides_a, begin, 0, itemsize,
                 i * shape.row_stride_out + j * itemsize, shape.row_stride_out, accumulate, 0, 0,
@@ -99,8 +100,10 @@ class SharedTable:
         self, loops: SharedLoops, shape: Shape, accumulate: bool, j: int, end: int
     ) -> tuple[int, int, np.ndarray, LoopTable]:
         """Return a range of columns: where it begins in B and in C [bytes], its slabs, and its parts."""
-        of_range, across = shape._replace(n=end - j), max(-(-loops.grid[1] * (end - j) // shape.n), 1)
-        inner = _PackedLoops(*loops._replace(packs_b=False, grid=(loops.grid[0], across)))
+        rows, across = loops.grid
+        across, parts = max(across * (end - j) // shape.n, 1), rows * across
+        grid = max(min(parts // across, shape.m // (tuning_simd.SIMD_SHARED_STRIPS * loops.key.mr)), 1), across
+        of_range, inner = shape._replace(n=end - j), _PackedLoops(*loops._replace(packs_b=False, grid=grid))
         slabs, size = _slabs(inner, of_range)
         self._size = max(self._size, size)
         itemsize = np.dtype(loops.key.dtype).itemsize
@@ -127,7 +130,7 @@ def columns_beside(key: KernelKey, shape: Shape) -> int:
 def _groups(loops: Loops, n: int, k: int) -> list[tuple[int, int, int]]:
     """Return the columns of each group of panels, and where they begin [bytes]."""
     groups, begin, itemsize = [], 0, np.dtype(loops.key.dtype).itemsize
-    for j, end in itertools.pairwise(cut_evenly(n, loops.grid[1], loops.key.lanes * loops.key.nv)):
+    for j, end in itertools.pairwise(cut_evenly(n, loops.grid[1], loops.steps[1])):
         groups.append((j, end, begin))
         begin += _row_bytes(loops, end - j, itemsize) * k
     return groups
