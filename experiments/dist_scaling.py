@@ -32,11 +32,11 @@ from experiments._parts.ranks import (
 )
 from experiments._parts.ranks import ranks_contender as ranks_of
 from experiments.dist_ranks_threads import MANY_CORES
-from experiments.thread_scaling import SIZE_STEP
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 from harness.problem import Problem
 
+SIZE_STEP = 8  # of the sides of weak scaling
 METHODS = (ONE_PROCESS, *STRATEGIES)
 FEWEST = (ONE_PROCESS, "dist-2d")  # what the smoke preset has of them
 # (mode, semiring, sizes m, n, k), of float64.

@@ -1,24 +1,41 @@
-"""Strong and weak scaling over threads, by the loop that threads share."""
+"""Strong and weak scaling over threads, by the loop that threads share, at whole tiles and at ragged sizes.
+
+Strong: all threads share one product of n x n x n. Weak: a product of as many pairs for each thread. Its sides are
+doubled in turn, so all of them stay whole tiles. Ragged sides are five less, which no register tile divides.
+Independent products are the most that the machine allows: each thread computes its own, and nothing is shared but
+caches, memory and the clock.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 from harness.problem import Problem
 
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "cpu-transposed": ("cpu-transposed", {}),
-    "cpu-packed, loop ic": ("cpu-packed", {"parallel_loop": "ic"}),
-    "cpu-packed, loop jr": ("cpu-packed", {"parallel_loop": "jr"}),
-    "cpu-tiled": ("cpu-tiled", {}),
-    "cpu-simd": ("cpu-simd", {}),
-    "cpu-numpy": ("cpu-numpy", {}),
+
+class Method(NamedTuple):
+    """A way to compute, and how it is drawn."""
+
+    backend: str
+    parameters: dict[str, Any]
+
+
+LOOPS = ("jc", "ic", "jr", "ir", "ic+jr")
+METHODS = {
+    **{f"cpu-packed, loop {loop}": Method("cpu-packed", {"parallel_loop": loop}) for loop in LOOPS},
+    "cpu-simd": Method("cpu-simd", {}),
+    "cpu-numpy": Method("cpu-numpy", {}),
 }
-SIZE = {"smoke": 192, "quick": 1024, "full": 2048}
-MODES = {"smoke": ("strong",), "quick": ("strong", "weak"), "full": ("strong", "weak")}
-SIZE_STEP = 8
+INDEPENDENT = "independent products, cpu-simd"
+INDEPENDENT_N, INDEPENDENT_PRODUCTS = 512, 4  # of each thread: small enough that no two threads share one
+
+WHOLE, RAGGED, MISSING_ROWS = "whole tiles", "ragged", 5
+SIZE = {"smoke": 192, "quick": 1024, "full": 1024}
+LARGE, CORES_FOR_LARGE = 4096, 8  # the course's size, where there are many cores to share it
+FEW_METHODS = ("cpu-packed, loop ic", "cpu-simd", "cpu-numpy")  # of the quick preset, but for whole tiles, strong
+METHODS_OF_SMOKE = ("cpu-packed, loop ic", "cpu-numpy")
 
 
 def counts(cores: int) -> list[int]:
@@ -26,32 +43,66 @@ def counts(cores: int) -> list[int]:
     return sorted({cores, *(2**i for i in range(cores.bit_length()))} & set(range(1, cores + 1)))
 
 
-def problem(mode: str, n: int, threads: int) -> Problem:
+def sides(n: int, threads: int) -> tuple[int, int, int]:
+    """Return m, n and k of a product of `threads` times n^3 pairs: prime factors multiply the sides in turn."""
+    grown, divisor = [n, n, n], 2
+    while threads > 1:
+        if threads % divisor:
+            divisor += 1
+            continue
+        smallest = min(range(3), key=lambda side: (grown[side], side))
+        grown[smallest] *= divisor
+        threads //= divisor
+    return grown[0], grown[1], grown[2]
+
+
+def problem(mode: str, n: int, threads: int, work: str = WHOLE) -> Problem:
     """Return the product that threads share: the same for all if strong, `threads` times the pairs if weak."""
-    side = n if mode == "strong" else round(n * threads ** (1 / 3) / SIZE_STEP) * SIZE_STEP
-    return Problem(side, side, side)
+    less = MISSING_ROWS if work == RAGGED else 0
+    m, columns, k = sides(n, threads) if mode == "weak" else (n, n, n)
+    return Problem(m - less, columns - less, k - less)
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a case for each mode and method; its contenders are numbers of threads, so that speed-ups are paired."""
-    n = SIZE[preset]
-    return [
-        Case(
-            {"mode": mode, "method": method, "n": n, "semiring": "plus_times", "dtype": "float64"},
-            tuple(
-                Contender(
-                    f"{method}, {threads} thread{'s' * (threads > 1)}",
-                    {"backend": backend, "parameters": parameters, "problem": problem(mode, n, threads).to_json()},
-                    threads,
-                )
-                for threads in counts(machine.cores)
-            ),
-            {"seed": 1},
+    """Return a case for each mode, work and method; its contenders are numbers of threads, so speed-ups are paired."""
+    if preset == "smoke":
+        return [_case("strong", WHOLE, name, SIZE[preset], machine) for name in METHODS_OF_SMOKE]
+    few = FEW_METHODS if preset == "quick" else tuple(METHODS)
+    asked = {("strong", WHOLE): tuple(METHODS), ("weak", WHOLE): few, ("strong", RAGGED): few, ("weak", RAGGED): few}
+    found = [_case(*how, name, SIZE[preset], machine) for how, names in asked.items() for name in names]
+    found.append(_independent(SIZE[preset], machine))
+    if machine.cores >= CORES_FOR_LARGE:
+        found += [_case("strong", WHOLE, name, LARGE, machine) for name in few]
+    return found
+
+
+def _case(mode: str, work: str, name: str, n: int, machine: Machine) -> Case:
+    return _of_threads(
+        {"mode": mode, "work": work, "method": name, "n": problem("strong", n, 1, work).n},
+        METHODS[name],
+        {threads: problem(mode, n, threads, work) for threads in counts(machine.cores)},
+    )
+
+
+def _independent(n: int, machine: Machine) -> Case:
+    """Return the case of products that no two threads share, beside products of `n`."""
+    side, each = INDEPENDENT_N, INDEPENDENT_PRODUCTS
+    products = {t: Problem(side, side, side, batch=(each * t,)) for t in counts(machine.cores)}
+    axes = {"mode": "weak", "work": WHOLE, "method": INDEPENDENT, "n": n}
+    return _of_threads(axes, Method("cpu-simd", {}), products)
+
+
+def _of_threads(axes: dict[str, Any], method: Method, problems: dict[int, Problem]) -> Case:
+    """Return the case whose contenders are numbers of threads, each with its product."""
+    contenders = tuple(
+        Contender(
+            f"{axes['method']}, {threads} thread{'s' * (threads > 1)}",
+            {"backend": method.backend, "parameters": method.parameters, "problem": product.to_json()},
+            threads,
         )
-        for mode in MODES[preset]
-        for method, (backend, parameters) in METHODS.items()
-        if preset != "smoke" or method in ("cpu-packed, loop ic", "cpu-numpy")
-    ]
+        for threads, product in problems.items()
+    )
+    return Case({**axes, "semiring": "plus_times", "dtype": "float64"}, contenders, {"seed": 1})
 
 
 EXPERIMENT = Experiment(
@@ -60,23 +111,17 @@ EXPERIMENT = Experiment(
     cases=cases,
     figures=(
         Figure(
-            "strong_scaling",
+            "thread_scaling",
             "scaling",
-            "Strong scaling: the same product",
-            {"where": {"mode": "strong"}, "finding": "threads"},
+            "Rate of each thread over that of one thread alone: the same product, and the same work for each thread",
+            {"where": {"work": [WHOLE, RAGGED]}, "finding": "threads"},
             prominence=58,
-        ),
-        Figure(
-            "weak_scaling",
-            "scaling",
-            "Weak scaling: the same work for each thread",
-            {"where": {"mode": "weak"}, "finding": "threads"},
         ),
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=5, seconds=3),
-        "full": Budget(rounds=15, seconds=120, processes=2, precision=0.01),
+        "quick": Budget(rounds=3, seconds=0.5),
+        "full": Budget(rounds=9, seconds=60, processes=3, precision=0.01),
     },
     order=40,
 )

@@ -273,6 +273,14 @@ def test_weak_scaling_gives_each_thread_the_same_work():
             assert len({problem.pairs for _, problem in products(case)}) == 1
 
 
+@pytest.mark.parametrize("cores", SEVERAL_CORES)
+def test_sizes_of_scaling_stay_whole_tiles_or_ragged(cores):
+    machine = dataclasses.replace(MACHINE, cores=cores)
+    for case in EXPERIMENTS["thread_scaling"].cases("full", machine):
+        left = {side % 8 for _, x in products(case) for side in (x.m, x.n, x.k)}
+        assert left == ({3} if case.axes["work"] == "ragged" else {0})
+
+
 @pytest.mark.parametrize("preset", ["quick", "full"])
 def test_the_price_of_every_semiring_is_asked(preset):
     case = EXPERIMENTS["semiring_cost"].cases(preset, MACHINE)[0]

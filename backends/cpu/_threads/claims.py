@@ -24,7 +24,17 @@ from numba import types
 from backends.cpu._threads.atomics import WORD_BYTES, load, replace
 
 _here = types.ExternalFunction("sched_getcpu", types.int32())
-_KNOWS_PROCESSOR = sys.platform.startswith("linux")
+
+
+def _processor(thread: int) -> int:
+    return np.intp(_here())
+
+
+def _thread(thread: int) -> int:
+    return np.intp(thread)
+
+
+_place = numba.njit(_processor if sys.platform.startswith("linux") else _thread)  # elsewhere systems do not say
 
 
 def new_claims(parts: int) -> np.ndarray:
@@ -42,10 +52,7 @@ def next_run(claims: np.ndarray) -> int:
 @numba.njit
 def first_part(parts: int, threads: int, thread: int) -> int:
     """Return the first of the parts that belong to the processor of this thread: `parts / threads` of them."""
-    place = np.intp(thread)
-    if _KNOWS_PROCESSOR:
-        place = np.intp(_here())
-    return place % threads * parts // threads
+    return _place(thread) % threads * parts // threads
 
 
 @numba.njit

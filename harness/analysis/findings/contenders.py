@@ -192,16 +192,23 @@ def pays(cells: list[Cell], options: Json) -> str:
 
 
 def scaling(cells: list[Cell], options: Json) -> str:
-    """Return the speed of the most threads over one, for the best method and the worst."""
-    curves = rates.scaling(rates.contenders(cells))
-    ends_of = [(points[-1][0], points[-1][1].estimate, method) for method, points in curves.items() if len(points) > 1]
-    if not ends_of:
-        return ""
-    most = max(threads for threads, _, _ in ends_of)
-    reached = sorted((gain, method) for threads, gain, method in ends_of if threads == most)
-    (least, worst), (gain, best_method) = reached[0], reached[-1]
-    first = f"{most} threads are {gain:.2f} times as fast as one by {best_method}"
-    return first if len(reached) == 1 else f"{first}, {least:.2f} times by {worst}"
+    """Return how much of the rate of one thread each of the most threads keeps, by the best method and the worst."""
+    own = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    most = max((cell.threads for cell in own), default=1)
+    sentences = []
+    for (mode, _), group in rates.group(
+        own, lambda cell: (cell.axes.get("mode"), rates.words(cell, ("n", "work")))
+    ).items():
+        ends_of = [(points[-1], method) for method, points in rates.scaling(group).items()]
+        kept = sorted((100 * gain.estimate / most, method) for (threads, gain), method in ends_of if threads == most)
+        if len(kept) > 1 and most > 1 and mode in _WORK:
+            (least, worst), (best, best_method) = kept[0], kept[-1]
+            sentences.append(f"{best:.0f} % ({best_method}) to {least:.0f} % ({worst}) {_WORK[mode]}")
+    first, *others = sentences[:MOST_PANELS] or [""]
+    return ", ".join([f"each of {most} threads reaches {first}", *others]) if first else ""
+
+
+_WORK = {"strong": "of the rate of one alone on the same product", "weak": "on as much work each"}
 
 
 def extra_work(cells: list[Cell], options: Json) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import NullLocator, PercentFormatter
 
 from harness.analysis import rates as analysis_rates
 from harness.analysis.traffic.model import balance_of, is_model
@@ -163,40 +164,53 @@ def _swept(sweep: str) -> tuple[str, ...]:
     return ("mc", "nc", "kc") if sweep == "tile" else (sweep,)
 
 
+MODES = {"strong": "strong scaling", "weak": "weak scaling"}
+FEWEST_FOR_A_CURVE = 3  # numbers of threads; fewer are dots
+
+
 def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
-    """Draw speed-up and efficiency against threads, with the ideal line, one line per method."""
+    """Draw the efficiency of each thread against threads: strong beside weak scaling, a row for each kind of work."""
     cells = analysis_rates.contenders(cells)
     curves = analysis_rates.scaling(cells)
     if not curves:
         sheet.say("No method has a time on one thread to compare with")
         return
-    looks = Looks(cells, by="method")
-    most = max(threads for points in curves.values() for threads, _ in points)
-    left, right = sheet.panels(1, 2, height=3.3)
-    left.plot([1, most], [1, most], color=INK, linestyle=":", linewidth=1.5)
-    right.axhline(100, color=INK, linestyle=":", linewidth=1.5)
+    rows = analysis_rates.group(cells, lambda cell: f"n={cell.axes['n']}, {cell.axes['work']}")
+    modes = [mode for mode in MODES if any(cell.axes.get("mode") == mode for cell in cells)]
+    counts = sorted({cell.threads for cell in cells if cell.is_ok})
+    looks, size = Looks(cells, by="method"), (len(rows), len(modes))
+    panels = iter(sheet.panels(*size, height=2.9 * len(rows), sharex=True, sharey=True))
+    for (title, own), mode in itertools.product(rows.items(), modes):
+        panel, shown = next(panels), [cell for cell in own if cell.axes.get("mode") == mode]
+        _efficiency(sheet, panel, analysis_rates.scaling(shown), looks, is_curve=len(counts) >= FEWEST_FOR_A_CURVE)
+        panel.set_title(f"{MODES[mode]}, {title}")
+        panel.set_xscale("log", base=2)
+        panel.set_xlim(0.9, counts[-1] * 1.11)
+        plain_ticks(panel, counts)
+        if not shown:
+            panel.text(0.5, 0.5, "not measured", transform=panel.transAxes, ha="center", color=GREY)
+    for number, panel in enumerate(sheet.canvas.axes):
+        if number % len(modes) == 0:
+            panel.set_ylabel("efficiency, % of one thread")
+        panel.set_xlabel("threads")
+        panel.set_ylim(0, max(110.0, panel.get_ylim()[1]))
+    sheet.add_to_legend("ideal", color=INK, linestyle=":")
+    if len(counts) < FEWEST_FOR_A_CURVE:
+        sheet.notes.append(f"This machine has {counts[-1]} cores: dots, no curve, and nothing about more threads.")
+
+
+def _efficiency(
+    sheet: Sheet, panel: Axes, curves: dict[str, list[tuple[int, Interval]]], looks: Looks, *, is_curve: bool
+) -> None:
+    """Draw the speed-up of each method over the number of threads [percent]."""
+    panel.axhline(100, color=INK, linestyle=":", linewidth=1.5)
     for index, (method, points) in enumerate(curves.items()):
-        look = looks.of(method)
+        look = looks.of(method) if is_curve else {**looks.of(method), "linestyle": ""}
         sheet.add_to_legend(method, **look)
         shift = 1 + 0.012 * (index - (len(curves) - 1) / 2)  # so that intervals at the same number stand side by side
-        for panel, scale in ((left, lambda t: 1.0), (right, lambda t: 100.0 / t)):
-            values = [Interval(*(bound * scale(threads) for bound in ratio)) for threads, ratio in points]
-            x, y = [threads * shift for threads, _ in points], [value.estimate for value in values]
-            panel.errorbar(x, y, yerr=error_bars(values), capsize=2.5, elinewidth=1.2, **look)
-    sheet.add_to_legend("ideal", color=INK, linestyle=":")
-    is_weak = any(cell.axes.get("mode") == "weak" for cell in cells)
-    left.set_ylabel("rate over that of 1 thread" if is_weak else "speed-up over 1 thread")
-    left.set_title(analysis_rates.describe(cells))
-    left.yaxis.set_major_locator(MaxNLocator(integer=True))
-    right.set_ylabel("efficiency, % of ideal")
-    left.set_ylim(bottom=0)
-    right.set_ylim(0, max(110.0, right.get_ylim()[1]))
-    counts = sorted({threads for points in curves.values() for threads, _ in points})
-    for panel in (left, right):
-        panel.set_xlabel("threads")
-        panel.set_xscale("log", base=2)
-        panel.set_xlim(0.9, most * 1.11)
-        plain_ticks(panel, counts)
+        values = [Interval(*(100 * bound / threads for bound in ratio)) for threads, ratio in points]
+        x, y = [threads * shift for threads, _ in points], [value.estimate for value in values]
+        panel.errorbar(x, y, yerr=error_bars(values), capsize=2.5, elinewidth=1.2, **look)
 
 
 def _shade_caches(panel: Axes, machine: Machine, ends: list[float], *, is_named: bool) -> None:
