@@ -14,7 +14,20 @@ from harness.store.store import Cell
 MOST_UNDECIDED = 0.2
 # Words that begin a finding and are no names of backends.
 PLAIN_WORDS = (
-    *("sizes", "with", "fastest", "the", "dense", "residuals", "products", "all", "padding", "tiles", "copies"),
+    *(
+        "sizes",
+        "with",
+        "fastest",
+        "the",
+        "dense",
+        "residuals",
+        "products",
+        "all",
+        "padding",
+        "tiles",
+        "each of",
+        "copies",
+    ),
     "by a model",
 )
 

@@ -8,6 +8,7 @@ without a time, and doubts about times, stand in the section of their experiment
 from __future__ import annotations
 
 import csv
+import html
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -202,7 +203,7 @@ def _section(
     prominent: Collection[str],
     shown: _Shown,
 ) -> str:
-    """Return the section of one experiment: finding, question, figures or some rows, links, caveats."""
+    """Return the section of one experiment: finding, question, prominent figures, links, caveats; rows without any."""
     recorded = [cell for cell in cells if cell.experiment == experiment.name]
     there = [figure for figure in experiment.figures if (shown.figures / f"{figure.name}.svg").exists()]
     pictures, links = [], []
@@ -215,8 +216,8 @@ def _section(
             links.append(f"[{figure.title}]({path})")
     rows = tables.rows_of(experiment, [*recorded, *_roofs(experiment, cells)], unsure)
     more = ", ".join([*links, f"[{rates.plural(len(rows), 'cell')}]({CELLS})"])
-    known = "<br>".join(caveats.of_section(recorded, unsure))
-    body = pictures or [tables.table(experiment, _some(rows))]
+    known = caveats.of_section(recorded, unsure)
+    body = pictures or ([] if links else [tables.table(experiment, _some(rows))])
     finding = answers.of_experiment(experiment, cells)
     return "\n\n".join(
         [
@@ -225,8 +226,16 @@ def _section(
             f"{experiment.question} See also: {more}.",
             *body,
         ]
-        + ([f"<details><summary>Caveats</summary>\n\n{known}\n\n</details>"] if known else [])
+        + ([_folded("Caveats", known)] if known else [])
     )
+
+
+def _folded(title: str, sentences: Sequence[str]) -> str:
+    """Return sentences that a reader unfolds, as one line of HTML, in which Markdown is not read."""
+    text = "<br>".join(html.escape(sentence, quote=False) for sentence in sentences)
+    for mark, tag in (("**", "b"), ("`", "code")):
+        text = re.sub(rf"{re.escape(mark)}(.+?){re.escape(mark)}", rf"<{tag}>\1</{tag}>", text)
+    return f"<details><summary>{title}</summary>{text}</details>"
 
 
 def _roofs(experiment: Experiment, cells: Sequence[Cell]) -> list[Cell]:

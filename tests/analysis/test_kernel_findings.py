@@ -30,11 +30,12 @@ def test_factors_of_ideas_stand_beside_the_step_of_all_of_them():
     ideas = dict(zip(options["ideas"], (20.0, 10.0, 40.0), strict=True))
     rates = {"gpu-warp-tiled": 40.0, **ideas, options["all"]: 5.0}
     assert FINDINGS["left_out"](at_rates(rates, **where), options) == (
-        "float64: 8.00 times the time without all, 4.00 by scalar shared loads alone; product 8.00"
+        "float64 without all ideas takes 8.00 times as long, most by scalar shared loads (4.00); "
+        "the factors multiply to 8.00"
     )
     slow = at_rates({**rates, options["pair"]: 20.0, options["all"]: 10.0}, **where)
     assert FINDINGS["left_out"](slow, options).endswith(
-        "product 8.00, since scalar shared loads and A in rows take 2.00 and not 4.00"
+        "the factors multiply to 8.00, but scalar shared loads and A in rows together take 2.00, not 4.00"
     )
 
 

@@ -40,14 +40,15 @@ def _one_panel(group: Sequence[Cell], options: Json) -> str:
         return f"{kind}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in others) if others else ""
     best = max(ideas, key=lambda name: ideas[name])
     product, whole = math.prod(ideas.values()), factors.get(options["all"], math.nan)
-    first = f"{kind}: {whole:.2f} times the time without all, {ideas[best]:.2f} by {best} alone; product {product:.2f}"
+    most = f"most by {best} ({ideas[best]:.2f})"
+    first = f"{kind} without all ideas takes {whole:.2f} times as long, {most}; the factors multiply to {product:.2f}"
     return first if abs(product / whole - 1) <= AGREES else f"{first}{_overlap(factors, list(ideas), options)}"
 
 
 def _overlap(factors: dict[str, float], ideas: list[str], options: Json) -> str:
     """Return how far the last two ideas are from being independent, by the contender that lacks both."""
     both, (one, other) = factors.get(options["pair"], math.nan), ideas[-2:]
-    return f", since {one} and {other} take {both:.2f} and not {factors[one] * factors[other]:.2f}"
+    return f", but {one} and {other} together take {both:.2f}, not {factors[one] * factors[other]:.2f}"
 
 
 def stages(cells: list[Cell], options: Json) -> str:

@@ -64,7 +64,7 @@ def recursion(cells: list[Cell], options: Json) -> str:
         by_size = rates.group(pairs, lambda pair: pair[0])
         (n, ratio, best), (least, at_least, _) = (min(by_size[end(by_size)], key=lambda x: x[1]) for end in (max, min))
         sentence = f"{best.contender}: {ratio:.2f} of the time of {best.reference} at n={n}"
-        rest = f", at best {at_least:.2f} at n={least}" if least != n else ""
+        rest = f", at n={least} {at_least:.2f} at best" if least != n else ""
         found.append(f"{sentence}{rest} ({title})")
     return "; ".join(found[:MOST])
 
