@@ -58,6 +58,7 @@ class Half(Composite):
     step = 56
     idea = "float16 without arithmetic over it: converted to float32, where another backend computes, and rounded once"
     source = 'Figueroa, "When is Double Rounding Innocuous?" (1995)'
+    rereads_operands = True
     takes = frozenset({"half"})
 
     def declines(self, problem: Problem) -> str | None:

@@ -53,6 +53,7 @@ class Mixed(Backend):
     idea = "operands of 1 or 2 bytes are packed in words, whose parts one instruction multiplies and adds to a wide sum"
     source = "Goto and van de Geijn (2008); Khudia et al., FBGEMM (2021), section 3"
     calls_libraries = False
+    rereads_operands = True
     takes = frozenset({"mixed"})
 
     def missing(self) -> str | None:

@@ -109,7 +109,8 @@ class Packed(Backend):
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
             steps = pieces.panels, pieces.strips
-            five_loops(a, b, out, accumulate, mc, nc, kc, zero, packed_a, packed_b, address, *steps)
+            with numba.parallel_chunksize(1):  # threads claim one piece after the other; set here, the code can be kept
+                five_loops(a, b, out, accumulate, mc, nc, kc, zero, packed_a, packed_b, address, *steps)
 
         return KernelExecution(plan, operands, kernel)
 
@@ -164,7 +165,6 @@ def build_five_loops(
                             ic = (first + strip // strips) * mc + strip % strips * mr
                             rows = packed_a[strip // strips, strip % strips : strip % strips + 1]
                             pack_a(a, ic, pc, min(mr, m - ic), k_cur, zero, rows)
-                    before = numba.set_parallel_chunksize(1)  # threads claim one piece after the other
                     for piece in prange(count * across * down):
                         block = piece // (across * down)
                         jr, ir = piece // down % across * jr_step, piece % down * ir_step
@@ -174,7 +174,6 @@ def build_five_loops(
                             pack_a(a, ic, pc, m_cur, k_cur, zero, mine)
                         c = out[ic + ir * mr : ic + min((ir + ir_step) * mr, m_cur), jc:n_end]
                         call(macro_kernel, (mine[ir:], packed_b, k_cur, c, adds, jr, min(jr + jr_step, panels)))
-                    numba.set_parallel_chunksize(before)
 
     signature = (strided(dtype_a), strided(dtype_b), output(dtype), types.boolean, size, size, size, scalar(dtype))
     panels = scratch(dtype, 4), scratch(dtype, 3)
@@ -192,14 +191,12 @@ def build_row_panels(dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.d
         packed_a: np.ndarray, packed_b: np.ndarray, macro_kernel: Any, jr_step: int, ir_step: int, five_loops: Any,
     ) -> None:  # fmt: skip
         """Compute ``out := [out (+)] a (x) b``, a row-panel of B in a piece."""
-        before = numba.set_parallel_chunksize(1)
         for panel in prange((b.shape[1] + nc - 1) // nc):
             columns = slice(panel * nc, min(panel * nc + nc, b.shape[1]))
             call(five_loops, (
                 a, b[:, columns], out[:, columns], accumulate, mc, nc, kc, zero, packed_a[panel], packed_b[panel],
                 macro_kernel, jr_step, ir_step,
             ))  # fmt: skip
-        numba.set_parallel_chunksize(before)
 
     signature = (strided(dtype_a), strided(dtype_b), output(dtype), types.boolean, size, size, size, scalar(dtype))
     panels = scratch(dtype, 5), scratch(dtype, 4)

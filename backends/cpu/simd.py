@@ -72,6 +72,7 @@ class Simd(Backend):
     idea = "the micro-kernel is generated as vector code, as wide and as high as the registers allow, and prefetches"
     source = "Van Zee and van de Geijn, BLIS (2015), section 4; Goto and van de Geijn (2008)"
     calls_libraries = False
+    rereads_operands = True
     accumulates_in_place = True
     takes = frozenset({"triangle", "batch"})
 

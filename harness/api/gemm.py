@@ -160,7 +160,7 @@ def _gemm(
             return result
         if arrays.on_device and not arguments.are_converted():
             repeats.remember(options, prepared, arrays, tuple(arguments.inputs.values()), (target,), out)
-        elif not arrays.on_device and "device arrays" not in chosen.takes:  # else it would keep memory of a device
+        elif not arrays.on_device and chosen.rereads_operands:
             again = functools.partial(prepare, chosen, prepared.plan)
             staged.remember(options, arguments, out, again, functools.partial(limited_to, count, chosen))
     return result

@@ -45,6 +45,9 @@ class Abilities:
     is_optional : bool
         Whether it needs a package that the harness does not install with itself. ``backend="auto"`` takes such a
         backend where the user's own measurement has found it faster, and where no other computes the product.
+    rereads_operands : bool
+        Whether every run of an execution reads the operands anew, and executions share nothing that changes their
+        results. `gemm` then computes small products of the same kind by one execution, on arrays of its own.
     accumulates_in_place : bool
         Whether `operands.c` may be `operands.out`, to which the product is then added, without a copy of C. Where (+)
         selects, it holds no NaN then, as a sum of products never does.
@@ -54,6 +57,7 @@ class Abilities:
     calls_libraries: ClassVar[bool] = True
     starts_processes: ClassVar[bool] = False
     is_optional: ClassVar[bool] = False
+    rereads_operands: ClassVar[bool] = False
     accumulates_in_place: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -54,7 +54,7 @@ def measured(monkeypatch):
     """Have cases measured at once, by no process; return the cases that were."""
     done = Measured()
 
-    def measure_case(case, budget, pool, patience):
+    def measure_case(case, budget, pool, patience, gate):
         done.append(case)
         if case.axes["repetition"] == done.interrupted_at:
             raise KeyboardInterrupt
