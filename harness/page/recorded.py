@@ -32,8 +32,9 @@ class Recorded(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Processor, cores and GPUs: "AMD EPYC, 2 cores"."""
-        cpu = self.machine.cpu.replace("(R)", "").replace(" Processor", "")
+        """Processor, cores and GPUs: "AMD EPYC, 2 cores"; with family and model where the folder has them, too."""
+        told_apart = self.machine.processor if "-family-" in self.slug else self.machine.cpu
+        cpu = told_apart.replace("(R)", "").replace(" Processor", "")
         gpu = self.machine.gpu.get("name", "") if self.machine.gpu else ""
         count = f"{self.machine.gpus} x " if self.machine.gpus > 1 else ""
         return ", ".join(filter(None, [cpu, rates.plural(self.machine.cores, "core"), gpu and count + gpu]))

@@ -66,6 +66,11 @@ def test_names_no_address_that_could_be_asked(page):
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", visible)
 
 
+def test_no_two_machines_have_one_name(machines):
+    names = [own.name for own in machines]
+    assert len({*names}) == len(names)
+
+
 def test_every_rate_and_time_is_that_of_the_stored_samples(page, machines):
     """Medians and operations are computed anew here, by NumPy, from the samples of every cell."""
     _, data = page
