@@ -157,6 +157,33 @@ def test_contiguous_columns_take_it_too(semiring: str) -> None:
 
 
 @has_short_way
+@pytest.mark.parametrize("side", ["A x", "x A"])
+def test_a_matrix_by_columns_times_a_vector(side: str, rng: np.random.Generator) -> None:
+    matrix, x, room = np.asfortranarray(rng.normal(size=(23, 17))), rng.normal(size=(17, 1)), np.full((23, 3), 7.0)
+    a, b, dense, scattered = matrix, x, np.full((23, 1), np.nan), room[:, 1:2]
+    if side == "x A":
+        a, b, dense, scattered = x.T, np.asfortranarray(matrix.T.copy()), dense.T, scattered.T
+    gemm(A, B)  # the shortcut is remembered
+    assert _is_short(a, b, out=dense)
+    assert np.allclose(dense, a @ b, rtol=1e-12, atol=1e-12)
+    gemm(a, b, out=scattered)
+    assert np.allclose(scattered, a @ b, rtol=1e-12, atol=1e-12)
+    assert (room[:, ::2] == 7).all()
+
+
+@has_short_way
+def test_a_matrix_by_columns_times_a_vector_is_the_transposed_product() -> None:
+    shortcut = SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect())
+    assert shortcut is not None
+    *_, large = shortcut.refers_to  # type: ignore[attr-defined]
+    by_columns, by_rows, vector = (8, 800), (800, 8), (8, 8)
+    assert large._ready(100, 1, 100, by_columns, vector, vector)[0]
+    assert large._ready(1, 100, 100, vector, by_columns, vector)[0]
+    assert not large._ready(100, 1, 100, by_rows, vector, vector)[0]
+    assert not large._ready(100, 1, 1, by_columns, vector, vector)[0]
+
+
+@has_short_way
 def test_no_more_threads_than_asked_for() -> None:
     for count in (1, 2):
         shortcut = SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect().with_threads(count))
