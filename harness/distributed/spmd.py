@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness import registry
-from harness.api.arguments import read_arguments
+from harness.api.arguments import check_out, read_arguments
 from harness.api.arrays import Arrays, kind_of
 from harness.api.choice import choose
 from harness.distributed.agreement import (
@@ -50,6 +50,7 @@ def gemm(
     semiring: str | Semiring = "plus_times",
     alpha: Scalar = None,
     beta: Scalar = None,
+    out: Any = None,
     layout: str = "rows",
     grid: str | Grid = AUTO,
     local: str = AUTO,
@@ -76,6 +77,8 @@ def gemm(
     semiring : str or Semiring
     alpha, beta : scalar, optional
         As in `harness.gemm`.
+    out : array, optional
+        Where this rank's part of D goes, any strides; may be its part of c. Each rank decides for itself.
     layout : str
         ``"rows"``: rank r holds the r-th rows of each matrix, as many as it likes. ``"columns"``: likewise.
         ``"root"``: rank 0 holds everything, and others pass None. ``"blocks"``: the pieces that `grid` computes with,
@@ -136,10 +139,10 @@ def gemm(
         layout, str(grid), local, threads, panel, in_flight, reduction, transport, bool(share_gpu), memory_cap, rates
     )
     given = {name: x for name, x in (("a", a), ("b", b), ("c", c)) if x is not None}
-    offers = together(comm, lambda: _offer(given, as_semiring(semiring), alpha, beta, dtype, options, rank))
+    offers = together(comm, lambda: _offer(given, out, as_semiring(semiring), alpha, beta, dtype, options, rank))
     _check(comm, offers)
     arrays = _kind(given, offers[0])
-    whole, sizes, problem, room = _decompose_together(comm, offers, as_semiring(semiring), arrays)
+    whole, sizes, problem, room = _decompose_together(comm, offers, as_semiring(semiring), arrays, out)
     schedule = options.schedule(problem.k, on_device=arrays.on_device)
     with arrays.in_force():
         multiply = (
@@ -153,11 +156,11 @@ def gemm(
         share.multiply()
         room["in_place"] = multiply.accumulates_in_place
         target = whole.rectangles["d"]
-        out = arrays.empty(target[rank].shape, problem.dtype)
-        share.give(out, target)
+        d = arrays.empty(target[rank].shape, problem.dtype) if out is None else out
+        share.give(d, target)
         with share.stages.timed("free"):
             share.close()
-    return (None if layout == ROOT and rank else out), _report(
+    return (None if layout == ROOT and rank else d), _report(
         comm, share, memory_bytes(sizes, **room), time.perf_counter() - start
     )
 
@@ -218,6 +221,7 @@ class _Offer(NamedTuple):
 
 def _offer(
     given: dict[str, Any],
+    out: Any,
     semiring: Semiring,
     alpha: Scalar,
     beta: Scalar,
@@ -239,11 +243,14 @@ def _offer(
         ("memory_cap", options.memory_cap, 0),
     ):
         is_automatic = number == AUTO and name != "memory_cap"
-        if not is_automatic and (not isinstance(number, int) or isinstance(number, bool) or number < least):
+        is_legal = isinstance(number, int | np.integer) and not isinstance(number, bool) and number >= least
+        if not is_automatic and not is_legal:
             raise ProblemError(f"{name} has no such value", expected=f"an integer, {least} or more", got=repr(number))
+    if not isinstance(options.rates, Rates | None):
+        raise ProblemError("rates are none", expected="a Rates of harness.distributed", got=repr(options.rates))
     if options.layout == ROOT and rank:
-        if given:
-            raise ProblemError("only rank 0 has operands in the layout 'root'", got=", ".join(given), fix="pass None")
+        if wrong := [*given, *([] if out is None else ["out"])]:
+            raise ProblemError("only rank 0 has operands in the layout 'root'", got=", ".join(wrong), fix="pass None")
         return _Offer({}, {}, identify(semiring), options, on_device=False, domain=memory_domain())
     for name in "ab":
         if name not in given:
@@ -251,7 +258,7 @@ def _offer(
     shapes = {name: as_matrix(name, x).shape for name, x in given.items()}
     # parts need not fit each other, but their dtypes must: so arrays of one element stand for them
     arrays = kind_of("gemm", given)
-    stand_ins = {name: np.empty((1, 1), x.dtype) for name, x in given.items()}
+    stand_ins = {name: np.empty((1, 1), arrays.take(name, x).dtype) for name, x in given.items()}
     arguments = read_arguments("gemm", stand_ins, semiring, alpha=alpha, beta=beta, out=None, dtype=dtype)
     names = "dtype", "operand_dtype", "alpha", "beta", "accumulate"
     fields = {name: getattr(arguments.problem, name) for name in names}
@@ -278,10 +285,16 @@ class _Decomposed(NamedTuple):
     room: dict[str, Any]
 
 
-def _decompose_together(comm: Any, offers: list[_Offer], semiring: Semiring, arrays: Arrays) -> _Decomposed:
-    """Return what `_decompose` does; if it raises, all ranks raise DistributedError."""
+def _decompose_together(comm: Any, offers: list[_Offer], semiring: Semiring, arrays: Arrays, out: Any) -> _Decomposed:
+    """Return what `_decompose` does; if it raises, or `out` takes no result, all ranks raise DistributedError."""
     made: list[_Decomposed] = []
-    together(comm, lambda: made.append(_decompose(offers, comm.Get_size(), semiring, arrays)))
+
+    def decompose() -> None:
+        made.append(_decompose(offers, comm.Get_size(), semiring, arrays))
+        shape = made[0].whole.rectangles["d"][comm.Get_rank()].shape
+        check_out("gemm", arrays, out, shape, made[0].problem.dtype)
+
+    together(comm, decompose)
     return made[0]
 
 

@@ -1,6 +1,7 @@
 """Faults and bad arguments on ranks; ``mpiexec -n P python -m mpi4py`` runs it, with their names as arguments.
 
-Prints the files of MPICH that the job has, so that a test may see that they have gone.
+Prints the files of MPICH that the job has, so that a test may see that they have gone, and the time at which faults
+begin, by the clock that all processes of a system share.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 from unittest import mock
 
 import numpy as np
@@ -74,12 +76,16 @@ ARGUMENTS = {
     "c": {"c": np.ones((ROWS, 3)) if RANK_1 else None},
     "no a": {"a": None},
     "vector": {"a": np.ones(ROWS)},
+    "masked": {"a": np.ma.ones((ROWS, ROWS * COMM.size)) if RANK_1 else np.ones((ROWS, ROWS * COMM.size))},
+    "rates": {"rates": 1e9},
     "grid": {"grid": f"{COMM.size}x2x1"},
     "grid text": {"grid": "2by2"},
     "cap": {"memory_cap": 100},
     "cap of a grid": {"memory_cap": 100, "grid": f"{COMM.size}x1x1"},
     "layout": {"layout": "diagonal"},
     "blocks": {"layout": "blocks"},
+    "out": {"out": np.ones((ROWS + RANK_1, 3))},
+    "out of others": {"layout": "root", "out": np.ones((ROWS, 3)), **({"a": None, "b": None} if COMM.rank else {})},
     "local": {"local": "cpu-smid"},
     "semiring": {"semiring": "min_pluss"},
     "threads": {"threads": 10_000},
@@ -129,7 +135,7 @@ def caught(fault):
 def main(*faults):
     """Do one thing wrong; of several catch what each raises, print it, and then compute one right product."""
     if COMM.rank == 0:
-        sys.stdout.write("".join(f"opened {name}\n" for name in _opened()))
+        sys.stdout.write("".join(f"opened {name}\n" for name in _opened()) + f"begun {time.monotonic()}\n")
         sys.stdout.flush()
     if len(faults) == 1:
         call(*faults)

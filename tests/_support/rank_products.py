@@ -46,7 +46,7 @@ KINDS = (
 )
 CHOICES = {
     "layout": ("rows", "columns", "root", "blocks"),
-    "panel": (0, 1, 2, 3, 50),
+    "panel": (0, 1, 2, np.int64(3), 50),
     "in_flight": (1, 2, 3),
     "reduction": ("exchange", "mpi"),
     "largest_message": (1 << 30, 64, 7),
@@ -55,6 +55,7 @@ CHOICES = {
     "a_host": (1, 2, 3),  # ranks that share memory where the transport is chosen automatically
     "form": ("C", "F", "strided", "reversed", "read-only"),
     "scalars": ("no c", "no c", "c", "alpha, beta", "beta zero"),
+    "out": ("", "C", "strided", "c"),
 }
 made: list[Share] = []
 
@@ -144,6 +145,20 @@ def parts(rng, layout, sizes, grid):
     return held
 
 
+def place_of_d(place, layout, *, has_c):
+    """Return the slices of D of a rank that holds those of `place`: those of C, else as rows of A or columns of B."""
+    if has_c or layout in {"blocks", "root"}:
+        return place["c"]
+    return (place["a"][0], slice(None)) if layout == "rows" else (slice(None), place["b"][1])
+
+
+def room_for(x, c, form):
+    """Return an array for a part of D that is like `x`: a new one, or C itself if that can be written to; or None."""
+    if form == "c":
+        return c if c is not None and c.flags.writeable else None
+    return formed(np.full(x.shape, 1, x.dtype), form) if form else None
+
+
 def compute(rng, grid, sizes, kind, choices, fault=""):
     """Compute one product; return what is wrong with it, as rank 0 sees it, or nothing."""
     problem, held, scalars, c = operands(rng, sizes, kind, choices["scalars"])
@@ -152,7 +167,9 @@ def compute(rng, grid, sizes, kind, choices, fault=""):
     mine, given = places[COMM.rank], {"a": None, "b": None, "c": None}
     for name, x in (("a", held.a), ("b", held.b), ("c", c)):
         if mine is not None and x is not None:
-            given[name] = formed(x[mine[name]], choices["form"])
+            given[name] = formed(x[mine[name]].copy(), choices["form"])
+    d_places = [None if place is None else place_of_d(place, layout, has_c=c is not None) for place in places]
+    out = None if mine is None else room_for(held.out[d_places[COMM.rank]], given["c"], choices["out"])
     cut = BLOCKS if layout == "blocks" else choices["pieces"]
     share = functools.partial(WatchedShare, choices["largest_message"])
     with distributed_faults.planted(fault, {"host_local": by_definition, "Share": share}):
@@ -161,21 +178,18 @@ def compute(rng, grid, sizes, kind, choices, fault=""):
             spmd.memory_domain = lambda: f"host {COMM.rank // choices['a_host']}"
         options = {name: choices[name] for name in ("layout", "panel", "in_flight", "reduction", "transport")}
         d, report = gemm(
-            **given, comm=COMM, semiring=problem.semiring, grid=grid, dtype=problem.dtype, **scalars, **options
+            **given, comm=COMM, semiring=problem.semiring, grid=grid, dtype=problem.dtype, out=out, **scalars, **options
         )
     decomposition = Decomposition(*sizes, grid, cut)
-    wrong = miscounted(decomposition) or mismeasured(report, problem, choices["reduction"])
+    wrong = "" if out is None or d is out else "another array than out"
+    wrong = wrong or miscounted(decomposition) or mismeasured(report, problem, choices["reduction"])
     ranks_wrong = [f"rank {rank}: {what}" for rank, what in enumerate(COMM.allgather(wrong)) if what]
-    d_name = "c" if c is not None or layout in {"blocks", "root"} else {"rows": "a", "columns": "b"}[layout]
     gathered = COMM.gather(d)
     if COMM.rank:
         return ""
-    for rank, piece in enumerate(gathered):
+    for place, piece in zip(d_places, gathered, strict=True):
         if piece is not None:
-            place = list(places[rank][d_name])
-            if d_name in "ab":  # as the rows of A, or the columns of B, but whole along the other side
-                place[1 if d_name == "a" else 0] = slice(None)
-            held.out[tuple(place)] = piece
+            held.out[place] = piece
     return "; ".join(ranks_wrong) or compared(problem, held, kind)
 
 
