@@ -1,6 +1,6 @@
 """The time of a distributed product by a model, and the grid that is best by it.
 
-    T = compute + gather + reduce            compute = pairs of the largest block / rate of a rank
+    T = compute + gather + reduce            compute = pairs of the largest block / rate of a rank + start x panels
     overlapped: max(compute, gather) + first panel + reduce
     gather = bytes received / rate of the link + latency x messages
     reduce = the same, by the rate at which partial sums are received and combined
@@ -9,8 +9,10 @@ A word of a partial sum costs more than one of A or B: it is read, added and wri
 ranks do that in one memory, and it takes 2.5 times as long (`Link`). Six grids of 16 ranks that were measured are then
 within 4 % of the model and in its order.
 
-Sizes are exact: the rank with the most work and the one with the most words count. What the model leaves out (packing,
-contention for memory otherwise, the tail of the last panel) is what `dist_projection` shows as its error.
+Each panel is a local product of its own, so it pays the start of one: a call, and on GPUs launches. The rate is that of
+products of a panel's k, since one of all of k may be slower or faster. Sizes are exact: the rank with the most work and
+the one with the most words count. What the model leaves out (packing, contention for memory otherwise, the tail of the
+last panel) is what `dist_projection` shows as its error.
 """
 
 from __future__ import annotations
@@ -29,12 +31,15 @@ class Rates(NamedTuple):
     Parameters
     ----------
     pairs_per_s : float
-        Of its local product.
+        Of its local products, the start of each left out.
     link : Link
+    start_s : float
+        Time of a local product without pairs [s].
     """
 
     pairs_per_s: float = PAIRS_PER_S
     link: Link = LINKS["shared memory"]
+    start_s: float = 0.0
 
 
 def rates_of(*, on_device: bool) -> Rates:
@@ -68,13 +73,13 @@ def predict(
         Whether a panel is gathered while the one before is computed with.
     """
     grid, link = sizes.grid, rates.link
-    compute = sizes.most(lambda rank: _pairs(sizes, rank)) / rates.pairs_per_s
-    panels = -(-sizes.most(lambda rank: sizes.a_cuts(rank)[-1]) // panel) if panel else 1
+    panels = sizes.most(lambda rank: len(sizes.panels(rank, panel)))
+    compute = sizes.most(lambda rank: _pairs(sizes, rank)) / rates.pairs_per_s + rates.start_s * panels
     gathered = sizes.most(lambda rank: sizes.words(rank)["a"] + sizes.words(rank)["b"]) * word_bytes
-    gather = gathered / link.bytes_per_s + link.latency_s * (grid.pm + grid.pn - 2) * max(1, panels)
+    gather = gathered / link.bytes_per_s + link.latency_s * (grid.pm + grid.pn - 2) * panels
     reduced = sizes.most(lambda rank: sizes.words(rank)["d"]) * word_bytes
     reduce = reduced / link.reduction + link.latency_s * (grid.pk - 1)
-    both = max(compute, gather) + min(compute, gather) / panels if overlapped and panels else compute + gather
+    both = max(compute, gather) + min(compute, gather) / panels if overlapped else compute + gather
     return Prediction(compute, gather, reduce, both + reduce)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from harness.distributed.grid import BLOCKS, FACES, Decomposition, Grid, grids, lower_bound
 from harness.distributed.links import Link
 from harness.distributed.model import Rates, choose_grid, memory_bytes, predict
+from harness.distributed.transport.base import Schedule
 from harness.experiment import Experiment
 from harness.machine import Machine
 from harness.problem import Problem
@@ -16,7 +17,7 @@ from harness.store.store import Cell
 from tests._support.synthetic import MACHINE, cells
 
 TWO_GPUS = dataclasses.replace(MACHINE, gpu={"name": "Test GPU", "driver": "1", "memory_mib": "143771", "count": "2"})
-RATES = Rates(10e9, Link(4e9, 5e-6, 1.2e9))
+RATES = Rates(10e9, Link(4e9, 5e-6, 1.2e9), start_s=10e-6)
 COMMAND_S = 20e-6
 FLAT = {"dist-1d": "nk", "dist-2d": "k"}
 
@@ -38,15 +39,20 @@ def _timed(cell: Cell, off: float) -> Cell:
     chosen = choose_grid(m, n, k, ranks, word, rates=RATES, layout=layout, flat=FLAT.get(backend, ""))
     grid = Grid.parse(parameters["grid"]) if "grid" in parameters else chosen
     sizes = Decomposition(m, n, k, grid, layout)
-    told, is_overlapped = predict(sizes, word, RATES), parameters.get("in_flight", 1) > 1
+    panels = parameters.get("panel", "auto"), parameters.get("in_flight", "auto")
+    schedule = Schedule.of(*panels, k=k, on_device=cell.axes.get("device") == "gpu")
+    is_overlapped = len(sizes.panels(0, schedule.panel)) > 1 and schedule.in_flight > 1
+    told = predict(sizes, word, RATES, panel=schedule.panel, overlapped=is_overlapped)
+    exposed_s = told.total_s - told.compute_s - told.reduce_s
     moved = m * k + k * n + m * n - sizes.a(0).words - sizes.b(0).words - sizes.d(0).words
     scattered_s = moved * word / RATES.link.bytes_per_s if backend == "dist-root" else 0.0
     factor = off if ranks > 1 else 1.0
     total_s = (told.total_s + scattered_s + COMMAND_S) * factor
-    gathered = {"exposed communication": told.gather_s} if is_overlapped else {"gather B": told.gather_s}
+    gathered = {"exposed communication": exposed_s} if is_overlapped else {"gather B": told.gather_s}
     stages = {"redistribute": scattered_s, **gathered, "compute": told.compute_s, "reduce": told.reduce_s}
     words = sizes.most(lambda rank: sum(sizes.words(rank).values()))
     facts = {**cell.facts, "grid": str(grid), "layout": layout.name, "words": words, "software": {"mpi": "MPICH 5.0.2"}}
+    facts |= {"panel": schedule.panel, "in_flight": schedule.in_flight}
     if cell.arguments.get("first_call"):
         facts["first_call_s"] = {"start of ranks": 1.0, "load": 0.5, "allocate": 0.01, **stages}
     samples = [1e9 * total_s] * 6

@@ -4,12 +4,15 @@ import dataclasses
 import itertools
 import math
 
+import numpy as np
 import pytest
 
 from experiments._parts import ranks as parts
 from harness.analysis import projection, ranks, rates
+from harness.distributed.grid import Decomposition, Grid
+from harness.distributed.model import predict
 from harness.experiment import load_all
-from tests._support.planted_rank_cells import COMMAND_S, RATES, planted
+from tests._support.planted_rank_cells import COMMAND_S, RATES, TWO_GPUS, planted
 from tests._support.synthetic import MACHINE
 
 EXPERIMENTS = load_all()
@@ -25,19 +28,65 @@ def scaling(off=1.0):
     return planted(EXPERIMENTS["dist_scaling"], off=off)
 
 
+# Two H200s of one host, 2026-11-22 (`dist_scaling`, medians of six samples): ms of a call on one GPU and of its
+# product, and of a call on two, in panels of an eighth of k, but at least 1024, three in flight.
+ON_H200 = {
+    ("plus_times", "float64"): {
+        4096: (2.72, 2.396, 1.77),
+        8192: (18.73, 18.143, 10.26),
+        16384: (161.69, 160.867, 80.32),
+    },
+    ("plus_times", "float32"): {
+        4096: (1.48, 1.230, 1.25),
+        8192: (11.70, 11.104, 6.52),
+        16384: (109.66, 108.720, 40.99),
+    },
+    ("min_plus", "float32"): {
+        4096: (4.79, 4.410, 3.01),
+        8192: (34.99, 34.265, 18.69),
+        16384: (271.68, 270.695, 138.86),
+    },
+}
+# Its links: ms in which 512 MiB, and a word, are gathered there, and ms of a product of 2 pairs.
+LINK_OF_H200 = {"bandwidth": (0.7288, 0.2242), "latency": (0.0206, 0.1250)}
+
+
+def on_h200():
+    """Return cells of GPUs with the times that were measured."""
+    cells = [c for c in planted(EXPERIMENTS["dist_scaling"], machine=TWO_GPUS) if c.axes.get("device") == "gpu"]
+    return [_as_measured(cell) for cell in cells]
+
+
+def _as_measured(cell):
+    """Return a cell with the times of `ON_H200` and `LINK_OF_H200`."""
+    if cell.axes.get("role"):
+        gathered, computed = LINK_OF_H200[cell.axes["link"]]
+        return _timed(cell, gathered + computed, {"gather B": gathered, "compute": computed})
+    alone, computed, of_two = ON_H200[cell.axes["semiring"], cell.axes["dtype"]][cell.axes["n"]]
+    one = ranks.ranks_of(cell) == 1
+    return _timed(cell, alone if one else of_two, {"compute": computed} if one else {})
+
+
+def _timed(cell, ms, readings):
+    readings = {name: [[1e6 * value]] for name, value in readings.items()}
+    return dataclasses.replace(cell, samples_ns=[[1e6 * ms]], record={**cell.record, "readings": readings})
+
+
 def test_link_and_local_rate_are_those_that_were_planted():
     cells = scaling()
     for count in (2, 3, 4):
-        link = ranks.link(cells, count)
+        link = ranks.link(ranks.links(cells, count))
         assert link.latency_s == pytest.approx(RATES.link.latency_s, rel=0.01)
         # the latency of the large gather is in its bandwidth
         assert link.bytes_per_s == pytest.approx(RATES.link.bytes_per_s, rel=0.02)
         assert link.reduction == pytest.approx(RATES.link.reduction, rel=0.02)
-    assert ranks.link(cells, 5) is None
-    older = ranks.link([cell for cell in cells if cell.axes.get("link") != "reduction"], 2)
+    assert ranks.link(ranks.links(cells, 5)) is None
+    measured = ranks.links(cells, 2)
+    older = ranks.link({name: cell for name, cell in measured.items() if name != "reduction"})
     assert older.reduction == pytest.approx(0.4 * older.bytes_per_s), "without a measurement the rule"
     alone = next(cell for cell in cells if cell.contender == "dist-2d, 1 rank")
-    assert ranks.local_rate(alone) == pytest.approx(RATES.pairs_per_s)
+    assert ranks.start_s(measured) == pytest.approx(RATES.start_s, rel=0.01)
+    assert ranks.local_rate(alone, ranks.start_s(measured)) == pytest.approx(RATES.pairs_per_s)
 
 
 def test_points_lie_on_the_model_they_were_planted_by():
@@ -56,6 +105,34 @@ def test_what_is_slower_than_the_model_is_told(off, error):
     assert {cell.arguments["backend"] for cell, _ in errors} == set(parts.STRATEGIES)
     assert {ranks.ranks_of(cell) for cell, _ in errors} == {2, 3, 4}
     assert [found for _, found in errors] == pytest.approx([error] * len(errors), abs=2.5)
+
+
+def test_the_model_is_within_its_tolerance_of_all_that_two_gpus_measured(subtests):
+    errors = {
+        ranks.size_of(cell) + cell.axes["semiring"] + cell.axes["dtype"]: e for cell, e in ranks.model_errors(on_h200())
+    }
+    assert len(errors) == 9
+    for product, error in errors.items():
+        with subtests.test(product):
+            assert abs(error) <= ranks.TOLERANCE
+
+
+def test_the_rate_of_panels_is_that_of_the_product_whose_k_is_nearest():
+    cells = on_h200()
+    alike = [c for c in cells if c.axes.get("n") and (c.axes["semiring"], c.axes["dtype"]) == ("plus_times", "float32")]
+    by_place = {(cell.axes["n"], ranks.ranks_of(cell)): cell for cell in alike}
+    largest = by_place[16384, 2]
+    assert largest.facts["panel"] == 2048
+    own = by_place[16384, 1]
+    near = ranks.modelled_s(largest, own, cells)
+    assert ranks.modelled_s(largest, own, [own, *cells[-2:]]) > 1.3 * near, "a GPU computes that of all of k slower"
+    assert ranks.modelled_s(own, own, cells) * 1e3 == pytest.approx(109.66), "all of k at once: its own rate"
+
+
+def test_every_panel_pays_the_start_of_a_product():
+    sizes, rates_ = Decomposition(4096, 4096, 4096, Grid(1, 2, 1)), RATES._replace(start_s=1e-3)
+    compute_s = [predict(sizes, 8, rates_, panel=panel).compute_s for panel in (0, 1024, 1000)]
+    assert np.diff([compute_s[0], *compute_s]) == pytest.approx([0, 3e-3, 1e-3], abs=1e-9)
 
 
 def test_without_a_link_there_is_no_model_but_there_are_points():

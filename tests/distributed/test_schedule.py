@@ -3,7 +3,7 @@
 import pytest
 
 from harness.distributed.links import LINKS, PAIRS_PER_S_ON_GPU
-from harness.distributed.model import choose_grid, rates_of
+from harness.distributed.model import Rates, choose_grid, rates_of
 from harness.distributed.transport.base import AUTO, Schedule
 
 
@@ -25,7 +25,7 @@ def test_what_is_named_wins(on_device):
 
 
 def test_grids_of_gpus_are_chosen_by_rates_of_gpus():
-    assert rates_of(on_device=True) == (PAIRS_PER_S_ON_GPU, LINKS["nvlink"])
+    assert rates_of(on_device=True) == Rates(PAIRS_PER_S_ON_GPU, LINKS["nvlink"])
     assert rates_of(on_device=False).pairs_per_s < PAIRS_PER_S_ON_GPU
     grid = choose_grid(8192, 8192, 8192, 4, 8, rates=rates_of(on_device=True), flat="k")
     assert str(grid) == "2x2x1"

@@ -96,8 +96,9 @@ def _name_lines(sheet: Sheet, points: list[RankPoint]) -> None:
     if any(point.ranks > 1 and math.isfinite(point.modelled) for point in points):
         sheet.add_to_legend("model", color=INK, **MODEL)
         sheet.notes.append(
-            "Model, dashed: products at the rate of one rank, words received over the bandwidth of an all-gather on as "
-            "many ranks, messages times its latency, and the command to the ranks."
+            "Model, dashed: products at the rate that one rank has at the k nearest to theirs, a start for each panel, "
+            "words received over the bandwidth of an all-gather on as many ranks, messages times its latency, and the "
+            "command to the ranks."
         )
     if any(math.isfinite(point.root_limit) for point in points):
         sheet.add_to_legend("limit by rank 0", **LIMIT)
