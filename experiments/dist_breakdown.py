@@ -21,6 +21,7 @@ PRODUCTS = {
     "full": ((4096, "plus_times"), (4096, "min_plus")),
 }
 GPU_SIZES = {"smoke": 512, "quick": 4096, "full": 8192}
+FEWEST = ("dist-root",)  # what the smoke preset has: it begins on rank 0, and those by MPI do not
 BY_MPI = {"transport": "mpi"}
 # Panels of k in memory, all but one of them gathered ahead; the parts that k is cut into.
 PANELS_AHEAD, PARTS_OF_K = 2, 4
@@ -31,11 +32,11 @@ def first_and_warm(made: Contender) -> Contender:
     return Contender(made.label, {**made.arguments, "first_call": True}, made.threads, made.task)
 
 
-def contenders(ranks: int, n: int) -> list[Contender]:
+def contenders(ranks: int, n: int, strategies: tuple[str, ...] = STRATEGIES) -> list[Contender]:
     """Return every strategy on so many ranks, then the plane of ranks by MPI, all at once and panels ahead."""
     plain = [
         ranks_contender(strategy, ranks, label=strategy, **(BY_MPI if strategy == "dist-root" else {}))
-        for strategy in STRATEGIES
+        for strategy in strategies
     ]
     ahead = {"panel": n // PARTS_OF_K, "in_flight": PANELS_AHEAD}
     by_mpi = [
@@ -60,8 +61,10 @@ def gpu_contenders(problem: Problem, ranks: int) -> list[Contender]:
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case for each product, on as many ranks as there are cores and on two at least."""
     ranks = max(2, machine.cores)
+    strategies = FEWEST if preset == "smoke" else STRATEGIES
     found = [
-        product_case(Problem(n, n, n, semiring), contenders(ranks, n), ranks=ranks) for n, semiring in PRODUCTS[preset]
+        product_case(Problem(n, n, n, semiring), contenders(ranks, n, strategies), ranks=ranks)
+        for n, semiring in PRODUCTS[preset]
     ]
     if machine.gpus:
         problem = Problem(*[GPU_SIZES[preset]] * 3)

@@ -75,8 +75,8 @@ def link_cases(counts: Iterable[int]) -> list[Case]:
     def contender(measured: str, ranks: int, problem: Problem) -> Contender:
         reduces = measured == "reduction"
         label = f"{'reduce' if reduces else 'all-gather'}, {ranks} ranks"
-        parameters = {"ranks": ranks, **({"grid": f"1x1x{ranks}"} if reduces else {})}
-        arguments = {"backend": "dist-3d" if reduces else "dist-1d", "parameters": parameters}
+        grid = f"1x1x{ranks}" if reduces else f"{ranks}x1x1"
+        arguments = {"backend": "dist-3d", "parameters": {"ranks": ranks, "grid": grid}}
         return Contender(label, {**arguments, "problem": problem.to_json()}, ranks, PRODUCT_TASK)
 
     return [
