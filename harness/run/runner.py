@@ -108,7 +108,14 @@ def run(
     with store.exclusive():
         resumed = None if fresh else store.unfinished_run(machine)
         runner = _Runner(
-            store, machine, preset, resumed or _new_run_id(), observer or Observer(), patience or Patience(), is_over
+            store,
+            machine,
+            preset,
+            resumed or _new_run_id(),
+            observer or Observer(),
+            patience or Patience(),
+            is_over,
+            Gate.of_preset(preset),
         )
         try:
             runner.run(plan, is_resumed=resumed is not None, is_complete=not only)
@@ -128,8 +135,8 @@ class _Runner:
     observer: Observer
     patience: Patience
     is_over: Callable[[], bool]
+    gate: Gate
     pool: Pool = field(default_factory=Pool)
-    gate: Gate = field(default_factory=Gate)
     counts: collections.Counter[str] = field(default_factory=collections.Counter)
     recorded: int = 0
 

@@ -60,6 +60,13 @@ def test_all_cases_of_a_run_together_wait_no_longer_than_its_bound(gate, clock):
     assert waits[-1] == 0
 
 
+@pytest.mark.parametrize(("preset", "waited_s"), [("smoke", 0.0), ("quick", OF_A_CASE_S), ("full", OF_A_CASE_S)])
+def test_only_times_that_are_evidence_are_waited_for(preset, waited_s, clock):
+    gate = Gate.of_preset(preset)
+    gate._sleep, gate._now = clock.sleep, lambda: clock.now
+    assert gate.wait(2, of([1.0])) == {"threads": 2, "gain": 1.0, "waited_s": waited_s}
+
+
 @pytest.mark.parametrize("error", [Declined("declined", "no vector code"), WorkerFailed("killed")])
 def test_where_the_loop_cannot_run_nothing_is_said(gate, error):
     def fail():
