@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -32,6 +33,17 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("harness")
+
+
+def pytest_collection() -> None:
+    """Collect no garbage while tests are collected: what is made then is kept."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave thousands of tests out of each later search for garbage, which compiling a kernel starts every second."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
