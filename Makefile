@@ -116,7 +116,7 @@ docs: $(WITH_DOCS) ## make a site of the documentation, build/site/index.html, w
 PYTEST = $(RUN) -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal --durations 15
 
 # As for PIP, of the sources here; by checked hashes, so that no edited file is taken for the one before.
-BYTECODE = $(if $(PYTHONDONTWRITEBYTECODE),$(RUN) -m compileall -q --invalidation-mode checked-hash harness backends)
+BYTECODE = $(if $(PYTHONDONTWRITEBYTECODE),$(RUN) -m compileall -q --invalidation-mode checked-hash harness backends experiments tests/_support)
 
 test: $(WITH_DEV) ## every test (ARGS="-k store" for some)
 	@$(BYTECODE)
