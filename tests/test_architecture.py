@@ -41,7 +41,7 @@ NOUNS_IN_PARTS = {"interface"}  # a folder, imported by the name of the noun alo
 WINGS = {
     "cli": set("compare autotune page report run analysis timing store proof api tuning stats".split()),
     "compare": set("report run analysis timing store stats".split()),
-    "autotune": set("api run timing tuning proof stats".split()),
+    "autotune": set("run timing tuning proof stats".split()),
     "page": set("report analysis store stats".split()),
     "report": set("analysis store stats".split()),
     "run": set("timing proof store tuning stats".split()),
@@ -63,6 +63,7 @@ NEVER = {
     "report": {"run", "timing", "api", "tuning"},
     "analysis": {"run", "timing", "api", "tuning"},
     "api": {"run", "timing", "store"},
+    "autotune": {"api"},
     "distributed": {"run", "timing", "store"},
     "linalg": {"run", "timing", "store"},
     "contraction": {"run", "timing", "store"},

@@ -10,10 +10,11 @@ import numpy as np
 
 from experiments._parts.batch_task import BatchCall, BatchCallOnGpu
 from harness.api.arrays import Arrays, kind_of
-from harness.api.choice import choose, contenders
+from harness.api.choice import choose
 from harness.api.gemm import gemm
 from harness.errors import Declined
 from harness.problem import Problem
+from harness.tuning.choice.contenders import contenders
 
 AUTO = "auto"
 

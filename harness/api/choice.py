@@ -23,6 +23,7 @@ from harness.machine import Machine
 from harness.problem import Problem
 from harness.tuning.choice import orders
 from harness.tuning.choice.classes import ALIGNMENT, Sizes, class_of
+from harness.tuning.choice.contenders import is_contender
 from harness.tuning.stored import Chip
 
 _Known = Mapping[str, Backend]
@@ -53,19 +54,6 @@ def choose(
             fix=f"backend='auto', or {arrays.other_way}",
         )
     return backend
-
-
-def contenders(problem: Problem, *, on_device: bool) -> list[Backend]:
-    """Return the backends that a measured order may name for `problem`: they keep its arithmetic, the best step first.
-
-    Not those that start processes, nor the rungs that are steps to others (`FIRST_STEP`).
-    """
-    able = registry.able(problem, on_device=on_device)
-    return [backend for backend in able if _keeps(backend, problem) and backend.step >= FIRST_STEP[on_device]]
-
-
-# Rungs below this step are there to be learned from: each is behind a later one. On the host, and on a GPU.
-FIRST_STEP = {False: 50, True: 69}
 
 
 def _choose_automatically(
@@ -120,12 +108,7 @@ def _is_admitted(backend: Backend, problem: Problem, arrays: Arrays) -> bool:
     """Return whether a backend that a table names may compute `problem` with such arrays."""
     if ("device arrays" in backend.takes) != arrays.on_device:
         return False
-    return not backend.missing() and backend.refuses(problem) is None and _keeps(backend, problem)
-
-
-def _keeps(backend: Backend, problem: Problem) -> bool:
-    """Return whether `backend` computes in the arithmetic that auto allows, and starts no processes."""
-    return backend.keeps_arithmetic(problem) and not backend.loosens(problem) and not backend.starts_processes
+    return not backend.missing() and backend.refuses(problem) is None and is_contender(backend, problem)
 
 
 def limited_shortcut(shortcut: Shortcut, backend: Backend, problem: Problem, name: str, count: int | None) -> Shortcut:

@@ -3,6 +3,8 @@
 A contender is a whole call of `gemm` with that backend named, as a user's is: its checks, its plan and its launches
 are part of the time. All contenders of a product are sampled in turns, on the same operands, after their results have
 been compared. Products come by falling importance, so that an early end leaves the rest to the model.
+
+`gemm` stands above this wing, so the command line gives it (`Call`).
 """
 
 from __future__ import annotations
@@ -12,15 +14,14 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from harness import machine
-from harness.api.arrays import HOST, Arrays, kind_of
-from harness.api.choice import contenders
-from harness.api.gemm import gemm
 from harness.errors import HarnessError, VerificationError
 from harness.experiment import Budget
 from harness.interface import Backend, prepare
@@ -37,6 +38,7 @@ from harness.timing.sampler import ClockSampler
 from harness.tuning import stored
 from harness.tuning.choice import orders
 from harness.tuning.choice.classes import Sizes, class_of
+from harness.tuning.choice.contenders import contenders
 
 # Rounds of samples of a product, the most time for all of them [s], and the time of a sample [ms].
 BUDGET = Budget(rounds=3, seconds=0.4, sample_ms=0.5)
@@ -49,6 +51,31 @@ SEED = 1
 Calls = dict[str, Callable[[], None]]
 
 
+class Arrays(Protocol):
+    """The kind of operands.
+
+    Attributes
+    ----------
+    module : module
+        Their library, which names things as NumPy does.
+    on_device : bool
+        Whether they lie on a GPU.
+    """
+
+    module: ModuleType
+    on_device: bool
+
+    def in_force(self) -> AbstractContextManager[Any]:
+        """Return a context in which new arrays are made where these lie."""
+
+
+class Call(NamedTuple):
+    """The public call whose backends are raced, and the kind of arrays that it is given."""
+
+    gemm: Callable[..., Any]
+    arrays: Arrays
+
+
 @dataclass
 class Place:
     """Where products are raced: on the host, or on the current GPU.
@@ -57,12 +84,11 @@ class Place:
     ----------
     owner : Machine or Chip
         Whom the times belong to.
+    call : Call
     threads : int or None
         That the host computes with; None on a GPU.
     limit : int or None
         The argument `threads` of each call; None: a call without it, as most are.
-    arrays : Arrays
-        The kind of operands.
     clock : callable
         Returns the clock that times calls.
     wait : callable
@@ -70,24 +96,21 @@ class Place:
     """
 
     owner: machine.Machine | stored.Chip
+    call: Call
     threads: int | None
     limit: int | None = None
-    arrays: Arrays = HOST
     clock: Callable[[], Clock] = CpuClock
     wait: Callable[[], None] = lambda: None
 
     @classmethod
-    def gpu(cls, backend: Backend) -> Place:
+    def gpu(cls, backend: Backend, call: Call) -> Place:
         """Return the current GPU, on which `backend` computes."""
-        import cupy
-
         small = Problem(8, 8, 8)
         made = prepare(backend, backend.plan(small, machine.detect()), Operands.generate(small, SEED))
         queue = made.queue
         assert queue is not None
         chip = stored.Chip(backend.architecture(), machine.detect().gpu)
-        arrays = kind_of("tune", {"a": cupy.empty(1)})
-        return cls(chip, None, None, arrays, functools.partial(CudaEventClock, queue), queue.synchronize)
+        return cls(chip, call, None, None, functools.partial(CudaEventClock, queue), queue.synchronize)
 
 
 @dataclass
@@ -141,7 +164,7 @@ class Contest:
     def _compile(self, problems: Iterable[Problem]) -> None:
         """Have the backends of a GPU compile what they need, all together."""
         plans: dict[Backend, list[Plan]] = {}
-        for problem in problems if self.place.arrays.on_device else ():
+        for problem in problems if self.place.call.arrays.on_device else ():
             for backend in self._able(problem):
                 whole = problem if "batch" in backend.takes and not backend.refuses(problem) else problem.of_one()
                 plans.setdefault(backend, []).append(backend.plan(whole, machine.detect()))
@@ -158,7 +181,7 @@ class Contest:
         return path
 
     def _able(self, problem: Problem) -> list[Backend]:
-        able = contenders(problem.of_one(), on_device=self.place.arrays.on_device)
+        able = contenders(problem.of_one(), on_device=self.place.call.arrays.on_device)
         return [backend for backend in able if self.has_optional or not backend.is_optional]
 
 
@@ -170,7 +193,7 @@ def race(place: Place, problem: Problem, names: list[str]) -> dict[str, float]:
     VerificationError
         If results differ by more than their errors may.
     """
-    with place.arrays.in_force():
+    with place.call.arrays.in_force():
         calls, out = _calls(place, problem, names)
         first, expected = dict[str, float](), None
         for name, call in calls.items():
@@ -189,11 +212,11 @@ def race(place: Place, problem: Problem, names: list[str]) -> dict[str, float]:
 
 
 def _calls(place: Place, problem: Problem, names: list[str]) -> tuple[Calls, Any]:
-    a, b, out = operands_of(place.arrays.module, problem)
+    a, b, out = operands_of(place.call.arrays.module, problem)
     options = {"semiring": problem.semiring, "out": out, "threads": place.limit, "triangle": problem.triangle}
     if problem.is_mixed:
         options["dtype"] = problem.dtype
-    return {name: functools.partial(gemm, a, b, backend=name, **options) for name in names}, out
+    return {name: functools.partial(place.call.gemm, a, b, backend=name, **options) for name in names}, out
 
 
 def _proven(place: Place, problem: Problem, name: str, call: Callable[[], None], out: Any, expected: Any) -> Any:
@@ -202,7 +225,7 @@ def _proven(place: Place, problem: Problem, name: str, call: Callable[[], None],
     out.fill(np.nan if kind == "f" else kind == "b" or 77)
     call()
     place.wait()
-    result = place.arrays.module.tril(out) if problem.triangle == "d" else out
+    result = place.call.arrays.module.tril(out) if problem.triangle == "d" else out
     if expected is None:
         return result.copy()
     if kind == "f":
@@ -245,8 +268,8 @@ def _drawn(module: Any, shape: tuple[int, ...], dtype: np.dtype[Any], k: int, se
     return (drawn.view(np.uint32) >> np.uint32(16)).astype(np.uint16).view(dtype)
 
 
-def of_host(owner: machine.Machine) -> Iterator[Place]:
+def of_host(owner: machine.Machine, call: Call) -> Iterator[Place]:
     """Yield the host with all threads, and with one if there are more."""
-    yield Place(owner, owner.threads)
+    yield Place(owner, call, owner.threads)
     if owner.threads > 1:
-        yield Place(owner, 1, 1)
+        yield Place(owner, call, 1, 1)

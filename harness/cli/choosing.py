@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,6 +14,9 @@ from harness.machine import Machine, detect
 from harness.tuning import cpu as tuning_cpu
 from harness.tuning.choice import orders
 from harness.tuning.stored import Chip, forget, writable
+
+if TYPE_CHECKING:
+    from harness.autotune.choice import Place
 
 # Time for the products on a GPU, and for those on the host by each number of threads [s].
 SECONDS_ON_GPU, SECONDS_ON_HOST = 240.0, 140.0
@@ -40,16 +45,13 @@ def _place(*, gpu: bool) -> Machine | Chip:
 
 def _measure(place: Machine | Chip, *, is_stored: bool) -> None:
     """Race all products, and store what was measured of each place as soon as it is done."""
-    from harness import registry
     from harness.autotune import choice, grid
-    from harness.autotune.gpu import BACKEND
 
     if is_stored:
         writable(orders.Choice(place))  # raises before minutes are spent
     on_gpu = isinstance(place, Chip)
-    places = [choice.Place.gpu(registry.find(BACKEND))] if isinstance(place, Chip) else choice.of_host(place)
     begun, done, stored = time.monotonic(), 0, None
-    for one in places:
+    for one in _raced(place):
         contest = choice.Contest(one, SECONDS_ON_GPU if on_gpu else SECONDS_ON_HOST)
         try:
             for name, _ in contest.run(grid.problems(one.threads)):
@@ -64,6 +66,23 @@ def _measure(place: Machine | Chip, *, is_stored: bool) -> None:
         stored = contest.store() if is_stored and contest.times else stored
         _table(orders.Table(orders.entries_of(contest.times), "measured now"), on_gpu=on_gpu)
     _print("", f"stored   {stored}" if stored else "nothing was stored")
+
+
+def _raced(place: Machine | Chip) -> Iterable[Place]:
+    """Return where products are raced, by calls of `gemm`: on the GPU, or on the host by each number of threads."""
+    from harness.api.arrays import HOST, kind_of
+    from harness.api.gemm import gemm
+    from harness.autotune import choice
+
+    if not isinstance(place, Chip):
+        return choice.of_host(place, choice.Call(gemm, HOST))
+    import cupy
+
+    from harness import registry
+    from harness.autotune.gpu import BACKEND
+
+    of_cupy = choice.Call(gemm, kind_of("tune", {"a": cupy.empty(1)}))
+    return [choice.Place.gpu(registry.find(BACKEND), of_cupy)]
 
 
 def _show(place: Machine | Chip) -> None:

@@ -13,11 +13,12 @@ import harness
 from harness import Backend, Execution, Machine, Operands, Plan, Problem, gemm, registry
 from harness.api import choice
 from harness.api import gemm as api_gemm
-from harness.api.choice import choose, contenders
+from harness.api.choice import choose
 from harness.machine import detect
 from harness.tuning import cpu as tuning_cpu
 from harness.tuning.choice import orders
 from harness.tuning.choice.classes import Sizes, class_of
+from harness.tuning.choice.contenders import contenders
 from harness.tuning.stored import Chip
 
 PRODUCT = Problem(64, 64, 64)

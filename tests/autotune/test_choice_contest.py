@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from harness import cli
+from harness import cli, gemm
+from harness.api.arrays import HOST
 from harness.autotune import choice, grid
 from harness.cli import choosing
 from harness.errors import VerificationError
@@ -35,7 +36,7 @@ def racing(**ns):
 
 
 def of_host(threads=1):
-    return choice.Place(detect(), threads, threads)
+    return choice.Place(detect(), choice.Call(gemm, HOST), threads, threads)
 
 
 def test_times_are_stored_in_thousandths_of_the_fastest_and_used_from_then_on(place):
