@@ -7,7 +7,7 @@
     loop 1  ir over mc by mr  micro-tile of C    in registers
             p  over kc by 1   micro-kernel       sixteen pairs a step from eight loaded values
 
-Threads share any loop but pc, or loops 3 and 2 together: the option `parallel_loop` (`_ladder.shares`).
+Threads share loop 3: all have the row-panel of B in common, and each packs the blocks of A that it computes.
 
     packed_a  (mc/mr, mr, kc)  micro-panels of A: mr rows, k fastest
     packed_b  (nc/nr, nr, kc)  micro-panels of B transposed: nr rows, k fastest
@@ -17,8 +17,8 @@ whole tile into scratch, and `store` copies the part that exists into C. No othe
 
 Packing widens the operands of a mixed product; the micro-kernel sees panels of the dtype of the sums alone.
 
-Options switch one idea off. With ``packing="off"`` the micro-kernel reads rows where they lie (`_ladder.in_place`).
-With ``simd="off"`` its sums are of scalars.
+Options change one idea. With ``packing="off"`` the micro-kernel reads rows where they lie (`_ladder.in_place`), with
+``simd="off"`` its sums are of scalars, and by `parallel_loop` threads share another loop (`_ladder.shared_loops`).
 
 Source: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008), section 4; loop names after
 Van Zee and van de Geijn, "BLIS" (2015); the 4x4 micro-kernel from course work on DGEMM by OpenMP.
@@ -35,8 +35,8 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
-from backends.cpu._ladder import in_place, shares
-from backends.cpu._ladder.execution import Kernel, KernelExecution, float32_only, kernel_dtypes
+from backends.cpu._ladder import in_place, shared_loops, shares
+from backends.cpu._ladder.execution import KernelExecution, float32_only, kernel_dtypes
 from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.options import OFF, ON, SIMD, choices, defaults
@@ -91,144 +91,70 @@ class Packed(Backend):
             )
         chosen = choices(plan, OPTIONS)
         if chosen["packing"] == OFF:
-            return KernelExecution(plan, operands, self._in_place(plan, operands))
-        loop, dtypes = chosen["parallel_loop"], (problem.dtype, *kernel_dtypes(problem))
-        pieces, blocking = shares.shares_of(loop, max(problem.m, 1), max(problem.n, 1), blocking, plan.threads)
-        mc, nc, kc, mr, nr = blocking.mc, blocking.nc, blocking.kc, blocking.mr, blocking.nr
-        macro_kernel = build_macro_kernel(problem.semiring, problem.dtype, chosen["simd"])
-        address, zero = address_of(macro_kernel), problem.semiring.zero(problem.dtype)
-        k_cur = max(min(kc, problem.k), 1)
-        shape_a = (pieces.blocks, mc // mr, mr, k_cur)
-        shape_b = (min(nc, -(-problem.n // nr) * nr) // nr, nr, k_cur)
-        if pieces.row_panels:
-            five_loops = build_row_panels(*dtypes)
-            shape_a, shape_b = (pieces.row_panels, *shape_a), (pieces.row_panels, *shape_b)
-        else:
-            five_loops = build_five_loops(*dtypes)
-        packed_a, packed_b = empty_panels(shape_a, problem.dtype), empty_panels(shape_b, problem.dtype)
+            vectorizes = chosen["simd"] == ON
+            unpacked = in_place.prepare(plan, operands, build_micro_kernel, build_store, vectorizes=vectorizes)
+            return KernelExecution(plan, operands, unpacked)
+        macro_kernel = address_of(build_macro_kernel(problem.semiring, problem.dtype, chosen["simd"]))
+        if chosen["parallel_loop"] != shares.LOOPS[0]:
+            shared = shared_loops.prepare(plan, macro_kernel, pack_a, pack_b_panel, empty_panels)
+            return KernelExecution(plan, operands, shared)
+        mc, nc, kc, mr, nr = dataclasses.astuple(blocking)
+        k_cur, blocks = max(min(kc, problem.k), 1), max(-(-problem.m // mc), 1)
+        packed_a = empty_panels((blocks, mc // mr, mr, k_cur), problem.dtype)
+        packed_b = empty_panels((min(nc // nr, -(-problem.n // nr)), nr, k_cur), problem.dtype)
+        five_loops = build_five_loops(problem.dtype, *kernel_dtypes(problem))
+        zero = problem.semiring.zero(problem.dtype)
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-            steps = pieces.panels, pieces.strips
-            with numba.parallel_chunksize(1):  # threads claim one piece after the other; set here, the code can be kept
-                five_loops(a, b, out, accumulate, mc, nc, kc, zero, packed_a, packed_b, address, *steps)
+            with numba.parallel_chunksize(1):  # threads claim one block after the other; set here, the code can be kept
+                five_loops(a, b, out, accumulate, mc, nc, kc, zero, packed_a, packed_b, macro_kernel)
 
         return KernelExecution(plan, operands, kernel)
 
-    def _in_place(self, plan: Plan, operands: Operands) -> Kernel:
-        """Return the kernel without packing, whose threads share loop 3."""
-        if plan.options["parallel_loop"] != "ic":
-            raise PlanError(
-                f"{self.name}: without packing only one loop can be parallel",
-                expected="parallel_loop=ic",
-                got=f"parallel_loop={plan.options['parallel_loop']}, packing={OFF}",
-            )
-        if plan.problem.is_mixed:
-            raise PlanError(
-                f"{self.name}: packing is what widens the operands of a mixed product",
-                expected=f"packing={ON}",
-                got=f"packing={OFF}, {plan.problem}",
-            )
-        vectorizes = plan.options["simd"] == ON
-        return in_place.prepare(plan, operands, build_micro_kernel, build_store, vectorizes=vectorizes)
-
 
 @functools.cache
-def build_five_loops(
-    dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.dtype[Any], is_parallel: bool = True
-) -> Any:
-    """Compile loops 5, 4 and 3, and pieces of loops 3, 2 and 1, around a macro-kernel that is given by its address."""
-    size = types.intp
+def build_five_loops(dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> Any:
+    """Compile loops 5, 4 and 3 around a macro-kernel that is given by its address."""
 
     def five_loops(
         a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool, mc: int, nc: int, kc: int, zero: Any,
-        packed_a: np.ndarray, packed_b: np.ndarray, macro_kernel: Any, jr_step: int, ir_step: int,
+        packed_a: np.ndarray, packed_b: np.ndarray, macro_kernel: Any,
     ) -> None:  # fmt: skip
-        """Compute ``out := [out (+)] a (x) b``; a piece is `jr_step` by `ir_step` micro-panels."""
-        (m, k), n = a.shape, b.shape[1]
-        at_once, strips, mr = packed_a.shape[0], packed_a.shape[1], packed_a.shape[2]
-        nr = packed_b.shape[1]
-        blocks = (m + mc - 1) // mc
+        """Compute ``out := [out (+)] a (x) b``."""
+        (m, k), n, nr = a.shape, b.shape[1], packed_b.shape[1]
         for jc in range(0, n, nc):  # loop 5: row-panels of B
             n_end = min(jc + nc, n)
-            panels = (n_end - jc + nr - 1) // nr
-            across, down = (panels + jr_step - 1) // jr_step, (strips + ir_step - 1) // ir_step
-            is_whole = across == 1 and down == 1  # then the thread that computes a block of A also packs it
             for pc in range(0, k, kc):  # loop 4: blocks of k; the first one may store C, every later one adds to it
                 k_cur = min(kc, k - pc)
-                adds = accumulate or pc > 0
-                for jr in prange(panels):  # pack the row-panel of B
+                for jr in prange((n_end - jc + nr - 1) // nr):  # pack the row-panel of B
                     pack_b_panel(b, pc, jc + jr * nr, k_cur, n_end, zero, packed_b[jr])
-                for first in range(0, blocks, at_once):  # loop 3: blocks of A, `at_once` together
-                    count = min(at_once, blocks - first)
-                    if not is_whole:
-                        for strip in prange(count * strips):
-                            ic = (first + strip // strips) * mc + strip % strips * mr
-                            rows = packed_a[strip // strips, strip % strips : strip % strips + 1]
-                            pack_a(a, ic, pc, min(mr, m - ic), k_cur, zero, rows)
-                    for piece in prange(count * across * down):
-                        block = piece // (across * down)
-                        jr, ir = piece // down % across * jr_step, piece % down * ir_step
-                        ic = (first + block) * mc
-                        mine, m_cur = packed_a[block], min(mc, m - ic)
-                        if is_whole:
-                            pack_a(a, ic, pc, m_cur, k_cur, zero, mine)
-                        c = out[ic + ir * mr : ic + min((ir + ir_step) * mr, m_cur), jc:n_end]
-                        call(macro_kernel, (mine[ir:], packed_b, k_cur, c, adds, jr, min(jr + jr_step, panels)))
+                for block in prange((m + mc - 1) // mc):  # loop 3: blocks of A, each packed by the thread that has it
+                    ic = block * mc
+                    m_cur = min(mc, m - ic)
+                    pack_a(a, ic, pc, m_cur, k_cur, zero, packed_a[block])
+                    c = out[ic : ic + m_cur, jc:n_end]
+                    call(macro_kernel, (packed_a[block], packed_b, k_cur, c, accumulate or pc > 0))
 
+    size = types.intp
     signature = (strided(dtype_a), strided(dtype_b), output(dtype), types.boolean, size, size, size, scalar(dtype))
-    panels = scratch(dtype, 4), scratch(dtype, 3)
-    return jit(None, *signature, *panels, size, size, size, parallel=is_parallel)(five_loops)
-
-
-@functools.cache
-def build_row_panels(dtype: np.dtype[Any], dtype_a: np.dtype[Any], dtype_b: np.dtype[Any]) -> Any:
-    """Compile loop 5 for threads that compute row-panels of B alone, by the loops inside it."""
-    five_loops, size = build_five_loops(dtype, dtype_a, dtype_b, is_parallel=False), types.intp
-    inside = address_of(five_loops)
-
-    def row_panels(
-        a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool, mc: int, nc: int, kc: int, zero: Any,
-        packed_a: np.ndarray, packed_b: np.ndarray, macro_kernel: Any, jr_step: int, ir_step: int, five_loops: Any,
-    ) -> None:  # fmt: skip
-        """Compute ``out := [out (+)] a (x) b``, a row-panel of B in a piece."""
-        for panel in prange((b.shape[1] + nc - 1) // nc):
-            columns = slice(panel * nc, min(panel * nc + nc, b.shape[1]))
-            call(five_loops, (
-                a, b[:, columns], out[:, columns], accumulate, mc, nc, kc, zero, packed_a[panel], packed_b[panel],
-                macro_kernel, jr_step, ir_step,
-            ))  # fmt: skip
-
-    signature = (strided(dtype_a), strided(dtype_b), output(dtype), types.boolean, size, size, size, scalar(dtype))
-    panels = scratch(dtype, 5), scratch(dtype, 4)
-    compiled = jit(None, *signature, *panels, size, size, size, size)(row_panels)
-    return lambda *arguments: compiled(*arguments, inside)
+    return jit(None, *signature, scratch(dtype, 4), scratch(dtype, 3), size)(five_loops)
 
 
 @functools.cache
 def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any], simd: int | str = ON) -> Any:
-    """Compile loops 2 and 1: the micro-panels jr_begin to jr_end of B against every micro-panel of a block of A."""
-    micro_kernel = build_micro_kernel(semiring, dtype)
-    store = build_store(semiring, dtype)
+    """Compile loops 2 and 1: every micro-panel of a row-panel of B against every micro-panel of a block of A."""
+    micro_kernel, store = build_micro_kernel(semiring, dtype), build_store(semiring, dtype)
     mr, nr = PACKED_MR, PACKED_NR
-    size = types.intp
 
-    def macro_kernel(
-        packed_a: np.ndarray,
-        packed_b: np.ndarray,
-        k_cur: int,
-        c: np.ndarray,
-        accumulate: bool,
-        jr_begin: int,
-        jr_end: int,
-    ) -> None:
-        """Compute ``c := [c (+)] block of A (x) micro-panels of B``, m_cur x n_cur."""
+    def macro_kernel(packed_a: np.ndarray, packed_b: np.ndarray, k_cur: int, c: np.ndarray, accumulate: bool) -> None:
+        """Compute ``c := [c (+)] block of A (x) row-panel of B``, m_cur x n_cur."""
         tile = np.empty((mr, nr), c.dtype)
-        for jr in range(jr_begin, jr_end):  # loop 2: micro-panels of B
+        for jr in range((c.shape[1] + nr - 1) // nr):  # loop 2: micro-panels of B
             for ir in range((c.shape[0] + mr - 1) // mr):  # loop 1: micro-panels of A, a micro-tile of C each
                 micro_kernel(packed_a[ir], packed_b[jr], 0, k_cur, tile)
                 store(tile, c[ir * mr :, jr * nr :], accumulate)
 
-    signature = (scratch(dtype, 3), scratch(dtype, 3), size, output(dtype), types.boolean, size, size)
+    signature = (scratch(dtype, 3), scratch(dtype, 3), types.intp, output(dtype), types.boolean)
     return jit(semiring, *signature, parallel=False, vectorizes=simd == ON)(macro_kernel)
 
 

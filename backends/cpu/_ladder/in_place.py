@@ -24,6 +24,7 @@ from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._ladder.execution import Kernel
 from backends.cpu._ladder.jit import jit, output, rows
 from backends.cpu._ladder.rows import build_transpose
+from harness.errors import PlanError
 from harness.operands import Operands, aligned_empty
 from harness.plan import Plan
 from harness.semiring import Semiring
@@ -35,9 +36,16 @@ Build = Callable[[Semiring, np.dtype[Any]], Any]
 def prepare(
     plan: Plan, operands: Operands, build_micro_kernel: Build, build_store: Build, *, vectorizes: bool
 ) -> Kernel:
-    """Return ``kernel(a, b, out, accumulate)`` of `KernelExecution`."""
+    """Return ``kernel(a, b, out, accumulate)`` of `KernelExecution`.
+
+    Raises
+    ------
+    PlanError
+        If threads are to share another loop than loop 3, or the product is mixed.
+    """
     blocking, problem = plan.blocking, plan.problem
     assert blocking is not None
+    _check(plan)
     mc, nc, kc, mr, nr = blocking.mc, blocking.nc, blocking.kc, blocking.mr, blocking.nr
     parts = build_micro_kernel(problem.semiring, problem.dtype), build_store(problem.semiring, problem.dtype)
     macro_kernel = build_macro_kernel(problem.semiring, problem.dtype, *parts, mr, nr, vectorizes)
@@ -49,6 +57,23 @@ def prepare(
         loops(panels_of_a(a), panels_of_bt(b.T), out, accumulate, mc, nc, kc, address)
 
     return kernel
+
+
+def _check(plan: Plan) -> None:
+    """Raise PlanError for what takes packing."""
+    asked = f"packing={plan.options['packing']}"
+    if plan.options["parallel_loop"] != "ic":
+        raise PlanError(
+            "cpu-packed: without packing only one loop can be parallel",
+            expected="parallel_loop=ic",
+            got=f"parallel_loop={plan.options['parallel_loop']}, {asked}",
+        )
+    if plan.problem.is_mixed:
+        raise PlanError(
+            "cpu-packed: packing is what widens the operands of a mixed product",
+            expected="packing=on",
+            got=f"{asked}, {plan.problem}",
+        )
 
 
 def whole_panels(like: np.ndarray, height: int, zero: Any) -> Callable[[np.ndarray], np.ndarray]:

@@ -1,4 +1,4 @@
-"""Which of Goto's loops the threads share, and how many pieces of it there are.
+"""Pieces of the loop of Goto's five that threads share: the form of a piece, and how many there are.
 
 =======  =====================================  ==========================================================
 loop     a thread's piece                       packed panels
