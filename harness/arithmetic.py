@@ -1,4 +1,4 @@
-"""Whether products of floats must be sums of rounded products, as IEEE arithmetic has them, on every path.
+"""Require IEEE arithmetic: products of floats as sums of rounded products, on every path.
 
 ``backend="auto"`` may compute products over float64 and float32 on a GPU by exact products of integers
 (docs/float64-by-int8.md). Their errors are no larger, but they are others. A program that wants sums in IEEE arithmetic

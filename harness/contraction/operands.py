@@ -1,4 +1,4 @@
-"""What happens to one operand before it meets another: diagonals, axes of size 1, and sums over its own labels."""
+"""Simplify one operand by itself: take diagonals, drop axes of size 1, and sum over labels that it alone has."""
 
 from __future__ import annotations
 

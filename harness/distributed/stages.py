@@ -1,4 +1,4 @@
-"""Where the time of a rank goes, and how much it receives: seconds, words and messages by stage."""
+"""Seconds, words and messages of a rank, by stage."""
 
 from __future__ import annotations
 

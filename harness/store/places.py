@@ -1,4 +1,4 @@
-"""Where results and figures are: in a checkout beside its sources, else below the working directory."""
+"""The folders of results and figures: in a checkout beside its sources, else below the working directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no order of loops can beat: the least loads of a product through a fast memory of S elements. Pure.
+"""Lower bounds on loads: the fewest that any order of loops needs, through a fast memory of S elements. Pure.
 
 **Least loads.** Cut a computation into phases of S loads and stores each. In a phase at most 2 S elements of A can be
 used, S that were there and S that came; so of B; and at most 2 S sums be reached. By the inequality of Loomis and

@@ -1,4 +1,4 @@
-"""Which backends ``backend="auto"`` tries first: measured orders by class of product, as data, and their lookup.
+"""The order in which ``backend="auto"`` tries backends, as measured: data by class of product, and their lookup.
 
 `classes` says what two products must share to be computed best by the same backend. `orders` reads the table that is
 shipped beside it (``measured/*.json``), and the user's own, which ``harness tune --auto`` writes and which comes first.
