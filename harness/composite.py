@@ -1,7 +1,7 @@
 """A backend that cuts a product into parts and has another backend, its base, compute them.
 
-The base is found here, by name and at planning time, because backends import neither each other nor the registry. A
-composite names the parts that it needs; the registry knows which backends can compute them.
+The base is found here, by name and at planning time, because backends never import each other. A composite names the
+parts that it needs; the registry knows which backends can compute them.
 """
 
 from __future__ import annotations

@@ -75,6 +75,9 @@ NEVER = {
 # Tasks of experiments below `backends/`: they prove what they time, and say by which clock.
 TASKS = ("backends.gpu._tasks.",)
 OPEN_TO_TASKS = {"harness.timing.device_clock", "harness.proof.verify"}
+# Who asks the registry for another backend by itself, when it plans; all others are composites, or need none.
+ASKED = "harness.registry"
+MAY_ASK = {"backends.cpu.mixed", "backends.distributed._job.strategy", "backends.gpu._tasks.transfers"}
 # What the harness loads by name when it is asked for: backends, experiments, and parts that have no other way in.
 LOADED_BY_NAME = {
     "harness.registry": {"backends"},
@@ -203,6 +206,16 @@ def test_arrows_go_down() -> None:
 )
 def test_a_planted_arrow_is_found(module: str, text: str, arrow: str) -> None:
     assert arrow in _wrong_arrows({**_sources(), module: text})
+
+
+def test_few_backends_ask_for_another() -> None:
+    sources = {name: text for name, text in _sources().items() if name.startswith("backends.")}
+    asking = {name for name, text in sources.items() if ASKED in _arrows(text, {ASKED: ""})}
+    assert asking == MAY_ASK
+    for name in asking:
+        tree = ast.parse(sources[name])
+        at_import = [node for node in tree.body if not isinstance(node, ast.FunctionDef | ast.ClassDef)]
+        assert not any("registry." in ast.unparse(node) for node in at_import), f"{name} asks when it is imported"
 
 
 def test_every_module_has_its_place_in_the_plan() -> None:
