@@ -33,6 +33,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 def _figure(name: str, title: str, value: str, finding: str) -> Figure:
     options = {"x": "n", "x_label": "n (logarithmic)", "value": value, "panels": "setting", "finding": finding}
+    options["peak"] = False
     return Figure(name, "lines", title, options)
 
 
@@ -41,7 +42,7 @@ EXPERIMENT = Experiment(
     question="What does a faster product with a vector buy the Hessenberg reduction?",
     cases=cases,
     figures=(
-        _figure("hessenberg", "Hessenberg reduction by its products with vectors", "rate", "fastest"),
+        _figure("hessenberg", "Hessenberg reduction by its products with vectors", "rate", "speeds"),
         _figure("hessenberg_shares", "Hessenberg reduction", "share", "product_shares"),
     ),
     budget={

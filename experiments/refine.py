@@ -45,7 +45,7 @@ EXPERIMENT = Experiment(
                 "value": "time_ratio",
                 "y_scale": "log",
                 "panels": "setting",
-                "finding": "fastest",
+                "finding": "speeds",
             },
         ),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments._parts.calls import CALLS
+from experiments._parts.calls import CALL, CALL_OF_LIBRARY, CALLS
 from experiments._parts.peers import SUBJECT, against_peers, thread_counts
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
 from harness.machine import Machine
@@ -48,7 +48,9 @@ EXPERIMENT = Experiment(
                 "value": "time",
                 "y_scale": "log",
                 "where": {"form": WHOLE},
-                "finding": "fastest",
+                "subject": CALL,
+                "library": CALL_OF_LIBRARY,
+                "finding": "read_shares",
             },
             prominence=80,
         ),

@@ -65,6 +65,7 @@ EXPERIMENT = Experiment(
                 "panels": "kind",
                 "finding": "crossings",
                 "subject": "dense",
+                "who": "A dense matrix",
                 "point": "{:g} %",
             },
         ),

@@ -114,7 +114,7 @@ EXPERIMENT = Experiment(
             "thread_scaling",
             "scaling",
             "Rate of each thread over that of one thread alone: the same product, and the same work for each thread",
-            {"where": {"work": [WHOLE, RAGGED]}, "finding": "threads"},
+            {"where": {"work": [WHOLE, RAGGED]}, "subject": "cpu-simd", "finding": "threads"},
             prominence=58,
         ),
     ),

@@ -58,7 +58,7 @@ EXPERIMENT = Experiment(
     question="How long should the inverted diagonal blocks of a triangular solve be, in time and in accuracy?",
     cases=cases,
     figures=(
-        _figure("trsm_blocks", "Triangular solve", "time", "fastest"),
+        _figure("trsm_blocks", "Triangular solve", "time", "speeds"),
         _figure("trsm_residuals", "Triangular solve", "residual", "residuals"),
     ),
     budget={

@@ -13,10 +13,11 @@ from harness.problem import Problem
 from harness.proof.verify import verify
 
 # ``call(a, b, c)`` by its form. Naming defaults must cost no more than passing them.
+CALL, CALL_OF_LIBRARY = "gemm(a, b, out=c)", "numpy.matmul(a, b, out=c)"
 CALLS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], object]] = {
-    "gemm(a, b, out=c)": lambda a, b, c: gemm(a, b, out=c),
+    CALL: lambda a, b, c: gemm(a, b, out=c),
     "gemm(a, b, out=c, threads=1)": lambda a, b, c: gemm(a, b, out=c, threads=1),
-    "numpy.matmul(a, b, out=c)": lambda a, b, c: np.matmul(a, b, out=c),
+    CALL_OF_LIBRARY: lambda a, b, c: np.matmul(a, b, out=c),
 }
 
 

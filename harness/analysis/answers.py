@@ -6,30 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from harness.analysis import caveats, rates
-from harness.analysis.findings import FINDINGS
+from harness.analysis.findings import DETAILS, FINDINGS
 from harness.experiment import Experiment, Figure
 from harness.store.store import Cell
 
 # Part of the ratios of a figure; if more of them are undecided, its title says so.
 MOST_UNDECIDED = 0.2
-# Words that begin a finding and are no names of backends.
-PLAIN_WORDS = (
-    *(
-        "sizes",
-        "with",
-        "fastest",
-        "the",
-        "dense",
-        "residuals",
-        "products",
-        "all",
-        "padding",
-        "tiles",
-        "each of",
-        "copies",
-    ),
-    "by a model",
-)
+# Values of figures that are no times, and kinds of figures that show none: no ratios of times, so no verdicts.
+FACTS = ("residual", "share", "greatest_error")
+NOT_TIMED = {"grids": "counted", "projected": "modelled", "model_error": "modelled", "extra_work": "modelled"}
 
 
 class Shown(NamedTuple):
@@ -62,19 +47,26 @@ def of_figure(figure: Figure, of: Shown) -> str:
     if "finding" not in figure.options:
         return ""
     sentence = FINDINGS[figure.options["finding"]]([*of.cells, *of.peaks], figure.options)
-    undecided, few, ratios = caveats.undecided(of.cells)
-    is_about_ratios = figure.options.get("ratios", True)
-    if sentence and is_about_ratios and undecided > MOST_UNDECIDED * ratios and "decided" not in sentence:
-        sentence += f"; {_doubt(undecided, few, ratios)}"
-    return sentence[:1].upper() + sentence[1:] if sentence.startswith(PLAIN_WORDS) else sentence
+    undecided, _, ratios = caveats.undecided(of.cells)
+    if (
+        sentence
+        and _is_about_ratios(figure)
+        and undecided > MOST_UNDECIDED * ratios
+        and not caveats.speaks_of_doubt(sentence)
+    ):
+        sentence += caveats.doubt(undecided, ratios)
+    return sentence
 
 
-def _doubt(undecided: int, few: int, ratios: int) -> str:
-    """Return how many of the ratios have no verdict, and whether more samples would help."""
-    why = "" if not few else ", for want of samples" if few == undecided else f", {few} of them for want of samples"
-    if undecided < ratios:
-        return f"{undecided} of {ratios} ratios undecided{why}"
-    return (f"none of {ratios} ratios is decided" if ratios > 1 else "the ratio is undecided") + why
+def _is_about_ratios(figure: Figure) -> bool:
+    is_timed = figure.kind not in NOT_TIMED and figure.options.get("value") not in FACTS
+    return is_timed and bool(figure.options.get("ratios", True))
+
+
+def details_of_figure(figure: Figure, of: Shown) -> str:
+    """Return what its cells have found besides, too long for a title; mostly nothing."""
+    name = figure.options.get("finding", "")
+    return DETAILS[name]([*of.cells, *of.peaks], figure.options) if name in DETAILS else ""
 
 
 def of_experiment(experiment: Experiment, cells: Sequence[Cell]) -> str:

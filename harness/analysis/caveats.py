@@ -136,15 +136,38 @@ def _of_no_commit(cells: Iterable[Cell]) -> list[Cell]:
 
 def doubts(cells: Iterable[Cell]) -> dict[Key, str]:
     """Return by `key` why the verdict on the ratio of a cell to its reference is UNSURE; an experiment is a sweep."""
-    reasons = {}
+    reasons: dict[Key, str] = {}
     for sweep in rates.group(cells, lambda cell: cell.experiment).values():
         pairs = _compared(sweep)
-        comparisons = verdict.compare_all((cell.samples_ns, reference.samples_ns) for cell, reference in pairs)
-        for (cell, reference), outcome in zip(pairs, verdict.judge(comparisons), strict=True):
-            if outcome is Verdict.UNSURE:
-                _, low, high = rates.time_ratio(cell, reference)
-                reasons[key(cell)] = EVEN if low <= 1 <= high else FEW
+        reasons |= {key(cell): why for (cell, _), why in zip(pairs, _why_unsure(pairs), strict=True) if why}
     return reasons
+
+
+def _why_unsure(pairs: Sequence[tuple[Cell, Cell]]) -> list[str]:
+    """Return why the ratio of each pair has no verdict, `EVEN` or `FEW`; empty where it has one."""
+    comparisons = verdict.compare_all((cell.samples_ns, other.samples_ns) for cell, other in pairs)
+    reasons: list[str] = []
+    for (cell, other), outcome in zip(pairs, verdict.judge(comparisons), strict=True):
+        _, low, high = rates.time_ratio(cell, other)
+        reasons.append("" if outcome is not Verdict.UNSURE else EVEN if low <= 1 <= high else FEW)
+    return reasons
+
+
+def without_verdict(pairs: Sequence[tuple[Cell, Cell]]) -> int:
+    """Return how many of the ratios of pairs have no verdict."""
+    return len(list(filter(None, _why_unsure(pairs))))
+
+
+def doubt(undecided: int, ratios: int) -> str:
+    """Return a mark for a sentence about ratios of which some have no verdict: " (7 of 12 undecided)"; else nothing."""
+    if not undecided:
+        return ""
+    return " (undecided)" if undecided == ratios else f" ({undecided} of {ratios} undecided)"
+
+
+def speaks_of_doubt(sentence: str) -> bool:
+    """Return whether a sentence has the mark of `doubt`."""
+    return "undecided)" in sentence
 
 
 def conditions(cell: Cell) -> list[tuple[str, str]]:

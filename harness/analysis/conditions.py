@@ -34,6 +34,7 @@ ONE_THREAD = 1.1
 FREE_CORES = 0.9
 # So many sizes are named one by one.
 MOST_SIZES = 6
+FEWEST_FIRM = 3  # samples of an end that a sentence names
 
 
 def reading(cell: Cell, name: str) -> float | None:
@@ -61,6 +62,21 @@ def one_of_several(cell: Cell) -> str:
     if not cell.is_ok or cell.threads == 1 or rates.is_on_device(cell) or threads_used(cell) > 1:
         return ""
     return f"1 of {cell.threads} threads"
+
+
+def is_firm(cell: Cell) -> bool:
+    """Return whether `cell` may be named as the best or the worst of many: several samples, no core taken away."""
+    shares = (cell.record.get("readings") or {}).get("cpu_share", [])
+    taken = any(any(descheduled(own, int(cell.record.get("threads", 1)))) for own in shares)
+    return len(cell.all_samples_ns) >= FEWEST_FIRM and not taken
+
+
+def weakness(cell: Cell) -> str:
+    """Return why `cell` is no good best or worst of many, to stand behind its place: "; 2 samples"; else nothing."""
+    count = len(cell.all_samples_ns)
+    if count < FEWEST_FIRM:
+        return f"; {rates.plural(count, 'sample')}"
+    return "" if is_firm(cell) else "; disturbed"
 
 
 def is_launch_bound(cell: Cell) -> bool:

@@ -36,6 +36,7 @@ class RankPoint(NamedTuple):
     """How much faster than one rank `ranks` of them were, were to be by the model, and may be at most."""
 
     cell: Cell
+    alone: Cell  # on one rank
     ranks: int
     measured: Interval
     modelled: float  # NaN without a measured rate or link
@@ -205,7 +206,8 @@ def _point(cell: Cell, one_rank: Cell, cells: list[Cell]) -> RankPoint:
     work = cell.facts["operations"] / one_rank.facts["operations"]
     alone_s, ranks = work * one_rank.median_ns * 1e-9, ranks_of(cell)
     limit = _root_limit(cell, alone_s, link(links(cells, ranks, rates.axis(cell, "device"))))
-    return RankPoint(cell, ranks, rates.speed_up(cell, one_rank), alone_s / modelled_s(cell, one_rank, cells), limit)
+    modelled = alone_s / modelled_s(cell, one_rank, cells)
+    return RankPoint(cell, one_rank, ranks, rates.speed_up(cell, one_rank), modelled, limit)
 
 
 def model_errors(cells: list[Cell]) -> list[tuple[Cell, float]]:

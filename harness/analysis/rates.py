@@ -48,7 +48,11 @@ def axis(cell: Cell, name: str) -> Any:
 
 def words(cell: Cell, names: str | Sequence[str]) -> str:
     """Return where `cell` stands on an axis or on several: "plus_times float64, 2 threads", "min_plus, on the GPU"."""
-    form: dict[str, Callable[[Any], str]] = {"threads": lambda count: plural(count, "thread"), "device": _on_device}
+    form: dict[str, Callable[[Any], str]] = {
+        "threads": lambda count: plural(count, "thread"),
+        "device": _on_device,
+        "n": lambda size: f"n={size}",
+    }
     return ", ".join(form.get(name, str)(axis(cell, name)) for name in ([names] if isinstance(names, str) else names))
 
 
@@ -180,6 +184,17 @@ def paired_ratios(cell: Cell, reference: Cell) -> list[float]:
     ]
 
 
+def sample_speeds(cell: Cell, other: Cell) -> list[float]:
+    """Return the rate of each sample of `cell` over that of the sample of `other` beside it; none of many processes."""
+    work = work_ratio(cell, other)
+    return [] if has_interval(cell) else [work / ratio for ratio in paired_ratios(cell, other)]
+
+
+def sample_rates(cell: Cell) -> list[float]:
+    """Return the rate of each sample of `cell` [G operations/s]."""
+    return [rate_of(Interval(ns, ns, ns), cell).estimate for ns in cell.all_samples_ns]
+
+
 def work_ratio(cell: Cell, reference: Cell) -> float:
     """Return the operations of `cell` over those of `reference`; 1 where one of them counts none."""
     return cell.facts.get("operations", 0) / reference.facts.get("operations", math.inf) or 1.0
@@ -308,12 +323,20 @@ def extra_work(m: int, n: int, tile_m: int, tile_n: int) -> float:
 
 
 def scaling(cells: Iterable[Cell]) -> dict[str, list[tuple[int, Interval]]]:
-    """Return, by method, each number of threads with the speed-up over the fewest threads of the same case."""
-    curves: dict[str, list[tuple[int, Interval]]] = {}
+    """Return, by method, each number of threads with the speed-up over one thread of the same case."""
+    return {
+        method: [(cell.threads, speed_up(cell, alone)) for cell, alone in pairs]
+        for method, pairs in beside_one_thread(cells).items()
+    }
+
+
+def beside_one_thread(cells: Iterable[Cell]) -> dict[str, list[tuple[Cell, Cell]]]:
+    """Return, by method, the cell of each number of threads with that of one thread of the same case."""
+    curves: dict[str, list[tuple[Cell, Cell]]] = {}
     for (method, _, _), curve in group(cells, lambda c: (c.axes.get("method", c.contender), c.case, c.run)).items():
         done = sorted((cell for cell in curve if cell.is_ok), key=lambda cell: cell.threads)
         if done and done[0].threads == 1:
-            curves[method] = [(cell.threads, speed_up(cell, done[0])) for cell in done]
+            curves[method] = [(cell, done[0]) for cell in done]
     return curves
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.analysis import peaks, rates
+from harness.analysis import conditions, peaks, rates
 from harness.experiment import Json
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
@@ -55,7 +55,7 @@ def shares(cells: list[Cell], options: Json) -> str:
             ratios.append((rates.speed_up(cell, peer).estimate, cell))
     if ratios:
         verb = "" if found else f"{options['subject']} has "
-        sentences.append(f"{verb}{_ends(ratios, '.2f')} of the speed of {options['library']}")
+        sentences.append(f"{verb}{_ends(ratios, '.2f')} times the speed of {options['library']}")
     return "; ".join(sentences)
 
 
@@ -72,8 +72,24 @@ def fastest(cells: list[Cell], options: Json) -> str:
     by_name = rates.group(winners, lambda entry: entry[0].contender)
     name, own_wins = max(by_name.items(), key=lambda entry: len(entry[1]))
     ratios = [(1 / rates.time_ratio(w, r).estimate, w) for w, r in own_wins if r is not None and r is not w]
-    first = f"fastest is {name} in {len(own_wins)} of {rates.plural(len(winners), 'case')}"
+    count = rates.plural(len(winners), "case")
+    first = (
+        f"Fastest is {name} in {f'all {count}' if len(own_wins) == len(winners) > 1 else f'{len(own_wins)} of {count}'}"
+    )
     return f"{first}, {_ends(ratios, '.2f')} times as fast as {own_wins[0][0].reference}" if ratios else first
+
+
+def speeds(cells: list[Cell], options: Json) -> str:
+    """Return the speed of each contender over that of the reference, both ends."""
+    found: dict[str, list[tuple[float, Cell]]] = {}
+    reference = ""
+    for cell in rates.contenders(cells):
+        base = rates.reference_of(cell, cells)
+        if cell.is_ok and base is not None and base is not cell:
+            found.setdefault(cell.contender, []).append((1 / rates.time_ratio(cell, base).estimate, cell))
+            reference = base.contender
+    parts = [f"{name} {_ends(ratios, '.2f')} times" for name, ratios in found.items()]
+    return f"Speed over {reference}: {', '.join(parts)}" if parts else ""
 
 
 def winners(cells: list[Cell], options: Json) -> str:
@@ -83,9 +99,12 @@ def winners(cells: list[Cell], options: Json) -> str:
         done = [cell for cell in own if cell.is_ok]
         if len(done) > 1:
             winner = min(done, key=lambda cell: cell.median_ns)
-            found.append(f"{winner.contender} ({place(winner)})")
-    shown = f"{', '.join(found[:MOST_NAMED])}" + (" and so on" if len(found) > MOST_NAMED else "")
-    return f"fastest are {shown}" if found else ""
+            found.append((winner.contender, place(winner)))
+    names = {name for name, _ in found}
+    if len(names) == 1 and len(found) > 1:
+        return f"Fastest is {names.pop()} in all {len(found)} cases"
+    shown = ", ".join(f"{name} ({where})" for name, where in found[:MOST_NAMED])
+    return f"Fastest are {shown}{' and so on' * (len(found) > MOST_NAMED)}" if found else ""
 
 
 def knees(cells: list[Cell], options: Json) -> str:
@@ -103,7 +122,8 @@ def knees(cells: list[Cell], options: Json) -> str:
 def crossings(cells: list[Cell], options: Json) -> str:
     """Return the first place on the axis ``x`` from which on the reference is faster, by contender.
 
-    Options ``subject`` and ``point`` say what the reference is, and how a place is written: ``"{:g} %"``.
+    Options ``subject`` (``who`` in a title) and ``point`` say what the reference is, and how a place is written:
+    ``"{:g} %"``.
     """
     found: dict[str, str] = {}
     series = rates.group(rates.contenders(cells), lambda cell: (rates.words(cell, options["panels"]), cell.contender))
@@ -118,7 +138,7 @@ def crossings(cells: list[Cell], options: Json) -> str:
             point = options["point"].format
             where = f"from {point(beyond[0])} on" if beyond else f"nowhere up to {point(ratios[-1][0])}"
             found[name] = f"{where} against {name} ({panel})"
-    return f"{options['subject']} is faster {', '.join(found.values())}" if found else ""
+    return f"{options.get('who', options['subject'])} is faster {', '.join(found.values())}" if found else ""
 
 
 def residuals(cells: list[Cell], options: Json) -> str:
@@ -132,13 +152,13 @@ def residuals(cells: list[Cell], options: Json) -> str:
                 found[cell.contender] = times, cell
     parts = [f"{times:.2g} times by {name} ({place(cell)})" for name, (times, cell) in found.items()]
     reference_name = next((cell.reference for _, cell in found.values()), "")
-    return f"residuals are up to {', '.join(parts)} those of {reference_name}" if parts else ""
+    return f"Residuals are up to {', '.join(parts)} those of {reference_name}" if parts else ""
 
 
 def product_shares(cells: list[Cell], options: Json) -> str:
     """Return which part of the time products take, at least and at most."""
     found = [(100 * c.facts["share"], c) for c in rates.contenders(cells) if c.is_ok and "share" in c.facts]
-    return f"products take {_ends(found, '.0f')} % of the time" if found else ""
+    return f"Products take {_ends(found, '.0f')} % of the time" if found else ""
 
 
 def _ends(found: list[tuple[float, Cell]], form: str) -> str:
@@ -146,7 +166,7 @@ def _ends(found: list[tuple[float, Cell]], form: str) -> str:
     (least, where), (most, _) = min(found, key=lambda x: x[0]), max(found, key=lambda x: x[0])
     if f"{least:{form}}" == f"{most:{form}}":
         return f"{most:{form}}"
-    return f"{least:{form}} ({place(where)}) to {most:{form}}"
+    return f"{least:{form}} ({place(where)}{conditions.weakness(where)}) to {most:{form}}"
 
 
 def place(cell: Cell) -> str:
@@ -161,6 +181,7 @@ def place(cell: Cell) -> str:
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "read_shares": shares,
     "fastest": fastest,
+    "speeds": speeds,
     "winners": winners,
     "knees": knees,
     "crossings": crossings,

@@ -20,8 +20,6 @@ CONFIDENCE = {
     "counted": "a count, not a time",
     "modelled": "computed by a model, not measured",
 }
-# Kinds of figures that show no times.
-NOT_TIMED = {"grids": "counted", "projected": "modelled", "model_error": "modelled", "extra_work": "modelled"}
 
 
 class Card(NamedTuple):
@@ -78,8 +76,8 @@ def address(machine: str, experiment: Experiment, cells: Sequence[Cell]) -> str:
 
 def _confidence(figure: Figure, cells: Sequence[Cell]) -> str:
     """Return how sure the finding of a figure is, a word of `CONFIDENCE`."""
-    if figure.kind in NOT_TIMED:
-        return NOT_TIMED[figure.kind]
+    if figure.kind in answers.NOT_TIMED:
+        return answers.NOT_TIMED[figure.kind]
     undecided, _, ratios = caveats.undecided(cells)
     timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
     if undecided > answers.MOST_UNDECIDED * ratios or not timed:

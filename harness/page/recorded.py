@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.analysis import caveats, peaks, rates
+from harness.analysis.findings import libraries
 from harness.experiment import Experiment
 from harness.machine import Machine
 from harness.report import tables
-from harness.report.figures.drawing import families
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
@@ -92,7 +92,7 @@ def _on_axis(cell: Cell, experiment: Experiment) -> float | None:
 def shown(recorded: Recorded, experiments: Mapping[str, Experiment]) -> Iterator[Shown]:
     """Yield every contender that `recorded` holds of `experiments`, by experiment; roofs are no contenders."""
     unsure = caveats.doubts(recorded.cells)
-    taken = families(recorded.cells)
+    taken = libraries.families(recorded.cells)
     roofs = peaks.peaks_by_kind(recorded.cells)
     by_case = rates.group(recorded.cells, lambda cell: (cell.run, cell.case))
     for experiment in experiments.values():

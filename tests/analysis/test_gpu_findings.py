@@ -31,7 +31,7 @@ def test_shares_of_copies_are_those_of_the_stages():
     (figure,) = EXPERIMENTS["gpu_breakdown"].figures
     sentence = FINDINGS["copies"]([slow, fast], figure.options)
     assert sentence == (
-        "20 % of a pageable call compute, 70 % copy, 80 % of a pinned by a call call compute, 20 % copy "
+        "Copies take 70 % (pageable) and 20 % (pinned by a call) of a call, computing 20 % and 80 % "
         "(gpu-cublas, plus_times, float64, n=4096); the first call takes 20 times as long"
     )
     assert FINDINGS["copies"]([pageable], figure.options) == "", "no stages were read"
@@ -45,7 +45,7 @@ def test_errors_are_those_over_the_reference_at_the_largest_size():
     planted = [dataclasses.replace(cell, facts={**cell.facts, "greatest_error": error}) for cell, error in errors]
     figure = EXPERIMENTS["gpu_strassen"].figures[1]
     assert FINDINGS["errors"](planted, figure.options) == (
-        "1 level has 2.5 times the error of gpu-cublas, 2 levels 4, 1 level, classic 2 (gpu-cublas, float32, n=8192)"
+        "2 levels has 4 times the error of gpu-cublas, 1 level, classic 2 (gpu-cublas, float32, n=8192)"
     )
     assert FINDINGS["errors"]([base, one], figure.options) == "", "older results have no errors"
 
@@ -57,6 +57,6 @@ def test_the_best_recursion_at_both_ends_is_named():
     planted = [dataclasses.replace(cell, samples_ns=[[1e6 * ms] * 8]) for cell, ms in times]
     figure = EXPERIMENTS["gpu_strassen"].figures[0]
     assert FINDINGS["recursion"](planted, figure.options) == (
-        "2 levels: 0.85 of the time of gpu-cublas at n=8192, at n=2048 1.20 at best (gpu-cublas, float64)"
+        "float64: 0.85 times the time of gpu-cublas at n=8192 (2 levels), 1.20 at n=2048"
     )
     assert FINDINGS["recursion"](large[:1], figure.options) == "", "the base alone"

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from harness.analysis.findings import FINDINGS
+from harness.analysis.findings import DETAILS, FINDINGS
 from harness.experiment import load_all
 from tests._support.synthetic import MACHINE, cells
 
@@ -30,12 +30,12 @@ def test_factors_of_ideas_stand_beside_the_step_of_all_of_them():
     ideas = dict(zip(options["ideas"], (20.0, 10.0, 40.0), strict=True))
     rates = {"gpu-warp-tiled": 40.0, **ideas, options["all"]: 5.0}
     assert FINDINGS["left_out"](at_rates(rates, **where), options) == (
-        "float64 without all ideas takes 8.00 times as long, most by scalar shared loads (4.00); "
-        "the factors multiply to 8.00"
+        "float64: without all ideas it takes 8.00 times as long, most by scalar shared loads (4.00)"
     )
+    assert DETAILS["left_out"](at_rates(rates, **where), options) == "float64: the factors multiply to 8.00"
     slow = at_rates({**rates, options["pair"]: 20.0, options["all"]: 10.0}, **where)
-    assert FINDINGS["left_out"](slow, options).endswith(
-        "the factors multiply to 8.00, but scalar shared loads and A in rows together take 2.00, not 4.00"
+    assert DETAILS["left_out"](slow, options).endswith(
+        "multiply to 8.00, but scalar shared loads and A in rows together take 2.00 times as long, not 4.00"
     )
 
 
@@ -64,7 +64,7 @@ def test_tiles_stand_beside_none_and_beside_their_own_loop():
     options, where = FIGURES["gpu_tile_size"], {"kernel": "classic", "semiring": "plus_times"}
     rates = {"untiled": 10.0, "4 x 4": 5.0, "32 x 32": 20.0, "32 x 32, rolled": 16.0}
     assert FINDINGS["tiles"](at_rates(rates, **where), options) == (
-        "tiles of 32 x 32 make it 2.00 times as fast as no tiles, of that 1.25 by unrolling; 4 x 4 are slower than none"
+        "Tiles of 32 x 32 make it 2.00 times as fast as no tiles, of that 1.25 by unrolling; 4 x 4 are slower than none"
     )
 
 
@@ -73,5 +73,5 @@ def test_rungs_of_one_block_are_held_against_each_other_at_each_size():
     own = [*at_rates(rates, n=16, **where), *at_rates({**rates, "gpu-naive": 1.25}, n=32, **where)]
     assert (
         FINDINGS["alike"](own, {})
-        == "all rungs take 4.1 to 65.5 us up to n=32, and differ by 2.00 times at most (n=16)"
+        == "All rungs take 4.1 to 65.5 us up to n=32, and differ by 2.00 times at most (n=16)"
     )

@@ -61,8 +61,8 @@ def test_the_best_split_at_the_largest_product_is_named_and_where_the_best_is_le
         for c in timed
     ]
     assert found("over_reference", small) == (
-        f"2 x 2 has 1.25 of the speed of cpu-simd, 1 x 4 0.50 (plus_times, float64, n={sizes[-1]}); "
-        f"at best 0.62 by 2 x 2 (min_plus, float64, n={sizes[0]})"
+        f"2 x 2 has 1.25 times the speed of cpu-simd (plus_times, float64, n={sizes[-1]}), 1 x 4 0.50; "
+        f"the best elsewhere at least 0.62 (2 x 2, min_plus, float64, n={sizes[0]})"
     )
     assert found("over_reference", [cell for cell in timed if cell.contender == "cpu-simd"]) == ""
 
@@ -77,8 +77,8 @@ def test_peers_are_compared_with_the_fastest_of_ours():
         return dataclasses.replace(cell, samples_ns=[[milliseconds * 1e6] * 6])
 
     assert found("peers", list(map(timed, on_gpus))) == (
-        "dist-2d, tensor-core, 2 GPUs has 2.50 of the speed of JAX NamedSharding, 2 GPUs "
-        "(plus_times, float32, n=16384); least 1.25 of JAX NamedSharding, 2 GPUs (plus_times, float64, n=16384)"
+        "dist-2d, tensor-core, 2 GPUs has 2.50 times the speed of JAX NamedSharding, 2 GPUs "
+        "(plus_times, float32, n=16384); least 1.25 (plus_times, float64, n=16384)"
     )
     assert found("peers", [cell for cell in on_gpus if "package" not in cell.arguments]) == ""
 
@@ -86,11 +86,12 @@ def test_peers_are_compared_with_the_fastest_of_ours():
 def test_counts_that_differ_from_the_formula_are_not_called_equal():
     cells = planted(EXPERIMENTS["dist_volume"])
     assert re.match(
-        r"all \d+ counts equal the formula; 1\.00 of the bound on 2x2x2", found("counts", cells, counts="words")
+        r"All \d+ counts equal the formula; the least is 1\.00 times the lower bound \(grid 2x2x2\)",
+        found("counts", cells, counts="words"),
     )
     counts = [{**count, "words": 0.5 * count["words"]} for count in cells[0].facts["grids"]]
     off = [dataclasses.replace(cells[0], facts={**cells[0].facts, "grids": counts}), *cells[1:]]
-    assert re.match(r"(?!all)\d+ of \d+ counts equal", found("counts", off, counts="words"))
+    assert re.match(r"(?!All)\d+ of \d+ counts equal", found("counts", off, counts="words"))
 
 
 @pytest.mark.parametrize("name", FINDINGS)

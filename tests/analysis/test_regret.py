@@ -31,8 +31,14 @@ def test_is_that_over_the_fastest_other_and_the_worst_is_named() -> None:
     assert at.estimate == pytest.approx(1.5)
     assert regret(lost[0], lost[:1]) is None
     sentence = finding([*lost, *kept], {"subject": "auto"})
-    assert sentence.startswith("auto takes 1.25 times the time of the best backend in the median of 2 products")
-    assert "1.50 at worst (plus_times float64, 33 x 33 x 33: cpu-numpy)" in sentence
+    assert sentence.startswith(
+        "auto takes 1.25 times the time of the best backend (median of 2 products), at worst 1.50"
+    )
+    assert "1.50 (plus_times float64, 33 x 33 x 33: cpu-numpy)" in sentence
+    few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:2]]) for cell in lost]
+    assert finding([*few, *kept], {"subject": "auto"}).endswith(
+        "no loss above 1.10 is certain, the largest median is 1.50 (2 samples)"
+    )
     assert finding(lost[1:], {"subject": "auto"}) == ""
 
 

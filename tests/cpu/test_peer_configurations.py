@@ -10,10 +10,10 @@ import pytest
 from backends.cpu.libraries.numkong_peer import OF_COUNTS
 from experiments._parts.peers import against_peers
 from harness import Operands, Problem, gemm, machine, registry
+from harness.analysis.findings import libraries
 from harness.experiment import Budget, Case, Experiment, backend_contender, product_case
 from harness.problem import mixed_dtypes
 from harness.proof.verify import verify
-from harness.report.figures import drawing
 from harness.run import runner
 from harness.run.process import Pool, Slot
 from harness.store.store import Store
@@ -77,7 +77,7 @@ def test_kernels_are_those_that_the_variable_asks_for_and_are_recorded(tmp_path)
     assert {name: cell.status for name, cell in cells.items()} == {"Haswell": "ok", "Sandybridge": "ok"}
     assert {name: cell.facts["kernels"] for name, cell in cells.items()} == {c: c for c in cells}
     assert cells["Haswell"].record["environment"] == {"OPENBLAS_CORETYPE": "Haswell"}
-    assert drawing.families(list(cells.values())) == {core: f"{core} kernels" for core in cells}
+    assert libraries.families(list(cells.values())) == {core: f"{core} kernels" for core in cells}
 
 
 @pytest.mark.parametrize("name", ["cpu-numpy", "cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-openblas"])
@@ -102,7 +102,7 @@ def test_a_legend_says_who_used_one_thread_where_all_its_cells_did():
         )
         for name, used in (("a", 1), ("a", 1), ("b", 1), ("b", 2), ("c", 2))
     ]
-    assert drawing.families(cells) == {"a": "1 of 2 threads"}
+    assert libraries.families(cells) == {"a": "1 of 2 threads"}
 
 
 def compute(problem, threads=1, seed=1):

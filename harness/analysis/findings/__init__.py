@@ -1,7 +1,8 @@
 """What an experiment has found, in a sentence for the title of a figure: who, how much, and where not. Pure.
 
 Each function takes the cells that a figure shows, and its options. It returns an empty string where nothing can be
-said. A module has the findings about one subject; `FINDINGS` names those of all. `harness.analysis.answers` calls them.
+said. A module has the findings about one subject; `FINDINGS` names those of all, and `DETAILS` what some of them have
+found besides, for the notes below a figure. `harness.analysis.answers` calls them.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.analysis import read_rates
-from harness.analysis.findings import contenders, kernels, ranks, regret, stages, switches, traffic
+from harness.analysis.findings import contenders, kernels, pays, ranks, regret, stages, switches, traffic
 from harness.experiment import Json
 from harness.store.store import Cell
 
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     **contenders.FINDINGS,
     **kernels.FINDINGS,
+    **pays.FINDINGS,
     **ranks.FINDINGS,
     **read_rates.FINDINGS,
     **regret.FINDINGS,
@@ -23,3 +25,5 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     **switches.FINDINGS,
     **traffic.FINDINGS,
 }
+
+DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {**kernels.DETAILS, **switches.DETAILS}

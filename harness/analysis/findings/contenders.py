@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from harness.analysis import offload, peaks, rates
+from harness.analysis import caveats, conditions, peaks, rates
 from harness.analysis.findings import libraries as of_libraries
+from harness.analysis.findings.panels import named_panels, panels
 from harness.analysis.findings.ranks import Claim, ends, number
 from harness.experiment import COLD, HOT, Json
-from harness.stats import verdict
 from harness.stats.statistics import geometric_mean, median
-from harness.stats.verdict import Verdict
 from harness.store.store import Cell
 
 # A choice is as good as the best if it has this part of its rate.
 AS_GOOD = 0.95
 LITTLE = 10  # percent of work in vain
-MOST_PANELS = 2  # that one title speaks of
 
 
 def over_fastest(cells: list[Cell], options: Json) -> str:
     """Return the speed of the subject over the fastest other of each case: mean, least, most, and what is undecided.
 
-    Of a library in several configurations the best counts; what it is as installed is said too.
+    Who is the fastest mostly is named, with the kernels that its library took. Of a library in several configurations
+    the best counts; what it is as installed is said too where it differs.
     """
     claims, pairs = [], []
     own = _of_subject(cells, options)
@@ -39,11 +38,11 @@ def over_fastest(cells: list[Cell], options: Json) -> str:
     if rates.common((claim.cell for claim in claims), "semiring") is None:
         span = f"{worst.value.estimate:.2f} ({worst.where}) to {best.value.estimate:.3g} times ({best.where})"
         return f"{who} has {span} the speed of the fastest peer{_undecided(pairs)}"
-    mean = geometric_mean([claim.value.estimate for claim in claims])
-    first = f"{who} has {mean:.2f} times the speed of the fastest peer in {len(claims)} cases"
+    mean = f"{geometric_mean([claim.value.estimate for claim in claims]):.2f}"
     plain = of_libraries.as_installed(cells, options)
-    first += f", {plain}" if plain else ""
-    return f"{first}; least {_short(worst)}, most {_short(best)}{_undecided(pairs)}"
+    installed = f" ({plain} as installed)" if plain not in ("", mean) else ""
+    first = f"{who} has {mean} times{installed} the speed of the fastest peer{_mostly(pairs, cells)}"
+    return f"{first}: {_short(worst)} to {_short(best)}{_undecided(pairs)}"
 
 
 def subject_over_reference(cells: list[Cell], options: Json) -> str:
@@ -57,26 +56,25 @@ def subject_over_reference(cells: list[Cell], options: Json) -> str:
     if not claims:
         return ""
     best, worst = ends(claims)
-    first = f"{options['subject']} has {number(best)} times the speed of {best.who} ({options['place']} {best.where})"
-    return first if worst is best else f"{first}, {number(worst)} ({options['place']} {worst.where})"
+    between = "=" if best.where.isdecimal() else " "
+    first = f"{options['subject']} has {number(best)} times the speed of {best.who}"
+    first += f" ({options['place']}{between}{best.where})"
+    return first if worst is best else f"{first}, {number(worst)} ({options['place']}{between}{worst.where})"
 
 
 def ladder(cells: list[Cell], options: Json) -> str:
     """Return for the first panels which part of the peak the subject reaches, and over what; and the largest step."""
-    parts, steps = [], []
-    for group in _panels(cells, options):
+    parts, steps = list[str](), list[tuple[float, str]]()
+    for group in panels(cells, options):
         subject = next((c for c in group if c.is_ok and rates.axis(c, "backend") == options["subject"]), None)
         share = None if subject is None else peaks.percent_of_peak(subject, cells)
         if subject is None or share is None:
             continue
-        slowest = rates.reference_of(subject, group)
-        gain = f", {rates.speed_up(subject, slowest).estimate:.3g} times {slowest.contender}" if slowest else ""
-        words = (
-            rates.axis(subject, "problem")
-            if "problem" in str(options.get("panels"))
-            else rates.axis(subject, "semiring")
-        )
-        parts.append(f"{share:.0f} % of the peak over {words}{gain}")
+        slowest, is_first = rates.reference_of(subject, group), not parts
+        times = f"{rates.speed_up(subject, slowest).estimate:.3g} times" if slowest else ""
+        gain = f" ({times}{f' {slowest.contender}' * is_first})" if slowest else ""
+        words = rates.axis(subject, "problem" if "problem" in str(options.get("panels")) else "semiring")
+        parts.append(f"{share:.0f} %{' of the peak' * is_first} over {words}{gain}")
         rungs = rates.rungs(group, options)
         steps += [
             (rates.speed_up(cell, below).estimate, cell.contender)
@@ -86,7 +84,7 @@ def ladder(cells: list[Cell], options: Json) -> str:
     if not parts:
         return ""
     first = f"{options['subject']} reaches {' and '.join(parts)}"
-    return f"{first}; the largest step is {max(steps)[1]} ({max(steps)[0]:.3g} times)" if steps else first
+    return f"{first}; largest step: {max(steps)[1]}, {max(steps)[0]:.3g} times" if steps else first
 
 
 def of_peak(cells: list[Cell], options: Json) -> str:
@@ -101,28 +99,39 @@ def of_peak(cells: list[Cell], options: Json) -> str:
     (least, where), (most, _) = min(shares, key=lambda x: x[0]), max(shares, key=lambda x: x[0])
     middle = median([share for share, _ in shares])
     first = f"{options['subject']} reaches {middle:.0f} % of the measured peak"
-    return (
-        first
-        if len(shares) == 1
-        else f"{first} (median of {len(shares)}; {least:.0f} % at {_where(where)}, at most {most:.0f} %)"
-    )
+    place = _where(where) + conditions.weakness(where)
+    ends_of = f"(median of {len(shares)}; {least:.0f} % at {place}, at most {most:.0f} %)"
+    return first if len(shares) == 1 else f"{first} {ends_of}"
 
 
 def losses(cells: list[Cell], options: Json) -> str:
     """Return what ragged sizes cost the subject in the middle and at worst, and which other loses most."""
-    x, found = options.get("x", "n"), rates.losses(cells, options)
-    subject = next((name for name in found if name[0] == options["subject"]), None)
+    x, firm = options.get("x", "n"), list(filter(conditions.is_firm, cells))
+    found = next((of for of in (rates.losses(firm, options), rates.losses(cells, options)) if _row_of(of, options)), {})
+    subject = _row_of(found, options)
     if subject is None:
         return ""
     n, worst = max(found[subject], key=lambda point: point[1])
-    middle = median([loss for _, loss in found[subject]])
-    who = " ".join(filter(None, subject))
-    first = f"sizes that fit no tile cost {who} {middle:.1f} % of its rate, at worst {worst:.0f} % ({x}={n})"
+    middle, at = median([loss for _, loss in found[subject]]), f"{x}=" if x == "n" else f"{x} "
+    first = (
+        f"Sizes that fit no tile cost {_in_row(subject)} {middle:.1f} % of its rate, at worst {worst:.0f} % ({at}{n})"
+    )
     others = {name: max(points, key=lambda p: p[1]) for name, points in found.items() if name != subject}
     if not others:
         return first
     name, (size, most) = max(others.items(), key=lambda entry: entry[1][1])
-    return f"{first}; most is lost by {' '.join(filter(None, name))}: {most:.0f} % ({x}={size})"
+    return f"{first}; {_in_row(name)} loses most, {most:.0f} % ({at}{size})"
+
+
+def _row_of(found: Iterable[tuple[str, str]], options: Json) -> tuple[str, str] | None:
+    """Return the first row of the subject."""
+    return next((name for name in found if name[0] == options["subject"]), None)
+
+
+def _in_row(name: tuple[str, str]) -> str:
+    """Return a contender with its row in a figure: "gpu-tuned (float32)"."""
+    contender, row = name
+    return f"{contender} ({row})" if row else contender
 
 
 def cost(cells: list[Cell], options: Json) -> str:
@@ -142,14 +151,14 @@ def cost(cells: list[Cell], options: Json) -> str:
 def best(cells: list[Cell], options: Json) -> str:
     """Return the fastest choice of each of the first panels, its gain over the slowest, and how many are as good."""
     sentences = []
-    for group in _panels(cells, options):
+    for group, name in named_panels(cells, options):
         done = sorted((cell for cell in group if cell.is_ok), key=lambda cell: -cell.rate)
         if len(done) < 2:
             continue
         as_good = sum(cell.rate >= AS_GOOD * done[0].rate for cell in done) - 1
         gain = done[0].rate / done[-1].rate
-        others = f"{as_good} of the other {len(done) - 1} within 5 %" if as_good else "no other within 5 %"
-        sentences.append(f"{done[0].contender} is best, {gain:.3g} times {done[-1].contender}, {others}")
+        others = f", {as_good} of the other {len(done) - 1} within 5 %" if as_good else ""
+        sentences.append(f"{name}{done[0].contender} is best, {gain:.3g} times {done[-1].contender}{others}")
     return "; ".join(sentences)
 
 
@@ -166,49 +175,7 @@ def cold(cells: list[Cell], options: Json) -> str:
         return ""
     (n, loss), (largest, last) = points[0], points[-1]
     lost = f"{loss:.0f} % of its rate at n={n}" + (f", {last:.0f} % at n={largest}" if largest != n else "")
-    return f"with operands in main memory {options['subject']} loses {lost}"
-
-
-def thresholds(cells: list[Cell], options: Json) -> str:
-    """Return from which size on a device pays, copies included."""
-    return "; ".join(offload.sentences(rates.contenders(cells))[:MOST_PANELS])
-
-
-def pays(cells: list[Cell], options: Json) -> str:
-    """Return for each contender the least size from which on it is surely faster than the reference of its case."""
-    found = []
-    for (panel, name), own in rates.group(
-        rates.contenders(cells), lambda cell: (rates.words(cell, options.get("panels", "problem")), cell.contender)
-    ).items():
-        pairs = [(rates.axis(c, "n"), c, r) for c in own if c.is_ok and (r := rates.reference_of(c, cells)) is not None]
-        ratios = sorted((n, rates.speed_up(c, r).low, c.reference) for n, c, r in pairs if r is not c)
-        if ratios:
-            above = max((n for n, low, _ in ratios if low <= 1), default=0)
-            from_size = min((n for n, _, _ in ratios if n > above), default=None)
-            where = f"from n={from_size} on" if from_size else f"nowhere up to n={ratios[-1][0]}"
-            found.append((f"{name} is faster than {ratios[-1][2]} {where}", panel))
-    sentences = [sentence for sentence, _ in found[: 2 * MOST_PANELS]]
-    return "; ".join(dict.fromkeys(sentences))
-
-
-def scaling(cells: list[Cell], options: Json) -> str:
-    """Return how much of the rate of one thread each of the most threads keeps, by the best method and the worst."""
-    own = [cell for cell in rates.contenders(cells) if cell.is_ok]
-    most = max((cell.threads for cell in own), default=1)
-    sentences = []
-    for (mode, _), group in rates.group(
-        own, lambda cell: (cell.axes.get("mode"), rates.words(cell, ("n", "work")))
-    ).items():
-        ends_of = [(points[-1], method) for method, points in rates.scaling(group).items()]
-        kept = sorted((100 * gain.estimate / most, method) for (threads, gain), method in ends_of if threads == most)
-        if len(kept) > 1 and most > 1 and mode in _WORK:
-            (least, worst), (best, best_method) = kept[0], kept[-1]
-            sentences.append(f"{best:.0f} % ({best_method}) to {least:.0f} % ({worst}) {_WORK[mode]}")
-    first, *others = sentences[:MOST_PANELS] or [""]
-    return ", ".join([f"each of {most} threads reaches {first}", *others]) if first else ""
-
-
-_WORK = {"strong": "of the rate of one alone on the same product", "weak": "on as much work each"}
+    return f"With operands in main memory {options['subject']} loses {lost}"
 
 
 def extra_work(cells: list[Cell], options: Json) -> str:
@@ -218,7 +185,7 @@ def extra_work(cells: list[Cell], options: Json) -> str:
     for tile in (min(options["tiles"]), max(options["tiles"])):
         costly = [n for n in range(sizes[0], sizes[-1] + 1) if rates.extra_work(n, n, tile, tile) > LITTLE]
         found.append(f"{max(costly, default=0) + 1} for tiles of {tile} x {tile}")
-    return f"padding to whole tiles adds at most {LITTLE} % of work from n = {' and '.join(found)} on"
+    return f"Padding to whole tiles adds at most {LITTLE} % of work from n = {' and '.join(found)} on"
 
 
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
@@ -230,17 +197,8 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "cost": cost,
     "best": best,
     "cold": cold,
-    "thresholds": thresholds,
-    "pays": pays,
-    "threads": scaling,
     "extra_work": extra_work,
 }
-
-
-def _panels(cells: list[Cell], options: Json) -> list[list[Cell]]:
-    """Return the contenders of the first panels of a figure."""
-    groups = rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options.get("panels", "problem")))
-    return list(groups.values())[:MOST_PANELS]
 
 
 def _of_subject(cells: Iterable[Cell], options: Json) -> list[Cell]:
@@ -263,10 +221,17 @@ def _short(claim: Claim) -> str:
     return f"{claim.value.estimate:.2f} ({claim.where})"
 
 
+def _mostly(pairs: Sequence[tuple[Cell, Cell]], cells: Sequence[Cell]) -> str:
+    """Return who is the fastest peer in most cases, with the kernels that it took: ", mostly cpu-numpy (...)"."""
+    names = [peer.contender for _, peer in pairs]
+    name = max(dict.fromkeys(names), key=names.count)
+    if 2 * names.count(name) <= len(names):
+        return ""
+    kernels = of_libraries.families([cell for cell in cells if cell.contender == name]).get(name)
+    words = f"{name} ({kernels})" if kernels else name
+    return f", {'' if len(set(names)) == 1 else 'mostly '}{words}"
+
+
 def _undecided(pairs: Sequence[tuple[Cell, Cell]]) -> str:
-    """Return how many ratios are neither faster, slower nor the same; empty if all are decided."""
-    comparisons = verdict.compare_all((cell.samples_ns, peer.samples_ns) for cell, peer in pairs)
-    unsure = sum(outcome is Verdict.UNSURE for outcome in verdict.judge(comparisons))
-    if unsure == len(pairs) > 0:
-        return "; none of them is decided"
-    return f"; {unsure} of {len(pairs)} undecided" if unsure else ""
+    """Return how many of the ratios have no verdict; empty if all have one."""
+    return caveats.doubt(caveats.without_verdict(pairs), len(pairs))

@@ -15,7 +15,7 @@ MOST_PANELS = 2  # that one title speaks of
 
 
 def left_out(cells: list[Cell], options: Json) -> str:
-    """Return for each panel the largest factor of an idea, and the product of all beside the step of all of them.
+    """Return for each panel the time without all ideas, and the idea whose absence costs most.
 
     Parameters
     ----------
@@ -25,30 +25,48 @@ def left_out(cells: list[Cell], options: Json) -> str:
         ``ideas``: contenders that lack one idea each; ``pair``: the one that lacks the last two of them, which
         depend on each other; ``all``: the one that lacks all.
     """
-    groups = rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"]))
-    return "; ".join(filter(None, [_one_panel(group, options) for group in groups.values()][:MOST_PANELS]))
+    parts = []
+    for kind, times, ideas in _ablated(cells, options)[:MOST_PANELS]:
+        if not ideas:
+            others = sorted(times.items(), key=lambda entry: -entry[1])
+            parts.append(f"{kind}: " + ", ".join(f"{name} takes {time:.2f} times as long" for name, time in others))
+            continue
+        best, whole = max(ideas, key=lambda name: ideas[name]), times.get(options["all"], math.nan)
+        words = "without all ideas it takes " if not parts else ""
+        parts.append(f"{kind}: {words}{whole:.2f} times as long, most by {best} ({ideas[best]:.2f})")
+    return "; ".join(parts)
 
 
-def _one_panel(group: Sequence[Cell], options: Json) -> str:
-    factors = {cell.contender: ratio for cell in group if (ratio := _slower(cell, group)) is not None}
-    ideas = {name: factors[name] for name in options["ideas"] if name in factors}
-    kind = (
-        group[0].axes.get("dtype") if group[0].axes.get("semiring") == "plus_times" else group[0].axes.get("semiring")
-    )
-    if not ideas:
-        others = sorted(factors.items(), key=lambda entry: -entry[1])
-        return f"{kind}: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in others) if others else ""
-    best = max(ideas, key=lambda name: ideas[name])
-    product, whole = math.prod(ideas.values()), factors.get(options["all"], math.nan)
-    most = f"most by {best} ({ideas[best]:.2f})"
-    first = f"{kind} without all ideas takes {whole:.2f} times as long, {most}; the factors multiply to {product:.2f}"
-    return first if abs(product / whole - 1) <= AGREES else f"{first}{_overlap(factors, list(ideas), options)}"
+def products(cells: list[Cell], options: Json) -> str:
+    """Return for each panel what the factors multiply to, and how far two ideas are from being independent."""
+    parts = []
+    for kind, times, ideas in _ablated(cells, options)[:MOST_PANELS]:
+        if ideas:
+            product, whole = math.prod(ideas.values()), times.get(options["all"], math.nan)
+            agree = abs(product / whole - 1) <= AGREES
+            parts.append(
+                f"{kind}: the factors multiply to {product:.2f}"
+                + ("" if agree else _overlap(times, list(ideas), options))
+            )
+    return "; ".join(parts)
 
 
-def _overlap(factors: dict[str, float], ideas: list[str], options: Json) -> str:
+def _ablated(cells: list[Cell], options: Json) -> list[tuple[str, dict[str, float], dict[str, float]]]:
+    """Return of each panel with times its kind, the times over the reference's, and those that lack one idea."""
+    found = []
+    for group in rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"])).values():
+        times = {cell.contender: ratio for cell in group if (ratio := _slower(cell, group)) is not None}
+        semiring, dtype = (group[0].axes.get(name) for name in ("semiring", "dtype"))
+        if times:
+            ideas = {name: times[name] for name in options["ideas"] if name in times}
+            found.append((str(dtype if semiring == "plus_times" else semiring), times, ideas))
+    return found
+
+
+def _overlap(times: dict[str, float], ideas: list[str], options: Json) -> str:
     """Return how far the last two ideas are from being independent, by the contender that lacks both."""
-    both, (one, other) = factors.get(options["pair"], math.nan), ideas[-2:]
-    return f", but {one} and {other} together take {both:.2f}, not {factors[one] * factors[other]:.2f}"
+    both, (one, other) = times.get(options["pair"], math.nan), ideas[-2:]
+    return f", but {one} and {other} together take {both:.2f} times as long, not {times[one] * times[other]:.2f}"
 
 
 def stages(cells: list[Cell], options: Json) -> str:
@@ -80,7 +98,7 @@ def tiles(cells: list[Cell], options: Json) -> str:
     best, pays = max(unrolled, key=lambda name: unrolled[name]), [name for name, gain in unrolled.items() if gain > 1]
     rolled = gains.get(best + options["rolled"])
     loop = f", of that {unrolled[best] / rolled:.2f} by unrolling" if rolled else ""
-    first = f"tiles of {best} make it {unrolled[best]:.2f} times as fast as no tiles{loop}"
+    first = f"Tiles of {best} make it {unrolled[best]:.2f} times as fast as no tiles{loop}"
     slower = [name for name in unrolled if name not in pays]
     return f"{first}; {', '.join(slower)} are slower than none" if slower else first
 
@@ -114,7 +132,7 @@ def alike(cells: list[Cell], options: Json) -> str:
         return ""
     low, high = (choose(map(choose, times.values())) for choose in (min, max))
     n, apart = max(((n, max(own) / min(own)) for n, own in times.items()), key=lambda entry: entry[1])
-    spans = f"all rungs take {low:.1f} to {high:.1f} us up to n={max(times)}"
+    spans = f"All rungs take {low:.1f} to {high:.1f} us up to n={max(times)}"
     return f"{spans}, and differ by {apart:.2f} times at most (n={n})"
 
 
@@ -126,4 +144,5 @@ def _slower(cell: Cell, group: Sequence[Cell]) -> float | None:
     return rates.time_ratio(cell, reference).estimate
 
 
+DETAILS = {"left_out": products}
 FINDINGS = {"left_out": left_out, "kernel_stages": stages, "tiles": tiles, "rows": rows, "alike": alike}

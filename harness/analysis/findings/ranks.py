@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from harness.analysis import projection, ranks, rates
+from harness.analysis import conditions, projection, ranks, rates
 from harness.experiment import Json
 from harness.stats.statistics import FEWEST_FOR_INTERVAL, Interval
 from harness.store.store import Cell
@@ -40,7 +40,7 @@ def scaling(cells: list[Cell], options: Json) -> str:
     noun = "GPUs" if rates.is_on_device(claims[0].cell) else "ranks"
     best, worst = ends(claims)
     first = f"{most} {noun} reach {number(best)} of ideal ({best.who}, {best.where})"
-    return first if worst is best else f"{first}; least {number(worst)} ({worst.who}, {worst.where})"
+    return first if worst is best else f"{first}; least {worst.value.estimate:.2f} ({worst.who}, {worst.where})"
 
 
 def over_reference(cells: list[Cell], options: Json) -> str:
@@ -57,28 +57,30 @@ def over_reference(cells: list[Cell], options: Json) -> str:
         return ""
     best, worst = max(cases, key=lambda ends: float(ends[0].cell.facts["operations"]))
     least, _ = min(cases, key=lambda ends: _estimate(ends[0]))
-    first = f"{best.who} has {number(best)} of the speed of {best.cell.reference}"
-    first += "" if worst is best else f", {worst.who} {number(worst)}"
-    first += f" ({best.where})"
-    return first if least is best else f"{first}; at best {number(least)} by {least.who} ({least.where})"
+    first = f"{best.who} has {best.value.estimate:.2f} times the speed of {best.cell.reference} ({best.where})"
+    first += "" if worst is best else f", {worst.who} {worst.value.estimate:.2f}"
+    if least is best:
+        return first
+    return f"{first}; the best elsewhere at least {least.value.estimate:.2f} ({least.who}, {least.where})"
 
 
 def peers(cells: list[Cell], options: Json) -> str:
     """Return the speed of the strategy over that of the fastest other system, where it is most and where least."""
-    claims = []
+    claims, names = list[Claim](), list[str]()
     for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
         done = [cell for cell in own if cell.is_ok]
         ours = [cell for cell in done if ranks.decomposition(cell) is not None]
         others = [cell for cell in done if "package" in cell.arguments]
         if ours and others:
             subject, peer = max(ours, key=_rate), max(others, key=_rate)
-            where = f"{peer.contender} ({rates.describe([peer])})"
-            claims.append(Claim(rates.speed_up(subject, peer), subject.contender, where, subject))
+            claims.append(Claim(rates.speed_up(subject, peer), subject.contender, rates.describe([peer]), subject))
+            names.append(peer.contender)
     if not claims:
         return ""
     best, worst = ends(claims)
-    first = f"{best.who} has {number(best)} of the speed of {best.where}"
-    return first if worst is best else f"{first}; least {number(worst)} of {worst.where}"
+    whose = names[0] if len(set(names)) == 1 else "the fastest other system"
+    first = f"{best.who} has {best.value.estimate:.2f} times the speed of {whose} ({best.where})"
+    return first if worst is best else f"{first}; least {worst.value.estimate:.2f} ({worst.where})"
 
 
 def shares(cells: list[Cell], options: Json) -> str:
@@ -89,7 +91,8 @@ def shares(cells: list[Cell], options: Json) -> str:
         return ""
     (least, worst), (most, best) = min(found, key=lambda x: x[0]), max(found, key=lambda x: x[0])
     first = f"{best.contender} computes for {most:.0f} % of a warm call ({_place(best)})"
-    return first if worst is best else f"{first}, {worst.contender} for {least:.0f} % ({_place(worst)})"
+    where = "" if _place(worst) == _place(best) else f" ({_place(worst)})"
+    return first if worst is best else f"{first}, {worst.contender} for {least:.0f} %{where}"
 
 
 def counts(cells: list[Cell], options: Json) -> str:
@@ -100,10 +103,10 @@ def counts(cells: list[Cell], options: Json) -> str:
     if not parts:
         return ""
     equal, every = sum(part == 1 for part in parts), len(parts)
-    first = f"{'all' if equal == every else f'{equal} of'} {every} counts equal the formula"
+    first = f"{'All' if equal == every else f'{equal} of'} {every} counts equal the formula"
     bounded = [(count[what] / count[f"bound_{what}"], count["grid"]) for count in counted if count[f"bound_{what}"]]
     least, grid = min(bounded, default=(0.0, ""))
-    return f"{first}; {least:.2f} of the bound on {grid}" if grid else first
+    return f"{first}; the least is {least:.2f} times the lower bound (grid {grid})" if grid else first
 
 
 def projected(cells: list[Cell], options: Json) -> str:
@@ -116,14 +119,15 @@ def projected(cells: list[Cell], options: Json) -> str:
     last = {form: projection.efficiencies(cell, form, n, *constants)[-1] for form in (projection.THREE, projection.ONE)}
     (count, cube), (_, rows) = last[projection.THREE], last[projection.ONE]
     kept = f"{count:,} ranks keep {cube:.0f} % by 3-D, {rows:.0f} % by 1-D"
-    return f"by a model, not measured: {kept} ({rates.axis(cell, 'problem')}, n={n})"
+    return f"By a model, not measured: {kept} ({rates.axis(cell, 'problem')}, n={n})"
 
 
 def model_error(cells: list[Cell], options: Json) -> str:
     """Return how many points the model is near."""
     errors = ranks.model_errors(cells)
     within = sum(abs(error) <= ranks.TOLERANCE for _, error in errors)
-    return f"{within} of {len(errors)} points within {ranks.TOLERANCE:.0f} %" if errors else ""
+    near = f"The model is within {ranks.TOLERANCE:.0f} % of the measured time"
+    return f"{near} at {within} of {len(errors)} points" if errors else ""
 
 
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
@@ -138,8 +142,14 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
 
 
 def ends(claims: list[Claim]) -> tuple[Claim, Claim]:
-    """Return the best claim and the worst."""
-    return max(claims, key=_estimate), min(claims, key=_estimate)
+    """Return the best claim and the worst, their places with what makes them doubtful."""
+    best, worst = (end(claims, key=_estimate) for end in (max, min))
+    placed = _placed(best)
+    return placed, placed if best is worst else _placed(worst)
+
+
+def _placed(claim: Claim) -> Claim:
+    return claim._replace(where=claim.where + conditions.weakness(claim.cell))
 
 
 def _estimate(claim: Claim) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis import rates
+from harness.analysis import conditions, rates
 from harness.experiment import Json
 from harness.stats.statistics import Interval, median
 from harness.store.store import Cell
@@ -22,20 +22,26 @@ def regret(cell: Cell, cells: Sequence[Cell]) -> Interval | None:
 def finding(cells: list[Cell], options: Json) -> str:
     """Return the regret of the subject: median, worst with its place, and how many cells lose more than a little."""
     own = [cell for cell in rates.contenders(cells) if cell.contender == options["subject"]]
-    found = [(at.estimate, cell) for cell in own if (at := regret(cell, cells)) is not None]
+    found = [(at, cell) for cell in own if (at := regret(cell, cells)) is not None]
     if not found:
         return ""
-    worst, where = max(found, key=lambda one: one[0])
+    values = [value.estimate for value, _ in found]
+    first = f"{options['subject']} takes {median(values):.2f} times the time of the best backend"
+    return f"{first} (median of {rates.plural(len(values), 'product')}){_worst(found, cells)}"
+
+
+def _worst(found: Sequence[tuple[Interval, Cell]], cells: Sequence[Cell]) -> str:
+    """Return the largest regret that is certainly more than a little, or that none is, with the largest median."""
+    largest, own = max(found, key=lambda one: one[0].estimate)
+    firm = [(at, cell) for at, cell in found if conditions.is_firm(cell) and at.low > LITTLE]
+    if not firm:
+        samples = rates.plural(len(own.all_samples_ns), "sample")
+        return f"; no loss above {LITTLE:.2f} is certain, the largest median is {largest.estimate:.2f} ({samples})"
+    at, where = max(firm, key=lambda one: one[0].estimate)
     best = rates.fastest_peer(where, cells)
-    assert best is not None
-    values = [value for value, _ in found]
-    lost = sum(value > LITTLE for value in values)
-    few = f"; {lost} above {LITTLE:.2f}" if lost > 1 else ""
-    place = f"{rates.axis(where, 'setting')}, {rates.axis(where, 'shape')}"
-    return (
-        f"{options['subject']} takes {median(values):.2f} times the time of the best backend in the median of "
-        f"{len(values)} products, {worst:.2f} at worst ({place}: {best.contender}){few}"
-    )
+    place = f"{rates.axis(where, 'setting')}, {rates.axis(where, 'shape')}: {best.contender if best else ''}"
+    more = f"; {len(firm)} certainly above {LITTLE:.2f}" if len(firm) > 1 else ""
+    return f", at worst {at.estimate:.2f} ({place}){more}"
 
 
 FINDINGS = {"regret": finding}

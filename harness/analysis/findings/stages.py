@@ -18,20 +18,21 @@ def copies(cells: list[Cell], options: Json) -> str:
         told = [(cell, bar) for cell in own if cell.is_ok and (bar := ranks.warm_stages(cell))]
         if told:
             (usual, _), *_ = told
-            parts = [_parts(cell, bar) for cell, bar in [told[0], *told[1:][-1:]]]
+            shown = [told[0], *told[1:][-1:]]
+            copied = [f"{_part(bar, *COPIES)} ({cell.contender})" for cell, bar in shown]
+            computed = " and ".join(_part(bar, "compute") for _, bar in shown)
             first = sum(ranks.first_stages(usual).values()) / (usual.median_ns / 1e6)
             again = f"; the first call takes {first:.3g} times as long" if first else ""
-            return f"{', '.join(parts)} ({title}){again}"
+            return f"Copies take {' and '.join(copied)} of a call, computing {computed} ({title}){again}"
     return ""
 
 
-def _parts(cell: Cell, bar: dict[str, float]) -> str:
-    copied, total = sum(bar.get(stage, 0.0) for stage in COPIES), sum(bar.values())
-    return f"{100 * bar['compute'] / total:.0f} % of a {cell.contender} call compute, {100 * copied / total:.0f} % copy"
+def _part(bar: dict[str, float], *stages: str) -> str:
+    return f"{100 * sum(bar.get(stage, 0.0) for stage in stages) / sum(bar.values()):.0f} %"
 
 
 def errors(cells: list[Cell], options: Json) -> str:
-    """Return for the first panels the errors over the reference's, at the largest size that has both."""
+    """Return for the first panels the largest and the least error over the reference's, at the largest size."""
     found = []
     for title, own in rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"])).items():
         pairs = [
@@ -43,16 +44,16 @@ def errors(cells: list[Cell], options: Json) -> str:
         largest = max((n for n, _, _ in pairs), default=None)
         ratios = [(ratio, cell) for n, ratio, cell in pairs if n == largest]
         if ratios:
-            (ratio, first), *others = ratios
-            rest = "".join(f", {cell.contender} {other:.3g}" for other, cell in others)
-            sentence = f"{first.contender} has {ratio:.3g} times the error of {first.reference}{rest}"
+            (most, worst), (least, best) = (end(ratios, key=lambda entry: entry[0]) for end in (max, min))
+            rest = "" if best is worst else f", {best.contender} {least:.3g}"
+            sentence = f"{worst.contender} has {most:.3g} times the error of {worst.reference}{rest}"
             found.append(f"{sentence} ({title}, n={largest})")
     return "; ".join(found[:MOST])
 
 
 def recursion(cells: list[Cell], options: Json) -> str:
     """Return for the first panels the best time over the reference's, at the largest size and at the smallest."""
-    found = []
+    found: list[str] = []
     for title, own in rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"])).items():
         pairs = [
             (rates.axis(cell, options["x"]), rates.time_ratio(cell, reference).estimate, cell)
@@ -63,9 +64,11 @@ def recursion(cells: list[Cell], options: Json) -> str:
             continue
         by_size = rates.group(pairs, lambda pair: pair[0])
         (n, ratio, best), (least, at_least, _) = (min(by_size[end(by_size)], key=lambda x: x[1]) for end in (max, min))
-        sentence = f"{best.contender}: {ratio:.2f} of the time of {best.reference} at n={n}"
-        rest = f", at n={least} {at_least:.2f} at best" if least != n else ""
-        found.append(f"{sentence}{rest} ({title})")
+        among = ", ".join(word for word in title.split(", ") if word != best.reference)
+        rest = f", {at_least:.2f} at n={least}" if least != n else ""
+        of = f"the time of {best.reference} " if not found else ""
+        sentence = f"{ratio:.2f} times {of}at n={n} ({best.contender}){rest}"
+        found.append(f"{among}: {sentence}" if among else sentence)
     return "; ".join(found[:MOST])
 
 

@@ -14,10 +14,11 @@ from harness.store.store import Cell
 AGREES = 0.1
 # An idea whose factors in two rungs differ by more than this interacts with other ideas of theirs.
 DIFFERS = 1.25
+LARGEST = 2  # factors that a title names
 
 
 def ablation(cells: list[Cell], options: Json) -> str:
-    """Return the factor of each idea alone, their product beside the whole step, and which idea interacts most.
+    """Return the gain of all ideas, the two largest factors of one alone, and whether all of them multiply to the gain.
 
     Parameters
     ----------
@@ -27,20 +28,40 @@ def ablation(cells: list[Cell], options: Json) -> str:
         ``steps``: for each idea its name, the rung of its case, the contender without it and the one with it.
         ``whole``: rung, first and last contender of the path.
     """
+    found = _ablated(cells, options)
+    if found is None:
+        return ""
+    _, factors, whole = found
+    product = Interval(*(math.prod(bounds) for bounds in zip(*(factor for _, _, factor in factors), strict=True)))
+    largest = sorted(factors, key=lambda entry: -entry[2].estimate)[:LARGEST]
+    most = " and ".join(f"{idea} ({factor.estimate:.2g})" for idea, _, factor in largest)
+    first = f"{options['whole'][-1]} is {whole.estimate:.3g} times as fast as the definition, most by {most}"
+    return f"{first}; all ideas {_relation(product, whole)}"
+
+
+def factors(cells: list[Cell], options: Json) -> str:
+    """Return the factor of each idea alone, and which idea interacts most; options as of `ablation`."""
+    found = _ablated(cells, options)
+    if found is None:
+        return ""
+    by_rung, known, _ = found
+    listed = ", ".join(f"{idea} {factor.estimate:.2g}" for idea, _, factor in known)
+    return f"Factor of each idea alone: {listed}{_interaction(by_rung, known)}"
+
+
+def _ablated(
+    cells: list[Cell], options: Json
+) -> tuple[dict[str, list[Cell]], list[tuple[str, str, Interval]], Interval] | None:
+    """Return the cells by rung, each idea with its rung and factor, and the whole step; None if one has no time."""
     by_rung = rates.group(
         (cell for cell in rates.contenders(cells) if cell.is_ok and cell.threads == 1),
         lambda cell: cell.axes.get("rung"),
     )
     steps = [(idea, rung, _factor(by_rung.get(rung, []), off, on)) for idea, rung, off, on in options.get("steps", ())]
-    factors = [(idea, rung, factor) for idea, rung, factor in steps if factor is not None]
+    known = [(idea, rung, factor) for idea, rung, factor in steps if factor is not None]
     rung, first, last = options.get("whole", ("", "", ""))
     whole = _factor(by_rung.get(rung, []), first, last)
-    if whole is None or len(factors) < len(steps):
-        return ""
-    product = Interval(*(math.prod(bounds) for bounds in zip(*(factor for _, _, factor in factors), strict=True)))
-    listed = ", ".join(f"{idea} {factor.estimate:.2g}" for idea, _, factor in factors)
-    sentence = f"{last} is {whole.estimate:.3g} times as fast as the definition; its ideas {_relation(product, whole)}"
-    return f"{sentence}: {listed}{_interaction(by_rung, factors)}"
+    return None if whole is None or len(known) < len(steps) else (by_rung, known, whole)
 
 
 def _relation(product: Interval, whole: Interval) -> str:
@@ -48,7 +69,7 @@ def _relation(product: Interval, whole: Interval) -> str:
     if abs(product.estimate / whole.estimate - 1) <= AGREES:
         return f"multiply to {product.estimate:.3g}"
     if product.low <= whole.high and whole.low <= product.high:
-        return f"multiply to {product.estimate:.3g}, which the spread of the samples allows"
+        return f"multiply to {product.estimate:.3g}, within the spread of the samples"
     return f"do not multiply: their product is {product.estimate:.3g}"
 
 
@@ -96,7 +117,7 @@ def memory_orders(cells: list[Cell], options: Json) -> str:
         for cell in rates.contenders(cells)
         if cell.is_ok and (reference := rates.reference_of(cell, cells)) is not None and reference is not cell
     ]
-    own = [entry for entry in found if entry[1] == options.get("subject")]
+    own = [entry for entry in found if entry[1] == options.get("subject")] or found
     if not own:
         return ""
     ratio, who, order = max(own)
@@ -108,4 +129,5 @@ def memory_orders(cells: list[Cell], options: Json) -> str:
     return sentence + (f"; {winner} gains most, {1 / least:.2g} times ({best})" if least < 1 else "")
 
 
+DETAILS = {"ablation": factors}
 FINDINGS = {"ablation": ablation, "orders": orders, "memory_orders": memory_orders}

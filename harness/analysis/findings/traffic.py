@@ -32,7 +32,7 @@ def predicted(cells: list[Cell], options: Json) -> str:
 
 def own_traffic(cells: list[Cell], options: Json) -> str:
     """Return how far the operations a byte grow from the first rung to the subject, and the rate, by device."""
-    sentences = []
+    sentences: list[str] = []
     for group in rates.group(rates.contenders(cells), lambda cell: rates.axis(cell, "device")).values():
         known = [(cell, p) for cell in group if cell.is_ok and (p := model.predict(cell, cells)) is not None]
         subject = next((entry for entry in known if entry[0].contender in options["subjects"]), None)
@@ -40,11 +40,10 @@ def own_traffic(cells: list[Cell], options: Json) -> str:
             continue
         (first, from_), (last, to) = known[0], subject
         sentences.append(
-            f"from {first.contender} to {last.contender} operations a byte grow "
+            f"{'from' if sentences else 'From'} {first.contender} to {last.contender} operations a byte grow "
             f"{to.intensity / from_.intensity:.3g} times, the rate {last.rate / first.rate:.3g} times"
         )
-    joined = "; ".join(sentences)
-    return joined[:1].upper() + joined[1:]
+    return "; ".join(sentences)
 
 
 def roofs(cells: list[Cell], options: Json) -> str:
@@ -62,7 +61,7 @@ def roofs(cells: list[Cell], options: Json) -> str:
     least, where = min(shares, key=lambda entry: entry[0])
     place = where.axes.get("shape", rates.size(where))
     return (
-        f"the fastest kernel is within {100 * (1 - AT_ROOF):.0f} % of its roof at {reached} of {len(shares)} shapes; "
+        f"The fastest kernel is within {100 * (1 - AT_ROOF):.0f} % of its roof at {reached} of {len(shares)} shapes; "
         f"least {100 * least:.0f} % ({where.contender}, {place})"
     )
 

@@ -1,0 +1,24 @@
+"""The panels of a figure that its title speaks of, and what tells them apart. Pure."""
+
+from __future__ import annotations
+
+from harness.analysis import rates
+from harness.experiment import Json
+from harness.store.store import Cell
+
+MOST_PANELS = 2  # that one title speaks of
+
+
+def panels(cells: list[Cell], options: Json) -> list[list[Cell]]:
+    """Return the contenders of the first panels of a figure."""
+    groups = rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options.get("panels", "problem")))
+    return list(groups.values())[:MOST_PANELS]
+
+
+def named_panels(cells: list[Cell], options: Json) -> list[tuple[list[Cell], str]]:
+    """Return the first panels, each with what tells it apart as the beginning of a sentence: "n=1025: "; one: ""."""
+    shown = panels(cells, options)
+    names = [rates.words(group[0], options.get("panels", "problem")).split(", ") for group in shown]
+    shared = set.intersection(*map(set, names)) if len(names) > 1 else set(*names)
+    own = [", ".join(word for word in name if word not in shared) for name in names]
+    return [(group, f"{name}: " if name else "") for group, name in zip(shown, own, strict=True)]

@@ -1,0 +1,89 @@
+"""Findings about where something pays: from which size on, on a device, on how many threads. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.analysis import offload, rates
+from harness.analysis.findings.panels import MOST_PANELS, named_panels
+from harness.experiment import Json
+from harness.store.store import Cell
+
+_WORK = {"strong": "of the rate of one on the same product", "weak": "on as much work each"}
+
+
+def thresholds(cells: list[Cell], options: Json) -> str:
+    """Return from which size on a device pays, copies included; problems with the same thresholds together."""
+    found = offload.thresholds(rates.contenders(cells))
+    backends = {threshold.contender.partition(", ")[0] for threshold in found}
+    who = backends.pop() if len(backends) == 1 else ""
+    by_problem = rates.group(found, lambda threshold: threshold.problem)
+    alike = rates.group(
+        by_problem, lambda problem: ", ".join(str(own).removeprefix(f"{who}, ") for own in by_problem[problem])
+    )
+    sentences = [f"{words} ({', '.join(problems)})" for words, problems in alike.items()]
+    return f"{who or 'The GPU'} overtakes the CPU: {'; '.join(sentences[:MOST_PANELS])}" if sentences else ""
+
+
+def pays(cells: list[Cell], options: Json) -> str:
+    """Return for each contender the least size from which on it is surely faster than the reference of its case."""
+    sentences = [
+        f"{name}{sentence}"
+        for group, name in named_panels(cells, options)
+        if (sentence := _pays(group, cells)) is not None
+    ]
+    return "; ".join(sentences)
+
+
+def _pays(group: Sequence[Cell], cells: list[Cell]) -> str | None:
+    """Return which contenders of a panel pay from which size on, the earliest first, and which nowhere."""
+    paying, never, reference, last = list[tuple[int, str]](), list[str](), "", 0
+    for name, own in rates.group(group, lambda cell: cell.contender).items():
+        pairs = [(rates.axis(c, "n"), c, r) for c in own if c.is_ok and (r := rates.reference_of(c, cells)) is not None]
+        ratios = sorted((n, rates.speed_up(c, r).low) for n, c, r in pairs if r is not c)
+        if ratios:
+            above = max((n for n, low in ratios if low <= 1), default=0)
+            from_size = min((n for n, _ in ratios if n > above), default=None)
+            paying += [(from_size, name)] if from_size else []
+            never += [] if from_size else [name]
+            reference, last = pairs[0][1].reference, max(last, ratios[-1][0])
+    if not reference:
+        return None
+    if not paying:
+        return f"Nothing is faster than {reference} up to n={last}: not {' nor '.join(never)}"
+    by_size = rates.group(sorted(paying), lambda entry: entry[0])
+    gains = [f"{' and '.join(name for _, name in own)} from n={n} on" for n, own in by_size.items()]
+    rest = f"; not up to n={last}: {' nor '.join(never)}" if never else ""
+    return f"Faster than {reference}: {', '.join(gains)}{rest}"
+
+
+def scaling(cells: list[Cell], options: Json) -> str:
+    """Return how much of the rate of one thread each of the most threads keeps: of the subject, the best and the worst.
+
+    Of each mode the first kind of work counts.
+    """
+    own = [cell for cell in rates.contenders(cells) if cell.is_ok]
+    most = max((cell.threads for cell in own), default=1)
+    kept: dict[str, dict[str, float]] = {}
+    for (mode, _), group in rates.group(own, lambda cell: (cell.axes.get("mode"), rates.words(cell, "work"))).items():
+        last = {method: points[-1] for method, points in rates.scaling(group).items()}
+        shares = {method: 100 * gain.estimate / most for method, (threads, gain) in last.items() if threads == most}
+        if len(shares) > 1 and most > 1 and mode in _WORK:
+            kept.setdefault(mode, shares)
+    if not kept:
+        return ""
+    subject = options.get("subject", "")
+    if not all(subject in shares for shares in kept.values()):
+        return f"Each of {most} threads keeps " + ", ".join(f"{_span(kept[mode])} {_WORK[mode]}" for mode in kept)
+    words = ", ".join(f"{kept[mode][subject]:.0f} % {_WORK[mode]}" for mode in kept)
+    others = {method: share for method, share in next(iter(kept.values())).items() if method != subject}
+    return f"Each of {most} threads of {subject} keeps {words}; others {_span(others)}"
+
+
+def _span(shares: dict[str, float]) -> str:
+    """Return the least share and the most, with their methods: "63 % (cpu-numpy) to 108 % (loop ir)"."""
+    least, most = (end(shares, key=lambda method: shares[method]) for end in (min, max))
+    return f"{shares[least]:.0f} % ({least}) to {shares[most]:.0f} % ({most})"
+
+
+FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"thresholds": thresholds, "pays": pays, "threads": scaling}
