@@ -144,7 +144,7 @@ def _is_blas(problem: Problem) -> bool:
 
 def _figure(name: str, place: str, title: str) -> Figure:
     options = {"rows": "setting", "subject": AUTO, "value": "regret", "where": {"place": place}, "finding": "regret"}
-    return Figure(name, "strip", title, {**options, "if_asked": place == GPU})
+    return Figure(name, "strip", title, options)
 
 
 EXPERIMENT = Experiment(

@@ -54,7 +54,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 def _figure(name: str, title: str, place: str, finding: str) -> Figure:
     """Return a field for each batch and call: its speed over the library's."""
     options = {"rows": ["setting", "shape"], "columns": "contender", "x_label": "call", "where": {"place": place}}
-    return Figure(name, "heatmap", title, {**options, "finding": finding, "if_asked": place != "host"})
+    return Figure(name, "heatmap", title, {**options, "finding": finding})
 
 
 EXPERIMENT = Experiment(

@@ -195,7 +195,7 @@ EXPERIMENT = Experiment(
             "dist_gpu_scaling",
             "ranks",
             "More GPUs for the same product",
-            {"where": {"mode": GPU_MODE}, "finding": "scaling", "if_asked": True},
+            {"where": {"mode": GPU_MODE}, "finding": "scaling"},
             prominence=73,
         ),
         Figure(

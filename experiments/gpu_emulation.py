@@ -68,7 +68,6 @@ EXPERIMENT = Experiment(
                 "subject": "gpu-ozaki",
                 "place": "family",
                 "finding": "subject_over_reference",
-                "if_asked": True,
             },
         ),
     ),

@@ -48,7 +48,6 @@ def _figure(*, on_gpu: bool) -> Figure:
         "finding": "crossings",
         "subject": LABELS["harness"],
         "point": "k = {:g}",
-        "if_asked": on_gpu,
     }
     name, place = f"gradients{'_gpu' * on_gpu}", "on the GPU" if on_gpu else "on the CPU"
     return Figure(name, "lines", f"Products with gradients {place}", options)

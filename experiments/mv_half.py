@@ -84,7 +84,6 @@ def _figure(*, on_gpu: bool) -> Figure:
         "x_label": "routine and size",
         "value": "time_ratio",
         "finding": "fastest",
-        "if_asked": on_gpu,
     }
     place = " on the GPU" if on_gpu else ""
     return Figure(f"mv_half{'_gpu' * on_gpu}", "heatmap", f"Half of a matrix{place}", options)

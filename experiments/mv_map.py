@@ -36,7 +36,6 @@ def _figure(side: str, dtype: str, *, on_gpu: bool) -> Figure:
         "subject": subject,
         "library": library,
         "finding": "read_shares",
-        "if_asked": on_gpu or side != vectors.A_X or dtype != "float32",
     }
     return Figure(name, "map", f"{side}, {dtype}{' on the GPU' if on_gpu else ''}", options)
 

@@ -45,7 +45,6 @@ def _figure(*, on_gpu: bool) -> Figure:
         "sweeps": "sweep",
         "subject": vectors.GPU_SUBJECT if on_gpu else vectors.SUBJECT,
         "finding": "losses",
-        "if_asked": on_gpu,
     }
     place = " on the GPU" if on_gpu else ""
     return Figure(f"mv_sizes{'_gpu' * on_gpu}", "dense", f"Matrix times vector at every size{place}", options)

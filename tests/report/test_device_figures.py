@@ -72,8 +72,9 @@ def test_a_roofline_has_a_panel_for_each_with_its_own_roofs(draw):
 
 def test_orders_in_memory_are_told_apart_by_kernel(draw):
     words = draw("gpu_layout")
-    assert "naive: plus_times, float32, n=4096" in words["gpu_layout"]
-    assert "tiled: plus_times, float32, n=4096" in words["gpu_layout"]
+    assert "naive, n=4096" in words["gpu_layout"]
+    assert "tiled, n=4096" in words["gpu_layout"]
+    assert "All over plus_times, float32." in words["gpu_layout"]
     assert "peak" not in words["gpu_layout"]
     assert "milliseconds a call, on the GPU" in words["gpu_layout_change"]
 
@@ -230,6 +231,6 @@ def test_stages_of_a_call_on_a_gpu_are_those_of_one_process(sheets):
 
     sheet = sheets("gpu_breakdown", [with_stages(cell) for cell in measured("gpu_breakdown")])["gpu_breakdown"]
     assert {"start of the GPU", "load", "allocate", "compute", "unpin"} <= set(sheet.legend)
-    assert sheet.title.startswith("25 % of a pageable call compute, 25 % copy")
+    assert sheet.title.startswith("Copies take 25 % (pageable)")
     assert "mean over the ranks" not in texts(sheet)
     assert any("Every stage is waited for" in note for note in sheet.notes)

@@ -39,7 +39,6 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.
 ``of`` takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS`, makes
 the title of what the cells have found; ``ratios``, whether it is about ratios to the reference.
-``if_asked``: where none of its cells was asked for, there is no figure.
 ``beside`` names backends that stand beside a ladder and are no rungs, as libraries are.
 ``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` the host's time of a launch.
 """
@@ -50,11 +49,12 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.analysis import answers, caveats, conditions, rates
+from harness.analysis import answers, caveats, rates
+from harness.analysis.findings import libraries
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
-from harness.report.figures import fields, grids, maps, models, peers, ranks, rows, stages, sweeps, traffic
+from harness.report.figures import fields, grids, maps, models, peers, ranks, rows, stages, style, sweeps, traffic
 from harness.report.figures.style import Sheet, styled
 from harness.stats.statistics import FEWEST_FOR_INTERVAL
 from harness.store.store import Cell
@@ -62,19 +62,6 @@ from harness.store.store import Cell
 Draw = Callable[[Sheet, list[Cell], Json], None]
 LONGEST_REASON = 90
 MOST_REASONS = 2  # below a figure, of one status; a report lists them all
-BY_OPENBLAS = ("cpu-numpy", "cpu-scipy")
-PLAIN_WORDS = (
-    "sizes",
-    "with",
-    "fastest",
-    "the",
-    "dense",
-    "residuals",
-    "products",
-    "all",
-    "padding",
-)  # not names of backends
-
 WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "stages", "grids", "model_error", "projected", "map")
 
 
@@ -107,8 +94,9 @@ def kinds(machine: Machine) -> dict[str, Draw]:
 def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Path, *, mark: str = "") -> list[Path]:
     """Draw the figures of `experiment` from its cells, as ``<folder>/<figure name>.svg`` and ``.png``.
 
-    Contenders without a time are named below the figure; a figure without any data says so. A peak that another
-    experiment measured on this machine, in the same preset, holds here too. `mark` is a further sentence below each.
+    Contenders without a time are named below the figure. A figure without any data is not drawn, and one that stands
+    there from earlier is removed: the report says why nothing was measured. A peak that another experiment measured on
+    this machine, in the same preset, holds here too. `mark` is a further sentence below each.
 
     Raises
     ------
@@ -127,41 +115,26 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
     table, shown = kinds(machine), of.cells
     if figure.kind not in table:
         raise ExperimentError(f"figure {figure.name}: unknown kind", expected=", ".join(table), got=repr(figure.kind))
-    if figure.options.get("if_asked") and not rates.contenders(shown):
+    if not any(map(functools.partial(_has_data, options=figure.options), shown)):
+        for path in style.files(folder / figure.name):
+            path.unlink(missing_ok=True)
         return []
     sheet = Sheet(figure.title)
-    if any(cell.is_ok and not rates.is_roof(cell) for cell in shown):
-        sheet.names = families(shown)
-        table[figure.kind](sheet, [*shown, *of.peaks], figure.options)
-        sheet.title = answers.of_figure(figure, of) or figure.title
-        sheet.subtitle = figure.title if sheet.title != figure.title else ""
-    else:
-        sheet.say("Nothing has been measured" if not rates.contenders(shown) else "No contender has a time: see below")
-    sheet.notes += [*absences(shown), *caveats.in_figure(shown), *([mark] if mark else [])]
+    sheet.names = libraries.families(shown)
+    table[figure.kind](sheet, [*shown, *of.peaks], figure.options)
+    sheet.title = answers.of_figure(figure, of) or figure.title
+    sheet.subtitle = figure.title if sheet.title != figure.title else ""
+    details = answers.details_of_figure(figure, of)
+    sheet.notes += [*([f"{details}."] if details else []), *absences(shown), *caveats.in_figure(shown)]
+    sheet.notes += [mark] if mark else []
     footer = provenance(shown, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)
     return sheet.save(folder / figure.name, footer)
 
 
-def families(cells: list[Cell]) -> dict[str, str]:
-    """Return by contender what its library was read back to do: "Haswell kernels, 1 of 2 threads".
-
-    A number of threads stands there if that is so wherever it had several.
-    """
-    told = {}
-    for contender, own in rates.group((cell for cell in cells if cell.is_ok), lambda cell: cell.contender).items():
-        kernels = dict.fromkeys(f"{name} kernels" for cell in own if (name := _kernels(cell)))
-        used = dict.fromkeys(conditions.one_of_several(cell) for cell in own if cell.threads > 1)
-        words = [*kernels, *(used if len(used) == 1 and all(used) else ())]
-        if words:
-            told[contender] = ", ".join(words)
-    return told
-
-
-def _kernels(cell: Cell) -> str:
-    """Return the kernel family that its library took; older records of OpenBLAS have it beside the threads."""
-    recorded = str((cell.record.get("threads_read") or {}).get("openblas kernels", ""))
-    of_openblas = recorded.rsplit(maxsplit=1)[-1:] if rates.axis(cell, "backend") in BY_OPENBLAS else []
-    return str(cell.facts.get("kernels") or "".join(of_openblas))
+def _has_data(cell: Cell, options: Json) -> bool:
+    """Return whether a figure has something to show of `cell`: a time, or the fact that it shows instead."""
+    value = options.get("value")
+    return cell.is_ok and not rates.is_roof(cell) and (value not in answers.FACTS or value in cell.facts)
 
 
 def absences(cells: list[Cell]) -> list[str]:

@@ -20,6 +20,8 @@ from harness.report.figures.values import (
     estimate,
     mark_spread,
     plain_ticks,
+    scale,
+    scale_ticks,
     short,
     spread,
     value_label,
@@ -28,7 +30,9 @@ from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
 LOG_SCALE = ", log scale"
+RATIOS = ("time_ratio", "speed_up")  # values that are 1 for the reference
 ROW_INCHES = 0.42  # of a heat map
+LETTERS_BESIDE = 26  # of a line beside a panel of `lines`
 LETTERS_AN_INCH, FEWEST_LETTERS = 13, 16  # in a line of the label along a colour bar
 MOST_LETTERS = 34  # of the names below a heat map that fit upright side by side
 LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the line of the host's time to launch a call
@@ -41,6 +45,7 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     x_name, value = options.get("x", "n"), options.get("value", "rate")
     shown = rates.contenders(cells)
     groups = rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem")))
+    groups = {title: group for title, group in groups.items() if _says_something(value, group)} or groups
     looks, are_launched = Looks(shown), False
     panels = sheet.panels(len(groups), 1, height=0.4 + 2.9 * len(groups), sharex=True)
     for panel, (title, group) in zip(panels, groups.items(), strict=True):
@@ -63,16 +68,11 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             if options.get("launches") and launches:
                 panel.plot(*zip(*launches, strict=True), color=look["color"], **LAUNCHES)
                 are_launched = True
-        mark_peaks(panel, group, cells, across="y", value=value)
+        if options.get("peak", True):
+            mark_peaks(panel, group, cells, across="y", value=value)
         panel.set_title(title)
-        panel.set_ylabel(value_label(value, group))
         panel.set_xscale("log", base=2)
-        panel.set_yscale(options.get("y_scale", "linear"))
-        if options.get("y_scale", "linear") == "linear":
-            panel.set_ylim(bottom=0)
-        else:
-            for axis_format in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
-                axis_format(PlainLogFormatter())
+        _value_axis(panel, value, group, is_log=options.get("y_scale", "linear") == "log")
         plain_ticks(panel, sorted({rates.axis(cell, x_name) for cell in shown}))  # they share their x axis
     panels[-1].set_xlabel(and_where(options.get("x_label", f"{x_name}, elements (logarithmic)"), shown))
     if are_launched:  # last in the legend
@@ -81,16 +81,37 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         sheet.add_to_legend("size fits no tile", color=INK, marker="o", markerfacecolor="white", linestyle="")
 
 
+def _value_axis(panel: Axes, value: str, group: list[Cell], *, is_log: bool) -> None:
+    """Scale and name the axis of values of a panel of `lines`."""
+    label = rates.unit(group) if value == "rate" and is_log else value_label(value, group)
+    panel.set_ylabel("\n".join(textwrap.wrap(label, LETTERS_BESIDE, break_on_hyphens=False)))
+    if not is_log:
+        panel.set_ylim(bottom=0)
+        scale_ticks(panel.yaxis, value, group)
+        return
+    panel.set_yscale("log")
+    for set_formatter in (panel.yaxis.set_major_formatter, panel.yaxis.set_minor_formatter):
+        set_formatter(PlainLogFormatter(scale(value, group) if value == "time" else 1.0))
+
+
+def _says_something(value: str, group: Sequence[Cell]) -> bool:
+    """Return whether a panel has anything but the reference, to which its ratios are."""
+    return any(cell.is_ok and (value not in RATIOS or cell.contender != cell.reference) for cell in group)
+
+
 def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw a table of coloured fields, rows by columns of two axes: a rate, or a ratio to the reference."""
     value = options.get("value", "speed_up")
     shown = rates.contenders(cells)
     of_row, of_column = (_labeller(options.get(name, name)) for name in ("rows", "columns"))
-    rows, columns = list(dict.fromkeys(map(of_row, shown))), list(dict.fromkeys(map(of_column, shown)))
+    done = [cell for cell in shown if cell.is_ok]  # who has no time anywhere is named below the figure
+    rows, columns = list(dict.fromkeys(map(of_row, done))), list(dict.fromkeys(map(of_column, done)))
+    shown = [cell for cell in shown if of_row(cell) in rows and of_column(cell) in columns]
+    factor = scale(value, shown)
     numbers, words = np.full((len(rows), len(columns)), np.nan), np.full((len(rows), len(columns)), "", dtype=object)
     for cell in shown:
         field = rows.index(of_row(cell)), columns.index(of_column(cell))
-        numbers[field] = estimate(value, cell, cells).estimate if cell.is_ok else np.nan
+        numbers[field] = estimate(value, cell, cells).estimate * factor if cell.is_ok else np.nan
         words[field] = short(numbers[field]) if np.isfinite(numbers[field]) else cell.status
     (panel,) = sheet.panels(height=1.3 + ROW_INCHES * len(rows))
     is_ratio = value not in ("rate", "of_peak", "of_read")
@@ -114,7 +135,7 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     bar.set_label("\n".join(textwrap.wrap(label, letters)), size=9.5)
     if is_ratio:
         bar.locator = MaxNLocator(integer=True, nbins=6)
-        bar.formatter = FuncFormatter(lambda power, _: f"{2.0**power:.{6 if power > 0 else 3}g}")
+        bar.formatter = FuncFormatter(lambda power, _: f"{2.0**power:.3g}" if power < 10 else f"{2.0**power:.0f}")
         bar.update_ticks()
 
 

@@ -14,7 +14,7 @@ from harness.analysis.traffic.model import balance_of, is_model
 from harness.experiment import Json
 from harness.machine import Machine
 from harness.report.figures.style import GREY, INK, PALETTE, Looks, Sheet
-from harness.report.figures.values import error_bars, plain_ticks, short
+from harness.report.figures.values import mark_spread, plain_ticks, short, spread
 from harness.stats.statistics import Interval, median
 from harness.store.store import Cell
 
@@ -135,10 +135,10 @@ def _draw_sweep(panel: Axes, done: list[Cell], x: dict[int, int], look: dict[str
     """Draw the rates of a sweep with their block sizes, and the model's own choice as a star."""
     swept = [cell for cell in done if not is_model(cell)]
     intervals = [analysis_rates.rate_interval(cell) for cell in swept]
-    y = [interval.estimate for interval in intervals]
-    panel.errorbar([x[id(cell)] for cell in swept], y, yerr=error_bars(intervals), **look, elinewidth=1.2)
+    panel.plot([x[id(cell)] for cell in swept], [interval.estimate for interval in intervals], **look)
     label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 9, "bbox": PAPER}
     for cell, interval in zip(swept, intervals, strict=True):
+        mark_spread(panel, x[id(cell)], interval.estimate, interval, spread("rate", cell, swept), look["color"])
         name = cell.contender.rpartition("=")[2]
         panel.annotate(name, (x[id(cell)], interval.high), (0, 5), zorder=4, **label_style)
     for cell in filter(is_model, done):
@@ -182,7 +182,9 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     panels = iter(sheet.panels(*size, height=2.9 * len(rows), sharex=True, sharey=True))
     for (title, own), mode in itertools.product(rows.items(), modes):
         panel, shown = next(panels), [cell for cell in own if cell.axes.get("mode") == mode]
-        _efficiency(sheet, panel, analysis_rates.scaling(shown), looks, is_curve=len(counts) >= FEWEST_FOR_A_CURVE)
+        _efficiency(
+            sheet, panel, analysis_rates.beside_one_thread(shown), looks, is_curve=len(counts) >= FEWEST_FOR_A_CURVE
+        )
         panel.set_title(f"{MODES[mode]}, {title}")
         panel.set_xscale("log", base=2)
         panel.set_xlim(0.9, counts[-1] * 1.11)
@@ -200,7 +202,7 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 
 
 def _efficiency(
-    sheet: Sheet, panel: Axes, curves: dict[str, list[tuple[int, Interval]]], looks: Looks, *, is_curve: bool
+    sheet: Sheet, panel: Axes, curves: dict[str, list[tuple[Cell, Cell]]], looks: Looks, *, is_curve: bool
 ) -> None:
     """Draw the speed-up of each method over the number of threads [percent]."""
     panel.axhline(100, color=INK, linestyle=":", linewidth=1.5)
@@ -208,9 +210,15 @@ def _efficiency(
         look = looks.of(method) if is_curve else {**looks.of(method), "linestyle": ""}
         sheet.add_to_legend(method, **look)
         shift = 1 + 0.012 * (index - (len(curves) - 1) / 2)  # so that intervals at the same number stand side by side
-        values = [Interval(*(100 * bound / threads for bound in ratio)) for threads, ratio in points]
-        x, y = [threads * shift for threads, _ in points], [value.estimate for value in values]
-        panel.errorbar(x, y, yerr=error_bars(values), capsize=2.5, elinewidth=1.2, **look)
+        values = [
+            Interval(*(100 * bound / cell.threads for bound in analysis_rates.speed_up(cell, alone)))
+            for cell, alone in points
+        ]
+        x = [cell.threads * shift for cell, _ in points]
+        panel.plot(x, [value.estimate for value in values], **look)
+        for at, value, (cell, alone) in zip(x, values, points, strict=True):
+            speeds = analysis_rates.sample_speeds(cell, alone) if cell is not alone else []
+            mark_spread(panel, at, value.estimate, value, [100 * s / cell.threads for s in speeds], look["color"])
 
 
 def _shade_caches(panel: Axes, machine: Machine, ends: list[float], *, is_named: bool) -> None:

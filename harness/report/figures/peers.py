@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from harness.analysis import rates
 from harness.experiment import Json
@@ -17,8 +18,10 @@ from harness.store.store import Cell
 
 SPREAD = 0.62  # of the height of a row, over which its dots are spread
 
-# Beyond this ratio of the largest to the smallest value an axis of ratios is logarithmic.
-WIDEST_LINEAR = 4
+# Ticks of an axis of ratios, on which points keep so much room; beyond a range as wide only powers of two are ticks.
+POWERS = tuple(2.0**power for power in range(-6, 11))
+RATIO_TICKS = tuple(sorted({*POWERS, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.5, 1.75, 2.5, 3.0}))
+ROOM, WIDEST = 1.25, 4.0
 
 DOT: dict[str, Any] = {"markersize": 5.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
 REASON: dict[str, Any] = {"color": GREY, "style": "italic", "size": 9.5}
@@ -31,21 +34,27 @@ def versus(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     groups = rates.group(_of_subject(cells, options), lambda cell: rates.words(cell, options["panels"]))
     columns = min(2, len(groups))
     rows = -(-len(groups) // columns)
-    panels = sheet.panels(rows, columns, height=0.3 + 2.9 * rows)
-    for panel, (title, group) in zip(panels, groups.items(), strict=False):
+    panels = sheet.panels(rows, columns, height=0.3 + 2.9 * rows, sharey=True)
+    shown: list[float] = []
+    for index, (panel, (title, group)) in enumerate(zip(panels, groups.items(), strict=False)):
         group.sort(key=lambda cell: rates.axis(cell, x_name))
         points = [(cell, ratio) for cell in group if (ratio := rates.over_fastest(cell, cells))]
+        shown += [ratio.estimate for _, ratio in points]
         _curve(sheet, panel, points, cells, looks, x_name)
         panel.axhline(1, color=INK, linewidth=1.2)
         panel.set_title(f"{title}\n{_in_short(points, x_name)}", size=9.5)
-        panel.set_ylabel("rate / rate of fastest peer")
+        if index % columns == 0:
+            panel.set_ylabel("rate / rate of fastest peer")
         panel.set_xlabel(f"{x_name}, elements (logarithmic)")
         panel.set_xscale("log", base=2)
         plain_ticks(panel, sorted({rates.axis(cell, x_name) for cell in group}))
     for panel in panels[len(groups) :]:
         panel.set_axis_off()
+    if shown:
+        _scale_ratios(panels[0], shown)
     sheet.notes.append(
-        "Above 1 the subject is faster. The fastest peer is found at each size by the same samples: luck counts for it."
+        "Above 1 the subject is faster. The fastest peer is found at each size by the same samples, so luck counts for "
+        "it. Samples beyond the axis are left out."
     )
 
 
@@ -108,10 +117,17 @@ def _curve(
         panel.plot([x], [ratio.estimate], zorder=3, **look)
         mark_spread(panel, x, ratio.estimate, ratio, spread("over_fastest", cell, cells), look["color"])
         sheet.add_to_legend(f"fastest peer: {peer.contender}", **look)
-    ratios = [ratio.estimate for _, ratio in points]
-    if ratios and max(ratios) > WIDEST_LINEAR * min(ratios):
-        panel.set_yscale("log", base=2)
-        panel.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+
+
+def _scale_ratios(panel: Axes, ratios: list[float]) -> None:
+    """Make the axis of ratios that all panels share logarithmic, around the medians of all points and 1."""
+    low, high = min(*ratios, 1.0) / ROOM, max(*ratios, 1.0) * ROOM
+    panel.set_yscale("log", base=2)
+    panel.set_ylim(low, high)
+    ticks = [tick for tick in RATIO_TICKS if low <= tick <= high]
+    panel.yaxis.set_major_locator(FixedLocator(ticks if high < WIDEST * low else [t for t in ticks if t in POWERS]))
+    panel.yaxis.set_minor_locator(NullLocator())
+    panel.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
 
 
 def _in_short(points: list[tuple[Cell, Interval]], x_name: str) -> str:

@@ -11,7 +11,7 @@ from harness.analysis import projection, ranks, rates
 from harness.analysis.ranks import RankPoint
 from harness.experiment import Json
 from harness.report.figures.style import GREY, INK, Looks, Sheet
-from harness.report.figures.values import error_bars, plain_ticks, short
+from harness.report.figures.values import mark_spread, plain_ticks, short
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
@@ -68,9 +68,10 @@ def _curve(panel: Axes, points: list[RankPoint], look: dict[str, Any], shift: fl
     """Draw what was measured, the model, and the limit by rank 0, each times `scale` of the number of ranks."""
     values = [Interval(*(bound * scale(point.ranks) for bound in point.measured)) for point in points]
     at = [point.ranks * shift for point in points]
-    panel.errorbar(
-        at, [value.estimate for value in values], yerr=error_bars(values), capsize=2.5, elinewidth=1.2, **look
-    )
+    panel.plot(at, [value.estimate for value in values], **look)
+    for x, value, point in zip(at, values, points, strict=True):
+        samples = [speed * scale(point.ranks) for speed in rates.sample_speeds(point.cell, point.alone)]
+        mark_spread(panel, x, value.estimate, value, samples if point.ranks > 1 else [], look["color"])
     for heights, line in (
         ([point.modelled for point in points], {**MODEL, "color": look["color"]}),
         ([point.root_limit for point in points], LIMIT),

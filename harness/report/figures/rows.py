@@ -14,12 +14,22 @@ from harness.analysis import rates
 from harness.experiment import Json
 from harness.report.figures.roofs import mark_peaks
 from harness.report.figures.style import GREY, INK, Looks, Sheet, table, table_width
-from harness.report.figures.values import and_where, estimate, log_ticks, mark_spread, short, spread, value_label
+from harness.report.figures.values import (
+    and_where,
+    estimate,
+    log_ticks,
+    mark_spread,
+    scale,
+    scale_ticks,
+    short,
+    spread,
+    unit,
+    value_label,
+)
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
 ROW_INCHES, LOW_ROW_INCHES, HEAD_INCHES = 0.36, 0.29, 0.95
-LONG_TICKS = 10_000  # numbers as long as this leave room for four ticks
 ROWS_WIDTH = 6.3  # inches for chart and table together, names of contenders aside
 NAME_INCHES, USUAL_NAME = 0.085, 18  # of a letter of a name; letters for which ROWS_WIDTH has room
 FEWEST_ROWS = 3  # least height of a chart, in rows: below it, ticks and label have no room
@@ -54,6 +64,7 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
     shown = [cell for cell in rates.contenders(cells) if cell.is_ok or options.get("labels") != "ladder"]
     value, looks = options["value"], Looks(shown)
     groups = rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem")))
+    groups = {title: group for title, group in groups.items() if _has_value(value, group, shown)}
     if options.get("sort"):
         groups = {title: sorted(group, key=lambda cell: _rank(value, cell, shown)) for title, group in groups.items()}
     tables = [table_of_rows(group, cells, options) for group in groups.values()]
@@ -80,8 +91,16 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
         if options.get("titles") == "panels":
             chart.set_title(name)
         elif is_ambiguous:
-            chart.set_title(f"{name}: {rates.describe(group)}")
+            chart.set_title(", ".join(filter(None, [name, rates.size(*group)])))
         table(beside, heads, rows)
+    if is_ambiguous and options.get("titles") != "panels":
+        same = [str(word) for axis in ("semiring", "dtype") if (word := rates.common(shown, axis))]
+        sheet.notes += [f"All over {', '.join(same)}."] if same else []
+
+
+def _has_value(value: str, group: list[Cell], cells: list[Cell]) -> bool:
+    """Return whether a panel shows anything: without a time of its reference it has no ratio."""
+    return any(cell.is_ok and np.isfinite(estimate(value, cell, cells).estimate) for cell in group)
 
 
 def _rank(value: str, cell: Cell, cells: list[Cell]) -> float:
@@ -99,8 +118,8 @@ def _finish_rows(chart: Axes, value: str, group: list[Cell], cells: list[Cell]) 
     if value in ("rate", "time"):
         mark_peaks(chart, group, cells, across="x", value=value)
         chart.set_xlim(left=0)
-        if chart.get_xlim()[1] >= LONG_TICKS:
-            chart.xaxis.set_major_locator(MaxNLocator(nbins=4))
+        scale_ticks(chart.xaxis, value, group)
+        chart.xaxis.set_major_locator(MaxNLocator(nbins=4))
     elif any(cell.is_ok for cell in group):
         chart.axvline(1, color=INK, linewidth=1.2)
         log_ticks(chart)
@@ -118,9 +137,10 @@ def _dot(chart: Axes, y: int, at: Interval, hue: str) -> None:
 def table_of_rows(group: list[Cell], cells: list[Cell], options: Json) -> tuple[list[str], list[list[str]]]:
     """Return heads and rows of the table beside a panel: the rate, percent of peak, and ratios."""
     with_steps = options.get("labels") == "ladder"
-    columns = {rates.unit(group): [short(cell.rate) for cell in group]}
+    columns = {unit(group): [short(cell.rate * scale("rate", group)) for cell in group]}
     if all(entry == "-" for entries in columns.values() for entry in entries):
-        columns = {"ms": [short(cell.median_ns / 1e6) for cell in group]}
+        times = scale("time", group)
+        columns = {"us" if times > 1 else "ms": [short(cell.median_ns / 1e6 * times) for cell in group]}
     percents = [analysis_peaks.percent_of_peak(cell, cells if options.get("peak", True) else group) for cell in group]
     if any(percent is not None for percent in percents):
         peaks = {
@@ -149,6 +169,7 @@ def table_of_rows(group: list[Cell], cells: list[Cell], options: Json) -> tuple[
         columns["extra MB"] = [
             short(cell.facts["extra_bytes"] / 1e6) if "extra_bytes" in cell.facts else "-" for cell in group
         ]
+    columns = {head: entries for head, entries in columns.items() if set(entries) != {"-"}}
     return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
 
@@ -165,6 +186,6 @@ def _ratio(cell: Cell, reference: Cell | None) -> str:
 
 
 def _with_interval(at: Interval) -> str:
-    if at.low == at.high:
+    if at.low == at.high or not np.isfinite(at.estimate):
         return short(at.estimate) if np.isfinite(at.estimate) else "-"
     return f"{short(at.estimate)} [{short(at.low)}, {short(at.high)}]"

@@ -63,7 +63,8 @@ LINES = ("-", "--", "-.", ":")
 
 # A figure is 8 inches wide: at the 800 pixels of a README page, 11 points are 15 pixels.
 WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
-FOOTER_CHARACTERS, TITLE_CHARACTERS, SUBTITLE_CHARACTERS = 128, 66, 90
+FOOTER_CHARACTERS, TITLE_CHARACTERS, SUBTITLE_CHARACTERS = 140, 72, 96  # of a line; fewer where they do not fit
+FEWEST_CHARACTERS = 20
 PLACE_DIGITS = 5  # of a panel's place, in fractions of the figure: a hundredth of a pixel
 
 FONTS = "'DejaVu Sans', Verdana, sans-serif"  # where the first is not installed, text is still text
@@ -187,22 +188,19 @@ class Sheet:
         """Lay out title, legend, panels and footer, and write ``path.svg`` and ``path.png``."""
         self._lay_out(footer)
         path.parent.mkdir(parents=True, exist_ok=True)
-        files = [path.with_name(f"{path.name}.{extension}") for extension in ("svg", "png")]
+        written = files(path)
         drawn = io.StringIO()
         self.canvas.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None, "Title": self.title})
-        files[0].write_text(_described(drawn.getvalue(), f"{self.subtitle}. {footer}"), encoding="utf-8")
-        self.canvas.savefig(files[1], dpi=PNG_DPI, metadata={"Software": None})
-        return files
+        written[0].write_text(_described(drawn.getvalue(), f"{self.subtitle}. {footer}"), encoding="utf-8")
+        self.canvas.savefig(written[1], dpi=PNG_DPI, metadata={"Software": None})
+        return written
 
     def _lay_out(self, footer: str) -> None:
         """Give title, legend and footer the height they need, and the panels the rest."""
-        lines = [line for note in (*self.notes, footer) for line in textwrap.wrap(note, FOOTER_CHARACTERS)]
-        words = "\n".join(textwrap.wrap(self.title, TITLE_CHARACTERS))
-        title = self.canvas.text(0, 0, words, size=14, weight="bold", va="top")
-        about = self.canvas.text(
-            0, 0, "\n".join(textwrap.wrap(self.subtitle, SUBTITLE_CHARACTERS)), color=GREY, va="top"
-        )
-        below = self.canvas.text(0, 0, "\n".join(lines), size=8.2, color=GREY, va="bottom", linespacing=1.35)
+        title = self._written(self.title, TITLE_CHARACTERS, size=14, weight="bold", va="top")
+        about = self._written(self.subtitle, SUBTITLE_CHARACTERS, color=GREY, va="top")
+        small = {"size": 8.2, "color": GREY, "va": "bottom", "linespacing": 1.35}
+        below = self._written("\n".join([*self.notes, footer]), FOOTER_CHARACTERS, **small)
         legend = self._widest_legend() if self.legend else None
         below_title = self._inches(about)[1] + MARGIN / 2 if self.subtitle else 0.0
         heads = [self._inches(title)[1] + below_title, self._inches(legend)[1] if legend else 0.0]
@@ -230,6 +228,18 @@ class Sheet:
             bounds = panel.get_position().bounds
             panel.set_position(Bbox.from_bounds(*(round(edge, PLACE_DIGITS) for edge in bounds)))
 
+    def _written(self, text: str, characters: int, **look: Any) -> Text:
+        """Return `text` on the canvas, its lines broken so that they fit: letters differ in width."""
+        while True:
+            lines = [
+                line for part in text.split("\n") for line in textwrap.wrap(part, characters, break_on_hyphens=False)
+            ]
+            written = self.canvas.text(0, 0, "\n".join(lines), **look)
+            if self._inches(written)[0] <= WIDTH - 2 * MARGIN or characters <= FEWEST_CHARACTERS:
+                return written
+            written.remove()
+            characters -= 2
+
     def _widest_legend(self) -> Legend:
         """Return the legend with as many columns as fit."""
         for columns in range(min(len(self.legend), 5), 0, -1):
@@ -244,6 +254,11 @@ class Sheet:
     def _inches(self, artist: Any) -> tuple[float, float]:
         box = artist.get_window_extent(self.canvas.canvas.get_renderer())  # type: ignore[attr-defined]
         return box.width / self.canvas.dpi, box.height / self.canvas.dpi
+
+
+def files(path: Path) -> list[Path]:
+    """Return the files of the figure called `path`: ``path.svg`` and ``path.png``."""
+    return [path.with_name(f"{path.name}.{extension}") for extension in ("svg", "png")]
 
 
 def table(panel: Axes, heads: list[str], rows: list[list[str]]) -> None:

@@ -9,6 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from harness.analysis import rates as analysis_rates
 from harness.experiment import Json
 from harness.report.figures.style import Looks, Sheet
+from harness.report.figures.values import scale_ticks, unit
 from harness.store.store import Cell
 
 _HOW_WORST = (
@@ -48,7 +49,8 @@ def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.set_yticks([tick for tick in panel.get_yticks() if low <= tick <= high])
         panel.set_ylim(low - 0.11 * len(series) * (high - low), high)  # room for the words, without ticks
         panel.set_title(str(title), size=10)
-        panel.set_ylabel(analysis_rates.unit(group))
+        panel.set_ylabel(unit(group))
+        scale_ticks(panel.yaxis, "rate", group)
         panel.set_xlabel(f"{x_name}, elements")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     for panel in panels[len(groups) :]:

@@ -14,7 +14,7 @@ from harness.analysis.traffic.loads import depth_in, footprint, loads
 from harness.experiment import Json
 from harness.report.figures.rows import HEAD_INCHES, LOW_ROW_INCHES, ROWS_WIDTH
 from harness.report.figures.style import GREY, INK, PALE, Looks, Sheet, table, table_width
-from harness.report.figures.values import error_bars, mark_spread, short, spread
+from harness.report.figures.values import mark_spread, short, spread
 from harness.store.store import Cell
 
 PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
@@ -47,8 +47,9 @@ def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         for cell, roof in placed:
             look = {**looks.of(cell.contender), "linestyle": ""}
             panel.plot([roof.intensity] * 2, [cell.rate, roof.rate], color=look["color"], linewidth=0.9, zorder=2)
-            error = error_bars([rates.rate_interval(cell)])
-            panel.errorbar(roof.intensity, cell.rate, yerr=error, markersize=8, elinewidth=1.2, zorder=3, **look)
+            panel.plot([roof.intensity], [cell.rate], markersize=8, zorder=3, **look)
+            samples = spread("rate", cell, cells)
+            mark_spread(panel, roof.intensity, cell.rate, rates.rate_interval(cell), samples, look["color"])
             sheet.add_to_legend(cell.contender, **look)
         if "point" in options:
             _name_points(panel, placed, options["point"])

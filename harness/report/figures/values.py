@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator, ScalarFormatter
 
 from harness.analysis import peaks, rates, read_rates
@@ -15,7 +16,8 @@ from harness.analysis.findings import regret
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
-MOST_TICKS = 7
+MOST_TICKS = 6
+MANY_G, NS_OF_A_MS = 10_000, 1e6  # rates from the one on are drawn in T, times below the other in us
 NO_VALUE = Interval(math.nan, math.nan, math.nan)
 # Values that are found among all cells.
 SHARES = {
@@ -55,24 +57,46 @@ def spread(value: str, cell: Cell, cells: list[Cell]) -> list[float]:
     """Return the values of single samples where processes are too few for an interval; else none."""
     if not cell.is_ok or rates.has_interval(cell):
         return []
-    if value == "rate":
-        return [rates.rate_of(Interval(ns, ns, ns), cell).estimate for ns in cell.all_samples_ns]
-    if value == "time":
-        return [ns / 1e6 for ns in cell.all_samples_ns]
-    find: dict[str, Callable[[Cell, list[Cell]], Cell | None]] = {
-        "over_fastest": rates.fastest_peer,
-        "regret": rates.fastest_peer,
-        "of_peak": peaks.peak_of,
-        "time_ratio": rates.reference_of,
-        "speed_up": rates.reference_of,
-    }
-    other = find[value](cell, cells) if value in find else None
+    if value in SAMPLES:
+        return SAMPLES[value](cell, cells)
+    other = OTHERS[value](cell, cells) if value in OTHERS else None
     if other is None or other is cell or not rates.in_turns(cell, other):
         return []
-    times = rates.paired_ratios(cell, other)
-    if value in ("time_ratio", "regret"):
-        return times
-    return [rates.work_ratio(cell, other) * (100 if value == "of_peak" else 1) / time for time in times]
+    return rates.paired_ratios(cell, other) if value in TIMES else rates.sample_speeds(cell, other)
+
+
+def _samples_of_peak(cell: Cell, cells: list[Cell]) -> list[float]:
+    """Return the percentages of the peak: of that beside each sample, or of one that was measured by itself."""
+    peak = peaks.peak_of(cell, cells)
+    if peak is None:
+        return []
+    if rates.in_turns(cell, peak):
+        return [100 * speed for speed in rates.sample_speeds(cell, peak)]
+    return [100 * rate / peaks.roof_rate(peak) for rate in rates.sample_rates(cell)]
+
+
+def _samples_of_read(cell: Cell, cells: list[Cell]) -> list[float]:
+    """Return the percentages of the rate of reading; none where that means nothing."""
+    roof = read_rates.read_roof(cell, cells)
+    if roof is None or read_rates.of_read(cell, cells) is None:
+        return []
+    return [100 * cell.facts["bytes_moved"] / peaks.roof_rate(roof) / ns for ns in cell.all_samples_ns]
+
+
+# What single samples are by themselves, and otherwise the cell that they are ratios to, of rates or of times.
+SAMPLES: dict[str, Callable[[Cell, list[Cell]], list[float]]] = {
+    "rate": lambda cell, _: rates.sample_rates(cell),
+    "time": lambda cell, _: [ns / 1e6 for ns in cell.all_samples_ns],
+    "of_peak": _samples_of_peak,
+    "of_read": _samples_of_read,
+}
+OTHERS: dict[str, Callable[[Cell, list[Cell]], Cell | None]] = {
+    "over_fastest": rates.fastest_peer,
+    "regret": rates.fastest_peer,
+    "time_ratio": rates.reference_of,
+    "speed_up": rates.reference_of,
+}
+TIMES = ("time_ratio", "regret")
 
 
 def mark_spread(
@@ -88,7 +112,8 @@ def mark_spread(
             *along, linestyle="", marker="o", markersize=3, color=colour, alpha=0.55, markeredgewidth=0, zorder=4
         )
     else:
-        bars: dict[str, Any] = {f"{across}err": error_bars([interval])}
+        below, above = interval.estimate - interval.low, interval.high - interval.estimate
+        bars: dict[str, Any] = {f"{across}err": [[below], [above]]}
         panel.errorbar(x, y, fmt="none", ecolor=colour, elinewidth=1.2, capsize=2.5, **bars)
 
 
@@ -97,8 +122,8 @@ def value_label(value: str, cells: list[Cell]) -> str:
     reference = next((cell.reference for cell in cells), "the reference")
     return {
         **{name: label for name, (label, _) in FACTS.items()},
-        "rate": rates.unit(cells) + (" (2 operations a pair)" if rates.unit(cells) == "Gop/s" else ""),
-        "time": "milliseconds a call",
+        "rate": unit(cells) + (" (2 operations a pair)" if unit(cells).endswith("op/s") else ""),
+        "time": f"{'micro' if scale('time', cells) > 1 else 'milli'}seconds a call",
         "time_ratio": f"time relative to {reference}, log scale",
         "speed_up": f"speed relative to {reference}",
         "of_peak": "% of measured SIMT peak" if all(map(rates.is_on_device, cells)) else "% of measured peak",
@@ -106,6 +131,28 @@ def value_label(value: str, cells: list[Cell]) -> str:
         "over_fastest": "rate / rate of the fastest peer, log scale",
         "regret": "time / time of the fastest backend, log scale",
     }[value]
+
+
+def unit(cells: list[Cell]) -> str:
+    """Return the unit in which rates of `cells` are drawn: thousands of its G are a T."""
+    return rates.unit(cells) if scale("rate", cells) == 1 else f"T{rates.unit(cells)[1:]}"
+
+
+def scale(value: str, cells: list[Cell]) -> float:
+    """Return the factor of words to what is drawn: high rates [G operations/s] in T, short times [ms] in us."""
+    done = [cell for cell in cells if cell.is_ok]
+    if value == "rate" and done:
+        return 1e-3 if max(cell.rate for cell in done) >= MANY_G else 1.0
+    if value == "time" and done:
+        return 1e3 if max(cell.median_ns for cell in done) < NS_OF_A_MS else 1.0
+    return 1.0
+
+
+def scale_ticks(line: Axis, value: str, cells: list[Cell]) -> None:
+    """Write the ticks of an axis of `value` by its `scale`."""
+    factor = scale(value, cells)
+    if factor != 1:
+        line.set_major_formatter(lambda tick, _: f"{tick * factor:g}")
 
 
 def and_where(label: str, cells: list[Cell]) -> str:
@@ -119,11 +166,6 @@ def short(number: float, digits: int = 3) -> str:
         return "0" if number == 0 else "-"
     number = float(f"{number:.{digits}g}") if abs(number) < 10**digits else number
     return f"{number:.{max(digits - 1 - int(np.floor(np.log10(abs(number)))), 0)}f}"
-
-
-def error_bars(intervals: list[Interval]) -> list[list[float]]:
-    """Return the distances of the ends of each interval below and above its estimate, as matplotlib's error bars."""
-    return [[i.estimate - i.low for i in intervals], [i.high - i.estimate for i in intervals]]
 
 
 def plain_ticks(panel: Axes, values: Sequence[float]) -> None:
@@ -141,11 +183,15 @@ def plain_ticks(panel: Axes, values: Sequence[float]) -> None:
 
 
 class PlainLogFormatter(LogFormatter):
-    """Labels the ticks of a logarithmic axis that matplotlib would label, but in plain numbers."""
+    """Labels the ticks of a logarithmic axis that matplotlib would label, but in plain numbers, times a factor."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        self.factor = factor
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         """Return the label of the tick at `x`; empty for most of those between powers of ten."""
-        return f"{x:.6g}" if super().__call__(x, pos) else ""
+        return f"{x * self.factor:.6g}" if super().__call__(x, pos) else ""
 
 
 def log_ticks(chart: Axes) -> None:
@@ -156,4 +202,4 @@ def log_ticks(chart: Axes) -> None:
     powers = range(math.ceil(math.log2(chart.get_xlim()[0])), math.floor(math.log2(chart.get_xlim()[1])) + 1)
     step = -(-len(powers) // MOST_TICKS)
     chart.xaxis.set_major_locator(FixedLocator([2.0**power for power in powers if power % step == 0]))
-    chart.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+    chart.xaxis.set_major_formatter(lambda tick, _: f"{tick:.2g}" if tick < 100 else f"{tick:.0f}")
