@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.analysis import answers, calibration, caveats, rates
+from harness.analysis import answers, caveats, rates
 from harness.errors import HarnessError
 from harness.experiment import Experiment
 from harness.machine import Machine
-from harness.report import tables
+from harness.report import closing, tables
 from harness.report.tables import markdown_table, short_table
 from harness.store.schema import UNKNOWN
 from harness.store.store import Cell
@@ -59,7 +59,7 @@ def write(
     Parameters
     ----------
     experiments : iterable of Experiment
-        In the order of the page; those without cells, or that this machine cannot do, are named at its end.
+        The most prominent come first. Those without a time, or without an answer, are named at the end of the page.
     cells : sequence of Cell
         Of one preset.
     machine : Machine
@@ -73,12 +73,13 @@ def write(
     known = list(experiments)
     measured = [e for e in known if any(cell.experiment == e.name for cell in cells)]
     absent = [e.name for e in known if e not in measured]
-    idle = _impossible(measured, cells)
+    idle = closing.without_times(measured, cells)
     told = [experiment for experiment in measured if experiment.name not in idle]
-    unsure, prominent = caveats.doubts(cells), _prominent(told, figures)
+    told.sort(key=lambda experiment: -max((figure.prominence for figure in experiment.figures), default=0))
+    unsure, prominent = caveats.doubts(cells), _prominent(told, cells, figures)
     parts = [_answers(told, cells, machine), _head(cells, machine)]
     parts += [_section(e, cells, unsure, prominent, _Shown(figures, results)) for e in told]
-    parts.append(_caveats(cells, absent, idle, results, mark))
+    parts.append(closing.section(cells, [*closing.unanswered(told, cells), *closing.idle(absent, idle)], results, mark))
     results.mkdir(parents=True, exist_ok=True)
     _write_cells(results / CELLS, measured, cells, unsure)
     page = results / PAGE
@@ -188,12 +189,20 @@ def _gpu(facts: Mapping[str, str]) -> str:
 
 def _answers(experiments: Sequence[Experiment], cells: Sequence[Cell], machine: Machine) -> str:
     """Return the title, and what each experiment has found in a sentence that leads to its section."""
-    lines = [
-        f"- [{experiment.name}](#{experiment.name}): {answers.of_experiment(experiment, cells) or experiment.question}"
-        for experiment in experiments
-    ]
+    found = {experiment.name: answers.of_experiment(experiment, cells) for experiment in experiments}
+    lines = [f"- [{name}](#{name}): {sentence}" for name, sentence in found.items() if sentence]
     title = f"# Results: {machine.processor}, {rates.plural(machine.cores, 'core')}"
-    return "\n\n".join([title, "## What came out", "\n".join(lines)])
+    doubts = [_undecided(cells)] if any(map(caveats.speaks_of_doubt, lines)) else []
+    return "\n\n".join([title, "## What came out", *doubts, "\n".join(lines)])
+
+
+def _undecided(cells: Sequence[Cell]) -> str:
+    """Return what the mark of doubt means, and what would remove it."""
+    more = "" if any(cell.preset == "full" for cell in cells) else " `make experiments PRESET=full` takes more samples."
+    return (
+        '"Undecided": the samples are too few, or too far apart, to call the ratios of the sentence faster, slower or '
+        f"the same.{more}"
+    )
 
 
 def _section(
@@ -219,10 +228,12 @@ def _section(
     known = caveats.of_section(recorded, unsure)
     body = pictures or ([] if links else [tables.table(experiment, _some(rows))])
     finding = answers.of_experiment(experiment, cells)
+    details = [answers.details_of_figure(f, answers.shown(f, experiment.name, cells)) for f in experiment.figures]
     return "\n\n".join(
         [
             f"## {experiment.name}",
             *([f"**{finding}.**"] if finding else []),
+            *(f"{detail}." for detail in details if detail),
             f"{experiment.question} See also: {more}.",
             *body,
         ]
@@ -275,51 +286,13 @@ def _write_cells(
                 writer.writerow([experiment.name, *entries, row.cell.time[:19], row.cell.record.get("commit", "")])
 
 
-def _prominent(experiments: Sequence[Experiment], figures: Path) -> set[str]:
-    """Return the names of the figures that the page shows: those of the highest prominence that are there."""
-    there = [f for e in experiments for f in e.figures if f.prominence and (figures / f"{f.name}.svg").exists()]
-    return {figure.name for figure in sorted(there, key=lambda figure: -figure.prominence)[:MOST_FIGURES]}
-
-
-def _impossible(experiments: Sequence[Experiment], cells: Sequence[Cell]) -> dict[str, str]:
-    """Return by experiment why this machine can do nothing of it: no cell has a time, and none has failed."""
-    reasons = {}
-    for experiment in experiments:
-        own = rates.contenders(cell for cell in cells if cell.experiment == experiment.name)
-        if own and all(cell.status in ("missing", "declined") for cell in own):
-            reasons[experiment.name] = own[0].reason.strip().partition("\n")[0]
-    return reasons
-
-
-def _caveats(
-    cells: Sequence[Cell], absent: Sequence[str], impossible: Mapping[str, str], results: Path, mark: str
-) -> str:
-    """Return the caveats of all experiments together."""
-    by_status = rates.group(cells, lambda cell: cell.status)
-    tally = ", ".join(f"{len(alike)} {status}" for status, alike in by_status.items())
-    lines = [
-        f"{rates.plural(len(cells), 'cell')}: {tally}.",
-        *_calibration(results),
-        *(f"{note}." for note in (caveats.of_code(cells), mark) if note),
-        *([f"Not run: {', '.join(absent)}."] if absent else []),
-        *(
-            f"Not possible here: {', '.join(names)} ({reason})."
-            for reason, names in rates.group(impossible, impossible.__getitem__).items()
-        ),
+def _prominent(experiments: Sequence[Experiment], cells: Sequence[Cell], figures: Path) -> set[str]:
+    """Return the names of the figures that the page shows: those of the highest prominence that say something."""
+    there = [
+        figure
+        for experiment in experiments
+        for figure in experiment.figures
+        if figure.prominence and (figures / f"{figure.name}.svg").exists()
+        if answers.of_figure(figure, answers.shown(figure, experiment.name, cells))
     ]
-    return "## What to keep in mind\n\n" + "\n".join(f"- {line}" for line in lines)
-
-
-def _calibration(results: Path) -> list[str]:
-    """Return the last calibration of verdicts on this machine in a sentence."""
-    summary = calibration.latest(results)
-    if not summary:
-        return ["Not calibrated: `python -m harness calibrate` finds out how often verdicts are false on this machine."]
-    rate, low, high = (100 * share for share in summary["false_rate"])
-    usual, most = (100 * change for change in summary["detectable"])
-    processes = rates.plural(summary["processes"], "process")
-    false = (
-        f"{summary['false']} of {summary['cells']} cells that compare a backend with itself are called faster or slower"
-    )
-    change = f"a change of {usual:.1f} % is found in the median cell, of {most:.1f} % in nine cells of ten"
-    return [f"Calibrated, {processes} of each contender: {false}, {rate:.1f} % [{low:.1f}, {high:.1f}]; {change}."]
+    return {figure.name for figure in sorted(there, key=lambda figure: -figure.prominence)[:MOST_FIGURES]}

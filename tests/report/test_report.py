@@ -61,9 +61,14 @@ def test_the_page_shows_every_experiment_figure_and_failure(tmp_path):
     assert "Test CPU, 4 cores" in text
     assert text.count("<b>One process</b>, all") == len(EXPERIMENTS) - 1
     measured = [experiment.name for experiment in EXPERIMENTS.values() if experiment.name != "shortest_paths"]
-    answers = text.partition("## What came out\n\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.partition("]")[0] for line in answers] == [f"- [{name}" for name in measured]
-    assert len(answers) <= 60
+    told = re.findall(r"^- \[(\w+)\]\(#\1\): ", text.partition("## How to read")[0], re.MULTILINE)
+    prominence = [max(figure.prominence for figure in EXPERIMENTS[name].figures) for name in told]
+    assert prominence == sorted(prominence, reverse=True), "what matters most comes first"
+    (without,) = re.findall(r"^- Measured without an answer: (.*)\.$", text, re.MULTILINE)
+    assert sorted([*told, *re.sub(r" \(.*?\)", "", without).split(", ")]) == sorted(measured), (
+        "no question stands there"
+    )
+    assert len(told) <= 60
     assert len(text.splitlines()) <= MOST_LINES
     assert text.count("![") <= report_page.MOST_FIGURES
     with (results / "cells.csv").open(encoding="utf-8", newline="") as file:
@@ -341,7 +346,7 @@ def test_a_page_quotes_findings_between_their_markers(tmp_path):
     assert "old" not in page.read_text()
 
 
-def test_an_experiment_that_this_machine_cannot_do_is_one_line_and_a_failure_keeps_its_section(tmp_path):
+def test_an_experiment_without_any_time_is_one_line_with_its_reason(tmp_path):
     timed = cells(LADDER)
     idle = [
         dataclasses.replace(c, status="missing", reason="no GPU here\nat all", samples_ns=[], facts={})
@@ -349,10 +354,11 @@ def test_an_experiment_that_this_machine_cannot_do_is_one_line_and_a_failure_kee
         for c in cells(EXPERIMENTS[name])
     ]
     failed = dataclasses.replace(idle[-1], status="failed", reason="wrong")
-    for shown, has_section in (([*timed, *idle], False), ([*timed, *idle, failed], True)):
+    for shown, has_failed in (([*timed, *idle], False), ([*timed, *idle, failed], True)):
         page = report_page.write(EXPERIMENTS.values(), shown, MACHINE, tmp_path / "figures", tmp_path / "results")
         text = page.read_text(encoding="utf-8")
-        assert ("## strassen" in text) == (EXPERIMENTS["strassen"].question in text) == has_section
+        assert "## strassen" not in text
         assert "## size_sweep" not in text
-        assert f"- Not possible here: size_sweep{'' if has_section else ', strassen'} (no GPU here)." in text
+        assert f"- Not possible here (no GPU here): size_sweep{'' if has_failed else ', strassen'}." in text
+        assert ("- Failed (wrong): strassen." in text) == has_failed
         assert "size_sweep" in (tmp_path / "results" / report_page.CELLS).read_text()
