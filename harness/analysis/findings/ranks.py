@@ -169,5 +169,6 @@ def number(claim: Claim) -> str:
     estimate, low, high = (f"{bound:.2f}" if bound < 10 else f"{bound:.3g}" for bound in claim.value)
     samples = len(claim.cell.all_samples_ns)
     interval = [] if low == high else [f"{low}, {high}"]
-    few = [f"{samples} samples"] if samples < FEWEST_FOR_INTERVAL else []
+    is_said = claim.where.endswith("samples")
+    few = [f"{samples} samples"] if samples < FEWEST_FOR_INTERVAL and not is_said else []
     return f"{estimate} [{'; '.join(interval + few)}]" if interval + few else estimate
