@@ -17,6 +17,7 @@ last panel) is what `dist_projection` shows as its error.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout, candidate_grids
@@ -163,23 +164,40 @@ def choose_grid(
     PlanError
         If every grid needs more than `memory_cap`; the message names the shortfall.
     """
+    extents, needs = (m, n, k), tuple(sorted(room.items()))
+    return _least(extents, ranks, word_bytes, rates or Rates(), layout, tuple(hosts), memory_cap, flat, needs)
+
+
+# A program computes a few products over and over, and to compare the grids of 4 ranks takes as long as to multiply 512.
+@functools.lru_cache(maxsize=256)
+def _least(
+    extents: tuple[int, int, int],
+    ranks: int,
+    word_bytes: int,
+    rates: Rates,
+    layout: Layout,
+    hosts: tuple[int, ...],
+    memory_cap: int,
+    flat: str,
+    room: tuple[tuple[str, Any], ...],
+) -> Grid:
+    """Return the grid of `choose_grid`, or raise as that does."""
     shapes = [
-        Decomposition(m, n, k, grid, layout, hosts)
+        Decomposition(*extents, grid, layout, hosts)
         for grid in candidate_grids(ranks)
         if all(side == 1 for side, name in zip((grid.pm, grid.pn, grid.pk), "mnk", strict=True) if name in flat)
     ]
-    needs = [memory_bytes(sizes, word_bytes, **room) for sizes in shapes]
+    needs = [memory_bytes(sizes, word_bytes, **dict(room)) for sizes in shapes]
     fitting = [sizes for sizes, need in zip(shapes, needs, strict=True) if not memory_cap or need <= memory_cap]
     if not fitting:
         least = min(needs)
         raise PlanError(
-            f"no grid of {ranks} ranks computes {m}x{n}x{k} within the memory cap",
+            f"no grid of {ranks} ranks computes {'x'.join(map(str, extents))} within the memory cap",
             expected=f"{least:,} bytes a rank, by {shapes[needs.index(least)].grid}",
             got=f"a cap of {memory_cap:,} bytes: {least - memory_cap:,} too few",
             fix="more ranks, a larger cap, or a smaller panel",
         )
-    chosen = rates or Rates()
-    return min(fitting, key=lambda sizes: (predict(sizes, word_bytes, chosen).total_s, -sizes.grid.size)).grid
+    return min(fitting, key=lambda sizes: (predict(sizes, word_bytes, rates).total_s, -sizes.grid.size)).grid
 
 
 def room_of(problem: Problem, panel: int, in_flight: int, *, in_place: bool, on_device: bool) -> dict[str, Any]:

@@ -239,6 +239,7 @@ def test_without_mpi_the_backends_are_missing_with_a_reason(monkeypatch):
     entries = {entry.name: entry for entry in registry.discover()}
     assert all("no mpiexec" in str(entries[name].unavailable()) for name in NAMES)
     monkeypatch.setattr(job.importlib.util, "find_spec", lambda name: None)
+    job._find_mpi4py.cache_clear()
     assert "mpi4py is not installed" in str(job.missing())
     monkeypatch.setenv("PMI_RANK", "0")
     assert "call harness.distributed.gemm" in str(job.missing())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import importlib.util
 import os
 import secrets
@@ -69,9 +70,18 @@ def missing() -> str | None:
         return "this process is a rank of an MPI job itself: call harness.distributed.gemm"
     if not hasattr(os, "memfd_create"):
         return "ranks share memory by memfd_create, which this system has not: Linux has"
-    if importlib.util.find_spec("mpi4py") is None:
+    try:
+        _find_mpi4py()
+    except ModuleNotFoundError:
         return "mpi4py is not installed (make setup MPI=mpich, or MPI=system for an MPI library of your own)"
     return None if launcher() else "no mpiexec in the environment or on PATH (make setup MPI=mpich brings MPICH)"
+
+
+@functools.cache
+def _find_mpi4py() -> None:
+    """Raise ModuleNotFoundError unless mpi4py is installed. That it is will be remembered: to look takes 0.1 ms."""
+    if importlib.util.find_spec("mpi4py") is None:
+        raise ModuleNotFoundError
 
 
 def launcher() -> str | None:
