@@ -38,7 +38,8 @@ from harness.problem import Problem
 
 SIZE_STEP = 8  # of the sides of weak scaling
 METHODS = (ONE_PROCESS, *STRATEGIES)
-FEWEST = (ONE_PROCESS, "dist-2d")  # what the smoke preset has of them
+FEWEST = (ONE_PROCESS, "dist-2d")  # what the smoke preset has of them, and weak scaling on fewer cores than these
+FEW_CORES = 4
 # (mode, semiring, sizes m, n, k), of float64.
 PRODUCTS = {
     "smoke": (("strong", "plus_times", (256, 256, 256)),),
@@ -99,7 +100,7 @@ def fits(problem: Problem, machine: Machine, processes: int = 1) -> bool:
 
 def _cases(preset: str, machine: Machine) -> Iterator[Case]:
     counts = rank_counts(machine.cores)
-    asked = [(*product, FEWEST if preset == "smoke" else METHODS) for product in PRODUCTS[preset]]
+    asked = [(*product, _methods(preset, product[0], machine)) for product in PRODUCTS[preset]]
     larger = LARGER.get(preset, ()) + (OF_MANY_CORES.get(preset, ()) if machine.cores >= MANY_CORES else ())
     asked += [("strong", *product, LARGER_METHODS) for product in larger]
     for mode, semiring, sizes, methods in asked:
@@ -109,6 +110,12 @@ def _cases(preset: str, machine: Machine) -> Iterator[Case]:
             if able:
                 axes = {"mode": mode, "method": method, **dict(zip("mnk", sizes, strict=True))}
                 yield Case({**axes, "semiring": semiring, "dtype": "float64"}, tuple(able), {"seed": 1})
+
+
+def _methods(preset: str, mode: str, machine: Machine) -> tuple[str, ...]:
+    """Return who computes the products of a mode: fewest in smoke, and where few cores make a short curve."""
+    is_little = preset == "smoke" or (preset == "quick" and mode == "weak" and machine.cores < FEW_CORES)
+    return FEWEST if is_little else METHODS
 
 
 def _course_cases(preset: str, machine: Machine) -> Iterator[Case]:
