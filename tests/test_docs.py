@@ -31,7 +31,8 @@ LONG = (
     "kernel",
 )
 LONG_OPTIONS = {"--peaks"}
-NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "find", "mpiexec", "mpirun", "srun", "export")
+NOT_OURS = ("git", "cd", "pre-commit", "pip", "python3", "sudo", "apt", "find", "export", "source", "module")
+NOT_OURS += ("mpiexec", "mpirun", "srun")
 
 # Names that stand for files which a reader makes, or that a run makes.
 MADE_BY_READER = ("backends/cpu/outer.py", "report.md", "history.md", "conftest.py")
