@@ -12,7 +12,9 @@ import itertools
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +29,11 @@ from harness.semiring import SEMIRINGS, Semiring, highest
 LONG_S = 600
 
 
-def fail(how: str, dtype: np.dtype) -> object:
-    """Return the identity of min, but on rank 1 of a job fail."""
+def fail(how: str, told: str, dtype: np.dtype) -> object:
+    """Return the identity of min, but on rank 1 of a job fail, having written the time to the file `told`."""
     if os.environ.get("PMI_RANK") == "1":
+        if told:
+            Path(told).write_text(str(time.monotonic()))
         if how == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
         if how == "busy":  # holding the GIL, as a kernel may
@@ -39,10 +43,10 @@ def fail(how: str, dtype: np.dtype) -> object:
     return highest(dtype)
 
 
-def semiring(how: str) -> Semiring:
-    """Return min_plus whose identity fails on rank 1."""
+def semiring(how: str, told: str = "") -> Semiring:
+    """Return min_plus whose identity fails on rank 1, see `fail`."""
     whole = SEMIRINGS["min_plus"]
-    add = dataclasses.replace(whole.add, name="planted", identity=functools.partial(fail, how))
+    add = dataclasses.replace(whole.add, name="planted", identity=functools.partial(fail, how, told))
     return Semiring(add, whole.multiply, "planted_plus")
 
 
