@@ -66,6 +66,7 @@ ALSO = {
 }
 
 
+@pytest.mark.timeout(RUN_S)
 @pytest.mark.skipif(ranks.missing() is not None, reason=str(ranks.missing()))
 def test_each_runs_and_every_time_is_of_a_proven_result(subtests, tmp_path):
     for name, cells in harness_run(tmp_path, *EXPERIMENTS).items():  # one run: processes and jobs of ranks live on
