@@ -1,6 +1,7 @@
 """What kernels are made of, as digests: what differs in any way differs, what is made again does not."""
 
 import itertools
+import pickle
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from numba import types
 
 from backends.cpu._compile.fingerprint import Uncertain, digest
 from backends.cpu._ladder.operators import operators
+from backends.cpu._simd.numpy_object import OBJECT, ObjectType
 from harness import SEMIRINGS, Semiring
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,3 +121,11 @@ def test_what_cannot_be_told_is_refused(what):
     for user in (closure(value), closure((1, value)), numba.njit(closure(value))):
         with pytest.raises(Uncertain):
             digest(user)
+
+
+def test_a_class_stays_the_same_when_an_object_of_it_is_kept(monkeypatch):
+    monkeypatch.delattr(ObjectType, "__slotnames__", raising=False)
+    before = digest(OBJECT)
+    pickle.dumps(OBJECT)
+    assert "__slotnames__" in vars(ObjectType)  # Python's own note
+    assert digest(OBJECT) == before

@@ -180,7 +180,10 @@ def _is_generated(name: str, member: Any) -> bool:
     return name in _OF_EVERY_CLASS or (is_function and function.__code__.co_filename.startswith("<"))
 
 
-_OF_EVERY_CLASS = frozenset("__module__ __doc__ __dict__ __weakref__ __repr__ __abstractmethods__ _abc_impl".split())
+# `__slotnames__` is there as soon as an object of the class has been pickled.
+_OF_EVERY_CLASS = frozenset(
+    "__module__ __doc__ __dict__ __weakref__ __repr__ __abstractmethods__ _abc_impl __slotnames__".split()
+)
 
 
 @_of.register
