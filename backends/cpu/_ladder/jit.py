@@ -25,9 +25,6 @@ from backends.cpu._compile.cache import compile_kernel
 from backends.cpu._threads.pool_symbols import pool_for_loops
 from harness.semiring import Semiring
 
-# For functions that compiled code alone calls. Compiling ways to call them from Python and C takes longer than they do.
-inlined = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
 SUMS_IN_ANY_ORDER = ("contract", "reassoc", "nsz")
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from backends.cpu._ladder.jit import inlined
+from backends.cpu._compile.inlined import inlined
 from backends.cpu._vector.code import call_on_floats
 from backends.cpu._vector.intrinsics import emits
 from harness.semiring import MONOIDS, ScalarFunction, Semiring

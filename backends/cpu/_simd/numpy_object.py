@@ -12,13 +12,13 @@ import ctypes
 import functools
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core.datamodel.models import OpaqueModel
 from numba.extending import NativeValue, register_model, unbox
 
+from backends.cpu._compile.inlined import inlined
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import emits, word_at
@@ -117,7 +117,7 @@ def dtype_code(dtype: np.dtype[Any]) -> int:
     return dtype.num << 8 | ord(dtype.byteorder)
 
 
-@numba.njit
+@inlined
 def is_matrix(x: Any, array_type: int, code: int) -> bool:
     """Return whether an object is a matrix of the dtype of `code`; `array_type` is the address of its type."""
     here = _address(x)
@@ -127,19 +127,19 @@ def is_matrix(x: Any, array_type: int, code: int) -> bool:
     return _int_at(dtype + _NUMBER) << 8 | _byte_at(dtype + _BYTEORDER) == code
 
 
-@numba.njit
+@inlined
 def is_writeable(array: Any) -> bool:
     """Return whether an array may be written to."""
     return _int_at(_address(array) + _FLAGS) & _WRITEABLE != 0
 
 
-@numba.njit
+@inlined
 def data_of(array: Any) -> int:
     """Return the address of an array's first element."""
     return word_at(_address(array) + _DATA)
 
 
-@numba.njit
+@inlined
 def fields_of(matrix: Any) -> tuple[int, int, int, int, int]:
     """Return the address of the first element of a matrix, its rows and columns, and its strides in bytes."""
     here = _address(matrix)

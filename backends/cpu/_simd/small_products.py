@@ -14,11 +14,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from numba import carray, types
 
 from backends.cpu._compile.call_by_address import address_of
+from backends.cpu._compile.inlined import inlined
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.argument_table import Loops, Shape, entry_point
 from backends.cpu._simd.kernel import KernelKey
@@ -130,7 +130,7 @@ def _ready_product(
     return is_swapped, bind, run
 
 
-@numba.njit
+@inlined
 def _by_rows(fields: tuple[int, int, int, int, int], itemsize: int) -> bool:
     """Return whether rows are contiguous, ascending and disjoint, and elements aligned."""
     address, rows, columns, row_stride, stride = fields
@@ -140,14 +140,14 @@ def _by_rows(fields: tuple[int, int, int, int, int], itemsize: int) -> bool:
     return is_contiguous and is_in_order and address & (itemsize - 1) == 0
 
 
-@numba.njit
+@inlined
 def _is_simple(fields: tuple[int, int, int, int, int], itemsize: int) -> bool:
     """Return whether rows or columns are so."""
     address, rows, columns, row_stride, stride = fields
     return _by_rows(fields, itemsize) or _by_rows((address, columns, rows, stride, row_stride), itemsize)
 
 
-@numba.njit
+@inlined
 def _end(fields: tuple[int, int, int, int, int], itemsize: int) -> int:
     """Return the address after the last element of a simple matrix."""
     address, rows, columns, row_stride, stride = fields

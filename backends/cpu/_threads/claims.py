@@ -21,6 +21,7 @@ import numba
 import numpy as np
 from numba import types
 
+from backends.cpu._compile.inlined import inlined
 from backends.cpu._threads.atomics import WORD_BYTES, load, replace
 
 _here = types.ExternalFunction("sched_getcpu", types.int32())
@@ -34,7 +35,7 @@ def _thread(thread: int) -> int:
     return np.intp(thread)
 
 
-_place = numba.njit(_processor if sys.platform.startswith("linux") else _thread)  # elsewhere systems do not say
+_place = inlined(_processor if sys.platform.startswith("linux") else _thread)  # elsewhere systems do not say
 
 
 def new_claims(parts: int) -> np.ndarray:
@@ -42,7 +43,7 @@ def new_claims(parts: int) -> np.ndarray:
     return np.zeros(parts + 1, np.int64)
 
 
-@numba.njit
+@inlined
 def next_run(claims: np.ndarray) -> int:
     """Begin a run, before its threads do, and return its number."""
     claims[-1] += 1
@@ -55,7 +56,7 @@ def first_part(parts: int, threads: int, thread: int) -> int:
     return _place(thread) % threads * parts // threads
 
 
-@numba.njit
+@inlined
 def claim(claims: np.ndarray, part: int, number: int) -> bool:
     """Claim a part in the run of that number, and return whether no other thread had."""
     word = claims.ctypes.data + WORD_BYTES * part

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 from numba import types
 from numba.extending import intrinsic
 
 from backends.cpu._compile.call_by_address import call
+from backends.cpu._compile.inlined import inlined
 from backends.cpu._vector import code as v
 from harness.tuning import simd as tuning_simd
 
@@ -36,7 +36,7 @@ def _take_gil(typing_context: Any, thread: Any) -> Any:
     return types.void(types.intp), emit
 
 
-@numba.njit
+@inlined
 def call_without_gil_if_long(pairs: int, address: int, arguments: Any) -> None:
     """Call a function that computes `pairs` pairs by its address (`_compile.call_by_address`)."""
     if pairs <= _MOST:

@@ -11,14 +11,15 @@ function that knows how many threads its work is worth says so::
 
 from __future__ import annotations
 
-import numba
 from numba import types
+
+from backends.cpu._compile.inlined import inlined
 
 _get = types.ExternalFunction("get_num_threads", types.int32())
 _set = types.ExternalFunction("set_num_threads", types.void(types.int32))
 
 
-@numba.njit
+@inlined
 def limit_threads(threads: int) -> int:
     """Let the loops of this thread of Python have no more than `threads` threads, and return how many they had."""
     before = _get()
@@ -27,7 +28,7 @@ def limit_threads(threads: int) -> int:
     return before
 
 
-@numba.njit
+@inlined
 def restore_threads(before: int) -> None:
     """Undo `limit_threads`, which returned `before`."""
     if _get() != before:

@@ -24,11 +24,11 @@ and connects kernels to it. Source: self-scheduled loops, Tang and Yew (1986); t
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 
+from backends.cpu._compile.inlined import inlined
 from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, replace, store
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
@@ -96,7 +96,7 @@ def _call_piece(b: Builder, function: Value, arguments: Value, sizes: Value, ste
     b.call(pointer, [b.inttoptr(value, v.POINTER) for value in (arguments, sizes, steps, data)])
 
 
-@numba.njit
+@inlined
 def _work(loop: int) -> None:
     """Compute pieces of a loop until all are claimed."""
     inner, arrays = load(loop + _INNER), load(loop + _ARRAYS)
@@ -116,14 +116,14 @@ def _work(loop: int) -> None:
         _call_piece(load(loop + _FUNCTION), own_arguments, own_sizes, steps, load(loop + _DATA))
 
 
-@numba.njit
+@inlined
 def _leave(loop: int) -> None:
     """Sign off from a loop, and wake its caller if it sleeps. After that the loop's memory may be gone."""
     if add(loop + _INVITED, -2) == 3:
         _sem_post(loop + _DONE)
 
 
-@numba.njit
+@inlined
 def _await_invitation(pool: int, state: int, ended: int) -> int:
     """Return the loop whose invitation the worker has accepted, or 0 after it has slept.
 
@@ -158,7 +158,7 @@ def run_worker(seat: int) -> int:
     return 0
 
 
-@numba.njit
+@inlined
 def _start_workers(pool: int) -> int:
     """Start a thread for every seat of the pool, and return how many there are."""
     mask, before, thread = _stack(_SIGNALS_WORDS), _stack(_SIGNALS_WORDS), _stack(1)
@@ -180,7 +180,7 @@ def _start_workers(pool: int) -> int:
     return count
 
 
-@numba.njit
+@inlined
 def _count_workers(pool: int) -> int:
     """Return the number of workers of this process, and start them if it has none."""
     process, owner = np.intp(_getpid()), load(pool + _OWNER)
@@ -194,7 +194,7 @@ def _count_workers(pool: int) -> int:
     return count
 
 
-@numba.njit
+@inlined
 def _avoid(seat: int, cpu: int) -> None:
     """Keep a worker that is about to be woken off a processor."""
     mask, size = _stack(_MASK_WORDS), _MASK_WORDS * WORD_BYTES
@@ -210,7 +210,7 @@ def _avoid(seat: int, cpu: int) -> None:
     store(seat + _AVOIDED, cpu + 1)
 
 
-@numba.njit
+@inlined
 def _invite(pool: int, loop: int, missing: int) -> int:
     """Invite up to `missing` idle workers to a loop, and return the end of the range of their seats in the pool."""
     end, cpu = 0, np.intp(_here())
@@ -230,7 +230,7 @@ def _invite(pool: int, loop: int, missing: int) -> int:
     return end
 
 
-@numba.njit
+@inlined
 def _await_workers(pool: int, loop: int) -> None:
     """Return when no worker is at work on the loop.
 
