@@ -57,10 +57,7 @@ class Arrays:
                 got=type(x).__name__,
                 fix=f"{name}.filled(value): the semiring's zero makes an element absent",
             )
-        try:
-            return np.asarray(x)
-        except ValueError as error:
-            raise ProblemError(f"gemm: {name} is no array", got=str(error)) from None
+        return as_array("gemm", name, x)
 
     def is_writable(self, out: Any) -> bool:
         """Return whether the array `out`, of this kind, may be written to."""
@@ -92,6 +89,14 @@ class Arrays:
     def overlaps(self, x: Any, y: Any) -> bool:
         """Return whether `x` and `y` may share memory."""
         return bool(self.module.may_share_memory(x, y))
+
+
+def as_array(caller: str, name: str, x: Any) -> np.ndarray:
+    """Return `x` as an array of NumPy, or raise ProblemError, as of a list whose rows have several lengths."""
+    try:
+        return np.asarray(x)
+    except ValueError as error:
+        raise ProblemError(f"{caller}: {name} is no array", got=str(error)) from None
 
 
 class CupyArrays(Arrays):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.api.arrays import as_array
 from harness.api.gemm import gemm
 from harness.api.views import any_library
 from harness.errors import ProblemError
@@ -185,7 +186,7 @@ def _matrix_by_vector(caller: str, a: Any, x: Any, y: Any, out: Any, options: di
 
 def _array(caller: str, name: str, x: Any, dimensions: int) -> Any:
     """Return `x` as an array, which has at least so many dimensions; `gemm` checks all else."""
-    array = x if hasattr(x, "ndim") else np.asarray(x)
+    array = x if hasattr(x, "ndim") and hasattr(x, "dtype") else as_array(caller, name, x)
     if array.ndim < dimensions:
         raise ProblemError(
             f"{caller}: {name} is no {'vector' if dimensions == 1 else 'matrix'}",

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from harness.api import argk, gemm, predecessors
-from harness.api.arrays import Arrays, kind_of
+from harness.api.arrays import Arrays, as_array, kind_of
 from harness.api.views import any_library
 from harness.errors import ProblemError
 from harness.problem import Problem
@@ -237,7 +237,7 @@ def _copy_of_matrix(arrays: Arrays, matrix: Any, semiring: Semiring) -> Any:
             got=type(matrix).__name__,
             fix="scipy.sparse.csgraph.csgraph_to_dense(graph, null_value=np.inf), or filled(np.inf)",
         )
-    array = arrays.module.array(matrix, order="C")
+    array = arrays.module.array(matrix if arrays.on_device else as_array("closure", "the matrix", matrix), order="C")
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise ProblemError("closure: the matrix is not square", expected="shape (n, n)", got=f"shape {array.shape}")
     n = array.shape[0]

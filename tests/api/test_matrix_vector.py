@@ -108,6 +108,11 @@ class TestUpdates:
         np.testing.assert_allclose(axpy(X, np.zeros(7), alpha=3.0, semiring="min_plus"), np.minimum(X + 3, 0))
 
 
+def test_buffers_are_arrays():
+    np.testing.assert_allclose(gemv(memoryview(A), memoryview(X)), A @ X)
+    np.testing.assert_allclose(syrk(memoryview(A)), np.tril(A @ A.T))
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         ("call", "message"),
@@ -116,6 +121,8 @@ class TestBadInput:
             (lambda: gemv(A, X, X), "gemv: the length of y is not the number of rows of a"),
             (lambda: gemv(X, X), "gemv: a is no matrix"),
             (lambda: gemv(A, 3.0), "gemv: x is no vector"),
+            (lambda: gemv([[1], [2, 3]], X), "gemv: a is no array"),
+            (lambda: syrk([[1], [2, 3]]), "syrk: a is no array"),
             (lambda: gemv(A, X, out=np.empty(3)), "out cannot take the result"),
             (lambda: symv(A, X), "triangle='a': A is not square"),
             (lambda: gemm(A, A.T, triangle="u"), "triangle is not understood"),

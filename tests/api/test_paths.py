@@ -178,6 +178,7 @@ def test_a_positive_cycle_has_no_longest_path():
     ("weights", "message"),
     [
         (np.zeros((2, 3)), "not square"),
+        ([[1, 2], [3]], "the matrix is no array"),
         (np.zeros(4), "not square"),
         (np.zeros((2, 2, 2)), "not square"),
         (3.0, "not square"),

@@ -206,6 +206,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "out of another shape": ({"out": np.empty((2, 3))}, "out cannot take the result"),
     "out of another dtype": ({"out": np.empty((2, 2), np.float32)}, "out cannot take the result"),
     "big-endian out": ({"out": np.empty((2, 2), ">f8")}, "out cannot take the result"),
+    "out that is masked": ({"out": np.ma.zeros((2, 2))}, "out cannot take the result"),
     "out that is a list": ({"out": [[0.0, 0.0]] * 2}, "out cannot take the result"),
     "out that repeats": (
         {"out": np.lib.stride_tricks.as_strided(np.empty(2), (2, 2), (0, 8))},
