@@ -30,6 +30,7 @@ this project's, measured in docs/simd.md.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import numba
@@ -42,6 +43,7 @@ from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._log_sum.product import LogSumExp
 from backends.cpu._simd.argument_table import Loops, Run, Shape
 from backends.cpu._simd.bits import WORD, WORD_BITS, prepare_bits
+from backends.cpu._simd.block_tracker import BLOCK
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.numpy_object import has_known_layout
 from backends.cpu._simd.product import Settings, prepare_generated, with_swapped_operands
@@ -56,6 +58,7 @@ from harness.operands import Operands
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS, Semiring
+from harness.tuning import argk as tuning_argk
 from harness.tuning import batches as tuning_batches
 from harness.tuning import simd as tuning_simd
 
@@ -163,8 +166,13 @@ class Simd(Backend):
         return KernelExecution(plan, operands, kernel)
 
     def prepare_argk(self, plan: Plan, operands: Operands, argk: np.ndarray) -> Execution | None:
-        """Have small products of a batch computed by the definition (`_batch.argk`), with the k of each element."""
+        """Have the micro-kernel track every term of a small product; of a long k in a batch, the definition."""
         problem = plan.problem
+        if tuning_argk.tracks_every_term(problem):
+            block = np.empty(argk.shape, BLOCK)
+            numbered = self.prepare_blocks(plan, operands, block, steps=1)
+            if numbered is not None:
+                return HostExecution(operands, functools.partial(_compute_and_widen, numbered, block, argk))
         if not problem.batch or problem.of_one().pairs > tuning_batches.ARGK_PAIRS:
             return None
         return HostExecution(operands, prepare_argk(problem.semiring, operands.a, operands.b, operands.out, argk))
@@ -190,6 +198,12 @@ class Simd(Backend):
         ops = operations(_computed(problem.semiring), problem.dtype)
         assert ops is not None
         return list_tile(_settings(plan).key(ops, _word(problem)[0]))
+
+
+def _compute_and_widen(numbered: Execution, block: np.ndarray, argk: np.ndarray) -> None:
+    """Compute a product whose blocks are single terms: the number of a block is k."""
+    numbered.run()
+    np.copyto(argk, block)
 
 
 def _prepare(

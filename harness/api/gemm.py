@@ -131,7 +131,8 @@ def _recall(options: Hashable, operands: tuple[Any, ...], out: Any) -> Any:
     """Compute a remembered product, and return its result; None: it is not remembered, and nothing was done."""
     kind = operands[0].__class__
     if kind is np.ndarray:
-        return staged.recall(options, operands, out)
+        results = staged.recall(options, operands, None if out is None else (out,))
+        return results and results[0]
     results = repeats.recall(options, operands, out) if kind in repeats.classes else None
     return results and results[0]
 
@@ -161,8 +162,11 @@ def _gemm(
         if arrays.on_device and not arguments.are_converted():
             repeats.remember(options, prepared, arrays, tuple(arguments.inputs.values()), (target,), out)
         elif not arrays.on_device and chosen.rereads_operands:
-            again = functools.partial(prepare, chosen, prepared.plan)
-            staged.remember(options, arguments, out, again, functools.partial(limited_to, count, chosen))
+            plan, limited = prepared.plan, functools.partial(limited_to, count, chosen)
+            outs = None if out is None else (out,)
+            staged.remember(
+                options, arguments, outs, lambda operands: prepare(chosen, plan, operands).run_once, limited
+            )
     return result
 
 

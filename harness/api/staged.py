@@ -1,8 +1,9 @@
 """Small products of NumPy arrays that are remembered: a further call copies in, computes, and copies out.
 
 Checks, the choice of a backend, its plan and its preparation take 0.1 to 0.3 ms, whatever the sizes. A small product
-that has no shortcut (alpha, beta, C, two dtypes, strides, bools, a triangle) takes a hundredth of that. So the second
-call of a kind prepares the product on arrays of its own, of the same layout, and later calls copy operands to these.
+that has no shortcut (alpha, beta, C, two dtypes, strides, bools, a triangle, an argk) takes a hundredth of that. So the
+second call of a kind prepares the product on arrays of its own, of the same layout, and later calls copy operands to
+these.
 
 A kind of call is given by its options and the layout of each array, not by values or addresses. So the bits are those
 of the first call, and `out` may share memory with operands. Each kind has such arrays for as many Python threads as
@@ -11,6 +12,7 @@ have computed it at the same time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -19,14 +21,15 @@ import numpy as np
 
 from harness.api.arguments import Arguments
 from harness.api.repeats import Recent
-from harness.interface import Prepared
 from harness.memory import on_free
 from harness.operands import Operands
 
 # Most kinds of calls, and most bytes of the arrays of one: a copy of more takes as long as what it saves.
 MOST, MOST_BYTES = 64, 2**19
 
-Prepare = Callable[[Operands], Prepared]
+# prepare(operands, *others) -> run: `run` computes into `operands.out` and the other results, any number of times.
+Prepare = Callable[..., Callable[[], Any]]
+Results = tuple[np.ndarray, ...]
 Context = Callable[[], AbstractContextManager[Any]]
 
 
@@ -35,33 +38,37 @@ class Stage(NamedTuple):
 
     Attributes
     ----------
-    prepared : Prepared
+    run : callable
+        ``run()`` computes `results` from `inputs`.
     inputs : list of array
         That operands are copied to: a, b, and C if it is read.
+    results : tuple of array
+        D, and argk if that is asked for.
     has_rest : bool
-        Whether the product leaves a part of `out` as it is, so that this is copied in too.
+        Whether the product leaves a part of D as it is, so that this is copied in too.
     fill : scalar or None
-        What a new result holds in that part.
+        What a new D holds in that part.
     """
 
-    prepared: Prepared
+    run: Callable[[], Any]
     inputs: list[np.ndarray]
+    results: Results
     has_rest: bool
     fill: Any
 
-    def compute(self, operands: Sequence[np.ndarray], out: np.ndarray | None) -> np.ndarray:
-        """Return `out`, or a new array, with the product of `operands`."""
-        target = self.prepared.operands.out
+    def compute(self, operands: Sequence[np.ndarray], out: Results | None) -> Results:
+        """Return `out`, or new arrays, with the product of `operands`."""
         for own, x in zip(self.inputs, operands, strict=False):
             np.copyto(own, x, casting="unsafe")
         if self.has_rest and out is not None:
-            np.copyto(target, out)
+            np.copyto(self.results[0], out[0])
         elif self.fill is not None:
-            target.fill(self.fill)
-        self.prepared.run_once()
+            self.results[0].fill(self.fill)
+        self.run()
         if out is None:
-            return target.copy()
-        np.copyto(out, target)
+            return tuple([x.copy() for x in self.results])
+        for own, x in zip(self.results, out, strict=True):
+            np.copyto(x, own)
         return out
 
 
@@ -75,20 +82,20 @@ class _Kind(NamedTuple):
 _kinds = Recent[_Kind](lambda: MOST)
 
 
-def _key(options: Hashable, operands: Sequence[Any], out: Any) -> Hashable:
+def _key(options: Hashable, operands: Sequence[Any], out: Results | None) -> Hashable:
     """Return the kind of a call; None: it is not remembered."""
     if options is None:
         return None
     layouts = []
-    for x in operands if out is None else (*operands, out):
+    for x in operands if out is None else (*operands, *out):
         if x.__class__ is not np.ndarray:
             return None
         layouts.append((x.dtype, x.shape, x.strides, x.flags.num))
     return options, len(operands), *layouts
 
 
-def recall(options: Hashable, operands: Sequence[Any], out: Any) -> np.ndarray | None:
-    """Compute a product of a remembered kind, and return the result; None: nothing was done.
+def recall(options: Hashable, operands: Sequence[Any], out: tuple[Any, ...] | None) -> Results | None:
+    """Compute a product of a remembered kind, and return the results; None: nothing was done.
 
     Parameters
     ----------
@@ -96,8 +103,8 @@ def recall(options: Hashable, operands: Sequence[Any], out: Any) -> np.ndarray |
         Those of `repeats.options_of`.
     operands : sequence of array
         a, b, and C if there is one.
-    out : array or None
-        That of the call.
+    out : tuple of array or None
+        Where the results go; None: they are new arrays.
     """
     try:
         kind = _kinds.get(_key(options, operands, out))
@@ -113,7 +120,14 @@ def recall(options: Hashable, operands: Sequence[Any], out: Any) -> np.ndarray |
         kind.idle.append(stage)
 
 
-def remember(options: Hashable, arguments: Arguments, out: Any, prepare: Prepare, limited: Context) -> None:
+def remember(
+    options: Hashable,
+    arguments: Arguments,
+    out: tuple[Any, ...] | None,
+    prepare: Prepare,
+    limited: Context,
+    others: Sequence[np.dtype[Any]] = (),
+) -> None:
     """Remember a kind of call that has been computed: its stage is made when it comes again.
 
     Parameters
@@ -122,19 +136,21 @@ def remember(options: Hashable, arguments: Arguments, out: Any, prepare: Prepare
         As of `recall`.
     arguments : Arguments
     prepare : callable
-        ``prepare(operands)`` has the chosen backend prepare the product, or the batch.
+        ``prepare(operands, *results)`` returns ``run()``, by which the chosen backend computes the product, or the
+        batch, any number of times. It keeps no memory that another product may use meanwhile.
     limited : callable
         Returns the context in which it has the number of threads of the call.
+    others : sequence of dtype
+        Of the results beside D, which have its shape.
     """
     key = _key(options, tuple(arguments.inputs.values()), out)
-    arrays = [*arguments.inputs.values(), *([] if out is None else [out])]
-    if key is None or not arguments.problem.pairs or sum(max(_span(x), x.nbytes) for x in arrays) > MOST_BYTES:
+    if key is None or not arguments.problem.pairs or _bytes_of(arguments, out, others) > MOST_BYTES:
         return
     kind = _kinds.get(key)
     if kind is None:
         _kinds.put(key, _Kind([], limited))
     else:
-        kind.idle.append(_stage(arguments, out, prepare))
+        kind.idle.append(_stage(arguments, out, prepare, others))
 
 
 @on_free
@@ -143,18 +159,31 @@ def forget() -> None:
     _kinds.clear()
 
 
-def _stage(arguments: Arguments, out: np.ndarray | None, prepare: Prepare) -> Stage:
+def _stage(arguments: Arguments, out: Results | None, prepare: Prepare, others: Sequence[np.dtype[Any]]) -> Stage:
     """Return the product on arrays of its own, which has not been computed."""
     problem, inputs = arguments.problem, arguments.inputs
-    target = np.empty(arguments.shape, problem.dtype) if out is None else _like(out, problem.dtype)
+    dtypes = (problem.dtype, *others)
+    if out is None:
+        results = tuple(np.empty(arguments.shape, dtype) for dtype in dtypes)
+    else:
+        results = tuple(map(_like, out, dtypes))
     own = {name: _like(x, arguments.dtype_of(name)) for name, x in inputs.items()}
     if not problem.accumulate:
         own.pop("c", None)
     batches = {name: np.broadcast_to(x, (*arguments.batch, *x.shape[-2:])) for name, x in own.items()}
     has_rest = problem.triangle == "d"
     fill = problem.semiring.zero(problem.dtype) if has_rest else None
-    prepared = prepare(Operands(batches["a"], batches["b"], batches.get("c"), target))
-    return Stage(prepared, list(own.values()), has_rest, fill)
+    run = prepare(Operands(batches["a"], batches["b"], batches.get("c"), results[0]), *results[1:])
+    return Stage(run, list(own.values()), results, has_rest, fill)
+
+
+def _bytes_of(arguments: Arguments, out: Results | None, others: Sequence[np.dtype[Any]]) -> int:
+    """Return the bytes of the arrays of a stage: operands, and results, also those that a call returns as new ones."""
+    arrays = [*arguments.inputs.values(), *(out or ())]
+    total = sum(max(_span(x), int(x.nbytes)) for x in arrays)
+    if out is None:
+        total += math.prod(arguments.shape) * sum(x.itemsize for x in (arguments.problem.dtype, *others))
+    return total
 
 
 def _like(x: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:

@@ -29,6 +29,15 @@ ARGK_PANEL_SHARE, ARGK_ROWS_SHARE, ARGK_LEAST_COLUMNS, ARGK_LEAST_ROWS = 3 / 4, 
 ARGK_COLUMNS, ARGK_SHARE = 128, 1 / 4
 
 
+# Most pairs of a product for which cpu-simd tracks every single term of k, without a search.
+ARGK_TRACKED_PAIRS = 1 << 20
+
+
+def tracks_every_term(problem: Problem) -> bool:
+    """Return whether blocks are single terms, whose numbers fit a byte: the product itself yields k."""
+    return 0 < problem.k <= ARGK_MOST_BLOCKS and problem.of_one().pairs <= ARGK_TRACKED_PAIRS
+
+
 def argk_steps(problem: Problem) -> int:
     """Return the terms in a block of k for backends that number blocks themselves."""
     line = ARGK_BLOCK_BYTES // problem.dtype.itemsize

@@ -19,7 +19,7 @@ from harness import (
     gemm_argk,
     registry,
 )
-from harness.api import argk
+from harness.api import numbering
 from harness.proof import reference
 from harness.tuning import argk as tuning_argk
 from tests._support.simd_products import BACKEND, Kernel
@@ -32,6 +32,11 @@ BACKENDS = [entry.name for entry in registry.discover() if entry.name.startswith
 # m, n and k that straddle chunks of 64 terms, tiles of the passes and of the search, and blocks of k, of one length for
 # each dtype: another is another kernel (test_blocks_of_any_size_give_the_same)
 SHAPES = [(1, 1, 1), (2, 3, 64), (5, 7, 65), (3, 129, 63), (131, 33, 130), (70, 260, 4), (4, 5, 510), (2, 1100, 70)]
+
+
+@pytest.fixture(autouse=True)
+def _small_products_are_searched_too(monkeypatch):
+    monkeypatch.setattr(tuning_argk, "ARGK_TRACKED_PAIRS", 0)
 
 
 def by_definition(semiring, a, b):
@@ -78,6 +83,14 @@ def test_argk_is_the_smallest_k_that_attains_the_value(name, dtype, rng):
         assert_as_defined(SEMIRINGS[name], draw(rng, (m, k), dtype), draw(rng, (k, n), dtype))
 
 
+@pytest.mark.parametrize(("name", "dtype"), KERNELS)
+def test_every_term_of_a_small_product_is_tracked(name, dtype, rng, monkeypatch):
+    monkeypatch.setattr(tuning_argk, "ARGK_TRACKED_PAIRS", 1 << 20)
+    monkeypatch.setattr(numbering, "number_blocks", None)  # nothing is searched
+    for m, n, k in ((1, 1, 1), (5, 7, 65), (31, 33, 128), (3, 70, 4)):
+        assert_as_defined(SEMIRINGS[name], draw(rng, (m, k), dtype), draw(rng, (k, n), dtype), backend="cpu-simd")
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_gives_the_same(backend, rng):
     for name in ("min_plus", "max_min") if backend == "cpu-simd" else ("min_plus",):
@@ -106,7 +119,7 @@ def test_blocks_of_any_size_give_the_same(rows, columns, steps, rng, monkeypatch
     a, b = draw(rng, (11, 75), np.dtype(np.float64)), draw(rng, (75, 13), np.dtype(np.float64))
     for backend in ("cpu-transposed", "cpu-simd"):  # beside the product, and in its micro-kernel
         assert_as_defined(SEMIRINGS["min_plus"], a, b, backend=backend)
-    monkeypatch.setattr(argk, "_NUMBERS", "nobody")
+    monkeypatch.setattr(numbering, "_NUMBERS", "nobody")
     assert_as_defined(SEMIRINGS["min_plus"], a, b, backend="cpu-transposed")  # tile by tile
 
 
@@ -308,11 +321,11 @@ def test_search_as_vectors_and_term_by_term_agree(rng, monkeypatch):
                 np.zeros(across * down, np.int64),
                 np.empty((across * down, width, 184)),
             )
-            search(a, b, c, block, argk, across, height, panels, missing)
+            search(a, b, c, block, argk, across, height, panels, missing)()
             assert not missing.any()
             assert np.array_equal(argk, where)
-            search(a, b, c, np.full_like(block, -1), argk, across, height, panels, missing)
+            search(a, b, c, np.full_like(block, -1), argk, across, height, panels, missing)()
             assert not missing.any()
             assert (argk == -1).all()
-            search(a, b, c + 0.5, block, argk, across, height, panels, missing)
+            search(a, b, c + 0.5, block, argk, across, height, panels, missing)()
             assert missing.sum() == across * min(down, len(a))

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from harness import free_memory, gemm, registry, syrk
+from harness import free_memory, gemm, gemm_argk, registry, syrk
 from harness.api import staged
 from harness.errors import ProblemError
 
@@ -251,6 +251,13 @@ def test_long_copies_are_not_made(prepared):
     assert prepared["compute"] == 0
 
 
+def test_large_results_of_small_operands_are_not_kept(prepared):
+    x, y = np.ones((400, 1)), np.ones((1, 400))
+    for _ in range(3):
+        assert gemm(x, y, alpha=2.0)[-1, -1] == 2
+    assert prepared["compute"] == 0
+
+
 def test_backends_that_may_keep_operands_are_not_remembered(monkeypatch, prepared, rng):
     monkeypatch.setattr(SIMD, "rereads_operands", False)
     for _ in range(4):
@@ -264,3 +271,72 @@ def test_options_that_are_not_hashable_are_reported(rng):
         gemm(a, b, c, threads=[1])
     with pytest.raises(ProblemError, match="semiring"):
         gemm(a, b, c, semiring=["plus_times"])
+
+
+class TestArgk:
+    """`gemm_argk`: tracked, searched, and over integers that carry k."""
+
+    KINDS = (("float64", 7), ("float64", 200), ("int32", 7), ("int32", 200))  # dtype and k
+
+    @staticmethod
+    def operands(rng, dtype, k):
+        return tuple(rng.integers(-9, 9, shape).astype(dtype) for shape in ((M, k), (k, N)))
+
+    @pytest.mark.parametrize(("dtype", "k"), KINDS)
+    def test_values_are_those_of_the_call(self, dtype, k, rng):
+        for _ in range(5):
+            a, b = self.operands(rng, dtype, k)
+            product, argk = gemm_argk(a, b)
+            terms = a[:, :, None] + b[None]
+            np.testing.assert_array_equal(product, terms.min(axis=1))
+            np.testing.assert_array_equal(argk, terms.argmin(axis=1))
+            assert product.flags.owndata
+            assert argk.flags.owndata
+
+    def test_integers_that_leave_room_one_time_and_none_the_next(self, rng):
+        for round_number in range(6):
+            a, b = self.operands(rng, "int32", 200)
+            if round_number % 2:
+                a[2, 3] = np.iinfo(np.int32).max  # no path
+            product, argk = gemm_argk(a, b)
+            terms = a[:, :, None].astype(np.int64) + b[None]
+            np.testing.assert_array_equal(product, terms.min(axis=1))
+            np.testing.assert_array_equal(argk, terms.argmin(axis=1))
+
+    @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda x: x.__name__)
+    def test_every_layout(self, layout, rng):
+        a, b = layout(rng), matrix(rng, K, N)
+        terms = a[:, :, None] + b[None]
+        for _ in range(4):
+            product, argk = gemm_argk(a, b)
+            np.testing.assert_array_equal(product, terms.min(axis=1))
+            np.testing.assert_array_equal(argk, terms.argmin(axis=1))
+
+    def test_batches_and_two_dtypes(self, rng):
+        for _ in range(4):
+            a, b = matrix(rng, 3, 1, M, K), matrix(rng, 2, K, N).astype(np.float32)
+            product, argk = gemm_argk(a, b)
+            terms = a[..., :, :, None] + b[..., None, :, :]
+            np.testing.assert_array_equal(product, terms.min(axis=-2))
+            np.testing.assert_array_equal(argk, terms.argmin(axis=-2))
+
+    def test_third_call_prepares_nothing(self, monkeypatch, rng):
+        calls, whole = [], SIMD.prepare_argk
+        monkeypatch.setattr(SIMD, "prepare_argk", lambda *given: calls.append(given) or whole(*given))
+        for _ in range(5):
+            gemm_argk(matrix(rng, M, K), matrix(rng, K, N))
+        assert len(calls) == 3  # the two calls, and the stage
+
+    def test_threads_share_no_work_memory(self, rng):
+        work = [self.operands(rng, "float64", 200) for _ in range(4)]
+        start = threading.Barrier(4)
+
+        def compute(number):
+            a, b = work[number]
+            argmin = (a[:, :, None] + b[None]).argmin(axis=1)
+            start.wait()
+            for _ in range(200):
+                np.testing.assert_array_equal(gemm_argk(a, b)[1], argmin)
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(compute, range(4)))

@@ -11,18 +11,21 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange, types
 
 from backends.cpu._argk.search import searches_by_vectors
-from backends.cpu._compile.scratch import scratch as scratch_memory
+from backends.cpu._argk.work import Work
 from backends.cpu._ladder.jit import jit, rows, scratch
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.block_tracker import NO_BLOCK
 from backends.cpu._simd.value_scan import Look
 from backends.cpu._vector.operators import Guard
+from harness.interface import Prepared
+from harness.operands import Operands, aligned_empty
 from harness.semiring import Semiring, highest, lowest
 
 SIZES = (4, 8)  # of elements, signed: narrower ones have no room
@@ -55,17 +58,13 @@ class Packing(NamedTuple):
         """Number of terms of k that positions distinguish."""
         return 1 << self.shift
 
-    def operands(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return A' and B', in work memory; `a` has at most `steps` columns."""
+    def pack(self, a: np.ndarray, b: np.ndarray, packed_a: np.ndarray, packed_b: np.ndarray) -> None:
+        """Write A' and B'; `a` has at most `steps` columns."""
         last, sign = (self.steps - 1, -1) if self.semiring.add.name == "max" else (0, 1)
         pack, both = build_pack(self.dtype), self.semiring.multiply.name != "plus"
-        packed = []
-        for x, base, strides in ((a, self.base_a, (0, sign)), (b, self.base_b, (sign, 0))):
-            target = scratch_memory(x.nbytes, f"packed {len(packed)}").array(x.shape, self.dtype)
+        for x, target, base, strides in ((a, packed_a, self.base_a, (0, sign)), (b, packed_b, self.base_b, (sign, 0))):
             first, (down, right) = (last, strides) if both or x is a else (0, (0, 0))
             pack(np.ascontiguousarray(x), self.shift, base, first, down, right, target)
-            packed.append(target)
-        return packed[0], packed[1]
 
     def unpack(self, terms: np.ndarray, product: np.ndarray, argk: np.ndarray, begin: int) -> None:
         """Unpack `terms` to `product` and `argk`; if `begin`, their first k, is not 0, only where they are better."""
@@ -73,6 +72,40 @@ class Packing(NamedTuple):
             product[...] = terms
         base = self.base_a + self.base_b if self.semiring.multiply.name == "plus" else self.base_a
         build_unpack(self.semiring, self.dtype)(terms, self.shift, base, begin, product, argk)
+
+
+class CarryingProduct:
+    """The product of a part of k, over integers that carry it.
+
+    Parameters
+    ----------
+    operands : Operands
+        Of all of k; `out` receives the product.
+    argk : (m, n) array of int32
+    begin, steps : int
+        First k, and number of terms at most.
+    prepare : callable
+        ``prepare(operands)`` has a backend prepare a product.
+    work : callable
+        As `_argk.work` has it.
+    """
+
+    def __init__(
+        self, operands: Operands, argk: np.ndarray, begin: int, steps: int, prepare: Callable[..., Prepared], work: Work
+    ) -> None:
+        self._a, self._b = operands.a[:, begin : begin + steps], operands.b[begin : begin + steps]
+        self._product, self._argk, self._begin, self._prepare = operands.out, argk, begin, prepare
+        self._packed = [work(x.shape, x.dtype, name) for x, name in ((self._a, "packed A"), (self._b, "packed B"))]
+        self._prepared: Prepared | None = None
+
+    def run(self, packing: Packing) -> None:
+        """Write the product and the k of each element; those of a later part only where they are better."""
+        packing.pack(self._a, self._b, *self._packed)
+        if self._prepared is None:  # only now: a backend may read operands when it prepares
+            product = self._product
+            terms = aligned_empty(product.shape, product.dtype) if self._begin else product
+            self._prepared = self._prepare(Operands(*self._packed, None, terms))
+        packing.unpack(self._prepared.run_once(), self._product, self._argk, self._begin)
 
 
 def can_carry_k(semiring: Semiring, dtype: np.dtype[Any]) -> bool:

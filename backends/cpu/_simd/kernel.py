@@ -203,7 +203,10 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
             lines = touched_lines(width * BLOCK_BYTES // itemsize)
             numbers = _Prefetch(block, named["ld_block"], lines, INTO_L1, v.size(rows), unrolled)
             prefetches = tuple(x._replace(steps=1) for x in (next_lines, tile_of_c, numbers)) if tile.is_whole else ()
-            _track(b, key.block_steps, named, state, run, tracker, prefetches)
+            if key.block_steps == 1:
+                _track_every_step(b, named, state, functools.partial(iteration, 1), tracker)
+            else:
+                _track(b, key.block_steps, named, state, run, tracker, prefetches)
             tracker.store(b, named)
             return
         if tile.is_whole:
@@ -216,6 +219,24 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
         v.in_both_forms(b, named["accumulate"], functools.partial(_store, b, code, combine, totals, rows_of_c, edges))
 
     return v.own_function(module, tile.name(operations), [v.SIZE] * len(ARGUMENTS), emit)
+
+
+def _track_every_step(
+    b: Builder,
+    named: dict[str, Value],
+    state: list[Value],
+    step: Callable[[list[Value]], list[Value]],
+    tracker: BlockTracker,
+) -> None:
+    """Extend the tile step by step, and track each; products of so few steps gain nothing by prefetches."""
+
+    def one(current: list[Value]) -> list[Value]:
+        number, *inside = current
+        inside = step(inside)
+        tracker.note(b, inside[2:], number)
+        return [b.add(number, v.size(1)), *inside]
+
+    v.loop(b, named["k"], [named["first_block"], *state], one)
 
 
 def _track(

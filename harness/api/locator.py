@@ -1,0 +1,159 @@
+"""How `gemm_argk` finds the k of each element: by the backend itself, or by a product and what comes after it.
+
+A `Locator` prepares that as one function, which can be called any number of times. Work memory is the thread's scratch.
+A function that is kept has memory of its own, since another thread may call it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from harness.api.arrays import Arrays
+from harness.api.gemm import machine_of
+from harness.api.numbering import Numbered, number_blocks, passes, prepare_part
+from harness.errors import BackendUnavailable, VerificationError
+from harness.interface import Backend, Prepared
+from harness.machine import Machine
+from harness.operands import Operands
+from harness.problem import Problem
+from harness.semiring import HALF, SEMIRINGS
+from harness.tuning import argk as tuning_argk
+
+NO_K = -1
+
+Run = Callable[[], Any]
+
+
+class Locator:
+    """Prepare products of one Problem, each with its argk.
+
+    Parameters
+    ----------
+    problem : Problem
+    backend : Backend
+    arrays : Arrays
+        The kind of the operands.
+    threads : int or None
+
+    Attributes
+    ----------
+    prepared : Prepared or None
+        The last product by a backend that itself says which k it was.
+    """
+
+    def __init__(self, problem: Problem, backend: Backend, arrays: Arrays, threads: int | None) -> None:
+        self.backend, self._problem, self._arrays = backend, problem, arrays
+        self._here = machine_of(threads)
+        self._plan = backend.plan(problem, self._here)
+        self.prepared: Prepared | None = None
+
+    def by_itself(self, operands: Operands, argk: Any) -> Run | None:
+        """Have the backend itself prepare ``a (x) b`` with where it comes from; None: it cannot."""
+        execution = self.backend.prepare_argk(self._plan, operands, argk)
+        if execution is None:
+            return None
+        self.prepared = Prepared(self._plan, operands, execution)
+        return self.prepared.run_once
+
+    def locate(self, operands: Operands, argk: Any, *, is_kept: bool = False) -> Run:
+        """Return ``run()``, which writes ``a (x) b`` to `operands.out`, and where it comes from to `argk`.
+
+        Raises
+        ------
+        BackendUnavailable
+            If nobody says where it comes from.
+        """
+        run = self.by_itself(operands, argk)
+        if run is not None:
+            return run
+        if self._arrays.on_device:
+            name, fix = self.backend.name, f"backend='auto', or {self._arrays.other_way}"
+            raise BackendUnavailable(f"backend {name!r} does not say which k it was", fix=fix)
+        if self._problem.dtype == HALF:
+            raise BackendUnavailable(
+                f"gemm_argk: backend {self.backend.name!r} does not say which k it was; no float16 is searched",
+                got=str(self._problem),
+                fix="convert a and b with astype('float32'); or arrays on a GPU",
+            )
+        if not self._problem.k:
+            return functools.partial(self._fill, operands, argk)
+        return _Search(self.backend, self._problem, self._here, operands, argk, is_kept=is_kept).run
+
+    def again(self, operands: Operands, argk: Any) -> Run:
+        """Return `locate` of arrays that are kept, with work memory of its own."""
+        return self.locate(operands, argk, is_kept=True)
+
+    def _fill(self, operands: Operands, argk: Any) -> None:
+        operands.out.fill(self._problem.semiring.zero(self._problem.dtype))
+        argk.fill(NO_K)
+
+
+class _Search:
+    """A product by a backend that does not say which k it was: k carried beside the values, or blocks searched."""
+
+    def __init__(
+        self, backend: Backend, problem: Problem, here: Machine, operands: Operands, argk: np.ndarray, *, is_kept: bool
+    ) -> None:
+        self._backend, self._problem, self._here = backend, problem, here
+        self._operands, self._argk = operands, argk
+        self._part = passes()
+        self._work = self._part.memory_of_its_own if is_kept else self._part.scratch_of_thread
+        self._carrying: dict[int, list[Any]] = {}  # products that carry k, by the terms in a part of k
+
+    def run(self) -> None:
+        """Write product and argk; the values of A and B decide how."""
+        problem, operands = self._problem, self._operands
+        ranges = self._part.ranges_of(problem.semiring, operands.a, operands.b)
+        fewest = tuning_argk.ARGK_PACKED_STEPS
+        packing = self._part.packing(problem.semiring, problem.dtype, problem.k, ranges, fewest)
+        if packing is not None:
+            for product in self._carrying_products(packing.steps):
+                product.run(packing)
+            return
+        self._numbered.run()
+        if not self._search.run(ranges):
+            self._refuse()
+
+    def _carrying_products(self, steps: int) -> list[Any]:
+        """Return the products of all parts of k, of so many terms each."""
+        if steps not in self._carrying:
+            begins = range(0, self._problem.k, steps)
+            self._carrying[steps] = [
+                self._part.CarryingProduct(self._operands, self._argk, begin, steps, self._prepare, self._work)
+                for begin in begins
+            ]
+        return self._carrying[steps]
+
+    def _prepare(self, operands: Operands) -> Prepared:
+        """Prepare a part of the product by the backend asked for."""
+        return prepare_part(self._backend, self._problem, self._here, operands)
+
+    @functools.cached_property
+    def _block(self) -> np.ndarray:
+        block: np.ndarray = self._part.blocks_of(self._problem.m, self._problem.n, self._work)
+        return block
+
+    @functools.cached_property
+    def _numbered(self) -> Numbered:
+        """The product with the number of each element's block."""
+        return number_blocks(self._backend, self._problem, self._here, self._operands, self._block)
+
+    @functools.cached_property
+    def _search(self) -> Any:
+        """The search of the blocks: its `run` returns whether each element was found."""
+        semiring, divided = self._problem.semiring, tuning_argk.argk_searched(self._problem, self._here)
+        how = semiring, self._numbered.steps, divided, self._work
+        return self._part.BlockSearch(*how, self._operands, self._block, self._argk)
+
+    def _refuse(self) -> None:
+        name = self._problem.semiring.name
+        raise VerificationError(
+            f"gemm_argk: an element of the product by {self._backend.name} is none of its terms",
+            expected="a[i, k] (x) b[k, j] == product[i, j] for some k",
+            got=f"none, over {name} and {self._problem.dtype.name}",
+            fix="is_selective=True only if add returns one of its operands" if name not in SEMIRINGS else "",
+        )
