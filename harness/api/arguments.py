@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.api.arrays import Arrays, kind_of
+from harness.api.arrays import Arrays, is_masked, kind_of
 from harness.errors import ProblemError
 from harness.problem import MIXED, Problem
 from harness.semiring import Scalar, Semiring
@@ -146,11 +146,11 @@ def check_out(caller: str, arrays: Arrays, out: Any, shape: tuple[int, ...], dty
     got = type(out).__name__
     if isinstance(out, arrays.module.ndarray):
         repeats = out.size > 0 and any(s == 0 and n > 1 for s, n in zip(out.strides, out.shape, strict=True))
-        is_writable, is_masked = arrays.is_writable(out), isinstance(out, np.ma.MaskedArray)
-        if out.shape == shape and out.dtype == dtype and is_writable and not repeats and not is_masked:
+        is_writable, has_mask = arrays.is_writable(out), is_masked(out)
+        if out.shape == shape and out.dtype == dtype and is_writable and not repeats and not has_mask:
             return
         got = f"shape {out.shape}, {out.dtype}, {'writable' if is_writable else 'read-only'}"
-        got += ", elements that share memory" * repeats + ", a mask that would hide results" * is_masked
+        got += ", elements that share memory" * repeats + ", a mask that would hide results" * has_mask
     raise ProblemError(
         f"{caller}: out cannot take the result",
         expected=f"a writable array of shape {shape} and dtype {dtype.name}",

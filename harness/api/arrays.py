@@ -50,7 +50,7 @@ class Arrays:
                 got=type_name(x),
                 fix=f"cupy.asarray({name}), which copies nothing, for all arrays",
             )
-        if isinstance(x, np.ma.MaskedArray):
+        if is_masked(x):
             raise ProblemError(
                 f"gemm: {name} is a masked array",
                 expected="an array whose every element counts",
@@ -89,6 +89,12 @@ class Arrays:
     def overlaps(self, x: Any, y: Any) -> bool:
         """Return whether `x` and `y` may share memory."""
         return bool(self.module.may_share_memory(x, y))
+
+
+def is_masked(x: Any) -> bool:
+    """Return whether `x` is a masked array of NumPy, whose module nobody without one need load."""
+    module = sys.modules.get("numpy.ma")
+    return module is not None and isinstance(x, module.MaskedArray)
 
 
 def as_array(caller: str, name: str, x: Any) -> np.ndarray:

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from harness.api import argk, gemm, predecessors
-from harness.api.arrays import Arrays, as_array, kind_of
+from harness.api.arrays import Arrays, as_array, is_masked, kind_of
 from harness.api.views import any_library
 from harness.errors import ProblemError
 from harness.problem import Problem
@@ -230,7 +230,7 @@ class _Steps:
 
 def _copy_of_matrix(arrays: Arrays, matrix: Any, semiring: Semiring) -> Any:
     """Return `matrix` as a C-ordered array of its own that the semiring can be computed over."""
-    if hasattr(matrix, "toarray") or isinstance(matrix, np.ma.MaskedArray):
+    if hasattr(matrix, "toarray") or is_masked(matrix):
         raise ProblemError(
             "closure: the matrix is not a plain array",
             expected="a dense (n, n) array that holds the semiring's zero where there is no edge",
