@@ -9,7 +9,7 @@ The steps of one product, with the module that does each:
     loop 4                                   pc over k by kc: the first block of k stores C, later ones combine with it
     loop 3                                   ic over m by mc: block of A in L2, in place
         gather        `_simd.packing`       or copied, if its rows would share cache sets
-    loop 2                                   jp over the micro-panels of B, about nr columns each
+    loop 2            `_simd.macro_kernel`   jp over the micro-panels of B, about nr columns each
         pack          `_simd.packing`       just before its first use; the next one is prefetched meanwhile
     loop 1                                   ip over the strips of A, about mr rows each: micro-tile of C in registers
     micro-kernel      `_simd.kernel`    p over k_cur: C[i, j] := C[i, j] (+) A[i, p] (x) B[p, j]

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from backends.cpu._simd import shared_panels
-from backends.cpu._simd.argument_table import SCRATCH, Loops, Shape, prepare_product
+from backends.cpu._simd.argument_table import Loops, Shape, prepare_product
 from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.run_parts import SCRATCH
 from backends.cpu._simd.shared_panels import SharedLoops
 from backends.cpu._vector.operators import operations
 from backends.cpu.simd import Simd

@@ -21,8 +21,8 @@ from numba.core import cgutils
 
 from backends.cpu._compile.call_by_address import call
 from backends.cpu._ladder.jit import jit
-from backends.cpu._simd.argument_table import OPERANDS, PACKED, SCRATCH
 from backends.cpu._simd.loops import ARGUMENTS
+from backends.cpu._simd.run_parts import OPERANDS, PACKED, SCRATCH
 from backends.cpu._threads.atomics import add
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value

@@ -15,8 +15,9 @@ from numba import carray, types
 
 from backends.cpu._batch.table import BatchTable, LoopsOf
 from backends.cpu._ladder.jit import jit
-from backends.cpu._simd.argument_table import Shape, entry_point
+from backends.cpu._simd.argument_table import Shape
 from backends.cpu._simd.numpy_object import OBJECT, data_of, is_writeable
+from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
 

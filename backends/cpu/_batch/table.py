@@ -15,7 +15,8 @@ import numpy as np
 from backends.cpu._batch.loop import FACTS, FACTS_OF_DIMENSION, build_compute, build_compute_alone
 from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.scratch import scratch
-from backends.cpu._simd.argument_table import OPERANDS, SCRATCH, Loops, Run, Shape, entry_point
+from backends.cpu._simd.argument_table import Loops, Run, Shape
+from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point
 from harness.operands import collapsed
 from harness.tuning import batches as tuning_batches
 

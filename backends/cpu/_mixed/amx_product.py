@@ -26,7 +26,8 @@ from backends.cpu._mixed.amx_code import ROW_BYTES, ROWS
 from backends.cpu._mixed.amx_loops import ARGUMENTS, WORD_BYTES, build_amx_product, rotated
 from backends.cpu._mixed.methods import MixedKey
 from backends.cpu._mixed.packing import element_bytes
-from backends.cpu._simd.argument_table import Shape, cut_evenly, entry_point
+from backends.cpu._simd.argument_table import Shape, cut_evenly
+from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._threads.atomics import WORD_BYTES as CLAIM_BYTES
 from backends.cpu._threads.limits import limit_threads, restore_threads
 from harness.plan import Blocking

@@ -26,7 +26,8 @@ from backends.cpu._mixed.packing import element_bytes, emit_pack_a, emit_pack_b,
 from backends.cpu._simd.argument_table import Loops
 from backends.cpu._simd.kernel import tiles_of
 from backends.cpu._simd.kernel_table import WORD, emit_tiles
-from backends.cpu._simd.loops import ARGUMENTS, even_split, packed_a_bytes, packed_row_bytes
+from backends.cpu._simd.loops import ARGUMENTS, packed_a_bytes, packed_row_bytes
+from backends.cpu._simd.macro_kernel import even_split
 from backends.cpu._vector import code as v
 from backends.cpu._vector.intrinsics import word_at
 from harness.operands import CACHE_LINE

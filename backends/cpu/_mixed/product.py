@@ -16,8 +16,9 @@ from backends.cpu._mixed.amx_product import TileLoops, TileProduct
 from backends.cpu._mixed.loops import MixedLoops
 from backends.cpu._mixed.methods import MixedKey
 from backends.cpu._mixed.transposed_copy import prepare_transposed_copy
-from backends.cpu._simd.argument_table import SCRATCH, LoopTable, Run, Shape
+from backends.cpu._simd.argument_table import LoopTable, Run, Shape
 from backends.cpu._simd.product import has_contiguous_rows, through
+from backends.cpu._simd.run_parts import SCRATCH
 from harness.operands import CACHE_LINE, Operands, aligned_empty
 from harness.plan import Blocking, Plan
 from harness.tuning import amx as tuning_amx

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from backends.cpu._compile.scratch import scratch
-from backends.cpu._simd.argument_table import SCRATCH, Loops, LoopTable, Shape, Stage, cut_evenly
+from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, Stage, cut_evenly
 from backends.cpu._simd.block_copies import BlockCopies, BlockCopy
 from backends.cpu._simd.loops import NO_DIAGONAL, row_bytes
+from backends.cpu._simd.run_parts import SCRATCH
 from backends.cpu._vector.operators import Operations
 from harness.tuning import simd as tuning_simd
 

@@ -20,11 +20,13 @@ from numba import prange, types
 from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.scratch import scratch
 from backends.cpu._ladder.jit import jit
-from backends.cpu._simd.argument_table import OPERANDS, SCRATCH, Loops, LoopTable, Shape, cut_evenly, entry_point
+from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, cut_evenly
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import may_take_dots
-from backends.cpu._simd.loops import NO_DIAGONAL, PACKED, columns_left, even_split
+from backends.cpu._simd.loops import NO_DIAGONAL, PACKED, columns_left
+from backends.cpu._simd.macro_kernel import even_split, part_of
 from backends.cpu._simd.packing import build_gather
+from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point
 from backends.cpu._threads.atomics import add
 from backends.cpu._threads.limits import limit_threads, restore_threads
 from harness.tuning import simd as tuning_simd
@@ -179,10 +181,10 @@ def _build_pack_slabs() -> Any:
                     slabs[slab, 0], slabs[slab, 1], slabs[slab, 2], slabs[slab, 3], slabs[slab, 4], slabs[slab, 5],
                     slabs[slab, 6], slabs[slab, 7],
                 )  # fmt: skip
-                panels, width, wider = even_split((columns + lanes - 1) // lanes, nv)
-                for jp in range(panels):
-                    j, vectors = (jp * width + min(jp, wider)) * lanes, width + 1 if jp < wider else width
-                    ldb = vectors * lanes * itemsize
+                split = even_split((columns + lanes - 1) // lanes, nv)
+                for jp in range(split[0]):
+                    first, vectors = part_of(split, jp)
+                    j, ldb = first * lanes, vectors * lanes * itemsize
                     panel = target + to + j * itemsize * k_cur + above * ldb
                     call(gather, (
                         rows, min(vectors * lanes, columns - j), b + begin + j * cs_b, rs_b, cs_b, panel, ldb

@@ -11,7 +11,7 @@ import numpy as np
 from numba import carray, types
 
 from backends.cpu._ladder.jit import jit, scalar
-from backends.cpu._simd.argument_table import entry_point
+from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector.intrinsics import as_pointer
 from backends.cpu._vector.operators import Guard
 from harness.semiring import Semiring, highest, lowest
