@@ -13,8 +13,11 @@ from harness.api.arrays import HOST
 from harness.autotune import choice, grid
 from harness.cli import choosing
 from harness.errors import VerificationError
+from harness.interface import Backend, HostExecution
 from harness.machine import detect
+from harness.plan import Plan
 from harness.problem import Problem
+from harness.timing.device_clock import CudaEventClock
 from harness.tuning import stored
 from harness.tuning.choice import orders
 from harness.tuning.choice.classes import Sizes, class_of
@@ -82,6 +85,31 @@ def test_results_are_compared_before_they_are_timed(monkeypatch):
         choice._proven(of_host(), half, "cpu-numpy", lambda: out.fill(3), out, np.ones((2, 2)))
     with pytest.raises(VerificationError):  # nothing was written
         choice._proven(of_host(), half, "cpu-numpy", lambda: None, out, np.ones((2, 2)))
+
+
+def test_a_gpu_is_timed_by_the_queue_of_its_backend_and_raced_by_the_call_that_is_given():
+    class Queue:
+        def synchronize(self):
+            return "waited"
+
+    class OnQueue(HostExecution):
+        queue = Queue()
+
+    class Planted(Backend):
+        def architecture(self):
+            return "sm_90"
+
+        def plan(self, problem, machine):
+            return Plan(problem)
+
+        def prepare(self, plan, operands):
+            return OnQueue(operands, lambda: None)
+
+    call = choice.Call(gemm, HOST)
+    gpu = choice.Place.gpu(Planted(), call)
+    assert (gpu.owner.arch, gpu.call, gpu.threads) == ("sm_90", call, None)
+    assert gpu.wait() == "waited"
+    assert isinstance(gpu.clock(), CudaEventClock)
 
 
 def test_every_product_of_the_grid_has_a_class_of_its_own_sizes():
