@@ -15,10 +15,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numba
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._compile.cache import compile_kernel
 from backends.cpu._simd.bits import WORD, WORD_BITS
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.register_loop import register_loop
@@ -130,12 +130,18 @@ def bandwidth(*, size_bytes: int, threads: int, capacity_bytes: int = 0) -> Ceil
     array = aligned_empty((threads, share), np.dtype(np.int64))
     array.fill(1)
     sums = np.zeros(threads, np.int64)
-    loop = functools.partial(read_repeatedly, array, passes, sums)
+    loop = functools.partial(build_read_repeatedly(), array, passes, sums)
     facts = {"operations": 0, "bytes_moved": array.nbytes * passes, "capacity_bytes": capacity_bytes}
     return Ceiling("bandwidth", "sum", loop, sums, share * passes, facts)
 
 
-@numba.njit(types.void(types.Array(types.int64, 2, "C"), types.intp, types.Array(types.int64, 1, "C")), parallel=True)
+@functools.cache
+def build_read_repeatedly() -> Any:
+    """Compile `read_repeatedly`, when it is first needed: a process that measures a peak alone has no use for it."""
+    signature = types.void(types.Array(types.int64, 2, "C"), types.intp, types.Array(types.int64, 1, "C"))
+    return compile_kernel(read_repeatedly, signature, {"parallel": True})
+
+
 def read_repeatedly(array: np.ndarray, passes: int, sums: np.ndarray) -> None:
     """Sum row i of `array` `passes` times into ``sums[i]``, a row a thread."""
     for thread in prange(array.shape[0]):
