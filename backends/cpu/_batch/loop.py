@@ -1,9 +1,10 @@
 """The loop over the products of a batch, for products that one thread computes each.
 
-    facts of the batch        products, products that a thread takes at once, dimensions, and for each dimension, the
-                              slowest first: its size, and the strides of a, b, c and block in bytes
-    row                       of the table of one product (`_simd.argument_table`): the loops, and their arguments with
-                              offsets for addresses
+    facts of the batch        products, products that a thread takes at once, dimensions, the address of `tile_facts`
+                              or 0, and for each dimension, the slowest first: its size, and the strides of a, b, c and
+                              block in bytes
+    row                       where a product is more than tiles, of its table (`_simd.argument_table`): the loops, and
+                              their arguments with offsets for addresses
     addresses                 where a, b, c, block and the scratch begin
 
 Threads take the next products until none is left, so a late or slow one computes fewer.
@@ -19,6 +20,7 @@ import numpy as np
 from numba import prange, types
 from numba.core import cgutils
 
+from backends.cpu._batch.tiles import compute_tiles
 from backends.cpu._compile.call_by_address import call
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.loops import ARGUMENTS
@@ -29,7 +31,7 @@ from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import emits, word_at
 
 WORD = 8
-FACTS, FACTS_OF_DIMENSION = 3, 1 + len(OPERANDS)
+FACTS, FACTS_OF_DIMENSION = 4, 1 + len(OPERANDS)
 
 
 @emits(types.UniTuple(types.intp, 1 + len(ARGUMENTS)), *[types.intp] * (2 + len(OPERANDS)))
@@ -45,22 +47,35 @@ def _row_for(b: Builder, row: Value, x: Value, y: Value, z: Value, block: Value,
 
 
 @numba.njit
+def _begins(facts: int, addresses: int, product: int) -> tuple[int, int, int, int]:
+    """Return where the operands of a product begin."""
+    dimensions = word_at(facts + 16)
+    rest, here = product, facts + WORD * FACTS + WORD * FACTS_OF_DIMENSION * (dimensions - 1)
+    a, b, c, block = word_at(addresses), word_at(addresses + 8), word_at(addresses + 16), word_at(addresses + 24)
+    for dimension in range(dimensions):
+        index = rest
+        if dimension < dimensions - 1:  # of the slowest one the rest is the index
+            size = word_at(here)
+            rest, index = rest // size, rest % size
+        a, b = a + index * word_at(here + 8), b + index * word_at(here + 16)
+        c, block = c + index * word_at(here + 24), block + index * word_at(here + 32)
+        here -= WORD * FACTS_OF_DIMENSION
+    return a, b, c, block
+
+
+@numba.njit
 def _compute(row: int, facts: int, addresses: int, first: int, end: int, scratch: int) -> None:
     """Compute the products `first` to `end`."""
-    dimensions, last = word_at(facts + 16), facts + 8 * FACTS
+    tiles = word_at(facts + 24)
+    a, b, c, block = _begins(facts, addresses, first)
     for product in range(first, end):
-        a, b, c, block = word_at(addresses), word_at(addresses + 8), word_at(addresses + 16), word_at(addresses + 24)
-        rest, here = product, last + 8 * FACTS_OF_DIMENSION * (dimensions - 1)
-        for dimension in range(dimensions):
-            index = rest
-            if dimension < dimensions - 1:  # of the slowest one the rest is the index
-                size = word_at(here)
-                rest, index = rest // size, rest % size
-            a, b = a + index * word_at(here + 8), b + index * word_at(here + 16)
-            c, block = c + index * word_at(here + 24), block + index * word_at(here + 32)
-            here -= 8 * FACTS_OF_DIMENSION
-        arguments = _row_for(row, a, b, c, block, scratch)
-        call(arguments[0], arguments[1:])
+        next_a, next_b, next_c, next_block = _begins(facts, addresses, min(product + 1, end - 1))
+        if tiles:
+            compute_tiles(tiles, a, b, c, next_a, next_b, next_c)
+        else:
+            arguments = _row_for(row, a, b, c, block, scratch)
+            call(arguments[0], arguments[1:])
+        a, b, c, block = next_a, next_b, next_c, next_block
 
 
 @functools.cache

@@ -7,12 +7,14 @@ after the other, each by all threads, as a single product is. `harness.tuning.ba
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from backends.cpu._batch.loop import FACTS, FACTS_OF_DIMENSION, build_compute, build_compute_alone
+from backends.cpu._batch.tiles import TileTable
 from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.scratch import scratch
 from backends.cpu._simd.argument_table import Loops, Run, Shape
@@ -62,7 +64,7 @@ class BatchTable:
     ) -> None:
         self.addresses = np.zeros(len(OPERANDS) + 1, np.int64)
         dimensions = collapsed(batch, *strides) or [(1, *[0] * len(OPERANDS))]
-        products = int(np.prod([size for size, *_ in dimensions]))
+        products = math.prod(size for size, *_ in dimensions)
         share = tuning_batches.sharing(products, shape.m * shape.n * shape.k, threads)
         loops = loops_of(shape, share.inside)
         stages = loops.stages(shape, accumulate)
@@ -74,10 +76,12 @@ class BatchTable:
         stage, begins = stages[0], self.addresses.ctypes.data
         kernel = stage.kernel.ctypes.data
         row = np.array([(address_of(stage.function), begins, *stage.parts[0], kernel)], np.int64)
-        facts = np.array([products, share.at_once, len(dimensions), *sum(dimensions, ())], np.int64)
+        tiles = TileTable(loops, shape, accumulate, _prefetched(shape, loops, dimensions))
+        places = tiles.address, *sum(dimensions, ())
+        facts = np.array([products, share.at_once, len(dimensions), *places], np.int64)
         assert facts.size == FACTS + FACTS_OF_DIMENSION * len(dimensions)
         run = _run_of(row, facts, self.addresses, share.threads, sum(loops.scratch_bytes(shape.m, shape.n, shape.k)))
-        run.refers_to = stage, row, facts, self.addresses  # type: ignore[attr-defined] # it knows them by address
+        run.refers_to = stage, row, facts, tiles, self.addresses  # type: ignore[attr-defined] # it knows them by address
         self.run = run
 
 
@@ -98,6 +102,14 @@ def _run_of(row: np.ndarray, facts: np.ndarray, addresses: np.ndarray, threads: 
         compute()
 
     return run
+
+
+def _prefetched(shape: Shape, loops: Loops, dimensions: list[tuple[int, ...]]) -> tuple[bool, ...]:
+    """Return of A, B and C whether they are prefetched for the next product: not if that has the same one."""
+    products, (_, *steps) = math.prod(size for size, *_ in dimensions), dimensions[-1]
+    size = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * np.dtype(loops.key.dtype).itemsize
+    is_ahead = tuning_batches.prefetches(size, products)
+    return tuple(is_ahead and step != 0 for step in steps[:3])
 
 
 def _one_after_the_other(table: Any, addresses: np.ndarray, offsets: np.ndarray) -> None:

@@ -1,0 +1,144 @@
+"""The tiles of a small product whose operands are read in place, as a table, which all products of a batch share.
+
+A product is then one pass over the table: no panel is packed, and nothing is split anew. Where that pays, a share of
+the rows of the next product is prefetched before each tile, so that these arrive while the tile is computed.
+
+    row of a tile     its function; offsets of its rows of A, its columns of B and its part of C [bytes]; the lanes of
+                      its last vector; of A, B and C the first row to prefetch, and the row after the last
+    facts             the table and its length; k, the strides of rows, whether C is combined; bytes of a row to
+                      prefetch
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numba import types
+from numba.core import cgutils
+
+from backends.cpu._compile.call_by_address import call_function
+from backends.cpu._simd.argument_table import Loops, Shape
+from backends.cpu._simd.kernel import INTO_L2, tile_number
+from backends.cpu._simd.kernel_table import WORDS
+from backends.cpu._simd.loops import even_split
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.intrinsics import emits
+from harness.operands import CACHE_LINE
+
+WORD = 8
+TILE = "function a b c lanes from_a end_a from_b end_b from_c end_c".split()
+TILE_FACTS = "tiles count k lda ldb ldc accumulate width_a width_b width_c".split()
+
+TILE_BYTES, TILE_WORDS, FACT_WORDS = WORD * len(TILE), len(TILE), len(TILE_FACTS)
+
+
+class TileTable:
+    """The tiles of one product of a batch, if it is tiles alone.
+
+    Parameters
+    ----------
+    loops : Loops
+    shape : Shape
+        Of one product.
+    accumulate : bool
+    prefetched : tuple of bool
+        Of A, B and C whether it is prefetched for the next product.
+
+    Attributes
+    ----------
+    address : int
+        Of the facts, which live as long as this object; 0: a product is more than tiles.
+    rows : (tiles, words) array of int64
+    """
+
+    def __init__(self, loops: Loops, shape: Shape, accumulate: bool, prefetched: tuple[bool, ...]) -> None:
+        self.address, self.rows = 0, np.zeros((0, TILE_WORDS), np.int64)
+        if not is_tiles_alone(loops, shape):
+            return
+        itemsize = np.dtype(loops.key.dtype).itemsize
+        tiles = _tiles(loops, shape)
+        extents = [rows * is_ahead for rows, is_ahead in zip((shape.m, shape.k, shape.m), prefetched, strict=True)]
+        shares = [np.arange(len(tiles) + 1) * rows // len(tiles) for rows in extents]
+        words = np.column_stack([tiles, *(cuts[ends] for cuts in shares for ends in (np.s_[:-1], np.s_[1:]))])
+        self.rows = np.ascontiguousarray(words, np.int64)
+        strides = shape.strides_a[0], shape.strides_b[0], shape.row_stride_out
+        widths = [n * itemsize * is_ahead for n, is_ahead in zip((shape.k, shape.n, shape.n), prefetched, strict=True)]
+        facts = self.rows.ctypes.data, len(tiles), shape.k, *strides, accumulate, *widths
+        self._facts = np.array(facts, np.int64)
+        self.address = self._facts.ctypes.data
+
+
+def is_tiles_alone(loops: Loops, shape: Shape) -> bool:
+    """Return whether a product is one part and one block of k, nothing is packed, and no blocks are tracked."""
+    is_plain = not (loops.packs_a or loops.packs_b or loops.triangle or loops.key.block_steps)
+    return type(loops) is Loops and is_plain and loops.grid == (1, 1) and shape.k <= loops.blocking.kc
+
+
+def _tiles(loops: Loops, shape: Shape) -> list[tuple[int, ...]]:
+    """Return of each tile its function, the offsets of its rows of A, columns of B and part of C, and its lanes."""
+    key, kernel = loops.key, loops.kernel()
+    itemsize, mr, nv, lanes = np.dtype(key.dtype).itemsize, key.mr, key.nv, key.lanes
+    whole, first = mr + int(kernel[WORDS.index("has_whole")]), int(kernel[WORDS.index("tiles")])
+    tiles = []
+    for panel, vectors in _cuts(-(-shape.n // lanes), nv):
+        j = panel * lanes
+        present = min(lanes, shape.n - j - (vectors - 1) * lanes)
+        for i, rows in _cuts(shape.m, mr):
+            number = tile_number(whole if (rows, present) == (mr, lanes) else rows, vectors, nv)
+            of_c = i * shape.row_stride_out + j * itemsize
+            tiles.append((int(kernel[first + number]), i * shape.strides_a[0], j * itemsize, of_c, present))
+    return tiles
+
+
+def _cuts(extent: int, largest: int) -> list[tuple[int, int]]:
+    """Return where the parts of an even split begin, and their sizes."""
+    parts, size, longer = even_split.py_func(extent, largest)
+    return [(part * size + min(part, longer), size + (part < longer)) for part in range(parts)]
+
+
+@emits(types.UniTuple(types.intp, FACT_WORDS), types.intp)
+def _facts_at(b: Builder, address: Value) -> Value:
+    return _words_at(b, address, FACT_WORDS)
+
+
+@emits(types.UniTuple(types.intp, TILE_WORDS), types.intp)
+def _tile_at(b: Builder, address: Value) -> Value:
+    return _words_at(b, address, TILE_WORDS)
+
+
+def _words_at(b: Builder, address: Value, count: int) -> Value:
+    start = b.inttoptr(address, v.POINTER)
+    return cgutils.pack_array(b, [b.load(v.advance(b, start, WORD * i), typ=v.SIZE) for i in range(count)])
+
+
+@emits(types.void, types.intp)
+def _prefetch(b: Builder, address: Value) -> None:
+    v.prefetch(b, b.inttoptr(address, v.POINTER), INTO_L2)
+
+
+@numba.njit
+def _prefetch_rows(begin: int, stride: int, width: int, first: int, end: int) -> None:
+    for row in range(first, end):
+        for offset in range(0, width, CACHE_LINE):
+            _prefetch(begin + row * stride + offset)
+
+
+@numba.njit
+def compute_tiles(facts: int, a: int, b: int, c: int, next_a: int, next_b: int, next_c: int) -> None:
+    """Compute one product, whose operands begin at these addresses, and prefetch those of the next one.
+
+    `facts` is the address of `tile_facts`.
+    """
+    tile, count, k, lda, ldb, ldc, accumulate, width_a, width_b, width_c = _facts_at(facts)
+    prefetches = width_a | width_b | width_c
+    for _ in range(count):
+        function, of_a, of_b, of_c, lanes, from_a, end_a, from_b, end_b, from_c, end_c = _tile_at(tile)
+        if prefetches:
+            _prefetch_rows(next_a, lda, width_a, from_a, end_a)
+            _prefetch_rows(next_b, ldb, width_b, from_b, end_b)
+            _prefetch_rows(next_c, ldc, width_c, from_c, end_c)
+        call_function(function, (
+            k, a + of_a, lda, b + of_b, ldb, c + of_c, ldc, accumulate, lanes, 0, 0, 0, 0, 0, 0
+        ))  # fmt: skip
+        tile += TILE_BYTES
