@@ -76,6 +76,18 @@ SIMD_DOT_VECTOR, SIMD_DOT_END = 3, 12
 # Parts of a matrix that is read once by several threads.
 SIMD_FEWEST_BYTES_PER_PART, SIMD_MOST_STREAMED_PARTS = 4 << 20, 8
 
+# A matrix that meets a vector: bytes of the shortest rows that are taken one by one, and of the longest ones, of A and
+# of B, if there are no gaps between them. Others are taken eight at a time, and prefetched into L2 so many bytes ahead.
+# A x (x A) by one row, and by eight, of the rate of a sum, float64, one thread: rows of 64 bytes 0.44, 0.80 (0.31,
+# 0.83), 128 0.86, 1.04 (0.63, 0.99), 200 1.17, 0.85 (0.95, 0.89), 800 1.12, 0.41 (0.95, 0.41), 4096 1.16, 0.84 (1.02,
+# 0.79), 12800 0.98, 0.88 (0.89, 0.89), 24000 0.77, 1.04 (0.67, 1.05), 65536 0.77, 1.11 (0.64, 1.07). Rows of 4000
+# bytes, 24000 apart: 0.36, 0.61 (0.34, 0.66). Prefetches into L1, 1 KiB ahead, as before: 0.96 (0.79) at 65536. Eight
+# rows of 8192, 8193, 3000, 8001 float32, two threads, without prefetches: 0.96, 0.96, 0.93, 0.99 (0.97, 0.93, 0.89,
+# 1.02); into L2 1.06, 1.01, 0.97, 1.00 (1.06, 0.96, 0.95, 1.02). Measured 2026-11-23 with intrinsics in C, on the EPYC
+# of docs/lab/2026-11-23-matrix-vector.md.
+SIMD_ROWS_ALONE = 192, 16 * KIB, 8 * KIB
+SIMD_ROWS_AHEAD = 2 * KIB
+
 # Fewest rows of B of a part of k that has a sum of its own, which is written and read once more.
 SIMD_FEWEST_ROWS_PER_SUM = 64
 

@@ -121,12 +121,11 @@ class TestPlantedBugs:
             self.run()
 
     def test_it_is_one_term_short(self, monkeypatch):
-        right = dot_products._dots
+        right = dot_products.emit_dots
 
-        def emitter(*arguments):
-            emit = right(*arguments)
-            return lambda b, k, *rest: emit(b, b.sub(k, v.size(1)), *rest)
+        def emit(operations, code, shape, b, k, *rest):
+            right(operations, code, shape, b, b.sub(k, v.size(1)), *rest)
 
-        monkeypatch.setattr(dot_products, "_dots", emitter)
+        monkeypatch.setattr(dot_products, "emit_dots", emit)
         with pytest.raises(VerificationError):
             self.run()

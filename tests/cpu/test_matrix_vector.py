@@ -11,8 +11,9 @@ from harness.threads import limit
 from tests._support.planted_kernels import compile_anew
 from tests._support.simd_products import BACKEND, Kernel
 
-# k and n around lanes, around two vectors of partial sums, and around the rows taken at once. No loop depends on the
-# register tile, which matters to matrices that have no contiguous rows alone: the smallest is soonest compiled.
+# k and n around lanes, around vectors of partial sums, and around the rows taken at once; rows taken one by one.
+# No loop depends on the register tile, which matters to matrices that have no contiguous rows alone: the smallest is
+# soonest compiled.
 SIZES = [(1, 1), (3, 4), (4, 15), (5, 16), (9, 17), (8, 31), (2, 33), (13, 130)]
 KERNELS = [
     *(Kernel("min_plus", "float32", unit.name, 1, 1) for unit in usable_units()),
@@ -38,10 +39,12 @@ def by_kernel(kernel, a, b, c=None, threads=1):
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_a_matrix_and_a_vector_in_any_order_and_layout(kernel, rng):
     semiring = kernel.problem(1, 1, 1).semiring
-    for m, k in SIZES:
+    longest = [(19, 4100)] if kernel in KERNELS[-3:] else []  # too long to be taken one by one
+    for m, k in SIZES + longest:
         a, x = vectors(rng, m, k, kernel.dtype)
         spread = np.repeat(x, 3, axis=0)[::3]
-        for matrix in (a, np.asfortranarray(a), a[::-1, ::-1], np.repeat(a, 2, axis=1)[:, ::2]):
+        window = np.pad(a, ((0, 0), (0, 99)))[:, :k]
+        for matrix in (a, window, np.asfortranarray(a), a[::-1, ::-1], np.repeat(a, 2, axis=1)[:, ::2]):
             for vector in (x, spread):
                 for left, right in ((matrix, vector), (vector.T, matrix.T)):
                     problem = kernel.problem(left.shape[0], right.shape[1], k)
@@ -75,6 +78,13 @@ def test_a_low_matrix_is_shared_by_columns(rng):
         for threads in (1, 2, 3):
             assert np.array_equal(by_kernel(kernel, a, x, threads=threads), expected)
             assert np.array_equal(by_kernel(kernel, a, x, c, threads=threads), np.minimum(c, expected))
+
+
+def test_rows_have_the_same_bits_for_any_number_of_threads(rng):
+    for m, k in ((517, 700), (517, 20), (90, 9000)):  # one by one; in groups of short and of long rows
+        a, x = rng.standard_normal((m, k)), rng.standard_normal((k, 1))
+        first, *others = [by_kernel(KERNELS[-3], a, x, threads=threads) for threads in (1, 2, 3)]
+        assert all(np.array_equal(first, other) for other in others)
 
 
 def test_sums_of_parts_are_combined_in_the_same_order_every_time(rng):
@@ -121,7 +131,7 @@ class TestPlantedBugs:
             "add_totals",
             lambda b, code, ops, sums, places, *rest: right(b, code, ops, sums[::-1], places, *rest),
         )
-        a, x = rng.integers(1, 20, (8, 40)).astype(float), rng.integers(1, 20, (40, 1)).astype(float)
+        a, x = rng.integers(1, 20, (8, 20)).astype(float), rng.integers(1, 20, (20, 1)).astype(float)
         assert not np.array_equal(by_kernel(self.KERNEL, a, x), a @ x)
 
 

@@ -3,7 +3,7 @@
     for i in range(rows):  y[i] := [y[i] (+)] (+)_p  A[i, p] (x) x[p]
 
 For n = 1 that is the product (`_simd.matrix_vector`). The loops around the micro-kernel also compute the few columns
-left after whole vectors in this way. A tile for them would take as long as for a whole vector.
+left after whole vectors in this way, by the functions below. A tile for them would take as long as for a whole vector.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from llvmlite import ir
 
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
-from backends.cpu._simd.kernel import KernelKey
-from backends.cpu._simd.row_stream import RowStream
+from backends.cpu._simd.kernel import INTO_L2, KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
 from backends.cpu._vector.intrinsics import Emit, word_at
@@ -32,54 +31,57 @@ def compile_dots(key: KernelKey) -> tuple[int, ...]:
     return compile_functions("dots", parts, lambda module: dots_functions(module, key), unrolls=True)
 
 
-def dots_functions(module: ir.Module, key: KernelKey, is_streamed: bool = False) -> list[Any]:
-    """Return the functions ``dots(k, a, lda, x, y, rs_y, accumulate)`` of 1 to ROWS rows.
+def dots_functions(module: ir.Module, key: KernelKey) -> list[Any]:
+    """Return the functions ``dots(k, a, lda, x, y, rs_y, accumulate)`` of 1 to ROWS rows."""
+    name, code = "dots" + "_careful" * key.operations.is_careful, key.code()
 
-    If A is streamed from memory, they ask for it ahead of its use.
+    def of_rows(rows: int) -> Emit:
+        return functools.partial(emit_dots, key.operations, code, (rows, SUMS))
+
+    return v.numbered_functions(module, name, ROWS, 7, of_rows)
+
+
+def emit_dots(
+    operations: Operations, code: VectorCode, shape: tuple[int, int], b: Builder,
+    k: Value, a: Value, lda: Value, x: Value, y: Value, rs_y: Value, accumulate: Value, ahead: int = 0,
+) -> None:  # fmt: skip
+    """Emit the dot products of a number of rows, each with a number of vectors of partial sums: `shape`.
+
+    What lies `ahead` bytes behind in each row is prefetched into L2; 0: nothing is.
     """
-    name = "dots" + "_careful" * key.operations.is_careful
-    return v.numbered_functions(module, name, ROWS, 7, functools.partial(_dots, key, key.code(), is_streamed))
+    (rows, count), lanes, zero = shape, code.lanes, code.constant(operations.zero)
+    x, y = b.inttoptr(x, v.POINTER), b.inttoptr(y, v.POINTER)
+    starts = [b.inttoptr(b.add(a, b.mul(lda, v.size(i))), v.POINTER) for i in range(rows)]
 
+    def vectors(number: int, state: list[Value]) -> list[Value]:
+        """Extend all sums by so many vectors of k."""
+        offset, *sums = state
+        for s in range(number):
+            at = b.add(offset, v.size(s * code.size_bytes))
+            of_x = code.load(b, v.advance(b, x, at))
+            for i in range(rows):
+                place = v.advance(b, starts[i], at)
+                if ahead:
+                    v.prefetch(b, v.advance(b, place, ahead), INTO_L2)
+                of_a = code.load(b, place)
+                sums[i * count + s] = operations.extend(code, b, sums[i * count + s], of_a, of_x)
+        return [b.add(offset, v.size(number * code.size_bytes)), *sums]
 
-def _dots(key: KernelKey, code: VectorCode, is_streamed: bool, rows: int) -> Emit:
-    """Return the emitter of `rows` dot products."""
-    operations, lanes, zero = key.operations, code.lanes, code.constant(key.operations.zero)
-
-    def emit(b: Builder, k: Value, a: Value, lda: Value, x: Value, y: Value, rs_y: Value, accumulate: Value) -> None:
-        x, y = b.inttoptr(x, v.POINTER), b.inttoptr(y, v.POINTER)
-        starts = [b.inttoptr(b.add(a, b.mul(lda, v.size(i))), v.POINTER) for i in range(rows)]
-        stream = RowStream(b, b.mul(k, v.size(code.dtype.itemsize)), lda) if is_streamed else None
-
-        def vectors(count: int, state: list[Value]) -> list[Value]:
-            """Extend all sums by `count` vectors of k."""
-            offset, *sums = state
-            if stream and count == SUMS:
-                stream.ask(b, starts, offset, count * code.size_bytes)
-            for s in range(count):
-                at = b.add(offset, v.size(s * code.size_bytes))
-                of_x = code.load(b, v.advance(b, x, at))
-                for i in range(rows):
-                    of_a = code.load(b, v.advance(b, starts[i], at))
-                    sums[i * SUMS + s] = operations.extend(code, b, sums[i * SUMS + s], of_a, of_x)
-            return [b.add(offset, v.size(count * code.size_bytes)), *sums]
-
-        state = [v.size(0), *[zero] * (rows * SUMS)]
-        state = v.loop(b, b.udiv(k, v.size(SUMS * lanes)), state, lambda s: vectors(SUMS, s))
-        left = b.urem(k, v.size(SUMS * lanes))
-        offset, *sums = v.loop(b, b.udiv(left, v.size(lanes)), state, lambda s: vectors(1, s))
-        left = b.urem(left, v.size(lanes))
-        edge, exists = code.edge(b, left), code.first_lanes(b, left)
-        of_x, totals = code.load(b, v.advance(b, x, offset), edge), []
-        for i in range(rows):
-            term = operations.term(code, b, code.load(b, v.advance(b, starts[i], offset), edge), of_x)
-            total = operations.combine(code, b, sums[i * SUMS], b.select(exists, term, zero))
-            for s in range(1, SUMS):
-                total = operations.combine(code, b, total, sums[i * SUMS + s])
-            totals.append(total)
-        targets = [v.advance(b, y, b.mul(rs_y, v.size(i))) for i in range(rows)]
-        add_totals(b, code, operations, totals, targets, accumulate)
-
-    return emit
+    state = [v.size(0), *[zero] * (rows * count)]
+    state = v.loop(b, b.udiv(k, v.size(count * lanes)), state, lambda s: vectors(count, s))
+    left = b.urem(k, v.size(count * lanes))
+    offset, *sums = v.loop(b, b.udiv(left, v.size(lanes)), state, lambda s: vectors(1, s)) if count > 1 else state
+    left = b.urem(left, v.size(lanes))
+    edge, exists = code.edge(b, left), code.first_lanes(b, left)
+    of_x, totals = code.load(b, v.advance(b, x, offset), edge), []
+    for i in range(rows):
+        term = operations.term(code, b, code.load(b, v.advance(b, starts[i], offset), edge), of_x)
+        total = operations.combine(code, b, sums[i * count], b.select(exists, term, zero))
+        for s in range(1, count):
+            total = operations.combine(code, b, total, sums[i * count + s])
+        totals.append(total)
+    targets = [v.advance(b, y, b.mul(rs_y, v.size(i))) for i in range(rows)]
+    add_totals(b, code, operations, totals, targets, accumulate)
 
 
 def add_totals(

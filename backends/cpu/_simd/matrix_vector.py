@@ -1,7 +1,11 @@
 """A matrix by a vector, and a vector by a matrix: the matrix is streamed once, in memory order.
 
-    n = 1    i over m by ROWS      rows of A along k: dot products, in vectors of partial sums
-    m = 1    p over k by TERMS     rows of B along n: TERMS of them are combined with y at a time, which stays in L1
+    n = 1    i over m     rows of A along k: dot products, in vectors of partial sums
+    m = 1    p over k     rows of B along n: they are combined with y, which stays in L1
+
+Long rows are taken ROWS at a time: so many streams bring more of memory at once than one does, and a vector of x, or of
+y, is loaded once for all of them. Short rows without gaps are taken one by one, since the matrix is one stream then.
+Several rows of it are streams within few pages, which the processor's prefetchers do not follow.
 
 Threads share rows of the matrix, which lie side by side in memory. Rows of B are parts of k, as are columns of an A
 with few rows: each part has sums of its own, which `_simd.fold_stage` combines in the order of the parts.
@@ -18,6 +22,7 @@ import functools
 import itertools
 from typing import Any
 
+import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -26,19 +31,24 @@ from backends.cpu._compile.call_by_address import address_of, call, call_functio
 from backends.cpu._compile.functions import compile_functions
 from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.argument_table import Loops, Shape, Stage, cut_evenly
-from backends.cpu._simd.dot_products import ROWS, SUMS, dots_functions, multiply_columns
+from backends.cpu._simd.dot_products import emit_dots
 from backends.cpu._simd.fold_stage import fold_stage
-from backends.cpu._simd.kernel import KernelKey
+from backends.cpu._simd.kernel import INTO_L2, KernelKey
 from backends.cpu._simd.kernel_table import WORD
 from backends.cpu._simd.loops import ARGUMENTS
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._simd.partial_sums import length_of_sums
-from backends.cpu._simd.row_stream import RowStream
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
 from backends.cpu._vector.intrinsics import Emit, word_at
+from harness.operands import CACHE_LINE
+from harness.tuning import simd as tuning_simd
 
-TERMS = 8  # rows of B at once: as many streams as the prefetchers follow
+ROWS = 8  # of the matrix at once: as many streams as the prefetchers follow
+SUMS = 4  # vectors of partial sums of a row that is taken alone: enough to hide the latency of an FMA
+BESIDE = 2  # vectors of y at once
+AHEAD = tuning_simd.SIMD_ROWS_AHEAD
+SHORTEST, LONGEST_OF_A, LONGEST_OF_B = tuning_simd.SIMD_ROWS_ALONE
 
 
 class VectorLoops(Loops):
@@ -48,6 +58,11 @@ class VectorLoops(Loops):
     """
 
     __slots__ = ()
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Whole groups of rows, so that the bits of a result do not depend on the parts; and whole vectors of y."""
+        return ROWS, self.key.lanes
 
     def compile(self) -> Any:
         """Return the compiled loops."""
@@ -67,7 +82,7 @@ class VectorLoops(Loops):
         if self.parts_of_k == 1:
             return super().stages(shape, accumulate)
         key, itemsize, elements = self.key, np.dtype(self.key.dtype).itemsize, shape.m * shape.n
-        bounds = cut_evenly(shape.k, self.parts_of_k, TERMS if shape.n > 1 else SUMS * key.lanes)
+        bounds = cut_evenly(shape.k, self.parts_of_k, ROWS if shape.n > 1 else SUMS * key.lanes)
         length = length_of_sums(elements, itemsize)
         parts = [
             (
@@ -87,8 +102,9 @@ class VectorLoops(Loops):
         return sums, k * itemsize if self.packs_b else 0
 
 
-# The words of a kernel's table: numbers, then `dots_functions` of 1 to ROWS rows, then those of 1 to TERMS rows of B.
-ITEMSIZE, GATHER, DOTS, COMBINE = 0, 1, 2, 2 + ROWS
+# The words of a kernel's table: numbers, then functions. Those of rows of A take ROWS at a time, and one by one. Those
+# of rows of B take them one by one, and 1 to ROWS at a time.
+ITEMSIZE, GATHER, GROUPS_OF_A, ROWS_OF_A, ROWS_OF_B, COMBINE = range(6)
 
 
 @functools.cache
@@ -99,48 +115,98 @@ def _kernel_table(key: KernelKey) -> np.ndarray:
 
 
 def _emit_functions(key: KernelKey, module: ir.Module) -> list[Any]:
-    """Write the functions; those of rows of B are ``combine_rows(n, b, ldb, x, step_x, y, accumulate)``."""
-    emitter = functools.partial(_combine_rows, key, key.code())
+    """Write the functions.
+
+    Of rows of A: ``multiply(groups, k, a, lda, x, y, rs_y, accumulate)``. Of rows of B, all but the first one:
+    ``combine_each(rows, n, b, ldb, x, step_x, y)``; of up to ROWS: ``combine(n, b, ldb, x, step_x, y, accumulate)``.
+    """
+    code, suffix = key.code(), "_careful" * key.operations.is_careful
     return [
-        *dots_functions(module, key, is_streamed=True),
-        *v.numbered_functions(module, "combine" + "_careful" * key.operations.is_careful, TERMS, 7, emitter),
+        v.own_function(module, f"groups{suffix}", [v.SIZE] * 8, _groups_of_rows(key, code, (ROWS, 1), AHEAD)),
+        v.own_function(module, f"rows{suffix}", [v.SIZE] * 8, _groups_of_rows(key, code, (1, SUMS))),
+        v.own_function(module, f"combine_each{suffix}", [v.SIZE] * 7, _combine_each(key, code)),
+        *v.numbered_functions(module, f"combine{suffix}", ROWS, 7, functools.partial(_combine_rows, key, code)),
     ]
+
+
+def _groups_of_rows(key: KernelKey, code: VectorCode, shape: tuple[int, int], ahead: int = 0) -> Emit:
+    """Return the emitter of dot products by groups of rows; `shape` and `ahead` as in `emit_dots`."""
+
+    def emit(
+        b: Builder, groups: Value, k: Value, a: Value, lda: Value, x: Value, y: Value, rs_y: Value, accumulate: Value
+    ) -> None:
+        def one(state: list[Value]) -> list[Value]:
+            emit_dots(key.operations, code, shape, b, k, state[0], lda, x, state[1], rs_y, accumulate, ahead)
+            return [b.add(z, b.mul(step, v.size(shape[0]))) for z, step in zip(state, (lda, rs_y), strict=True)]
+
+        v.loop(b, groups, [a, y], one)
+
+    return emit
+
+
+def _combine_each(key: KernelKey, code: VectorCode) -> Emit:
+    """Return the emitter of rows one by one: ``y := y (+) x[p] (x) b[p]`` for each p."""
+
+    def emit(b: Builder, rows: Value, n: Value, first: Value, ldb: Value, x: Value, step_x: Value, y: Value) -> None:
+        def one(state: list[Value]) -> list[Value]:
+            row, factor = state
+            _combine(key, code, b, n, [row], [code.broadcast(b, b.inttoptr(factor, v.POINTER))], y, is_combining=True)
+            return [b.add(row, ldb), b.add(factor, step_x)]
+
+        v.loop(b, rows, [first, x], one)
+
+    return emit
 
 
 def _combine_rows(key: KernelKey, code: VectorCode, rows: int) -> Emit:
     """Return the emitter of `rows` rows: ``y := [y (+)] x[0] (x) b[0] (+) x[1] (x) b[1] ...``."""
-    operations, lanes, zero = key.operations, code.lanes, code.constant(key.operations.zero)
 
     def emit(
         b: Builder, n: Value, first: Value, ldb: Value, x: Value, step_x: Value, y: Value, accumulate: Value
     ) -> None:
-        starts = [b.inttoptr(b.add(first, b.mul(ldb, v.size(r))), v.POINTER) for r in range(rows)]
+        starts = [b.add(first, b.mul(ldb, v.size(r))) for r in range(rows)]
         factors = [code.broadcast(b, b.inttoptr(b.add(x, b.mul(step_x, v.size(r))), v.POINTER)) for r in range(rows)]
-        target = b.inttoptr(y, v.POINTER)
-        stream = RowStream(b, b.mul(n, v.size(code.dtype.itemsize)), ldb)
-
-        def one(offset: Value, total: Value, edge: Value | None = None) -> Value:
-            if edge is None:
-                stream.ask(b, starts, offset, code.size_bytes)
-            for factor, start in zip(factors, starts, strict=True):
-                of_b = code.load(b, v.advance(b, start, offset), edge)
-                total = operations.extend(code, b, total, factor, of_b)
-            code.store(b, total, v.advance(b, target, offset), edge)
-            return b.add(offset, v.size(code.size_bytes))
-
-        def all_of_them(is_combining: bool) -> None:
-            def before(offset: Value, edge: Value | None) -> Value:
-                return code.load(b, v.advance(b, target, offset), edge) if is_combining else zero
-
-            whole, left = b.udiv(n, v.size(lanes)), b.urem(n, v.size(lanes))
-            (offset,) = v.loop(b, whole, [v.size(0)], lambda state: [one(state[0], before(state[0], None))])
-            with b.if_then(b.icmp_signed("!=", left, v.size(0))):
-                edge = code.edge(b, left)
-                one(offset, before(offset, edge), edge)
-
-        v.in_both_forms(b, accumulate, all_of_them)
+        v.in_both_forms(
+            b, accumulate, lambda is_combining: _combine(key, code, b, n, starts, factors, y, is_combining=is_combining)
+        )
 
     return emit
+
+
+def _combine(
+    key: KernelKey, code: VectorCode, b: Builder, n: Value, rows: list[Value], factors: list[Value], y: Value,
+    *, is_combining: bool,
+) -> None:  # fmt: skip
+    """Emit ``y := [y (+)] factors[0] (x) rows[0] (+) ...`` for rows of n elements."""
+    operations, zero = key.operations, code.constant(key.operations.zero)
+    starts, target = [b.inttoptr(row, v.POINTER) for row in rows], b.inttoptr(y, v.POINTER)
+
+    def some(offset: Value, count: int, edge: Value | None = None) -> Value:
+        places = [v.advance(b, target, b.add(offset, v.size(i * code.size_bytes))) for i in range(count)]
+        totals = [code.load(b, place, edge) if is_combining else zero for place in places]
+        for factor, start in zip(factors, starts, strict=True):
+            for i in range(count):
+                place = v.advance(b, start, b.add(offset, v.size(i * code.size_bytes)))
+                if len(rows) > 1 and edge is None:
+                    v.prefetch(b, v.advance(b, place, AHEAD), INTO_L2)
+                element = code.load(b, place, edge)
+                totals[i] = operations.extend(code, b, totals[i], factor, element)
+        for total, place in zip(totals, places, strict=True):
+            code.store(b, total, place, edge)
+        return b.add(offset, v.size(count * code.size_bytes))
+
+    pairs, left = b.udiv(n, v.size(BESIDE * code.lanes)), b.urem(n, v.size(BESIDE * code.lanes))
+    state = v.loop(b, pairs, [v.size(0)], lambda state: [some(state[0], BESIDE)])
+    (offset,) = v.loop(b, b.udiv(left, v.size(code.lanes)), state, lambda state: [some(state[0], 1)])
+    left = b.urem(left, v.size(code.lanes))
+    with b.if_then(b.icmp_signed("!=", left, v.size(0))):
+        some(offset, 1, code.edge(b, left))
+
+
+@numba.njit(inline="always")
+def _are_alone(row_bytes: int, stride: int, longest: int) -> bool:
+    """Return whether rows are taken one by one."""
+    return SHORTEST <= row_bytes <= longest and row_bytes <= stride <= row_bytes + CACHE_LINE
 
 
 @functools.cache
@@ -159,15 +225,23 @@ def build_vector_product() -> Any:
         y, itemsize = packed_a if packs_a else c, word_at(kernel + ITEMSIZE * WORD)
         is_dot = n == 1 and cs_a == itemsize and (packs_b != 0 or rs_b == itemsize)
         if not is_dot:  # m = 1; even if n = 1 in a part, rows of B may have gaps
-            for p in range(0, k, TERMS):
+            at_once = 1 if _are_alone(n * itemsize, rs_b, LONGEST_OF_B) else ROWS
+            for p in range(0, k if at_once > 1 else 1, at_once):
+                combine = word_at(kernel + (COMBINE - 1 + min(at_once, k - p)) * WORD)
                 adds = 1 if accumulate != 0 or p > 0 else 0
-                combine_rows = word_at(kernel + (COMBINE - 1 + min(TERMS, k - p)) * WORD)
-                call_function(combine_rows, (n, b + p * rs_b, rs_b, a + p * cs_a, cs_a, y, adds))
+                call_function(combine, (n, b + p * rs_b, rs_b, a + p * cs_a, cs_a, y, adds))
+            if at_once == 1:
+                call_function(word_at(kernel + ROWS_OF_B * WORD), (k - 1, n, b + rs_b, rs_b, a + cs_a, cs_a, y))
             return
         x = b
         if packs_b:
             call(word_at(kernel + GATHER * WORD), (1, k, b, 0, rs_b, packed_b, 0))
             x = packed_b
-        multiply_columns(kernel + DOTS * WORD, m, 1, k, a, rs_a, x, 0, y, rs_c, itemsize, accumulate)
+        groups = 0 if _are_alone(k * itemsize, rs_a, LONGEST_OF_A) else m // ROWS
+        call_function(word_at(kernel + GROUPS_OF_A * WORD), (groups, k, a, rs_a, x, y, rs_c, accumulate))
+        i = groups * ROWS
+        call_function(
+            word_at(kernel + ROWS_OF_A * WORD), (m - i, k, a + i * rs_a, rs_a, x, y + i * rs_c, rs_c, accumulate)
+        )
 
     return jit(None, *[types.intp] * len(ARGUMENTS), parallel=False)(product)

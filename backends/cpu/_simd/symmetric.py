@@ -34,7 +34,6 @@ from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import WORD
 from backends.cpu._simd.loops import ARGUMENTS
 from backends.cpu._simd.partial_sums import fill_function, length_of_sums
-from backends.cpu._simd.row_stream import RowStream
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
 from backends.cpu._vector.intrinsics import Emit, word_at
@@ -127,7 +126,6 @@ def _symmetric_rows(code: VectorCode, key: KernelKey, rows: int) -> Emit:
 
         factors = [code.broadcast(b, x) for x in pointers(x_rows, v.size(itemsize), rows)]
         starts, (of_x, of_y) = pointers(a, lda, rows), (b.inttoptr(x, v.POINTER), b.inttoptr(y, v.POINTER))
-        stream = RowStream(b, b.mul(n, v.size(itemsize)), lda)
 
         def both(elements: list[Value], vector: Value, target: Value, sums: list[Value]) -> tuple[Value, list[Value]]:
             """Use a vector of each row twice, and return the vector of y and the sums."""
@@ -138,7 +136,6 @@ def _symmetric_rows(code: VectorCode, key: KernelKey, rows: int) -> Emit:
 
         def beside(state: list[Value]) -> list[Value]:
             offset, *sums = state
-            stream.ask(b, starts, offset, code.size_bytes)
             elements = [code.load(b, v.advance(b, start, offset)) for start in starts]
             place = v.advance(b, of_y, offset)
             total, sums = both(elements, code.load(b, v.advance(b, of_x, offset)), code.load(b, place), sums)
