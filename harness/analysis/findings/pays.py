@@ -58,26 +58,33 @@ def _pays(group: Sequence[Cell], cells: list[Cell]) -> str | None:
 
 
 def scaling(cells: list[Cell], options: Json) -> str:
-    """Return how much of the rate of one thread each of the most threads keeps: of the subject, the best and the worst.
+    """Return how much of the rate of one thread each of the most threads keeps, by mode and kind of work.
 
-    Of each mode the first kind of work counts.
+    Of the subject, and of the others at the first kind of work.
     """
     own = [cell for cell in rates.contenders(cells) if cell.is_ok]
     most = max((cell.threads for cell in own), default=1)
-    kept: dict[str, dict[str, float]] = {}
-    for (mode, _), group in rates.group(own, lambda cell: (cell.axes.get("mode"), rates.words(cell, "work"))).items():
+    kept: dict[str, dict[str, dict[str, float]]] = {}
+    for (mode, work), group in rates.group(own, lambda cell: (cell.axes.get("mode"), cell.axes.get("work"))).items():
         last = {method: points[-1] for method, points in rates.scaling(group).items()}
         shares = {method: 100 * gain.estimate / most for method, (threads, gain) in last.items() if threads == most}
         if len(shares) > 1 and most > 1 and mode in _WORK:
-            kept.setdefault(mode, shares)
+            kept.setdefault(mode, {})[str(work)] = shares
     if not kept:
         return ""
-    subject = options.get("subject", "")
-    if not all(subject in shares for shares in kept.values()):
-        return f"Each of {most} threads keeps " + ", ".join(f"{_span(kept[mode])} {_WORK[mode]}" for mode in kept)
-    words = ", ".join(f"{kept[mode][subject]:.0f} % {_WORK[mode]}" for mode in kept)
-    others = {method: share for method, share in next(iter(kept.values())).items() if method != subject}
+    subject, first = options.get("subject", ""), {mode: next(iter(works.values())) for mode, works in kept.items()}
+    if not all(subject in shares for works in kept.values() for shares in works.values()):
+        return f"Each of {most} threads keeps " + ", ".join(f"{_span(first[mode])} {_WORK[mode]}" for mode in kept)
+    words = ", ".join(f"{_of_subject(works, subject)} {_WORK[mode]}" for mode, works in kept.items())
+    others = {method: share for method, share in next(iter(first.values())).items() if method != subject}
     return f"Each of {most} threads of {subject} keeps {words}; others {_span(others)}"
+
+
+def _of_subject(works: dict[str, dict[str, float]], subject: str) -> str:
+    """Return the share of the subject at each kind of work: "99 % (ragged 44 %)"."""
+    (_, shares), *others = works.items()
+    rest = "".join(f", {work} {other[subject]:.0f} %" for work, other in others)
+    return f"{shares[subject]:.0f} %" + (f" ({rest[2:]})" if rest else "")
 
 
 def _span(shares: dict[str, float]) -> str:

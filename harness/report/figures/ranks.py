@@ -15,6 +15,7 @@ from harness.report.figures.values import mark_spread, plain_ticks, short
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
+FEWEST_JOINED = 3  # points of a line: two are dots
 MODEL: dict[str, Any] = {"linestyle": "--", "linewidth": 1.1}
 IDEAL: dict[str, Any] = {"color": INK, "linestyle": ":", "linewidth": 1.4}
 LIMIT: dict[str, Any] = {"color": GREY, "linestyle": "-.", "linewidth": 1.4}
@@ -68,7 +69,8 @@ def _curve(panel: Axes, points: list[RankPoint], look: dict[str, Any], shift: fl
     """Draw what was measured, the model, and the limit by rank 0, each times `scale` of the number of ranks."""
     values = [Interval(*(bound * scale(point.ranks) for bound in point.measured)) for point in points]
     at = [point.ranks * shift for point in points]
-    panel.plot(at, [value.estimate for value in values], **look)
+    joined = look if len(points) >= FEWEST_JOINED else {**look, "linestyle": ""}
+    panel.plot(at, [value.estimate for value in values], **joined)
     for x, value, point in zip(at, values, points, strict=True):
         samples = [speed * scale(point.ranks) for speed in rates.sample_speeds(point.cell, point.alone)]
         mark_spread(panel, x, value.estimate, value, samples if point.ranks > 1 else [], look["color"])
