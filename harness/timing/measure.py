@@ -5,6 +5,9 @@ visits them in a random order and then in the reverse one (ABBA): a drift that i
 one contender was taken in the same half round as sample i of every other, so ratios by index are paired ratios. In the
 order "grouped", a visit takes all the samples up to the next checkpoint, and pairs are pairs by index only.
 
+Where one contender takes more than half of a round and the rounds asked for do not fit the time, it steps aside when
+the others need what is left for theirs. Times of calls alone decide that, never a ratio.
+
 A case has enough samples when the interval of every paired ratio is narrow. To stop as soon as an interval happens to
 be narrow would make intervals too narrow. So intervals are checked only at checkpoints fixed beforehand, each after
 twice as many rounds as the one before. Simulated on skewed and spiky noise, the 95 % interval then still covers the
@@ -36,7 +39,7 @@ WARM_UP_PART = 0.25
 class Measurement:
     """The samples of one case, from one process of each contender. A contender that failed has none.
 
-    Contenders have equally many samples, unless they are grouped and time is up.
+    Contenders have equally many samples, unless they are grouped and time is up, or one has stepped aside.
     """
 
     samples_ns: dict[str, list[float]]  # time per call, by contender
@@ -101,7 +104,7 @@ def measure(
     orders = _orders(list(samplers), seed)
     for rounds in checkpoints(budget.rounds):
         run.sample(2 * rounds, orders)
-        if run.is_over() or not too_wide(measurement.samples_ns, reference, budget.precision):
+        if run.is_over() or run.aside or not too_wide(measurement.samples_ns, reference, budget.precision):
             break
     for label in measurement.samples_ns:
         measurement.shortfalls[label] = shortfalls([measurement], label, budget, reference)
@@ -117,13 +120,15 @@ class _Run:
     budget: Budget
     end: float
     now: Callable[[], float]
+    aside: set[str] = field(default_factory=set)  # contenders that take part in no further round
 
     def warm_up(self, loops: Mapping[str, int]) -> None:
         """Warm every contender up, alone."""
         most_ns = 1e9 * self.budget.seconds * WARM_UP_PART / max(1, len(self.samplers))
         for label, sampler in self.samplers.items():
             with _dropping(self.measurement, label):
-                warm = warm_up(sampler, self.budget.sample_ms * 1e6, most_ns, loops.get(label, 1))
+                proven_ns = getattr(sampler, "first_ns", 0.0)
+                warm = warm_up(sampler, self.budget.sample_ms * 1e6, most_ns, loops.get(label, 1), proven_ns)
                 self.measurement.warm_ups[label] = warm
 
     def is_over(self) -> bool:
@@ -131,16 +136,37 @@ class _Run:
         return not self.measurement.samples_ns or (self.measurement.rounds >= 1 and self.now() >= self.end)
 
     def sample(self, most: int, orders: Iterator[list[str]]) -> None:
-        """Visit contenders by `orders` until each has `most` samples, or time is up."""
-        while not self.is_over() and 2 * self.measurement.rounds < most:
+        """Visit contenders by `orders` until each has `most` samples or has stepped aside, or time is up."""
+        samples, began, before = self.measurement.samples_ns, self.now(), self._taken(most)
+        while not self.is_over() and (taken := self._taken(most)) < most:
+            if taken > before and taken % 2 == 0 and self.budget.order != GROUPED:
+                self._step_aside(most - taken, (self.now() - began) / (taken - before))
             order = next(orders)
             for position, label in enumerate(order):
-                if label in self.measurement.samples_ns:
+                if label in samples and label not in self.aside:
                     with _dropping(self.measurement, label):
                         if self.budget.order == GROUPED:
                             self._visit(label, most, len(order) - position)
                         else:
                             self._take(label)
+
+    def _taken(self, most: int) -> int:
+        """Return the samples that each contender has which takes part in the next round; `most` if there is none."""
+        samples = self.measurement.samples_ns
+        return min((len(own) for label, own in samples.items() if label not in self.aside), default=most)
+
+    def _step_aside(self, missing: int, half_round_s: float) -> None:
+        """Leave out the contender that takes more than half of a round once the others need the time that is left.
+
+        Two others at least: a ratio takes two.
+        """
+        samples, loops = self.measurement.samples_ns, self.measurement.loops
+        each = {x: loops[x] * sum(own) / len(own) for x, own in samples.items() if x not in self.aside}
+        slowest = max(each, key=each.__getitem__)
+        part = each[slowest] / sum(each.values())
+        expected_s = half_round_s * (2 + (missing - 2) * (1 - part))  # one more round of all, then those of the others
+        if len(each) > 2 and part > 1 / 2 and self.now() + expected_s > self.end:
+            self.aside.add(slowest)
 
     def _take(self, label: str) -> None:
         """Take one sample of a contender."""

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from harness.stats.statistics import median
-from harness.timing.sampler import Sampler
+from harness.timing.sampler import WARMS_ITSELF_NS, Sampler
 
 MOST_GROWTH = 10
 # Two windows in a row are compared. A window is two samples, or one if that lasts this long: longer than an interrupt
@@ -37,7 +37,7 @@ class WarmUp:
         return self.gain <= MOST_GAIN
 
 
-def warm_up(sampler: Sampler, least_ns: float, most_ns: float, loops: int = 1) -> WarmUp:
+def warm_up(sampler: Sampler, least_ns: float, most_ns: float, loops: int = 1, proven_ns: float = 0.0) -> WarmUp:
     """Call until a sample of some calls lasts `least_ns` and one window of samples is as fast as the next.
 
     Parameters
@@ -49,9 +49,12 @@ def warm_up(sampler: Sampler, least_ns: float, most_ns: float, loops: int = 1) -
         Give up after this time of calls [ns], but not before three windows have been seen.
     loops : int
         Calls in a sample to begin with.
+    proven_ns : float
+        Time of the call that was proven before [ns]. So long a call that it warms itself is a window, to compare the
+        next with. 0: unknown.
     """
     calls, spent_ns, windows = 0, 0.0, 0
-    before = math.inf
+    before = proven_ns if proven_ns >= WARMS_ITSELF_NS else math.inf
     while True:
         loops, used, per_call = _calibrated(sampler, least_ns, loops)
         window = [per_call]
@@ -63,7 +66,7 @@ def warm_up(sampler: Sampler, least_ns: float, most_ns: float, loops: int = 1) -
         now = median(window)
         gain = before / now - 1 if now > 0 else 0.0
         is_out_of_time = windows >= 3 and (spent_ns >= most_ns or windows >= MOST_WINDOWS)
-        if windows >= 2 and (gain <= MOST_GAIN or is_out_of_time):
+        if gain <= MOST_GAIN or is_out_of_time:
             return WarmUp(loops, calls, gain)
         before = now
 

@@ -137,6 +137,33 @@ def test_one_round_is_done_however_long_it_takes():
     assert [len(s) for s in measurement.samples_ns.values()] == [2, 2]
 
 
+def test_a_slow_contender_steps_aside_so_that_the_others_do_their_rounds():
+    world = World()
+    samplers = {"slow": FakeSampler(world, "slow", 3e9)} | {x: FakeSampler(world, x, 0.1e9) for x in "abc"}
+    measurement = measured(world, samplers, Budget(rounds=6, seconds=25.0))
+    counts = {label: len(samples) for label, samples in measurement.samples_ns.items()}
+    assert counts == {"slow": 4, "a": 12, "b": 12, "c": 12}, "one more round of all would not leave time for the others"
+    assert measurement.shortfalls["slow"] == ["rounds: 2 of 6 in 25 s"]
+    assert measurement.shortfalls["a"] == []
+    assert "slow" not in world.log[-24:]
+    assert sorted(world.log[-6:-3]) == sorted(world.log[-3:]) == list("abc"), "rounds go on forth and back"
+
+
+@pytest.mark.parametrize("calls_ns", [{"a": 2e9, "b": 0.1e9}, {"a": 1e9, "b": 1e9, "c": 1e9}])
+def test_nobody_steps_aside_whom_a_ratio_needs_or_who_is_no_slower_than_the_others_together(calls_ns):
+    world = World()
+    samplers = {label: FakeSampler(world, label, ns) for label, ns in calls_ns.items()}
+    measurement = measured(world, samplers, Budget(rounds=20, seconds=12.0))
+    assert len({len(samples) for samples in measurement.samples_ns.values()}) == 1
+
+
+def test_nobody_steps_aside_while_there_is_time():
+    world = World()
+    samplers = {"slow": FakeSampler(world, "slow", 3e9)} | {x: FakeSampler(world, x, 0.1e9) for x in "abc"}
+    measurement = measured(world, samplers, Budget(rounds=6, seconds=60.0))
+    assert {len(samples) for samples in measurement.samples_ns.values()} == {12}
+
+
 def test_what_was_read_stays_with_its_sample():
     world = World()
     sampler = FakeSampler(world, "a", 1e6)

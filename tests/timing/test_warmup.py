@@ -45,6 +45,15 @@ def test_a_long_call_is_made_twice_if_the_second_is_no_faster():
     assert warm_up(curve, 5e6, 0.0).calls == curve.calls == 2
 
 
+@pytest.mark.parametrize(("proven_ns", "calls"), [(1e9, 1), (1.05e9, 1), (2e9, 2), (0.0, 2)])
+def test_a_long_call_that_was_proven_before_is_compared_with(proven_ns, calls):
+    assert warm_up(Curve(lambda i: 1e9), 5e6, 0.0, proven_ns=proven_ns).calls == calls
+
+
+def test_a_short_call_that_was_proven_before_says_nothing():
+    assert warm_up(Curve(lambda i: 1e6), 1e6, 1e9, proven_ns=1e6).calls == warm_up(Curve(lambda i: 1e6), 1e6, 1e9).calls
+
+
 def test_goes_on_while_calls_get_faster():
     curve = Curve(lambda i: 5e6 * (1 + 9 * 0.8**i))
     warm = warm_up(curve, 1e6, 1e12)
