@@ -2,7 +2,8 @@
 
     D[i, j] = (+)_p  (alpha (x) A[i, p]) (x) B[p, j]   (+)   beta (x) C[i, j]
 
-NumPy array operations, one step of p at a time. Operations and identities are looked up by *name* in tables of this
+NumPy array operations, one step of p at a time; sums of products by NumPy's einsum, whose loops are its own and no
+BLAS. Operations and identities are looked up by *name* in tables of this
 file: an oracle that shared them with the kernels would agree with their mistakes. Only a user's own operation is taken
 from the semiring, since its function is the definition; it is applied element by element.
 
@@ -117,6 +118,9 @@ def product(
         total = np.full((a.shape[0], b.shape[1]), zero, work)
         for x, y in _steps(a, b, lambda part: part.astype(work, order="C")):
             scaled = x if problem.alpha is None else multiply(np.full_like(x, problem.alpha), x)
+            if (add, multiply) == (np.add, np.multiply):  # two to five times as fast as the steps below
+                total += np.einsum("pi,pj->ij", scaled, y)
+                continue
             for column, row in zip(scaled, y, strict=True):
                 total = add(total, multiply(column[:, None], row[None, :]))
         if problem.accumulate and c is not None:
