@@ -80,3 +80,19 @@ def test_a_backend_that_writes_to_an_operand_does_not_pass_though_its_result_is_
         getattr(task.operands, name)[2, 3] += 1
         with pytest.raises(VerificationError, match=f"changed its operand {name}"):
             task.verify()
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 20])
+def test_operands_that_are_kept_from_one_verification_to_the_next_are_turned_with_the_task(monkeypatch, kept):
+    monkeypatch.setattr("harness.run.task.MOST_KEPT", kept)
+    task = gemm(problem=PROBLEM.to_json(), backend="cpu-numpy", seed=1, threads=1)
+    for _ in range(4):
+        task.turn()
+        task.spoil()
+        task.run()
+        assert task.verify()
+        assert task.verify()
+    task.operands.a[1, 2] = np.nan
+    task.run()
+    with pytest.raises(VerificationError, match="changed its operand a"):
+        task.verify()
