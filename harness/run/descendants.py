@@ -22,7 +22,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _ENDED = ("Z", "X")
 # Bound on passes, for a process that cannot be killed. One that forks faster than it is killed takes several passes.
 _PASSES, _BETWEEN_PASSES_S = 100, 0.005
-_BETWEEN_LOOKS_S = 0.001
+_BETWEEN_LOOKS_S = 0.0002
 # Processes that had no environment in all passes, and so are not just starting.
 _bare: set[int] = set()
 
@@ -76,10 +76,14 @@ def running_threads() -> int:
     return max(0, sum(fields is not None and fields[1] == "R" for fields in threads) - 1)
 
 
-def wait_until_idle(most_s: float) -> bool:
-    """Wait until no other thread of this process runs, `most_s` seconds at most; return whether that is so."""
+def wait_until_stopped(pid: int, most_s: float) -> bool:
+    """Wait until every thread of the process `pid`, which was sent SIGSTOP, stands; return whether that is so.
+
+    Takes `most_s` seconds at most. A thread that has a processor stands at once; one that waits for a processor must
+    get it first.
+    """
     end = time.monotonic() + most_s
-    while running_threads():
+    while any(fields and fields[1] == "R" for fields in map(_fields, (_PROC / str(pid) / "task").glob("*"))):
         if time.monotonic() >= end:
             return False
         time.sleep(_BETWEEN_LOOKS_S)

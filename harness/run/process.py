@@ -1,8 +1,9 @@
 """Supervise a process for each contender: start, command and watch it, and kill it when it fails.
 
-A process runs only while it executes a command. After its answer a signal stops it until the next command. Idle threads
-would spin on the cores of the next contender: those of OpenBLAS for 100 ms, those of OpenMP for some 5 ms.
-Environment variables could make them sleep at once, but would change the times.
+A process runs only while it executes a command. After its answer a signal stops it until the next command, and the
+parent waits until all of its threads stand. Idle threads would spin on the cores of the next contender: those of MKL
+for 200 ms, those of OpenBLAS for 100 ms, those of OpenMP for some 5 ms. Environment variables could make them sleep at
+once, but would change the times.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ HOMES = ("run", "")
 # Processes kept although the current case does not need them, and the most bytes that they hold, all that they have
 # started included. One holds some 200 MB of libraries; one with a job of 16 ranks 3 GB.
 IDLE_PROCESSES, IDLE_BYTES = 8, 2 << 30
+
+
+# Longest wait for all threads of a process to stop [s]. On busy cores it takes a time slice or two.
+STOPPING_S = 0.5
 
 
 class WorkerFailed(Exception):
@@ -145,7 +150,7 @@ class WorkerProcess:
         """Wait for the answer to the last command; return and raise as `call` does."""
         status, answer = self._receive()
         if status in ("ok", "declined", "missing"):
-            self._signal(signal.SIGSTOP)
+            self._stop()
             if status != "ok":
                 raise Declined(status, answer)
             return answer
@@ -187,6 +192,11 @@ class WorkerProcess:
         except (messages.Garbled, TypeError, ValueError) as error:
             return "garbled", error
         return status, answer
+
+    def _stop(self) -> None:
+        """Stop the process until the next command, and wait until none of its threads has a processor any more."""
+        self._signal(signal.SIGSTOP)
+        descendants.wait_until_stopped(self.number, STOPPING_S)
 
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):

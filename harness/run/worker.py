@@ -37,8 +37,6 @@ MEMORY_FRACTION = 0.5
 # this to what it may allocate.
 MOST_PRINTED = 1 << 28
 LONGEST_MESSAGE = 1000
-# A library's threads may spin for a while after a call, waiting for the next: MKL's for 0.2 s.
-SPINNING_S = 0.5
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _PR_SET_PDEATHSIG = 1
 
@@ -116,8 +114,6 @@ class Worker:
         assert sampler is not None
         self._threads_in_force()
         samples = sampler.sample(loops, count)
-        if self.threads > 1:  # no other contender is to begin while these threads spin for another call
-            descendants.wait_until_idle(SPINNING_S)
         return {
             "samples_ns": [sample.ns for sample in samples],
             "readings": [dict(sample.readings) for sample in samples],
