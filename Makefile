@@ -72,10 +72,11 @@ help: ## list the targets (this)
 
 DIRTY = $(if $(filter-out 0,$(ALLOW_DIRTY)),--allow-dirty)
 
-# Only files of this machine are written: what others have measured and drawn stays as it is.
+# Only files of this machine are written: what others have measured and drawn stays as it is. The most prominent figures
+# are drawn as soon as their experiment is finished, and all in the end, when every peak is known.
 # A failed cell (status 1) stands in figures and report like any other; the status is handed on at the end.
 experiments: $(TO_MEASURE) ## measure this machine (PRESET=quick), draw its figures, write its report
-	@status=0; $(RUN) -m harness run --preset $(PRESET) $(DIRTY) $(ARGS) || status=$$?; \
+	@status=0; $(RUN) -m harness run --draw --preset $(PRESET) $(DIRTY) $(ARGS) || status=$$?; \
 	if [ $$status -gt 1 ]; then exit $$status; fi; \
 	for command in plot report; do $(RUN) -m harness $$command --preset $(PRESET) --machine this $(DIRTY); done; exit $$status
 

@@ -268,6 +268,8 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on_from_there(tmp_pa
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "what is finished is kept" in stderr
+    again_drawn = f"-m harness plot --preset smoke --machine this --results {tmp_path}"
+    assert again_drawn in stderr.replace("\n", " ")
     assert "Traceback" not in stderr
     again = harness(*command[3:])
     assert again.returncode == 0

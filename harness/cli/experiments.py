@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,9 @@ import typer
 from harness.cli import options
 from harness.errors import ExperimentError
 from harness.experiment import Experiment
+from harness.machine import Machine
 from harness.run import provenance
+from harness.store.store import Cell
 
 
 def run(
@@ -23,7 +26,11 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Measure all anew; else an interrupted run is resumed.")
     ] = False,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Draw the most prominent figures as soon as their experiment is finished.")
+    ] = False,
     results: options.Results = options.RESULTS,
+    figures: options.Figures = options.FIGURES,
     allow_dirty: options.AllowDirty = False,
 ) -> None:
     """Measure experiments; resume a run that was interrupted.
@@ -37,11 +44,13 @@ def run(
     chosen = options.chosen_experiments(experiments)
     _check_only(only, chosen, preset)
     provenance.require_clean(results, allow_dirty=_allows(allow_dirty, preset))
+    draw_now = _Drawing(preset, results, figures).draw if draw else None
     try:
-        with Progress() as progress:
+        with Progress(on_experiment=draw_now) as progress:
             summary = runner.run(chosen, preset, results, progress, only=tuple(only or ()), fresh=fresh)
     except KeyboardInterrupt:
         options.complain("interrupted: what is finished is kept, and the same command goes on from there")
+        options.complain(f"figures and report of what is finished: {_commands(preset, results, figures)}")
         raise typer.Exit(options.INTERRUPTED) from None
     console.print_counts(progress.counts)
     console.print_lines("", f"results  {summary.folder}")
@@ -60,14 +69,11 @@ def plot(
 ) -> None:
     """Draw the figures of every machine, or of some, from stored results alone."""
     from harness.cli import console
-    from harness.report.figures import drawing
 
-    chosen, mark = options.chosen_experiments(experiments), provenance.mark()
+    chosen = options.chosen_experiments(experiments)
     for slug, cells, owner in options.recorded(results, preset, machine or ()):
         provenance.require_clean(figures / slug, allow_dirty=_allows(allow_dirty, preset))
-        measured = [experiment for experiment in chosen if any(cell.experiment == experiment.name for cell in cells)]
-        drawn = [path for e in measured for path in drawing.draw(e, cells, owner, figures / slug, mark=mark)]
-        console.print_lines(f"figures  {figures / slug}  ({len(drawn)} files)")
+        console.print_lines(f"figures  {figures / slug}  ({len(_drawn(chosen, cells, owner, figures / slug))} files)")
 
 
 def report(
@@ -106,6 +112,41 @@ def report(
         if readme:
             page.write_tables(readme, chosen, cells, slug, mark=mark)
         console.print_lines(f"report   {written}")
+
+
+def _drawn(chosen: list[Experiment], cells: list[Cell], owner: Machine, folder: Path) -> list[Path]:
+    """Draw the figures of those of `chosen` that `owner` could do anything of, and return their files."""
+    from harness.report.figures import drawing
+
+    mark, tried = provenance.mark(), {cell.experiment for cell in cells if cell.status in ("ok", "failed")}
+    return [path for e in chosen if e.name in tried for path in drawing.draw(e, cells, owner, folder, mark=mark)]
+
+
+class _Drawing:
+    """Draws figures of this machine while other experiments are still to be measured."""
+
+    def __init__(self, preset: str, results: Path, figures: Path) -> None:
+        self._preset, self._results, self._figures = preset, results, figures
+
+    def draw(self, name: str) -> str:
+        """Draw the figures of the experiment called `name` if reports show one; return where they are, or a reason."""
+        chosen = options.chosen_experiments([name])
+        if not any(figure.prominence for experiment in chosen for figure in experiment.figures):
+            return ""
+        try:
+            ((slug, cells, owner),) = options.recorded(self._results, self._preset, [options.THIS])
+            drawn = _drawn(chosen, cells, owner, self._figures / slug)
+        except Exception as error:  # noqa: BLE001 a figure can be drawn later too, and what is not measured cannot
+            return f"the figures of {name} could not be drawn: {error}"
+        return "\n".join(f"figure   {path}" for path in drawn if path.suffix == ".svg")
+
+
+def _commands(preset: str, results: Path, figures: Path) -> str:
+    """Return the commands that draw and report what is stored of this machine."""
+    chosen = {"--results": (results, options.RESULTS), "--figures": (figures, options.FIGURES)}
+    given = [f"{name} {path}" for name, (path, default) in chosen.items() if path != default]
+    rest = " ".join(["--preset", preset, "--machine", options.THIS, *given])
+    return " && ".join(f"{Path(sys.executable)} -m harness {command} {rest}" for command in ("plot", "report"))
 
 
 def _allows(allow_dirty: bool, preset: str | None) -> bool:

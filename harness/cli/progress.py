@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,12 +18,23 @@ from harness.run.runner import Observer
 
 # Without a terminal, a line at most this often [s].
 LINE_INTERVAL = 15.0
+# What is left is expected to go on as fast as what is done, and this much more that went as fast as expected [s]: the
+# first cases compile, and say little of the others.
+PRIOR_S = 240.0
 
 
 class Progress(Observer):
-    """Tells the user on stderr; use as a context manager around the run."""
+    """Tells the user on stderr; use as a context manager around the run.
 
-    def __init__(self, console: Console | None = None) -> None:
+    Parameters
+    ----------
+    console : Console, optional
+    on_experiment : callable, optional
+        Is called with the name of each experiment that is finished, unless nothing of it was measured now. What it
+        returns is printed.
+    """
+
+    def __init__(self, console: Console | None = None, on_experiment: Callable[[str], str] | None = None) -> None:
         # By experiment: cells by status, and "recorded": those that a resumed run had recorded before.
         self.counts: dict[str, collections.Counter[str]] = {}
         self.run = ""  # the run that is shown; empty before it begins
@@ -33,14 +44,14 @@ class Progress(Observer):
             progress.BarColumn(),
             progress.TextColumn("{task.fields[cases]}", markup=False),
             progress.TimeElapsedColumn(),
-            progress.TextColumn("left:"),
-            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[left]}", markup=False),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
         )
         self._cases = self._done = 0
-        self._seconds = self._spent = self._skipped = 0.0  # by the budgets of the cases
+        self._seconds = self._spent = self._skipped = 0.0  # as the cases were expected to take
+        self._on_experiment = on_experiment
         self._began = self._printed_at = time.monotonic()
         self._task: Any = None
 
@@ -57,7 +68,7 @@ class Progress(Observer):
         """Begin the bar."""
         self.run = run
         self._cases, self._seconds, self._began = cases, seconds, time.monotonic()
-        self._task = self._bar.add_task("", total=seconds, cases=f"0/{cases}")
+        self._task = self._bar.add_task("", total=seconds, cases=f"0/{cases}", left="")
         if is_resumed:
             self._print(f"resuming the run {run}: what it recorded is kept (--fresh measures all anew)")
 
@@ -67,6 +78,12 @@ class Progress(Observer):
         self._bar.update(self._task, description=experiment)
         if not self._console.is_terminal:
             self._print(f"{experiment}: {cases} case{'s' * (cases != 1)}")
+
+    def experiment_done(self, experiment: str) -> None:
+        """Hand its name on; print the answer."""
+        is_new = any(count for status, count in self.counts[experiment].items() if status != "recorded")
+        if self._on_experiment and is_new and (text := self._on_experiment(experiment)):
+            self._print(text)
 
     def case_started(self, experiment: str, case: Case) -> None:
         """Name the case."""
@@ -85,11 +102,16 @@ class Progress(Observer):
         self._done += 1
         self._spent += seconds
         self._skipped += seconds * was_recorded
-        self._bar.update(self._task, advance=seconds, cases=f"{self._done}/{self._cases}")
+        elapsed = time.monotonic() - self._began
+        left = f"about {clock(self._left(elapsed))} left"
+        self._bar.update(self._task, advance=seconds, cases=f"{self._done}/{self._cases}", left=left)
         if not self._console.is_terminal and time.monotonic() - self._printed_at > LINE_INTERVAL:
-            elapsed = time.monotonic() - self._began
-            left = elapsed / max(self._spent - self._skipped, seconds) * (self._seconds - self._spent)
-            self._print(f"{experiment}: {self._done}/{self._cases} cases in {clock(elapsed)}, about {clock(left)} left")
+            self._print(f"{experiment}: {self._done}/{self._cases} cases in {clock(elapsed)}, {left}")
+
+    def _left(self, elapsed: float) -> float:
+        """Return the time that the cases to come are expected to take [s]."""
+        pace = (PRIOR_S + elapsed) / (PRIOR_S + self._spent - self._skipped)
+        return pace * (self._seconds - self._spent)
 
     def notice(self, text: str) -> None:
         """Print `text`."""

@@ -26,21 +26,24 @@ from harness.store.store import Store
 from harness.timing.host import processor_time, stolen
 from harness.timing.measure import Measurement, shortfalls
 
-# Time to prepare and prove a case [s], for estimates: more in a first case, less in a later one.
-PREPARING = 1.0
+# Time to start, prepare and prove a contender [s], for estimates: more where it compiles, less in a later case.
+PREPARING = 0.5
 
 
 class Observer:
     """Receives the progress of a run. Its methods do nothing; override those that are to show something."""
 
     def run_started(self, run: str, *, is_resumed: bool, cases: int, seconds: float) -> None:
-        """Begin the run `run` of `cases` cases, which take `seconds` by their budgets.
+        """Begin the run `run` of `cases` cases, which are expected to take `seconds`.
 
         If it is resumed, recorded cases are not measured again.
         """
 
     def experiment_started(self, experiment: str, cases: int) -> None:
         """Begin the `cases` cases of `experiment`."""
+
+    def experiment_done(self, experiment: str) -> None:
+        """Note that every case of `experiment` is in the store."""
 
     def case_started(self, experiment: str, case: Case) -> None:
         """Begin `case`."""
@@ -49,7 +52,10 @@ class Observer:
         """Note a contender without a time: it "failed", "declined", or is "missing" here, for `reason`."""
 
     def case_done(self, experiment: str, case: Case, *, was_recorded: bool, seconds: float) -> None:
-        """Note that `case`, which had `seconds`, is in the store; `was_recorded`: since before the run was resumed."""
+        """Note that `case` is in the store; `was_recorded`: since before the run was resumed.
+
+        It was expected to take `seconds`.
+        """
 
     def notice(self, text: str) -> None:
         """Tell the user `text`."""
@@ -150,7 +156,7 @@ class _Runner:
             self.run_id,
             is_resumed=is_resumed,
             cases=sum(len(cases) for _, cases in plan),
-            seconds=sum(self._seconds(experiment) * len(cases) for experiment, cases in plan),
+            seconds=sum(self._seconds(experiment, case) for experiment, cases in plan for case in cases),
         )
         begun = {"kind": "run", "run": self.run_id, "machine": self.machine.key, "time": _now()}
         self.store.append({**begun, "experiments": names})
@@ -161,6 +167,8 @@ class _Runner:
                     is_complete = False
                     break
                 self._case(experiment, case, known[experiment.name])
+            else:
+                self.observer.experiment_done(experiment.name)
         covered = names if is_complete else []
         self.store.append({"kind": "done", "run": self.run_id, "time": _now(), "experiments": covered})
 
@@ -181,12 +189,13 @@ class _Runner:
                 if record["status"] != "ok":
                     label, status, reason = (record[name] for name in ("contender", "status", "reason"))
                     self.observer.cell_failed(experiment.name, case, label, status, reason)
-        self.observer.case_done(experiment.name, case, was_recorded=was_recorded, seconds=self._seconds(experiment))
+        seconds = self._seconds(experiment, case)
+        self.observer.case_done(experiment.name, case, was_recorded=was_recorded, seconds=seconds)
 
-    def _seconds(self, experiment: Experiment) -> float:
-        """Return the expected time of a case of `experiment`, by its budget."""
+    def _seconds(self, experiment: Experiment, case: Case) -> float:
+        """Return the expected time of `case`: that of its budget, and to prepare its contenders, in each process."""
         budget = experiment.budget[self.preset]
-        return budget.processes * (budget.seconds + PREPARING)
+        return budget.processes * (budget.seconds + PREPARING * len(case.contenders))
 
     def _measured(self, case: Case, budget: Budget) -> list[dict[str, Any]]:
         """Measure `case`; return a record of each contender, with the load of the machine before and after."""
