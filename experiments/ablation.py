@@ -108,8 +108,8 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=2),
+        "quick": Budget(rounds=5, seconds=2),
         "full": Budget(rounds=6, seconds=90, processes=3, precision=0.02),
     },
-    order=11,
+    order=13,
 )

@@ -6,7 +6,7 @@ import dataclasses
 
 from experiments._parts.batch_task import CUPY, GEMM, MIN_PLUS, NUMPY, TORCH
 from experiments._parts.gpu import DEVICE
-from experiments._parts.peers import thread_counts
+from experiments._parts.peers import installed, thread_counts
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
 from harness.machine import Machine
 from harness.problem import Problem
@@ -25,7 +25,7 @@ BATCHES = {
         (20_000, (32, 32, 32)),
     ),
 }
-DTYPES = {"smoke": ("float64",), "quick": ("float64", "float32"), "full": ("float64", "float32")}
+DTYPES = {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32")}
 TASK = "experiments._parts.batch_task:call"
 # Who takes part, the reference first, by where; over min_plus beside a library's plus_times.
 ON_HOST = (NUMPY, GEMM, TORCH)
@@ -40,11 +40,11 @@ def cases(preset: str, machine: Machine) -> list[Case]:
         for dtype in DTYPES[preset]:
             problem = Problem(*sizes, dtype=dtype, batch=(products,))
             for name, threads in thread_counts(machine).items():
-                contenders = [Contender(x, {"name": x}, threads, TASK) for x in ON_HOST]
+                contenders = [Contender(x, {"name": x}, threads, TASK) for x in installed(ON_HOST)]
                 axes = {"shape": shape, "setting": f"{dtype}, {name}", "place": "host"}
                 all_cases.append(product_case(problem, contenders, **axes))
             for place, names in ON_GPU.items() if machine.gpu else ():
-                contenders = [Contender(x, {"name": x}, 1, TASK) for x in names]
+                contenders = [Contender(x, {"name": x}, 1, TASK) for x in installed(names)]
                 axes = {"shape": shape, "setting": dtype, "place": place, **DEVICE}
                 case = product_case(problem, contenders, **axes)
                 all_cases.append(dataclasses.replace(case, arguments={**case.arguments, "where": "gpu"}))

@@ -18,8 +18,8 @@ SWEEPS = {
     "nc": ("cpu-packed", ("nc",)),
 }
 # m, n and k of every sweep, and its longest block; what is swept is as long as its longest block.
-SIZE = {"smoke": 96, "quick": 1024, "full": 2048}
-LONGEST = {"smoke": 96, "quick": 1024, "full": 4096}
+SIZE = {"smoke": 96, "quick": 768, "full": 2048}
+LONGEST = {"smoke": 96, "quick": 768, "full": 4096}
 SMALLEST = {"smoke": 8, "quick": 16, "full": 8}
 # Ratio of neighbouring values; of the sweeps in COARSE, along which rates change little, the second.
 STEP, COARSE = {"smoke": (4, 4), "quick": (2, 4), "full": (2, 2)}, ("mc", "nc")

@@ -9,7 +9,7 @@ from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 from harness.problem import Problem
 
-SIZE = {"smoke": 64, "quick": 512, "full": 1024}
+SIZE = {"smoke": 64, "quick": 384, "full": 1024}
 BACKENDS = {
     "smoke": ("cpu-naive", SUBJECT),
     "quick": ("cpu-naive", "cpu-transposed", "cpu-packed", SUBJECT, "cpu-numpy"),
@@ -73,5 +73,5 @@ EXPERIMENT = Experiment(
         "quick": Budget(rounds=3, seconds=1),
         "full": Budget(rounds=10, seconds=30, processes=3, precision=0.02),
     },
-    order=12,
+    order=14,
 )

@@ -22,7 +22,7 @@ BACKENDS = {
 # Sizes of the square sweeps by name.
 RANGES: dict[str, dict[str, Iterable[int]]] = {
     "smoke": {"m = n = k, 60 to 66": range(60, 67, 3)},
-    "quick": {"m = n = k, 500 to 600": range(500, 601, 7)},
+    "quick": {"m = n = k, 500 to 600": range(500, 601, 11)},
     "full": {"m = n = k, 500 to 600": range(500, 601), "m = n = k, 1000 to 1060": range(1000, 1061)},
 }
 # Powers of two, where rows share cache sets, and the range around each.
@@ -69,7 +69,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=0.3),
+        "quick": Budget(rounds=5, seconds=0.4),
         "full": Budget(rounds=15, seconds=2, precision=0.01),
     },
     order=24,

@@ -17,7 +17,7 @@ from harness.problem import Problem
 
 PRODUCTS = {
     "smoke": ((256, "plus_times"),),
-    "quick": ((1024, "plus_times"), (1024, "min_plus")),
+    "quick": ((1024, "plus_times"),),
     "full": ((4096, "plus_times"), (4096, "min_plus")),
 }
 GPU_SIZES = {"smoke": 512, "quick": 4096, "full": 8192}

@@ -11,7 +11,7 @@ from experiments.dist_volume import SIZES, count_cases
 from harness.experiment import Budget, Case, Experiment, Figure
 from harness.machine import Machine
 
-RANKS = {"smoke": (2,), "quick": (4, 8), "full": (4, 8, 12, 16)}
+RANKS = {"smoke": (2,), "quick": (4,), "full": (4, 8, 12, 16)}
 PANELS = {"smoke": 4, "quick": 8, "full": 15}
 
 

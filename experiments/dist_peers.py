@@ -7,6 +7,7 @@ result there; each sample is a call that is waited for on the host.
 from __future__ import annotations
 
 from experiments._parts.gpu_ranks import VENDOR, base_of, drawn_case, drawn_contender, gpus
+from experiments._parts.peers import installed
 from experiments._parts.ranks import SUBJECT, one_process, ranks_contender
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
 from harness.machine import Machine
@@ -29,9 +30,13 @@ GPU_PEERS = {"torch": "PyTorch DTensor, {}", "jax": "JAX NamedSharding, {}"}
 
 
 def contenders(ranks: int) -> list[Contender]:
-    """Return one process with all threads, the strategy, and every peer; one that is missing says so."""
-    peers = [Contender(label.format(ranks), {"package": name}, ranks, TASK) for name, label in PEERS.items()]
-    return [one_process(ranks), ranks_contender(SUBJECT, ranks), *peers]
+    """Return one process with all threads, the strategy, and every peer that is installed.
+
+    Without any the peers alone: each says what is missing.
+    """
+    names = installed(PEERS)
+    peers = [Contender(PEERS[name].format(ranks), {"package": name}, ranks, TASK) for name in names or PEERS]
+    return [one_process(ranks), ranks_contender(SUBJECT, ranks), *peers] if names else peers
 
 
 def gpu_contenders(problem: Problem, count: int) -> list[Contender]:
@@ -74,7 +79,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=4),
+        "quick": Budget(rounds=3, seconds=2),
         "full": Budget(rounds=15, seconds=60, precision=0.02),
     },
     order=47,

@@ -57,15 +57,13 @@ PRODUCTS = {
         for semiring in ("plus_times", "min_plus")
     ),
 }
-# Larger ones, for `LARGER_METHODS` alone; beside them where there are many cores.
-LARGER = {"quick": (("plus_times", (2048,) * 3), ("min_plus", (2048,) * 3))}
-OF_MANY_CORES = {"quick": (("plus_times", (4096,) * 3),)}
-# Shapes of the course reports, on all cores only; a quarter of each side is what `quick` has of them.
+# Larger ones where there are many cores, for `FEWEST` alone.
+OF_MANY_CORES = {"quick": (("plus_times", (2048,) * 3), ("min_plus", (2048,) * 3), ("plus_times", (4096,) * 3))}
+# Shapes of the course reports, on all cores only; `quick` has an eighth and a sixteenth of each side.
 OF_COURSES = {
-    "quick": (("min_plus", (2048, 2048, 512)), ("plus_times", (2304, 1152, 288))),
+    "quick": (("min_plus", (1024, 1024, 256)), ("plus_times", (2304, 1152, 288))),
     "full": (("min_plus", (8192, 8192, 2048)), ("plus_times", (36864, 18432, 4608))),
 }
-LARGER_METHODS = (ONE_PROCESS, "dist-2d")
 GPU_KINDS = (("plus_times", "float64"), ("plus_times", "float32"), ("min_plus", "float32"))
 GPU_SIDES = (4096, 8192, 16384)
 # On GPUs: strong scaling of squares, kinds and sides; ``full`` has the shapes of the courses too.
@@ -101,8 +99,8 @@ def fits(problem: Problem, machine: Machine, processes: int = 1) -> bool:
 def _cases(preset: str, machine: Machine) -> Iterator[Case]:
     counts = rank_counts(machine.cores)
     asked = [(*product, _methods(preset, product[0], machine)) for product in PRODUCTS[preset]]
-    larger = LARGER.get(preset, ()) + (OF_MANY_CORES.get(preset, ()) if machine.cores >= MANY_CORES else ())
-    asked += [("strong", *product, LARGER_METHODS) for product in larger]
+    larger = OF_MANY_CORES.get(preset, ()) if machine.cores >= MANY_CORES else ()
+    asked += [("strong", *product, FEWEST) for product in larger]
     for mode, semiring, sizes, methods in asked:
         for method in methods:
             problems = {p: Problem(*(sizes if mode == "strong" else weak(sizes, p)), semiring) for p in counts}
@@ -219,7 +217,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=3.5),
+        "quick": Budget(rounds=3, seconds=2),
         "full": Budget(rounds=15, seconds=30, precision=0.02),
     },
     order=42,

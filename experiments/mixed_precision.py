@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from experiments._parts.peers import ONE, thread_counts
+from experiments._parts.peers import ONE, installed, thread_counts
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, backend_contender, product_case
 from harness.machine import Machine
 from harness.problem import Problem, mixed_dtypes
 
 SUBJECT, PEERS = "cpu-mixed", ("cpu-mkl", "cpu-torch", "cpu-numkong")
 WIDE = "cpu-simd"  # computes the same sizes with operands as wide as the sums: the alternative to mixed products
-SIZES = {"smoke": (64,), "quick": (1024, 2048), "full": (257, 1000, 1024, 1025, 2048)}
+SIZES = {"smoke": (64,), "quick": (512, 1024), "full": (257, 1000, 1024, 1025, 2048)}
 ROWS = ["operands", "shared_by"]
 
 
@@ -28,7 +28,10 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return [
         product_case(
             problem,
-            [*(backend_contender(name, threads=threads) for name in (SUBJECT, *PEERS)), _wide(problem, threads)],
+            [
+                *(backend_contender(name, threads=threads) for name in installed((SUBJECT, *PEERS))),
+                _wide(problem, threads),
+            ],
             operands=problem.input_dtype.name,
             threads=threads,
             shared_by=called,
@@ -65,7 +68,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=3, seconds=0.4),
+        "quick": Budget(rounds=5, seconds=1),
         "full": Budget(rounds=15, seconds=3, processes=2, precision=0.01),
     },
     order=22,

@@ -13,7 +13,7 @@ ROUTINES = {"symv": {"triangle": "a"}, "syrk": {"triangle": "d"}, "syr": {"trian
 # Sizes m, n, k of each routine, on the CPU and on a GPU.
 SIZES = {
     "smoke": (("symv", (256, 1, 256)), ("syrk", (96, 96, 64)), ("syr", (256, 256, 1))),
-    "quick": (("symv", (6144, 1, 6144)), ("syrk", (1024, 1024, 512)), ("syr", (6144, 6144, 1))),
+    "quick": (("symv", (4096, 1, 4096)), ("syrk", (1024, 1024, 512)), ("syr", (4096, 4096, 1))),
     "full": (
         *(("symv", (n, 1, n)) for n in (2000, 8192, 16384)),
         *(("syrk", (n, n, 1024)) for n in (512, 1024, 2048, 4096)),

@@ -7,7 +7,7 @@ from harness.experiment import Budget, Case, Experiment, Figure
 from harness.machine import Machine
 
 # Sizes on either side of each power of two, on the CPU and on a GPU.
-CENTRES = {"smoke": (512,), "quick": (4096,), "full": (4096, 8192)}
+CENTRES = {"smoke": (512,), "quick": (2048,), "full": (4096, 8192)}
 REACH = {"smoke": 1, "quick": 2, "full": 17}
 GPU_CENTRES = {"smoke": (512,), "quick": (4096, 8192), "full": (4096, 8192)}
 GPU_REACH = {"smoke": 1, "quick": 9, "full": 33}
@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
     figures=(_figure(on_gpu=False), _figure(on_gpu=True)),
     budget={
         "smoke": Budget(rounds=2, seconds=0.05),
-        "quick": Budget(rounds=3, seconds=0.5),
+        "quick": Budget(rounds=5, seconds=0.5),
         "full": Budget(rounds=10, seconds=5, precision=0.01),
     },
     order=75,

@@ -16,7 +16,7 @@ from harness.machine import Machine
 ODD, CONTROL = "sizes that fit no tile", "multiples of 64"
 SIZES = {
     "smoke": {ODD: (129,), CONTROL: (128,)},
-    "quick": {ODD: (257, 1001), CONTROL: (256, 1024)},
+    "quick": {ODD: (257, 513), CONTROL: (256, 512)},
     "full": {ODD: (1001, 2001, 3001, 4001), CONTROL: (1024, 2048, 3072, 4096)},
 }
 GPU_SIZES = {

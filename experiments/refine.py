@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from experiments._parts.algorithms import algorithm_case, library, solver
+from experiments._parts.peers import installed
 from harness.experiment import Budget, Case, Experiment, Figure
 from harness.machine import Machine
 
@@ -20,7 +21,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
             n,
             "float64",
             [
-                *(solver("auto", f"factors of {dtype}", threads, factor_dtype=dtype) for dtype in FACTORS),
+                *(solver("auto", f"factors of {dtype}", threads, factor_dtype=dtype) for dtype in installed(FACTORS)),
                 library(device, threads),
             ],
             device=device,

@@ -11,7 +11,7 @@ from harness.problem import Problem
 # (m, n, k): few, some and many operations for each byte. Every rung computes the square.
 SHAPES = {
     "smoke": {"matrix-vector": (512, 1, 512), "square": (128, 128, 128)},
-    "quick": {"matrix-vector": (4096, 1, 4096), "tall-skinny": (4096, 16, 512), "square": (512, 512, 512)},
+    "quick": {"matrix-vector": (3072, 1, 3072), "tall-skinny": (4096, 16, 512), "square": (512, 512, 512)},
     "full": {"matrix-vector": (6144, 1, 6144), "tall-skinny": (16384, 16, 1024), "square": (1536, 1536, 1536)},
 }
 SEMIRINGS = {"smoke": ("plus_times",), "quick": ("plus_times",), "full": ("plus_times", "min_plus")}
@@ -75,7 +75,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=4),
+        "quick": Budget(rounds=3, seconds=2),
         "full": Budget(rounds=15, seconds=150, processes=2, precision=0.01),
     },
     order=60,

@@ -64,7 +64,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.3),
-        "quick": Budget(rounds=10, seconds=30),
+        "quick": Budget(rounds=5, seconds=4),
         "full": Budget(rounds=15, seconds=600, processes=2, precision=0.01),
     },
     order=50,

@@ -6,7 +6,7 @@ from experiments._parts.algorithms import algorithm_case, library, solver
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 
-SIZE = {"smoke": 128, "quick": 768, "full": 2048}
+SIZE = {"smoke": 128, "quick": 512, "full": 2048}
 GPU_SIZE = {"smoke": 128, "quick": 4096, "full": 4096}
 COLUMNS = {"smoke": (16,), "quick": (128,), "full": (256, 2048)}
 BLOCKS = {"smoke": (32, 64), "quick": (32, 64, 128, 256), "full": (32, 64, 128, 256, 512)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -17,14 +19,27 @@ SUBJECT = "cpu-simd"
 
 ONE, ALL = "one thread", "all threads"
 
+# What takes part only where its package is installed: too large, or too seldom used, to be installed for a comparison.
+PACKAGES = {
+    **dict.fromkeys(("torch", "cpu-torch", "torch.bmm"), "torch"),
+    **{name: name for name in ("jax", "dask", "graphblas")},
+    "bfloat16": "ml_dtypes",
+}
+
+
+def installed(names: Iterable[str]) -> list[str]:
+    """Return `names` without those of `PACKAGES` whose package is not installed."""
+    return [name for name in names if name not in PACKAGES or importlib.util.find_spec(PACKAGES[name]) is not None]
+
 
 def against_peers(threads: int = 1, machine: Machine | None = None) -> list[Contender]:
     """Return the subject, then every CPU backend that wraps a library, the highest step first.
 
     A library stands there in each of its configurations on `machine`, by default this one. One that is missing or
-    declines a product is included: it becomes a gap with its reason.
+    declines a product is included: it becomes a gap with its reason. Only those of `PACKAGES` are left out.
     """
-    found = [entry.backend for entry in registry.discover() if entry.backend and entry.name.startswith("cpu-")]
+    entries = {entry.name: entry.backend for entry in registry.discover() if entry.name.startswith("cpu-")}
+    found = [backend for name in installed(entries) if (backend := entries[name])]
     libraries = sorted((b for b in found if b.step >= FIRST_LIBRARY_STEP), key=lambda b: (-b.step, b.name))
     here = machine or detect()
     configured = [

@@ -64,7 +64,7 @@ def test_every_preset_has_a_budget_that_gives_an_interval(name):
     assert budget["smoke"].seconds <= budget["quick"].seconds <= budget["full"].seconds
 
 
-@pytest.mark.parametrize(("preset", "most_s"), [("smoke", 30), ("quick", 900), ("full", 12 * 3600)])
+@pytest.mark.parametrize(("preset", "most_s"), [("smoke", 30), ("quick", 500), ("full", 12 * 3600)])
 def test_all_budgets_together_stay_within_bounds(preset, most_s):
     machine = dataclasses.replace(MACHINE, cores=2, threads=2)
     spent = {e.name: e.budget[preset].seconds * len(e.cases(preset, machine)) for e in EXPERIMENTS.values()}
@@ -245,7 +245,7 @@ def test_thin_shapes_are_thin_in_every_direction():
 NEW = ("vs_peers", "percent_of_peak", "dense_sweep", "thin_shapes")
 
 
-@pytest.mark.parametrize(("preset", "most_s"), [("smoke", 2), ("quick", 40)])
+@pytest.mark.parametrize(("preset", "most_s"), [("smoke", 2), ("quick", 75)])
 def test_what_the_fast_kernels_add_is_short(preset, most_s):
     machine = dataclasses.replace(MACHINE, cores=2, threads=2)
     spent = {
