@@ -20,7 +20,7 @@ import numpy as np
 from backends.cpu._compile.scratch import scratch
 from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, Stage, cut_evenly
 from backends.cpu._simd.block_copies import BlockCopies, BlockCopy
-from backends.cpu._simd.loops import NO_DIAGONAL, row_bytes
+from backends.cpu._simd.loops import NO_DIAGONAL, row_bytes, tile_bytes
 from backends.cpu._simd.run_parts import SCRATCH
 from backends.cpu._vector.operators import Operations
 from harness.tuning import simd as tuning_simd
@@ -57,7 +57,8 @@ class LowerLoops(Loops):
                 parts.append((
                     m, end - j, shape.k, i * shape.strides_a[0], *shape.strides_a, j * shape.strides_b[1],
                     *shape.strides_b, i * shape.row_stride_out + j * itemsize, shape.row_stride_out, accumulate, 0, 0,
-                    blocking.mc, blocking.nc, blocking.kc, self.packs_a, self.packs_b, 0, 0, NO_DIAGONAL,
+                    blocking.mc, blocking.nc, blocking.kc, self.packs_a, self.packs_b, 0, tile_bytes(key),
+                    j - i if i < end else NO_DIAGONAL,
                 ))  # fmt: skip
         return [Stage(self.compile(), sorted(parts, key=lambda part: -part[0] * part[1]), self.kernel())]
 
@@ -82,7 +83,7 @@ class SelfProduct:
         loops, m = loops_of(shape), shape.m
         itemsize = np.dtype(loops.key.dtype).itemsize
         count = tuning_simd.mirrored_strips(m, loops.key.lanes * loops.key.nv)
-        lower = LowerLoops(*loops._replace(packs_a=False, grid=(count, 1)))
+        lower = LowerLoops(*loops._replace(packs_a=False, grid=(count, 1), triangle="d"))
         self._copied_bytes, self._stages = 0, [(None, 0, LoopTable(lower, shape, accumulate=False))]
         if loops.packs_a:  # each part would pack it
             blocks = range(0, shape.k, loops.blocking.kc)
