@@ -14,8 +14,12 @@ from harness.tuning.cpu import cache_sizes
 # A call of the loops of cpu-simd takes about as long as this many pairs.
 CALL_PAIRS = 1 << 11
 
-# Pairs of the products that a thread takes at once, and fewest turns of a thread: taking costs one atomic addition.
-TURN_PAIRS, TURNS = 1 << 16, 8
+# Pairs of the products that a thread takes at once, and fewest turns of a thread. Products side by side in memory go to
+# one thread, since its core prefetches beyond the end of a product. Speed over numpy.matmul beside it, two threads, at
+# 2^16, 2^18 and 2^20 pairs, two runs: 512 of 32 x 32 x 32 float64 1.07 and 1.08, 1.63 and 1.15, 1.54 and 1.80, float32
+# 1.06 and 0.97, 1.58 and 1.63, 1.78 and 1.69; 512 of 64 x 64 x 64 float64 1.45 and 1.31, 1.46 and 1.41, 1.96 and 1.97.
+# Measured 2026-11-23 on an AMD EPYC (Zen 4).
+TURN_PAIRS, TURNS = 1 << 20, 8
 
 # Fewest products for each thread with which threads share the batch, if they could share each product too: a late
 # thread leaves the others waiting for one product at most.
@@ -35,8 +39,8 @@ def prefetches(product_bytes: int, products: int) -> bool:
     """Return whether a thread prefetches the next product while it computes one, by the bytes of its operands.
 
     The processor fetches products below L1 well enough by itself: of 32 x 32 x 32 in float64 it ran at 0.92 of its
-    speed with prefetches, of 8 x 8 x 8 at 0.67. 64 products of 128 x 128 x 128 in float32 gained 1.2. Two products must
-    fit L2. Measured 2026-11-23, one thread of an AMD EPYC (Zen 4, L2 1 MiB).
+    speed with prefetches, of 8 x 8 x 8 at 0.67. 64 products of 128 x 128 x 128 gained 1.15. Two products must fit L2.
+    Measured 2026-11-23, one thread of an AMD EPYC (Zen 4, L2 1 MiB).
     """
     l1, l2, _ = cache_sizes(detect())
     return fits_ahead(product_bytes, products, l1, l2)

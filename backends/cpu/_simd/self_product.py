@@ -2,7 +2,8 @@
 
     for each block of k:
         copy      rows of A, unless the loops can read them where they are
-        compute   D by strips of columns, each from the diagonal down: every panel of B is packed once
+        compute   D by strips of columns, each from the diagonal down, without the tiles above it: every panel of B is
+                  packed once, or once a part
     mirror    what lies below the diagonal to its other side
 
 The two halves are equal to the last bit. NumPy does the same over floats (BLAS has SYRK for it). The kernel is that of
