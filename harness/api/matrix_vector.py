@@ -179,9 +179,25 @@ def _matrix_by_vector(caller: str, a: Any, x: Any, y: Any, out: Any, options: di
                 got=f"a {a.shape} and {name} {vectors[name].shape}",
                 fix=f"{caller}(a.T, ...) multiplies by the transposed matrix" if m != k else "",
             )
+    if caller == "symv" and m != k:
+        raise ProblemError("symv: a is not square", expected="shape (..., n, n)", got=f"shape {a.shape}")
+    if out is not None:
+        _check_shape(caller, out, [a.shape[:-2], *(z.shape[:-1] for z in vectors.values())], m)
     column = None if y is None else y[..., None]
     result = gemm(a, x[..., None], column, out=_as_column(caller, out), **options)
     return result[..., 0] if out is None else out
+
+
+def _check_shape(caller: str, out: Any, batches: list[tuple[int, ...]], m: int) -> None:
+    """Raise unless `out` has the shape of the vectors of the result; `gemm` checks all else, as of columns."""
+    try:
+        expected = (*np.broadcast_shapes(*batches), m)
+    except ValueError:  # which `gemm` reports
+        return
+    if np.shape(out) != expected:
+        raise ProblemError(
+            f"{caller}: out cannot take the result", expected=f"shape {expected}", got=f"shape {np.shape(out)}"
+        )
 
 
 def _array(caller: str, name: str, x: Any, dimensions: int) -> Any:
