@@ -57,6 +57,10 @@ _FORMATS = {
 }
 
 
+# As `_compile.inlined`, without a check for a division by zero.
+inlined = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
 class Elementary(NamedTuple):
     """Functions of scalars of one dtype, to be called in a kernel's inner loop.
 
@@ -103,13 +107,13 @@ def elementary(dtype: np.dtype[Any]) -> Elementary:
     multiply_add, power_of_two = _multiply_add, _power_of_two(dtype)
     exponent_of, mantissa_of = _exponent_of(dtype), _mantissa_of(dtype)
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def exp(x: Any, scale: Any, floor: Any) -> Any:
         n = multiply_add(x, log2_e, magic) - magic
         r = multiply_add(n, -ln2_rest, multiply_add(n, -ln2, x))
         return zero if x < floor else e_to_the(r) * power_of_two(n + scale)
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def log(x: Any, exponent: Any) -> Any:
         e, f = exponent_of(x) - exponent, mantissa_of(x) - one
         s = f / (two + f)
@@ -201,7 +205,7 @@ def _exponent_of(dtype: np.dtype[Any]) -> Any:
 
     plus_magic = _on_bits(dtype, emit, lambda x: ((x - root) >> digits) + magic_bits)
 
-    @numba.njit
+    @inlined
     def exponent_of(x: Any) -> Any:
         return plus_magic(x) - magic
 

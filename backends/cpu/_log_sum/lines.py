@@ -8,10 +8,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numba
 import numpy as np
 
-from backends.cpu._log_sum.exp_log import elementary, exp_scale
+from backends.cpu._log_sum.exp_log import elementary, exp_scale, inlined
 
 # Rows that one thread takes at a time; bytes of one row of a strip of columns. Eight cache lines amortise the loop
 # around them, and k rows of a strip stay in L2.
@@ -23,7 +22,7 @@ def build_copy_line(dtype: np.dtype[Any]) -> Any:
     """Return ``copy_line(source, target)``, for one line of any strides."""
     size = dtype.itemsize
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def copy_line(source: np.ndarray, target: np.ndarray) -> None:
         # The same loop twice: LLVM vectorises it only where it knows both strides
         if (source.strides[0] == size) & (target.strides[0] == size):
@@ -41,7 +40,7 @@ def build_copy_lines(dtype: np.dtype[Any]) -> Any:
     """Return ``copy_lines(source, target)``, for a few lines, in the order in which `source` lies in memory."""
     copy_line = build_copy_line(dtype)
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def copy_lines(source: np.ndarray, target: np.ndarray) -> None:
         if abs(source.strides[1]) <= abs(source.strides[0]):
             for i in range(source.shape[0]):
@@ -65,7 +64,7 @@ def build_add_line(dtype: np.dtype[Any]) -> Any:
     zero, one = dtype.type(0), dtype.type(1)
     scale, floor = exp_scale(dtype, 0)
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def logaddexp(line: np.ndarray, work: np.ndarray) -> None:
         for j in range(line.size):
             x, y = line[j], work[j]
@@ -74,7 +73,7 @@ def build_add_line(dtype: np.dtype[Any]) -> Any:
             lost = ratio - (total - one)  # rounding error of the addition; the whole ratio, if it is small
             line[j] = maximum(x, y) + (log(total, zero) + lost / total)
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def add_line(line: np.ndarray, work: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
         if accumulate:
             copy_line(out, work)

@@ -13,12 +13,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numba
 import numpy as np
 from numba import prange, types
 
 from backends.cpu._ladder.jit import jit, output, scratch, strided
-from backends.cpu._log_sum.exp_log import elementary, exp_scale
+from backends.cpu._log_sum.exp_log import elementary, exp_scale, inlined
 from backends.cpu._log_sum.lines import build_add_line, build_copy_line
 
 
@@ -78,14 +77,14 @@ def _build_passes(dtype: np.dtype[Any]) -> tuple[Any, Any, Any]:
     zero, highest = dtype.type(0), dtype.type(np.inf)
     scale, floor = exp_scale(dtype, 0)
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def raise_tops(a: np.ndarray, columns: np.ndarray, top: np.ndarray) -> None:
         for p in range(a.size):
             x, y = a[p], columns[p]
             for j in range(top.size):
                 top[j] = greater(top[j], x + y[j])
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def add_terms(a: np.ndarray, columns: np.ndarray, top: np.ndarray, total: np.ndarray) -> None:
         """Add ``exp(term - top)``; where `top` is infinite, e^min(term, 0), which only has to keep NaN."""
         for p in range(a.size):
@@ -95,7 +94,7 @@ def _build_passes(dtype: np.dtype[Any]) -> tuple[Any, Any, Any]:
                 below = (x + y[j]) - shift
                 total[j] += exp(min(below, zero), scale, floor)
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def finish(top: np.ndarray, total: np.ndarray) -> None:
         for j in range(top.size):
             total[j] = top[j] + log(total[j], zero)

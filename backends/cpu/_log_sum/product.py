@@ -30,12 +30,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from numba import prange, types
 
 from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
-from backends.cpu._log_sum.exp_log import elementary
+from backends.cpu._log_sum.exp_log import elementary, inlined
 from backends.cpu._log_sum.lines import LINE_BYTES, ROWS, build_add_line
 from backends.cpu._log_sum.pairwise import build_pairwise
 from backends.cpu._log_sum.scaling import INDEX, Scale, build_scale_columns, build_scale_rows
@@ -103,7 +102,7 @@ def build_logarithms(dtype: np.dtype[Any]) -> Any:
     log, add_line = elementary(dtype).log, build_add_line(dtype)
     lowest, highest, width = dtype.type(-np.inf), dtype.type(np.inf), LINE_BYTES // dtype.itemsize
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def log_line(sums: np.ndarray, u: Any, row_limit: Any, v: np.ndarray, limits: np.ndarray, exponent: Any) -> bool:
         """Compute ``sums := log(sums) + u + v`` and return whether an element is in doubt."""
         in_doubt = False
@@ -115,13 +114,13 @@ def build_logarithms(dtype: np.dtype[Any]) -> Any:
             sums[j] = (log(total, exponent) + u) + v[j]
         return in_doubt
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def take_single_of_row(line: np.ndarray, u: Any, v: np.ndarray, b: np.ndarray) -> None:
         for j in range(line.size):
             if v[j] < highest:  # else -inf + inf, or NaN, is among the other terms
                 line[j] = u + b[j]
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def take_singles_of_columns(sums: np.ndarray, u: Any, v: np.ndarray, a: np.ndarray, singles: np.ndarray) -> None:
         for index in range(singles.shape[1]):
             j = singles[0, index]

@@ -13,12 +13,11 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numba import prange, types
 
 from backends.cpu._ladder.jit import jit, scalar, scratch, strided
-from backends.cpu._log_sum.exp_log import elementary, exp_scale
+from backends.cpu._log_sum.exp_log import elementary, exp_scale, inlined
 from backends.cpu._log_sum.lines import LINE_BYTES, ROWS, build_copy_lines
 
 INDEX = np.dtype(np.intp)
@@ -56,7 +55,7 @@ class Scale(NamedTuple):
         return cls(scale, floor, *(dtype.type(value) for value in (2 * h, narrow, limit)))
 
 
-@numba.njit(error_model="numpy")
+@inlined
 def _single(terms: np.ndarray) -> int:
     """Return the index of the only term that is not -inf, or -1 if there are more."""
     position = -1
@@ -83,7 +82,7 @@ def build_scale_rows(dtype: np.dtype[Any]) -> Any:
     exp, maximum, smaller = functions.exp, functions.maximum, functions.smaller
     zero, lowest, highest = dtype.type(0), dtype.type(-np.inf), dtype.type(np.inf)
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def scale_row(x: np.ndarray, scale: Scale) -> Any:
         top, least = lowest, highest
         for p in range(x.size):
@@ -119,13 +118,13 @@ def build_scale_columns(dtype: np.dtype[Any]) -> Any:
     zero, lowest, highest = dtype.type(0), dtype.type(-np.inf), dtype.type(np.inf)
     width = LINE_BYTES // dtype.itemsize
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def extend(top: np.ndarray, least: np.ndarray, y: np.ndarray) -> None:
         for j in range(y.size):
             top[j] = maximum(top[j], y[j])
             least[j] = smaller(least[j], y[j] if y[j] > lowest else highest)
 
-    @numba.njit(error_model="numpy")
+    @inlined
     def scale_line(y: np.ndarray, top: np.ndarray, scale: Scale) -> None:
         for j in range(y.size):
             y[j] = exp(y[j] - (zero if top[j] == lowest else top[j]), scale.scale, scale.floor)

@@ -14,12 +14,12 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-import numba
 import numpy as np
 from numba import prange, types
 
 from backends._strassen.form import QUARTERS, RESULTS, Form, Sum
 from backends._strassen.form import Operands as SevenOperands
+from backends.cpu._compile.inlined import inlined
 from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from harness import scalars
@@ -61,16 +61,16 @@ def _function(semiring: Semiring, given: Iterable[str], sums: Iterable[Sum], ret
     lines = [f"def sums({', '.join(given)}):"]
     lines += [f"    {each.name} = {operations[each.sign]}({each.x}, {each.y})" for each in sums]
     lines += [f"    return {', '.join(returned)}"]
-    plus, minus = map(numba.njit, RINGS[semiring.name])
+    plus, minus = map(inlined, RINGS[semiring.name])
     names: dict[str, Any] = {"plus": plus, "minus": minus, "__name__": __name__}
     exec(compile("\n".join(lines), __file__, "exec"), names)  # noqa: S102 as this file: it is a part of the kernel
-    return numba.njit(names["sums"])
+    return inlined(names["sums"])
 
 
 def _build_spread(seven: Any, dtype: np.dtype[Any]) -> Any:
     zero = dtype.type(0)
 
-    @numba.njit
+    @inlined
     def put(parts: np.ndarray, i: int, j: int, values: tuple[Any, ...]) -> None:
         parts[0, i, j], parts[1, i, j], parts[2, i, j], parts[3, i, j] = values[0], values[1], values[2], values[3]
         parts[4, i, j], parts[5, i, j], parts[6, i, j] = values[4], values[5], values[6]
@@ -96,7 +96,7 @@ def build_gather(semiring: Semiring, dtype: np.dtype[Any], form: Form) -> Any:
     """Compile ``gather(products, out)``: the quarters of out (m, n) from the products (7, m/2, n/2), rounded up."""
     results = _function(semiring, [f"p{number}" for number in range(1, 8)], form.results, RESULTS)
 
-    @numba.njit
+    @inlined
     def four(p: np.ndarray, i: int, j: int) -> tuple[Any, ...]:
         return results(p[0, i, j], p[1, i, j], p[2, i, j], p[3, i, j], p[4, i, j], p[5, i, j], p[6, i, j])
 
