@@ -10,6 +10,8 @@ Products on a device are remembered by layout, as `harness.api.repeats` does: an
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +20,7 @@ from harness.api import repeats
 from harness.api.arrays import Arrays
 from harness.api.choice import choose
 from harness.api.gemm import check_threads, limited_to, machine_of
-from harness.interface import Backend, Repeat, prepare
+from harness.interface import Backend, Prepared, Repeat, prepare
 from harness.linalg.stages import Stages
 from harness.operands import Operands
 from harness.plan import Plan
@@ -101,6 +103,27 @@ class Products:
         self._compute(a, b, out, accumulate=False)
         return out
 
+    def repeated(self, a: Any, b: Any, out: Any) -> Callable[[], Any]:
+        """Return ``run()``, which computes ``out := a b`` of host matrices for the values that they then hold.
+
+        It is prepared once where the backend reads its operands in every run.
+        """
+        (m, n), k = out.shape, a.shape[1]
+        backend, plan = self._plan(m, n, k, False)
+        if not backend.rereads_operands or out.size == 0:
+            return functools.partial(self.multiply, a, b, out)
+        prepared: list[Prepared] = []
+
+        def run() -> None:
+            with self._stages.during(self._stage):
+                if prepared:
+                    prepared[0].run_once()
+                else:
+                    prepared.append(self._run_first(backend, plan, a, b, out))
+            self.operations += 2 * out.size * k
+
+        return run
+
     def add(self, a: Any, b: Any, c: Any) -> None:
         """Compute ``c := c + a b`` in place."""
         self._compute(a, b, c, accumulate=True)
@@ -151,14 +174,19 @@ class Products:
         """Compute one product, and return what repeats it for other arrays of these layouts, if anything does."""
         is_in_place = backend.accumulates_in_place or not plan.problem.accumulate
         target = out if is_in_place else self.arrays.empty(out.shape, self.dtype)
-        prepared = prepare(backend, plan, Operands(a, b, out if plan.problem.accumulate else None, target))
+        prepared = self._run_first(backend, plan, a, b, target, out if plan.problem.accumulate else None)
+        if target is not out:
+            out[...] = target
+        return prepared.repeat()
+
+    def _run_first(self, backend: Backend, plan: Plan, a: Any, b: Any, out: Any, c: Any = None) -> Prepared:
+        """Prepare a product, compute it, and return it."""
+        prepared = prepare(backend, plan, Operands(a, b, c, out))
         if not self._is_limited:  # only now: preparing may have loaded the library whose threads are meant
             self._context.enter_context(limited_to(self._threads, backend))
             self._is_limited = True
         prepared.run_once()
-        if target is not out:
-            out[...] = target
-        return prepared.repeat()
+        return prepared
 
     def _plan(self, m: int, n: int, k: int, accumulate: bool) -> tuple[Backend, Plan]:
         key = m, n, k, accumulate

@@ -6,7 +6,7 @@
         y := A v, with all columns to the right of c as they were    a window of A times a vector, by the backend
     bring the rest of A up to date from both sides                   products of nb columns, by the backend
 
-The window begins at another address for each column, mostly an odd one, and is read once from memory. These products
+The window begins at another address for each panel, mostly an odd one, and is read once from memory. These products
 are a fifth of the operations, but bound by bandwidth. On a GPU a column is two launches, the kernel of
 `harness.linalg.column_kernel` and the product, and nothing travels to the host.
 
@@ -132,6 +132,8 @@ def _reduce_panel(vectors: Products, h: Any, columns: slice) -> tuple[Reflectors
     panel = h[begin:, columns].copy()
     v, y = np.zeros_like(panel), np.zeros_like(panel)
     t = np.zeros((panel.shape[1],) * 2, panel.dtype)
+    whole, product = np.zeros((2, panel.shape[0], 1), panel.dtype)  # v of the column with zeros before it, and A v
+    multiply = vectors.repeated(h[begin:, begin:], whole, product)
     for i in range(panel.shape[1]):
         column, before, up_to = panel[:, i], slice(0, i), t[:i, :i]
         if i:
@@ -141,12 +143,14 @@ def _reduce_panel(vectors: Products, h: Any, columns: slice) -> tuple[Reflectors
         column[i:] = 0
         column[i] = beta
         v[i:, i], t[i, i] = w, tau
-        product = vectors.multiply(h[begin:, begin + i :], w[:, None])[:, 0]
+        whole[:i], whole[i:, 0] = 0, w
+        multiply()
+        y[:, i] = product[:, 0]
         if i:
             overlap = v[i:, before].T @ w
-            product -= y[:, before] @ overlap
+            y[:, i] -= y[:, before] @ overlap
             t[before, i] = -tau * (up_to @ overlap)
-        y[:, i] = tau * product
+        y[:, i] *= tau
     h[begin:, columns] = panel
     return Reflectors(begin, v, v.T, t), y
 
