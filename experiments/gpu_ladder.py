@@ -83,7 +83,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.4),
         "quick": Budget(rounds=3, seconds=20),
-        "full": Budget(rounds=15, seconds=60, processes=2, precision=0.01),
+        "full": Budget(rounds=15, seconds=60, processes=3, precision=0.01),
     },
     order=60,
 )

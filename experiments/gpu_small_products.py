@@ -40,7 +40,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1, sample_ms=1),
         "quick": Budget(rounds=10, seconds=1, sample_ms=1),
-        "full": Budget(rounds=20, seconds=4, sample_ms=1, processes=2, precision=0.01),
+        "full": Budget(rounds=20, seconds=4, sample_ms=1, processes=3, precision=0.01),
     },
     order=66,
 )

@@ -84,7 +84,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=3, seconds=0.5, sample_ms=2),
-        "full": Budget(rounds=15, seconds=4, processes=2, precision=0.01),
+        "full": Budget(rounds=15, seconds=4, processes=3, precision=0.01),
     },
     order=65,
 )

@@ -65,7 +65,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.3),
         "quick": Budget(rounds=5, seconds=4),
-        "full": Budget(rounds=15, seconds=600, processes=2, precision=0.01),
+        "full": Budget(rounds=15, seconds=600, processes=3, precision=0.01),
     },
     order=50,
 )

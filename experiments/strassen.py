@@ -82,7 +82,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=3, seconds=5),
-        "full": Budget(rounds=10, seconds=60, processes=2, precision=0.01),
+        "full": Budget(rounds=10, seconds=60, processes=3, precision=0.01),
     },
     order=90,
 )
