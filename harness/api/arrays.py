@@ -93,8 +93,9 @@ class Arrays:
 
 def is_masked(x: Any) -> bool:
     """Return whether `x` is a masked array of NumPy, whose module nobody without one need load."""
-    module = sys.modules.get("numpy.ma")
-    return module is not None and isinstance(x, module.MaskedArray)
+    # Another thread may be loading the module: until it has the class, there is no such array.
+    kind = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    return kind is not None and isinstance(x, kind)
 
 
 def as_array(caller: str, name: str, x: Any) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from typing import Any
 
 import hypothesis
@@ -365,3 +367,8 @@ def test_what_the_first_choice_declines_others_compute(monkeypatch):
     monkeypatch.setattr(registry, "able", lambda problem, **_: iter(()))
     with pytest.raises(BackendUnavailable, match="no backend here"):
         choose(problem, "auto")
+
+
+def test_a_module_of_masked_arrays_that_another_thread_is_loading_is_no_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numpy.ma", types.ModuleType("numpy.ma"))
+    assert np.array_equal(gemm([[2.0]], [[3.0]]), [[6.0]])
