@@ -84,7 +84,7 @@ def test_the_title_of_a_map_has_the_worst_shape(monkeypatch, tmp_path):
     ]
     title = draw("mv_map", monkeypatch, tmp_path, HOST, made)["mv_map_ax_float32"].title
     assert "(100,000 x 1,000)" in title
-    assert "of the speed of cpu-numpy" in title
+    assert "times the speed of cpu-numpy" in title
 
 
 def test_both_sides_multiply_the_same_matrix():
@@ -176,7 +176,7 @@ def test_the_winner_of_each_shape_and_the_knee_are_named():
         is_fast = cell.contender == ("256 x 1" if cell.axes.get("rows") == 10**6 else "1 x 256")
         made.append(dataclasses.replace(cell, samples_ns=[[1e5 if is_fast else 1e6] * 8]))
     found = read_rates.FINDINGS["winners"](made, {})
-    assert found.startswith("fastest are 256 x 1 (1,000,000 x 100), 1 x 256 (100,000 x 1,000)")
+    assert found.startswith("Fastest are 256 x 1 (1,000,000 x 100), 1 x 256 (100,000 x 1,000)")
     made = [
         dataclasses.replace(c, samples_ns=[[1e6 * max(1, 2**16 / c.axes["threads_at_once"])] * 8])
         for c in cells(EXPERIMENTS["mv_threads"], machine=GPU)

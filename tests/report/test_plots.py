@@ -375,14 +375,14 @@ def test_a_single_row_has_room_between_legend_and_footer(tmp_path, sheets):
 def test_the_worst_size_of_a_sweep_is_named_and_in_the_title(tmp_path, sheets):
     some = [
         dataclasses.replace(c, samples_ns=[[2 * ns for ns in c.samples_ns[0]]])
-        if (c.contender, c.axes["size"]) == ("cpu-simd", 549)
+        if (c.contender, c.axes["size"]) == ("cpu-simd", 544)
         else c
         for c in cells(EXPERIMENTS["dense_sweep"])
     ]
     drawing.draw(EXPERIMENTS["dense_sweep"], some, MACHINE, tmp_path)
-    assert "worst: size=549" in texts(sheets["dense_sweep"])
+    assert "worst: size=544" in texts(sheets["dense_sweep"])
     assert re.search(
-        r"cost cpu-simd [\d.]+ % of its rate, at worst (49|50|51) % \(size 549\)", sheets["dense_sweep"].title
+        r"cost cpu-simd [\d.]+ % of its rate, at worst (49|50|51) % \(size 544\)", sheets["dense_sweep"].title
     )
 
 

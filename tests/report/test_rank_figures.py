@@ -30,7 +30,8 @@ def draw(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("machine", [MACHINE, TWO_GPUS], ids=["no GPU", "two GPUs"])
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_figure_is_drawn_and_says_where_it_was_measured(name, machine, draw, tmp_path):
+def test_every_figure_is_drawn_and_says_where_it_was_measured(name, machine, draw, tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.dist_peers.installed", list)
     others = planted(EXPERIMENTS["dist_scaling"], machine=machine) if name == "dist_projection" else []
     sheets = draw(name, [*planted(EXPERIMENTS[name], machine=machine), *others], writes=True)
     asked = [figure for figure in EXPERIMENTS[name].figures if machine.gpus or figure.name != "dist_gpu_scaling"]
