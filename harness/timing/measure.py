@@ -139,8 +139,9 @@ class _Run:
         """Visit contenders by `orders` until each has `most` samples or has stepped aside, or time is up."""
         samples, began, before = self.measurement.samples_ns, self.now(), self._taken(most)
         while not self.is_over() and (taken := self._taken(most)) < most:
-            if taken > before and taken % 2 == 0 and self.budget.order != GROUPED:
-                self._step_aside(most - taken, (self.now() - began) / (taken - before))
+            is_round = taken > before and taken % 2 == 0 and self.budget.order != GROUPED
+            if is_round and self._steps_aside(most - taken, (self.now() - began) / (taken - before)):
+                began, before = self.now(), taken  # rounds are shorter from now on
             order = next(orders)
             for position, label in enumerate(order):
                 if label in samples and label not in self.aside:
@@ -155,18 +156,20 @@ class _Run:
         samples = self.measurement.samples_ns
         return min((len(own) for label, own in samples.items() if label not in self.aside), default=most)
 
-    def _step_aside(self, missing: int, half_round_s: float) -> None:
+    def _steps_aside(self, missing: int, half_round_s: float) -> bool:
         """Leave out the contender that takes more than half of a round once the others need the time that is left.
 
-        Two others at least: a ratio takes two.
+        Return whether one was left out. There are two others at least: a ratio takes two.
         """
         samples, loops = self.measurement.samples_ns, self.measurement.loops
         each = {x: loops[x] * sum(own) / len(own) for x, own in samples.items() if x not in self.aside}
         slowest = max(each, key=each.__getitem__)
         part = each[slowest] / sum(each.values())
         expected_s = half_round_s * (2 + (missing - 2) * (1 - part))  # one more round of all, then those of the others
-        if len(each) > 2 and part > 1 / 2 and self.now() + expected_s > self.end:
-            self.aside.add(slowest)
+        if len(each) <= 2 or part <= 1 / 2 or self.now() + expected_s <= self.end:
+            return False
+        self.aside.add(slowest)
+        return True
 
     def _take(self, label: str) -> None:
         """Take one sample of a contender."""

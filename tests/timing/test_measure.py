@@ -149,6 +149,15 @@ def test_a_slow_contender_steps_aside_so_that_the_others_do_their_rounds():
     assert sorted(world.log[-6:-3]) == sorted(world.log[-3:]) == list("abc"), "rounds go on forth and back"
 
 
+def test_a_slow_contender_that_has_left_is_no_reason_for_another_to_leave():
+    world = World()
+    samplers = {x: FakeSampler(world, x, ns) for x, ns in {"slow": 9e9, "a": 0.6e9, "b": 0.2e9, "c": 0.2e9}.items()}
+    measurement = measured(world, samplers, Budget(rounds=10, seconds=60.0))
+    counts = {label: len(samples) for label, samples in measurement.samples_ns.items()}
+    assert counts.pop("slow") < 20
+    assert set(counts.values()) == {20}
+
+
 @pytest.mark.parametrize("calls_ns", [{"a": 2e9, "b": 0.1e9}, {"a": 1e9, "b": 1e9, "c": 1e9}])
 def test_nobody_steps_aside_whom_a_ratio_needs_or_who_is_no_slower_than_the_others_together(calls_ns):
     world = World()
