@@ -7,7 +7,7 @@ A function that is kept has memory of its own, since another thread may call it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,7 @@ class _Search:
         self._backend, self._problem, self._here = backend, problem, here
         self._operands, self._argk = operands, argk
         self._part = passes()
-        self._work = self._part.memory_of_its_own if is_kept else self._part.scratch_of_thread
+        self._is_kept, self._work = is_kept, self._part.memory_of_its_own if is_kept else self._part.scratch_of_thread
         self._carrying: dict[int, list[Any]] = {}  # products that carry k, by the terms in a part of k
 
     def run(self) -> None:
@@ -118,15 +118,18 @@ class _Search:
         if not self._search.run(ranges):
             self._refuse()
 
-    def _carrying_products(self, steps: int) -> list[Any]:
-        """Return the products of all parts of k, of so many terms each."""
-        if steps not in self._carrying:
-            begins = range(0, self._problem.k, steps)
-            self._carrying[steps] = [
-                self._part.CarryingProduct(self._operands, self._argk, begin, steps, self._prepare, self._work)
-                for begin in begins
-            ]
-        return self._carrying[steps]
+    def _carrying_products(self, steps: int) -> Iterable[Any]:
+        """Return the products of all parts of k, of so many terms each.
+
+        Those of kept arrays are kept. Others, which may be large, are made one after the other.
+        """
+        products = (
+            self._part.CarryingProduct(self._operands, self._argk, begin, steps, self._prepare, self._work)
+            for begin in range(0, self._problem.k, steps)
+        )
+        if self._is_kept and steps not in self._carrying:
+            self._carrying[steps] = list(products)
+        return self._carrying[steps] if self._is_kept else products
 
     def _prepare(self, operands: Operands) -> Prepared:
         """Prepare a part of the product by the backend asked for."""
