@@ -110,7 +110,7 @@ ITEMSIZE, GATHER, GROUPS_OF_A, ROWS_OF_A, ROWS_OF_B, COMBINE = range(6)
 @functools.cache
 def _kernel_table(key: KernelKey) -> np.ndarray:
     """Compile the functions of a kernel, and return its table, of int64."""
-    functions = compile_functions("vector", key, functools.partial(_emit_functions, key), unrolls=True)
+    functions = compile_functions("vector", (key, AHEAD), functools.partial(_emit_functions, key), unrolls=True)
     return np.array([np.dtype(key.dtype).itemsize, address_of(build_gather(key)), *functions], np.int64)
 
 
