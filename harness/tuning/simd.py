@@ -49,6 +49,11 @@ SIMD_MOST_PAIRS_WITH_GIL = 1 << 19
 # and costs about 3 us: then a quarter of this, or less, would be better.)
 SIMD_FEWEST_PAIRS_PER_THREAD = 1 << 20
 
+# The same of a matrix by a vector, whose pairs take as long as reading them. Speed of two threads over one, called
+# again at once: 520 x 520 1.49 (float32), 1.55 (float64), 700 x 700 1.44, 1.69, 1000 x 1000 1.4, 1.3, 30 x 10000 1.59,
+# 1.59, 10 x 100000 1.68, 1.89. Measured 2026-11-23, medians in turns, 2 cores of an EPYC (Zen 4).
+SIMD_FEWEST_STREAMED_PAIRS_PER_THREAD = 1 << 17
+
 # Fewest pairs of a part where a thread has several, and most parts of a thread. Smaller parts pack more and have more
 # edges. With two threads, n = 500, four parts took 1.04 times as long as two, eight 1.15 times. Where threads of
 # another library spin beside (docs/embedding.md), n = 1000 ran at 0.52 of its speed with two parts, 0.69 with four.
@@ -193,6 +198,8 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
 
 def simd_threads(problem: Problem, threads: int, pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD) -> int:
     """Return how many of `threads` pay for a product of this size."""
+    if 1 in (problem.m, problem.n):
+        pairs_per_thread = min(pairs_per_thread, SIMD_FEWEST_STREAMED_PAIRS_PER_THREAD)
     return max(min(threads, problem.pairs // pairs_per_thread), 1)
 
 

@@ -89,10 +89,17 @@ class TestThreads:
     def test_a_thread_is_worth_a_number_of_pairs(self):
         fewest = tuning_simd.SIMD_FEWEST_PAIRS_PER_THREAD
         assert tuning_simd.simd_threads(Problem(0, 0, 0), 8) == 1
-        assert tuning_simd.simd_threads(Problem(1, 1, 2 * fewest - 1), 8) == 1
-        assert tuning_simd.simd_threads(Problem(1, 1, 2 * fewest), 8) == 2
-        assert tuning_simd.simd_threads(Problem(1, 1, 100 * fewest), 8) == 8
+        assert tuning_simd.simd_threads(Problem(2, 2, fewest // 2 - 1), 8) == 1
+        assert tuning_simd.simd_threads(Problem(2, 2, fewest // 2), 8) == 2
+        assert tuning_simd.simd_threads(Problem(2, 2, 25 * fewest), 8) == 8
         assert tuning_simd.simd_threads(Problem(4096, 4096, 4096), 1) == 1
+
+    def test_a_matrix_by_a_vector_takes_time_for_reading_it(self):
+        fewest = tuning_simd.SIMD_FEWEST_STREAMED_PAIRS_PER_THREAD
+        for m, n in ((2, 1), (1, 2)):
+            assert tuning_simd.simd_threads(Problem(m, n, fewest - 1), 8) == 1
+            assert tuning_simd.simd_threads(Problem(m, n, fewest), 8) == 2
+        assert tuning_simd.simd_threads(Problem(2, 1, fewest), 8, pairs_per_thread=fewest // 2) == 4
 
     @pytest.mark.parametrize("threads", (1, 2, 3, 4, 5, 7, 8, 12, 16, 64))
     def test_a_grid_uses_no_more_threads_than_there_are_and_never_none(self, threads):
