@@ -65,6 +65,7 @@ LINES = ("-", "--", "-.", ":")
 WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
 FOOTER_CHARACTERS, TITLE_CHARACTERS, SUBTITLE_CHARACTERS = 140, 72, 96  # of a line; fewer where they do not fit
 FEWEST_CHARACTERS = 20
+TIED = "\N{NO-BREAK SPACE}"  # between a number and its percent sign, until lines are broken
 PLACE_DIGITS = 5  # of a panel's place, in fractions of the figure: a hundredth of a pixel
 
 FONTS = "'DejaVu Sans', Verdana, sans-serif"  # where the first is not installed, text is still text
@@ -157,7 +158,7 @@ class Sheet:
         self.title = title
         self.subtitle = ""
         self.names: dict[str, str] = {}
-        self.canvas = Canvas(figsize=(WIDTH, 4), layout="constrained")
+        self.canvas = Canvas(figsize=(WIDTH, 4), dpi=PNG_DPI, layout="constrained")  # text is measured as it is drawn
         FigureCanvasAgg(self.canvas)
         self.legend: dict[str, Line2D] = {}
         self.notes: list[str] = []
@@ -232,7 +233,9 @@ class Sheet:
         """Return `text` on the canvas, its lines broken so that they fit: letters differ in width."""
         while True:
             lines = [
-                line for part in text.split("\n") for line in textwrap.wrap(part, characters, break_on_hyphens=False)
+                line.replace(TIED, " ")
+                for part in text.replace(" %", f"{TIED}%").split("\n")
+                for line in textwrap.wrap(part, characters, break_on_hyphens=False)
             ]
             written = self.canvas.text(0, 0, "\n".join(lines), **look)
             if self._inches(written)[0] <= WIDTH - 2 * MARGIN or characters <= FEWEST_CHARACTERS:
