@@ -62,6 +62,7 @@ from harness.store.store import Cell
 Draw = Callable[[Sheet, list[Cell], Json], None]
 LONGEST_REASON = 90
 MOST_REASONS = 2  # below a figure, of one status; a report lists them all
+COMPUTED = ("extra_work", "reuse")  # from sizes and loops alone: no sample has a part in them
 WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "stages", "grids", "model_error", "projected", "map")
 
 
@@ -125,9 +126,11 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
     sheet.title = answers.of_figure(figure, of) or figure.title
     sheet.subtitle = figure.title if sheet.title != figure.title else ""
     details = answers.details_of_figure(figure, of)
-    sheet.notes += [*([f"{details}."] if details else []), *absences(shown), *caveats.in_figure(shown)]
+    sheet.notes += [f"{details}."] if details else []
+    sheet.notes += [] if figure.kind in COMPUTED else [*absences(shown), *caveats.in_figure(shown)]
     sheet.notes += [mark] if mark else []
-    footer = provenance(shown, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)
+    sampled = [] if figure.kind in COMPUTED else shown
+    footer = provenance(sampled, machine, has_intervals=figure.kind not in WITHOUT_INTERVALS)
     return sheet.save(folder / figure.name, footer)
 
 
