@@ -78,7 +78,11 @@ EXPERIMENT = Experiment(
     cases=cases,
     figures=(
         Figure(
-            "dist_breakdown", "stages", "Where a distributed call spends its time", {"finding": "stages"}, prominence=60
+            "dist_breakdown",
+            "stages",
+            "Where a distributed call spends its time",
+            {"finding": "stages", "ratios": False},
+            prominence=60,
         ),
     ),
     budget={

@@ -69,7 +69,7 @@ EXPERIMENT = Experiment(
                 "columns": "contender",
                 "value": "rate",
                 "x_label": "backend",
-                "finding": "winners",
+                "finding": "fastest",
             },
         ),
     ),
