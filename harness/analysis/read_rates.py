@@ -60,7 +60,7 @@ def shares(cells: list[Cell], options: Json) -> str:
 
 
 def fastest(cells: list[Cell], options: Json) -> str:
-    """Return who is fastest in most cases, and by how much over the reference, both ends."""
+    """Return who is fastest in most cases, and by how much over the reference, both ends; all where none is in most."""
     winners = []
     for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
         done = [cell for cell in own if cell.is_ok]
@@ -71,6 +71,10 @@ def fastest(cells: list[Cell], options: Json) -> str:
         return ""
     by_name = rates.group(winners, lambda entry: entry[0].contender)
     name, own_wins = max(by_name.items(), key=lambda entry: len(entry[1]))
+    if 2 * len(own_wins) <= len(winners):
+        most_first = sorted(by_name.items(), key=lambda entry: -len(entry[1]))
+        shown = "; ".join(f"{who} in {len(wins)}" for who, wins in most_first[:MOST_NAMED])
+        return f"Fastest are {shown} of {rates.plural(len(winners), 'case')}"
     ratios = [(1 / rates.time_ratio(w, r).estimate, w) for w, r in own_wins if r is not None and r is not w]
     count = rates.plural(len(winners), "case")
     first = (

@@ -156,6 +156,40 @@ def test_paying_begins_behind_the_last_size_that_does_not():
     faster.update(slow)
     sentence = found("pays", [at(cell) for cell in own], panels="setting")
     assert sentence.startswith("Nothing is faster than cpu-simd up to n=2048: not 1 level nor ")
+    faster.update({1024: 1.1})
+    sentence = found("pays", [at(cell) for cell in own], panels="setting")
+    assert sentence.startswith("Faster than cpu-simd: 1 level"), "small sizes are not forgotten"
+    assert sentence.endswith(" only up to n=1024")
+
+
+def test_who_is_fastest_in_how_many_cases_is_said_of_all_where_nobody_is_in_most():
+    first = at_rates("size_sweep", {"cpu-numpy": 1.0, "cpu-simd": 2.0}, n=64)
+    second = at_rates("size_sweep", {"cpu-numpy": 2.0, "cpu-simd": 1.0}, n=128)
+    assert found("fastest", [*first, *second]) == "Fastest are cpu-simd in 1; cpu-numpy in 1 of 2 cases"
+
+
+def lost_at(rates, few=()):
+    """Return cells of two contenders at sizes of whole tiles, 32 and 64, and at 33; those in `few` have two samples."""
+    cells_of = [cell for n in (32, 33, 64) for cell in at_rates("size_sweep", rates[n], n=n)]
+    return [
+        dataclasses.replace(c, samples_ns=[c.samples_ns[0][:2]]) if (c.contender, c.axes["n"]) in few else c
+        for c in cells_of
+    ]
+
+
+def test_losses_are_those_of_the_figure_even_beside_sizes_of_few_samples():
+    whole = {"cpu-transposed": 10.0, "cpu-simd": 40.0}
+    own = {32: whole, 33: {"cpu-transposed": 8.0, "cpu-simd": 30.0}, 64: {"cpu-transposed": 40.0, "cpu-simd": 40.0}}
+    shown = lost_at(own, few=[("cpu-transposed", 32)])
+    sentence = found("losses", shown, subject="cpu-simd")
+    assert sentence.startswith("Sizes that fit no tile cost cpu-simd 25.0 % of its rate, at worst 25 % (n=33); ")
+    assert re.search(r"; cpu-transposed loses most, (2\d|3\d) % \(n=33\)$", sentence), "not held against n=64"
+
+
+def test_only_who_loses_more_than_the_subject_loses_most():
+    whole = {"cpu-transposed": 40.0, "cpu-simd": 40.0}
+    own = {32: whole, 33: {"cpu-transposed": 36.0, "cpu-simd": 30.0}, 64: whole}
+    assert found("losses", lost_at(own), subject="cpu-simd").endswith("; cpu-transposed at most 10 % (n=33)")
 
 
 def test_cold_caches_are_held_against_hot_ones_at_both_ends():

@@ -105,22 +105,27 @@ def of_peak(cells: list[Cell], options: Json) -> str:
 
 
 def losses(cells: list[Cell], options: Json) -> str:
-    """Return what ragged sizes cost the subject in the middle and at worst, and which other loses most."""
-    x, firm = options.get("x", "n"), list(filter(conditions.is_firm, cells))
-    found = next((of for of in (rates.losses(firm, options), rates.losses(cells, options)) if _row_of(of, options)), {})
+    """Return what ragged sizes cost the subject in the middle and at worst, and what another loses at most.
+
+    The worst are firm where any is. What they are held against may not be: sizes of whole tiles farther away are no
+    measure, and the figure shows the same losses.
+    """
+    x, found = options.get("x", "n"), rates.losses(cells, options)
     subject = _row_of(found, options)
     if subject is None:
         return ""
-    n, worst = max(found[subject], key=lambda point: point[1])
+    firm = {(c.contender, rates.axis(c, x)) for c in rates.contenders(cells) if c.is_ok and conditions.is_firm(c)}
+    sure = {name: [at for at in points if (name[0], at[0]) in firm] or points for name, points in found.items()}
+    n, worst = max(sure[subject], key=lambda point: point[1])
     middle, at = median([loss for _, loss in found[subject]]), f"{x}=" if x == "n" else f"{x} "
     first = (
         f"Sizes that fit no tile cost {_in_row(subject)} {middle:.1f} % of its rate, at worst {worst:.0f} % ({at}{n})"
     )
-    others = {name: max(points, key=lambda p: p[1]) for name, points in found.items() if name != subject}
+    others = {name: max(points, key=lambda p: p[1]) for name, points in sure.items() if name != subject}
     if not others:
         return first
     name, (size, most) = max(others.items(), key=lambda entry: entry[1][1])
-    return f"{first}; {_in_row(name)} loses most, {most:.0f} % ({at}{size})"
+    return f"{first}; {_in_row(name)} {'loses most,' if most > worst else 'at most'} {most:.0f} % ({at}{size})"
 
 
 def _row_of(found: Iterable[tuple[str, str]], options: Json) -> tuple[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from harness.analysis import offload, rates
@@ -26,7 +27,7 @@ def thresholds(cells: list[Cell], options: Json) -> str:
 
 
 def pays(cells: list[Cell], options: Json) -> str:
-    """Return for each contender the least size from which on it is surely faster than the reference of its case."""
+    """Return for each contender from which size on, or up to which, it is surely faster than the reference."""
     sentences = [
         f"{name}{sentence}"
         for group, name in named_panels(cells, options)
@@ -36,25 +37,34 @@ def pays(cells: list[Cell], options: Json) -> str:
 
 
 def _pays(group: Sequence[Cell], cells: list[Cell]) -> str | None:
-    """Return which contenders of a panel pay from which size on, the earliest first, and which nowhere."""
-    paying, never, reference, last = list[tuple[int, str]](), list[str](), "", 0
+    """Return which contenders of a panel pay from which size on, the earliest first, which up to one, which nowhere."""
+    paying, fading, never, reference, last = list[tuple[int, str]](), list[tuple[int, str]](), list[str](), "", 0
     for name, own in rates.group(group, lambda cell: cell.contender).items():
         pairs = [(rates.axis(c, "n"), c, r) for c in own if c.is_ok and (r := rates.reference_of(c, cells)) is not None]
         ratios = sorted((n, rates.speed_up(c, r).low) for n, c, r in pairs if r is not c)
         if ratios:
             above = max((n for n, low in ratios if low <= 1), default=0)
             from_size = min((n for n, _ in ratios if n > above), default=None)
+            up_to = _last_of_the_first([(n, low > 1) for n, low in ratios])
             paying += [(from_size, name)] if from_size else []
-            never += [] if from_size else [name]
+            fading += [(up_to, name)] if up_to and not from_size else []
+            never += [] if from_size or up_to else [name]
             reference, last = pairs[0][1].reference, max(last, ratios[-1][0])
     if not reference:
         return None
-    if not paying:
+    if not paying and not fading:
         return f"Nothing is faster than {reference} up to n={last}: not {' nor '.join(never)}"
-    by_size = rates.group(sorted(paying), lambda entry: entry[0])
-    gains = [f"{' and '.join(name for _, name in own)} from n={n} on" for n, own in by_size.items()]
-    rest = f"; not up to n={last}: {' nor '.join(never)}" if never else ""
-    return f"Faster than {reference}: {', '.join(gains)}{rest}"
+    sizes = [rates.group(sorted(found), lambda entry: entry[0]).items() for found in (paying, fading)]
+    gains, losses = [[(n, " and ".join(name for _, name in own)) for n, own in by_size] for by_size in sizes]
+    from_sizes = [", ".join(f"{names} from n={n} on" for n, names in gains)] if gains else []
+    up_to_sizes = [f"{names} only up to n={n}" for n, names in losses]
+    nowhere = [f"not up to n={last}: {' nor '.join(never)}"] if never else []
+    return f"Faster than {reference}: {'; '.join([*from_sizes, *up_to_sizes, *nowhere])}"
+
+
+def _last_of_the_first(sizes: Sequence[tuple[int, bool]]) -> int:
+    """Return the largest of the first sizes that all pay; 0 where the smallest does not."""
+    return max((n for n, _ in itertools.takewhile(lambda size: size[1], sizes)), default=0)
 
 
 def scaling(cells: list[Cell], options: Json) -> str:

@@ -99,7 +99,8 @@ def blocks(cells: list[Cell], options: Json) -> str:
     if not shares:
         return ""
     (least, where), (most, sweep) = min(shares), max(smallest)
-    first = f"Blocks by the sizes of the caches have at least {100 * least:.0f} % of the best rate (worst: {where})"
+    chosen = "Blocks chosen by the sizes of the caches"
+    first = f"{chosen} have at least {100 * least:.0f} % of the best rate (worst: {where})"
     one = next(cell for group in groups.values() for cell in group if cell.is_ok)
     found = model.balance_of(one, cells, *options["passing"]["tile"])
     tail = f"; a wrong {sweep} costs a factor of {most:.2g}"
