@@ -35,7 +35,9 @@ operations a pair, one (x) and one (+).
 
 The bold sentence of a section is made from the stored times; its figure shows them. Caveats say of how many cells: an
 *unsure* ratio is neither faster, slower nor the same, and its interval contains 1; of *few samples* means that it does
-not, but may be chance. Verdicts are corrected for the number of cells. Remarks on single cells are in the CSV file."""
+not, but may be chance. Verdicts are corrected for the number of cells. Remarks on single cells are in the CSV file.
+
+`docs/vocabulary.md` explains the words, `docs/experiments.md` the marks of a figure, `docs/first-hour.md` the rungs."""
 
 
 class _Shown(NamedTuple):
