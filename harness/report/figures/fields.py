@@ -61,7 +61,7 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
                 for c in done
             ]
             look = looks.of(name)
-            if points:
+            if any(np.isfinite(point.y.estimate) for point in points):
                 sheet.add_to_legend(name, **look)
                 _series(panel, points, look, is_marked="marker" in options)
             launches = [(rates.axis(c, x_name), ns / 1e6) for c in done if (ns := conditions.reading(c, "launch_ns"))]
