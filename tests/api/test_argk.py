@@ -19,7 +19,7 @@ from harness import (
     gemm_argk,
     registry,
 )
-from harness.api import numbering
+from harness.api import locator, numbering
 from harness.proof import reference
 from harness.tuning import argk as tuning_argk
 from tests._support.simd_products import BACKEND, Kernel
@@ -36,7 +36,7 @@ SHAPES = [(1, 1, 1), (2, 3, 64), (5, 7, 65), (3, 129, 63), (131, 33, 130), (70, 
 
 @pytest.fixture(autouse=True)
 def _small_products_are_searched_too(monkeypatch):
-    monkeypatch.setattr(tuning_argk, "ARGK_TRACKED_PAIRS", 0)
+    monkeypatch.setattr(tuning_argk, "ARGK_TRACKED_PAIRS", 1 << 20)
 
 
 def by_definition(semiring, a, b):
@@ -86,7 +86,7 @@ def test_argk_is_the_smallest_k_that_attains_the_value(name, dtype, rng):
 @pytest.mark.parametrize(("name", "dtype"), KERNELS)
 def test_every_term_of_a_small_product_is_tracked(name, dtype, rng, monkeypatch):
     monkeypatch.setattr(tuning_argk, "ARGK_TRACKED_PAIRS", 1 << 20)
-    monkeypatch.setattr(numbering, "number_blocks", None)  # nothing is searched
+    monkeypatch.setattr(locator, "_Search", None)  # nothing is searched
     for m, n, k in ((1, 1, 1), (5, 7, 65), (31, 33, 128), (3, 70, 4)):
         assert_as_defined(SEMIRINGS[name], draw(rng, (m, k), dtype), draw(rng, (k, n), dtype), backend="cpu-simd")
 
