@@ -26,6 +26,7 @@ Van Zee and van de Geijn, "BLIS" (2015); the 4x4 micro-kernel from course work o
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from typing import Any
@@ -104,9 +105,12 @@ class Packed(Backend):
         packed_b = empty_panels((min(nc // nr, -(-problem.n // nr)), nr, k_cur), problem.dtype)
         five_loops = build_five_loops(problem.dtype, *kernel_dtypes(problem))
         zero = problem.semiring.zero(problem.dtype)
+        # Threads claim one block after the other where some get two; else claims change nothing, and cost 4 us. They
+        # are set here, not in the loops, so that their code can be kept.
+        claims = numba.parallel_chunksize(1) if blocks > plan.threads else contextlib.nullcontext()
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-            with numba.parallel_chunksize(1):  # threads claim one block after the other; set here, the code can be kept
+            with claims:
                 five_loops(a, b, out, accumulate, mc, nc, kc, zero, packed_a, packed_b, macro_kernel)
 
         return KernelExecution(plan, operands, kernel)
