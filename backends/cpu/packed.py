@@ -155,7 +155,7 @@ def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any], simd: int | str
         tile = np.empty((mr, nr), c.dtype)
         for jr in range((c.shape[1] + nr - 1) // nr):  # loop 2: micro-panels of B
             for ir in range((c.shape[0] + mr - 1) // mr):  # loop 1: micro-panels of A, a micro-tile of C each
-                micro_kernel(packed_a[ir], packed_b[jr], 0, k_cur, tile)
+                micro_kernel(packed_a[ir], packed_b[jr], k_cur, tile)
                 store(tile, c[ir * mr :, jr * nr :], accumulate)
 
     signature = (scratch(dtype, 3), scratch(dtype, 3), types.intp, output(dtype), types.boolean)
@@ -163,7 +163,7 @@ def build_macro_kernel(semiring: Semiring, dtype: np.dtype[Any], simd: int | str
 
 
 def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
-    """Return ``micro_kernel(a, b, begin, k_cur, tile)``: ``tile[i, j] := (+)_p a[i, p] (x) b[j, p]``, 4 rows each.
+    """Return ``micro_kernel(a, b, k_cur, tile)``: ``tile[i, j] := (+)_p a[i, p] (x) b[j, p]``, 4 rows each.
 
     Eight loaded values serve sixteen pairs, and sixteen independent sums hide the latency of the addition. The scalars
     are written out because Numba keeps scalars, not arrays, in registers. LLVM's loop vectoriser makes each a vector of
@@ -172,15 +172,14 @@ def build_micro_kernel(semiring: Semiring, dtype: np.dtype[Any]) -> Any:
     add, multiply, zero = operators(semiring, dtype)
 
     @numba.njit(error_model="numpy")
-    def micro_kernel(a: np.ndarray, b: np.ndarray, begin: int, k_cur: int, tile: np.ndarray) -> None:
-        """Compute the tile over k_cur steps of the panels, from step `begin` on."""
+    def micro_kernel(a: np.ndarray, b: np.ndarray, k_cur: int, tile: np.ndarray) -> None:
+        """Compute the tile over the first k_cur steps of the panels."""
         c00 = c01 = c02 = c03 = zero
         c10 = c11 = c12 = c13 = zero
         c20 = c21 = c22 = c23 = zero
         c30 = c31 = c32 = c33 = zero
-        end = begin + k_cur
-        x0, x1, x2, x3 = a[0, begin:end], a[1, begin:end], a[2, begin:end], a[3, begin:end]
-        y0, y1, y2, y3 = b[0, begin:end], b[1, begin:end], b[2, begin:end], b[3, begin:end]
+        x0, x1, x2, x3 = a[0, :k_cur], a[1, :k_cur], a[2, :k_cur], a[3, :k_cur]
+        y0, y1, y2, y3 = b[0, :k_cur], b[1, :k_cur], b[2, :k_cur], b[3, :k_cur]
         for p in range(x0.size):  # sixteen pairs from eight loaded values
             a0, a1, a2, a3 = x0[p], x1[p], x2[p], x3[p]
             b0, b1, b2, b3 = y0[p], y1[p], y2[p], y3[p]

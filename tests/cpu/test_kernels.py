@@ -105,9 +105,9 @@ def test_micro_kernel_times_identity_is_exact_on_both_sides(semiring):
     identity = np.full((4, 4), ring.zero(FLOAT64))
     np.fill_diagonal(identity, ring.one(FLOAT64))
     block, tile = np.abs(rng.standard_normal((4, 4))), np.empty((4, 4))
-    micro_kernel(block, identity, 0, 4, tile)
+    micro_kernel(block, identity, 4, tile)
     np.testing.assert_array_equal(tile, block)
-    micro_kernel(identity, block, 0, 4, tile)
+    micro_kernel(identity, block, 4, tile)
     np.testing.assert_array_equal(tile, block.T)
 
 

@@ -129,7 +129,7 @@ def build_macro_kernel(
         for jr in range(0, c.shape[1], nr):  # loop 2: nr rows of B^T
             for ir in range(0, c.shape[0], mr):  # loop 1: mr rows of A, a micro-tile of C each
                 i, j = ic + ir, jc + jr
-                micro_kernel(a[i : i + mr], bt[j : j + nr], pc, k_cur, tile)
+                micro_kernel(a[i : i + mr, pc:], bt[j : j + nr, pc:], k_cur, tile)
                 store(tile, c[ir:, jr:], accumulate)
 
     size = types.intp
