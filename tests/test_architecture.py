@@ -82,7 +82,7 @@ MAY_ASK = {"backends.cpu.mixed", "backends.distributed._job.strategy", "backends
 LOADED_BY_NAME = {
     "harness.registry": {"backends"},
     "harness.experiment": {"experiments", "backends.cpu._ceilings"},
-    "harness.api.numbering": {"backends.cpu._argk.passes"},
+    "harness.api.argk.numbering": {"backends.cpu._argk.passes"},
 }
 MOST_FLAT, MOST_IN_A_WING = 16, 14
 HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "jax", "ml_dtypes", "altair")

@@ -23,7 +23,7 @@ from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
-from harness.tuning.gpu import tuned_tiles
+from harness.tuning.gpu.rungs import tuned_tiles
 
 _PER_WORD, _WORD = 32, np.dtype(np.uint32)
 _VECTOR = 4  # words of a vector; rows are padded to whole vectors

@@ -19,7 +19,7 @@ from backends.gpu._simt.rung import Rung, product_defines
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu import NAIVE
+from harness.tuning.gpu.rungs import NAIVE
 
 ACCESS = ("coalesced", "uncoalesced")
 

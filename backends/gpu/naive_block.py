@@ -13,7 +13,7 @@ from backends.gpu._simt.program import Kernel, Product, Program
 from backends.gpu._simt.rung import Rung, product_defines
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu import LARGEST_BLOCK_SIDE
+from harness.tuning.gpu.rungs import LARGEST_BLOCK_SIDE
 
 
 class NaiveBlock(Rung):

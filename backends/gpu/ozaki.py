@@ -36,8 +36,8 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning import residues as tuning
-from harness.tuning import tensor_cores
+from harness.tuning.gpu import residues as tuning
+from harness.tuning.gpu import tensor_cores
 
 
 class Ozaki(GpuBackend):

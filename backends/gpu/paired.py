@@ -25,7 +25,7 @@ from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
-from harness.tuning.gpu import paired_tiles
+from harness.tuning.gpu.rungs import paired_tiles
 
 _PASS_BLOCK, _PASS_ROWS = 256, 1024
 

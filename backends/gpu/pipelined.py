@@ -25,7 +25,7 @@ from backends.gpu._simt.program import Product
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu import ALL_IDEAS, DEFAULT_EDGE, pipelined_tiles
+from harness.tuning.gpu.rungs import ALL_IDEAS, DEFAULT_EDGE, pipelined_tiles
 
 FRAGMENTS, PAST_END = ("ahead", "at step", "rolled"), ("guarded", "wrapped")  # numbered as in pipelined.cu
 

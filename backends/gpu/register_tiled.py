@@ -20,7 +20,7 @@ from backends.gpu._simt.tiled_rung import TiledRung
 from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem
-from harness.tuning.gpu import ALL_IDEAS, DEFAULT_EDGE, register_tiles
+from harness.tuning.gpu.rungs import ALL_IDEAS, DEFAULT_EDGE, register_tiles
 
 PLACES = ("once", "each load")
 

@@ -24,7 +24,7 @@ from harness.interface import Nest
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu import ROW
+from harness.tuning.gpu.rungs import ROW
 
 
 class Row(Rung):

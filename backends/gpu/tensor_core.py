@@ -41,7 +41,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning import tensor_cores
+from harness.tuning.gpu import tensor_cores
 
 # Error of 3xTF32 beyond float32's own, in units of rounding. It omits the product of the low parts (2^-11 of a times
 # 2^-11 of b) and rounds each low part (2^-23).

@@ -16,7 +16,7 @@ from harness.errors import PlanError
 from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem
-from harness.tuning.gpu import ALL_IDEAS, DEFAULT_EDGE, TILED
+from harness.tuning.gpu.rungs import ALL_IDEAS, DEFAULT_EDGE, TILED
 
 
 class Tiled(TiledRung):

@@ -3,7 +3,7 @@
 tuned.cu adds three things to gpu-pipelined. It combines two steps of k at once, has a faster form for sums settled in
 sign, and splits k of the last tiles among blocks.
 
-Source: measured, see `harness/tuning/gpu.py`; shares of k: Osama et al., "Stream-K" (2023).
+Source: measured, see `harness/tuning/gpu/rungs.py`; shares of k: Osama et al., "Stream-K" (2023).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from backends.gpu._simt.tuned_rung import TunedRung
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu import batched_tiles, tuned_tiles
-from harness.tuning.stored_gpu import with_stored
+from harness.tuning.gpu.rungs import batched_tiles, tuned_tiles
+from harness.tuning.gpu.stored import with_stored
 
 
 class Tuned(TunedRung):
@@ -24,7 +24,7 @@ class Tuned(TunedRung):
     name = "gpu-tuned"
     step = 70
     idea = "measured tiles, stages and order of products; two steps of k at once, and shares of k among blocks"
-    source = "measured on the chips of harness/tuning/gpu.py; Osama et al., Stream-K (2023)"
+    source = "measured on the chips of harness/tuning/gpu/rungs.py; Osama et al., Stream-K (2023)"
     takes = TunedRung.takes | {"triangle"}
     takes_exponentials = True
 

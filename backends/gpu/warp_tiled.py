@@ -26,7 +26,7 @@ from backends.gpu._simt.warp_tiles import WarpRung, widest_load
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu import ALL_IDEAS, DEFAULT_EDGE, warp_tiles
+from harness.tuning.gpu.rungs import ALL_IDEAS, DEFAULT_EDGE, warp_tiles
 
 # Ways to keep a tile of A in shared memory: elements after each of its rows; None where it is transposed.
 TILES_OF_A = {"transposed": None, "rows": 0, "padded rows": 1}

@@ -17,7 +17,7 @@ from harness.errors import BackendUnavailable
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning import stored as tuning_stored
-from harness.tuning import stored_gpu
+from harness.tuning.gpu import stored as stored_gpu
 
 BACKEND = "gpu-tuned"
 

@@ -9,7 +9,7 @@ from harness.machine import Machine
 from harness.problem import Problem
 from harness.tuning.cpu import cache_sizes, split_evenly
 
-# Blocks of whole cache lines that k is cut into for gemm_argk (harness/api/argk.py), by backends that number blocks
+# Blocks of whole cache lines that k is cut into for gemm_argk (harness/api/argk/), by backends that number blocks
 # themselves. More blocks slow down the product, which compares once a block. Fewer slow down the search, which reads
 # one for each element. Where k is long, blocks keep 32 terms, up to 128 blocks: the number of one is a byte, and -1 is
 # none. ARGK_TILE_STEPS: terms in a block by any other backend, enough for products at full speed.

@@ -90,7 +90,7 @@ class Stored:
     """The values stored for a machine."""
 
     path: Path | None  # of the file, which may not exist; None: turned off by the user
-    # By kind of product (`harness.tuning.simd.simd_kind`, `harness.tuning.stored_gpu.kind`): the value of each
+    # By kind of product (`harness.tuning.simd.simd_kind`, `harness.tuning.gpu.stored.kind`): the value of each
     # parameter that differs from the model's.
     values: Values = field(default_factory=dict)
     date: str = ""  # of the measurement; empty: no usable values

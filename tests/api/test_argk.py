@@ -19,7 +19,7 @@ from harness import (
     gemm_argk,
     registry,
 )
-from harness.api import locator, numbering
+from harness.api.argk import locator, numbering
 from harness.proof import reference
 from harness.tuning import argk as tuning_argk
 from tests._support.simd_products import BACKEND, Kernel

@@ -16,7 +16,7 @@ from harness.machine import detect
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.proof.verify import verify
-from harness.tuning import gpu as tuning_gpu
+from harness.tuning.gpu import rungs as tuning_gpu
 from tests.gpu.host_kernels import HostExecution, HostOperands
 
 RUNGS: dict[str, Backend] = {

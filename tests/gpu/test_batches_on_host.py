@@ -10,8 +10,8 @@ from backends.gpu._simt.program import Batch
 from harness import SEMIRINGS, gemm, gemm_argk
 from harness.api import repeats
 from harness.proof import contract
-from harness.tuning import gpu as tuning_gpu
 from harness.tuning.choice import orders
+from harness.tuning.gpu import rungs as tuning_gpu
 from tests.gpu.host_gpu import CAPTURING, install
 from tests.gpu.host_kernels import COMPILER
 from tests.gpu.simt_products import RUNGS

@@ -13,7 +13,7 @@ from harness import SEMIRINGS, Operands, registry
 from harness.errors import BackendUnavailable, PlanError
 from harness.machine import detect
 from harness.problem import Problem, mixed_dtypes
-from harness.tuning.tensor_cores import HOPPER_TILES, NUMBERS, WHOLE_TILES
+from harness.tuning.gpu.tensor_cores import HOPPER_TILES, NUMBERS, WHOLE_TILES
 
 BACKENDS = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
 TENSOR_CORE, PAIRED, BITS, CUBLAS = (BACKENDS[f"gpu-{name}"] for name in ("tensor-core", "paired", "bits", "cublas"))

@@ -26,7 +26,7 @@ LADDER = (
     "gpu-warp-tiled",
     "gpu-pipelined",
 )
-# Every idea that a rung can leave out (harness/tuning/gpu.py), several of them at once where that is as good a proof.
+# Every idea that a rung can leave out (harness/tuning/gpu/rungs.py), several at once where that is as good a proof.
 LEFT_OUT = (
     ("gpu-row", {"bn": 8, "tn": 8}),
     ("gpu-tiled", {"unroll": 0, "bm": 12, "bn": 12, "bk": 12}),
@@ -246,7 +246,7 @@ with ThreadPoolExecutor(4) as pool:
 @pytest.mark.parametrize(("semiring", "dtype"), (*KINDS[:5], ("logaddexp_plus", "float32"), ("min_plus", "float16")))
 @pytest.mark.parametrize("size", ((4097, 1, 4097), (1, 4097, 4097), (1, 33, 4097), (10**6, 1, 33)))
 def test_tuned_matrix_vector_kernels_spill_nothing(semiring, dtype, size):
-    """Two blocks of a multiprocessor at least: the rules of tuning.matrix_vector count on them."""
+    """Two blocks of a multiprocessor at least: the rules of tuning.gpu.matrix_vector count on them."""
     problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype))
     rung = RUNGS["gpu-mv-tuned"]
     (kernel,) = rung.kernels_of(rung.plan(problem, detect()))

@@ -11,7 +11,7 @@ from harness.machine import detect
 from harness.operands import Operands
 from harness.problem import Problem
 from harness.proof.contract import check_kernel
-from harness.tuning import matrix_vector as tuning
+from harness.tuning.gpu import matrix_vector as tuning
 from tests.gpu.host_kernels import COMPILER, HostExecution, KernelFault
 from tests.gpu.matrix_vector_windows import Windows, check_window, program_of
 from tests.gpu.simt_products import RUNGS, check, use_the_cpu, with_options

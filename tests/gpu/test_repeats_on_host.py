@@ -14,7 +14,7 @@ from backends.gpu._simt import tiled_rung
 from backends.gpu._simt.packed import PackedProgram
 from harness import ProblemError, gemm, gemm_argk
 from harness.api import repeats
-from harness.tuning import gpu as tuning_gpu
+from harness.tuning.gpu import rungs as tuning_gpu
 from tests.gpu.host_gpu import CAPTURING, install
 from tests.gpu.host_kernels import COMPILER
 from tests.gpu.simt_products import RUNGS

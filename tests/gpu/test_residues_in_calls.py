@@ -16,7 +16,7 @@ from harness.api.choice import choose
 from harness.errors import BackendUnavailable
 from harness.machine import detect
 from harness.problem import Problem
-from harness.tuning import residues as tuning
+from harness.tuning.gpu import residues as tuning
 from tests.gpu import host_gpu
 from tests.gpu.host_kernels import COMPILER
 from tests.gpu.residue_products import OZAKI

@@ -10,7 +10,7 @@ from backends.gpu._simt import rung as simt_rung
 from backends.gpu._tensor import residue_product
 from backends.gpu._tensor.residue_product import MODULI, columns_of, neighbour, width_of
 from harness.errors import PlanError, VerificationError
-from harness.tuning import residues as tuning
+from harness.tuning.gpu import residues as tuning
 from tests.gpu.host_kernels import COMPILER, HostExecution, HostOperands, KernelFault
 from tests.gpu.residue_products import ByteProducts, compute
 

@@ -8,7 +8,7 @@ from backends.gpu._simt.program import Matrix, Place
 from harness import SEMIRINGS, registry
 from harness.machine import detect
 from harness.problem import Problem
-from harness.tuning.tensor_cores import HOPPER_TILES
+from harness.tuning.gpu.tensor_cores import HOPPER_TILES
 from tests.gpu.test_kernels_compile import REGISTERS, needs_nvrtc
 
 pytestmark = pytest.mark.no_cover

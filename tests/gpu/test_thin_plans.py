@@ -9,7 +9,7 @@ from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._simt.program import Matrix, Place
 from harness.machine import detect
 from harness.problem import Problem
-from harness.tuning import thin
+from harness.tuning.gpu import thin
 from tests.gpu.simt_products import RUNGS
 from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
 

@@ -15,7 +15,7 @@ from harness.operands import lower_triangle
 from harness.plan import count_tiles
 from harness.problem import Problem
 from harness.proof.verify import verify
-from harness.tuning.tensor_cores import tensor_core_launch
+from harness.tuning.gpu.tensor_cores import tensor_core_launch
 from tests.gpu import host_kernels
 from tests.gpu.host_kernels import COMPILER, KernelFault
 from tests.gpu.simt_products import RUNGS, SMALL, use_the_cpu

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._tensor.residue_product import MODULI
-from harness.tuning.residues import ResidueNumbers
+from harness.tuning.gpu.residues import ResidueNumbers
 
 _BYTE_BITS, _MANTISSA_BITS = 8, 53
 # Room for rounding to integers: the norm of a scaled vector grows by sqrt(k) / 2 units of 2^46 at least.
@@ -61,7 +61,7 @@ def look_defines(numbers: ResidueNumbers, least: int, most: int, gate: str) -> D
     least, most : int
         Numbers of moduli that the gate may choose.
     gate : str
-        One of ``harness.tuning.residues.GATES``.
+        One of ``harness.tuning.gpu.residues.GATES``.
     """
     counts = range(least, most + 1)
     return as_defines(

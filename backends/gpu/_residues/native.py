@@ -15,7 +15,7 @@ from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, 
 from backends.gpu._tensor.row_product import add_double_product
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning import tensor_cores
+from harness.tuning.gpu import tensor_cores
 
 _THREADS, _SIDE, _BLOCKS = 256, 32, 132 * 8  # native.cu, and blocks enough for any GPU
 # A guarded product reads four floats at `moduli`; 0 is 0 as a float too, and no other number is.

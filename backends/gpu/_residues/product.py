@@ -23,8 +23,8 @@ from backends.gpu._tensor.residue_product import MODULI, Residues, add_residue_p
 from harness.errors import PlanError
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning import residues as tuning
-from harness.tuning.tensor_cores import PACKED_RUN
+from harness.tuning.gpu import residues as tuning
+from harness.tuning.gpu.tensor_cores import PACKED_RUN
 
 _THREADS, _RUN, _ROWS, _SIDE, _DEEP = 256, 4, 4, 32, 128  # residues.cu
 _GATE_THREADS = 1024

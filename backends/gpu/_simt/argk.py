@@ -18,7 +18,7 @@ from backends.gpu._simt.program import Batch, Kernel, Matrix, Program, ceil_div
 from harness.operands import Operands
 from harness.plan import Launch
 from harness.problem import Problem
-from harness.tuning.gpu import (
+from harness.tuning.gpu.rungs import (
     ARGK_BLOCKS,
     ARGK_GROUP,
     ARGK_SEARCHED_ROWS,

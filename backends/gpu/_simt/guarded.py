@@ -11,7 +11,7 @@ from backends.gpu._simt.tuned_rung import TunedRung
 from harness.machine import Machine, detect
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu import tuned_tiles
+from harness.tuning.gpu.rungs import tuned_tiles
 
 # The condition of a kernel's fast form on the extremes of A and B, see semiring.cuh.
 _CONDITION = "IS_SAFE(low_a, high_a, low_b, high_b)"

@@ -11,7 +11,7 @@ from backends.gpu._simt.program import Product
 from backends.gpu._simt.warp_tiles import WarpRung, widest_load
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
-from harness.tuning.gpu import LANES_K
+from harness.tuning.gpu.rungs import LANES_K
 
 # Bytes that cp.async copies at once.
 COPIES = (4, 8, 16)

@@ -23,7 +23,7 @@ from backends.gpu._simt.rung import Rung, product_defines
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.problem import Problem
-from harness.tuning.gpu import SMALL_TILE
+from harness.tuning.gpu.rungs import SMALL_TILE
 
 EDGES = ("redirected", "mirrored", "conditional", "padded", "big-small")
 # Macros of edges.cuh.

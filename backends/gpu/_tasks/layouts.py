@@ -18,7 +18,7 @@ from harness.errors import VerificationError
 from harness.operands import Operands
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS
-from harness.tuning.gpu import LARGEST_BLOCK_SIDE
+from harness.tuning.gpu.rungs import LARGEST_BLOCK_SIDE
 
 LAYOUTS = ("rows", "columns", "tiles")
 TILE = LARGEST_BLOCK_SIDE

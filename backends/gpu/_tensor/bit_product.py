@@ -11,7 +11,7 @@ from backends.gpu._tensor.mma_product import B1, UNITS, mma_kernel
 from backends.gpu._tensor.tensor_map import TensorMap
 from backends.gpu._tensor.tma import TmaKernel, add_tma, bytes_at_once
 from harness.plan import Plan
-from harness.tuning import tensor_cores as tuning
+from harness.tuning.gpu import tensor_cores as tuning
 
 _BITS, _WORD = 32, np.dtype(np.uint32)
 _VECTOR = 4  # words; rows are padded to a multiple

@@ -10,7 +10,7 @@ from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._simt.padding import is_aligned
 from backends.gpu._simt.program import Kernel, Place, Product, Program, ceil_div
 from backends.gpu._tensor.residue_product import width_of
-from harness.tuning import tensor_cores as tuning
+from harness.tuning.gpu import tensor_cores as tuning
 
 _BYTE = np.dtype(np.uint8)
 _NONE, _ALONG, _ACROSS = range(3)  # what digits.cu does with an operand

@@ -19,7 +19,7 @@ from backends.gpu._tensor.residue_product import BYTES, KERNEL
 from backends.gpu._tensor.tensor_map import TensorMap
 from backends.gpu._tensor.tma import add_tma
 from harness.plan import Plan
-from harness.tuning import tensor_cores as tuning
+from harness.tuning.gpu import tensor_cores as tuning
 
 _WORD = np.dtype(np.int32)
 _VECTOR = 4  # elements of C that are stored at once

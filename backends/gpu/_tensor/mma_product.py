@@ -16,7 +16,7 @@ from backends.gpu._tensor.split_product import add_split_product
 from backends.gpu._tensor.tf32 import MAGNITUDE, single_defines
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
-from harness.tuning.tensor_cores import CAREFUL, GROUP
+from harness.tuning.gpu.tensor_cores import CAREFUL, GROUP
 
 EDGES = ("padded", "redirected", "conditional")
 # Numbers of edges.cuh. Padded rows are aligned, but edge tiles are partial; "whole": all tiles are whole.

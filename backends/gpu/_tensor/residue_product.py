@@ -19,7 +19,7 @@ from backends.gpu._simt.program import Matrix, Place, Product, Program, ceil_div
 from backends.gpu._tensor.tensor_map import TensorMap
 from backends.gpu._tensor.tma import ROW_BYTES, TmaKernel, add_tma
 from harness.plan import Plan
-from harness.tuning.tensor_cores import PACKED_RUN, STAGE_STEPS, TILE_COLUMNS, TILE_ROWS
+from harness.tuning.gpu.tensor_cores import PACKED_RUN, STAGE_STEPS, TILE_COLUMNS, TILE_ROWS
 
 # Each is coprime to those before. A residue modulo at most 256 is a byte.
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191, 181, 179, 173)

@@ -10,7 +10,7 @@ from backends.gpu._simt.program import Place, Product, Program
 from backends.gpu._tensor.tensor_map import TensorMap
 from backends.gpu._tensor.tma import ROW_BYTES, TmaKernel, add_tma
 from harness.plan import Plan
-from harness.tuning.tensor_cores import DOUBLE_WARPS, HALF_ROWS, STAGE_STEPS, TILE_COLUMNS
+from harness.tuning.gpu.tensor_cores import DOUBLE_WARPS, HALF_ROWS, STAGE_STEPS, TILE_COLUMNS
 
 _DOUBLE = TmaKernel("tensor_core_f64_tma", STAGE_STEPS["float64"], TILE_COLUMNS["float64"], warps=DOUBLE_WARPS)
 _HALF = TmaKernel("tensor_core_half", STAGE_STEPS["float16"], TILE_COLUMNS["float16"], rows=HALF_ROWS)

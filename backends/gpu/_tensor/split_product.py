@@ -12,7 +12,7 @@ from backends.gpu._tensor.tensor_map import TensorMap
 from backends.gpu._tensor.tf32 import single_defines
 from backends.gpu._tensor.tma import TmaKernel, add_tma
 from harness.plan import Plan
-from harness.tuning.tensor_cores import PASS_BLOCKS, PASS_THREADS, SPLIT_SIDE, STAGE_STEPS, TILE_COLUMNS, TILE_ROWS
+from harness.tuning.gpu.tensor_cores import PASS_BLOCKS, PASS_THREADS, SPLIT_SIDE, STAGE_STEPS, TILE_COLUMNS, TILE_ROWS
 
 _FLOAT = np.dtype(np.float32)
 _PARTS = 2

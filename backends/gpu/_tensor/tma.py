@@ -14,7 +14,7 @@ from backends.gpu._tensor.shared_product import add_parts, add_sums
 from backends.gpu._tensor.tensor_map import TensorMap
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
-from harness.tuning.tensor_cores import TILE_ROWS
+from harness.tuning.gpu.tensor_cores import TILE_ROWS
 
 ROW_BYTES = 128  # of a tile in shared memory
 CLUSTERS = (1, 2)

@@ -21,7 +21,7 @@ from harness.errors import PlanError
 from harness.machine import Machine
 from harness.plan import Plan, count_tiles
 from harness.problem import Problem
-from harness.tuning.gpu_streams import MOST_ELEMENTS, MOST_STEPS, rank_update_tiles
+from harness.tuning.gpu.streams import MOST_ELEMENTS, MOST_STEPS, rank_update_tiles
 
 _BLOCK, _LOAD_BYTES = 256, 16  # the first as in rank_update.cu
 _OPTIONS = ("across", "rows", "turns", "runs")

@@ -21,7 +21,7 @@ from harness.errors import PlanError
 from harness.machine import Machine
 from harness.plan import Plan, count_tiles
 from harness.problem import Problem
-from harness.tuning.gpu_streams import symv_tiles
+from harness.tuning.gpu.streams import symv_tiles
 
 _TOTAL_BLOCK, _TOTAL_ELEMENTS, _LANES, _MOST_ROWS = 256, 32, 32, 32  # as in symv.cu
 _LOAD_BYTES = 16

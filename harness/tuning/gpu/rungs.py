@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.plan import Launch, count_tiles
 from harness.problem import Problem
-from harness.tuning import thin
+from harness.tuning.gpu import thin
 
 # Largest height and width of a block of threads: 1024 threads.
 LARGEST_BLOCK_SIDE = 32

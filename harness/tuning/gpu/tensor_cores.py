@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from harness.plan import Launch, count_tiles
 from harness.problem import Problem
-from harness.tuning import thin
+from harness.tuning.gpu import thin
 
 
 class TensorCoreNumbers(NamedTuple):

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 from harness.api import repeats, staged, views
+from harness.api.argk.locator import Locator
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.choice import choose
 from harness.api.gemm import as_batch, check_threads, enough_memory, limited_to
-from harness.api.locator import Locator
 from harness.errors import ProblemError
 from harness.interface import Backend
 from harness.operands import Operands
