@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Self
 
@@ -26,6 +25,8 @@ class HarnessError(Exception):
     @classmethod
     def unknown(cls, noun: str, name: object, known: Iterable[str], expected: Iterable[str] | None = None) -> Self:
         """Return the error that no `noun` has that name; the fix is the closest of the `known` ones."""
+        import difflib
+
         known = list(known)
         close = difflib.get_close_matches(str(name), known, n=1)
         listed = ", ".join(known if expected is None else expected)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
-import hashlib
-import importlib.metadata
 import json
 import os
 import platform
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,6 +109,8 @@ class Machine:
     @property
     def key(self) -> str:
         """A short hash of all that makes results comparable; the number of threads is not part of it."""
+        import hashlib
+
         record = {name: value for name, value in self.to_json().items() if name != "threads"}
         return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -224,6 +223,8 @@ def _gpu() -> dict[str, str]:
     program = shutil.which("nvidia-smi")
     if program is None:
         return {}
+    import subprocess
+
     command = [program, f"--query-gpu={','.join(_GPU_QUERY.values())}", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)  # noqa: S603
@@ -238,6 +239,8 @@ def _gpu() -> dict[str, str]:
 
 
 def _versions() -> dict[str, str]:
+    import importlib.metadata  # it loads parsers of mail, which take a third of `import harness`
+
     versions = {}
     for name in _PACKAGES:
         try:

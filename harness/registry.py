@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.metadata
 import inspect
+import itertools
+import os
 import pkgutil
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.errors import BackendUnavailable, Declined
 from harness.interface import Backend
 from harness.problem import Problem
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP = "gemm_harness.backends"
 _Source = tuple[str, Callable[[], Iterator[type[Backend]]]]  # origin of backends, and a loader of them
@@ -38,24 +44,51 @@ class Entry:
         return self.error if self.backend is None else self.backend.missing()
 
 
-@functools.cache
-def discover() -> tuple[Entry, ...]:
-    """Find every backend once per process, those of `backends/` first, by family and then by step."""
-    loaded: dict[str, Entry] = {}
-    failed: list[Entry] = []
-    for origin, load in [*_modules(), *_entry_points()]:
+class _Discovery:
+    """What has been found so far. Sources are loaded in their order, no further than somebody asks.
+
+    So a process that computes on the host does not import the backends of GPUs and of ranks.
+    """
+
+    def __init__(self) -> None:
+        self._ahead = itertools.chain(_modules(), _entry_points())
+        self.loaded: dict[str, Entry] = {}
+        self.failed: list[Entry] = []
+        self.lock = threading.RLock()  # a plug-in may call `gemm` while it is imported
+
+    def until(self, name: str | None) -> Entry | None:
+        """Load sources until there is a backend of that name, and return its entry; None: load all."""
+        with self.lock:
+            while name not in self.loaded:
+                source = next(self._ahead, None)
+                if source is None:
+                    return None
+                self._load(*source)
+            return self.loaded[name]
+
+    def _load(self, origin: str, load: Callable[[], Iterator[type[Backend]]]) -> None:
         try:
             backends = list(load())
         except Exception as error:  # noqa: BLE001 a plug-in may raise anything; the listing goes on and says what
-            failed.append(Entry(origin, origin, error=f"import failed: {type(error).__name__}: {error}"))
-            continue
+            self.failed.append(Entry(origin, origin, error=f"import failed: {type(error).__name__}: {error}"))
+            return
         for cls in backends:
-            entry = _instantiate(cls, origin, loaded)
+            entry = _instantiate(cls, origin, self.loaded)
             if entry.backend is None:
-                failed.append(entry)
+                self.failed.append(entry)
             else:
-                loaded[entry.name] = entry
-    return (*sorted(loaded.values(), key=_ladder_order), *failed)
+                self.loaded[entry.name] = entry
+
+
+def discover() -> tuple[Entry, ...]:
+    """Return every backend, loaded once per process, by family and then by step, and last what could not be loaded."""
+    _discovery.until(None)
+    return (*sorted(_discovery.loaded.values(), key=_ladder_order), *_discovery.failed)
+
+
+def look_up(name: str) -> Entry | None:
+    """Return the entry of that name, or None. Modules are imported only until the backend is found."""
+    return _discovery.until(name) or next((entry for entry in discover() if entry.name == name), None)
 
 
 def find(name: str) -> Backend:
@@ -66,13 +99,12 @@ def find(name: str) -> Backend:
     BackendUnavailable
         If there is none of that name, it could not be loaded, or this machine misses something.
     """
-    entries = {entry.name: entry for entry in discover()}
-    if name in RENAMED and name not in entries:
-        raise BackendUnavailable(f"backend {name!r} has been renamed", fix=f"use {RENAMED[name]!r}")
-    if name not in entries:
+    entry = look_up(name)
+    if entry is None:
+        if name in RENAMED:
+            raise BackendUnavailable(f"backend {name!r} has been renamed", fix=f"use {RENAMED[name]!r}")
         loaded = [entry.name for entry in discover() if entry.backend]
-        raise BackendUnavailable.unknown("backend", name, entries, loaded)
-    entry = entries[name]
+        raise BackendUnavailable.unknown("backend", name, [entry.name for entry in discover()], loaded)
     reason = entry.unavailable()
     if entry.backend is None or reason:
         raise BackendUnavailable(f"backend {name!r} cannot run here", got=str(reason))
@@ -89,7 +121,7 @@ def admit(name: str, problem: Problem) -> Backend:
     Declined
         If it misses something on this machine, or declines the problem.
     """
-    entry = next((entry for entry in discover() if entry.name == name), None)
+    entry = look_up(name)
     if entry is None:
         return find(name)  # raises, naming the closest
     missing = entry.unavailable()
@@ -149,6 +181,8 @@ def _modules() -> Iterator[_Source]:
 
 
 def _entry_points() -> Iterator[_Source]:
+    import importlib.metadata
+
     for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
         yield f"{point.value} (entry point {point.name})", functools.partial(_backends_of_entry_point, point)
 
@@ -160,7 +194,7 @@ def _backends_of_module(name: str) -> Iterator[type[Backend]]:
             yield cls
 
 
-def _backends_of_entry_point(point: importlib.metadata.EntryPoint) -> Iterator[type[Backend]]:
+def _backends_of_entry_point(point: EntryPoint) -> Iterator[type[Backend]]:
     loaded = point.load()
     if inspect.ismodule(loaded):
         yield from _backends_of_module(loaded.__name__)
@@ -168,3 +202,12 @@ def _backends_of_entry_point(point: importlib.metadata.EntryPoint) -> Iterator[t
         yield loaded
     else:
         raise TypeError(f"{point.value} is neither a Backend class nor a module")
+
+
+_discovery = _Discovery()
+# A forked child must not find a source that another thread was loading: the fork waits for it.
+os.register_at_fork(
+    before=_discovery.lock.acquire,
+    after_in_parent=_discovery.lock.release,
+    after_in_child=_discovery.lock.release,
+)

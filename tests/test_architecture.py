@@ -277,3 +277,12 @@ def test_backends_import_without_a_gpu_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_a_product_on_the_host_imports_no_backends_of_gpus_or_ranks() -> None:
+    program = (
+        "import sys, numpy, harness; harness.gemm(numpy.ones((2, 2)), numpy.ones((2, 2))); "
+        "print(*(name for name in sys.modules if name.startswith(('backends.gpu', 'backends.distributed'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

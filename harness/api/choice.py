@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,6 @@ from harness.tuning.choice import orders
 from harness.tuning.choice.classes import ALIGNMENT, Sizes, class_of
 from harness.tuning.choice.contenders import is_contender
 from harness.tuning.stored import Chip
-
-_Known = Mapping[str, Backend]
 
 
 def choose(
@@ -59,14 +57,13 @@ def choose(
 def _choose_automatically(
     problem: Problem, arrays: Arrays = HOST, batch: tuple[int, ...] = (), count: int | None = None
 ) -> Backend:
-    known = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
     whole = dataclasses.replace(problem, batch=batch) if batch else problem
-    for name in _measured(whole, known, arrays, count):
-        backend = known.get(name)
+    for name in _measured(whole, arrays, count):
+        backend = _known(name)
         if backend and _is_admitted(backend, problem, arrays):
             return backend
     behind = []
-    for first in filter(None, map(known.get, arrays.tried_first())):
+    for first in filter(None, map(_known, arrays.tried_first())):
         # before the others are asked, which takes ten times as long
         if not first.missing() and first.refuses(problem) is None and first.may_be_chosen(problem):
             if not batch or not first.is_behind(whole):
@@ -84,9 +81,14 @@ def _choose_automatically(
     raise BackendUnavailable(f"no backend here computes {problem}")
 
 
-def _measured(problem: Problem, known: _Known, arrays: Arrays, count: int | None) -> tuple[str, ...]:
+def _known(name: str) -> Backend | None:
+    entry = registry.look_up(name)
+    return entry.backend if entry else None
+
+
+def _measured(problem: Problem, arrays: Arrays, count: int | None) -> tuple[str, ...]:
     """Return the order that was measured near `problem`; empty if there is none."""
-    static = [known[name] for name in arrays.tried_first() if name in known]
+    static = list(filter(None, map(_known, arrays.tried_first())))
     tables = orders.tables_of(place) if (place := _place(static, on_device=arrays.on_device)) else ()
     if not tables:
         return ()

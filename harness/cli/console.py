@@ -6,15 +6,16 @@ import collections
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.proof.contract import Finding
-from harness.registry import Entry
+if TYPE_CHECKING:  # `list` is quicker without the contract
+    from harness.proof.contract import Finding
+    from harness.registry import Entry
 
 # Columns of an output without a known width: a pipe, a file, a log of continuous integration.
 PLAIN_WIDTH = 160

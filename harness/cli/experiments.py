@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli import options
 from harness.errors import ExperimentError
-from harness.experiment import Experiment
-from harness.machine import Machine
 from harness.run import provenance
-from harness.store.store import Cell
+
+if TYPE_CHECKING:
+    from harness.experiment import Experiment
+    from harness.machine import Machine
+    from harness.store.store import Cell
 
 
 def run(

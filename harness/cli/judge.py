@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.cli.options import DONE, FAILED, INTERRUPTED, RESULTS, AsJson, Results, complain
 from harness.errors import ExperimentError
-from harness.experiment import Experiment
+
+if TYPE_CHECKING:
+    from harness.experiment import Experiment
 
 ONLY = "Only of this; may be repeated."
 Effect = Annotated[float, typer.Option(min=0.0, help="A smaller change of the time is none: 0.02 is 2 %.")]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from harness.errors import ExperimentError, StoreError
-from harness.experiment import Experiment
-from harness.machine import Machine
 from harness.run.provenance import ALLOW_DIRTY
 from harness.store import places
-from harness.store.store import Cell
+
+if TYPE_CHECKING:  # stores and experiments are imported by the commands that read them
+    from harness.experiment import Experiment
+    from harness.machine import Machine
+    from harness.store.store import Cell
 
 RESULTS, FIGURES = places.RESULTS, places.FIGURES
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import html
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import ExperimentError, StoreError
-from harness.experiment import Experiment, load_all
 from harness.machine import Machine, detect
 from harness.store import places
 
-if TYPE_CHECKING:  # the facade imports this module: reports and stores are imported when they are needed
+if TYPE_CHECKING:  # the facade imports this module: what only results need is imported when they are asked for
+    from harness.experiment import Experiment
     from harness.report import tables
     from harness.store.store import Cell
 
@@ -103,13 +102,15 @@ class Results:
 
     def _repr_html_(self) -> str:
         """Return HTML that asks nothing of a network: the figure is within it, as an image with a text."""
+        from html import escape
+
         picture = base64.b64encode(self.figure().encode()).decode() if self.experiment.figures and self.cells else ""
-        said = html.escape(self._title())
+        said = escape(self._title())
         image = (
             f'<img alt="{said}" style="max-width: 100%" src="data:image/svg+xml;base64,{picture}">' if picture else ""
         )
         columns = self._columns()
-        heads = "".join(f"<th>{html.escape(head)}</th>" for head in columns)
+        heads = "".join(f"<th>{escape(head)}</th>" for head in columns)
         lines = (_line(line) for line in zip(*columns.values(), strict=True))
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
         count = f"{min(len(self.rows), MOST_ROWS)} of {len(self.rows)} cells"
@@ -140,6 +141,7 @@ def results(experiment: str, *, machine: str = "", folder: Path | str = places.R
         If nothing of it is stored, or not of that machine.
     """
     from harness.analysis import rates
+    from harness.experiment import load_all
     from harness.store import presets, store
 
     known = load_all()
@@ -170,4 +172,6 @@ def _of_experiment(root: Path, slug: str, experiment: str) -> list[Cell]:
 
 
 def _line(texts: Sequence[str]) -> str:
-    return f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in texts)}</tr>"
+    from html import escape
+
+    return f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in texts)}</tr>"

@@ -22,6 +22,7 @@ from harness.interface import Backend, HostExecution, Repeat
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from tests._support.planted_registry import entry_of, plant_entries
 
 
 class ndarray(np.ndarray):  # noqa: N801 as CuPy calls it
@@ -102,7 +103,6 @@ def install(monkeypatch: Any) -> types.ModuleType:
     """Have `sys.modules` hold this as `cupy`, with one backend for its arrays beside those that are registered."""
     import sys
 
-    from harness import registry
     from harness.linalg import products
 
     products.forget()
@@ -129,7 +129,7 @@ def install(monkeypatch: Any) -> types.ModuleType:
     solvers.__dict__["lu_factor"] = _lu_factor
     monkeypatch.setitem(sys.modules, "cupyx.scipy.linalg", solvers)
     backend = OnDevice()
-    monkeypatch.setattr(registry, "discover", lambda: (registry.Entry(backend.name, "planted", backend),))
+    plant_entries(monkeypatch, [entry_of(backend)])
     return cupy
 
 

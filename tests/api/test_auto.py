@@ -12,6 +12,7 @@ from harness.composite import Composite
 from harness.paths import shortest_paths
 from harness.problem import named_dtype
 from harness.tuning import cpu as tuning_cpu
+from tests._support.planted_registry import entry_of, plant_entries
 
 
 class Loose(Backend):
@@ -39,9 +40,7 @@ class LooseWhereMixed(Loose):
 
 @pytest.fixture
 def loose(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = registry.discover()
-    planted = [registry.Entry(cls.name, "planted", cls()) for cls in (Loose, LooseWhereMixed)]
-    monkeypatch.setattr(registry, "discover", lambda: (*entries, *planted))
+    plant_entries(monkeypatch, [*registry.discover(), *(entry_of(cls()) for cls in (Loose, LooseWhereMixed))])
     monkeypatch.setattr(LooseWhereMixed, "refuses", lambda self, problem: None if problem.is_mixed else "mixed only")
     monkeypatch.setattr(api_gemm, "_remembered", {})
 
@@ -96,8 +95,7 @@ class Device(Loose):
 
 
 def test_a_device_is_not_asked_for_while_a_backend_of_the_host_is_able(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = registry.discover()
-    monkeypatch.setattr(registry, "discover", lambda: (*entries, registry.Entry(Device.name, "planted", Device())))
+    plant_entries(monkeypatch, [*registry.discover(), entry_of(Device())])
     half = np.ones((4, 200), np.float16)
     assert (gemm(half, half.T, dtype="float32") == 200).all()
     own = Semiring.from_functions("own_sums_too", scalars.plus, _own, zero=0.0)
@@ -105,7 +103,7 @@ def test_a_device_is_not_asked_for_while_a_backend_of_the_host_is_able(monkeypat
     assert gemm_argk(np.ones((2, 3)), np.ones((3, 2)), backend="cpu-packed")[0].shape == (2, 2)
     assert gemm(np.ones((2, 3)), np.ones((3, 2)), backend="cpu-strassen").shape == (2, 2)
     monkeypatch.setattr(Device, "missing", lambda self: None)
-    monkeypatch.setattr(registry, "discover", lambda: (registry.Entry(Device.name, "planted", Device()),))
+    plant_entries(monkeypatch, [entry_of(Device())])
     assert choose(Problem(9, 9, 9, "plus_times", np.dtype(np.int8)), "auto").name == Device.name  # the last resort
 
 

@@ -20,6 +20,7 @@ from harness.tuning.choice import orders
 from harness.tuning.choice.classes import Sizes, class_of
 from harness.tuning.choice.contenders import contenders
 from harness.tuning.stored import Chip
+from tests._support.planted_registry import entry_of, plant_entries
 
 PRODUCT = Problem(64, 64, 64)
 Plant = Callable[..., None]
@@ -51,8 +52,7 @@ class Planted(Backend):
 @pytest.fixture
 def add(monkeypatch: pytest.MonkeyPatch) -> Callable[[Backend], None]:
     def added(backend: Backend) -> None:
-        entries = (*registry.discover(), registry.Entry(backend.name, "planted", backend))
-        monkeypatch.setattr(registry, "discover", lambda: entries)
+        plant_entries(monkeypatch, [*registry.discover(), entry_of(backend)])
 
     return added
 
@@ -166,7 +166,7 @@ def test_on_a_gpu_the_architecture_decides(monkeypatch: pytest.MonkeyPatch) -> N
         return (orders.Table({class_of(PRODUCT, None): {Sizes.of(PRODUCT): {"gpu-other": 1000}}}),)
 
     both = (OnDevice("gpu-one", "sm_90"), OnDevice("gpu-other"))
-    monkeypatch.setattr(registry, "discover", lambda: tuple(registry.Entry(x.name, "planted", x) for x in both))
+    plant_entries(monkeypatch, map(entry_of, both))
     monkeypatch.setattr(orders, "tables_of", tables_of)
     assert choose(PRODUCT, "auto", Arrays()).name == "gpu-other"
     assert asked == [Chip("sm_90")]

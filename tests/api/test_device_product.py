@@ -11,6 +11,7 @@ from harness.api.arrays import kind_of
 from harness.api.choice import choose
 from harness.tuning import cpu as tuning_cpu
 from tests._support.fake_cupy import Array, Gpus, OnDevice
+from tests._support.planted_registry import plant_entries
 from tests.api.test_argk import by_definition
 
 
@@ -35,7 +36,7 @@ def plant(monkeypatch, *backends):
     """Let these be all backends, beside the real ones of the host."""
     planted = [registry.Entry(backend.name, "planted", backend) for backend in backends]
     found = (*[entry for entry in REAL if entry.name.startswith("cpu-")], *planted)
-    monkeypatch.setattr(registry, "discover", lambda: found)
+    plant_entries(monkeypatch, found)
 
 
 @pytest.fixture(autouse=True)

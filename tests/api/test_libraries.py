@@ -26,6 +26,7 @@ from harness.linalg import hessenberg, qr, refine, trsm
 from harness.plan import Plan
 from harness.proof.reference import product
 from tests._support import shelf
+from tests._support.planted_registry import entry_of, plant_entries
 
 
 class Spy(Backend):
@@ -51,8 +52,7 @@ class Spy(Backend):
 @pytest.fixture
 def spy(monkeypatch):
     planted = Spy()
-    found = (*registry.discover(), registry.Entry(planted.name, "planted", planted))
-    monkeypatch.setattr(registry, "discover", lambda: found)
+    plant_entries(monkeypatch, [*registry.discover(), entry_of(planted)])
     return planted
 
 

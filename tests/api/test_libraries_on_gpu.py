@@ -11,6 +11,7 @@ from harness import ProblemError, axpy, gemm, gemm_argk, gemv, ger, paths, regis
 from harness.interface import Backend, HostExecution
 from harness.linalg import hessenberg, qr, refine, trsm
 from harness.plan import Plan
+from tests._support.planted_registry import entry_of, plant_entries
 
 pytestmark = pytest.mark.gpu
 
@@ -41,8 +42,7 @@ class Spy(Backend):
 @pytest.fixture
 def spy(monkeypatch):
     planted = Spy()
-    found = (*registry.discover(), registry.Entry(planted.name, "planted", planted))
-    monkeypatch.setattr(registry, "discover", lambda: found)
+    plant_entries(monkeypatch, [*registry.discover(), entry_of(planted)])
     return planted
 
 

@@ -6,12 +6,13 @@ import sys
 import numpy as np
 import pytest
 
-from harness import ProblemError, gemm, gemm_argk, registry
+from harness import ProblemError, gemm, gemm_argk
 from harness.api import repeats
 from harness.api.libraries import gpu as of_gpu
 from tests._support import shelf
 from tests._support.fake_cupy import Array, OnDevice
 from tests._support.fake_torch import Cupy, Ndarray, Tensor, Torch
+from tests._support.planted_registry import entry_of, plant_entries
 
 
 class Spy(OnDevice):
@@ -32,7 +33,7 @@ class Spy(OnDevice):
 @pytest.fixture
 def spy(monkeypatch):
     planted = Spy()
-    monkeypatch.setattr(registry, "discover", lambda: (registry.Entry(planted.name, "planted", planted),))
+    plant_entries(monkeypatch, [entry_of(planted)])
     repeats.forget()
     return planted
 
@@ -141,7 +142,7 @@ def in_memory(x):
 @pytest.fixture
 def remembered(monkeypatch, torch):
     planted = Repeats()
-    monkeypatch.setattr(registry, "discover", lambda: (registry.Entry(planted.name, "planted", planted),))
+    plant_entries(monkeypatch, [entry_of(planted)])
     monkeypatch.setattr(repeats, "classes", set())
     repeats.forget()
     yield planted

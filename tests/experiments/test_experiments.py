@@ -12,6 +12,7 @@ from harness.problem import Problem
 from harness.registry import Entry
 from harness.run.task import gemm
 from harness.semiring import SEMIRINGS
+from tests._support.planted_registry import plant_entries
 from tests._support.synthetic import MACHINE
 
 EXPERIMENTS = load_all()
@@ -99,7 +100,7 @@ def test_a_backend_of_narrow_operands_is_no_rung():
 
 def test_a_backend_that_is_no_library_joins_the_ladder(monkeypatch):
     entries = tuple(like("cpu-naive", *new) for new in (("cpu-new", 35), ("cpu-library", 85), ("gpu-new", 20)))
-    monkeypatch.setattr(registry, "discover", lambda: entries)
+    plant_entries(monkeypatch, entries)
     labels = [contender.label for contender in EXPERIMENTS["ladder"].cases("quick", MACHINE)[0].contenders]
     assert labels[-3:] == ["cpu-packed", "cpu-new", "cpu-numpy"]
 
@@ -142,7 +143,7 @@ def like(backend: str, name: str, step: int) -> Entry:
 @pytest.mark.parametrize("experiment", ["vs_peers", "thin_shapes"])
 def test_every_library_is_a_peer_and_the_subject_is_the_reference(experiment, monkeypatch):
     entries = [*registry.discover(), like("cpu-naive", "cpu-library", 85), like("cpu-naive", "cpu-new", 35)]
-    monkeypatch.setattr(registry, "discover", lambda: tuple(entries))
+    plant_entries(monkeypatch, entries)
     for case in EXPERIMENTS[experiment].cases("quick", MACHINE):
         if case.axes.get("role") != "peak":
             labels = {contender.label for contender in case.contenders}

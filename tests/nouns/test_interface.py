@@ -10,6 +10,7 @@ import pytest
 from harness import Backend, Operands, Plan, Problem, gemm, registry
 from harness.interface import HostExecution, Prepared, prepare
 from harness.problem import named_dtype
+from tests._support.planted_registry import entry_of, plant_entries
 
 PROBLEM = Problem(3, 4, 5)
 
@@ -109,7 +110,6 @@ def test_a_base_may_return_an_array_of_its_own(composite: str, semiring: str, dt
 
     a = np.random.default_rng(1).integers(-9, 9, (10, 10)).astype(dtype)
     expected = gemm(a, a, semiring=semiring, backend="cpu-naive" if dtype == "int64" else composite)
-    entries = (*registry.discover(), registry.Entry(OnPacked.name, "planted", OnPacked()))
-    monkeypatch.setattr(registry, "discover", lambda: entries)
+    plant_entries(monkeypatch, [*registry.discover(), entry_of(OnPacked())])
     monkeypatch.setattr(type(packed), "prepare", prepare)
     assert np.array_equal(gemm(a, a, semiring=semiring, backend=OnPacked.name), expected)

@@ -1,0 +1,87 @@
+"""The registry imports sources of backends in their order, and no further than somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from harness import registry
+from harness.errors import BackendUnavailable
+from harness.interface import Backend
+from harness.plan import Plan
+
+
+def backend_called(name: str) -> type[Backend]:
+    class Planted(Backend):
+        step = 1
+        idea = source = "a test"
+
+        def plan(self, problem, machine):
+            return Plan(problem, machine.threads)
+
+        def prepare(self, plan, operands):
+            raise NotImplementedError
+
+    Planted.name = name
+    return Planted
+
+
+class Sources:
+    """Sources of one backend each, and which of them were loaded."""
+
+    def __init__(self) -> None:
+        self.loaded: list[str] = []
+        self.while_loading: dict[str, Callable[[], object]] = {}
+
+    def modules(self) -> Iterator[registry._Source]:
+        for origin, name in (("one", "cpu-one"), ("two", "cpu-two"), ("broken", ""), ("again", "cpu-one")):
+            yield origin, lambda origin=origin, name=name: self._load(origin, name)
+
+    def _load(self, origin: str, name: str) -> Iterator[type[Backend]]:
+        self.loaded.append(origin)
+        self.while_loading.get(origin, lambda: None)()
+        if not name:
+            raise ImportError("no such library")
+        yield backend_called(name)
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch) -> Sources:
+    planted = Sources()
+    monkeypatch.setattr(registry, "_modules", planted.modules)
+    monkeypatch.setattr(registry, "_entry_points", lambda: iter(()))
+    monkeypatch.setattr(registry, "_discovery", registry._Discovery())
+    return planted
+
+
+def test_nothing_behind_the_backend_asked_for_is_imported(sources: Sources) -> None:
+    assert registry.find("cpu-one").name == "cpu-one"
+    assert sources.loaded == ["one"]
+    assert registry.find("cpu-two").name == "cpu-two"
+    assert registry.find("cpu-one").name == "cpu-one"
+    assert sources.loaded == ["one", "two"]
+
+
+def test_a_list_of_all_has_the_ones_found_before_and_says_what_failed(sources: Sources) -> None:
+    one = registry.find("cpu-one")
+    entries = registry.discover()
+    assert sources.loaded == ["one", "two", "broken", "again"]
+    assert [entry.name for entry in entries] == ["cpu-one", "cpu-two", "broken", "again"]
+    assert entries[0].backend is one
+    assert entries[2].error == "import failed: ImportError: no such library"
+    assert entries[3].error == "the name 'cpu-one' is taken by one: refused"
+
+
+def test_who_failed_and_who_is_not_there_is_told(sources: Sources) -> None:
+    with pytest.raises(BackendUnavailable, match="no such library"):
+        registry.find("broken")
+    with pytest.raises(BackendUnavailable, match="did you mean 'cpu-one'"):
+        registry.find("cpu-onee")
+
+
+def test_a_module_may_ask_for_another_backend_while_it_is_imported(sources: Sources) -> None:
+    sources.while_loading["one"] = lambda: registry.look_up("cpu-two")
+    assert registry.find("cpu-one").name == "cpu-one"
+    assert {entry.name for entry in registry.discover()} == {"cpu-one", "cpu-two", "broken", "again"}
+    assert sources.loaded == ["one", "two", "broken", "again"]
