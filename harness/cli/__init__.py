@@ -15,9 +15,10 @@ import typer
 from harness.cli import backends, experiments, judge, page, results, track
 from harness.cli.options import USER_ERROR, complain
 from harness.errors import HarnessError
+from harness.run import ending
 
 EXIT_STATUS = """Exit status: 0 all is well; 1 something that was tried failed (a cell of a run, a check);
-2 the request cannot be carried out as it stands; 130 interrupted."""
+2 the request cannot be carried out as it stands; 130 interrupted (143 by SIGTERM)."""
 
 app = typer.Typer(
     name="gemm-harness",
@@ -53,7 +54,11 @@ for _name, _function in COMMANDS.items():
 def main() -> None:
     """Run the command line. A mistake of the user is a message on stderr and status 2, never a traceback."""
     try:
-        app()
+        with ending.raising():
+            app()
+    except ending.Terminated as ended:
+        complain("interrupted")
+        sys.exit(ending.status_of(ended))
     except HarnessError as error:
         complain(error)
         sys.exit(USER_ERROR)

@@ -42,6 +42,7 @@ def run(
     from harness.cli import console
     from harness.cli.progress import Progress
     from harness.run import runner
+    from harness.run.ending import Terminated, status_of
 
     chosen = options.chosen_experiments(experiments)
     _check_only(only, chosen, preset)
@@ -50,10 +51,10 @@ def run(
     try:
         with Progress(on_experiment=draw_now) as progress:
             summary = runner.run(chosen, preset, results, progress, only=tuple(only or ()), fresh=fresh)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated) as ended:
         options.complain("interrupted: what is finished is kept, and the same command goes on from there")
         options.complain(f"figures and report of what is finished: {_commands(preset, results, figures)}")
-        raise typer.Exit(options.INTERRUPTED) from None
+        raise typer.Exit(status_of(ended)) from None
     console.print_counts(progress.counts)
     console.print_lines("", f"results  {summary.folder}")
     if summary.counts.get("failed"):

@@ -44,8 +44,9 @@ def bench_compare(
     from harness.cli import console
     from harness.cli.progress import Progress
     from harness.compare import products, revisions, source_tree
-    from harness.compare.worktree import Repository, Terminated
+    from harness.compare.worktree import Repository
     from harness.run import runner
+    from harness.run.ending import Terminated, status_of
     from harness.threads import check
 
     check(threads)
@@ -58,9 +59,9 @@ def bench_compare(
             cases, notes = revisions.cases(*trees, chosen, backends=backends or (), threads=threads)
             experiment = revisions.experiment(cases, products.BUDGETS[preset])
             done = runner.run([experiment], revisions.REVISIONS, results, progress, fresh=True)
-    except (KeyboardInterrupt, Terminated) as signal:
+    except (KeyboardInterrupt, Terminated) as ended:
         options.complain("interrupted: what was measured is kept")
-        raise typer.Exit(128 + signal.number if isinstance(signal, Terminated) else options.INTERRUPTED) from None
+        raise typer.Exit(status_of(ended)) from None
     contests = next(run for run in revisions.runs(done.folder.parent) if run[0].subject.run == done.run)
     judge(contests, minimum_effect=minimum_effect)
     if as_json:

@@ -9,30 +9,20 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import HarnessError
+from harness.run import ending
 from harness.run.provenance import git
 
 PREFIX = "gemm-harness-base-"
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class RevisionError(HarnessError, ValueError):
     """An unknown revision, or a folder under no version control."""
-
-
-class Terminated(BaseException):
-    """The process was ended by a signal, its `number`."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        super().__init__(number)
 
 
 @dataclass(frozen=True)
@@ -102,7 +92,7 @@ class Repository:
             If SIGTERM or SIGHUP ended the block.
         """
         self.remove_leftovers()
-        with _signals(_ENDING, _terminate):
+        with ending.raising():
             # the number in its name tells a later process whether this one still runs
             outer = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
             tree = outer / "tree"
@@ -112,7 +102,7 @@ class Repository:
                     raise RevisionError(f"{commit[:12]} cannot be checked out", got=_first_line(answer.stderr))
                 yield tree
             finally:
-                with _signals((signal.SIGINT, *_ENDING), signal.SIG_IGN):  # a second Ctrl-C must not stop the removal
+                with ending.delayed():  # a second Ctrl-C must not stop the removal
                     self._remove(tree)
 
     def remove_leftovers(self) -> None:
@@ -129,22 +119,6 @@ class Repository:
         git(self.root, "worktree", "remove", "--force", "--force", str(tree))
         shutil.rmtree(tree.parent, ignore_errors=True)
         git(self.root, "worktree", "prune")
-
-
-@contextlib.contextmanager
-def _signals(numbers: Iterable[signal.Signals], handler: Callable[[int, Any], Any] | signal.Handlers) -> Iterator[None]:
-    """Handle the signals called `numbers` by `handler` in the block."""
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, usual in before.items():
-            signal.signal(number, usual)
-
-
-def _terminate(number: int, frame: object) -> None:
-    """Raise `Terminated`, so that the block that was interrupted can clean up."""
-    raise Terminated(number)
 
 
 def _is_running(process: int) -> bool:

@@ -13,7 +13,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 MARK = "GEMM_HARNESS_WORKER"
@@ -30,6 +30,19 @@ _bare: set[int] = set()
 def adopt_orphans() -> None:
     """Make this process the parent of every orphan below it."""
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+@contextlib.contextmanager
+def adopting() -> Iterator[None]:
+    """Be the parent of every orphan below this process in the block: only a parent can wait for the end of one.
+
+    Without that they go to the first process of the system, which in a container may wait for nobody.
+    """
+    adopt_orphans()
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, 0)
 
 
 def prctl(option: int, value: int) -> None:
@@ -90,20 +103,44 @@ def wait_until_stopped(pid: int, most_s: float) -> bool:
     return True
 
 
-def kill_marked(mark: str) -> None:
-    """Kill every process that has `mark` in its environment; wait for processes that have no environment yet."""
+def marked_below(mark: str) -> list[int]:
+    """Return the numbers of the processes that have `mark` in their environment and another parent than this one."""
+    found = _marked({pid: _environment(pid) for pid in _numbers()}, mark)
+    return [pid for pid in found if (fields := _fields(_PROC / str(pid))) and fields[2] != os.getpid()]
+
+
+def _marked(environments: Mapping[int, bytes | None], mark: str) -> list[int]:
     entry = f"{MARK}={mark}".encode()
+    return [pid for pid, text in environments.items() if text and entry in text.split(b"\0")]
+
+
+def kill_marked(mark: str, below: Iterable[int] = ()) -> None:
+    """Kill every process that has `mark` in its environment; wait for processes that have no environment yet.
+
+    The processes `below`, as `marked_below` found them, have ended when this returns. If they have become children of
+    this process, which is `adopting`, it waits for them as their parent.
+    """
+    ending = set(below)
     for _ in range(_PASSES):
         environments = {pid: _environment(pid) for pid in _numbers() if pid not in _bare}
-        marked = [pid for pid, text in environments.items() if text and entry in text.split(b"\0")]
+        found = _marked(environments, mark)
         bare = {pid for pid, text in environments.items() if text == b""}
-        if not marked and not bare:
+        ending = {pid for pid in ending if _is_awaited(pid)}
+        if not found and not bare and not ending:
             return
-        for pid in marked:
+        for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_BETWEEN_PASSES_S)
     _bare.update(bare)
+
+
+def _is_awaited(pid: int) -> bool:
+    """Return whether a process has still to end; one that has, and is a child of this process, is waited for."""
+    with contextlib.suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG) == (0, 0)
+    fields = _fields(_PROC / str(pid))
+    return fields is not None and fields[1] not in _ENDED
 
 
 def memory_of(marks: Iterable[str]) -> dict[str, int]:

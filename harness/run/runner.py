@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.experiment import Budget, Case, Contender, Experiment, content_hash
 from harness.machine import Machine, detect
-from harness.run import provenance, trial
+from harness.run import descendants, ending, provenance, trial
 from harness.run.all_cores import Gate
 from harness.run.process import Pool
 from harness.run.trial import Entrant, Patience
@@ -111,7 +111,7 @@ def run(
     machine = detect()
     store = Store(Path(results_root) / slug_of(results_root, machine) / preset)
     plan = [(experiment, _restricted(experiment.cases(preset, machine), only)) for experiment in experiments]
-    with store.exclusive():
+    with store.exclusive(), descendants.adopting():
         resumed = None if fresh else store.unfinished_run(machine)
         runner = _Runner(
             store,
@@ -126,7 +126,8 @@ def run(
         try:
             runner.run(plan, is_resumed=resumed is not None, is_complete=not only)
         finally:
-            runner.pool.kill()
+            with ending.delayed():  # a second Ctrl-C must leave no process behind
+                runner.pool.kill()
     return Summary(runner.run_id, store.folder, resumed is not None, dict(runner.counts), runner.recorded)
 
 

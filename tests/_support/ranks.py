@@ -74,14 +74,18 @@ class Traces:
         """What the environment of the program must hold."""
         return {MARK: self.mark}
 
-    def processes(self) -> list[str]:
-        """Return the command line of each marked process that runs."""
-        entry, running = f"{MARK}={self.mark}".encode(), []
+    def numbers(self) -> dict[int, str]:
+        """Return the command line of each marked process that runs, by its number."""
+        entry, running = f"{MARK}={self.mark}".encode(), {}
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if entry in (folder / "environ").read_bytes().split(b"\0"):
-                    running.append((folder / "cmdline").read_text().replace("\0", " "))
+                    running[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
         return running
+
+    def processes(self) -> list[str]:
+        """Return the command line of each marked process that runs."""
+        return list(self.numbers().values())
 
     def eventually_none(self, within_s: float = 10.0) -> None:
         """Fail unless all marked processes end."""

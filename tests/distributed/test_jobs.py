@@ -218,6 +218,24 @@ def test_ranks_end_with_a_killed_parent_whatever_they_do(how):
         traces.eventually_none()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_has_waited_for_its_ranks(number, tmp_path):
+    traces = ranks.Traces()
+    command = [sys.executable, "-m", "harness", "run", "dist_volume", "--preset", "smoke", "--results", str(tmp_path)]
+    with ranks.started(command, **traces.variables) as process:
+        deadline = time.monotonic() + 60
+        while sum("_job.rank" in line for line in traces.processes()) < 3:  # the launcher's line has it too
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        running = traces.numbers()
+        process.send_signal(number)
+        assert process.wait(20) == 128 + number
+        left = {pid: line for pid, line in running.items() if pid != process.pid and Path(f"/proc/{pid}").exists()}
+        assert left == {}, "running, or ended and not waited for"
+        assert traces.processes() == []
+
+
 def test_shared_memory_may_be_larger_than_files(rng):
     import resource
 
