@@ -41,7 +41,7 @@ EXPERIMENT = Experiment(
             "dist_ranks_threads",
             "bars",
             f"{SUBJECT}, ranks x threads",
-            {"panels": ["problem", "n"], "peak": False, "finding": "over_reference"},
+            {"panels": ["problem", "n"], "peak": False, "finding": "splits"},
         ),
     ),
     budget={

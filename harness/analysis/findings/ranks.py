@@ -25,34 +25,41 @@ class Claim(NamedTuple):
 
 
 def scaling(cells: list[Cell], options: Json) -> str:
-    """Return which part of ideal speed-up the most ranks reach, at best and at worst."""
-    claims, most = list[Claim](), 2
+    """Return the speed of the most ranks over one, at best, beside as many threads, and at worst."""
+    claims, threads, most = list[Claim](), dict[str, float](), 2
     for title, own in ranks.products(cells).items():
         for method, points in ranks.curves(own).items():
             last = points[-1]
-            if ranks.decomposition(last.cell) is None or last.ranks < most:
-                continue
-            claims, most = (claims if last.ranks == most else []), last.ranks
-            part = Interval(*(bound / last.ranks for bound in last.measured))
-            claims.append(Claim(part, method, title, last.cell))
+            if ranks.decomposition(last.cell) is None:
+                threads |= {title: last.measured.estimate} if last.ranks >= most else {}
+            elif last.ranks >= most:
+                claims, most = (claims if last.ranks == most else []), last.ranks
+                claims.append(Claim(last.measured, method, title, last.cell))
     if not claims:
         return ""
     noun = "GPUs" if rates.is_on_device(claims[0].cell) else "ranks"
     best, worst = ends(claims)
-    first = f"{most} {noun} reach {number(best)} of ideal ({best.who}, {best.where})"
+    title = max(claims, key=_estimate).where
+    beside = f"; {most} threads {threads[title]:.2f}" if title in threads else ""
+    first = f"{most} {noun} have {best.value.estimate:.2f} times the speed of one ({best.who}, {best.where}{beside})"
     return first if worst is best else f"{first}; least {worst.value.estimate:.2f} ({worst.who}, {worst.where})"
+
+
+def splits(cells: list[Cell], options: Json) -> str:
+    """Return the speeds of ranks x threads over one process at the largest product, and where the best is least."""
+    cases = _over_references(cells)
+    if not cases:
+        return ""
+    best, worst = max(cases, key=lambda ends: float(ends[0].cell.facts["operations"]))
+    least, _ = min(cases, key=lambda ends: _estimate(ends[0]))
+    first = f"{best.who} ranks x threads have {best.value.estimate:.2f} times the speed of one process ({best.where})"
+    first += "" if worst is best else f", {worst.who} {worst.value.estimate:.2f}"
+    return first if least is best else f"{first}; elsewhere {least.value.estimate:.2f} at best ({least.where})"
 
 
 def over_reference(cells: list[Cell], options: Json) -> str:
     """Return the speeds over the reference's at the largest product, best and worst, and where the best is least."""
-    cases = []
-    for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
-        claims = [
-            Claim(rates.speed_up(cell, reference), cell.contender, rates.describe([cell]), cell)
-            for cell in own
-            if cell.is_ok and (reference := rates.reference_of(cell, own)) is not None and reference is not cell
-        ]
-        cases += [ends(claims)] if claims else []
+    cases = _over_references(cells)
     if not cases:
         return ""
     best, worst = max(cases, key=lambda ends: float(ends[0].cell.facts["operations"]))
@@ -62,6 +69,19 @@ def over_reference(cells: list[Cell], options: Json) -> str:
     if least is best:
         return first
     return f"{first}; the best elsewhere at least {least.value.estimate:.2f} ({least.who}, {least.where})"
+
+
+def _over_references(cells: list[Cell]) -> list[tuple[Claim, Claim]]:
+    """Return the best and the worst speed over the reference's of each case."""
+    cases = []
+    for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
+        claims = [
+            Claim(rates.speed_up(cell, reference), cell.contender, _place(cell), cell)
+            for cell in own
+            if cell.is_ok and (reference := rates.reference_of(cell, own)) is not None and reference is not cell
+        ]
+        cases += [ends(claims)] if claims else []
+    return cases
 
 
 def peers(cells: list[Cell], options: Json) -> str:
@@ -95,18 +115,32 @@ def shares(cells: list[Cell], options: Json) -> str:
     return first if worst is best else f"{first}, {worst.contender} for {least:.0f} %{where}"
 
 
+# What a rank has counted, and what that is held against.
+COUNTED = {"words": ("receives", "times what it must"), "bytes": ("needs", "times its part of one copy")}
+
+
 def counts(cells: list[Cell], options: Json) -> str:
-    """Return how what was counted compares with the formula, and the least of it over the lower bound."""
+    """Return the least and the most of what was counted over the lower bound, and how it compares with the formula."""
     what = options["counts"]
     counted = [count for cell in rates.contenders(cells) if cell.is_ok for count in cell.facts.get("grids") or ()]
     parts = [count[what] / count[f"formula_{what}"] for count in counted if count[f"formula_{what}"]]
     if not parts:
         return ""
     equal, every = sum(part == 1 for part in parts), len(parts)
-    first = f"{'All' if equal == every else f'{equal} of'} {every} counts equal the formula"
-    bounded = [(count[what] / count[f"bound_{what}"], count["grid"]) for count in counted if count[f"bound_{what}"]]
-    least, grid = min(bounded, default=(0.0, ""))
-    return f"{first}; the least is {least:.2f} times the lower bound (grid {grid})" if grid else first
+    checked = f"{'all' if equal == every else f'{equal} of'} {every} counts equal the formula"
+    bounded = [(count[what] / count[f"bound_{what}"], count) for count in counted if count[f"bound_{what}"]]
+    if not bounded:
+        return checked[0].upper() + checked[1:]
+    does, times = COUNTED[what]
+    (least, best), (most, worst) = (end(bounded, key=lambda bound: bound[0]) for end in (min, max))
+    return f"A rank {does} {least:.2f} ({_grid(best)}) to {most:.2f} {times} ({_grid(worst)}); {checked}"
+
+
+def _grid(count: Json) -> str:
+    """Return who counted: the grid, and the strategy and its panels if they are not the plain ones."""
+    panels = f"panels of {count['panel']}" if count.get("panel") else ""
+    strategy = "from rank 0" if count.get("backend") == ranks.FROM_ROOT else ""
+    return ", ".join(filter(None, (str(count["grid"]), strategy, panels)))
 
 
 def projected(cells: list[Cell], options: Json) -> str:
@@ -132,6 +166,7 @@ def model_error(cells: list[Cell], options: Json) -> str:
 
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "scaling": scaling,
+    "splits": splits,
     "over_reference": over_reference,
     "peers": peers,
     "stages": shares,
