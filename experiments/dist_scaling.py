@@ -57,16 +57,18 @@ PRODUCTS = {
         for semiring in ("plus_times", "min_plus")
     ),
 }
-# Larger ones where there are many cores, for `FEWEST` alone.
-OF_MANY_CORES = {"quick": (("plus_times", (2048,) * 3), ("min_plus", (2048,) * 3), ("plus_times", (4096,) * 3))}
-# Shapes of the course reports, on all cores only; `quick` has an eighth and a sixteenth of each side.
+# Larger ones of `quick` where there are many cores, for `FEWEST` alone.
+OF_MANY_CORES = (("plus_times", (2048,) * 3), ("min_plus", (2048,) * 3), ("plus_times", (4096,) * 3))
+# Shapes of the course reports, on all cores only; `quick` has an eighth and a sixteenth of each side. On many cores it has
+# the first as it is and half of each side of the second, which calls of a second or two compute; GPUs compute both.
 OF_COURSES = {
     "quick": (("min_plus", (1024, 1024, 256)), ("plus_times", (2304, 1152, 288))),
     "full": (("min_plus", (8192, 8192, 2048)), ("plus_times", (36864, 18432, 4608))),
 }
+QUICK_ON_MANY_CORES = (("min_plus", (8192, 8192, 2048)), ("plus_times", (18432, 9216, 2304)))
 GPU_KINDS = (("plus_times", "float64"), ("plus_times", "float32"), ("min_plus", "float32"))
 GPU_SIDES = (4096, 8192, 16384)
-# On GPUs: strong scaling of squares, kinds and sides; ``full`` has the shapes of the courses too.
+# On GPUs: strong scaling of squares, kinds and sides; but for ``smoke`` the shapes of the courses too.
 ON_GPUS = {
     "smoke": (GPU_KINDS[:1], GPU_SIDES[:1]),
     "quick": (GPU_KINDS, GPU_SIDES),
@@ -96,10 +98,22 @@ def fits(problem: Problem, machine: Machine, processes: int = 1) -> bool:
     return not machine.memory or processes * COPIES * problem.bytes_moved <= MEMORY_PART * machine.memory
 
 
-def _cases(preset: str, machine: Machine) -> Iterator[Case]:
+def _has_many(preset: str, machine: Machine) -> bool:
+    """Return whether `quick` measures many cores."""
+    return preset == "quick" and machine.cores >= MANY_CORES
+
+
+def _counts(preset: str, machine: Machine) -> list[int]:
+    """Return numbers of ranks; `quick` on many cores has powers of two and all cores: a third of the time less."""
     counts = rank_counts(machine.cores)
+    powers = [count for count in counts if count == machine.cores or count.bit_count() == 1]
+    return powers if _has_many(preset, machine) else counts
+
+
+def _cases(preset: str, machine: Machine) -> Iterator[Case]:
+    counts = _counts(preset, machine)
     asked = [(*product, _methods(preset, product[0], machine)) for product in PRODUCTS[preset]]
-    larger = OF_MANY_CORES.get(preset, ()) if machine.cores >= MANY_CORES else ()
+    larger = OF_MANY_CORES if _has_many(preset, machine) else ()
     asked += [("strong", *product, FEWEST) for product in larger]
     for mode, semiring, sizes, methods in asked:
         for method in methods:
@@ -121,7 +135,7 @@ def _course_cases(preset: str, machine: Machine) -> Iterator[Case]:
 
     Where two processes cannot hold one, a case declines it.
     """
-    for semiring, sizes in OF_COURSES.get(preset, ()):
+    for semiring, sizes in QUICK_ON_MANY_CORES if _has_many(preset, machine) else OF_COURSES.get(preset, ()):
         problem = Problem(*sizes, semiring)
         pairs = {strategy: (ONE_PROCESS, strategy) for strategy in STRATEGIES}
         together = {"all": METHODS} if fits(problem, machine, len(METHODS)) else pairs
@@ -150,7 +164,7 @@ def _gpu_cases(preset: str, machine: Machine) -> Iterator[Case]:
     """Return strong scaling over GPUs, and the shapes of the courses there."""
     counts, (kinds, sides) = gpu_counts(machine), ON_GPUS[preset]
     asked = [Problem(n, n, n, semiring, dtype) for semiring, dtype in kinds for n in sides]
-    asked += [Problem(*sizes, semiring) for semiring, sizes in OF_COURSES["full"] if preset == "full"]
+    asked += [Problem(*sizes, semiring) for semiring, sizes in OF_COURSES["full"] if preset != "smoke"]
     for problem in asked if counts else ():
         able = [
             drawn_contender(problem, count, **_panels(count)) for count in counts if fits_gpus(problem, machine, count)
@@ -173,7 +187,7 @@ def _panels(count: int) -> dict[str, int]:
 
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return a case for each mode, product and method, whose contenders are numbers of ranks; then the link."""
-    found = [*_cases(preset, machine), *_course_cases(preset, machine), *link_cases(rank_counts(machine.cores))]
+    found = [*_cases(preset, machine), *_course_cases(preset, machine), *link_cases(_counts(preset, machine))]
     on_gpus = [*_gpu_cases(preset, machine), *gpu_link_cases(machine)]
     return or_absent([*found, *on_gpus], mode="strong", method=SUBJECT)
 
