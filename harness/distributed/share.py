@@ -5,7 +5,7 @@ The pieces are allocated once. A rank beyond the grid is idle: it has no pieces,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from harness.distributed.stages import Stages
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.choice import choose_transport
 from harness.distributed.transport.comms import Comms
+from harness.distributed.transport.shared_memory import SharedMemory
 from harness.problem import Problem
 
 
@@ -34,6 +35,9 @@ class Share:
     schedule : Schedule
     on_device : bool
         Whether the pieces lie on GPUs, each rank's on its current one.
+    wholes : mapping of str to array, optional
+        Whole A, B, D, and C if there is one, in memory that all ranks share: pieces are parts of these. All ranks must
+        run on one host, and none may be idle.
 
     Attributes
     ----------
@@ -55,6 +59,7 @@ class Share:
         schedule: Schedule,
         *,
         on_device: bool = False,
+        wholes: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         self.stages, self.sizes, self.problem = Stages(), sizes, problem
         self.world = comms.everyone(self.stages, schedule.largest_message)
@@ -64,13 +69,21 @@ class Share:
         self.arrays = GpuArrays() if on_device else HOST
         d_shape = self.layout("d")[self.rank].shape
         with self.stages.timed("allocate"):
-            self.pieces = {name: self.arrays.empty(d_shape, problem.dtype) for name in "dc"[: 1 + problem.accumulate]}
+            self.pieces = {
+                name: self.arrays.empty(d_shape, problem.dtype)
+                if wholes is None
+                else wholes[name][self.layout(name)[self.rank].slices]
+                for name in "dc"[: 1 + problem.accumulate]
+            }
         self._product = None
         if is_idle:
             self.pieces |= {name: self.arrays.empty((0, 0), problem.input_dtype) for name in "ab"}
             return
         fibres = comms.along(self.stages, schedule.largest_message)
         way = transport(sizes, problem, self.rank, fibres, self.stages, schedule)
+        if wholes is not None:
+            assert isinstance(way, SharedMemory)
+            way.lend(wholes)
         with self.stages.timed("allocate"):
             self.pieces |= {side.name: way.piece(side) for side in way.sides}
         self._product = RankProduct(sizes, problem, way, local, self.pieces["a"], self.pieces["b"])

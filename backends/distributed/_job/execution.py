@@ -85,7 +85,8 @@ class DistributedExecution(HostExecution, RanksExecution):
 
     def result(self) -> np.ndarray:
         """Collect the pieces into the output, and return it."""
-        self._loaded.call_all("collect")
+        if not self._loaded.assignment.is_in_place:
+            self._loaded.call_all("collect")
         self.operands.out[...] = self._loaded.shared["d"].array
         return self.operands.out
 
@@ -93,7 +94,8 @@ class DistributedExecution(HostExecution, RanksExecution):
         """Hand the ranks the operands anew."""
         for name, array in self._operands().items():
             self._loaded.shared[name].array[...] = array
-        self._loaded.call_all("upload")
+        if not self._loaded.assignment.is_in_place:
+            self._loaded.call_all("upload")
 
     def _operands(self) -> dict[str, np.ndarray]:
         return {name: x for name in "abc" if (x := getattr(self.operands, name)) is not None}

@@ -60,6 +60,11 @@ class Assignment(NamedTuple):
     from_root: bool
     is_shared: bool = True
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether ranks compute with the operands as they lie in shared memory, and write the result there."""
+        return self.is_shared and bool(self.sizes.hosts) and not (self.on_device or self.from_root)
+
 
 class Held:
     """What this rank holds of one product.
@@ -80,12 +85,14 @@ class Held:
             local = device_local(problem, assignment.base)
         else:
             local = host_local(problem, assignment.base, assignment.threads)
-        self.share = Share(comms, sizes, problem, local, assignment.schedule, on_device=on_device)
+        wholes = shared if assignment.is_in_place else None
+        self.share = Share(comms, sizes, problem, local, assignment.schedule, on_device=on_device, wholes=wholes)
         self._from_root, self._shared = assignment.from_root, shared
         is_root = self._from_root and self.share.rank == 0
         # what rank 0 alone holds; elsewhere arrays without elements stand for it
         self._whole = {name: np.empty_like(x if is_root else x[:0, :0]) for name, x in shared.items()}
-        self.load()
+        if not assignment.is_in_place:
+            self.load()
 
     @property
     def _operands(self) -> list[str]:

@@ -5,6 +5,7 @@
     D(i, j)      one partial sum for each rank along k: all read their rows of every one
 
 So a panel is part of an array that is there already, and to gather it is to wait until all have written their pieces.
+Where whole matrices lie in memory of all ranks, blocks are parts of these, and nothing is copied at all.
 The words that a rank reads of others are counted: they are those that would be sent. A fibre whose ranks run on several
 hosts uses MPI.
 """
@@ -12,7 +13,7 @@ hosts uses MPI.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -38,9 +39,16 @@ class SharedMemory(HostTransport):
         self, sizes: Decomposition, problem: Problem, rank: int, fibres: Fibres, stages: Stages, schedule: Schedule
     ) -> None:
         self._shared = sizes.shared(rank)
+        self._extents = sizes.rows(rank), sizes.columns(rank), sizes.k_range(rank)
         self._blocks: dict[str, np.ndarray] = {}
+        self._lent: dict[str, np.ndarray] = {}
         self._partials: np.ndarray | None = None
         super().__init__(sizes, problem, rank, fibres, stages, schedule)
+
+    def lend(self, wholes: Mapping[str, np.ndarray]) -> None:
+        """Take blocks out of A and B as they lie in memory that all ranks share; before pieces are asked for."""
+        (row, row_end), (column, column_end), (begin, end) = self._extents
+        self._lent = {"a": wholes["a"][row:row_end, begin:end].T, "b": wholes["b"][begin:end, column:column_end]}
 
     def arrives(self, side: Side) -> bool:
         """Return whether panels of a side come from other hosts."""
@@ -48,10 +56,12 @@ class SharedMemory(HostTransport):
 
     def piece(self, side: Side) -> np.ndarray:
         """Return this rank's part of the block that its fibre shares."""
-        if side.name not in self._shared:
+        block = self._lent.get(side.name)
+        if block is None and side.name not in self._shared:
             own: np.ndarray = super().piece(side)
             return own
-        block = allocate_shared(side.fibre.comm, (side.cuts[-1], side.length), self.problem.input_dtype)
+        if block is None:
+            block = allocate_shared(side.fibre.comm, (side.cuts[-1], side.length), self.problem.input_dtype)
         self._blocks[side.name] = block
         part = block[side.cuts[side.fibre.rank] : side.cuts[side.fibre.rank + 1]]
         return part.T if side.name == "a" else part
