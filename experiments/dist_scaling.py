@@ -59,8 +59,8 @@ PRODUCTS = {
 }
 # Larger ones of `quick` where there are many cores, for `FEWEST` alone.
 OF_MANY_CORES = (("plus_times", (2048,) * 3), ("min_plus", (2048,) * 3), ("plus_times", (4096,) * 3))
-# Shapes of the course reports, on all cores only; `quick` has an eighth and a sixteenth of each side. On many cores it has
-# the first as it is and half of each side of the second, which calls of a second or two compute; GPUs compute both.
+# Shapes of the course reports, on all cores only; `quick` has an eighth and a sixteenth of each side. On many cores it
+# has the first as it is and half of each side of the second: calls of a second or two. GPUs compute both.
 OF_COURSES = {
     "quick": (("min_plus", (1024, 1024, 256)), ("plus_times", (2304, 1152, 288))),
     "full": (("min_plus", (8192, 8192, 2048)), ("plus_times", (36864, 18432, 4608))),
@@ -161,11 +161,11 @@ def _too_large(label: str, problem: Problem, machine: Machine) -> Contender:
 
 
 def _gpu_cases(preset: str, machine: Machine) -> Iterator[Case]:
-    """Return strong scaling over GPUs, and the shapes of the courses there."""
+    """Return strong scaling over several GPUs, and the shapes of the courses there."""
     counts, (kinds, sides) = gpu_counts(machine), ON_GPUS[preset]
     asked = [Problem(n, n, n, semiring, dtype) for semiring, dtype in kinds for n in sides]
     asked += [Problem(*sizes, semiring) for semiring, sizes in OF_COURSES["full"] if preset != "smoke"]
-    for problem in asked if counts else ():
+    for problem in asked if len(counts) > 1 else ():
         able = [
             drawn_contender(problem, count, **_panels(count)) for count in counts if fits_gpus(problem, machine, count)
         ]
