@@ -251,6 +251,26 @@ def test_shared_memory_may_be_larger_than_files(rng):
     assert other[-1].tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ('shift 2; "$@" & "$@" & wait', "belong to different MPI libraries"),  # programs that do not find each other
+        ("echo no slots are left; exit 3", "no slots are left"),
+    ],
+)
+def test_a_launcher_that_starts_no_job_is_one_clear_message(program, message, tmp_path, monkeypatch):
+    launcher = tmp_path / "mpiexec"
+    launcher.write_text(f"#!/bin/sh\n{program}\n")
+    launcher.chmod(0o700)
+    monkeypatch.setattr(job, "launcher", lambda: str(launcher))
+    jobs.close_all()
+    x = np.arange(36.0).reshape(6, 6)
+    with pytest.raises(RankFailed, match=message):
+        harness.gemm(x, x, backend="dist-2d", threads=2)
+    monkeypatch.undo()
+    assert np.array_equal(harness.gemm(x, x, backend="dist-2d", threads=2), x @ x)
+
+
 def test_without_mpi_the_backends_are_missing_with_a_reason(monkeypatch):
     monkeypatch.setattr(job, "launcher", lambda: None)
     entries = {entry.name: entry for entry in registry.discover()}

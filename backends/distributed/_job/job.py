@@ -112,16 +112,17 @@ class Job:
         self._lifelines: list[Connection] = []
         self.pids: list[int] = []
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 closed by end
-        self._folder = tempfile.mkdtemp(prefix="gemm-harness-")
         key = secrets.token_bytes(32)
-        with Listener(f"{self._folder}/ranks", "AF_UNIX", backlog=2 * shape.ranks, authkey=key) as listener:
+        with (
+            tempfile.TemporaryDirectory(prefix="gemm-harness-") as folder,
+            Listener(f"{folder}/ranks", "AF_UNIX", backlog=2 * shape.ranks, authkey=key) as listener,
+        ):
             self._process = self._start(str(listener.address), key)
             try:
                 self._accept(listener)
             except BaseException:
                 self.end()
                 raise
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
     def is_alive(self) -> bool:
@@ -197,7 +198,6 @@ class Job:
                     os.kill(pid, signal.SIGKILL)
             self._process.wait()
         self._output.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def abandon(self) -> None:
         """Close this process's side of all sockets. In a forked child that has no effect on the ranks."""
@@ -242,12 +242,24 @@ class Job:
                 continue
             except (OSError, EOFError):
                 raise self._ended("did not start") from None
-            role, rank, pids[rank] = connection.recv()
+            role, rank, size, pids[rank] = connection.recv()
+            if size != self.shape.ranks:
+                raise self._alone(size)
             connections[role, rank] = connection
         numbers = range(self.shape.ranks)
         self._ranks = [connections["commands", rank] for rank in numbers]
         self._lifelines = [connections["lifeline", rank] for rank in numbers]
         self.pids = [pids[rank] for rank in numbers]
+
+    def _alone(self, size: int) -> RankFailed:
+        """Return the exception for programs that do not find each other."""
+        self.end()
+        return RankFailed(
+            "mpiexec and mpi4py belong to different MPI libraries",
+            expected=f"{self.shape.ranks} ranks, which {launcher()} has started",
+            got=f"a program of {size} rank{'s' * (size != 1)}",
+            fix="one MPI library in this environment; or name that of mpiexec: MPI4PY_LIBMPI=/path/to/libmpi.so",
+        )
 
     def _command(self, command: str, arguments: dict[str, Any]) -> list[Any]:
         """Send a command and wait for all answers; who calls it holds the lock."""

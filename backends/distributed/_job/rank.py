@@ -184,7 +184,7 @@ def main(address: str) -> None:
     comm = MPI.COMM_WORLD
     forget_names()
     key = bytes.fromhex(os.environ.pop("GEMM_HARNESS_JOB_KEY"))
-    connection, lifeline = (_connected(address, key, role, comm.Get_rank()) for role in ("commands", "lifeline"))
+    connection, lifeline = (_connected(address, key, role, comm) for role in ("commands", "lifeline"))
     _end_with(lifeline)
     rank = Rank(comm)
     while True:
@@ -197,10 +197,10 @@ def main(address: str) -> None:
         connection.send(_answer(getattr(rank, command), arguments))
 
 
-def _connected(address: str, key: bytes, role: str, rank: int) -> Connection:
-    """Open a socket to the parent, and say what it is for and who this is."""
+def _connected(address: str, key: bytes, role: str, comm: Any) -> Connection:
+    """Open a socket to the parent, and say what it is for and who this is, of how many."""
     connection = Client(address, "AF_UNIX", authkey=key)
-    connection.send((role, rank, os.getpid()))
+    connection.send((role, comm.Get_rank(), comm.Get_size(), os.getpid()))
     return connection
 
 
