@@ -271,6 +271,13 @@ def test_a_launcher_that_starts_no_job_is_one_clear_message(program, message, tm
     assert np.array_equal(harness.gemm(x, x, backend="dist-2d", threads=2), x @ x)
 
 
+def test_ranks_load_the_library_that_lies_beside_their_launcher(tmp_path):
+    assert job.library(str(tmp_path / "bin" / "mpiexec")) == {}
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libmpi.so.12").touch()
+    assert job.library(str(tmp_path / "bin" / "mpiexec")) == {"MPI4PY_LIBMPI": str(tmp_path / "lib" / "libmpi.so.12")}
+
+
 def test_without_mpi_the_backends_are_missing_with_a_reason(monkeypatch):
     monkeypatch.setattr(job, "launcher", lambda: None)
     entries = {entry.name: entry for entry in registry.discover()}

@@ -43,6 +43,7 @@ _PERMISSIONS = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_osc": "^ucx",
 }
+_LIBRARIES = ("libmpi.so.12", "libmpi.so.40")  # of MPICH and its kin, of Open MPI
 _POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -88,6 +89,16 @@ def launcher() -> str | None:
     """Return the path of ``mpiexec``: the one beside this interpreter, else the first on PATH."""
     beside = Path(sys.executable).parent / "mpiexec"
     return str(beside) if beside.exists() else shutil.which("mpiexec")
+
+
+def library(launched_by: str) -> dict[str, str]:
+    """Return the variable by which mpi4py loads the library that lies beside a launcher; empty where none does.
+
+    By itself mpi4py takes the first that the dynamic linker knows, which may belong to another launcher.
+    """
+    folder = Path(launched_by).parent.parent / "lib"
+    beside = (folder / name for name in _LIBRARIES)
+    return next(({"MPI4PY_LIBMPI": str(path)} for path in beside if path.exists()), {})
 
 
 class Job:
@@ -208,8 +219,10 @@ class Job:
         rank = [sys.executable, "-P", "-m", "backends.distributed._job.rank", address]
         pools = dict.fromkeys(_POOLS, str(self.shape.threads))
         path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
+        mpiexec = launcher() or "mpiexec"
         environment = {
             **_PERMISSIONS,
+            **library(mpiexec),
             **os.environ,
             **ENVIRONMENT,
             **pools,
@@ -217,7 +230,7 @@ class Job:
             "GEMM_HARNESS_JOB_KEY": key.hex(),
         }
         return subprocess.Popen(  # noqa: S603 the launcher of the user's MPI and our own module
-            [launcher() or "mpiexec", "-n", str(self.shape.ranks), *rank],
+            [mpiexec, "-n", str(self.shape.ranks), *rank],
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=subprocess.STDOUT,
