@@ -21,6 +21,9 @@ from harness.run.process import Slot, WorkerFailed, WorkerProcess
 ENOUGH = 0.9
 # Longest waits for a case and for all cases of a run, and between two looks [s].
 OF_A_CASE_S, OF_A_RUN_S, BETWEEN_S = 10.0, 60.0, 0.5
+# After a wait in vain the next case waits for this part of that time at most, until cores are seen free again: where
+# processors are halves of cores, and the system does not say so, they never are.
+PATIENCE_LEFT = 0.25
 # Samples of the loop, and calls in each: some 3 ms, as a time slice of another process has. A call of these steps takes
 # a millisecond, beside which the start of many threads, some 20 microseconds, is little.
 SAMPLES, CALLS, STEPS = 8, 3, 1 << 18
@@ -46,7 +49,7 @@ class Gate:
         *,
         most_s: float = OF_A_RUN_S,
     ) -> None:
-        self._sleep, self._now, self._left_s = sleep, now, most_s
+        self._sleep, self._now, self._left_s, self._case_s = sleep, now, most_s, OF_A_CASE_S
 
     @classmethod
     def of_preset(cls, preset: str) -> Gate:
@@ -59,7 +62,7 @@ class Gate:
         Returns ``threads``, the last ``gain`` and ``waited_s`` as JSON; empty where the gain cannot be measured.
         """
         start, waited_s = self._now(), 0.0
-        most_s = min(OF_A_CASE_S, self._left_s)
+        most_s = min(self._case_s, self._left_s)
         try:
             while (seen := gain()) < ENOUGH * threads and waited_s + BETWEEN_S <= most_s:
                 self._sleep(BETWEEN_S)
@@ -67,6 +70,7 @@ class Gate:
         except (Declined, WorkerFailed):
             return {}
         self._left_s = max(0.0, self._left_s - waited_s)
+        self._case_s = OF_A_CASE_S if seen >= ENOUGH * threads else self._case_s * PATIENCE_LEFT
         return {"threads": threads, "gain": round(seen, 3), "waited_s": round(waited_s, 1)}
 
 

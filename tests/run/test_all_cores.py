@@ -55,9 +55,16 @@ def test_it_gives_up_after_its_time_and_records_what_it_saw(gate, clock):
 
 
 def test_all_cases_of_a_run_together_wait_no_longer_than_its_bound(gate, clock):
-    waits = [gate.wait(2, of([1.0]))["waited_s"] for _ in range(20)]
+    late = [1.0] * int(OF_A_CASE_S / BETWEEN_S) + [1.9]
+    waits = [gate.wait(2, of(late))["waited_s"] for _ in range(20)]
+    assert waits[:6] == [OF_A_CASE_S] * 6
     assert sum(waits) == clock.now == OF_A_RUN_S
     assert waits[-1] == 0
+
+
+def test_after_a_wait_in_vain_the_next_is_shorter_until_cores_are_seen_free(gate):
+    waits = [gate.wait(16, of([gain]))["waited_s"] for gain in (8.0, 8.0, 8.0, 15.0, 8.0)]
+    assert waits == [10.0, 2.5, 0.5, 0.0, 10.0]
 
 
 @pytest.mark.parametrize(("preset", "waited_s"), [("smoke", 0.0), ("quick", OF_A_CASE_S), ("full", OF_A_CASE_S)])
