@@ -8,6 +8,7 @@ caches, memory and the clock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
@@ -74,14 +75,17 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     found.append(_independent(SIZE[preset], machine))
     if machine.cores >= CORES_FOR_LARGE:
         found += [_case("strong", WHOLE, name, LARGE, machine) for name in few]
+        others = [name for name in METHODS if name not in few]  # calls of seconds: no numbers of threads in between
+        found += [_case("strong", WHOLE, name, LARGE, machine, (1, machine.cores)) for name in others]
     return found
 
 
-def _case(mode: str, work: str, name: str, n: int, machine: Machine) -> Case:
+def _case(mode: str, work: str, name: str, n: int, machine: Machine, numbers: Sequence[int] = ()) -> Case:
+    """Return the case of a method with `numbers` of threads, by default all of `counts`."""
     return _of_threads(
         {"mode": mode, "work": work, "method": name, "n": problem("strong", n, 1, work).n},
         METHODS[name],
-        {threads: problem(mode, n, threads, work) for threads in counts(machine.cores)},
+        {threads: problem(mode, n, threads, work) for threads in numbers or counts(machine.cores)},
     )
 
 
