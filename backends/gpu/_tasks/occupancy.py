@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 
 from backends.gpu._cuda import device
-from backends.gpu._cuda.kernel_files import compile_kernel, load_kernel, resources
+from backends.gpu._cuda.kernel_files import load_kernel
 from backends.gpu._simt.program import Kernel
 from harness.interface import Backend
 from harness.plan import Plan
+
+# cuda.h, CUfunction_attribute: static shared memory of a block, and registers of a thread.
+_SHARED_BYTES, _REGISTERS = 1, 4
 
 
 def of_product(backend: Backend, plan: Plan) -> dict[str, int]:
@@ -24,15 +27,15 @@ def taken(kernel: Kernel) -> dict[str, int]:
     -------
     dict
         ``registers`` of a thread, ``threads`` and ``shared_bytes`` of a block, and ``blocks``: how many of them one
-        multiprocessor holds at once, as the driver computes it from these three.
+        multiprocessor holds at once, as the driver computes it from these three. All are the driver's: the compiler's
+        report may be empty.
     """
     threads = math.prod(kernel.block)
-    report = resources(compile_kernel(kernel.stem, kernel.defines, device.device().arch))[kernel.function]
-    function = load_kernel(kernel.stem, kernel.defines, kernel.function, kernel.shared_bytes)
+    function = load_kernel(kernel.stem, kernel.defines, kernel.function, kernel.shared_bytes, kernel.suffix).ptr
     driver = device.cupy().cuda.driver
     return {
-        "registers": report.registers,
+        "registers": int(driver.funcGetAttribute(_REGISTERS, function)),
         "threads": threads,
-        "shared_bytes": kernel.shared_bytes + report.shared_bytes,
-        "blocks": int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, threads, kernel.shared_bytes)),
+        "shared_bytes": kernel.shared_bytes + int(driver.funcGetAttribute(_SHARED_BYTES, function)),
+        "blocks": int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function, threads, kernel.shared_bytes)),
     }
