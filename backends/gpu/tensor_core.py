@@ -1,5 +1,6 @@
 """Tensor cores, for every product that they can compute: float64, float32, float16 and bfloat16, and bools.
 
+    float32 to float64      widened by a pass, then as float64
     float64                 mma.sync m16n8k4 or k8, ordinary rounding               tensor_core_f64.cu
         the same on Hopper  m16n8k16, of tiles that the copy engine brings          tensor_core_f64_tma.cu
     float32                 three TF32 products, sums flushed to float32            tensor_core_f32.cu
@@ -27,10 +28,13 @@ Source: PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022) for the flush; for
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._simt.program import Product, Program
+from backends.gpu._simt.rows import is_widened, widened
 from backends.gpu._simt.rung import SYMMETRIC, Rung
 from backends.gpu._tensor.bit_product import add_bit_product
 from backends.gpu._tensor.integer_product import add_integer_product
@@ -58,6 +62,7 @@ class TensorCore(Rung):
     source = "PTX ISA, mma.sync and wgmma; Ootomo and Yokota (2022); Markidis et al. (2018)"
     takes = Rung.takes | {"mixed", "triangle"}
     needs = device.ASYNC_COPY
+    widens = True
 
     def declines(self, problem: Problem) -> str | None:
         """Decline products that no tensor core computes."""
@@ -70,15 +75,18 @@ class TensorCore(Rung):
             )
         if not semiring.is_ordinary:
             return "tensor cores multiply and add: plus_times only, and or-and, xor-and of bools"
-        if dtype.name not in tensor_cores.NUMBERS or (problem.is_mixed and problem.dtype.name == "float64"):
+        if dtype.name not in tensor_cores.NUMBERS:
             return f"no tensor-core kernel for {dtype.name} with sums of {problem.dtype.name}"
-        if problem.is_mixed and problem.alpha is not None and not np.isfinite(problem.alpha):
+        is_narrow = problem.is_mixed and not is_widened(problem)
+        if is_narrow and problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
-        needs_hopper = (problem.is_mixed or dtype.kind in "iu") and self.missing() is None
+        needs_hopper = (is_narrow or dtype.kind in "iu") and self.missing() is None
         return device.missing(device.HOPPER, "wgmma and TMA") if needs_hopper else None
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose tiles by how many there are, and whether unaligned rows are copied."""
+        if is_widened(problem):
+            return dataclasses.replace(self.plan(widened(problem), machine), problem=problem)
         options: dict[str, int | str] = {}
         launch, name, is_hopper = tensor_cores.tensor_core_launch(problem), problem.input_dtype.name, self._has_wgmma()
         thin = tensor_cores.thin_choice(problem, is_hopper=is_hopper)
@@ -105,7 +113,7 @@ class TensorCore(Rung):
             launch = tensor_cores.NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)
 
-    def columns_taken(self, problem: Problem) -> frozenset[str]:
+    def reads_columns(self, problem: Problem) -> frozenset[str]:
         """Return A and B if they are integers: which of them lies along k, a pass decides about."""
         return frozenset("ab") if problem.input_dtype.kind in "iu" else frozenset()
 
@@ -124,7 +132,7 @@ class TensorCore(Rung):
 
     def loosens(self, problem: Problem) -> bool:
         """Return whether `problem` is computed from TF32 products; for alpha see cpu-mixed."""
-        return problem.input_dtype.name == "float32"
+        return problem.dtype.name == problem.input_dtype.name == "float32"
 
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return the error of three TF32 products beyond float32, or that of sums that underflow, enlarged by alpha."""

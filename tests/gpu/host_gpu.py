@@ -146,35 +146,39 @@ class HostGpu(Gpus):
         return 0
 
     def cublasGemmEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
-        _, _, n, m, k, alpha, b, narrow, ldb, a, _, lda, beta, c, wide, ldc, *_ = arguments
+        of_b, of_a, n, m, k, alpha, b, narrow, ldb, a, _, lda, beta, c, wide, ldc, *_ = arguments
         assert narrow == wide
         kind = np.dtype(_CTYPES[wide])
         alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
         x, y, z = (
-            _matrix(address.value, rows, columns, ld, kind)
-            for address, rows, columns, ld in ((a, m, k, lda), (b, k, n, ldb), (c, m, n, ldc))
+            _matrix(address.value, rows, columns, ld, kind, turned)
+            for address, rows, columns, ld, turned in ((a, m, k, lda, of_a), (b, k, n, ldb, of_b), (c, m, n, ldc, 0))
         )
         self.launches.append(("cublas", context.stream))
         z[...] = alpha * (x @ y) + (beta * z if beta else 0)
         return 0
 
     def cublasGemmStridedBatchedEx(self, context: Any, *arguments: Any) -> int:  # noqa: N802
-        (_, _, n, m, k, alpha, b, _, ldb, step_b, a, _, lda, step_a, beta, c, wide, ldc, step_c, count, *_) = arguments
+        (of_b, of_a, n, m, k, alpha, b, _, ldb, step_b, a, _, lda, step_a, beta, c, wide, ldc, step_c, count, *_) = (
+            arguments
+        )
         kind = np.dtype(_CTYPES[wide])
         alpha, beta = (np.frombuffer(ctypes.string_at(x, kind.itemsize), kind)[0] for x in (alpha, beta))
         self.launches.append(("cublas", context.stream))
         for i in range(count):
             x, y, z = (
-                _matrix(address.value + i * step.value * kind.itemsize, rows, columns, ld, kind)
-                for address, step, rows, columns, ld in (
-                    (a, step_a, m, k, lda), (b, step_b, k, n, ldb), (c, step_c, m, n, ldc)
+                _matrix(address.value + i * step.value * kind.itemsize, rows, columns, ld, kind, turned)
+                for address, step, rows, columns, ld, turned in (
+                    (a, step_a, m, k, lda, of_a), (b, step_b, k, n, ldb, of_b), (c, step_c, m, n, ldc, 0)
                 )
             )  # fmt: skip
             z[...] = alpha * (x @ y) + (beta * z if beta else 0)
         return 0
 
 
-def _matrix(address: int, rows: int, columns: int, ld: int, dtype: np.dtype[Any]) -> np.ndarray:
+def _matrix(address: int, rows: int, columns: int, ld: int, dtype: np.dtype[Any], turned: int) -> np.ndarray:
+    if turned:  # it lies by columns
+        return _matrix(address, columns, rows, ld, dtype, 0).T
     size = ((rows - 1) * ld + columns) * dtype.itemsize
     memory = (ctypes.c_char * size).from_address(address)
     return np.ndarray((rows, columns), dtype, memory, 0, (ld * dtype.itemsize, dtype.itemsize))

@@ -330,9 +330,18 @@ class TestCapture:
             gemm_argk(a, b, backend="gpu-tuned")
         assert gpu.launches == []
 
+    def test_of_transposed_operands_is_launched(self, gpu):
+        a, b, out = numbers(gpu, 20, 30), numbers(gpu, 25, 20, seed=1), gpu.empty((30, 25), "float32")
+        gemm(a.T, b.T, out=out, semiring="min_plus", backend="gpu-tuned")
+        gpu.allocated.clear()
+        out.fill(0)
+        self.captured(gpu, a.T, b.T, out=out)
+        assert np.array_equal(out.get(), expected("min_plus", a.T, b.T))
+        assert gpu.allocated == []
+
     def test_of_copies_is_refused(self, gpu):
-        a, b = numbers(gpu, 20, 20), numbers(gpu, 20, 20, seed=1)
-        for given, message in (((a.T, b, None, None), "not contiguous"), ((a, b, None, a), "shares memory")):
+        a, b, wide = numbers(gpu, 20, 20), numbers(gpu, 20, 20, seed=1), numbers(gpu, 20, 40)
+        for given, message in (((wide[:, ::2], b, None, None), "not contiguous"), ((a, b, None, a), "shares memory")):
             a_, b_, _, out = given
             gemm(a_, b_, out=out, semiring="min_plus", backend="gpu-tuned")
             launched = len(gpu.launches)

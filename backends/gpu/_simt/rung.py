@@ -30,6 +30,7 @@ from backends.gpu._simt.operators import (
 from backends.gpu._simt.passes import add_extremes
 from backends.gpu._simt.precompile import precompile
 from backends.gpu._simt.program import Batch, Kernel, Matrix, Place, Product, Program
+from backends.gpu._simt.rows import add_rows, is_widened, widened
 from backends.gpu._simt.scalars import add_constants, add_start, scaled
 from harness.errors import PlanError
 from harness.interface import Backend, Execution, Nest
@@ -152,14 +153,25 @@ class Rung(GpuBackend):
         Whether its kernel combines two steps of k at once where that is faster (STEPS in semiring.cuh).
     takes_exponentials : bool
         Whether it computes logaddexp_plus as a real product of exponentials (`_simt.log_sum_exp`), not pair by pair.
+    widens : bool
+        Whether float32 with sums of float64 is a product of float64, of operands that a launch has widened.
     """
 
     takes_two_steps: ClassVar[bool] = False
     takes_exponentials: ClassVar[bool] = False
+    widens: ClassVar[bool] = False
 
     def loops(self, plan: Plan) -> Nest | None:
         """Return the tiles of blocks and warps as loops."""
         return nest_of(plan)
+
+    def reads_columns(self, problem: Problem) -> frozenset[str]:
+        """Return which of A and B `multiply` takes by columns; others that lie so are copied by a launch before it."""
+        return frozenset()
+
+    def columns_taken(self, problem: Problem) -> frozenset[str]:
+        """Return A and B; of a batch what the kernel reads by columns."""
+        return self.reads_columns(problem) if problem.batch else frozenset("ab")
 
     def scales_sums(self, problem: Problem) -> bool:
         """Return whether its kernel multiplies sums by alpha, as for a narrow A, which cannot hold alpha A."""
@@ -186,6 +198,13 @@ class Rung(GpuBackend):
             add_constants(program, problem, c_and_out[0], out)
             return program
         add_start(program, problem, c_and_out[0], out)
+        if self.widens and is_widened(problem):
+            a, b = add_rows(program, problem, a, b, problem.dtype)
+            problem = widened(problem)
+            plan = dataclasses.replace(plan, problem=problem)
+        elif not problem.batch:
+            reads = self.reads_columns(problem)
+            a, b = add_rows(program, problem, a, b, reads=reads)
         if problem.alpha is not None and not self.scales_sums(problem):
             a = scaled(program, problem, a)
         is_triangle, batch = problem.triangle == "d", Batch.of(problem.batch)
@@ -210,8 +229,9 @@ class Rung(GpuBackend):
         return has_forms and is_scanned(problem.of_one())
 
     def dimensions_at_once(self, plan: Plan) -> int:
-        """Return `most_dimensions`; none for large products, whose own launches fill a GPU."""
-        return self.most_dimensions if is_at_once(plan.problem) else 0
+        """Return `most_dimensions`; none for large products, whose own launches fill a GPU, and widened ones."""
+        is_one = self.widens and is_widened(plan.problem)
+        return self.most_dimensions if is_at_once(plan.problem) and not is_one else 0
 
 
 def product_defines(problem: Problem, product: Product, **tile: int) -> Defines:

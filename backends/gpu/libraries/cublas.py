@@ -4,6 +4,9 @@
     float32           fused multiply-adds; `gpu-cublas-tf32`: tensor cores, operands rounded to 11 significant bits
     float16, bfloat16 sums in float32
     int8              sums in int32, both operands along k: what lies otherwise is turned first, as part of the product
+    float32 to float64  both operands are widened first, as part of the product
+
+Other operands are taken as they lie, by rows or by columns.
 
 cublasGemmEx is called directly: CuPy's wrappers change from version to version, and choose the arithmetic themselves.
 Of a batch cublasGemmStridedBatchedEx computes the longest dimension in one launch.
@@ -20,6 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from backends.gpu._simt.program import Product, Program
+from backends.gpu._simt.rows import is_widened
 from backends.gpu._simt.rung import Rung
 from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.norms import largest_dot
@@ -27,7 +31,7 @@ from backends.gpu.libraries._cublas import bind, missing
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu.rungs import cublas_is_behind
+from harness.tuning.gpu.rungs import cublas_is_behind, is_at_once
 
 # cublas_api.h and library_types.h
 _NO_TRANSPOSE, _TRANSPOSE, _DEFAULT_ALGORITHM = 0, 1, -1
@@ -48,6 +52,7 @@ class Cublas(Rung):
     source = "NVIDIA cuBLAS, cublasGemmEx with CUBLAS_COMPUTE_32F, 64F, 32I"
     takes = Rung.takes | {"mixed"}
     most_dimensions = 1
+    widens = True
     uses_tf32: ClassVar[bool] = False
 
     def missing(self) -> str | None:
@@ -60,42 +65,46 @@ class Cublas(Rung):
             return "cuBLAS computes plus_times only"
         if problem.dtype.kind != "f" and not problem.is_mixed:
             return "cuBLAS takes floats, and int8 with sums in int32"
-        if problem.is_mixed and problem.dtype.name == "float64":
-            return "cuBLAS has no product of float32 with sums of float64"
+        if is_widened(problem):
+            return None
         if problem.is_mixed and problem.alpha is not None and not np.isfinite(problem.alpha):
             return "an infinite alpha would make NaN of sums that are zero"
         if problem.input_dtype.name == "int8" and (problem.k % _INT8_STEP or problem.n % _INT8_STEP):
             return f"cuBLAS takes int8 where k and n are multiples of {_INT8_STEP}"
         return None
 
-    def columns_taken(self, problem: Problem) -> frozenset[str]:
-        """Return A and B of int8: a pass turns those that do not lie along k."""
-        return frozenset("ab") if problem.input_dtype.name == "int8" else frozenset()
+    def reads_columns(self, problem: Problem) -> frozenset[str]:
+        """Return A and B: the library transposes them. Not an A that a pass multiplies by alpha first."""
+        return frozenset("ab" if problem.is_mixed or problem.alpha is None else "b")
 
     def dimensions_at_once(self, plan: Plan) -> int:
-        """Return 1: the library knows batches of every size; 0 for int8, whose operands are turned one by one."""
-        return 0 if plan.problem.input_dtype.name == "int8" else self.most_dimensions
+        """Return 1: the library knows batches of every size; 0 where operands are turned or widened one by one."""
+        return 0 if _is_one_by_one(plan.problem) else self.most_dimensions
 
     def is_behind(self, problem: Problem) -> bool:
-        """Return whether the products of a batch are so small that warps of gpu-tuned are faster."""
-        return cublas_is_behind(problem)
+        """Return whether the products of a batch are so small that a launch for all of them is faster."""
+        return cublas_is_behind(problem) or (is_widened(problem) and is_at_once(problem))
 
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the call."""
         problem, (a, b, out, *_) = plan.problem, product
-        is_along_k = problem.input_dtype.name == "int8"
+        by_columns = a.by_columns, b.by_columns
         places, lds = ((x.place for x in (a, b)), (a.ld, b.ld))
-        if is_along_k:  # by rows of B it takes three times as long
+        if problem.input_dtype.name == "int8":  # by rows of B it takes three times as long
             stacks = add_digits(program, product, 1)
-            places, lds = ((x.place for x in stacks), tuple(x.width for x in stacks))
+            places, lds, by_columns = ((x.place for x in stacks), tuple(x.width for x in stacks), (False, True))
         alpha = problem.alpha if problem.is_mixed and problem.alpha is not None else problem.dtype.type(1)
         gemm = Gemm(
             problem.m, problem.n, problem.k, *lds, out.ld, problem.input_dtype.name, problem.dtype.name,
-            alpha.item(), int(problem.accumulate), self.uses_tf32, is_along_k,
+            alpha.item(), int(problem.accumulate), self.uses_tf32, by_columns,
         )  # fmt: skip
         if product.batch:
             gemm = gemm._replace(products=product.batch.count, steps=(a.next[1], b.next[1], out.next[1]))
         program.call(gemm.load, *places, out.place)
+
+
+def _is_one_by_one(problem: Problem) -> bool:
+    return problem.input_dtype.name == "int8" or is_widened(problem)
 
 
 class CublasTf32(Cublas):
@@ -130,8 +139,8 @@ class Gemm(NamedTuple):
     alpha, beta : float or int
     uses_tf32 : bool
         Whether float32 operands are rounded to TF32 first.
-    is_along_k : bool
-        Whether B lies by columns, `ldb` apart.
+    by_columns : (bool, bool)
+        Whether A, and B, lies by columns, that many elements apart.
     products : int
         Of a batch; 0: there is none.
     steps : (int, int, int)
@@ -149,7 +158,7 @@ class Gemm(NamedTuple):
     alpha: float | int
     beta: float | int
     uses_tf32: bool
-    is_along_k: bool = False
+    by_columns: tuple[bool, bool] = (False, False)
     products: int = 0
     steps: tuple[int, int, int] = (0, 0, 0)
 
@@ -163,8 +172,8 @@ class Gemm(NamedTuple):
         narrow, wide = _TYPES[self.operand_dtype], _TYPES[self.dtype]
         arithmetic = _TF32 if self.uses_tf32 else _ARITHMETIC[self.dtype]
         x, y, z = (ctypes.c_void_p() for _ in range(3))
-        form = _TRANSPOSE if self.is_along_k else _NO_TRANSPOSE
-        shape = form, _NO_TRANSPOSE, self.n, self.m, self.k
+        of_a, of_b = (_TRANSPOSE if is_turned else _NO_TRANSPOSE for is_turned in self.by_columns)
+        shape = of_b, of_a, self.n, self.m, self.k
         if self.products:
             step_a, step_b, step_c = map(ctypes.c_longlong, self.steps)
             arguments: tuple[Any, ...] = (
