@@ -8,21 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from backends._triangle import Triangle
 from backends.gpu._cuda import device
-from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._cuda.queue import CudaQueue, current_queue
+from backends.gpu._simt.mirror import add_mirror
 from backends.gpu._simt.packed import PackedProgram
-from backends.gpu._simt.program import Kernel, Place, Program, ceil_div
+from backends.gpu._simt.program import Matrix, Place, Program
 from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan
-
-# Of mirror.cu: the side of a tile, and threads of a block.
-_SIDE, _THREADS = 32, 256
-_ELEMENTS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long"}
 
 
 class GpuTriangle(Triangle):
@@ -52,11 +46,10 @@ class GpuTriangle(Triangle):
 
 def mirror_program(x: Any) -> Program:
     """Return the launch that mirrors a triangle in buffer ``a``, laid out as `x` with contiguous rows or columns."""
-    program, (down, across) = Program(), (np.int64(step // x.itemsize) for step in x.strides)
-    defines = as_defines({"T": _ELEMENTS[x.itemsize], "BY_COLUMNS": int(across != 1)})
-    kernel = Kernel("mirror", defines, (_THREADS,), function="mirror")
-    tiles = ceil_div(x.shape[0], _SIDE) ** 2
-    program.launch(kernel, tiles, Place("a"), down, across, x.shape[0], Place("out"))
+    program, n = Program(), x.shape[0]
+    down, across = (step // x.itemsize for step in x.strides)
+    triangle = Matrix(Place("a"), across if across != 1 else down, by_columns=across != 1)
+    add_mirror(program, triangle, Matrix(Place("out"), n), n, x.itemsize)
     return program
 
 

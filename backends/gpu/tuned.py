@@ -1,20 +1,25 @@
 """The double buffer of gpu-pipelined at its fastest, with measured tiles, stages and order of products.
 
 tuned.cu adds three things to gpu-pipelined. It combines two steps of k at once, has a faster form for sums settled in
-sign, and splits k of the last tiles among blocks.
+sign, and splits k of the last tiles among blocks. Of a matrix by its own transpose it computes one triangle, and
+mirrors it.
 
 Source: measured, see `harness/tuning/gpu/rungs.py`; shares of k: Osama et al., "Stream-K" (2023).
 """
 
 from __future__ import annotations
 
+import dataclasses
+
 from backends.gpu._simt.log_sum_exp import real_product
+from backends.gpu._simt.mirror import add_mirror
+from backends.gpu._simt.program import Matrix, Program
 from backends.gpu._simt.rung import SYMMETRIC
 from backends.gpu._simt.tuned_rung import TunedRung
-from harness.machine import Machine
+from harness.machine import Machine, detect
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu.rungs import batched_tiles, tuned_tiles
+from harness.tuning.gpu.rungs import batched_tiles, is_mirrored, tuned_tiles
 from harness.tuning.gpu.stored import with_stored
 
 
@@ -39,3 +44,13 @@ class Tuned(TunedRung):
             return Plan(problem, 1, options=options, launch=tiles)
         tiles, options = tuned_tiles(real_product(problem))
         return with_stored(Plan(problem, 1, options=options, launch=tiles), self.architecture())
+
+    def program_of_self(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program | None:
+        """Return the launches of one triangle, and the one that mirrors it; None where (x) does not commute."""
+        problem, out = plan.problem, c_and_out[-1]
+        if not is_mirrored(problem) or a.by_columns == b.by_columns or a.ld != b.ld:
+            return None
+        half = dataclasses.replace(problem, triangle="d")
+        program = self.program(self.plan(half, detect()), a, b, out)
+        add_mirror(program, out, out, problem.m, problem.dtype.itemsize)
+        return program

@@ -149,8 +149,8 @@ class HostExecution:
 
     edits: tuple[tuple[str, str], ...] = ()
 
-    def __init__(self, program: Program, operands: HostOperands) -> None:
-        self.program, self._operands = program, operands
+    def __init__(self, program: Program, operands: HostOperands, *, of_self: Program | None = None) -> None:
+        self.program, self._operands = program, operands  # A and B have memory of their own
         scratch = {name: fenced(size, dtype, at_end=True) for name, (size, dtype) in program.scratch.items()}
         for name in program.zeroed:
             scratch[name][...] = 0

@@ -150,12 +150,22 @@ class GpuExecution(Execution):
     shifts : list of tuples of int, optional
         The program computes some products of a batch, and is launched once for each of these: bytes that the buffers
         begin further on. None: it computes all.
+    of_self : Program, optional
+        Takes the place of `program` where A and B begin at one address: B, so laid out, then is A transposed.
     """
 
-    def __init__(self, program: Program, operands: GpuOperands, shifts: list[tuple[int, ...]] | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        operands: GpuOperands,
+        shifts: list[tuple[int, ...]] | None = None,
+        of_self: Program | None = None,
+    ) -> None:
         self._operands, buffers = operands, operands.buffers
         self._shifts = shifts if shifts is not None and len(shifts) != 1 else None
-        self._packed = PackedProgram(program, {name: x.itemsize for name, x in buffers.items()})
+        self._programs, self._itemsizes = (program, of_self), {name: x.itemsize for name, x in buffers.items()}
+        is_of_self = of_self is not None and _begin_together(buffers["a"], buffers["b"])
+        self._packed = PackedProgram(of_self if of_self and is_of_self else program, self._itemsizes)
         self._scratch = device.empty((self._packed.scratch_bytes,), np.dtype(np.uint8))
         if self._packed.zeroed_bytes:
             self._scratch.fill(0)
@@ -192,7 +202,12 @@ class GpuExecution(Execution):
 
     def repeat(self) -> Repeat | None:
         """Return the product of other arrays of the GPU; None where these are not all there."""
-        return GpuRepeat(self._packed, self._operands, self._shifts) if self._operands.are_on_device else None
+        if not self._operands.are_on_device:
+            return None
+        repeats = [
+            GpuRepeat(x, self._itemsizes, self._operands, self._shifts, self._packed) for x in self._programs if x
+        ]
+        return SelfRepeat(*repeats) if len(repeats) > 1 else repeats[0]
 
 
 class GpuRepeat:
@@ -203,16 +218,28 @@ class GpuRepeat:
 
     Parameters
     ----------
-    packed : PackedProgram
+    program : Program
+    itemsizes : dict
+        As of `PackedProgram`.
     operands : GpuOperands
         Of the product that has been computed.
     shifts : list of tuples of int or None
         As of `GpuExecution`.
+    packed : PackedProgram
+        What has computed it. If it is another program's, this one is loaded by the first call.
     """
 
-    def __init__(self, packed: PackedProgram, operands: GpuOperands, shifts: list[tuple[int, ...]] | None) -> None:
-        self._program, self._itemsizes, self._has_scratch = packed.program, packed.itemsizes, packed.scratch_bytes > 0
-        self._spare, self._shifts = [packed], shifts  # those that no thread uses now
+    def __init__(
+        self,
+        program: Program,
+        itemsizes: dict[str, int],
+        operands: GpuOperands,
+        shifts: list[tuple[int, ...]] | None,
+        packed: PackedProgram,
+    ) -> None:
+        self._program, self._itemsizes, self._shifts = program, itemsizes, shifts
+        self._is_loaded = packed.program is program
+        self._spare = [packed] if self._is_loaded else []  # those that no thread uses now
         names = tuple(operands.buffers)
         options = {"takes_columns": operands.takes_columns, "is_triangle": operands.is_triangle}
         self._place = None if operands.are_in_place else functools.partial(operands.of, names, **options)
@@ -232,11 +259,11 @@ class GpuRepeat:
             arrays = tuple(placed.buffers.values())
         try:
             packed = self._spare.pop()
-        except IndexError:  # several threads compute it at once
-            packed = PackedProgram(self._program, self._itemsizes)
+        except IndexError:  # several threads compute it at once, or none has yet
+            packed = self._load(stream)
         try:
             addresses = [x.data.ptr for x in arrays]
-            if self._has_scratch:
+            if packed.scratch_bytes:
                 _launch_with_scratch(packed, addresses, stream, self._shifts)
             else:
                 launch_all(packed, addresses, stream, self._shifts)
@@ -244,6 +271,38 @@ class GpuRepeat:
             self._spare.append(packed)
         if placed is not None:
             placed.result()
+
+    def _load(self, stream: int) -> PackedProgram:
+        """Return the program once more, loaded."""
+        if not self._is_loaded and device.is_capturing(stream):
+            raise ProblemError(
+                "gemm: a matrix by its own transpose has another program, and a CUDA graph captures this call",
+                expected="such a product that has been computed before",
+                fix="call it once before the capture begins, with arrays of which b is a.T, or is not, as here",
+            )
+        self._is_loaded = True
+        return PackedProgram(self._program, self._itemsizes)
+
+
+class SelfRepeat:
+    """Products of arrays of such layouts that B may be A transposed, and then is another program's.
+
+    Parameters
+    ----------
+    of_others, of_self : GpuRepeat
+    """
+
+    def __init__(self, of_others: GpuRepeat, of_self: GpuRepeat) -> None:
+        self._of_others, self._of_self = of_others, of_self
+        self.takes_addresses = of_self.takes_addresses
+
+    def __call__(self, *arrays: Any) -> None:
+        """Compute, as `GpuRepeat`."""
+        (self._of_self if _begin_together(arrays[0], arrays[1]) else self._of_others)(*arrays)
+
+
+def _begin_together(x: Any, y: Any) -> bool:
+    return bool(x.data.ptr == y.data.ptr)
 
 
 def launch_all(packed: PackedProgram, addresses: list[int], stream: int, shifts: list[tuple[int, ...]] | None) -> None:

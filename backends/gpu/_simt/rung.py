@@ -112,11 +112,16 @@ class GpuBackend(Backend):
         takes_columns = self.columns_taken(plan.problem)
         placed = GpuOperands(operands, takes_columns=takes_columns, is_triangle=is_triangle)
         if not plan.problem.batch:
-            return GpuExecution(self.program(plan, *(placed.matrix(name) for name in placed.buffers)), placed)
+            matrices = [placed.matrix(name) for name in placed.buffers]
+            return GpuExecution(self.program(plan, *matrices), placed, of_self=self.program_of_self(plan, *matrices))
         sizes, steps, shifts = placed.batch(self.dimensions_at_once(plan))
         at_once = dataclasses.replace(plan, problem=dataclasses.replace(plan.problem, batch=sizes))
         matrices = (placed.matrix(name, steps[name]) for name in placed.buffers)
         return GpuExecution(self.program(at_once, *matrices), placed, shifts)
+
+    def program_of_self(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program | None:
+        """Return the launches where B is A transposed, in the same memory; None: those of any other B."""
+        return None
 
     def dimensions_at_once(self, plan: Plan) -> int:
         """Return how many dimensions of a batch one program computes, 2 at most; the others are launched in turn."""

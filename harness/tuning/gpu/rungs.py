@@ -232,6 +232,28 @@ def is_at_once(problem: Problem) -> bool:
     return problem.of_one().pairs < SCANNED_FROM.get(problem.dtype.kind, LARGE_BOOLS)
 
 
+# A matrix by its own transpose: from so many rows and steps of k on one triangle is computed and mirrored. (x) is one
+# of these, which commute, and (+) has no form of its own for sums of exponentials.
+MIRRORED_FROM, MIRRORED_DEPTH = 768, 64
+COMMUTATIVE = frozenset({"plus", "times", "min", "max", "land", "lor", "pair", "absdiff", "sqdiff"})
+
+
+def is_mirrored(problem: Problem) -> bool:
+    """Return whether of `problem` one triangle is computed and mirrored, if B is A transposed."""
+    ring = problem.semiring
+    is_plain = (
+        not (problem.accumulate or problem.triangle or problem.batch or problem.is_mixed) and problem.alpha is None
+    )
+    is_large = problem.m == problem.n >= MIRRORED_FROM and problem.k >= MIRRORED_DEPTH
+    return (
+        is_plain
+        and is_large
+        and not problem.is_mixed
+        and ring.multiply.name in COMMUTATIVE
+        and ring.add.name != "logaddexp"
+    )
+
+
 def register_tiles(problem: Problem) -> Launch:
     """Return the tiles of gpu-register-tiled: 8 x 8 a thread, or 4 x 8 for 8-byte elements.
 
