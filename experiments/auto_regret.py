@@ -62,6 +62,16 @@ OF_OTHERS = {
 }
 TRIANGLES = {"smoke": (), "quick": ((500, 500, 500),), "full": ((100, 100, 1000), (500, 500, 500), (2000, 2000, 256))}
 
+# On a GPU the quick preset sweeps these alone: each contender has kernels that may have to be compiled.
+QUICK_ON_GPU = {
+    *itertools.product(MAIN[1:3], (*((n, n, n) for n in (512, 1531, 4096)), *THIN["quick"], VECTORS["quick"][1])),
+    *itertools.product(MAIN[:1], ((1531, 1531, 1531), THIN["quick"][0])),
+    *((words, (513, 513, 513)) for words in ("plus_times float16", "plus_times int32", "plus_times int64")),
+    *((words, VECTORS["quick"][1]) for words in MAIN[3:]),
+    *((words, BATCHES["quick"][0]) for words in MAIN[1:2]),
+    *((words, TRIANGLES["quick"][0]) for words in MAIN[1:2]),
+}
+
 # On the host: most operations of a product for each thread; most pairs by a backend that is a loop of ufuncs.
 MOST_OPERATIONS, MOST_PAIRS = {"smoke": 1e9, "quick": 3e8, "full": 2e10}, 4e6
 
@@ -82,7 +92,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
             if problem.operations <= threads * MOST_OPERATIONS[preset] and max(shape) < 16384:
                 setting = f"{words}, {name}" if len(counts) > 1 else words
                 all_cases.append(_case(problem, shape, setting, HOST, threads))
-        if machine.gpu and has_choice[GPU]:
+        if machine.gpu and has_choice[GPU] and (preset != "quick" or (words, shape) in QUICK_ON_GPU):
             all_cases.append(_case(problem, shape, words, GPU, 1))
     return all_cases
 

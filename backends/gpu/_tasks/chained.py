@@ -1,0 +1,79 @@
+"""Programs of a GPU chained in CUDA graphs, so that the host's time does not count, and timed in turns."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from backends.gpu._cuda import device
+from backends.gpu._simt.packed import PackedProgram
+from backends.gpu._simt.program import Program
+
+# A chain lasts about so long [s], and has as many launches.
+CHAIN_S, MOST_LAUNCHES = 4e-4, 40
+
+
+class Runner:
+    """A program with the arrays that it computes with; a call launches it on CuPy's current stream.
+
+    Parameters
+    ----------
+    program : Program
+    buffers : mapping
+        Arrays of CuPy by the names of the program's buffers.
+    """
+
+    def __init__(self, program: Program, buffers: Mapping[str, Any]) -> None:
+        self._packed = PackedProgram(program, {name: x.itemsize for name, x in buffers.items()})
+        self._scratch = device.empty((max(self._packed.scratch_bytes, 1),), np.dtype(np.uint8))
+        self._scratch.fill(0)
+        self._keep, self._addresses = buffers, [x.data.ptr for x in (*buffers.values(), self._scratch)]
+
+    def __call__(self) -> None:
+        self._packed.launch(self._addresses, device.current_stream())
+
+
+class Chain:
+    """`count` launches in a CUDA graph; None: as many as last about `CHAIN_S`."""
+
+    def __init__(self, launch: Callable[[], object], count: int | None = None) -> None:
+        self._cuda = device.cupy().cuda
+        self._stream, self._launch = self._cuda.Stream(non_blocking=True), launch
+        device.synchronize()
+        with self._stream:
+            launch()  # loads
+        self._stream.synchronize()
+        self._capture(count or 3)
+        if count is None:
+            self.sample()
+            self._capture(int(min(max(CHAIN_S / self.sample(), 2), MOST_LAUNCHES)))
+
+    def _capture(self, count: int) -> None:
+        self.count = count
+        with self._stream:
+            self._stream.begin_capture()
+            for _ in range(count):
+                self._launch()
+            self._graph = self._stream.end_capture()
+
+    def sample(self) -> float:
+        """Return the time of one launch [s]."""
+        begin, end = self._cuda.Event(), self._cuda.Event()
+        begin.record(self._stream)
+        self._graph.launch(self._stream)
+        end.record(self._stream)
+        end.synchronize()
+        return float(self._cuda.get_elapsed_time(begin, end)) * 1e-3 / self.count
+
+
+def race(chains: Mapping[str, Chain], rounds: int) -> dict[str, float]:
+    """Return the median time of each [s], sampled in turns that begin with another one each time."""
+    names, samples = list(chains), {name: [] for name in chains}  # type: dict[str, list[float]]
+    for turn in range(rounds):
+        at = turn % len(names)
+        for name in names[at:] + names[:at]:
+            samples[name].append(chains[name].sample())
+    return {name: statistics.median(of_one) for name, of_one in samples.items()}
