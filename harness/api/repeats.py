@@ -158,6 +158,20 @@ def recall_at(options: Hashable, operands: Sequence[Any], out: Any, cls: type) -
     return True
 
 
+def recall_results_at(options: Hashable, operands: Sequence[Any], results: Sequence[Any], cls: type) -> bool:
+    """Compute a remembered product of several new results by addresses, as `recall_at`; results share no memory.
+
+    `results` are the addresses of new arrays without gaps; False if the product has others.
+    """
+    entry = _entries.get((options, *[_layout_at(x, cls) for x in operands], None))
+    if entry is None or entry.repeat is None or not getattr(entry.repeat, "takes_addresses", False):
+        return False
+    if entry.fill is not None or [(x.shape, x.dtype) for x in results] != [(entry.shape, x) for x in entry.dtypes]:
+        return False
+    entry.repeat(*operands[: entry.used], *results)
+    return True
+
+
 def remember(
     options: Hashable, prepared: Prepared, arrays: Arrays, operands: Sequence[Any], results: Sequence[Any], out: Any
 ) -> None:

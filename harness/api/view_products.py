@@ -1,7 +1,8 @@
-"""`gemm` of arrays of other libraries: by their addresses where the product is remembered on a GPU, else by views."""
+"""`gemm`, `gemm_argk` of arrays of other libraries: by address where a GPU has a product remembered, else by views."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from harness.api import repeats
 from harness.api.libraries import Library
 from harness.api.libraries.gpu import cupy
 from harness.api.views import by_views
+
+_ARGK = np.dtype(np.int32)
 
 
 def gemm_of(
@@ -55,6 +58,34 @@ def _recall(library: Library, place: int, operands: tuple[Any, ...], out: Any, o
     if is_done and out is not None:
         library.wrote(out)
     return result if is_done else None
+
+
+def argk_of(library: Library, gemm_argk: Callable[..., Any], a: Any, b: Any, options: dict[str, Any]) -> Any:
+    """Return ``gemm_argk(a, b, **options)``, where a or b is an array of `library`."""
+    quick = library.quick_place((a, b))
+    if quick is not None and quick[0] is not None and library.has_addresses:
+        results = _recall_argk(library, quick[0], (a, b), options)
+        if results is not None:
+            return results
+    return by_views(gemm_argk, library, {"a": a, "b": b}, options, quick=quick)
+
+
+def _recall_argk(library: Library, place: int, operands: tuple[Any, Any], options: dict[str, Any]) -> Any:
+    """Return both results of a product that is remembered, computed without a view; None: it takes views."""
+    addresses = [library.address(x, place) for x in operands]
+    product = _new(library, addresses, {"triangle": "", "dtype": None}, place)
+    if product is None:
+        return None
+    results = product, library.empty_like_itself(product.shape, _ARGK, place)
+    threads, targets, cls = options["threads"], [library.address(x, place) for x in results], cupy().ndarray
+    key = repeats.options_of("gemm_argk", (options["semiring"], options["backend"], threads, threads.__class__))
+    context = library.in_force(place)
+    try:
+        with context or contextlib.nullcontext():
+            is_done = repeats.recall_results_at(key, addresses, targets, cls)
+    except TypeError:  # an option is not hashable, which the checks report
+        return None
+    return results if is_done else None
 
 
 def _new(library: Library, addresses: list[Any], options: dict[str, Any], place: int) -> Any:

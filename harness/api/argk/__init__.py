@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.api import repeats, staged, views
+from harness.api import libraries, repeats, staged, view_products
 from harness.api.argk.locator import Locator
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.choice import choose
@@ -38,7 +38,6 @@ from harness.semiring import SEMIRINGS, Semiring, as_semiring
 ARGK = np.dtype(np.int32)
 
 
-@views.any_library("a", "b")
 def gemm_argk(
     a: Any,
     b: Any,
@@ -86,6 +85,9 @@ def gemm_argk(
     >>> product, argk
     (array([[8.]]), array([[0]], dtype=int32))
     """
+    if a.__class__ is not np.ndarray and (library := libraries.library_of(a) or libraries.library_of(b)) is not None:
+        rest = {"semiring": semiring, "backend": backend, "threads": threads}
+        return view_products.argk_of(library, gemm_argk, a, b, rest)  # type: ignore[no-any-return]
     options = repeats.options_of("gemm_argk", (semiring, backend, threads, threads.__class__))
     results = _recall(options, (a, b))
     if results is None:
