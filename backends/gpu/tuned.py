@@ -30,7 +30,7 @@ class Tuned(TunedRung):
     step = 70
     idea = "measured tiles, stages and order of products; two steps of k at once, and shares of k among blocks"
     source = "measured on the chips of harness/tuning/gpu/rungs.py; Osama et al., Stream-K (2023)"
-    takes = TunedRung.takes | {"triangle"}
+    takes = TunedRung.takes | {"triangle", "half"}
     takes_exponentials = True
 
     def declines(self, problem: Problem) -> str | None:

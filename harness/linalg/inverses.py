@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.api.gemm import gemm
 from harness.linalg.products import Products
 
 # Options of NVRTC that say which dtype REAL is, in kernels.
@@ -51,7 +52,7 @@ def inverted(stack: Any, module: Any, *, products: Products | None = None, unit_
     module : module
         NumPy, or CuPy.
     products : Products, optional
-        Compute the products; None: matmul of `module`.
+        Compute the products; None: matmul of NumPy, or on a GPU `gemm`, each level as one batch.
     unit_diagonal : bool
         Whether the diagonals are all ones, and not read.
     """
@@ -66,7 +67,8 @@ def inverted(stack: Any, module: Any, *, products: Products | None = None, unit_
     inverse = module.zeros(lower.shape, stack.dtype)
     half = min(size, FIRST_INVERSE if module is np else FIRST_ON_DEVICE)
     (_invert_first if module is np else _invert_first_on_device)(lower, inverse, half, module, unit_diagonal)
-    multiply = module.matmul if products is None else products.multiply
+    library = module.matmul if module is np else gemm  # CuPy's matmul of a batch takes the host ten times as long
+    multiply = library if products is None else products.multiply
     while half < size:
         blocks = diagonal_blocks(inverse, 2 * half, module)
         below = diagonal_blocks(lower, 2 * half, module)[..., half:, :half]

@@ -76,7 +76,7 @@ def trsm(
     block : int, optional
         Rows in a diagonal block. None: 64 on the host, 512 on a GPU.
     inverses : str
-        Where diagonal blocks are inverted. ``"device"``: where the matrices lie, by their library's matmul.
+        Where diagonal blocks are inverted. ``"device"``: where the matrices lie, by NumPy's matmul, or by `gemm`.
         ``"host"``: on the host, by NumPy's. ``"gemm"``: by `backend`, but for the first 32 or 64 rows.
     backend, threads
         Of the products, as in `harness.gemm`.

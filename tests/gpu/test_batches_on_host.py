@@ -54,6 +54,7 @@ def findings(monkeypatch, name, semiring, dtype):
     [
         *((name, "min_plus", "float32") for name in SIMT),
         *(("gpu-tuned", *kind) for kind in (("plus_times", "float64"), ("min_plus", "int16"), ("lor_land", "bool"))),
+        ("gpu-tuned", "min_plus", "float16"),
         ("gpu-tuned", "logaddexp_plus", "float32"),
         ("gpu-cublas", "plus_times", "float32"),
         ("gpu-paired", "min_plus", "int16"),

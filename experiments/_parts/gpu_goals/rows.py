@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backends.gpu._cuda import device
+from backends.gpu._tasks.ceilings import Copy, Read
 from backends.gpu._tasks.chained import Chain, race
 from harness import registry
 from harness.errors import VerificationError
@@ -96,11 +97,10 @@ def call_s(call: Callable[[], Any], calls: int = 40, *, waits: bool = True, samp
 
 @functools.cache
 def read_and_copy_rates() -> tuple[float, float]:
-    """Return the bytes that the GPU reads in a second, and those that it reads and writes."""
-    from backends.gpu._tasks.ceilings import Copy, Read
-
-    size, rates = 1 << 31, []
-    for task, moved in ((Read(2 * size), 2 * size), (Copy(size), 2 * size)):
-        chain = Chain(task.run, 2)
-        rates.append(moved / min(chain.sample() for _ in range(5)))
-    return rates[0], rates[1]
+    """Return the bytes that the GPU reads in a second, and those that it reads and writes, by a copy or by a kernel."""
+    cupy, size = device.cupy(), 1 << 31
+    read, copy, x = Read(2 * size), Copy(size), device.empty((size // 4,), np.dtype(np.float32))
+    y = cupy.empty_like(x)
+    calls = read.run, copy.run, lambda: cupy.negative(x, out=y)
+    reads, *copies = (2 * size / min(chain.sample() for _ in range(5)) for chain in (Chain(call, 2) for call in calls))
+    return reads, max(copies)
