@@ -124,6 +124,13 @@ class Simd(Backend):
 
     def shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
         """Return one compiled call: it reads small A and B in place, and looks up what is ready for larger ones."""
+        return self._shortcut(semiring, dtype, machine, adds=False)
+
+    def adding_shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
+        """Return the same for ``out := out (+) a (x) b``, of one product."""
+        return self._shortcut(semiring, dtype, machine, adds=True)
+
+    def _shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine, *, adds: bool) -> Shortcut | None:
         ops, unit = operations(semiring, dtype), usable_units()[0]
         is_simple = ops is not None and dtype.kind != "b" and guard(semiring, dtype) is Guard.NONE
         if not is_simple or dtype.itemsize not in unit.masked_bytes or not has_known_layout():
@@ -134,7 +141,7 @@ class Simd(Backend):
 
         def loops_of(shape: Shape, is_swapped: bool, threads: int = machine.threads) -> Loops:
             m, n = (shape.n, shape.m) if is_swapped else (shape.m, shape.n)
-            plan = self.plan(Problem(m, n, shape.k, semiring, dtype), machine.with_threads(threads))
+            plan = self.plan(Problem(m, n, shape.k, semiring, dtype, accumulate=adds), machine.with_threads(threads))
             if is_swapped:
                 return _settings(plan).transposed().loops(swapped, dtype, shape)
             return _settings(plan).loops(ops, dtype, shape)
@@ -145,7 +152,8 @@ class Simd(Backend):
         numbers = tuning_simd.simd_numbers(Problem(1, 1, 1, semiring, dtype), machine, unit.name)
         key = KernelKey(ops, dtype.name, unit.name, numbers.mr or unit.mr, numbers.nv or unit.nv)
         largest = min(numbers.in_place_up_to, tuning_simd.SIMD_AT_ONCE)
-        return plain_products(key, largest, loops_of, plain_batches(dtype, loops_of_batch, machine.threads))
+        batches = _no_product if adds else plain_batches(dtype, loops_of_batch, machine.threads)
+        return plain_products(key, largest, loops_of, batches, adds=adds)
 
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Compile the kernel, and settle addresses, strides and scratch of every part."""
@@ -198,6 +206,11 @@ class Simd(Backend):
         ops = operations(_computed(problem.semiring), problem.dtype)
         assert ops is not None
         return list_tile(_settings(plan).key(ops, _word(problem)[0]))
+
+
+def _no_product(a: Any, b: Any, out: Any) -> bool:
+    """Do nothing, and say so."""
+    return False
 
 
 def _compute_and_widen(numbered: Execution, block: np.ndarray, argk: np.ndarray) -> None:

@@ -208,15 +208,22 @@ def _shortcut(backend: Backend, problem: Problem, count: int | None) -> Shortcut
     is_plain = not problem.accumulate and problem.alpha is None and not problem.triangle
     if not is_plain or not problem.semiring.is_named:
         return None
-    return _make_shortcut(backend, problem.semiring, problem.dtype, problem.operand_dtype, count)
+    return shortcut_of(backend, problem.semiring, problem.dtype, problem.operand_dtype, count)
 
 
 @functools.cache
-def _make_shortcut(
-    backend: Backend, semiring: Semiring, dtype: np.dtype[Any], operand_dtype: np.dtype[Any] | None, count: int | None
+def shortcut_of(
+    backend: Backend,
+    semiring: Semiring,
+    dtype: np.dtype[Any],
+    operand_dtype: np.dtype[Any] | None,
+    count: int | None,
+    *,
+    adds: bool = False,
 ) -> Shortcut | None:
+    """Return the shortcut of a backend for `count` threads, or None; with `adds` for sums with products."""
     if operand_dtype is None:
-        shortcut = backend.shortcut(semiring, dtype, machine_of(count))
+        shortcut = (backend.adding_shortcut if adds else backend.shortcut)(semiring, dtype, machine_of(count))
     else:
         shortcut = backend.mixed_shortcut(dtype, operand_dtype, machine_of(count))
     if shortcut is None or count is None or count == 1:

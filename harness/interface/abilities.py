@@ -79,6 +79,13 @@ class Abilities:
         """
         return None
 
+    def adding_shortcut(self, semiring: Semiring, dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
+        """Return the same for ``out := out (+) a (x) b``, or None if there is none.
+
+        Where (+) selects, `out` holds no NaN.
+        """
+        return None
+
     def mixed_shortcut(self, dtype: np.dtype[Any], operand_dtype: np.dtype[Any], machine: Machine) -> Shortcut | None:
         """Return the same for mixed products, of operands of `operand_dtype` into `dtype`, or None if there is none."""
         return None

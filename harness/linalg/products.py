@@ -5,6 +5,7 @@ algorithm vouches for it: operands share no memory with the result, so that prod
 product is added to its window in place where the backend can (`accumulates_in_place`).
 
 Products on a device are remembered by layout, as `harness.api.repeats` does: an algorithm called again prepares none.
+On the host those of a backend that has shortcuts take them, as `gemm` does: they are neither planned nor prepared.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ import numpy as np
 
 from harness.api import repeats
 from harness.api.arrays import Arrays
-from harness.api.choice import choose
-from harness.api.gemm import check_threads, limited_to, machine_of
-from harness.interface import Backend, Prepared, Repeat, prepare
+from harness.api.choice import choose, limited_shortcut
+from harness.api.gemm import check_threads, limited_to, machine_of, shortcut_of
+from harness.interface import Backend, Prepared, Repeat, Shortcut, prepare
 from harness.linalg.stages import Stages
 from harness.operands import Operands
 from harness.plan import Plan
@@ -84,6 +85,7 @@ class Products:
         self._backend, self._threads, self.operand_dtype = backend, threads, operand_dtype
         self._stages, self._stage = Stages(arrays) if stages is None else stages, stage
         self._plans: dict[tuple[Any, ...], tuple[Backend, Plan]] = {}
+        self._shortcuts: dict[bool, Shortcut] = {}
         self._context = contextlib.ExitStack()
         self._is_limited = False
 
@@ -98,7 +100,7 @@ class Products:
     def multiply(self, a: Any, b: Any, out: Any = None) -> Any:
         """Compute ``out := a b`` and return `out`, a new array if there is none."""
         if out is None:
-            batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+            batch = () if a.ndim == b.ndim == 2 else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
             out = self.arrays.empty((*batch, a.shape[-2], b.shape[-1]), self.dtype)
         self._compute(a, b, out, accumulate=False)
         return out
@@ -143,11 +145,24 @@ class Products:
         matrices = ((a[i], b[i], out[i]) for i in np.ndindex(batch)) if batch else [(a, b, out)]
         with self._stages.during(self._stage):
             for operands in matrices:
-                if not self.arrays.on_device:
-                    self._run(*self._plan(m, n, k, accumulate), *operands)
-                else:
+                if self.arrays.on_device:
                     self._run_on_device(operands, accumulate=accumulate)
+                elif not (self._shortcuts.get(accumulate) or self._shortcut(m, n, k, accumulate))(*operands):
+                    self._run(*self._plan(m, n, k, accumulate), *operands)
         self.operations += 2 * out.size * k
+
+    def _shortcut(self, m: int, n: int, k: int, accumulate: bool) -> Shortcut:
+        """Return the shortcut of the backend, for this product and all that differ in sizes and strides alone."""
+        backend, plan = self._plan(m, n, k, accumulate)
+        shortcut = None
+        if self.operand_dtype is None:
+            shortcut = shortcut_of(backend, plan.problem.semiring, self.dtype, None, self._threads, adds=accumulate)
+        if shortcut is None:
+            shortcut = _no_shortcut
+        else:
+            shortcut = limited_shortcut(shortcut, backend, plan.problem, self._backend, self._threads)
+        self._shortcuts[accumulate] = shortcut
+        return shortcut
 
     def _run_on_device(self, operands: tuple[Any, Any, Any], *, accumulate: bool) -> None:
         """Compute one product, as a remembered one if there is one, else remember it."""
@@ -197,3 +212,8 @@ class Products:
             backend = choose(problem, self._backend, self.arrays)
             self._plans[key] = backend, backend.plan(problem, machine_of(self._threads))
         return self._plans[key]
+
+
+def _no_shortcut(a: Any, b: Any, out: Any) -> bool:
+    """Take no product."""
+    return False

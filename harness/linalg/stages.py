@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 from harness.api.arrays import Arrays
 
+_NOTHING = contextlib.nullcontext()
+
 
 class Stages:
     """Seconds by stage. A stage inside another one is taken out of it.
@@ -31,12 +33,12 @@ class Stages:
         self.seconds: dict[str, float] = {}
         self._last = self._now() if is_timed else 0.0
 
+    def during(self, stage: str) -> contextlib.AbstractContextManager[None]:
+        """Return the context inside which time is entered for `stage`."""
+        return self._entered(stage) if self._is_timed else _NOTHING
+
     @contextlib.contextmanager
-    def during(self, stage: str) -> Iterator[None]:
-        """Enter the time inside the context for `stage`."""
-        if not self._is_timed:
-            yield
-            return
+    def _entered(self, stage: str) -> Iterator[None]:
         self.enter_time()
         self._open.append(stage)
         try:

@@ -17,9 +17,10 @@ from backends.cpu._simd import numpy_object
 from backends.cpu._simd.numpy_object import OBJECT, ArrayFields, DtypeFields, has_known_layout
 from backends.cpu._vector.unit import usable_units
 from backends.cpu.simd import Simd
-from harness import SEMIRINGS, BackendUnavailable, ProblemError, Semiring, gemm, machine, registry
+from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemError, Semiring, gemm, machine, registry
 from harness.api import gemm as api_gemm
 from harness.api import staged
+from harness.interface import prepare
 
 SIMD = Simd()
 PLUS_TIMES, FLOAT64 = SEMIRINGS["plus_times"], np.dtype(np.float64)
@@ -203,9 +204,9 @@ def test_a_shortcut_is_made_for_the_threads_of_the_call(count: int | None, monke
 
     monkeypatch.setattr(type(registry.find("cpu-simd")), "shortcut", shortcut)
     monkeypatch.setattr(api_gemm, "_remembered", {})
-    api_gemm._make_shortcut.cache_clear()
+    api_gemm.shortcut_of.cache_clear()
     gemm(A, B, threads=count)
-    api_gemm._make_shortcut.cache_clear()
+    api_gemm.shortcut_of.cache_clear()
     assert made == [count or machine.detect().threads]
 
 
@@ -232,8 +233,8 @@ def test_a_stack_of_matrices_is_computed_by_it(monkeypatch: pytest.MonkeyPatch) 
 # --------------------------------------------------------------------------------------- which operands take it
 
 
-def _shortcut() -> Any:
-    return SIMD.shortcut(PLUS_TIMES, FLOAT64, machine.detect())
+def _shortcut(*, adds: bool = False) -> Any:
+    return (SIMD.adding_shortcut if adds else SIMD.shortcut)(PLUS_TIMES, FLOAT64, machine.detect())
 
 
 def _fixed(x: np.ndarray) -> np.ndarray:
@@ -286,17 +287,41 @@ NOT_SIMPLE: dict[str, Any] = {
 
 
 @has_short_way
+@pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("what", NOT_SIMPLE)
-def test_for_anything_else_nothing_is_done(what: str, place: int) -> None:
-    compute, (a, b, out) = _shortcut(), (A.copy(), B.copy(), np.full((6, 6), 7.0))
+def test_for_anything_else_nothing_is_done(what: str, place: int, adds: bool) -> None:
+    compute, (a, b, out) = _shortcut(adds=adds), (A.copy(), B.copy(), np.full((6, 6), 7.0))
     given: list[Any] = [a, b, out]
     given[place] = NOT_SIMPLE[what](given[place])
     before = pickle.dumps(given)
     assert compute(*given) is False
     assert pickle.dumps(given) == before
     assert compute(a, b, out) is True
-    assert np.allclose(out, a @ b)
+    assert np.allclose(out, a @ b + 7 * adds)
+
+
+@has_short_way
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["plus_times", "min_plus"])
+def test_sums_with_products_have_the_bits_of_prepared_ones(name: str, threads: int, rng: np.random.Generator) -> None:
+    here, semiring = machine.detect().with_threads(threads), SEMIRINGS[name]
+    compute = SIMD.adding_shortcut(semiring, FLOAT64, here)
+    assert compute is not None
+    for m, n, k in ((1, 1, 1), (5, 7, 3), (30, 300, 32), (300, 1, 200), (1, 300, 200), (90, 250, 700), (700, 600, 2)):
+        a, b, c = (rng.standard_normal(shape) for shape in ((m, k), (k, n), (m, n)))
+        room = np.zeros((m + 2, n + 3))
+        for left, right in ((a, b), (np.asfortranarray(a), b), (a, np.asfortranarray(b))):
+            for target in (room[1:-1, 2:-1] if n > 1 else c.copy(), c.copy(order="F")):
+                target[...] = c
+                assert compute(left, right, target)
+                expected = target.copy(order="K")
+                expected[...] = c
+                plan = SIMD.plan(Problem(m, n, k, semiring, accumulate=True), here)
+                prepare(SIMD, plan, Operands(left, right, expected, expected)).run_once()
+                assert np.array_equal(target, expected)
+        assert not room[[0, -1]].any()
+        assert not room[:, [0, 1, -1]].any()
 
 
 @has_short_way

@@ -1,10 +1,12 @@
 """QR: the factors, all sizes around panels, all kinds of panels, and that the work outside panels is products."""
 
+import numba
 import numpy as np
 import pytest
 
 from harness.linalg import QR, qr
 from harness.linalg import reflectors as parts
+from harness.linalg.products import Products
 from tests._support.factorizations import check_qr, largest, of_condition, residual
 
 BLOCK = 12  # more than the columns that a recursive panel reflects one by one
@@ -106,6 +108,18 @@ def test_backends_agree(backend, rng):
     factors = qr(a, backend=backend, threads=1, panel="recursive", block=20)
     check_qr(a, factors)
     assert largest(factors.r - qr(a, backend="cpu-simd").r) < 1e-12
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="generated code has no Python form")
+def test_products_of_any_window_take_the_shortcut(rng, monkeypatch):
+    """None is planned or prepared but for its kind."""
+    planned = []
+    plan = Products._plan
+    monkeypatch.setattr(Products, "_plan", lambda self, *sizes: planned.append(sizes) or plan(self, *sizes))
+    monkeypatch.setattr(Products, "_run", None)
+    a = rng.standard_normal((70, 60))
+    check_qr(a, qr(a, backend="cpu-simd", block=BLOCK))
+    assert len(planned) == 4  # sums or not: of the factorisation, and of forming Q
 
 
 def test_planted_bugs_are_seen(rng, monkeypatch):

@@ -65,13 +65,13 @@ def test_rows_are_exchanged_and_sizes_of_columns_do_not_matter(rng):
 
 def test_products_of_bfloat16_are_mixed_and_those_of_residuals_are_not(rng, monkeypatch):
     kinds = set()
-    run = Products._run
+    compute = Products._compute
 
-    def noted(self, backend, plan, a, b, out):
+    def noted(self, a, b, out, *, accumulate):
         kinds.add((a.dtype.name, b.dtype.name, out.dtype.name))
-        run(self, backend, plan, a, b, out)
+        compute(self, a, b, out, accumulate=accumulate)
 
-    monkeypatch.setattr(Products, "_run", noted)
+    monkeypatch.setattr(Products, "_compute", noted)
     refine(of_condition(rng, 20, 5), rng.standard_normal(20), factor_dtype="bfloat16", block=BLOCK)
     assert kinds == {("bfloat16", "bfloat16", "float32"), ("float32",) * 3, ("float64",) * 3}
 

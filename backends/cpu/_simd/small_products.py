@@ -1,4 +1,4 @@
-"""Plain products without a plan and an execution: one compiled call checks three objects and computes.
+"""Plain products, and sums with them, without a plan and an execution: one compiled call checks three objects.
 
 At n = 16 a product takes about 0.1 us, and the checks in Python before it a hundred times as long. Here compiled code
 checks that A, B and out are matrices of the dtype, that sizes and strides fit, and that nothing overlaps. It computes a
@@ -32,13 +32,17 @@ from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
 
 NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # results of `compute`
-MOST_SHAPES = 256  # tables that are kept
+# Tables that are kept, about 3 KiB each. An algorithm by panels has a few shapes for each panel, and computes with them
+# in turn: fewer tables than that would all be made anew in every call.
+MOST_SHAPES = 1024
 
 LoopsOf = Callable[[Shape, bool], Loops]
 Strides = tuple[int, int]
 
 
-def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf, otherwise: Shortcut) -> Shortcut:
+def plain_products(
+    key: KernelKey, largest: int, loops_of: LoopsOf, otherwise: Shortcut, *, adds: bool = False
+) -> Shortcut:
     """Return ``compute(a, b, out)``, which for matrices of one dtype computes ``out := a (x) b``.
 
     It takes any three objects and returns True, or False without doing anything. True requires such matrices,
@@ -55,13 +59,15 @@ def plain_products(key: KernelKey, largest: int, loops_of: LoopsOf, otherwise: S
         that of the transposed product.
     otherwise : callable
         ``otherwise(a, b, out)`` is asked about what is not simple, and returns as this function does.
+    adds : bool
+        Whether it computes ``out := out (+) a (x) b`` instead.
     """
     dtype = np.dtype(key.dtype)
     kernel = kernel_table(key)
     words = address_of(build_product()), largest, id(np.ndarray), dtype_code(dtype), dtype.itemsize, kernel.ctypes.data
-    facts = np.array(words)
+    facts = np.array([*words, adds])
     small, address = entry_point(_build_compute()), facts.ctypes.data
-    large = LargeProducts(loops_of)
+    large = LargeProducts(loops_of, adds=adds)
 
     def compute(a: Any, b: Any, out: Any) -> bool:
         outcome = small(address, a, b, out)
@@ -84,14 +90,15 @@ class LargeProducts(threading.local):
     Parameters
     ----------
     loops_of : callable
+    adds : bool
         As in `plain_products`.
     """
 
-    def __init__(self, loops_of: LoopsOf) -> None:
-        self._ready = functools.lru_cache(MOST_SHAPES)(functools.partial(_ready_product, loops_of))
+    def __init__(self, loops_of: LoopsOf, *, adds: bool = False) -> None:
+        self._ready = functools.lru_cache(MOST_SHAPES)(functools.partial(_ready_product, loops_of, adds))
 
     def compute(self, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-        """Compute ``out := a (x) b``."""
+        """Compute ``out := [out (+)] a (x) b``."""
         m, k = a.shape
         is_swapped, bind, run = self._ready(m, b.shape[1], k, a.strides, b.strides, out.strides)
         if is_swapped:
@@ -102,7 +109,7 @@ class LargeProducts(threading.local):
 
 
 def _ready_product(
-    loops_of: LoopsOf, m: int, n: int, k: int, strides_a: Strides, strides_b: Strides, strides_out: Strides
+    loops_of: LoopsOf, adds: bool, m: int, n: int, k: int, strides_a: Strides, strides_b: Strides, strides_out: Strides
 ) -> tuple[bool, Callable[..., None], Callable[[], Any]]:
     """Return a product of that layout: whether it is the transposed one, and how to bind arrays, and to compute it."""
     if min(m, n) > 1:
@@ -115,9 +122,9 @@ def _ready_product(
     else:
         shape = Shape(m, n, k, strides_a, strides_b, strides_out[0])
     loops = loops_of(shape, is_swapped)
-    table = loops.table(shape, accumulate=False)
+    table = loops.table(shape, accumulate=adds)
     bind = functools.partial(entry_point(_build_locate()), table.addresses.ctypes.data)
-    if not is_self_product(shape, loops.key.operations):
+    if adds or not is_self_product(shape, loops.key.operations):
         return is_swapped, bind, table.run
     half, addresses = SelfProduct(lambda shape: loops_of(shape, is_swapped), shape), table.addresses
 
@@ -180,8 +187,8 @@ def _build_compute() -> Any:
         if not by_rows or max(m, n, k) > word_at(facts + 8) or min(m, n) == 1:  # vectors have loops of their own
             return LARGE
         arguments = (
-            m, n, k, a_begin, lda, itemsize, b_begin, ldb, itemsize, begin, ldc, 0, 0, 0, m, n, k, 0, 0, 0, 0,
-            NO_DIAGONAL, word_at(facts + 40),
+            m, n, k, a_begin, lda, itemsize, b_begin, ldb, itemsize, begin, ldc, word_at(facts + 48), 0, 0, m, n, k,
+            0, 0, 0, 0, NO_DIAGONAL, word_at(facts + 40),
         )  # fmt: skip
         call_without_gil_if_long(m * n * k, word_at(facts), arguments)
         return DONE
