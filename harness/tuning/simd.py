@@ -105,6 +105,15 @@ SIMD_LONGEST_SUM = 512 * KIB
 # n = 3000, float64, one thread of a busy machine: 2.5 to 3 (k = 1 and 16).
 SIMD_FEW_TERMS = 64
 
+# Up to so many terms, from so many bytes of C and of a row of it, and while all rows of B take no more than this, each
+# row of C passes through once, in one run, and is prefetched into L2 so many bytes ahead. Speed over the register tile
+# with a C, one thread, 300, 1000, 4000 or 6000 rows and columns: k = 1 float64 1.21, 1.03, 1.18, float32 1.32, 1.06,
+# 1.22; k = 2 1.10, 1.06, 1.16, and 1.11, 1.11, 1.05; k = 4 0.85, 0.58 (1500), 1.05. Without a C 1.2 to 1.7. B beyond
+# L2, 20 x 200000: 0.57. Prefetches over none, 8191 rows, two threads: 1 KiB ahead 1.18 (float64 and float32), 2 KiB
+# 1.21, 4 KiB 1.24; at 1500 rows the same. Measured 2026-11-23 on the Xeon of docs/lab/2026-11-23-matrix-vector.md.
+SIMD_UPDATE_TERMS, SIMD_UPDATE_AHEAD = 2, 4 * KIB
+SIMD_FEWEST_BYTES_TO_UPDATE, SIMD_SHORTEST_UPDATE, SIMD_LONGEST_UPDATE = 512 * KIB, 128, 256 * KIB
+
 # From so many threads, and pairs for each, the threads share panels of B. C is cut into so many parts for each, of at
 # least so many strips of rows. The panels of a range of columns take no more memory than this. Speed over parts that
 # pack for themselves, 16 threads, n = 1000, 1500, 2048, 3000, 4096: float64 1.12, 1.20, 1.19, 0.96, 1.20, float32
@@ -198,7 +207,7 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
 
 def simd_threads(problem: Problem, threads: int, pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD) -> int:
     """Return how many of `threads` pay for a product of this size."""
-    if 1 in (problem.m, problem.n):
+    if 1 in (problem.m, problem.n) or updates_rows(problem.m, problem.n, problem.k, problem.dtype.itemsize):
         pairs_per_thread = min(pairs_per_thread, SIMD_FEWEST_STREAMED_PAIRS_PER_THREAD)
     return max(min(threads, problem.pairs // pairs_per_thread), 1)
 
@@ -216,6 +225,13 @@ def stream_parts(size_bytes: int, threads: int) -> int:
     """Return the number of parts of a matrix that is read once: more than threads, so that a late one reads fewer."""
     each = min(max(size_bytes // (threads * SIMD_FEWEST_BYTES_PER_PART), 1), SIMD_MOST_STREAMED_PARTS)
     return threads * each if threads > 1 else 1
+
+
+def updates_rows(m: int, n: int, k: int, itemsize: int) -> bool:
+    """Return whether each row of C passes through once, for all terms."""
+    is_large = m * n * itemsize >= SIMD_FEWEST_BYTES_TO_UPDATE
+    is_cached = n * itemsize >= SIMD_SHORTEST_UPDATE and k * n * itemsize <= SIMD_LONGEST_UPDATE
+    return min(m, n) > 1 and k <= SIMD_UPDATE_TERMS and is_large and is_cached
 
 
 def parts_of_k(k: int, parts: int) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from backends.cpu._compile import functions
 from backends.cpu._mixed import loops as mixed_loops
-from backends.cpu._simd import argument_table, fold_stage, matrix_vector, symmetric
+from backends.cpu._simd import argument_table, fold_stage, matrix_vector, rank_update, symmetric
 
 
 def compile_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,5 +14,5 @@ def compile_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMM_HARNESS_CACHE", "")
     monkeypatch.setattr(functions, "_addresses", {})
     monkeypatch.setattr(argument_table, "kernel_table", argument_table.kernel_table.__wrapped__)
-    for module in (fold_stage, matrix_vector, mixed_loops, symmetric):
+    for module in (fold_stage, matrix_vector, mixed_loops, rank_update, symmetric):
         monkeypatch.setattr(module, "_kernel_table", module._kernel_table.__wrapped__)

@@ -150,7 +150,9 @@ def _combine_each(key: KernelKey, code: VectorCode) -> Emit:
     def emit(b: Builder, rows: Value, n: Value, first: Value, ldb: Value, x: Value, step_x: Value, y: Value) -> None:
         def one(state: list[Value]) -> list[Value]:
             row, factor = state
-            _combine(key, code, b, n, [row], [code.broadcast(b, b.inttoptr(factor, v.POINTER))], y, is_combining=True)
+            combine_row(
+                key, code, b, n, [row], [code.broadcast(b, b.inttoptr(factor, v.POINTER))], y, is_combining=True
+            )
             return [b.add(row, ldb), b.add(factor, step_x)]
 
         v.loop(b, rows, [first, x], one)
@@ -167,17 +169,24 @@ def _combine_rows(key: KernelKey, code: VectorCode, rows: int) -> Emit:
         starts = [b.add(first, b.mul(ldb, v.size(r))) for r in range(rows)]
         factors = [code.broadcast(b, b.inttoptr(b.add(x, b.mul(step_x, v.size(r))), v.POINTER)) for r in range(rows)]
         v.in_both_forms(
-            b, accumulate, lambda is_combining: _combine(key, code, b, n, starts, factors, y, is_combining=is_combining)
+            b,
+            accumulate,
+            lambda is_combining: combine_row(
+                key, code, b, n, starts, factors, y, is_combining=is_combining, ahead=AHEAD if rows > 1 else 0
+            ),
         )
 
     return emit
 
 
-def _combine(
+def combine_row(
     key: KernelKey, code: VectorCode, b: Builder, n: Value, rows: list[Value], factors: list[Value], y: Value,
-    *, is_combining: bool,
+    *, is_combining: bool, ahead: int = 0, ahead_of_y: int = 0,
 ) -> None:  # fmt: skip
-    """Emit ``y := [y (+)] factors[0] (x) rows[0] (+) ...`` for rows of n elements."""
+    """Emit ``y := [y (+)] factors[0] (x) rows[0] (+) ...`` for rows of n elements.
+
+    What lies `ahead` bytes behind in each row is prefetched into L2, and `ahead_of_y` in y; 0: nothing is.
+    """
     operations, zero = key.operations, code.constant(key.operations.zero)
     starts, target = [b.inttoptr(row, v.POINTER) for row in rows], b.inttoptr(y, v.POINTER)
 
@@ -187,11 +196,13 @@ def _combine(
         for factor, start in zip(factors, starts, strict=True):
             for i in range(count):
                 place = v.advance(b, start, b.add(offset, v.size(i * code.size_bytes)))
-                if len(rows) > 1 and edge is None:
-                    v.prefetch(b, v.advance(b, place, AHEAD), INTO_L2)
+                if ahead and edge is None:
+                    v.prefetch(b, v.advance(b, place, ahead), INTO_L2)
                 element = code.load(b, place, edge)
                 totals[i] = operations.extend(code, b, totals[i], factor, element)
         for total, place in zip(totals, places, strict=True):
+            if ahead_of_y and edge is None:
+                v.prefetch(b, v.advance(b, place, ahead_of_y), INTO_L2)
             code.store(b, total, place, edge)
         return b.add(offset, v.size(count * code.size_bytes))
 

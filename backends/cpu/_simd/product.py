@@ -18,6 +18,7 @@ from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import may_take_dots
 from backends.cpu._simd.loops import columns_left
 from backends.cpu._simd.matrix_vector import VectorLoops
+from backends.cpu._simd.rank_update import UpdateLoops
 from backends.cpu._simd.self_product import SelfProduct, is_self_product
 from backends.cpu._simd.shared_panels import SharedLoops, columns_beside
 from backends.cpu._simd.symmetric import SymmetricLoops
@@ -82,6 +83,10 @@ class Settings:
             and (is_small_b or m <= blocking.mr)
             and dtype.itemsize in self.unit.masked_bytes
         )
+        if self.updates_rows(shape, dtype):
+            size = m * n * dtype.itemsize // (2 if triangle else 1)
+            grid = tuning_simd.stream_parts(size, self.threads), 1
+            return UpdateLoops(key, blocking, False, False, grid, self.threads, triangle)
         parts = tuning_simd.simd_parts(m * n * k // 2 if triangle else m * n * k, self.threads)
         if triangle:
             side = tuning_simd.triangle_grid(m, self.threads, parts)
@@ -101,6 +106,12 @@ class Settings:
             return loops
         grid = tuning_simd.shared_grid(m, n, self.threads, blocking.mr, blocking.nr)
         return SharedLoops(*loops._replace(grid=grid))
+
+    def updates_rows(self, shape: Shape, dtype: np.dtype[Any]) -> bool:
+        """Return whether a product has so few terms that each row of C passes through once, by `UpdateLoops`."""
+        m, n, k, _, (_, step_b), *_ = shape
+        is_possible = step_b == dtype.itemsize and not self.block_steps
+        return is_possible and tuning_simd.updates_rows(m, n, k, dtype.itemsize)
 
     def _vector_loops(self, key: KernelKey, shape: Shape) -> VectorLoops:
         """Return the loops of a matrix by a vector: threads share its rows or, of few rows of A, its columns."""
@@ -180,7 +191,9 @@ def prepare_generated(
             return run
         return prepare_product(settings.loops(ops, dtype, shape, triangle), a, b, target, accumulate, block)
 
-    if condition is not Guard.NONE and min(out.shape) == 1 and block is None:  # a scan takes as long as the product
+    # a scan takes as long as a product with a vector; and memory bounds an update, so that one form of it does
+    is_streamed = min(out.shape) == 1 or settings.updates_rows(Shape.of(a, b, target), dtype)
+    if condition is not Guard.NONE and is_streamed and block is None:
         return through(target, out, accumulate, prepare(ops._replace(is_careful=True)))
     run = prepare(ops)
     if condition is not Guard.NONE:
