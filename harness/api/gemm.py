@@ -262,7 +262,9 @@ def _compute(
     copied to it.
     """
     arrays, problem, operands = arguments.arrays, arguments.problem, arguments.operands()
-    overlaps = any(arrays.overlaps(result, x) for x in operands.values())
+    if _adds_in_place(arguments, backend, operands.get("c"), result):
+        operands["c"] = result
+    overlaps = any(arrays.overlaps(result, x) for x in operands.values() if x is not result)
     target = _aside(arguments, result) if overlaps else result
     whole = Operands(operands["a"], operands["b"], operands["c"] if problem.accumulate else None, target)
     batch = as_batch(arguments, backend)
@@ -282,6 +284,20 @@ def _compute(
     if target is not result:
         result[...] = target
     return prepared if is_at_once else None, target
+
+
+def _adds_in_place(arguments: Arguments, backend: Backend, c: Any, out: Any) -> bool:
+    """Return whether `backend` adds the product to `out`, an array on the host that is C too, without a copy of C."""
+    problem = arguments.problem
+    is_possible = problem.accumulate and backend.accumulates_in_place and not arguments.batch
+    if not is_possible or arguments.arrays.on_device or out.size == 0:
+        return False
+    if (c.ctypes.data, c.shape, c.strides, c.dtype) != (out.ctypes.data, out.shape, out.strides, out.dtype):
+        return False
+    if not problem.semiring.add.is_selective or problem.dtype.kind != "f":
+        return True
+    with np.errstate(invalid="ignore"):
+        return not np.isnan(out.min())  # a NaN of C is absent, which such a backend does not look for
 
 
 def as_batch(arguments: Arguments, backend: Backend) -> Problem | None:

@@ -9,7 +9,8 @@ import pytest
 
 from backends.gpu._simt.program import Matrix, Place
 from backends.gpu.tuned import Tuned
-from harness import registry
+from harness import gemm, registry
+from harness.api import gemm as api_gemm
 from harness.interface import prepare
 from harness.machine import detect
 from harness.operands import Operands
@@ -67,6 +68,51 @@ def test_backends_on_the_host_declare_it():
 def test_a_product_is_added_to_the_output_on_the_host(name):
     # kernels of a backend differ by the operations alone; libraries compute few of them
     check(name, KINDS if registry.find(name).calls_libraries else KINDS[:1])
+
+
+class TestPublicCall:
+    """`gemm` with an out that is C needs no memory for another result."""
+
+    SIZE = 300  # beyond what is computed in arrays of its own
+
+    @pytest.fixture
+    def operands(self, rng):
+        return [rng.random((self.SIZE, self.SIZE)) for _ in range(3)]
+
+    @pytest.fixture
+    def _without_copies(self, monkeypatch):
+        monkeypatch.setattr(api_gemm, "_aside", None)
+
+    @pytest.mark.usefixtures("_without_copies")
+    @pytest.mark.parametrize("backend", ["auto", "cpu-simd", "cpu-packed", "cpu-numpy"])
+    @pytest.mark.parametrize("scalars", [{}, {"alpha": 1.5}, {"beta": 0.5}, {"alpha": 1.5, "beta": 0.5}], ids=str)
+    def test_the_product_is_added_where_c_lies(self, scalars, backend, operands):
+        a, b, c = operands
+        expected = gemm(a, b, c, backend=backend, **scalars)
+        for out in (c.copy(), c.copy(order="F"), np.dstack([c, c])[..., 1]):
+            assert gemm(a, b, out, out=out, backend=backend, **scalars) is out
+            np.testing.assert_allclose(out, expected, 1e-12)
+
+    @pytest.mark.usefixtures("_without_copies")
+    @pytest.mark.parametrize("semiring", ["min_plus", "max_min", "logaddexp_plus"])
+    def test_over_other_semirings(self, semiring, operands):
+        a, b, c = operands
+        expected = gemm(a, b, c, semiring=semiring)
+        assert np.array_equal(gemm(a, b, c, out=c, semiring=semiring), expected)
+
+    def test_a_nan_of_c_is_absent_and_an_operand_that_overlaps_is_read_first(self, operands):
+        a, b, c = operands
+        c[3, 4] = np.nan
+        expected = gemm(a, b, c, semiring="min_plus")
+        assert not np.isnan(expected).any()
+        assert np.array_equal(gemm(a, b, c, out=c, semiring="min_plus"), expected)
+        expected = a + a @ b
+        np.testing.assert_allclose(gemm(a, b, a, out=a), expected, 1e-12)
+
+    def test_an_out_that_overlaps_c_otherwise_is_no_c_in_place(self, operands):
+        a, b, c = operands
+        expected = c[::-1] + a @ b
+        np.testing.assert_allclose(gemm(a, b, c[::-1], out=c), expected, 1e-12)
 
 
 @pytest.mark.gpu
