@@ -1,4 +1,4 @@
-"""Inverses of many small triangles at once: 32 rows by the array library, then longer ones by doubling.
+"""Inverses of many small triangles at once: 8 rows by the array library, then longer ones by doubling.
 
 On a GPU the first ones have 64 rows, and one kernel makes all: a thread substitutes one column of the identity.
 
@@ -21,7 +21,10 @@ from harness.linalg.products import Products
 REAL = {"float32": "-DREAL=float", "float64": "-DREAL=double"}
 
 # Rows of the inverses that the array library makes, all at once; longer ones are made by doubling. And on a GPU.
-FIRST_INVERSE, FIRST_ON_DEVICE = 32, 64
+# LAPACK takes a general matrix, and as long for one of 32 rows as for sixteen of 8: blocks of 64 rows, 16 and 64 of them,
+# from 4, 8, 16, 32, 64 rows in float64 0.44, 0.44, 0.69, 1.14, 2.0 ms, and 1.46, 1.57, 2.07, 4.1, 8.8; residuals are
+# alike. Measured 2026-11-23, one thread, on the Xeon of docs/lab/2026-11-23-matrix-vector.md.
+FIRST_INVERSE, FIRST_ON_DEVICE = 8, 64
 
 SOURCE = r"""
 #define FIRST 64

@@ -77,7 +77,7 @@ def trsm(
         Rows in a diagonal block. None: 64 on the host, 512 on a GPU.
     inverses : str
         Where diagonal blocks are inverted. ``"device"``: where the matrices lie, by NumPy's matmul, or by `gemm`.
-        ``"host"``: on the host, by NumPy's. ``"gemm"``: by `backend`, but for the first 32 or 64 rows.
+        ``"host"``: on the host, by NumPy's. ``"gemm"``: by `backend`, but for the first 8 or 64 rows.
     backend, threads
         Of the products, as in `harness.gemm`.
 
