@@ -111,7 +111,7 @@ def test_rows_are_right(kind):
 def test_rows_take_an_a_by_columns_as_it_lies_unless_a_pass_reads_it_first():
     for n, alpha, taken in ((64, None, {"a"}), (64, 2.0, set())):
         problem = Problem(n, n, n, SEMIRINGS["plus_times"], np.dtype(np.float32), alpha=alpha, layout="FCC")
-        assert RUNGS["gpu-row"].columns_taken(problem) == taken
+        assert RUNGS["gpu-row"].reads_columns(problem) == taken
 
 
 @pytest.mark.parametrize("accumulate", (False, True))
