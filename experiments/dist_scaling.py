@@ -225,7 +225,7 @@ EXPERIMENT = Experiment(
                 "where": {"mode": "all cores"},
                 "panels": ["semiring", "method"],
                 "value": "speed_up",
-                "finding": "over_reference",
+                "finding": "strategies",
             },
         ),
     ),

@@ -42,19 +42,40 @@ def scaling(cells: list[Cell], options: Json) -> str:
     title = max(claims, key=_estimate).where
     beside = f"; {most} threads {threads[title]:.2f}" if title in threads else ""
     first = f"{most} {noun} have {best.value.estimate:.2f} times the speed of one ({best.who}, {best.where}{beside})"
-    return first if worst is best else f"{first}; least {worst.value.estimate:.2f} ({worst.who}, {worst.where})"
+    least = ", ".join(filter(None, (worst.who, _unlike(worst.where, best.where))))
+    return first if worst is best else f"{first}; least {worst.value.estimate:.2f} ({least})"
 
 
 def splits(cells: list[Cell], options: Json) -> str:
     """Return the speeds of ranks x threads over one process at the largest product, and where the best is least."""
+    return _over_one_process(cells, "ranks x threads have")
+
+
+def strategies(cells: list[Cell], options: Json) -> str:
+    """Return the speeds of strategies over one process at the largest product, and where the best is least."""
+    return _over_one_process(cells, "has")
+
+
+def _over_one_process(cells: list[Cell], have: str) -> str:
     cases = _over_references(cells)
     if not cases:
         return ""
     best, worst = max(cases, key=lambda ends: float(ends[0].cell.facts["operations"]))
     least, _ = min(cases, key=lambda ends: _estimate(ends[0]))
-    first = f"{best.who} ranks x threads have {best.value.estimate:.2f} times the speed of one process ({best.where})"
+    first = f"{best.who} {have} {best.value.estimate:.2f} times the speed of one process ({best.where})"
     first += "" if worst is best else f", {worst.who} {worst.value.estimate:.2f}"
-    return first if least is best else f"{first}; elsewhere {least.value.estimate:.2f} at best ({least.where})"
+    where = _unlike(least.where, best.where)
+    return first if least is best else f"{first}; {where} {least.value.estimate:.2f} at best"
+
+
+def _unlike(where: str, other: str) -> str:
+    """Return what a place has not in common with another, "min_plus" beside "plus_times, float64, n=1024"."""
+    place, mark, weakness = where.partition(";")
+    own, others = (
+        [word for part in text.split(", ") for word in ([part] if " x " in part else part.split())]
+        for text in (place, other.partition(";")[0])
+    )
+    return ", ".join(word for word in own if word not in others) + mark + weakness
 
 
 def over_reference(cells: list[Cell], options: Json) -> str:
@@ -100,7 +121,8 @@ def peers(cells: list[Cell], options: Json) -> str:
     best, worst = ends(claims)
     whose = names[0] if len(set(names)) == 1 else "the fastest other system"
     first = f"{best.who} has {best.value.estimate:.2f} times the speed of {whose} ({best.where})"
-    return first if worst is best else f"{first}; least {worst.value.estimate:.2f} ({worst.where})"
+    where = _unlike(worst.where, best.where)
+    return first if worst is best else f"{first}; least {worst.value.estimate:.2f} ({where})"
 
 
 def shares(cells: list[Cell], options: Json) -> str:
@@ -167,6 +189,7 @@ def model_error(cells: list[Cell], options: Json) -> str:
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "scaling": scaling,
     "splits": splits,
+    "strategies": strategies,
     "over_reference": over_reference,
     "peers": peers,
     "stages": shares,
