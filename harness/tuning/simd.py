@@ -115,11 +115,14 @@ SIMD_UPDATE_TERMS, SIMD_UPDATE_AHEAD = 2, 4 * KIB
 SIMD_FEWEST_BYTES_TO_UPDATE, SIMD_SHORTEST_UPDATE, SIMD_LONGEST_UPDATE = 512 * KIB, 128, 256 * KIB
 
 # From so many threads, and pairs for each, the threads share panels of B. C is cut into so many parts for each, of at
-# least so many strips of rows. The panels of a range of columns take no more memory than this. Speed over parts that
-# pack for themselves, 16 threads, n = 1000, 1500, 2048, 3000, 4096: float64 1.12, 1.20, 1.19, 0.96, 1.20, float32
+# least so many strips of rows. The panels of a range take no more memory than this for each thread. Speed over parts
+# that pack for themselves, 16 threads, n = 1000, 1500, 2048, 3000, 4096: float64 1.12, 1.20, 1.19, 0.96, 1.20, float32
 # 1.04, 1.21, 1.13, 0.97, 1.09 (2026-11-22). Sharing at n = 300 and 500: 0.65, 0.95. Parts of the same columns one after
 # the other, on the processor whose L2 has their panels: 1.21 and 1.26 of the speed of parts in any order at n = 1000,
-# 1.03 at 2048. Measured on the Xeon of docs/lab/2026-11-22-many-cores.md and 2026-11-23-scaling.md.
+# 1.03 at 2048. With 8 parts a thread, threads waited for the last part for 7 to 9 % of the time. Speed of 16 over 8,
+# two runs, n = 1000, 1500, 2048, 3000: float64 1.02 and 1.04, 1.03 and 1.02, 1.14 and 1.16, 1.03 and 1.04, float32 1.04
+# and 1.00, 1.02 and 1.04, 1.04 and 1.05, 1.01 and 1.03; min_plus, n = 1000, 2000: 1.02 and 1.01, 1.04 and 1.02. Measured
+# on the Xeon of docs/lab/2026-11-23-scaling.md.
 SIMD_FEWEST_THREADS_TO_SHARE, SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_SHARED_PARTS = 4, 1 << 25, 8
 SIMD_MOST_SHARED_BYTES, SIMD_SHARED_STRIPS = 1 << 26, 4
 
@@ -287,6 +290,11 @@ def shares_panels(m: int, n: int, k: int, threads: int) -> bool:
     """Return whether all threads share one packed B."""
     is_large = m * n * k >= SIMD_FEWEST_PAIRS_TO_SHARE * threads and k > SIMD_FEW_TERMS
     return threads >= SIMD_FEWEST_THREADS_TO_SHARE and is_large
+
+
+def most_shared_bytes(threads: int) -> int:
+    """Return the bytes of the largest panels that so many threads share: a little less than their memory holds."""
+    return max(threads, 8) * SIMD_MOST_SHARED_BYTES * 15 // 16
 
 
 def mirrored_strips(n: int, nr: int) -> int:

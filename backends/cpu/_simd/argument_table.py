@@ -68,6 +68,11 @@ class Loops(NamedTuple):
     is_upper: bool = False
 
     @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return np.dtype(self.key.dtype).itemsize
+
+    @property
     def steps(self) -> tuple[int, int]:
         """Of parts, rows and columns are multiples of these: of a triangle whole tiles."""
         if self.triangle:

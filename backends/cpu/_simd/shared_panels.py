@@ -1,18 +1,19 @@
-"""A large product on several threads: B is packed once for all of them, then parts of C read its panels.
+"""A large product on several threads: what they all read is packed once for all of them, then parts of C are computed.
 
-    for ranges of columns whose panels fit the scratch:
-        pack       panels of B, all of k, by slabs of few rows: a slab is read along its rows
+    for ranges of columns, and of k, whose panels fit the scratch:
+        pack       panels of B, and rows of A that would share cache sets, by slabs that threads claim
         compute    parts of C, each by the five loops, which find their panels ready
 
 Without it each part packs the panels that it needs, as often as there are parts above each other. So parts would be
-large, and a thread on a slow core the last to end.
+large, and a thread on a slow core the last to end. A is copied only where it cannot be read in place. Parts would copy
+it once for each group of columns.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange, types
@@ -23,7 +24,7 @@ from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, cut_evenly
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import may_take_dots
-from backends.cpu._simd.loops import NO_DIAGONAL, PACKED, columns_left
+from backends.cpu._simd.loops import NO_DIAGONAL, PACKED, columns_left, row_bytes
 from backends.cpu._simd.macro_kernel import even_split, part_of
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._simd.run_parts import OPERANDS, SCRATCH, entry_point
@@ -31,11 +32,11 @@ from backends.cpu._threads.atomics import add
 from backends.cpu._threads.limits import limit_threads, restore_threads
 from harness.tuning import simd as tuning_simd
 
-SLAB = 16  # rows of B that are packed together, through all panels of a group: whole squares of registers
+SLAB = 16  # rows that are packed together: of B through all panels of a group, whole squares of registers
 
-# A row of the table of slabs: rows, columns; offsets and strides of the source; offset of the target, rows of the block
-# of k, and rows of it above the slab
-_SLAB_COLUMNS = 8
+# A row of the table of slabs: 1 if it is of A, else 0; rows, columns; offset and strides of the source; offset of the
+# target; rows of the block of k and rows of it above the slab, for panels; or the distance of rows of a copy of A
+_SLAB_WORDS = 10
 
 
 class SharedLoops(Loops):
@@ -56,14 +57,35 @@ class _PackedLoops(Loops):
     def _parts(self, shape: Shape, accumulate: bool) -> list[tuple[int, ...]]:
         blocking, itemsize, parts = self.blocking, np.dtype(self.key.dtype).itemsize, []
         rows = cut_evenly(shape.m, self.grid[0], self.steps[0])
-        size_a, groups = self.scratch_bytes(shape.m, shape.n, shape.k)[0], _groups(self, shape.n, shape.k)
-        for (j, last, begin), (i, end) in itertools.product(groups, itertools.pairwise(rows)):
+        for (j, last, begin), (i, end) in itertools.product(_groups(self, shape.n, shape.k), itertools.pairwise(rows)):
             parts.append((
                 end - i, last - j, shape.k, i * shape.strides_a[0], *shape.strides_a, begin, 0, itemsize,
                 i * shape.row_stride_out + j * itemsize, shape.row_stride_out, accumulate, 0, 0,
-                blocking.mc, shape.n, blocking.kc, self.packs_a, PACKED, 0, size_a, NO_DIAGONAL,
+                blocking.mc, shape.n, blocking.kc, False, PACKED, 0, 0, NO_DIAGONAL,
             ))  # fmt: skip
         return parts
+
+
+class _Range(NamedTuple):
+    """A range of rows, of columns and of k, which is computed at once."""
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    terms: tuple[int, int]
+
+    def shape(self, shape: Shape) -> Shape:
+        """Return the shape of its product, with the strides of the whole."""
+        (i, end), (j, last), (p, stop) = self
+        return shape._replace(m=end - i, n=last - j, k=stop - p)
+
+
+class _Stage(NamedTuple):
+    """The work of one range: offsets of A, B and C [bytes], slabs, the place of the copy of A or -1, and parts of C."""
+
+    offsets: tuple[int, int, int]
+    slabs: np.ndarray
+    copy_of_a: int
+    parts: LoopTable
 
 
 class SharedTable:
@@ -82,13 +104,11 @@ class SharedTable:
     """
 
     def __init__(self, loops: SharedLoops, shape: Shape, accumulate: bool) -> None:
-        itemsize, nr = np.dtype(loops.key.dtype).itemsize, loops.blocking.nr
+        itemsize = np.dtype(loops.key.dtype).itemsize
         self.addresses = np.zeros(len(OPERANDS) + 1, np.int64)
         self._size, left = 0, columns_beside(loops.key, shape)
         whole = shape.n - left
-        limit = tuning_simd.SIMD_MOST_SHARED_BYTES // (shape.k * itemsize)
-        ranges = itertools.pairwise(cut_evenly(whole, -(-whole // max(limit, nr)), nr))
-        self._stages = [self._prepare(loops, shape, accumulate, j, end) for j, end in ranges]
+        self._stages = [self._prepare(loops, shape, accumulate, x) for x in _ranges(loops, shape._replace(n=whole))]
         gather, key, taken = address_of(build_gather(loops.key)), loops.key, np.zeros(1, np.int64)
         pack = entry_point(_build_pack_slabs())
         self._pack = functools.partial(pack, gather, key.lanes, key.nv, itemsize, taken, loops.threads)
@@ -98,26 +118,40 @@ class SharedTable:
             table = LoopTable(beside, shape._replace(n=left), accumulate)
             self._left.append((whole * shape.strides_b[1], whole * itemsize, table))
 
-    def _prepare(
-        self, loops: SharedLoops, shape: Shape, accumulate: bool, j: int, end: int
-    ) -> tuple[int, int, np.ndarray, LoopTable]:
-        """Return a range of columns: where it begins in B and in C [bytes], its slabs, and its parts."""
+    def _prepare(self, loops: SharedLoops, shape: Shape, accumulate: bool, of: _Range) -> _Stage:
+        """Return the work of a range."""
+        (i, _), (j, last), (p, _) = of
         rows, across = loops.grid
-        across, parts = max(across * (end - j) // shape.n, 1), rows * across
-        grid = max(min(parts // across, shape.m // (tuning_simd.SIMD_SHARED_STRIPS * loops.key.mr)), 1), across
-        of_range, inner = shape._replace(n=end - j), _PackedLoops(*loops._replace(packs_b=False, grid=grid))
-        slabs, size = _slabs(inner, of_range)
+        across, parts = max(across * (last - j) // shape.n, 1), rows * across
+        strips = (of.rows[1] - i) // (tuning_simd.SIMD_SHARED_STRIPS * loops.key.mr)
+        grid = max(min(parts // across, strips), 1), across
+        inner, itemsize = _PackedLoops(*loops._replace(packs_b=False, packs_a=False, grid=grid)), loops.itemsize
+        of_range, slabs, copy_of_a = of.shape(shape), [], -1
+        of_b, size = _slabs_of_b(inner, of_range)
+        if i == 0:
+            slabs.append(of_b)
+        if loops.packs_a:
+            copy_of_a, lda = size, row_bytes(of_range.k, itemsize)
+            slabs.append(_slabs_of_a(of_range, size, lda))
+            size += of_range.m * lda
+            of_range = of_range._replace(strides_a=(lda, itemsize))
         self._size = max(self._size, size)
-        itemsize = np.dtype(loops.key.dtype).itemsize
-        return j * shape.strides_b[1], j * itemsize, slabs, LoopTable(inner, of_range, accumulate)
+        offsets = (
+            i * shape.strides_a[0] + p * shape.strides_a[1],
+            p * shape.strides_b[0] + j * shape.strides_b[1],
+            i * shape.row_stride_out + j * itemsize,
+        )
+        table = np.concatenate(slabs) if slabs else np.empty((0, _SLAB_WORDS), np.int64)
+        return _Stage(offsets, table, copy_of_a, LoopTable(inner, of_range, accumulate or p > 0))
 
     def run(self) -> None:
         """Compute with the operands whose addresses are set."""
         memory = scratch(self._size, "shared panels")
         a, b, out, *_ = self.addresses.tolist()
-        for from_b, from_out, slabs, table in self._stages:
-            self._pack(slabs, b + from_b, memory.address)
-            table.addresses[:SCRATCH] = a, memory.address, out + from_out, 0
+        for (from_a, from_b, from_out), slabs, copy_of_a, table in self._stages:
+            self._pack(slabs, a + from_a, b + from_b, memory.address)
+            of_a = a + from_a if copy_of_a < 0 else memory.address + copy_of_a
+            table.addresses[:SCRATCH] = of_a, memory.address, out + from_out, 0
             table.run()
         for from_b, from_out, table in self._left:
             table.addresses[:SCRATCH] = a, b + from_b, out + from_out, 0
@@ -129,46 +163,72 @@ def columns_beside(key: KernelKey, shape: Shape) -> int:
     return columns_left(shape.n, shape.k, key.lanes) if may_take_dots(key) else 0
 
 
+def _ranges(loops: Loops, shape: Shape) -> list[_Range]:
+    """Return the ranges whose panels, and copies of A, fit the scratch: of k if that suffices, else of columns too.
+
+    Ranges of k are whole blocks. So the sums are those of the loops that take all of k.
+    """
+    m, n, k, kc, nr = shape.m, shape.n, shape.k, min(loops.blocking.kc, shape.k), loops.blocking.nr
+    most, copied = tuning_simd.most_shared_bytes(loops.threads) // loops.itemsize, m if loops.packs_a else 0
+    widest, highest = max(most // kc // (2 if copied else 1), nr), max(most // kc // 2, loops.key.mr)
+    columns = cut_evenly(n, -(-n // widest), nr)
+    rows = cut_evenly(m, -(-copied // highest) or 1, loops.key.mr)
+    blocks = max(most // ((min(n, widest) + min(copied, highest)) * kc), 1)
+    terms = cut_evenly(k, -(-k // (blocks * kc)), kc)
+    by_columns = itertools.product(itertools.pairwise(columns), itertools.pairwise(terms), itertools.pairwise(rows))
+    return [_Range(i, j, p) for j, p, i in by_columns]
+
+
 def _groups(loops: Loops, n: int, k: int) -> list[tuple[int, int, int]]:
     """Return the columns of each group of panels, and where they begin [bytes]."""
-    groups, begin, itemsize = [], 0, np.dtype(loops.key.dtype).itemsize
+    groups, begin = [], 0
     for j, end in itertools.pairwise(cut_evenly(n, loops.grid[1], loops.steps[1])):
         groups.append((j, end, begin))
-        begin += _row_bytes(loops, end - j, itemsize) * k
+        begin += _row_bytes(loops, end - j) * k
     return groups
 
 
-def _row_bytes(loops: Loops, columns: int, itemsize: int) -> int:
+def _row_bytes(loops: Loops, columns: int) -> int:
     """Return the bytes of one row of k in all panels of a group: whole vectors."""
-    return -(-columns // loops.key.lanes) * loops.key.lanes * itemsize
+    return -(-columns // loops.key.lanes) * loops.key.vector_unit.size_bytes
 
 
-def _slabs(loops: Loops, shape: Shape) -> tuple[np.ndarray, int]:
-    """Return the table of slabs, and the bytes of all panels."""
-    k, kc, itemsize, tables, size = shape.k, loops.blocking.kc, np.dtype(loops.key.dtype).itemsize, [], 0
+def _slabs_of_b(loops: Loops, shape: Shape) -> tuple[np.ndarray, int]:
+    """Return the table of slabs of B, and the bytes of all panels."""
+    k, kc, tables, size = shape.k, loops.blocking.kc, [], 0
     block, above = np.divmod(np.arange(0, k), kc)
     first = np.flatnonzero(above % SLAB == 0)
     in_block = np.minimum(kc, k - block[first] * kc)
     for j, end, begin in _groups(loops, shape.n, k):
-        each = _row_bytes(loops, end - j, itemsize)
-        table = np.empty((first.size, _SLAB_COLUMNS), np.int64)
-        table[:, 0] = np.minimum(SLAB, in_block - above[first])
-        table[:, 1:5] = 0, 0, *shape.strides_b
-        table[:, 1], table[:, 2] = end - j, first * shape.strides_b[0] + j * shape.strides_b[1]
-        table[:, 5] = begin + block[first] * kc * each
-        table[:, 6], table[:, 7] = in_block, above[first]
+        each = _row_bytes(loops, end - j)
+        table = np.zeros((first.size, _SLAB_WORDS), np.int64)
+        table[:, 1] = np.minimum(SLAB, in_block - above[first])
+        table[:, 2], table[:, 3] = end - j, first * shape.strides_b[0] + j * shape.strides_b[1]
+        table[:, 4:6] = shape.strides_b
+        table[:, 6] = begin + block[first] * kc * each
+        table[:, 7], table[:, 8] = in_block, above[first]
         tables.append(table)
         size = begin + each * k
     return np.concatenate(tables), size
 
 
+def _slabs_of_a(shape: Shape, begin: int, lda: int) -> np.ndarray:
+    """Return the table of slabs of rows of A, copied to rows `lda` bytes apart."""
+    first = np.arange(0, shape.m, SLAB)
+    table = np.zeros((first.size, _SLAB_WORDS), np.int64)
+    table[:, 0], table[:, 1], table[:, 2] = 1, np.minimum(SLAB, shape.m - first), shape.k
+    table[:, 3], table[:, 4:6] = first * shape.strides_a[0], shape.strides_a
+    table[:, 6], table[:, 9] = begin + first * lda, lda
+    return table
+
+
 @functools.cache
 def _build_pack_slabs() -> Any:
-    """Compile ``pack(gather, lanes, nv, itemsize, taken, threads, slabs, b, panels)``, the same for every kernel."""
+    """Compile ``pack(gather, lanes, nv, itemsize, taken, threads, slabs, a, b, target)``, the same for every kernel."""
 
     def pack(
-        gather: int, lanes: int, nv: int, itemsize: int, taken: np.ndarray, threads: int, slabs: np.ndarray, b: int,
-        target: int,
+        gather: int, lanes: int, nv: int, itemsize: int, taken: np.ndarray, threads: int, slabs: np.ndarray, a: int,
+        b: int, target: int,
     ) -> None:  # fmt: skip
         taken[0] = 0
         before = limit_threads(threads)
@@ -177,20 +237,20 @@ def _build_pack_slabs() -> Any:
                 slab = add(taken.ctypes.data, 1)
                 if slab >= slabs.shape[0]:
                     break
-                rows, columns, begin, rs_b, cs_b, to, k_cur, above = (
-                    slabs[slab, 0], slabs[slab, 1], slabs[slab, 2], slabs[slab, 3], slabs[slab, 4], slabs[slab, 5],
-                    slabs[slab, 6], slabs[slab, 7],
-                )  # fmt: skip
+                rows, columns, rs, cs = slabs[slab, 1], slabs[slab, 2], slabs[slab, 4], slabs[slab, 5]
+                source, to = (a if slabs[slab, 0] else b) + slabs[slab, 3], target + slabs[slab, 6]
+                k_cur, above, lda = slabs[slab, 7], slabs[slab, 8], slabs[slab, 9]
+                if lda:
+                    call(gather, (rows, columns, source, rs, cs, to, lda))
+                    continue
                 split = even_split((columns + lanes - 1) // lanes, nv)
                 for jp in range(split[0]):
                     first, vectors = part_of(split, jp)
                     j, ldb = first * lanes, vectors * lanes * itemsize
-                    panel = target + to + j * itemsize * k_cur + above * ldb
-                    call(gather, (
-                        rows, min(vectors * lanes, columns - j), b + begin + j * cs_b, rs_b, cs_b, panel, ldb
-                    ))  # fmt: skip
+                    panel = to + j * itemsize * k_cur + above * ldb
+                    call(gather, (rows, min(vectors * lanes, columns - j), source + j * cs, rs, cs, panel, ldb))
         restore_threads(before)
 
     words = types.Array(types.int64, 1, "C")
     slabs = types.Array(types.int64, 2, "C")
-    return jit(None, *[types.intp] * 4, words, types.intp, slabs, types.intp, types.intp)(pack)
+    return jit(None, *[types.intp] * 4, words, types.intp, slabs, *[types.intp] * 3)(pack)
