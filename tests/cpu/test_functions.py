@@ -1,6 +1,7 @@
 """Functions that are compiled by themselves: what is written runs, is kept between processes, and is written once."""
 
 import ctypes
+import gc
 
 import numpy as np
 import pytest
@@ -83,3 +84,24 @@ def test_a_damaged_entry_is_compiled_anew(fresh, tmp_path):
     before = fresh()
     assert stored(functions.compile_functions("times", ("any",), emit), 7) == [7, 14]
     assert (cache.counts - before)["compiled"] == 1
+
+
+@pytest.mark.parametrize("was_enabled", (True, False))
+def test_garbage_is_not_collected_while_they_are_compiled_and_as_before_afterwards(fresh, was_enabled):
+    def look(module):
+        enabled.append(gc.isenabled())
+        if len(enabled) > 1:
+            raise ValueError("this compilation fails")
+        return emit(module)
+
+    enabled: list[bool] = []
+    try:
+        (gc.enable if was_enabled else gc.disable)()
+        functions.compile_functions("times", ("gc",), look)
+        assert gc.isenabled() == was_enabled
+        with pytest.raises(ValueError, match="this compilation fails"):
+            functions.compile_functions("times", ("gc", "fails"), look)
+        assert gc.isenabled() == was_enabled
+    finally:
+        gc.enable()
+    assert enabled == [False, False]

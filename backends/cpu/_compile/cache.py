@@ -37,6 +37,7 @@ from numba.core.serialize import dumps
 
 from backends import _kernel_files
 from backends.cpu._compile import sources
+from backends.cpu._compile.collector import collector_paused
 from backends.cpu._compile.fingerprint import Uncertain, digest
 
 # Number of kernels of this process that were "loaded", "compiled" or "kept"; and the reasons of those that could not be
@@ -80,7 +81,7 @@ def compile_kernel(function: Callable[..., Any], signature: Any, options: dict[s
             return _compiled[key]
         if key is not None:
             dispatcher._cache = _Entry(folder, key, function.__qualname__)
-        with _kernel_files.turn(None if key is None else folder, str(key)):
+        with _kernel_files.turn(None if key is None else folder, str(key)), collector_paused():
             dispatcher.compile(signature)
         dispatcher.disable_compile()
         counts["loaded" if dispatcher.stats.cache_hits else "compiled"] += 1

@@ -22,6 +22,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from backends import _kernel_files
 from backends.cpu._compile import cache, sources
+from backends.cpu._compile.collector import collector_paused
 
 # emit(module) writes functions of sizes and addresses that return nothing, and returns those that others call.
 Emit = Callable[[ir.Module], Sequence[ir.Function]]
@@ -46,7 +47,8 @@ def compile_functions(name: str, key: Any, emit: Emit, *, unrolls: bool = False)
     """
     with global_compiler_lock:
         if (name, key) not in _addresses:
-            _addresses[name, key] = _compiled(name, key, emit, unrolls)
+            with collector_paused():
+                _addresses[name, key] = _compiled(name, key, emit, unrolls)
         return _addresses[name, key]
 
 

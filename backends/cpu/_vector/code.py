@@ -33,6 +33,28 @@ def index(value: int) -> ir.Constant:
     return ir.Constant(INDEX, value)
 
 
+class InOneWord(ir.Constant):
+    """A vector constant that is written as one word: llvmlite would write, and LLVM read, it lane by lane."""
+
+    def __init__(self, vector: ir.VectorType, word: str) -> None:
+        super().__init__(vector, [0] * vector.count)
+        self._word = word
+
+    def get_reference(self) -> str:
+        """Return the word."""
+        return self._word
+
+
+def zeros(vector: ir.VectorType) -> ir.Constant:
+    """Return a vector of zero bits."""
+    return InOneWord(vector, "zeroinitializer")
+
+
+def undefined(vector: ir.VectorType) -> ir.Constant:
+    """Return a vector of any bits."""
+    return InOneWord(vector, "undef")
+
+
 def element_type(dtype: np.dtype[Any]) -> Any:
     """Return LLVM's type of one element."""
     if dtype.kind == "f":
@@ -217,7 +239,7 @@ class VectorCode:
         """Load the lanes of a vector of bits; the others are zero bits. Slow on a unit without masks."""
         masked = [POINTER, INDEX, ir.VectorType(BIT, self.lanes), self.vector]
         function = declare(builder, f"llvm.masked.load.{self.suffix}.p0", self.vector, masked)
-        return builder.call(function, [pointer, index(self.dtype.itemsize), lanes, ir.Constant(self.vector, None)])
+        return builder.call(function, [pointer, index(self.dtype.itemsize), lanes, zeros(self.vector)])
 
     def store(self, builder: Builder, value: Value, pointer: Value, edge: Value | None = None) -> None:
         """Store a vector, or the lanes before an edge."""
@@ -240,8 +262,8 @@ class VectorCode:
 
     def splat(self, builder: Builder, scalar: Value) -> Value:
         """Return `scalar` in all lanes."""
-        first = builder.insert_element(ir.Constant(self.vector, ir.Undefined), scalar, index(0))
-        return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(INDEX, self.lanes), None))
+        first = builder.insert_element(undefined(self.vector), scalar, index(0))
+        return builder.shuffle_vector(first, first, zeros(ir.VectorType(INDEX, self.lanes)))
 
     def intrinsic(self, builder: Builder, name: str, *values: Value) -> Value:
         """Call LLVM's elementwise intrinsic `name`."""
