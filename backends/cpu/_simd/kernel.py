@@ -5,9 +5,9 @@
             for each vector j:       C[i, j] := C[i, j] (+) A[i, p] (x) B[p, j]
 
 A is read by rows (k contiguous, rows `lda` bytes apart), so that a block of A can be read in place. B is read by rows
-too (`ldb` bytes apart): a packed micro-panel, or B itself. The loop is unrolled to four steps over floats; over
-integers one step is faster. The generated code keeps this order row by row. LLVM would move loads up, delay arithmetic,
-make trees of minima and run out of registers.
+too (`ldb` bytes apart): a packed micro-panel, or B itself. The loop takes four steps at once where a pair is one
+instruction over floats, two where it takes more, and one over integers. The generated code keeps this order row by row.
+LLVM would move loads up, delay arithmetic, make trees of minima and run out of registers.
 
 A whole tile prefetches the next panel in its first iterations (a cache line each, into L2), and its tile of C 64 steps
 before its end. Edge tiles have fewer rows or vectors, and a last vector of which only some lanes exist. docs/kernels.md
@@ -34,7 +34,7 @@ from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import UNITS, VectorUnit
 from harness.operands import CACHE_LINE
 
-STEPS = 4  # of k in an iteration of the loop, over floats
+STEPS_OF_FUSED, STEPS_OF_OTHERS = 4, 2  # of k in an iteration of the loop, over floats: where a pair is one instruction
 STEPS_BEFORE_END = 64  # when the tile of C is prefetched: about the latency of L3
 INTO_L1, INTO_L2 = 3, 2
 
@@ -110,7 +110,9 @@ _POINTERS = ("a", "b", "c", "ahead", "block")
 
 def steps_per_iteration(key: KernelKey) -> int:
     """Return the number of steps of k in one iteration of the loop."""
-    return 1 if key.operations.is_careful or np.dtype(key.dtype).kind != "f" else STEPS
+    if key.operations.is_careful or np.dtype(key.dtype).kind != "f":
+        return 1
+    return STEPS_OF_FUSED if key.operations.is_fused else STEPS_OF_OTHERS
 
 
 def whole_tile_name(key: KernelKey) -> str:

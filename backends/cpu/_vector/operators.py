@@ -49,8 +49,13 @@ class Operations(NamedTuple):
     zero: int | float
     is_careful: bool = False
 
+    @property
+    def is_fused(self) -> bool:
+        """Whether (x) and (+) are one instruction over floats."""
+        return self.add == "plus" and self.multiply == "times"
+
     def extend(self, code: VectorCode, builder: Builder, total: Value, x: Value, y: Value) -> Value:
-        """Return ``total (+) (x (x) y)``, fused where one instruction does both."""
+        """Return ``total (+) (x (x) y)``, with multiplication and addition fused where floats are multiplied."""
         if self.add == "plus" and code.dtype.kind == "f" and self.multiply in ("times", "sqdiff"):
             if self.multiply == "sqdiff":
                 x = y = builder.fsub(x, y)
