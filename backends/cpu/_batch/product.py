@@ -8,6 +8,7 @@ form.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +76,7 @@ def prepare_batch(
         run = prepare(ops._replace(is_careful=True))
     else:
         holds = Look(condition, semiring, dtype).on(stacks[0], stacks[1])
-        run = guarded(holds, prepare(ops), prepare(ops._replace(is_careful=True)))
+        run = guarded(holds, prepare(ops), functools.partial(prepare, ops._replace(is_careful=True)))
     return through(target, out, accumulate, run)
 
 

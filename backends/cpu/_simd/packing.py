@@ -20,6 +20,7 @@ from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
 from backends.cpu._vector.intrinsics import Emit, function_intrinsic, size_intrinsic
+from backends.cpu._vector.unit import VectorUnit
 
 TRANSPOSED_BYTES = (4, 8)  # sizes of elements that are transposed in registers: 8 or 16 vectors of them
 
@@ -77,17 +78,22 @@ def _copy_element_intrinsic(dtype: np.dtype[Any]) -> Any:
     return size_intrinsic(2, emit)
 
 
-@functools.cache
 def build_gather(key: KernelKey) -> Any:
     """Compile ``gather(rows, columns, source, row_stride, column_stride, target, target_stride)``, strides in bytes.
 
     ``target[i, j] := source[i, j]`` with contiguous rows in `target`.
     """
-    dtype = np.dtype(key.dtype)
-    itemsize, lanes, transposes = dtype.itemsize, key.lanes, dtype.itemsize in TRANSPOSED_BYTES
+    return _build_gather(key.vector_unit, np.dtype(key.dtype).itemsize)
+
+
+@functools.cache
+def _build_gather(unit: VectorUnit, itemsize: int) -> Any:
+    """Compile `build_gather` for elements of some bytes: what is copied has no other type."""
+    dtype = np.dtype(f"u{itemsize}")
+    code, lanes, transposes = VectorCode(unit, dtype), unit.lanes(dtype), itemsize in TRANSPOSED_BYTES
     copy_row, copy_element = _copy_row_intrinsic(), _copy_element_intrinsic(dtype)
     # transpose((target, target_stride, source, source_stride)), of a block of lanes x lanes
-    transpose = function_intrinsic(4, "transpose", key.code().copy_transposed) if transposes else None
+    transpose = function_intrinsic(4, "transpose", code.copy_transposed) if transposes else None
 
     def gather(
         rows: int, columns: int, source: int, row_stride: int, column_stride: int, target: int, target_stride: int

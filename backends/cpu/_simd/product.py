@@ -197,7 +197,8 @@ def prepare_generated(
         return through(target, out, accumulate, prepare(ops._replace(is_careful=True)))
     run = prepare(ops)
     if condition is not Guard.NONE:
-        run = guarded(Look(condition, semiring, dtype).on(a, b), run, prepare(ops._replace(is_careful=True)))
+        careful = functools.partial(prepare, ops._replace(is_careful=True))
+        run = guarded(Look(condition, semiring, dtype).on(a, b), run, careful)
     return through(target, out, accumulate, run, triangle)
 
 
@@ -244,11 +245,15 @@ def is_better_transposed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
     return not has_contiguous_rows(out) and has_contiguous_rows(out.T)
 
 
-def guarded(holds: Callable[[], bool], fast: Run, careful: Run) -> Run:
-    """Return a product that is computed by `fast` where ``holds()``, by `careful` elsewhere."""
+def guarded(holds: Callable[[], bool], fast: Run, prepare_careful: Callable[[], Run]) -> Run:
+    """Return a product that is computed by `fast` where ``holds()``, elsewhere by what `prepare_careful` returns.
+
+    That is prepared when it is first needed: its kernel takes as long to compile as the fast one, and rarely runs.
+    """
+    careful = functools.cache(prepare_careful)
 
     def run() -> None:
-        (fast if holds() else careful)()
+        (fast if holds() else careful())()
 
     return run
 
