@@ -120,11 +120,11 @@ SIMD_FEWEST_BYTES_TO_UPDATE, SIMD_SHORTEST_UPDATE, SIMD_LONGEST_UPDATE = 512 * K
 # 1.04, 1.21, 1.13, 0.97, 1.09 (2026-11-22). Sharing at n = 300 and 500: 0.65, 0.95. Parts of the same columns one after
 # the other, on the processor whose L2 has their panels: 1.21 and 1.26 of the speed of parts in any order at n = 1000,
 # 1.03 at 2048. With 8 parts a thread, threads waited for the last part for 7 to 9 % of the time. Speed of 16 over 8,
-# two runs, n = 1000, 1500, 2048, 3000: float64 1.02 and 1.04, 1.03 and 1.02, 1.14 and 1.16, 1.03 and 1.04, float32 1.04
-# and 1.00, 1.02 and 1.04, 1.04 and 1.05, 1.01 and 1.03; min_plus, n = 1000, 2000: 1.02 and 1.01, 1.04 and 1.02. Measured
-# on the Xeon of docs/lab/2026-11-23-scaling.md.
-SIMD_FEWEST_THREADS_TO_SHARE, SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_SHARED_PARTS = 4, 1 << 25, 8
-SIMD_MOST_SHARED_BYTES, SIMD_SHARED_STRIPS = 1 << 26, 4
+# two runs, n = 1000, 1500, 2048, 3000: float64 1.02 and 1.04, 1.03 and 1.02, 1.14 and 1.16, 1.03 and 1.04, float32
+# 1.04 and 1.00, 1.02 and 1.04, 1.04 and 1.05, 1.01 and 1.03; min_plus, n = 1000, 2000: 1.02 and 1.01, 1.04 and 1.02.
+# Measured on the Xeon of docs/lab/2026-11-23-scaling.md.
+SIMD_FEWEST_THREADS_TO_SHARE, SIMD_FEWEST_PAIRS_TO_SHARE, SIMD_SHARED_PARTS = 4, 1 << 25, 16
+SIMD_MOST_SHARED_BYTES, SIMD_SHARED_STRIPS = 1 << 23, 4
 
 # A matrix by its own transpose: from so many rows on, beyond `SIMD_FEW_TERMS`, half of the result is mirrored. The half
 # is cut into so many strips of columns, and for several threads into so many parts a thread. Blocks of so many rows are

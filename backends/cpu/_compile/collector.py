@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Do not collect garbage inside the block; afterwards as before. One thread at a time, as the compiler's lock has it.
+    """Do not collect garbage inside the block; afterwards as before. For one thread at a time, which holds the lock.
 
     Objects without cycles are freed all the same.
     """
