@@ -71,7 +71,7 @@ class LogSumExp:
         (m, n, k), width = shape, LINE_BYTES // dtype.itemsize
         self._product, self._scale, strips = product, Scale.of(dtype, k), -(-n // width)
         self._scale_rows, self._scale_columns = build_scale_rows(dtype), build_scale_columns(dtype)
-        self._logarithms, self._pairwise = build_logarithms(dtype), build_pairwise(dtype)
+        self._logarithms, self._dtype = build_logarithms(dtype), dtype
         self._x, self._y, self._sums = (aligned_empty(size, dtype) for size in ((m, k), (k, n), (m, n)))
         self._rows, self._columns = aligned_empty((2, m), dtype), aligned_empty((2, n), dtype)
         self._row_single, self._column_singles = np.empty(m, np.intp), np.empty((2, n), np.intp)
@@ -87,8 +87,9 @@ class LogSumExp:
         self._product(x, y, sums, False)
         self._logarithms(a, b, sums, *rows, *columns, self._scale.exponent, self._lines, doubt, out, accumulate)
         if doubt.any():
-            # X Y and Y are no longer needed: their memory serves as work arrays of the pairwise pass
-            self._pairwise(a, b, doubt, y.reshape(-1), sums, self._lines, out, accumulate)
+            # X Y and Y are no longer needed: their memory serves as work arrays of the pairwise pass, which is compiled
+            # when it is first needed: it takes a third of the time to compile, and rarely runs
+            build_pairwise(self._dtype)(a, b, doubt, y.reshape(-1), sums, self._lines, out, accumulate)
 
 
 @functools.cache
