@@ -47,8 +47,11 @@ class Budget:
     sample_ms : float
         A sample repeats a short call until it lasts this long.
     processes : int
-        Fresh processes of each contender, one after the other, each with all these rounds and seconds. The interval
-        then includes differences between processes (where memory lies, what else runs).
+        Processes of each contender, one after the other, each with all these rounds and seconds. The interval then
+        includes differences between processes (where memory lies, what else runs).
+    fresh : bool
+        Whether all of them begin with the case and end with it. Else each serves case after case, and only processes
+        of equal history are compared.
     precision : float
         Rounds go on until the 95 % interval of each contender's paired ratio to the reference is within this fraction
         of the ratio, half its width: 0.01 is +-1 %. 0: `rounds` are enough.
@@ -63,6 +66,7 @@ class Budget:
     processes: int = 1
     precision: float = 0.0
     order: str = INTERLEAVED
+    fresh: bool = False
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:

@@ -34,7 +34,7 @@ from harness.run.trial import Entrant, Patience
 from harness.stats import statistics, verdict
 from harness.timing.measure import Measurement
 
-BUDGET = Budget(rounds=10, seconds=20.0, processes=2)
+BUDGET = Budget(rounds=10, seconds=20.0, processes=2, fresh=True)
 PEAK_BUDGET = Budget(rounds=5, seconds=1.0)
 
 

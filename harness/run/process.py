@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from harness.errors import Declined
 from harness.run import descendants, messages
+from harness.run.memory import available_memory
 
 # The most of a backend's output that goes into the reason of its failure, in bytes.
 TAIL = 600
@@ -32,9 +33,9 @@ TAIL = 600
 LONGEST_REASON = 2000
 # Folders below ``harness`` in which trees have kept the worker and the task of a product, the latest first.
 HOMES = ("run", "")
-# Processes kept although the current case does not need them, and the most bytes that they hold, all that they have
-# started included. One holds some 200 MB of libraries; one with a job of 16 ranks 3 GB.
-IDLE_PROCESSES, IDLE_BYTES = 8, 2 << 30
+# Processes kept although the current case does not need them: three of each of a dozen contenders. And the part of
+# memory that they may hold, all that they have started included. One holds some 150 MB; one with a job of 16 ranks 3 GB.
+IDLE_PROCESSES, IDLE_PART = 36, 1 / 4
 
 
 # Longest wait for all threads of a process to stop [s]. On busy cores it takes a time slice or two.
@@ -255,13 +256,24 @@ class Slot(NamedTuple):
     number: int = 0
     source: Path | None = None
     environment: tuple[tuple[str, str], ...] = ()  # sorted
+    replicate: int = 0  # of the processes that a contender is measured in, one after the other
 
 
 class Pool:
-    """Processes that live on from case to case, so that their kernels are compiled once."""
+    """Processes that live on from case to case, so that they start and their kernels are compiled once.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    idle_processes : int
+        Most processes that are kept although the current case does not need them.
+    idle_bytes : int, optional
+        Most bytes that these hold together; by default `IDLE_PART` of the memory.
+    """
+
+    def __init__(self, idle_processes: int = IDLE_PROCESSES, idle_bytes: int | None = None) -> None:
         self._workers: dict[Slot, WorkerProcess] = {}
+        self._idle_processes = idle_processes
+        self._idle_bytes = int(available_memory() * IDLE_PART) if idle_bytes is None else idle_bytes
 
     def processes(self, slots: Iterable[Slot]) -> dict[Slot, WorkerProcess]:
         """Return a live process for each of `slots`: the previous one of that slot, if it lives."""
@@ -279,7 +291,7 @@ class Pool:
         held, total = descendants.memory_of(marks.values()), 0
         for kept, slot in enumerate(reversed(idle)):
             total += held[marks[slot]]
-            if kept == IDLE_PROCESSES or total > IDLE_BYTES:
+            if kept == self._idle_processes or total > self._idle_bytes:
                 return idle[: len(idle) - kept]
         return []
 

@@ -87,8 +87,9 @@ def measure_case(
 
     With several threads it waits at `gate`, if there is one, until the cores are free.
 
-    There is a measurement for each of `budget.processes`. A contender that fails in one of them has failed. A single
-    process may have served other cases before. Several processes are all fresh, so that only chance makes them differ.
+    There is a measurement for each of `budget.processes`. A contender that fails in one of them has failed. Processes
+    serve case after case, each in its own turn. So they have all served the same cases, and only chance makes them
+    differ. With `budget.fresh` they begin and end with the case.
     """
     if case.series == COLD:
         budget = dataclasses.replace(budget, sample_ms=0.0)  # only the first call finds the caches cold
@@ -104,7 +105,7 @@ def measure_case(
             )
         entrants.update(again)
         measurements.append(measurement)
-        if budget.processes > 1:
+        if budget.fresh:
             for entrant in again.values():
                 entrant.worker.kill()  # the pool replaces it
     return entrants, measurements
@@ -121,7 +122,7 @@ def _measure_once(
     gate: Gate | None,
 ) -> tuple[dict[str, Entrant], Measurement]:
     """Measure `contenders` of `case` in processes of `pool`, with at least `loops` calls in a sample."""
-    slots = _slots(contenders)
+    slots = _slots(contenders, replicate)
     threads = max((c.threads for c in contenders), default=1)
     is_gated = gate is not None and 1 < threads <= detect().cores
     workers = pool.processes([*slots.values(), *([all_cores.SLOT] if is_gated else [])])
@@ -184,12 +185,12 @@ def _at_once(machine: Machine) -> int:
     return max(FEWEST_AT_ONCE, min(machine.cores // CORES_OF_ONE, machine.memory // MEMORY_OF_ONE))
 
 
-def _slots(contenders: Sequence[Contender]) -> dict[str, Slot]:
-    """Return by label the process to use: the same in every case for the i-th contender of a backend."""
+def _slots(contenders: Sequence[Contender], replicate: int) -> dict[str, Slot]:
+    """Return by label the process to use: in every case the same one for the i-th contender of a backend."""
     seen, slots = collections.Counter[str](), dict[str, Slot]()
     for contender in contenders:
         task = str(contender.arguments.get("backend", contender.task))
         environment = tuple(sorted(contender.environment.items()))
-        slots[contender.label] = Slot(task, seen[task], contender.source, environment)
+        slots[contender.label] = Slot(task, seen[task], contender.source, environment, replicate)
         seen[task] += 1
     return slots

@@ -24,8 +24,8 @@ from typing import Any
 
 from harness.errors import Declined, HarnessError
 from harness.experiment import HOT
-from harness.machine import detect
 from harness.run import descendants
+from harness.run.memory import available_memory
 from harness.run.side_effects import Watch
 from harness.run.task import Task
 from harness.threads import disagreement, limit, read_back
@@ -37,7 +37,6 @@ MEMORY_FRACTION = 0.5
 # this to what it may allocate.
 MOST_PRINTED = 1 << 28
 LONGEST_MESSAGE = 1000
-_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _PR_SET_PDEATHSIG = 1
 
 
@@ -211,10 +210,7 @@ def _limit_resources() -> None:
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
     _lower(resource.RLIMIT_CORE, 0)
-    available = detect().memory
-    with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
-        available = min(available, int(_CGROUP_LIMIT.read_text()))
-    cap = int(available * MEMORY_FRACTION)
+    cap = int(available_memory() * MEMORY_FRACTION)
     _lower(resource.RLIMIT_FSIZE, cap)
     resource.setrlimit(resource.RLIMIT_FSIZE, (min(MOST_PRINTED, cap), resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     _lower(resource.RLIMIT_DATA, cap)

@@ -6,7 +6,8 @@ one contender was taken in the same half round as sample i of every other, so ra
 order "grouped", a visit takes all the samples up to the next checkpoint, and pairs are pairs by index only.
 
 Where one contender takes more than half of a round and the rounds asked for do not fit the time, it steps aside when
-the others need what is left for theirs. Times of calls alone decide that, never a ratio.
+the others need what is left for theirs. Times of calls alone decide that, never a ratio. In the rounds beyond those,
+which are for precision, all take part.
 
 A case has enough samples when the interval of every paired ratio is narrow. To stop as soon as an interval happens to
 be narrow would make intervals too narrow. So intervals are checked only at checkpoints fixed beforehand, each after
@@ -140,7 +141,7 @@ class _Run:
         samples, began, before = self.measurement.samples_ns, self.now(), self._taken(most)
         while not self.is_over() and (taken := self._taken(most)) < most:
             is_round = taken > before and taken % 2 == 0 and self.budget.order != GROUPED
-            if is_round and self._steps_aside(most - taken, (self.now() - began) / (taken - before)):
+            if is_round and self._may_step_aside(most) and self._steps_aside(most - taken, (self.now() - began) / (taken - before)):
                 began, before = self.now(), taken  # rounds are shorter from now on
             order = next(orders)
             for position, label in enumerate(order):
@@ -155,6 +156,10 @@ class _Run:
         """Return the samples that each contender has which takes part in the next round; `most` if there is none."""
         samples = self.measurement.samples_ns
         return min((len(own) for label, own in samples.items() if label not in self.aside), default=most)
+
+    def _may_step_aside(self, most: int) -> bool:
+        """Return whether the samples up to `most` are among those asked for: more of them are for precision alone."""
+        return most <= 2 * max(1, self.budget.rounds)
 
     def _steps_aside(self, missing: int, half_round_s: float) -> bool:
         """Leave out the contender that takes more than half of a round once the others need the time that is left.

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.machine import detect
 from harness.run import descendants, process
+from harness.run.memory import available_memory
 from harness.run.process import Pool, Slot
 
 SLOTS = [Slot("gemm", number) for number in range(4)]
@@ -22,34 +24,37 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), re
 
 @pytest.fixture
 def pool():
-    made = Pool()
+    made = Pool(idle_bytes=1 << 40)
     yield made
     made.kill()
 
 
-def alive_of(pool, idle_bytes, monkeypatch, idle_processes=8):
+def alive_of(pool):
     """Use every slot in turn, and return which processes live on."""
-    monkeypatch.setattr(process, "IDLE_BYTES", idle_bytes)
-    monkeypatch.setattr(process, "IDLE_PROCESSES", idle_processes)
     workers = [pool.processes([slot])[slot] for slot in SLOTS]
     return [worker.is_alive for worker in workers]
 
 
-def test_idle_processes_live_on_up_to_a_number(pool, monkeypatch):
-    assert alive_of(pool, 1 << 40, monkeypatch) == [True] * 4
-    monkeypatch.setattr(process, "IDLE_PROCESSES", 2)
+def test_idle_processes_live_on_up_to_a_number(pool):
+    assert alive_of(pool) == [True] * 4
+    pool._idle_processes = 2
     workers = dict(pool._workers)
     pool.processes([SLOTS[0]])
     assert [workers[slot].is_alive for slot in SLOTS] == [True, False, True, True], "the longest unused ends"
 
 
 @needs_proc
-def test_idle_processes_end_that_hold_too_much_though_few(pool, monkeypatch):
-    assert alive_of(pool, 1, monkeypatch) == [False, False, False, True], "what a case needs is never ended"
+def test_idle_processes_end_that_hold_too_much_though_few(pool):
+    pool._idle_bytes = 1
+    assert alive_of(pool) == [False, False, False, True], "what a case needs is never ended"
+
+
+def test_idle_processes_may_hold_a_part_of_the_memory_by_default():
+    assert Pool()._idle_bytes == int(available_memory() * process.IDLE_PART) < detect().memory / 2
 
 
 @needs_proc
-def test_the_processes_that_a_worker_has_started_count_as_its_own(pool, monkeypatch):
+def test_the_processes_that_a_worker_has_started_count_as_its_own(pool):
     first, second = pool.processes(SLOTS[:2]).values()
     command = [sys.executable, "-S", "-c", HOLDER]
     environment = {**os.environ, descendants.MARK: first.mark}
@@ -57,7 +62,7 @@ def test_the_processes_that_a_worker_has_started_count_as_its_own(pool, monkeypa
         holder.stdout.readline()
         held = descendants.memory_of([first.mark, second.mark])
         assert held[first.mark] - held[second.mark] == pytest.approx(SIZE, rel=0.3)
-        monkeypatch.setattr(process, "IDLE_BYTES", held[second.mark] + SIZE // 2)
+        pool._idle_bytes = held[second.mark] + SIZE // 2
         pool.processes(SLOTS[2:3])
         assert (first.is_alive, second.is_alive) == (False, True)
         assert holder.wait(10) != 0, "what it has started ends with it"

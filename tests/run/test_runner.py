@@ -171,7 +171,7 @@ def test_whoever_fails_has_a_reason_and_no_time_and_the_others_go_on(tmp_path):
     assert log.lines[-1] == ("done", 2, False)
 
 
-def test_replicates_are_fresh_processes_with_samples_of_their_own(tmp_path):
+def test_replicates_are_processes_with_samples_of_their_own(tmp_path):
     twice = Budget(rounds=2, seconds=20.0, sample_ms=0.0, processes=2)
     leaver = contender("leave", "leaves", after=1)
     found = cells(run(tmp_path, experiment(Case({"n": 1}, (contender("good"), leaver)), budget=twice)))
@@ -180,13 +180,44 @@ def test_replicates_are_fresh_processes_with_samples_of_their_own(tmp_path):
     assert found["leaves"].status == "failed"
 
 
-def test_every_one_of_several_processes_is_a_fresh_one_also_after_other_cases(tmp_path):
-    twice = Budget(rounds=1, seconds=20.0, sample_ms=0.0, processes=2)
+TWICE = Budget(rounds=1, seconds=20.0, sample_ms=0.0, processes=2)
+
+
+def test_processes_of_a_fresh_budget_serve_one_case_and_others_live_on(tmp_path):
     cases = [case("once", n=n) for n in (1, 2)]
-    summary = run(tmp_path, experiment(*cases, budget=twice))
+    summary = run(tmp_path, experiment(*cases, budget=dataclasses.replace(TWICE, fresh=True)))
     assert summary.counts == {"ok": 2}, "a second task in the same process would have been refused"
-    summary = run(tmp_path / "single", experiment(*cases))
-    assert summary.counts == {"ok": 1, "failed": 1}, "a single process lives on from case to case"
+    for processes in (1, 2):
+        reused = dataclasses.replace(TWICE, processes=processes)
+        summary = run(tmp_path / str(processes), experiment(*cases, budget=reused))
+        assert summary.counts == {"ok": 1, "failed": 1}
+
+
+@pytest.fixture
+def pool():
+    made = Pool()
+    yield made
+    made.kill()
+
+
+def test_each_of_several_processes_serves_case_after_case_in_its_own_turn(pool):
+    last = []
+    for n in (1, 2, 3):
+        entrants, measurements = trial.measure_case(case("good", "also", n=n), TWICE, pool, Patience())
+        assert len(measurements) == 2
+        last.append([entrants[label].facts["plan"]["pid"] for label in ("good", "also")])
+    workers = pool._workers
+    assert len({worker.number for worker in workers.values()}) == 4, "no two contenders or turns share a process"
+    assert [[w.number for slot, w in workers.items() if slot.replicate == 1]] * 3 == last
+
+
+def test_a_process_that_dies_in_one_case_is_another_in_the_next(pool):
+    died, _ = trial.measure_case(Case({"n": 1}, (contender("leave", after=1), contender("good"))), TWICE, pool, Patience())
+    assert (died["leave"].status, died["good"].status) == ("failed", "ok")
+    others = {slot: worker.number for slot, worker in pool._workers.items() if "good" in slot.task}
+    again, _ = trial.measure_case(Case({"n": 2}, (contender("leave", after=99), contender("good"))), TWICE, pool, Patience())
+    assert (again["leave"].status, again["good"].status) == ("ok", "ok")
+    assert {slot: worker.number for slot, worker in pool._workers.items() if "good" in slot.task} == others
 
 
 def test_the_cold_series_stands_elsewhere_under_another_name_and_is_one_call_a_sample(tmp_path):

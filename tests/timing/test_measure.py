@@ -256,6 +256,16 @@ def noisy(sigma: float, seed: int, *, seconds: float = 1e9, precision: float = 0
     return measure(samplers, budget, seed, reference="base", now=world.now)
 
 
+def test_nobody_steps_aside_in_the_rounds_that_are_for_precision_alone():
+    rng, world = np.random.default_rng(1), World()
+    samplers = {x: NoisySampler(world, lambda: float(np.exp(0.1 * rng.standard_normal()))) for x in "abc"}
+    slow = {"slow": FakeSampler(world, "slow", 30e6)}
+    found = measure(samplers | slow, Budget(rounds=2, seconds=0.5, sample_ms=0.0, precision=1e-9), 1, now=world.now)
+    counts = [len(samples) for samples in found.samples_ns.values()]
+    assert len(set(counts)) == 1
+    assert 2 * 2 < counts[0] < 2 * 4 * 2, "time is up in the rounds beyond those asked for"
+
+
 def test_rounds_go_on_until_the_interval_of_the_ratio_is_narrow_and_stop_then():
     rounds = [noisy(sigma, 1).rounds for sigma in (0.0, 0.02, 0.06)]
     assert rounds[0] == 3
