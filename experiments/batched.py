@@ -69,7 +69,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=7, seconds=0.5, sample_ms=2),
-        "full": Budget(rounds=20, seconds=2, sample_ms=2, processes=3, precision=0.01),
+        "full": Budget(rounds=8, seconds=1, sample_ms=2, processes=3, precision=0.02),
     },
     order=17,
 )

@@ -15,7 +15,7 @@ from harness.problem import Problem
 
 # The peak is timed in turns with the rungs: what slows the core down slows both.
 RUNGS = (*STEPS, backend_contender("cpu-simd"), Contender("peak", task="backends.cpu._ceilings:peak_of"))
-SIZES = {"smoke": (96,), "quick": (500, 512), "full": (1000, 1024, 2048)}
+SIZES = {"smoke": (96,), "quick": (500, 512), "full": (1000, 1024)}
 SEMIRINGS = {"smoke": ("plus_times",), "quick": ("plus_times",), "full": ("plus_times", "min_plus")}
 
 ON_GPU = "naive row tiled register-tiled warp-tiled pipelined tuned".split()
@@ -66,7 +66,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=3, seconds=3),
-        "full": Budget(rounds=15, seconds=150, processes=3, precision=0.01),
+        "full": Budget(rounds=3, seconds=8, processes=3),
     },
     order=61,
 )

@@ -87,7 +87,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.4),
         "quick": Budget(rounds=5, seconds=22),
-        "full": Budget(rounds=15, seconds=240, processes=3, precision=0.01),
+        "full": Budget(rounds=5, seconds=20, processes=3, precision=0.02),
     },
     order=10,
 )

@@ -20,7 +20,7 @@ DTYPES = {
     ON_GPU: {"smoke": ("float32",), "quick": ("float32",), "full": ("float32", "float64", "int32")},
 }
 SIZE = {
-    ON_CPU: {"smoke": 96, "quick": 384, "full": 768},
+    ON_CPU: {"smoke": 96, "quick": 384, "full": 512},
     ON_GPU: {"smoke": 256, "quick": 2048, "full": 4096},
 }
 
@@ -65,7 +65,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.3),
         "quick": Budget(rounds=5, seconds=4),
-        "full": Budget(rounds=15, seconds=600, processes=3, precision=0.01),
+        "full": Budget(rounds=5, seconds=8, processes=3),
     },
     order=50,
 )

@@ -90,7 +90,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=15, seconds=120, processes=3, precision=0.01),
+        "full": Budget(rounds=5, seconds=6, processes=3, precision=0.02),
     },
     order=70,
 )

@@ -20,17 +20,17 @@ SIZES = {
         "odd": (45, 105, 225, 333),
     },
     "full": {
-        "power of two": (16, 32, 64, 128, 256, 512, 1024, 2048),
-        "tile multiple": (48, 96, 192, 384, 576, 768, 1152, 1536),
-        "multiple ± 1": (31, 33, 63, 65, 127, 129, 255, 257, 511, 513, 767, 769, 1023, 1025, 1535, 1537),
-        "prime": (37, 79, 157, 389, 641, 907, 1301),
-        "odd": (45, 105, 225, 333, 675, 945),
+        "power of two": (16, 32, 64, 128, 256, 512, 1024),
+        "tile multiple": (48, 96, 192, 384, 576, 768, 1152),
+        "multiple ± 1": (31, 33, 63, 65, 127, 129, 255, 257, 511, 513, 769, 1023, 1025),
+        "prime": (37, 79, 157, 389, 641, 907),
+        "odd": (45, 105, 225, 333, 675),
     },
 }
 PROBLEMS = {
     "smoke": (("plus_times", "float64"),),
     "quick": (("plus_times", "float64"),),
-    "full": (("plus_times", "float64"), ("plus_times", "float32"), ("min_plus", "float64")),
+    "full": (("plus_times", "float64"), ("min_plus", "float64")),
 }
 TILES = (4, 16, 64, 128)  # of micro-kernels on the CPU, of the paper and of blocks on a GPU
 OF_DOUBLE = {
@@ -72,7 +72,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=5, seconds=1),
-        "full": Budget(rounds=15, seconds=20, processes=3, precision=0.01),
+        "full": Budget(rounds=5, seconds=0.7, processes=3, precision=0.02),
     },
     order=20,
 )

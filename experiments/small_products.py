@@ -57,8 +57,8 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
-        "quick": Budget(rounds=5, seconds=0.3),
-        "full": Budget(rounds=20, seconds=1, precision=0.01),
+        "quick": Budget(rounds=5, seconds=0.7, sample_ms=1),
+        "full": Budget(rounds=8, seconds=0.7, sample_ms=1, processes=3, precision=0.02),
     },
     order=16,
 )

@@ -100,7 +100,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=5, seconds=1.5),
-        "full": Budget(rounds=10, seconds=60, processes=3, precision=0.01),
+        "full": Budget(rounds=5, seconds=2, processes=3, precision=0.02),
     },
     order=80,
 )
