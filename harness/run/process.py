@@ -34,8 +34,10 @@ LONGEST_REASON = 2000
 # Folders below ``harness`` in which trees have kept the worker and the task of a product, the latest first.
 HOMES = ("run", "")
 # Processes kept although the current case does not need them: three of each of a dozen contenders. And the part of
-# memory that they may hold, all that they have started included. One holds some 150 MB; one with a job of 16 ranks 3 GB.
+# memory that they may hold, with all that they have started. One holds some 150 MB; one with a job of 16 ranks 3 GB.
 IDLE_PROCESSES, IDLE_PART = 36, 1 / 4
+# Of those that compute on a device: the context of each takes half a gigabyte there, however idle it is.
+IDLE_ON_DEVICE = 8
 
 
 # Longest wait for all threads of a process to stop [s]. On busy cores it takes a time slice or two.
@@ -257,6 +259,7 @@ class Slot(NamedTuple):
     source: Path | None = None
     environment: tuple[tuple[str, str], ...] = ()  # sorted
     replicate: int = 0  # of the processes that a contender is measured in, one after the other
+    is_on_device: bool = False  # holds some of the memory of a device for as long as it lives
 
 
 class Pool:
@@ -288,10 +291,11 @@ class Pool:
     def _too_many(self, idle: list[Slot]) -> list[Slot]:
         """Return which idle processes are to end: all but the last used, as many as number and memory allow."""
         marks = {slot: self._workers[slot].mark for slot in idle}
-        held, total = descendants.memory_of(marks.values()), 0
+        held, total, on_device = descendants.memory_of(marks.values()), 0, 0
         for kept, slot in enumerate(reversed(idle)):
             total += held[marks[slot]]
-            if kept == self._idle_processes or total > self._idle_bytes:
+            on_device += slot.is_on_device
+            if kept == self._idle_processes or total > self._idle_bytes or on_device > IDLE_ON_DEVICE:
                 return idle[: len(idle) - kept]
         return []
 

@@ -122,7 +122,7 @@ def _measure_once(
     gate: Gate | None,
 ) -> tuple[dict[str, Entrant], Measurement]:
     """Measure `contenders` of `case` in processes of `pool`, with at least `loops` calls in a sample."""
-    slots = _slots(contenders, replicate)
+    slots = _slots(case, contenders, replicate)
     threads = max((c.threads for c in contenders), default=1)
     is_gated = gate is not None and 1 < threads <= detect().cores
     workers = pool.processes([*slots.values(), *([all_cores.SLOT] if is_gated else [])])
@@ -185,12 +185,13 @@ def _at_once(machine: Machine) -> int:
     return max(FEWEST_AT_ONCE, min(machine.cores // CORES_OF_ONE, machine.memory // MEMORY_OF_ONE))
 
 
-def _slots(contenders: Sequence[Contender], replicate: int) -> dict[str, Slot]:
+def _slots(case: Case, contenders: Sequence[Contender], replicate: int) -> dict[str, Slot]:
     """Return by label the process to use: in every case the same one for the i-th contender of a backend."""
     seen, slots = collections.Counter[str](), dict[str, Slot]()
     for contender in contenders:
         task = str(contender.arguments.get("backend", contender.task))
         environment = tuple(sorted(contender.environment.items()))
-        slots[contender.label] = Slot(task, seen[task], contender.source, environment, replicate)
+        on_device = task.startswith("gpu-") or case.axes.get("device") is not None
+        slots[contender.label] = Slot(task, seen[task], contender.source, environment, replicate, on_device)
         seen[task] += 1
     return slots

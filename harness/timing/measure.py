@@ -141,7 +141,8 @@ class _Run:
         samples, began, before = self.measurement.samples_ns, self.now(), self._taken(most)
         while not self.is_over() and (taken := self._taken(most)) < most:
             is_round = taken > before and taken % 2 == 0 and self.budget.order != GROUPED
-            if is_round and self._may_step_aside(most) and self._steps_aside(most - taken, (self.now() - began) / (taken - before)):
+            is_asked_for = most <= 2 * max(1, self.budget.rounds)  # more rounds than those are for precision alone
+            if is_round and is_asked_for and self._steps_aside(most - taken, (self.now() - began) / (taken - before)):
                 began, before = self.now(), taken  # rounds are shorter from now on
             order = next(orders)
             for position, label in enumerate(order):
@@ -156,10 +157,6 @@ class _Run:
         """Return the samples that each contender has which takes part in the next round; `most` if there is none."""
         samples = self.measurement.samples_ns
         return min((len(own) for label, own in samples.items() if label not in self.aside), default=most)
-
-    def _may_step_aside(self, most: int) -> bool:
-        """Return whether the samples up to `most` are among those asked for: more of them are for precision alone."""
-        return most <= 2 * max(1, self.budget.rounds)
 
     def _steps_aside(self, missing: int, half_round_s: float) -> bool:
         """Leave out the contender that takes more than half of a round once the others need the time that is left.

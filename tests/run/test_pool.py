@@ -43,6 +43,13 @@ def test_idle_processes_live_on_up_to_a_number(pool):
     assert [workers[slot].is_alive for slot in SLOTS] == [True, False, True, True], "the longest unused ends"
 
 
+def test_few_idle_processes_hold_memory_of_a_device(pool, monkeypatch):
+    monkeypatch.setattr(process, "IDLE_ON_DEVICE", 1)
+    slots = [Slot("gpu-tuned", number, is_on_device=True) for number in range(3)]
+    workers = [pool.processes([slot])[slot] for slot in [SLOTS[0], *slots]]
+    assert [worker.is_alive for worker in workers] == [False, False, True, True]
+
+
 @needs_proc
 def test_idle_processes_end_that_hold_too_much_though_few(pool):
     pool._idle_bytes = 1

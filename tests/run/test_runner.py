@@ -212,10 +212,14 @@ def test_each_of_several_processes_serves_case_after_case_in_its_own_turn(pool):
 
 
 def test_a_process_that_dies_in_one_case_is_another_in_the_next(pool):
-    died, _ = trial.measure_case(Case({"n": 1}, (contender("leave", after=1), contender("good"))), TWICE, pool, Patience())
+    def measured(n, after):
+        planted = Case({"n": n}, (contender("leave", after=after), contender("good")))
+        return trial.measure_case(planted, TWICE, pool, Patience())[0]
+
+    died = measured(1, after=1)
     assert (died["leave"].status, died["good"].status) == ("failed", "ok")
     others = {slot: worker.number for slot, worker in pool._workers.items() if "good" in slot.task}
-    again, _ = trial.measure_case(Case({"n": 2}, (contender("leave", after=99), contender("good"))), TWICE, pool, Patience())
+    again = measured(2, after=99)
     assert (again["leave"].status, again["good"].status) == ("ok", "ok")
     assert {slot: worker.number for slot, worker in pool._workers.items() if "good" in slot.task} == others
 
