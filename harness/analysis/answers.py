@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from harness.analysis import caveats, rates
-from harness.analysis.findings import DETAILS, FINDINGS
+from harness.analysis.findings import DETAILS, FINDINGS, libraries
 from harness.experiment import Experiment, Figure
 from harness.store.store import Cell
 
@@ -39,6 +39,8 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
         for cell in everything
         if cell.experiment != experiment and (rates.is_peak(cell) or rates.is_narrow_peak(cell))
     ]
+    if figure.options.get("merged"):
+        chosen = libraries.merged(chosen)
     return Shown([*roofs, *chosen], peaks_elsewhere)
 
 
@@ -47,14 +49,14 @@ def of_figure(figure: Figure, of: Shown) -> str:
     if "finding" not in figure.options:
         return ""
     sentence = FINDINGS[figure.options["finding"]]([*of.cells, *of.peaks], figure.options)
-    undecided, _, ratios = caveats.undecided(of.cells)
+    found = caveats.undecided(of.cells)
     if (
         sentence
         and _is_about_ratios(figure)
-        and undecided > MOST_UNDECIDED * ratios
+        and found.undecided > MOST_UNDECIDED * found.ratios
         and not caveats.speaks_of_doubt(sentence)
     ):
-        sentence += caveats.doubt(undecided, ratios)
+        sentence += caveats.doubt(found)
     return sentence
 
 

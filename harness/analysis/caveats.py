@@ -6,7 +6,9 @@ Pure, from cells.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from harness.analysis import conditions as analysis_conditions
 from harness.analysis import offload, rates
@@ -28,6 +30,9 @@ _LAUNCH_BOUND_MEANING = "the host takes about as long to launch a call as the GP
 
 # Why a verdict on the ratio to the reference is UNSURE, as rows and lists say it.
 EVEN, FEW = "unsure", "few samples"
+# So few samples are counted, in words: numbers in digits stand behind single places.
+_IN_WORDS = {2: "two", 3: "three", 4: "four", 5: "five"}
+_MARK = re.compile(rf"(undecided|({'|'.join([*_IN_WORDS.values(), 'few'])}) samples)\)")
 _MEANING = {
     EVEN: "the interval of the ratio to the reference contains 1",
     FEW: "too few samples to exclude that the ratio to the reference is chance",
@@ -89,9 +94,10 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
 def in_figure(cells: Iterable[Cell]) -> list[str]:
     """Return sentences that name thresholds and launch-bound sizes, and one that counts what a figure cannot show."""
     timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
-    unsure = doubts(timed)
+    unsure = undecided(timed)
     counts = {
-        "ratios undecided": (len(unsure), len(_compared(timed))),
+        "ratios undecided": (unsure.undecided - unsure.few, unsure.ratios),
+        f"ratios from {_count(unsure.samples)} samples, too few for a verdict": (unsure.few, unsure.ratios),
         "times taken on a throttled or shared machine": (
             sum(bool(analysis_conditions.marks(cell.record)) for cell in timed),
             len(timed),
@@ -111,11 +117,22 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
     ]
 
 
-def undecided(cells: Iterable[Cell]) -> tuple[int, int, int]:
-    """Return how many ratios to references have no verdict, how many of them for want of samples, and how many are."""
+class Undecided(NamedTuple):
+    """How many ratios have no verdict."""
+
+    undecided: int
+    few: int  # of them for want of samples
+    ratios: int  # in all
+    samples: int  # the fewest pairs of samples of those
+
+
+def undecided(cells: Iterable[Cell]) -> Undecided:
+    """Return how many ratios to references have no verdict; an experiment is a sweep."""
     timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
-    reasons = list(doubts(timed).values())
-    return len(reasons), reasons.count(FEW), len(_compared(timed))
+    sweeps = rates.group(timed, lambda cell: cell.experiment).values()
+    found = [without_verdict(_compared(sweep)) for sweep in sweeps]
+    undecided, few, ratios = (sum(one[field] for one in found) for field in range(3))
+    return Undecided(undecided, few, ratios, min((one.samples for one in found if one.undecided), default=0))
 
 
 def of_code(cells: Sequence[Cell]) -> str:
@@ -153,21 +170,34 @@ def _why_unsure(pairs: Sequence[tuple[Cell, Cell]]) -> list[str]:
     return reasons
 
 
-def without_verdict(pairs: Sequence[tuple[Cell, Cell]]) -> int:
-    """Return how many of the ratios of pairs have no verdict."""
-    return len(list(filter(None, _why_unsure(pairs))))
+def without_verdict(pairs: Sequence[tuple[Cell, Cell]]) -> Undecided:
+    """Return how many of the ratios of pairs have no verdict; all of them are one sweep."""
+    doubtful = [(why, pair) for why, pair in zip(_why_unsure(pairs), pairs, strict=True) if why]
+    few = sum(why == FEW for why, _ in doubtful)
+    counts = (min(len(cell.all_samples_ns) for cell in pair) for _, pair in doubtful)
+    return Undecided(len(doubtful), few, len(pairs), min(counts, default=0))
 
 
-def doubt(undecided: int, ratios: int) -> str:
-    """Return a mark for a sentence about ratios of which some have no verdict: " (7 of 12 undecided)"; else nothing."""
-    if not undecided:
+def doubt(found: Undecided) -> str:
+    """Return a mark for a sentence about ratios of which some have no verdict: " (7 of 12 undecided)"; else nothing.
+
+    Where they lack nothing but samples, it says so: " (two samples)", " (7 of 12 from few samples)".
+    """
+    if not found.undecided:
         return ""
-    return " (undecided)" if undecided == ratios else f" ({undecided} of {ratios} undecided)"
+    words = f"{_count(found.samples)} samples" if found.few == found.undecided else "undecided"
+    if found.undecided == found.ratios:
+        return f" ({words})"
+    return f" ({found.undecided} of {found.ratios} {'from ' * (words != 'undecided')}{words})"
 
 
 def speaks_of_doubt(sentence: str) -> bool:
     """Return whether a sentence has the mark of `doubt`."""
-    return "undecided)" in sentence
+    return _MARK.search(sentence) is not None
+
+
+def _count(samples: int) -> str:
+    return _IN_WORDS.get(samples, "few")
 
 
 def conditions(cell: Cell) -> list[tuple[str, str]]:

@@ -84,7 +84,7 @@ def fastest(cells: list[Cell], options: Json) -> str:
 
 
 def speeds(cells: list[Cell], options: Json) -> str:
-    """Return the speed of each contender over that of the reference, both ends."""
+    """Return the speed of each contender over that of the reference, both ends, and who is slower everywhere."""
     found: dict[str, list[tuple[float, Cell]]] = {}
     reference = ""
     for cell in rates.contenders(cells):
@@ -92,8 +92,15 @@ def speeds(cells: list[Cell], options: Json) -> str:
         if cell.is_ok and base is not None and base is not cell:
             found.setdefault(cell.contender, []).append((1 / rates.time_ratio(cell, base).estimate, cell))
             reference = base.contender
-    parts = [f"{name} {_ends(ratios, '.2f')} times" for name, ratios in found.items()]
-    return f"Speed over {reference}: {', '.join(parts)}" if parts else ""
+    parts = list[str]()
+    for name, ratios in found.items():
+        values = [ratio for ratio, _ in ratios]
+        relation = "slower" if max(values) < 1 else "faster" if min(values) > 1 else ""
+        than, of = (f" than {reference}", " its speed") if relation else ("", f" the speed of {reference}")
+        if parts:  # the first one says of whom
+            than, of = "", ""
+        parts.append(f"{name}{f', {relation}' * bool(relation)}{than}: {_ends(ratios, '.2f')} times{of}")
+    return "; ".join(parts)
 
 
 def winners(cells: list[Cell], options: Json) -> str:

@@ -78,7 +78,7 @@ def _confidence(figure: Figure, cells: Sequence[Cell]) -> str:
     """Return how sure the finding of a figure is, a word of `CONFIDENCE`."""
     if figure.kind in answers.NOT_TIMED:
         return answers.NOT_TIMED[figure.kind]
-    undecided, _, ratios = caveats.undecided(cells)
+    undecided, _, ratios, _ = caveats.undecided(cells)
     timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
     if undecided > answers.MOST_UNDECIDED * ratios or not timed:
         return "low"

@@ -202,8 +202,8 @@ def _undecided(cells: Sequence[Cell]) -> str:
     """Return what the mark of doubt means, and what would remove it."""
     more = "" if any(cell.preset == "full" for cell in cells) else " `make experiments PRESET=full` takes more samples."
     return (
-        '"Undecided": the samples are too few, or too far apart, to call the ratios of the sentence faster, slower or '
-        f"the same.{more}"
+        '"Undecided": the samples are too far apart to call the ratios of the sentence faster, slower or the same. '
+        f'"Two samples", "few samples": too few for that.{more}'
     )
 
 

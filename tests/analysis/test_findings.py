@@ -5,12 +5,13 @@ import re
 
 import pytest
 
-from harness.analysis import answers, caveats, read_rates
+from harness.analysis import answers, caveats, rates, read_rates
 from harness.analysis.findings import (
     DETAILS,
     FINDINGS,
     contenders,
     kernels,
+    libraries,
     pays,
     ranks,
     regret,
@@ -124,20 +125,20 @@ def test_orders_in_memory_cost_the_subject_and_others():
     rates = {"NN: all by rows": 10.0, "TN: A by columns": 8.0, "NT: B by columns": 10.0}
     own = at_rates("cpu_layout", rates, backend="cpu-simd")
     assert found("memory_orders", own, subject="cpu-simd") == (
-        "cpu-simd takes at most 1.25 times as long in another order (TN: A by columns)"
+        "cpu-simd takes at most 1.25 times as long in another order (A by columns)"
     )
     faster = at_rates("cpu_layout", {**rates, "TN: A by columns": 10.5}, backend="cpu-simd")
     assert found("memory_orders", faster, subject="cpu-simd").startswith("cpu-simd takes no longer in another order; ")
     naive = at_rates("cpu_layout", {**rates, "TN: A by columns": 5.0, "NT: B by columns": 40.0}, backend="cpu-naive")
     assert found("memory_orders", [*own, *naive], subject="cpu-simd").endswith(
-        ", cpu-naive 2 times (TN: A by columns); cpu-naive gains most, 4 times (NT: B by columns)"
+        ", cpu-naive 2 times (A by columns); cpu-naive gains most, 4 times (B by columns)"
     )
 
 
 def test_a_choice_is_named_with_how_many_are_as_good():
     rates = {"cpu-naive": 10.0, "cpu-packed": 40.0, "cpu-simd": 39.0}
     own = at_rates("ladder", rates, n=1024, semiring="plus_times")
-    assert found("best", own) == "cpu-packed is best, 4 times cpu-naive, 1 of the other 2 within 5 %"
+    assert found("best", own) == "cpu-packed is best, 4 times cpu-naive, 1 other within 5 %"
 
 
 def test_paying_begins_behind_the_last_size_that_does_not():
@@ -253,15 +254,68 @@ def test_the_best_configuration_of_each_library_counts_and_what_is_installed_is_
 @pytest.mark.parametrize(
     ("counts", "words"),
     [
-        ((12, 12), " (undecided)"),
-        ((7, 12), " (7 of 12 undecided)"),
-        ((1, 1), " (undecided)"),
-        ((0, 5), ""),
+        ((12, 4, 12, 2), " (undecided)"),
+        ((7, 6, 12, 10), " (7 of 12 undecided)"),
+        ((1, 0, 1, 8), " (undecided)"),
+        ((12, 12, 12, 2), " (two samples)"),
+        ((7, 7, 12, 5), " (7 of 12 from five samples)"),
+        ((7, 7, 12, 10), " (7 of 12 from few samples)"),
+        ((0, 0, 5, 0), ""),
     ],
 )
 def test_doubt_is_a_mark(counts, words):
-    assert caveats.doubt(*counts) == words
+    assert caveats.doubt(caveats.Undecided(*counts)) == words
     assert caveats.speaks_of_doubt(f"Ours is faster{words}") == bool(words)
+
+
+def test_a_place_of_few_samples_is_no_mark_of_doubt():
+    assert not caveats.speaks_of_doubt("the largest median is 1.04 (n=64; 2 samples)")
+
+
+OPENBLAS = {"cpu-simd": 40.0, "cpu-numpy": 20.0, "cpu-scipy": 22.0, "cpu-openblas": 21.0}
+
+
+def with_kernels(told):
+    """Return the cells of two sizes, in each one of OpenBLAS told its processor; `told` are kernels by contender."""
+    sizes = [
+        at_rates("vs_peers", OPENBLAS, n=n, semiring="plus_times", dtype="float64", shared_by="one thread")
+        for n in (257, 512)
+    ]
+    faster = [[ns * 20 / 23 for ns in size[1].all_samples_ns] for size in sizes]
+    told_what = [
+        dataclasses.replace(size[1], contender="cpu-openblas as SkylakeX", samples_ns=[samples])
+        for size, samples in zip(sizes, faster, strict=True)
+    ]
+    own = [cell for size, last in zip(sizes, told_what, strict=True) for cell in (*size, last)]
+    return [
+        dataclasses.replace(
+            cell,
+            arguments={"backend": cell.contender.partition(" as ")[0]},
+            facts={**cell.facts, "kernels": told.get(cell.contender, "")},
+            record={**cell.record, "environment": {"CORE": "x"} if " as " in cell.contender else {}},
+        )
+        for cell in own
+    ]
+
+
+def test_contenders_with_equal_kernels_of_openblas_are_one_with_the_names_of_all():
+    every = dict.fromkeys([*OPENBLAS, "cpu-openblas as SkylakeX"], "SkylakeX") | {"cpu-simd": "SkylakeX"}
+    merged = libraries.merged(own := with_kernels(every))
+    assert [cell.contender for cell in merged] == ["cpu-simd", "cpu-numpy = scipy = openblas"] * 2
+    one = merged[1]
+    assert one.rate == max(cell.rate for cell in own[1:5]), "the fastest of them"
+    assert rates.axis(one, "backend") == "cpu-numpy", "it keeps one colour"
+    assert libraries.is_as_installed(one)
+    assert found("over_fastest", merged, subject="cpu-simd").startswith(
+        "cpu-simd has 1.74 times the speed of the fastest peer, cpu-numpy = scipy = openblas (SkylakeX kernels): "
+    )
+
+
+def test_contenders_with_other_kernels_or_unknown_ones_stay_apart():
+    told = {"cpu-numpy": "Haswell", "cpu-scipy": "Haswell", "cpu-openblas as SkylakeX": "SkylakeX"}
+    names = [cell.contender for cell in libraries.merged(with_kernels(told))]
+    assert names == ["cpu-simd", "cpu-numpy = scipy", "cpu-openblas", "cpu-openblas as SkylakeX"] * 2
+    assert libraries.merged([]) == []
 
 
 def test_no_name_stands_for_two_findings():

@@ -187,9 +187,26 @@ def test_generic_figures_show_every_value(kind, value, tmp_path, sheets):
     assert len(drawing.draw(experiment, some, MACHINE, tmp_path)) == 2
 
 
-def test_intervals_of_few_samples_are_called_ranges():
-    few = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:4]]) for c in cells(EXPERIMENTS["ladder"])]
-    assert "median, range of 4 samples" in drawing.provenance(few, MACHINE)
+def test_the_footer_promises_intervals_only_where_enough_processes_give_them():
+    one = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:4]]) for c in cells(EXPERIMENTS["ladder"])]
+    three = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:4]] * 3) for c in one]
+    assert drawing.provenance(one, MACHINE).endswith("median of 4 samples, 1 process; dots: samples")
+    assert drawing.provenance(three, MACHINE).endswith("median of 12 samples, 3 processes; bars: 95 % interval")
+    assert drawing.provenance([*one, *three], MACHINE).endswith(
+        "median of 4 to 12 samples, 1 to 3 processes; bars: 95 % interval; dots: samples of fewer processes"
+    )
+    assert drawing.provenance(one, MACHINE, has_intervals=False).endswith("median of 4 samples, 1 process")
+
+
+@pytest.mark.parametrize(("length", "size"), [(40, 14.0), (150, 12.5), (400, 10.5)])
+def test_a_long_title_is_written_smaller_so_that_it_has_two_lines(length, size, tmp_path):
+    with style.styled():
+        sheet = style.Sheet(" ".join(["thing"] * (length // 6)))
+        sheet.panels()
+        sheet.save(tmp_path / "long", "")
+        title = next(text for text in sheet.canvas.texts if text.get_text().startswith("thing"))
+    assert title.get_size() == size
+    assert length == 400 or title.get_text().count("\n") < 2
 
 
 def test_backends_keep_their_colour_and_new_ones_get_free_ones():
@@ -430,9 +447,9 @@ def test_every_figure_has_a_finding_for_its_title():
 def test_the_title_says_that_many_ratios_are_undecided(tmp_path, sheets):
     few = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:3]]) for c in cells(EXPERIMENTS["ladder"])]
     drawing.draw(EXPERIMENTS["ladder"], few, MACHINE, tmp_path)
-    assert sheets["ladder"].title.endswith(" (undecided)")
+    assert sheets["ladder"].title.endswith(" (three samples)")
     drawing.draw(EXPERIMENTS["ladder"], cells(EXPERIMENTS["ladder"]), MACHINE, tmp_path)
-    assert "decided" not in sheets["ladder"].title
+    assert "samples" not in sheets["ladder"].title
 
 
 def test_the_kernels_that_a_library_took_stand_beside_its_name(tmp_path, sheets):

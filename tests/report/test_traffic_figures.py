@@ -60,7 +60,7 @@ def test_the_roofline_names_every_memory_and_joins_points_to_their_roofs(tmp_pat
             assert f"{level}: {bandwidth:.3g}" in words
         assert "measured peak" in words
     assert "matrix-vector" in texts(sheets["roofline_shapes"])
-    assert "operations a byte grow" in sheets["roofline"].title
+    assert " of the bytes of cpu-naive: " in sheets["roofline"].title
 
 
 def test_predictions_stand_beside_measurements(tmp_path, sheets):
@@ -77,6 +77,6 @@ def test_blocks_stand_beside_the_choice_of_the_model_and_machine_balance(tmp_pat
     assert "blocks chosen by the sizes of the caches" in words
     assert "20, from memory" in words  # 8 bytes x 50 GFLOP/s / 10 GB/s, halved by what nc takes; 40 for a tile
     assert "40, from memory" in words
-    assert "balance with memory asks for tiles of 40" in sheets["block_size"].title
+    assert "Machine balance with memory asks for tiles of 40." in sheets["block_size"].notes
     for name in ("L1d 32 KiB", "L2 1 MiB", "L3 8 MiB"):
         assert name in words

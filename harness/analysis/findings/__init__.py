@@ -26,4 +26,8 @@ FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     **traffic.FINDINGS,
 }
 
-DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {**kernels.DETAILS, **switches.DETAILS}
+DETAILS: dict[str, Callable[[list[Cell], Json], str]] = {
+    **kernels.DETAILS,
+    **switches.DETAILS,
+    **traffic.DETAILS,
+}

@@ -64,7 +64,7 @@ def subject_over_reference(cells: list[Cell], options: Json) -> str:
 
 def ladder(cells: list[Cell], options: Json) -> str:
     """Return for the first panels which part of the peak the subject reaches, and over what; and the largest step."""
-    parts, steps = list[str](), list[tuple[float, str]]()
+    parts, steps, dtypes = list[str](), list[tuple[float, str]](), list[object]()
     for group in panels(cells, options):
         subject = next((c for c in group if c.is_ok and rates.axis(c, "backend") == options["subject"]), None)
         share = None if subject is None else peaks.percent_of_peak(subject, cells)
@@ -73,7 +73,9 @@ def ladder(cells: list[Cell], options: Json) -> str:
         slowest, is_first = rates.reference_of(subject, group), not parts
         times = f"{rates.speed_up(subject, slowest).estimate:.3g} times" if slowest else ""
         gain = f" ({times}{f' {slowest.contender}' * is_first})" if slowest else ""
-        words = rates.axis(subject, "problem" if "problem" in str(options.get("panels")) else "semiring")
+        dtypes.append(rates.axis(subject, "dtype"))
+        is_named = "problem" in str(options.get("panels")) and dtypes.count(dtypes[-1]) == 1  # once, if it is the same
+        words = rates.axis(subject, "problem" if is_named else "semiring")
         parts.append(f"{share:.0f} %{' of the peak' * is_first} over {words}{gain}")
         rungs = rates.rungs(group, options)
         steps += [
@@ -119,7 +121,8 @@ def losses(cells: list[Cell], options: Json) -> str:
     n, worst = max(sure[subject], key=lambda point: point[1])
     middle, at = median([loss for _, loss in found[subject]]), f"{x}=" if x == "n" else f"{x} "
     first = (
-        f"Sizes that fit no tile cost {_in_row(subject)} {middle:.1f} % of its rate, at worst {worst:.0f} % ({at}{n})"
+        f"{options.get('ragged', 'Sizes that fit no tile')} cost {_in_row(subject)} {middle:.1f} % of its rate, "
+        f"at worst {worst:.0f} % ({at}{n})"
     )
     others = {name: max(points, key=lambda p: p[1]) for name, points in sure.items() if name != subject}
     if not others:
@@ -162,7 +165,7 @@ def best(cells: list[Cell], options: Json) -> str:
             continue
         as_good = sum(cell.rate >= AS_GOOD * done[0].rate for cell in done) - 1
         gain = done[0].rate / done[-1].rate
-        others = f", {as_good} of the other {len(done) - 1} within 5 %" if as_good else ""
+        others = f", {rates.plural(as_good, 'other')} within 5 %" if as_good else ""
         sentences.append(f"{name}{done[0].contender} is best, {gain:.3g} times {done[-1].contender}{others}")
     return "; ".join(sentences)
 
@@ -239,4 +242,4 @@ def _mostly(pairs: Sequence[tuple[Cell, Cell]], cells: Sequence[Cell]) -> str:
 
 def _undecided(pairs: Sequence[tuple[Cell, Cell]]) -> str:
     """Return how many of the ratios have no verdict; empty if all have one."""
-    return caveats.doubt(caveats.without_verdict(pairs), len(pairs))
+    return caveats.doubt(caveats.without_verdict(pairs))

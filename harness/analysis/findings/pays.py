@@ -11,6 +11,7 @@ from harness.experiment import Json
 from harness.store.store import Cell
 
 _WORK = {"strong": "of the rate of one on the same product", "weak": "on as much work each"}
+_BRIEFLY = {"strong": "of the rate of one", "weak": "on as much work each"}
 
 
 def thresholds(cells: list[Cell], options: Json) -> str:
@@ -85,9 +86,9 @@ def scaling(cells: list[Cell], options: Json) -> str:
     subject, first = options.get("subject", ""), {mode: next(iter(works.values())) for mode, works in kept.items()}
     if not all(subject in shares for works in kept.values() for shares in works.values()):
         return f"Each of {most} threads keeps " + ", ".join(f"{_span(first[mode])} {_WORK[mode]}" for mode in kept)
-    words = ", ".join(f"{_of_subject(works, subject)} {_WORK[mode]}" for mode, works in kept.items())
-    others = {method: share for method, share in next(iter(first.values())).items() if method != subject}
-    return f"Each of {most} threads of {subject} keeps {words}; others {_span(others)}"
+    words = ", ".join(f"{_of_subject(works, subject)} {_BRIEFLY[mode]}" for mode, works in kept.items())
+    others = [share for method, share in next(iter(first.values())).items() if method != subject]
+    return f"Each of {most} threads of {subject} keeps {words}; others {min(others):.0f} to {max(others):.0f} %"
 
 
 def _of_subject(works: dict[str, dict[str, float]], subject: str) -> str:

@@ -1,7 +1,7 @@
 """What experiments on ranks have found, in a sentence for the title of a figure: who, how much, and where not. Pure.
 
 Each takes the cells that a figure shows, and its options. It returns an empty string where nothing can be said.
-Of fewer samples than an interval needs, their number stands beside it.
+Where samples are fewer than an interval needs, their number stands beside it.
 """
 
 from __future__ import annotations
@@ -223,10 +223,10 @@ def _place(cell: Cell) -> str:
 
 
 def number(claim: Claim) -> str:
-    """Return "0.88 [0.87, 0.89]"; where samples are too few for the interval, "0.88 [0.87, 0.89; 2 samples]"."""
+    """Return "0.88 [0.87, 0.89]"; of too few processes for an interval "0.88", of few samples "0.88 [2 samples]"."""
     estimate, low, high = (f"{bound:.2f}" if bound < 10 else f"{bound:.3g}" for bound in claim.value)
     samples = len(claim.cell.all_samples_ns)
-    interval = [] if low == high else [f"{low}, {high}"]
+    interval = [f"{low}, {high}"] if low != high and rates.has_interval(claim.cell) else []
     is_said = claim.where.endswith("samples")
     few = [f"{samples} samples"] if samples < FEWEST_FOR_INTERVAL and not is_said else []
     return f"{estimate} [{'; '.join(interval + few)}]" if interval + few else estimate

@@ -121,12 +121,17 @@ def memory_orders(cells: list[Cell], options: Json) -> str:
     if not own:
         return ""
     ratio, who, order = max(own)
-    sentence = f"{who} takes at most {ratio:.2f} times as long in another order ({order})"
+    sentence = f"{who} takes at most {ratio:.2f} times as long in another order ({_brief(order)})"
     if ratio <= 1:
         sentence = f"{who} takes no longer in another order"
     (most, loser, worst), (least, winner, best) = max(found), min(found)
-    sentence += f", {loser} {most:.2g} times ({worst})" if loser != who else ""
-    return sentence + (f"; {winner} gains most, {1 / least:.2g} times ({best})" if least < 1 else "")
+    sentence += f", {loser} {most:.2g} times ({_brief(worst)})" if loser != who else ""
+    return sentence + (f"; {winner} gains most, {1 / least:.2g} times ({_brief(best)})" if least < 1 else "")
+
+
+def _brief(order: str) -> str:
+    """Return an order without the letters of BLAS for it: "A by columns" of "TN: A by columns"."""
+    return order.rpartition(": ")[2]
 
 
 DETAILS = {"ablation": factors}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from harness.analysis import rates
+from harness.analysis import peaks, rates
 from harness.analysis.traffic import bounds, model
 from harness.analysis.traffic.loads import depth_in, loads
 from harness.experiment import Json
@@ -31,7 +31,7 @@ def predicted(cells: list[Cell], options: Json) -> str:
 
 
 def own_traffic(cells: list[Cell], options: Json) -> str:
-    """Return how far the operations a byte grow from the first rung to the subject, and the rate, by device."""
+    """Return how much less the subject loads than the first rung, how much faster it is, and its part of the peak."""
     sentences: list[str] = []
     for group in rates.group(rates.contenders(cells), lambda cell: rates.axis(cell, "device")).values():
         known = [(cell, p) for cell in group if cell.is_ok and (p := model.predict(cell, cells)) is not None]
@@ -39,10 +39,11 @@ def own_traffic(cells: list[Cell], options: Json) -> str:
         if subject is None or known[0] is subject:
             continue
         (first, from_), (last, to) = known[0], subject
-        sentences.append(
-            f"{'from' if sentences else 'From'} {first.contender} to {last.contender} operations a byte grow "
-            f"{to.intensity / from_.intensity:.3g} times, the rate {last.rate / first.rate:.3g} times"
-        )
+        saved, faster = to.intensity / from_.intensity, last.rate / first.rate
+        share = peaks.percent_of_peak(last, cells)
+        reached = "" if share is None else f", {share:.0f} % of the peak"
+        gain = f"{faster:.3g} times as fast{reached}"
+        sentences.append(f"{last.contender} loads 1/{saved:.3g} of the bytes of {first.contender}: {gain}")
     return "; ".join(sentences)
 
 
@@ -87,7 +88,7 @@ def over_bound(cells: list[Cell], options: Json) -> str:
 
 
 def blocks(cells: list[Cell], options: Json) -> str:
-    """Return the part of the best rate of each sweep that the backend's own blocks have, and the tile of balance."""
+    """Return the part of the best rate of each sweep that the backend's own blocks have, and what others cost."""
     shares, smallest = [], []
     groups = rates.group(rates.contenders(cells), lambda cell: rates.axis(cell, options["panels"]))
     for sweep, group in groups.items():
@@ -101,10 +102,14 @@ def blocks(cells: list[Cell], options: Json) -> str:
     (least, where), (most, sweep) = min(shares), max(smallest)
     chosen = "Blocks chosen by the sizes of the caches"
     first = f"{chosen} have at least {100 * least:.0f} % of the best rate (worst: {where})"
-    one = next(cell for group in groups.values() for cell in group if cell.is_ok)
-    found = model.balance_of(one, cells, *options["passing"]["tile"])
-    tail = f"; a wrong {sweep} costs a factor of {most:.2g}"
-    return first + tail + (f"; balance with {found[1]} asks for tiles of {found[0]:.0f}" if found else "")
+    return f"{first}; a wrong {sweep} costs a factor of {most:.2g}"
+
+
+def balance_of_tiles(cells: list[Cell], options: Json) -> str:
+    """Return the tile that machine balance asks for, with the memory that what passes the tile comes from."""
+    one = next((cell for cell in rates.contenders(cells) if cell.is_ok), None)
+    found = None if one is None else model.balance_of(one, cells, *options["passing"]["tile"])
+    return f"Machine balance with {found[1]} asks for tiles of {found[0]:.0f}" if found else ""
 
 
 def balance(cells: list[Cell], options: Json) -> str:
@@ -115,6 +120,7 @@ def balance(cells: list[Cell], options: Json) -> str:
     return f"Machine balance asks for tiles of {', of '.join(asked)}" if asked else ""
 
 
+DETAILS = {"blocks": balance_of_tiles}
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "predicted": predicted,
     "own_traffic": own_traffic,

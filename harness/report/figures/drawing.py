@@ -39,6 +39,7 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.
 ``of`` takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS`, makes
 the title of what the cells have found; ``ratios``, whether it is about ratios to the reference.
+``merged`` shows contenders that run the same kernels of OpenBLAS as one.
 ``beside`` names backends that stand beside a ladder and are no rungs, as libraries are.
 ``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` the host's time of a launch.
 """
@@ -56,14 +57,13 @@ from harness.experiment import Experiment, Figure, Json
 from harness.machine import Machine
 from harness.report.figures import fields, grids, maps, models, peers, ranks, rows, stages, style, sweeps, traffic
 from harness.report.figures.style import Sheet, styled
-from harness.stats.statistics import FEWEST_FOR_INTERVAL
 from harness.store.store import Cell
 
 Draw = Callable[[Sheet, list[Cell], Json], None]
 LONGEST_REASON = 90
 MOST_REASONS = 2  # below a figure, of one status; a report lists them all
 COMPUTED = ("extra_work", "reuse")  # from sizes and loops alone: no sample has a part in them
-WITHOUT_INTERVALS = ("heatmap", "ragged", "extra_work", "stages", "grids", "model_error", "projected", "map")
+WITHOUT_INTERVALS = ("heatmap", "ragged", "dense", "extra_work", "stages", "grids", "model_error", "projected", "map")
 
 
 def kinds(machine: Machine) -> dict[str, Draw]:
@@ -166,14 +166,21 @@ def provenance(cells: list[Cell], machine: Machine, *, has_intervals: bool = Tru
         parts.append(", ".join(dict.fromkeys(software)))
     if done:
         counts = sorted({len(cell.all_samples_ns) for cell in done})
-        interval = ", 95 % interval" if counts[0] >= FEWEST_FOR_INTERVAL else ", range"
         processes = sorted({len(cell.samples_ns) for cell in done})
         parts += [
             " and ".join(sorted({f"preset {cell.preset}" for cell in done})),
             " to ".join(dict.fromkeys(sorted(cell.time[:10] for cell in done)[:: max(len(done) - 1, 1)])),
-            f"median{interval if has_intervals else ''} of {_span(counts, 'sample')}, {_span(processes, 'process')}",
+            f"median of {_span(counts, 'sample')}, {_span(processes, 'process')}" + _spread(done) * has_intervals,
         ]
     return " · ".join(part for part in parts if part)
+
+
+def _spread(cells: list[Cell]) -> str:
+    """Return what a figure shows beside medians: intervals of those that enough processes measured, else samples."""
+    with_interval = sum(map(rates.has_interval, cells))
+    if not with_interval:
+        return "; dots: samples"
+    return "; bars: 95 % interval" + ("; dots: samples of fewer processes" if with_interval < len(cells) else "")
 
 
 def _software(cell: Cell) -> list[str]:

@@ -15,6 +15,7 @@ from harness.experiment import Json
 from harness.report.figures.roofs import mark_peaks
 from harness.report.figures.style import INK, Looks, Sheet
 from harness.report.figures.values import (
+    FEWEST_JOINED,
     PlainLogFormatter,
     and_where,
     estimate,
@@ -36,7 +37,6 @@ LETTERS_BESIDE = 26  # of a line beside a panel of `lines`
 LETTERS_AN_INCH, FEWEST_LETTERS = 13, 16  # in a line of the label along a colour bar
 MOST_LETTERS = 34  # of the names below a heat map that fit upright side by side
 LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the line of the host's time to launch a call
-FEWEST_JOINED = 3  # points of a line: two are dots
 LUMA = (0.299, 0.587, 0.114)  # perceived brightness of red, green and blue (ITU-R BT.601)
 
 

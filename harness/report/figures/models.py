@@ -31,6 +31,7 @@ _IN_WINDOW = (
 )
 
 STAR: dict[str, Any] = {"marker": "*", "color": "#D55E00", "markersize": 13, "markeredgecolor": "white"}
+LABEL_APART = 1.7  # ratio of working sets nearer than which a label goes below its point
 SHADES = ("#EAF1F7", "#F6F0E4", "#EFEAF4")  # of what fits L1, L2, L3
 
 PAPER: dict[str, Any] = {
@@ -137,10 +138,16 @@ def _draw_sweep(panel: Axes, done: list[Cell], x: dict[int, int], look: dict[str
     intervals = [analysis_rates.rate_interval(cell) for cell in swept]
     panel.plot([x[id(cell)] for cell in swept], [interval.estimate for interval in intervals], **look)
     label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "size": 9, "bbox": PAPER}
+    chosen = [x[id(cell)] for cell in filter(is_model, done)]
+    above = 0.0  # where the last label above its point stands
     for cell, interval in zip(swept, intervals, strict=True):
-        mark_spread(panel, x[id(cell)], interval.estimate, interval, spread("rate", cell, swept), look["color"])
+        at = x[id(cell)]
+        mark_spread(panel, at, interval.estimate, interval, spread("rate", cell, swept), look["color"])
         name = cell.contender.rpartition("=")[2]
-        panel.annotate(name, (x[id(cell)], interval.high), (0, 5), zorder=4, **label_style)
+        is_crowded = any(at / LABEL_APART < other < at * LABEL_APART for other in (above, *chosen))
+        above = above if is_crowded else at
+        place = (interval.low, -15) if is_crowded else (interval.high, 5)
+        panel.annotate(name, (at, place[0]), (0, place[1]), zorder=4, **label_style)
     for cell in filter(is_model, done):
         panel.plot([x[id(cell)]], [cell.rate], **STAR, linestyle="", zorder=5)
     panel.set_ylim(0, 1.32 * max(analysis_rates.rate_interval(cell).high for cell in done))

@@ -12,7 +12,16 @@ from harness.analysis import rates
 from harness.experiment import Json
 from harness.report.figures.rows import rows_with_table
 from harness.report.figures.style import GREY, INK, MARKERS, PALETTE, Looks, Sheet, table
-from harness.report.figures.values import estimate, log_ticks, mark_spread, plain_ticks, short, spread, value_label
+from harness.report.figures.values import (
+    FEWEST_JOINED,
+    estimate,
+    log_ticks,
+    mark_spread,
+    plain_ticks,
+    short,
+    spread,
+    value_label,
+)
 from harness.stats.statistics import Interval, geometric_mean
 from harness.store.store import Cell
 
@@ -106,9 +115,9 @@ def _curve(
     sheet: Sheet, panel: Axes, points: list[tuple[Cell, Interval]], cells: list[Cell], looks: Looks, x_name: str
 ) -> None:
     """Draw the points of one panel of `versus`, and name their peers in the legend."""
-    panel.plot(
-        [rates.axis(cell, x_name) for cell, _ in points], [ratio.estimate for _, ratio in points], color=GREY, lw=0.9
-    )
+    sizes, ratios = [rates.axis(cell, x_name) for cell, _ in points], [ratio.estimate for _, ratio in points]
+    if len(set(sizes)) >= FEWEST_JOINED:
+        panel.plot(sizes, ratios, color=GREY, lw=0.9)
     for cell, ratio in points:
         peer = rates.fastest_peer(cell, cells)
         assert peer is not None

@@ -163,8 +163,10 @@ def table_of_rows(group: list[Cell], cells: list[Cell], options: Json) -> tuple[
             ]
     else:
         value = options["value"] if options["value"] in ("time_ratio", "speed_up") else "speed_up"
-        head = "time ratio [95 %]" if value == "time_ratio" else "speed ratio [95 %]"
-        columns[head] = [_with_interval(estimate(value, cell, group)) if cell.is_ok else "-" for cell in group]
+        has_interval = all(rates.has_interval(cell) for cell in group if cell.is_ok)
+        head = ("time ratio" if value == "time_ratio" else "speed ratio") + " [95 %]" * has_interval
+        shown = _with_interval if has_interval else _median
+        columns[head] = [shown(estimate(value, cell, group)) if cell.is_ok else "-" for cell in group]
     if options.get("extra_bytes"):
         columns["extra MB"] = [
             short(cell.facts["extra_bytes"] / 1e6) if "extra_bytes" in cell.facts else "-" for cell in group
@@ -185,7 +187,11 @@ def _ratio(cell: Cell, reference: Cell | None) -> str:
     return "1" if cell is reference else short(rates.speed_up(cell, reference).estimate)
 
 
+def _median(at: Interval) -> str:
+    return short(at.estimate) if np.isfinite(at.estimate) else "-"
+
+
 def _with_interval(at: Interval) -> str:
     if at.low == at.high or not np.isfinite(at.estimate):
-        return short(at.estimate) if np.isfinite(at.estimate) else "-"
+        return _median(at)
     return f"{short(at.estimate)} [{short(at.low)}, {short(at.high)}]"

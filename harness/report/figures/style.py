@@ -63,7 +63,10 @@ LINES = ("-", "--", "-.", ":")
 
 # A figure is 8 inches wide: at the 800 pixels of a README page, 11 points are 15 pixels.
 WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
-FOOTER_CHARACTERS, TITLE_CHARACTERS, SUBTITLE_CHARACTERS = 140, 72, 96  # of a line; fewer where they do not fit
+FOOTER_CHARACTERS, SUBTITLE_CHARACTERS = 140, 96  # of a line; fewer where they do not fit
+# Type of a title and characters of its lines, the largest in which it has no more lines than MOST_TITLE_LINES.
+TITLE_TYPES = ((14.0, 72), (12.5, 80), (11.5, 88), (10.5, 96))
+MOST_TITLE_LINES = 2
 FEWEST_CHARACTERS = 20
 TIED = "\N{NO-BREAK SPACE}"  # between a number and its percent sign, until lines are broken
 PLACE_DIGITS = 5  # of a panel's place, in fractions of the figure: a hundredth of a pixel
@@ -198,7 +201,7 @@ class Sheet:
 
     def _lay_out(self, footer: str) -> None:
         """Give title, legend and footer the height they need, and the panels the rest."""
-        title = self._written(self.title, TITLE_CHARACTERS, size=14, weight="bold", va="top")
+        title = self._written_title()
         about = self._written(self.subtitle, SUBTITLE_CHARACTERS, color=GREY, va="top")
         small = {"size": 8.2, "color": GREY, "va": "bottom", "linespacing": 1.35}
         below = self._written("\n".join([*self.notes, footer]), FOOTER_CHARACTERS, **small)
@@ -228,6 +231,15 @@ class Sheet:
         for panel in self.canvas.axes:
             bounds = panel.get_position().bounds
             panel.set_position(Bbox.from_bounds(*(round(edge, PLACE_DIGITS) for edge in bounds)))
+
+    def _written_title(self) -> Text:
+        """Return the title on the canvas, in the largest type in which it has few lines."""
+        for size, characters in TITLE_TYPES:
+            title = self._written(self.title, characters, size=size, weight="bold", va="top")
+            if title.get_text().count("\n") < MOST_TITLE_LINES or size == TITLE_TYPES[-1][0]:
+                break
+            title.remove()
+        return title
 
     def _written(self, text: str, characters: int, **look: Any) -> Text:
         """Return `text` on the canvas, its lines broken so that they fit: letters differ in width."""

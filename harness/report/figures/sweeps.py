@@ -16,6 +16,8 @@ _HOW_WORST = (
     f"In words: the size that loses most, against the best within {analysis_rates.WINDOW} of it, by the fastest tenth "
     "of samples: sizes are not timed in turns."
 )
+_BAND = "Bands: 95 % intervals of the medians."
+_BAND_OF_FEW = f"{_BAND[:-1]} within the processes that measured; others may lie outside."
 
 
 def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -57,6 +59,8 @@ def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.set_axis_off()
     sheet.notes.append("Rate axes do not start at 0, so that dips are seen.")
     sheet.notes.append(_HOW_WORST)
+    is_sure = all(analysis_rates.has_interval(cell) for cell in shown if cell.is_ok)
+    sheet.notes.append(_BAND if is_sure else _BAND_OF_FEW)
 
 
 def _worst(group: list[Cell], options: Json) -> str:

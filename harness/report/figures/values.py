@@ -17,6 +17,7 @@ from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
 MOST_TICKS = 6
+FEWEST_JOINED = 3  # points of a line: two are dots
 MANY_G, NS_OF_A_MS = 10_000, 1e6  # rates from the one on are drawn in T, times below the other in us
 NO_VALUE = Interval(math.nan, math.nan, math.nan)
 # Values that are found among all cells.
