@@ -14,7 +14,7 @@ from harness.stats.statistics import median, quantiles
 from harness.store import store
 from harness.store.store import Cell
 
-NOT_CALIBRATED = "not calibrated: `python -m harness calibrate` finds out how often verdicts are false there"
+NOT_CALIBRATED = "not calibrated: python -m harness calibrate finds out how often verdicts are false there"
 
 
 class Spread(NamedTuple):

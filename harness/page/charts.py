@@ -152,7 +152,7 @@ def roofline() -> Any:
         opacity=alt.condition("datum.name == rung", alt.value(1), alt.value(0.55)),
         tooltip=_tooltip("name", "shape", "value"),
     )
-    names = rungs.transform_filter("datum.name == rung").mark_text(align="left", dx=10, dy=10).encode(text="shape:N")
+    names = rungs.transform_filter("datum.name == rung").mark_text(align="center", dy=18).encode(text="shape:N")
     return alt.layer(lines, *said, dots, names).add_params(rung).properties(width=WIDTH, height=HEIGHT)
 
 

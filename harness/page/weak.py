@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from harness.store.store import Cell
 
 # A loss at a size that fits no tile is told from so many percent on.
 LEAST_LOSS = 10
+# A size in words: "n=96", "2000 x 1 x 2000".
+_SIZE = re.compile(r"=\d|\d x \d")
 # The library that stands among the rungs; all others lie in folders of their own.
 RUNG_OF_LIBRARY = "cpu-numpy"
 
@@ -32,8 +35,11 @@ class Weak(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The place in a line that is its own on the page."""
-        return f"{self.contender}: {self.case}, against {self.against}, {self.machine}"
+        """The place in a line of its own; what tells it from others is first, since a phone cuts the rest."""
+        words = self.case.split(", ")
+        sizes = [word for word in words if _SIZE.search(word)]
+        what = ", ".join([*sizes, *(word for word in words if word not in sizes)])
+        return f"{self.experiment}, {what}: {self.contender} against {self.against}, {self.machine}"
 
 
 def places(machines: Sequence[Recorded], experiments: Sequence[Experiment]) -> list[Weak]:

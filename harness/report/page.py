@@ -95,7 +95,8 @@ def write_tables(
     """Rewrite what stands in `page` between the markers of an experiment.
 
     ``<!-- ladder:begin -->``: a table of its first case, without intervals. ``<!-- finding ladder:begin -->``: what it
-    has found, as an item of a list. Markers of experiments without cells are left alone.
+    has found, as an item of a list; between indented markers, within the item that they stand in. Markers of
+    experiments without cells are left alone.
 
     Parameters
     ----------
@@ -119,7 +120,9 @@ def write_tables(
             continue
         marker = f"{experiment.name} of {slug}" if slug else experiment.name
         if f"<!-- finding {marker}:" in text:
-            text = update_markers(text, f"finding {marker}", f"- {answers.of_experiment(experiment, cells)}.")
+            in_item = re.search(rf"^ +<!-- finding {re.escape(marker)}:begin", text, re.MULTILINE)
+            sentence = f"{answers.of_experiment(experiment, cells)}."
+            text = update_markers(text, f"finding {marker}", sentence if in_item else f"- {sentence}")
         if f"<!-- {marker}:" in text:
             recorded = [cell for cell in cells if cell.experiment == experiment.name]
             notes = [f"*{note}.*" for note in (caveats.of_code(recorded), mark) if note]
@@ -142,9 +145,10 @@ def update_markers(text: str, name: str, content: str) -> str:
             expected=f"{begin} and then {end}, once each",
             got=f"{text.count(begin)} and {text.count(end)} of them",
         )
-    return re.sub(
-        f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: f"{begin}\n{content.strip()}\n{end}", text, flags=re.DOTALL
-    )
+    indent = re.search(f"( *){re.escape(begin)}", text)
+    lines = [begin, *content.strip().split("\n"), end]
+    written = f"\n{indent[1] if indent else ''}".join(lines)
+    return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: written, text, flags=re.DOTALL)
 
 
 def _head(cells: Sequence[Cell], machine: Machine) -> str:

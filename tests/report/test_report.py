@@ -281,6 +281,17 @@ def test_tables_of_a_page_are_rewritten_between_their_markers_only(tmp_path):
     assert "old" not in text
 
 
+def test_a_finding_stands_within_the_item_of_a_list_where_its_markers_are_indented(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("- **Here:**\n  <!-- finding ladder:begin -->\n  <!-- finding ladder:end -->\n- next\n")
+    for _ in range(2):  # again nothing changes
+        report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
+        first, begin, sentence, end, last = page.read_text().splitlines()
+        assert (first, last) == ("- **Here:**", "- next")
+        assert (begin, end) == ("  <!-- finding ladder:begin -->", "  <!-- finding ladder:end -->")
+        assert sentence.startswith("  cpu-simd reaches ")
+
+
 def test_a_table_of_a_page_has_the_first_case_and_no_intervals(tmp_path):
     page = tmp_path / "README.md"
     page.write_text("<!-- ladder:begin -->old<!-- ladder:end -->")

@@ -166,9 +166,9 @@ function caseChart(spec, data, titles, width) {
 
 const fitted = (spec, width) => Object.assign(spec, { width, autosize: { type: "fit-x", contains: "padding" } });
 
-// A chart with a row for each case: its names take at most two fifths of the width.
+// A chart with a row for each case: its names take at most half of the width.
 function rowChart(spec, count, width) {
-  each(spec, (encoding) => { if (encoding.y) encoding.y.axis.labelLimit = width * 0.4; });
+  each(spec, (encoding) => { if (encoding.y) encoding.y.axis.labelLimit = width * (width < 500 ? 0.55 : 0.45); });
   return fitted(Object.assign(spec, { height: 22 * count }), width);
 }
 
