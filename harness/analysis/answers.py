@@ -12,6 +12,8 @@ from harness.store.store import Cell
 
 # Part of the ratios of a figure; if more of them are undecided, its title says so.
 MOST_UNDECIDED = 0.2
+# What can be said of any times, where the cells are too few, or too old, for the finding of a figure.
+AT_LEAST = "winners"
 # Values of figures that are no times, and kinds of figures that show none: no ratios of times, so no verdicts.
 FACTS = ("residual", "share", "greatest_error")
 NOT_TIMED = {"grids": "counted", "projected": "modelled", "model_error": "modelled", "extra_work": "modelled"}
@@ -49,6 +51,8 @@ def of_figure(figure: Figure, of: Shown) -> str:
     if "finding" not in figure.options:
         return ""
     sentence = FINDINGS[figure.options["finding"]]([*of.cells, *of.peaks], figure.options)
+    if not sentence and _is_timed(figure):
+        sentence = FINDINGS[AT_LEAST](of.cells, figure.options)
     found = caveats.undecided(of.cells)
     if (
         sentence
@@ -61,8 +65,11 @@ def of_figure(figure: Figure, of: Shown) -> str:
 
 
 def _is_about_ratios(figure: Figure) -> bool:
-    is_timed = figure.kind not in NOT_TIMED and figure.options.get("value") not in FACTS
-    return is_timed and bool(figure.options.get("ratios", True))
+    return _is_timed(figure) and bool(figure.options.get("ratios", True))
+
+
+def _is_timed(figure: Figure) -> bool:
+    return figure.kind not in NOT_TIMED and figure.options.get("value") not in FACTS
 
 
 def details_of_figure(figure: Figure, of: Shown) -> str:

@@ -115,7 +115,8 @@ def winners(cells: list[Cell], options: Json) -> str:
     if len(names) == 1 and len(found) > 1:
         return f"Fastest is {names.pop()} in all {len(found)} cases"
     shown = ", ".join(f"{name} ({where})" for name, where in found[:MOST_NAMED])
-    return f"Fastest are {shown}{' and so on' * (len(found) > MOST_NAMED)}" if found else ""
+    verb = "is" if len(found) == 1 else "are"
+    return f"Fastest {verb} {shown}{' and so on' * (len(found) > MOST_NAMED)}" if found else ""
 
 
 def knees(cells: list[Cell], options: Json) -> str:

@@ -321,3 +321,11 @@ def test_contenders_with_other_kernels_or_unknown_ones_stay_apart():
 def test_no_name_stands_for_two_findings():
     modules = (contenders, kernels, pays, ranks, read_rates, regret, stages, switches, traffic)
     assert sum(len(module.FINDINGS) for module in modules) == len(FINDINGS)
+
+
+def test_where_a_figure_has_no_finding_it_says_at_least_who_was_fastest():
+    experiment = EXPERIMENTS["workloads"]
+    (figure,) = experiment.figures
+    own = [cell for cell in cells(experiment) if cell.contender != figure.options["subject"]]
+    assert FINDINGS[figure.options["finding"]](own, figure.options) == ""
+    assert answers.of_figure(figure, answers.Shown(own, [])).startswith("Fastest ")
