@@ -152,7 +152,7 @@ def _stages(name: str, semiring: str, dtype: str) -> Figure:
         "table": {"blocks": "blocks", "bytes": "shared_bytes"},
         "finding": "kernel_stages",
     }
-    says = f"gpu-pipelined over {semiring} {dtype}, n = 4096, by tile; blocks of a multiprocessor, shared bytes of each"
+    says = f"gpu-pipelined, {semiring} {dtype}, n = 4096; blocks of a multiprocessor, shared bytes of each"
     return Figure(name, "bars", says, options)
 
 

@@ -238,9 +238,13 @@ def _section(
     return "\n\n".join(
         [
             f"## {experiment.name}",
-            *([f"**{finding}.**"] if finding else []),
-            *(f"{detail}." for detail in details if detail),
-            f"{experiment.question} See also: {more}.",
+            "\n".join(
+                [
+                    *([f"**{finding}.**"] if finding else []),
+                    *(f"{detail}." for detail in details if detail),
+                    f"{experiment.question} See also: {more}.",
+                ]
+            ),
             *body,
         ]
         + ([_folded("Caveats", known)] if known else [])

@@ -86,7 +86,7 @@ def ladder(cells: list[Cell], options: Json) -> str:
     if not parts:
         return ""
     first = f"{options['subject']} reaches {' and '.join(parts)}"
-    return f"{first}; largest step: {max(steps)[1]}, {max(steps)[0]:.3g} times" if steps else first
+    return f"{first}; largest step: {max(steps)[1]} ({max(steps)[0]:.3g})" if steps else first
 
 
 def of_peak(cells: list[Cell], options: Json) -> str:
