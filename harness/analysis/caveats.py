@@ -32,7 +32,7 @@ _LAUNCH_BOUND_MEANING = "the host takes about as long to launch a call as the GP
 EVEN, FEW = "unsure", "few samples"
 # So few samples are counted, in words: numbers in digits stand behind single places.
 _IN_WORDS = {2: "two", 3: "three", 4: "four", 5: "five"}
-_MARK = re.compile(rf"(undecided|({'|'.join([*_IN_WORDS.values(), 'few'])}) samples)\)")
+_MARK = re.compile(rf"(undecided|(lack|{'|'.join([*_IN_WORDS.values(), 'few'])}) samples)\)")
 _MEANING = {
     EVEN: "the interval of the ratio to the reference contains 1",
     FEW: "too few samples to exclude that the ratio to the reference is chance",
@@ -181,14 +181,14 @@ def without_verdict(pairs: Sequence[tuple[Cell, Cell]]) -> Undecided:
 def doubt(found: Undecided) -> str:
     """Return a mark for a sentence about ratios of which some have no verdict: " (7 of 12 undecided)"; else nothing.
 
-    Where they lack nothing but samples, it says so: " (two samples)", " (7 of 12 from few samples)".
+    Where they lack nothing but samples, it says so: " (two samples)", " (7 of 12 lack samples)".
     """
     if not found.undecided:
         return ""
-    words = f"{_count(found.samples)} samples" if found.few == found.undecided else "undecided"
+    lacks = found.few == found.undecided
     if found.undecided == found.ratios:
-        return f" ({words})"
-    return f" ({found.undecided} of {found.ratios} {'from ' * (words != 'undecided')}{words})"
+        return f" ({_count(found.samples)} samples)" if lacks else " (undecided)"
+    return f" ({found.undecided} of {found.ratios} {'lack samples' if lacks else 'undecided'})"
 
 
 def speaks_of_doubt(sentence: str) -> bool:

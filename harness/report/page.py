@@ -207,7 +207,7 @@ def _undecided(cells: Sequence[Cell]) -> str:
     more = "" if any(cell.preset == "full" for cell in cells) else " `make experiments PRESET=full` takes more samples."
     return (
         '"Undecided": the samples are too far apart to call the ratios of the sentence faster, slower or the same. '
-        f'"Two samples", "few samples": too few for that.{more}'
+        f'"Two samples", "lack samples": too few for that.{more}'
     )
 
 

@@ -258,8 +258,8 @@ def test_the_best_configuration_of_each_library_counts_and_what_is_installed_is_
         ((7, 6, 12, 10), " (7 of 12 undecided)"),
         ((1, 0, 1, 8), " (undecided)"),
         ((12, 12, 12, 2), " (two samples)"),
-        ((7, 7, 12, 5), " (7 of 12 from five samples)"),
-        ((7, 7, 12, 10), " (7 of 12 from few samples)"),
+        ((7, 7, 12, 5), " (7 of 12 lack samples)"),
+        ((9, 9, 9, 10), " (few samples)"),
         ((0, 0, 5, 0), ""),
     ],
 )
