@@ -116,7 +116,7 @@ NUMBERS: dict[str, Numbers] = {
     "losses": _losses,
     "threads": _threads,
     **dict.fromkeys(
-        ("subject_over_reference", "over_reference"),
+        ("subject_over_reference", "over_reference", "speeds"),
         _each(_over_reference, "times the speed of {reference}: {own}"),
     ),
 }
