@@ -1,7 +1,8 @@
 """Measured ceilings of this machine: pairs per second out of registers, bytes per second out of each level of memory.
 
 `peak` runs the generated micro-kernel without its loads (`_simd.register_loop`), so only the arithmetic units bound it.
-`bandwidth` sums an array of a given size again and again; the size decides which cache it comes from. The sums are of
+`bandwidth` sums an array of a given size again and again; the size decides which cache it comes from. Either can be
+timed in turns with a product, so that what slows the machine down slows both. The sums are of
 integers: an addition of floats takes several cycles, and some processors load more from L1 meanwhile. Both are tasks
 (`harness.run.task`), measured and stored like any product. Figures take the machine's roofs from them, not from a
 vendor's table.
@@ -133,6 +134,12 @@ def bandwidth(*, size_bytes: int, threads: int, capacity_bytes: int = 0) -> Ceil
     loop = functools.partial(build_read_repeatedly(), array, passes, sums)
     facts = {"operations": 0, "bytes_moved": array.nbytes * passes, "capacity_bytes": capacity_bytes}
     return Ceiling("bandwidth", "sum", loop, sums, share * passes, facts)
+
+
+def read_of(*, problem: Mapping[str, Any], seed: int, threads: int) -> Ceiling:
+    """Prepare sums of as many bytes as a matrix has that meets a vector, to be timed alternately with their product."""
+    elements = int(problem["m"]) * int(problem["n"]) * int(problem["k"])
+    return bandwidth(size_bytes=elements * np.dtype(str(problem["dtype"])).itemsize, threads=threads)
 
 
 @functools.cache

@@ -22,7 +22,7 @@ BEYOND_CACHE, SMALLEST_BUFFER = 4, 64 << 20
 GPU_CACHE, MOST_COPIES = 64 << 20, 64
 GPU_BUFFER = 1 << 32
 
-# Part of the memory that a matrix may take: the host keeps three of it, and as many to prove the result.
+# Part of the memory that a matrix may take: the host keeps four of it, and as many to prove the result.
 PART_OF_MEMORY, PART_OF_GPU_MEMORY = 1 / 8, 3 / 4
 OUT_OF_MEMORY = "out of memory"
 
@@ -48,10 +48,16 @@ def read_cases(machine: Machine) -> list[Case]:
 
 
 def cpu_case(problem: Problem, machine: Machine, names: Iterable[str] = (LIBRARY, SUBJECT), **axes: Any) -> Case:
-    """Return the case of `problem` on all cores; if the memory is too small, with contenders that say so."""
+    """Return the case of `problem` on all cores; if the memory is too small, with contenders that say so.
+
+    A matrix that comes from memory is read in turns with the products, by a plain sum: the rate of a shared machine
+    moves by half within an hour.
+    """
     size = matrix_bytes(problem)
     contenders = [backend_contender(name, threads=machine.cores) for name in names]
     level = MEMORY if size >= BEYOND_CACHE * machine.l3 else CACHE
+    if level == MEMORY:
+        contenders.append(Contender("read", threads=machine.cores, task="backends.cpu._ceilings:read_of"))
     return _case(problem, contenders, fits=size <= (machine.memory or 1 << 34) * PART_OF_MEMORY, level=level, **axes)
 
 

@@ -21,6 +21,8 @@ FEWEST_PROCESSES = 3
 WINDOW = 32
 # The role of a case that measures a peak, and the name of a contender that does.
 PEAK = "peak"
+# The contender that measures the rate of reading memory, in a case of its own or beside the cells it bounds.
+READ = "read"
 # The role of a case that measures what messages between ranks take.
 LINK = "link"
 
@@ -82,7 +84,8 @@ def is_narrow_peak(cell: Cell) -> bool:
 
 def is_roof(cell: Cell) -> bool:
     """Return whether `cell` measures the machine (a peak, a bandwidth, a link) and not a contender."""
-    return is_peak(cell) or is_narrow_peak(cell) or cell.axes.get("role") in ("bandwidth", LINK)
+    is_rate = cell.contender == READ or cell.axes.get("role") in ("bandwidth", LINK)
+    return is_rate or is_peak(cell) or is_narrow_peak(cell)
 
 
 def contenders(cells: Iterable[Cell]) -> list[Cell]:

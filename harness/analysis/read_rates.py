@@ -9,35 +9,57 @@ from harness.experiment import Json
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
-# The contender that measures the rate of reading, and the level at which its percentage means something.
-READ, MEMORY = "read", "memory"
+# The level at which a percentage of the rate of reading means something.
+MEMORY = "memory"
 
 # Winners that are named in a title; the part of its best rate from which on more of anything hardly helps.
 MOST_NAMED, KNEE = 4, 0.9
 
 
 def read_roof(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
-    """Return the cell that measured how fast memory is read where `cell` computes, by as many threads; or None."""
+    """Return the cell that measured how fast memory is read where `cell` computes, by as many threads; or None.
+
+    Of its own case, else the fastest of any.
+    """
     place = rates.axis(cell, "device"), cell.threads
     roofs = [
         roof
         for roof in cells
-        if roof.contender == READ and roof.is_ok and (rates.axis(roof, "device"), roof.threads) == place
+        if roof.contender == rates.READ and roof.is_ok and (rates.axis(roof, "device"), roof.threads) == place
     ]
-    return max(roofs, key=peaks.roof_rate, default=None)
+    beside = next((roof for roof in roofs if rates.in_turns(roof, cell)), None)
+    alone = (roof for roof in roofs if roof.axes.get("role") == "bandwidth")
+    return beside or max(alone, key=peaks.roof_rate, default=None)
 
 
 def of_read(cell: Cell, cells: Sequence[Cell]) -> Interval | None:
     """Return the bytes that `cell` has to move in percent of what could be read in that time.
 
-    None for a matrix that fits a cache: it may be read faster than memory, so that the percentage means nothing.
+    A rate that was measured in turns with `cell` is paired with it sample by sample: what slows memory down slows both.
+    Of any other one the fastest call counts. None for a matrix that fits a cache: it may be read faster than memory, so
+    that the percentage means nothing.
     """
     roof = read_roof(cell, cells)
     if roof is None or not cell.is_ok or cell.axes.get("level", MEMORY) != MEMORY or "bytes_moved" not in cell.facts:
         return None
-    estimate, low, high = rates.time_interval(cell)
-    percent = 100 * float(cell.facts["bytes_moved"]) / peaks.roof_rate(roof)
+    if rates.in_turns(roof, cell):
+        estimate, low, high = rates.time_ratio(cell, roof)
+        percent = 100 * float(cell.facts["bytes_moved"]) / float(roof.facts["bytes_moved"])
+    else:
+        estimate, low, high = rates.time_interval(cell)
+        percent = 100 * float(cell.facts["bytes_moved"]) / peaks.roof_rate(roof)
     return Interval(percent / estimate, percent / high, percent / low)
+
+
+def samples_of_read(cell: Cell, cells: Sequence[Cell]) -> list[float]:
+    """Return `of_read` of single samples; none where that means nothing."""
+    roof = read_roof(cell, cells)
+    if roof is None or of_read(cell, cells) is None:
+        return []
+    moved = 100 * float(cell.facts["bytes_moved"])
+    if rates.in_turns(roof, cell):
+        return [moved / float(roof.facts["bytes_moved"]) / ratio for ratio in rates.paired_ratios(cell, roof)]
+    return [moved / peaks.roof_rate(roof) / ns for ns in cell.all_samples_ns]
 
 
 def shares(cells: list[Cell], options: Json) -> str:

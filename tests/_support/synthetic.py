@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+from harness.analysis.rates import READ
 from harness.experiment import Case, Experiment
 from harness.interface import Nest
 from harness.machine import Machine
@@ -41,7 +42,7 @@ def _cell(
 ) -> Cell:
     contender = case.contenders[index]
     arguments = {**case.arguments, **contender.arguments}
-    facts, elapsed_ns = _facts(arguments, contender.threads)
+    facts, elapsed_ns = _facts(arguments, contender.threads, contender.label)
     failed = arguments.get("backend") in failing or ("all" in failing and case.axes.get("role") in (None, "product"))
     samples = [elapsed_ns * noise.uniform(0.99, 1.01) for _ in itertools.repeat(None, SAMPLES)]
     return Cell(
@@ -65,7 +66,10 @@ def _cell(
     )
 
 
-def _facts(arguments: dict, threads: int) -> tuple[dict, float]:
+def _facts(arguments: dict, threads: int, label: str) -> tuple[dict, float]:
+    if label == READ and "problem" in arguments:  # in turns with a product
+        size = Problem.from_json(dict(arguments["problem"])).bytes_moved
+        return {"operations": 0, "bytes_moved": size}, size / BANDWIDTH
     if "size_bytes" in arguments or "level" in arguments:
         capacity = arguments.get("capacity_bytes", CAPACITIES.get(arguments.get("level"), 0))
         return {"bytes_moved": 10**6, "capacity_bytes": capacity}, 10**6 / BANDWIDTH

@@ -1,11 +1,13 @@
 """Experiments on products with a vector, and on what stands on them: what they ask, and what their figures say."""
 
 import dataclasses
+import importlib
 import types
 
 import numpy as np
 import pytest
 
+from backends.cpu import _ceilings
 from experiments._parts import linalg_task, sparse_task, vector_task, vectors
 from harness.analysis import rates, read_rates
 from harness.errors import Declined, VerificationError
@@ -62,15 +64,47 @@ def test_a_matrix_beyond_memory_is_declined_and_not_begun(preset):
 
 def test_percent_of_the_read_rate_is_of_bytes_and_only_beyond_the_cache():
     found = cells(EXPERIMENTS["mv_map"], machine=HOST)
-    roof = next(cell for cell in found if cell.contender == "read")
-    rate = max(roof.facts["bytes_moved"] / ns for ns in roof.all_samples_ns)
     timed = [c for c in rates.contenders(found) if "problem" in c.facts]
     shares = {(c.axes["level"], read_rates.of_read(c, found) is not None) for c in timed}
     assert shares == {("memory", True), ("cache", False)}
     cell = next(c for c in timed if c.axes["level"] == "memory")
+    assert read_rates.of_read(dataclasses.replace(cell, threads=cell.threads + 1), found) is None
+
+
+def test_the_read_rate_is_that_measured_in_turns_sample_by_sample():
+    found = cells(EXPERIMENTS["mv_map"], machine=HOST)
+    cell = next(c for c in rates.contenders(found) if c.axes["level"] == "memory")
+    beside = next(c for c in found if c.contender == "read" and rates.in_turns(c, cell))
+    slow = [1, 2] * (len(cell.all_samples_ns) // 2)  # what both share
+    product, read = (
+        dataclasses.replace(c, samples_ns=[[ns * factor for factor in slow]]) for c, ns in ((cell, 4e6), (beside, 3e6))
+    )
+    made = [product, read, *(c for c in found if c not in (cell, beside))]
+    interval = read_rates.of_read(product, made)
+    assert interval == pytest.approx((75, 75, 75))
+    assert read_rates.samples_of_read(product, made) == pytest.approx([75] * len(slow))
+
+
+def test_without_one_in_turns_it_is_the_fastest_call_of_the_case_that_measures_it():
+    found = [c for c in cells(EXPERIMENTS["mv_map"], machine=HOST) if c.contender != "read" or "role" in c.axes]
+    roof = next(cell for cell in found if cell.contender == "read")
+    rate = max(roof.facts["bytes_moved"] / ns for ns in roof.all_samples_ns)
+    cell = next(c for c in rates.contenders(found) if c.axes["level"] == "memory")
     expected = 100 * Problem.from_json(cell.facts["problem"]).bytes_moved / rates.time_interval(cell).estimate / rate
     assert read_rates.of_read(cell, found).estimate == pytest.approx(expected)
-    assert read_rates.of_read(dataclasses.replace(cell, threads=cell.threads + 1), found) is None
+    assert np.median(read_rates.samples_of_read(cell, found)) == pytest.approx(expected)
+
+
+def test_what_is_read_in_turns_is_as_large_as_the_matrix():
+    cases = EXPERIMENTS["mv_map"].cases("full", HOST)
+    case = next(c for c in cases if "side" in c.axes and c.axes["level"] == "memory")
+    reader = case.contenders[-1]
+    problem = vectors.sided(300, 1000, "A x", "float32")
+    module, function = reader.task.split(":")
+    task = getattr(importlib.import_module(module), function)(problem=problem.to_json(), seed=1, threads=2)
+    task.run()
+    assert task.verify()
+    assert task.facts()["bytes_moved"] // (_ceilings.BYTES_PER_CALL // 1_200_000) == pytest.approx(1_200_000, abs=128)
 
 
 def test_the_title_of_a_map_has_the_worst_shape(monkeypatch, tmp_path):

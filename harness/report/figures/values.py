@@ -76,20 +76,12 @@ def _samples_of_peak(cell: Cell, cells: list[Cell]) -> list[float]:
     return [100 * rate / peaks.roof_rate(peak) for rate in rates.sample_rates(cell)]
 
 
-def _samples_of_read(cell: Cell, cells: list[Cell]) -> list[float]:
-    """Return the percentages of the rate of reading; none where that means nothing."""
-    roof = read_rates.read_roof(cell, cells)
-    if roof is None or read_rates.of_read(cell, cells) is None:
-        return []
-    return [100 * cell.facts["bytes_moved"] / peaks.roof_rate(roof) / ns for ns in cell.all_samples_ns]
-
-
 # What single samples are by themselves, and otherwise the cell that they are ratios to, of rates or of times.
 SAMPLES: dict[str, Callable[[Cell, list[Cell]], list[float]]] = {
     "rate": lambda cell, _: rates.sample_rates(cell),
     "time": lambda cell, _: [ns / 1e6 for ns in cell.all_samples_ns],
     "of_peak": _samples_of_peak,
-    "of_read": _samples_of_read,
+    "of_read": read_rates.samples_of_read,
 }
 OTHERS: dict[str, Callable[[Cell, list[Cell]], Cell | None]] = {
     "over_fastest": rates.fastest_peer,
