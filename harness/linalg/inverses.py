@@ -21,9 +21,9 @@ from harness.linalg.products import Products
 REAL = {"float32": "-DREAL=float", "float64": "-DREAL=double"}
 
 # Rows of the inverses that the array library makes, all at once; longer ones are made by doubling. And on a GPU.
-# LAPACK takes a general matrix, and as long for one of 32 rows as for sixteen of 8: blocks of 64 rows, 16 and 64 of
-# them, from 4, 8, 16, 32, 64 rows in float64 0.44, 0.44, 0.69, 1.14, 2.0 ms, and 1.46, 1.57, 2.07, 4.1, 8.8; residuals
-# are alike. Measured 2026-11-23, one thread, on the Xeon of docs/lab/2026-11-23-matrix-vector.md.
+# LAPACK takes general matrices, one by one. Sixteen blocks of 64 rows (64 blocks) from first ones of 4, 8, 16, 32, 64
+# rows in float64: 0.44, 0.44, 0.69, 1.14, 2.0 ms (1.46, 1.57, 2.07, 4.1, 8.8), with like residuals of solutions.
+# Measured 2026-11-23, one thread, on the Xeon of docs/lab/2026-11-23-matrix-vector.md.
 FIRST_INVERSE, FIRST_ON_DEVICE = 8, 64
 
 SOURCE = r"""

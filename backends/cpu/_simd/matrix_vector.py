@@ -5,7 +5,8 @@
 
 Long rows are taken ROWS at a time: so many streams bring more of memory at once than one does, and a vector of x, or of
 y, is loaded once for all of them. Short rows without gaps are taken one by one, since the matrix is one stream then.
-Several rows of it are streams within few pages, which the processor's prefetchers do not follow.
+Several rows of it are streams within few pages, which the processor's prefetchers do not follow. Either way what lies
+behind is prefetched into L2.
 
 Threads share rows of the matrix, which lie side by side in memory. Rows of B are parts of k, as are columns of an A
 with few rows: each part has sums of its own, which `_simd.fold_stage` combines in the order of the parts.
@@ -123,7 +124,7 @@ def _emit_functions(key: KernelKey, module: ir.Module) -> list[Any]:
     code, suffix = key.code(), "_careful" * key.operations.is_careful
     return [
         v.own_function(module, f"groups{suffix}", [v.SIZE] * 8, _groups_of_rows(key, code, (ROWS, 1), AHEAD)),
-        v.own_function(module, f"rows{suffix}", [v.SIZE] * 8, _groups_of_rows(key, code, (1, SUMS))),
+        v.own_function(module, f"rows{suffix}", [v.SIZE] * 8, _groups_of_rows(key, code, (1, SUMS), AHEAD)),
         v.own_function(module, f"combine_each{suffix}", [v.SIZE] * 7, _combine_each(key, code)),
         *v.numbered_functions(module, f"combine{suffix}", ROWS, 7, functools.partial(_combine_rows, key, code)),
     ]
@@ -150,9 +151,8 @@ def _combine_each(key: KernelKey, code: VectorCode) -> Emit:
     def emit(b: Builder, rows: Value, n: Value, first: Value, ldb: Value, x: Value, step_x: Value, y: Value) -> None:
         def one(state: list[Value]) -> list[Value]:
             row, factor = state
-            combine_row(
-                key, code, b, n, [row], [code.broadcast(b, b.inttoptr(factor, v.POINTER))], y, is_combining=True
-            )
+            scalar = code.broadcast(b, b.inttoptr(factor, v.POINTER))
+            combine_row(key, code, b, n, [row], [scalar], y, is_combining=True, ahead=AHEAD)
             return [b.add(row, ldb), b.add(factor, step_x)]
 
         v.loop(b, rows, [first, x], one)
@@ -172,7 +172,7 @@ def _combine_rows(key: KernelKey, code: VectorCode, rows: int) -> Emit:
             b,
             accumulate,
             lambda is_combining: combine_row(
-                key, code, b, n, starts, factors, y, is_combining=is_combining, ahead=AHEAD if rows > 1 else 0
+                key, code, b, n, starts, factors, y, is_combining=is_combining, ahead=AHEAD
             ),
         )
 
