@@ -134,6 +134,10 @@ class HostGpu(Gpus):
             said = load(kernel)(grid, block, ctypes.c_size_t(shared), ctypes.c_void_p(parameters))
         assert not said, said
 
+    def chained(self, handle: int, sizes: tuple[int, ...], parameters: int) -> Any:
+        """Stand for `chained_launch`."""
+        return lambda stream: self._launch(handle, *sizes, stream, parameters, 0)
+
     # cuBLAS
 
     def cublasCreate_v2(self, reference: Any) -> int:  # noqa: N802 as cuBLAS calls it
@@ -199,6 +203,7 @@ def install(patch: Any) -> HostGpu:
     patch.setattr(device, "device", lambda index=None: chip)
     patch.setattr(device, "current_index", lambda: gpu.current)
     patch.setattr(packed, "load_kernel", gpu.load)
+    patch.setattr(packed, "chained_launch", gpu.chained)
     patch.setattr(packed, "compile_together", gpu.compiled.update)
     patch.setattr(TensorMap, "encode", _encode)
     patch.setattr(_cublas, "library", lambda: gpu)

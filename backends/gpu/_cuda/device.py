@@ -114,6 +114,11 @@ def _version(number: int) -> tuple[int, int]:
     return number // 1000, number % 1000 // 10
 
 
+def chains_launches() -> bool:
+    """Return whether a kernel of this GPU may begin while the one before it ends (chain.py)."""
+    return missing(HOPPER) is None
+
+
 def current_index() -> int:
     """Return the number of the current GPU; raises as `device`."""
     reason = _no_gpu()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
+from backends.gpu._cuda.chain import chained_launch
 from backends.gpu._cuda.kernel_files import compile_together, load_kernel
 from backends.gpu._simt.program import Call, Place, Program, Step
 from backends.gpu._tensor.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
@@ -124,6 +125,8 @@ class PackedProgram:
         self._keep += function, pointers  # the module, and what `parameters` points to
         launch_kernel, handle = device.cupy().cuda.driver.launchKernel, function.ptr
         parameters = ctypes.addressof(pointers)
+        if kernel.is_chained and step is not self.program.steps[0] and device.chains_launches():
+            return chained_launch(handle, sizes, parameters)
         return lambda stream: launch_kernel(handle, *sizes, stream, parameters, 0)
 
 

@@ -36,6 +36,8 @@ class Kernel:
         Dynamic shared memory of a block.
     suffix : str
         Appended to the architecture, as in `load_kernel`.
+    is_chained : bool
+        Whether it waits itself for the launches before it (chain.cuh), so that it may begin while they end.
     """
 
     stem: str
@@ -44,6 +46,7 @@ class Kernel:
     shared_bytes: int = 0
     function: str = "gemm"
     suffix: str = ""
+    is_chained: bool = False
 
 
 class Place(NamedTuple):
