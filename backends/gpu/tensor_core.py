@@ -6,7 +6,7 @@
     float32                 three TF32 products, sums flushed to float32            tensor_core_f32.cu
         the same on Hopper  by wgmma, of parts that a pass has made                 tensor_core_tf32.cu
     float16, bfloat16       TMA and wgmma, sums in float32; Hopper alone            tensor_core_half.cu
-    int8 to int32           the same, exact modulo 2^32                             tensor_core_s8.cu
+    int8, uint8 to int32    the same, exact modulo 2^32                             tensor_core_s8.cu
     integers                the same, of digits of one byte; exact modulo 2^bits    tensor_core_s8.cu
     bool, or-and, xor-and   32 bools a word; counts of common ones along k          tensor_core_b1.cu
         the same on Hopper  by wgmma, B transposed as it is packed                  tensor_core_bits.cu
@@ -107,6 +107,8 @@ class TensorCore(Rung):
             options["blocks"] = tensor_cores.MULTIPROCESSORS if self.missing() else device.device().multiprocessors
             options["cluster"] = 1 if thin is not None else tensor_cores.cluster_of(problem)
             options["group"] = tensor_cores.GROUPS // int(options["cluster"])
+        if problem.is_mixed and problem.input_dtype.kind in "iu":
+            options["edges"] = tensor_cores.edge_lines(problem, launch)
         if name in tensor_cores.THIN:
             options["shares"] = 1 if thin is None else thin.shares
         if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > device.shared_limit():

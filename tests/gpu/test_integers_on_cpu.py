@@ -84,6 +84,18 @@ def test_what_lies_along_k_in_whole_vectors_is_used_as_it_lies():
     assert assert_exact(product((20, 300, 208), "int32", "int8", layout="CCC"), **wide) == ["digits", "tensor_core_s8"]
 
 
+def test_last_rows_and_columns_are_left_to_idle_warps():
+    for size, layout in (((129, 132, 131), "CCC"), ((130, 128, 528), "CFC"), ((128, 129, 5), "FFC")):
+        problem = product(size, "int32", "int8", layout=layout, accumulate=layout == "CFC", alpha=-3)
+        assert_exact(problem, edges=4)
+    assert_exact(product((5, 129, 20), "int32", "int8"), edges=4)  # no whole tile
+
+
+def test_bytes_without_signs_have_wide_sums_too():
+    for layout in ("CCC", "CFC"):
+        assert_exact(product((129, 20, 144), "int32", "uint8", layout=layout, accumulate=True, alpha=5), edges=4)
+
+
 @pytest.mark.parametrize("dtype", ("int8", "uint16", "int32", "uint64"))
 def test_integers_are_multiplied_by_their_digits(dtype):
     assert_exact(product((20, 30, 131), dtype, layout="FFC", accumulate=True, alpha=3))
@@ -152,6 +164,29 @@ def test_planted_mistake_with_digits_is_found(monkeypatch, edit):
         product((5, 40, 131), "int32", layout="FFC"),
     )
     assert any(is_found(problem) for problem in cases)
+
+
+# Of bytes with wide sums: rows that begin anywhere, of operands and of C, and what idle warps compute.
+PLANTED_IN_BYTES = {
+    "bytes of the next word": ("shift % 4 * 8);", "0);"),
+    "words of the next piece": ("shift & 8 ? words[w + 2]", "false ? words[w + 2]"),
+    "the piece of the lane before": ("of_next_lane(lane == 0 ?", "of_next_lane(false ?"),
+    "lines of memory that begin with a row": ("shift = (begin + (unsigned)row * ldc) % LINE", "shift = begin"),
+    "the end of a row that is not stored": ("chunk <= CHUNKS", "chunk < CHUNKS"),
+    "rows stored before all is there": (
+        "        __syncwarp();\n#pragma unroll\n        for (int first",
+        "        for (int first",
+    ),
+    "the first row at the edge alone": ("c + other * distance", "c"),
+    "bytes at the end of k": ("rest < k)", "false)"),
+    "columns of the last rows": ("a.whole < a.all ? b.all : 0", "0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", PLANTED_IN_BYTES.values(), ids=PLANTED_IN_BYTES)
+def test_planted_mistake_with_bytes_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    assert is_found(product((130, 131, 529), "int32", "int8", layout="CFC"), edges=4)
 
 
 @pytest.mark.parametrize("edit", (("(long long)layers[s]", "(unsigned)layers[s]"), ("LAYERS - 1 - s", "s")))

@@ -37,8 +37,8 @@ template <int BM_, int BN_> __device__ __forceinline__ int tiles_above(int row)
 template <int BM_, int BN_> __device__ __forceinline__ int count_tiles(int m, int n)
 {
     const int tiles_m = (m + BM_ - 1) / BM_;
-    if (!TRIANGLE) return tiles_m * ((n + BN_ - 1) / BN_);
-    return tiles_above<BM_, BN_>(tiles_m - 1) + tiles_of_row<BM_, BN_>(tiles_m - 1, m);
+    if constexpr (!TRIANGLE) return tiles_m * ((n + BN_ - 1) / BN_);
+    else return tiles_above<BM_, BN_>(tiles_m - 1) + tiles_of_row<BM_, BN_>(tiles_m - 1, m);
 }
 
 template <int BM_, int BN_, int GROUP_> __device__ __forceinline__ Tile tile_of_triangle(int index, int m)

@@ -10,13 +10,14 @@
 //             in registers first
 //
 // A line of digits begins at a multiple of 128 bytes; what is written past its end is no matter. Memory bounds this pass, so a
-// thread loads all its data before it uses any. Short elements that begin anywhere are read as aligned words along k (82 us at
-// n = 8191, 95 one by one), and one by one across (103 us, 121 to 135 as words).
+// thread loads all its data before it uses any. Bytes that begin anywhere are read along k as aligned pieces of 16 (`shift_lines`),
+// other short elements as aligned words, and across one by one (103 us at n = 8191, 121 to 135 as words).
 //
 //   DIGITS            of an element: 1, 2, 4 or 8
 //   FORM_A, FORM_B   0 NONE, 1 ALONG, 2 ACROSS: what is done with A, and with B
 //   ALIGNED_A, ALIGNED_B  1: lines (or steps of k) of A, of B, begin at multiples of 16 bytes
 #include "intrinsics.cuh"
+#include "lanes.cuh"
 
 #define NONE 0
 #define ALONG 1
@@ -61,7 +62,7 @@ __device__ __forceinline__ Group<COUNT> read(const unsigned char* row, int first
     const unsigned char* from = row + (long long)first * DIGITS;
     if (IS_ALIGNED && first + ELEMENTS <= end) {
         group = *(const Group<COUNT>*)from;
-    } else if (DIGITS < 4 && COUNT == 4 && first * DIGITS >= 4 && (first + ELEMENTS) * DIGITS + 4 <= end * DIGITS) {
+    } else if (DIGITS == 2 && COUNT == 4 && first * DIGITS >= 4 && (first + ELEMENTS) * DIGITS + 4 <= end * DIGITS) {
         const unsigned shift = (unsigned)(unsigned long long)from % 4;
         unsigned words[COUNT + 1];  // with neighbours in the row
 #pragma unroll
@@ -119,6 +120,60 @@ template <bool IS_ALIGNED> __device__ __forceinline__ void along_k(const Side& s
         }
 }
 
+// The 16 bytes at a multiple of 16, of which those from `begin` to `end` are read.
+__device__ __forceinline__ Group<4> load_piece(const unsigned char* piece, const unsigned char* begin, const unsigned char* end)
+{
+    if (piece >= begin && piece + 16 <= end) return *(const Group<4>*)piece;
+    Group<4> bytes = {};
+#pragma unroll
+    for (int e = 0; e < 16; ++e)
+        if (piece + e >= begin && piece + e < end) bytes.x[e / 4] |= (unsigned)piece[e] << e % 4 * 8;
+    return bytes;
+}
+
+// Bytes `shift` to `shift` + 15 of two neighbouring pieces.
+__device__ __forceinline__ Group<4> bytes_between(const Group<4>& piece, const Group<4>& next, unsigned shift)
+{
+    unsigned words[8] = {piece.x[0], piece.x[1], piece.x[2], piece.x[3], next.x[0], next.x[1], next.x[2], next.x[3]};
+#pragma unroll
+    for (int w = 0; w < 6; ++w) words[w] = shift & 8 ? words[w + 2] : words[w];
+#pragma unroll
+    for (int w = 0; w < 5; ++w) words[w] = shift & 4 ? words[w + 1] : words[w];
+    Group<4> bytes;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) bytes.x[w] = __funnelshift_r(words[w], words[w + 1], shift % 4 * 8);
+    return bytes;
+}
+
+// Lines of bytes that begin anywhere, a warp each. A lane loads pieces at multiples of 16, AHEAD of them before it uses any, and
+// takes what follows its own from the next lane.
+__device__ __forceinline__ void shift_lines(const Side& side)
+{
+    constexpr int AHEAD = 8, OF_WARP = 32 * 16, WARPS = THREADS / 32;
+    const int lane = threadIdx.x % 32;
+    const unsigned char* end = side.x + (side.lines - 1) * side.pitch + side.k;
+    for (int begin = blockIdx.x * WARPS; begin < side.lines; begin += gridDim.x * WARPS) {
+        const int i = min(begin + (int)threadIdx.x / 32, side.lines - 1);  // the last one again if there is none left
+        const unsigned char* line = side.x + i * side.pitch;
+        const unsigned shift = (unsigned)((unsigned long long)line % 16);
+        const int left = side.k + (int)shift;
+        unsigned char* to = side.digits + (long long)i * side.width;
+        for (int first = lane * 16; first - lane * 16 < side.k; first += AHEAD * OF_WARP) {
+            Group<4> pieces[AHEAD + 1] = {};
+#pragma unroll
+            for (int u = 0; u <= AHEAD; ++u)
+                if ((u < AHEAD || lane == 0) && first + u * OF_WARP < left) pieces[u] = load_piece(line - shift + first + u * OF_WARP, side.x, end);
+#pragma unroll
+            for (int u = 0; u < AHEAD; ++u) {
+                Group<4> next;
+#pragma unroll
+                for (int w = 0; w < 4; ++w) next.x[w] = of_next_lane(lane == 0 ? pieces[u + 1].x[w] : pieces[u].x[w]);
+                if (first + u * OF_WARP < side.k) *(Group<4>*)(to + first + u * OF_WARP) = bytes_between(pieces[u], next, shift);
+            }
+        }
+    }
+}
+
 // Tiles of LINES lines and STEPS of k. A lane reads 4 (or 8) bytes of each of 4 steps, and has the words of 4 steps of its
 // lines and their digits after transposing them.
 template <bool IS_ALIGNED> __device__ __forceinline__ void across(const Side& side, unsigned* tile)
@@ -167,7 +222,8 @@ template <bool IS_ALIGNED> __device__ __forceinline__ void across(const Side& si
 
 template <int FORM, bool IS_ALIGNED> __device__ __forceinline__ void convert(const Side& side, unsigned* tile)
 {
-    if constexpr (FORM == ALONG) along_k<IS_ALIGNED>(side);
+    if constexpr (FORM == ALONG && DIGITS == 1 && !IS_ALIGNED) shift_lines(side);
+    else if constexpr (FORM == ALONG) along_k<IS_ALIGNED>(side);
     if constexpr (FORM == ACROSS) across<IS_ALIGNED>(side, tile);
 }
 

@@ -43,19 +43,19 @@ def add_digits(program: Program, product: Product, digits: int) -> tuple[Stack, 
         stacks.append(Stack(place, lines, x.ld if is_used else width))
         arguments += [x.place, x.ld, lines, place]
         macros |= {f"FORM_{name.upper()}": form, f"ALIGNED_{name.upper()}": is_aligned(x, digits)}
-        blocks = max(blocks, _blocks(form, lines, k, digits))
+        blocks = max(blocks, _blocks(form, lines, k, digits, is_shifted=digits == 1 and not is_aligned(x, 1)))
     if macros["FORM_A"] or macros["FORM_B"]:
         kernel = Kernel("digits", as_defines(macros), (tuning.PASS_THREADS,), function="digits")
         program.launch(kernel, (blocks, 2), *arguments, k, width)
     return stacks[0], stacks[1]
 
 
-def _blocks(form: int, lines: int, k: int, digits: int) -> int:
+def _blocks(form: int, lines: int, k: int, digits: int, *, is_shifted: bool) -> int:
     """Return the blocks that the pass has work for."""
     tile = tuning.DIGIT_LINES * max(4 // digits, 1)
     of_form = {
         _NONE: 0,
-        _ALONG: ceil_div(lines, tuning.DIGIT_ROWS),
+        _ALONG: ceil_div(lines, tuning.SHIFTED_LINES if is_shifted else tuning.DIGIT_ROWS),
         _ACROSS: ceil_div(lines, tile) * ceil_div(k, tuning.DIGIT_STEPS),
     }
     return min(of_form[form], tuning.PASS_BLOCKS)

@@ -17,7 +17,7 @@ from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_di
 from backends.gpu._tensor.digits import Stack, add_digits
 from backends.gpu._tensor.residue_product import BYTES, KERNEL
 from backends.gpu._tensor.tensor_map import TensorMap
-from backends.gpu._tensor.tma import add_tma
+from backends.gpu._tensor.tma import LINE_ROOM_BYTES, add_tma
 from harness.plan import Plan
 from harness.tuning.gpu import tensor_cores as tuning
 
@@ -68,10 +68,21 @@ def _add_terms(
     c_type = "int" if layers > 1 else TYPES[problem.dtype.name]
     itemsize = _WORD.itemsize if layers > 1 else problem.dtype.itemsize
     macros = {"C_TYPE": c_type, "DIGITS": digits, "ACCUMULATE": product.accumulate}
-    width = _width(product.out, itemsize)
+    if problem.is_mixed and problem.input_dtype.kind == "u":
+        macros["KIND"] = '"u8"'
+    width, beside = _width(product.out, itemsize), ()
+    lines = int(plan.options.get("edges", 0))
+    rows, columns = tuning.without_edges(product.m, product.n, plan.launch, lines)
+    if (rows, columns) != (product.m, product.n):
+        macros["EDGE_LINES"] = lines
+        beside = tuple(argument for x in stacks for argument in (x.place, x.width, x.lines))
+    kernel = KERNEL
+    if width == 1 and itemsize == _WORD.itemsize and not product.is_triangle:
+        macros["BY_LINES"], kernel = 1, KERNEL._replace(room=LINE_ROOM_BYTES)
+    part = product._replace(m=rows, n=columns, extremes=stacks[0].place)
     add_tma(
-        program, plan, KERNEL, as_defines(macros), (maps[0], maps[1]), product._replace(extremes=stacks[0].place),
-        alpha, width=width, layers=layers,
+        program, plan, kernel, as_defines(macros), (maps[0], maps[1]), part, alpha,
+        width=width, layers=layers, beside=beside,
     )  # fmt: skip
 
 

@@ -13,12 +13,22 @@
 //              of as many layers as an int32 in GPU memory says when the kernel runs (`given`); 0: it returns at once.
 //              Columns of B are permuted in each 64 (neighbours.cuh), so that the 16 sums of a thread are neighbours.
 //
+//   EDGE_LINES  more than 0: the last rows and columns of C, up to so many of each, are not the tiles' work. m and n do not count
+//              them, and the warps that are idle compute them, a line of A or of B each at a time
+//
+//   IS_GUARDED  1, of DIGITS 1 alone: the kernel returns at once if the int32 at `given` is 0
+//
+//   KIND       "u8": bytes have no sign, and DIGITS is 1; else they have
+//
 //   C_TYPE     of an element of C        WIDTH  elements of a row that are stored at once: 4 where its rows allow, else 1
+//   BY_LINES   1, of 4-byte elements whose WIDTH is 1: rows begin anywhere, and are stored by whole lines of memory
 //
 // Loops, roles and edges: wgmma_tile.cuh. Source: PTX ISA, wgmma .s8; Ozaki, Uchino, Imamura, arXiv 2504.08009, for MODULI.
 #define T int
 #define DEPTH 32
+#ifndef KIND
 #define KIND "s8"
+#endif
 #define FLAGS ""  // both along k, the only layout of this instruction
 #define INTEGERS
 #define OPERATION ""
@@ -28,18 +38,37 @@
 #define LAYERED 1
 #endif
 
+#ifndef EDGE_LINES
+#define EDGE_LINES 0
+#endif
+#if EDGE_LINES
+#define OF_PRODUCER 96
+#define BESIDE_PARAMETERS \
+    , const unsigned char* lines_a, int width_a, int all_m, const unsigned char* lines_b, int width_b, int all_n
+#define BESIDE multiply_edges(Lines{lines_a, width_a, m, all_m}, Lines{lines_b, width_b, n, all_n}, k, c, ldc, alpha)
+#endif
+
 constexpr int BK = 128, BYTES = (128 + BN) * 128;
 constexpr bool FLUSHES = false;
 
 typedef C_TYPE Result;
 
-#if defined(MODULI) || WIDTH == 4
+#ifndef BY_LINES
+#define BY_LINES 0
+#endif
+#if BY_LINES
+#define ROOM_BYTES (16 * 64 * 4)
+#endif
+#if defined(MODULI) || WIDTH == 4 || BY_LINES
 #define STORE_ROWS store
 __device__ __forceinline__ void store(void*, const int* sums, unsigned alpha, Result* c, int ldc, int rows, int columns,
                                       int below, int layer);
 #endif
 
 #include "lanes.cuh"
+#if EDGE_LINES
+#include "edge_lines.cuh"
+#endif
 #include "wgmma_tile.cuh"
 
 constexpr int BYTES_A = BM * ROW_BYTES;
@@ -50,7 +79,10 @@ __device__ __forceinline__ int count_terms(int) { return 1; }
 __device__ __forceinline__ Layers layers_of(int layer, int) { return Layers{layer, layer}; }
 __device__ __forceinline__ bool is_shifted(int, int) { return false; }
 #elif DIGITS == 1
-__device__ __forceinline__ bool is_chosen(const float*) { return true; }
+#ifndef IS_GUARDED
+#define IS_GUARDED 0
+#endif
+__device__ __forceinline__ bool is_chosen(const float* given) { return !IS_GUARDED || *(const int*)given; }
 #else
 constexpr int APART = DIGITS > 4 ? DIGITS - 4 : 0;  // the s whose sums are layers of their own: those below this
 
@@ -172,6 +204,59 @@ __device__ __forceinline__ void store(void*, const int* sums, unsigned alpha, Re
                 if (is_alone && 16 * v + e < left) row[16 * v + e] = ACCUMULATE ? plus(row[16 * v + e], x) : x;
             }
             if (16 * v + 4 <= left) *(Four*)(row + 16 * v) = total;
+        }
+    }
+}
+#elif BY_LINES
+struct alignas(4 * sizeof(Result)) Four {
+    Result x[4];
+};
+
+// Place in the ring of a row, 64 elements, of which two lines of memory are half each. Rows exchange their fours, against conflicts
+// of banks.
+__device__ __forceinline__ int in_ring(int row, int p) { return row * 64 + ((p & 63) ^ (row % 8 * 4)); }
+
+// Rows begin `shift` elements after a line of 32. So a line of row `row` is the end of a chunk of 32 columns and the beginning of the
+// next one: the ring holds both. Element by element, with a store of a row at once, the whole product took a tenth longer at n = 4095.
+__device__ __forceinline__ void store(void* memory, const int* sums, unsigned alpha, Result* c, int ldc, int rows, int columns, int,
+                                      int)
+{
+    constexpr int LINE = 32, CHUNKS = BN / LINE;
+    static_assert(sizeof(Result) == 4, "a line is 32 elements");
+    Result* ring = (Result*)memory;
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, begin = (int)((unsigned long long)c / sizeof(Result) % LINE);
+    const int end = min(columns, BN);
+#pragma unroll
+    for (int chunk = 0; chunk <= CHUNKS; ++chunk) {
+        __syncwarp();
+#pragma unroll
+        for (int v = 0; chunk < CHUNKS && v < LINE / 8; ++v)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    const int row = half * 8 + g, shift = (begin + (unsigned)row * ldc) % LINE;
+                    ring[in_ring(row, chunk * LINE + 8 * v + 2 * t + e + shift)] =
+                        (Result)(alpha * sums[chunk % CHUNKS * (LINE / 2) + 4 * v + 2 * half + e]);
+                }
+        __syncwarp();
+#pragma unroll
+        for (int first = 0; first < 16; first += 4) {
+            const int row = first + lane / 8, p = chunk * LINE + lane % 8 * 4, j = p - (int)((begin + (unsigned)row * ldc) % LINE);
+            if (row >= rows || j + 4 <= 0 || j >= end) continue;
+            Four four = *(const Four*)(ring + in_ring(row, p));
+            Result* to = c + (long long)row * ldc + j;
+            if (j >= 0 && j + 4 <= end) {
+                Four total;
+                if (ACCUMULATE) total = *(const Four*)to;
+#pragma unroll
+                for (int e = 0; e < 4; ++e) total.x[e] = ACCUMULATE ? plus(total.x[e], four.x[e]) : four.x[e];
+                *(Four*)to = total;
+            } else {
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+                    if (j + e >= 0 && j + e < end) to[e] = ACCUMULATE ? plus(to[e], four.x[e]) : four.x[e];
+            }
         }
     }
 }

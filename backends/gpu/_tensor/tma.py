@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,8 @@ _ONE = np.float32(1)
 _MOST_RESIDENT, _ROOM_OF_ALL = 2, (228 - 2) << 10
 _GROUP_ROWS, _GROUP_THREADS = 64, 128  # of a warpgroup that computes; one more copies
 _SWIZZLE_ALIGNMENT = 1024
-_ROOM_BYTES = 4 * 16 * 40 * 4  # staging of a warpgroup's tile of C: 16 rows of 40 floats for each warp
+# Staging of a warpgroup's tile of C: 16 rows for each warp, of 40 floats, or of 64 where rows are stored by lines.
+_ROOM_BYTES, LINE_ROOM_BYTES = 4 * 16 * 40 * 4, 4 * 16 * 64 * 4
 
 
 class TmaKernel(NamedTuple):
@@ -43,6 +44,8 @@ class TmaKernel(NamedTuple):
         Rows and columns that a warp may have, where that is a choice.
     rows : tuple of int
         Legal numbers of rows of a tile.
+    room : int
+        Bytes of shared memory that a warpgroup stages its rows of C in.
     """
 
     stem: str
@@ -51,6 +54,7 @@ class TmaKernel(NamedTuple):
     parts: int = 1
     warps: tuple[tuple[int, int], ...] = ()
     rows: tuple[int, ...] = (TILE_ROWS,)
+    room: int = _ROOM_BYTES
 
     def shared_bytes(self, launch: Launch) -> int:
         """Return the shared memory of a block, in bytes.
@@ -68,7 +72,7 @@ class TmaKernel(NamedTuple):
                 expected=f"bm in {self.rows}, bk={self.bk}, bn in {self.columns}, stages >= 2{warps}",
                 got=str(launch),
             )
-        room = launch.bm // _GROUP_ROWS * _ROOM_BYTES
+        room = launch.bm // _GROUP_ROWS * self.room
         return launch.stages * self.parts * (launch.bm + launch.bn) * ROW_BYTES + room + _SWIZZLE_ALIGNMENT
 
 
@@ -83,6 +87,7 @@ def add_tma(
     *,
     width: int | None = None,
     layers: int = 1,
+    beside: tuple[Any, ...] = (),
 ) -> None:
     """Add ``out := [out (+)] alpha a b``, with as many steps of k as A's map has columns.
 
@@ -102,6 +107,8 @@ def add_tma(
         Elements of C that are stored at once. None: as many as its rows allow.
     layers : int
         Most matrices of the stack that out is.
+    beside : tuple
+        Arguments of what idle warps compute, if `more` says so.
 
     Raises
     ------
@@ -131,12 +138,12 @@ def add_tma(
         **({} if tail is None else {"IS_SPLIT": 1}),
     }
     defines = as_defines(macros) + triangle_defines(plan.problem) + more
-    kernel = Kernel(tma.stem, defines, (threads,), shared, suffix="a")
+    kernel = Kernel(tma.stem, defines, (threads,), shared, suffix="a", is_chained=True)
     clusters = layers * product.tiles(*tile[:2]) * (1 if tail is None else tail.shares)
     blocks = cluster * min(max(resident * int(plan.options["blocks"]) // cluster, 1), clusters)
     sizes, split = (product.m, product.n, columns), () if tail is None else (tail.shares, tail.depth // tma.bk)
     out, extremes = to.out, product.extremes
-    program.launch(kernel, blocks, *maps, out.place, *sizes, out.ld, alpha, extremes, *split)
+    program.launch(kernel, blocks, *maps, out.place, *sizes, out.ld, alpha, extremes, *split, *beside)
     add_sums(program, plan, product, tile, tail)
 
 

@@ -22,9 +22,12 @@
 // clusters that are walked through column by column; TRIANGLE.
 // Optional: IS_SPLIT 1: several clusters compute each tile, a share of `depth` stages each, of `shares`. They store tiles
 // of CLUSTER * BM x BN at `c`, what exists of them, share after share, which fold.cu adds up.
+// BESIDE: a statement for the three warps that have no tiles to ask for; BESIDE_PARAMETERS, of the kernel, which it uses; and
+// OF_PRODUCER, the registers that it needs.
 //
 // Source: PTX ISA, cp.async.bulk.tensor; CUTLASS 3, warp-specialised persistent kernels.
 #pragma once
+#include "chain.cuh"
 #include "layers.cuh"
 #include "tma.cuh"
 #include "grid.cuh"
@@ -43,12 +46,18 @@
 #else
 #define SPLIT_PARAMETERS
 #endif
+#ifndef BESIDE
+#define BESIDE_PARAMETERS
+#endif
 
 constexpr int ROW_BYTES = 128;  // of a row of a tile in shared memory, the widest that is swizzled
 constexpr int GROUPS = 1 + BM / 64, THREADS = GROUPS * 128;
 
 // Registers of a thread: at the launch, of the producer, and of the consumers, which share what it leaves.
-constexpr int GIVEN = 65536 / (RESIDENT * THREADS) / 8 * 8, OF_PRODUCER = 24;
+#ifndef OF_PRODUCER
+#define OF_PRODUCER 24
+#endif
+constexpr int GIVEN = 65536 / (RESIDENT * THREADS) / 8 * 8;
 constexpr int LEFT = (GIVEN * GROUPS - OF_PRODUCER) / (GROUPS - 1) / 8 * 8, OF_CONSUMER = LEFT < 240 ? LEFT : 240;
 constexpr int SWIZZLED = 1024;  // period of the swizzle in bytes
 
@@ -133,13 +142,11 @@ __device__ __forceinline__ void produce(Ring& ring, unsigned tiles, const Tensor
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUSTER)
     gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, Result* c, int m, int n, int k, int ldc,
-         FACTOR alpha, const float* extremes SPLIT_PARAMETERS)
+         FACTOR alpha, const float* extremes SPLIT_PARAMETERS BESIDE_PARAMETERS)
 {
     DYNAMIC_SHARED(dynamic);
     unsigned char* memory = (unsigned char*)dynamic;
     __shared__ __align__(8) unsigned long long barriers[2 * STAGES];
-    const int layers = count_layers(extremes);
-    if (!layers) return;
     memory += -shared_address(memory) % SWIZZLED;  // swizzling depends on the address
     const unsigned tiles = shared_address(memory), full = shared_address(barriers);
     if (threadIdx.x == 0) {
@@ -150,6 +157,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUST
         publish_barriers();
     }
     meet_cluster();
+    await_launch_before();
+    const int layers = count_layers(extremes);
+    if (!layers) return leave_cluster();
     const int steps = (k + BK - 1) / BK;
     const int tiles_c = count_tiles<CLUSTER * BM, BN>(m, n);
 #if IS_SPLIT
@@ -167,6 +177,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUST
                         min(steps - index / tiles_c * depth, depth));
 #else
                 produce(ring, tiles, &a, &b, index, m, n, 0, steps);
+#endif
+#ifdef BESIDE
+        if (threadIdx.x >= 32) BESIDE;
 #endif
     } else {
         take_registers<OF_CONSUMER>();

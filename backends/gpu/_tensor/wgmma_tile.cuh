@@ -19,7 +19,9 @@ constexpr int ARRIVALS = BM / 64;  // of the warpgroups
 #include "wgmma.cuh"
 
 constexpr int SUMS = BN / 2;  // of a thread
-constexpr int ROOM_BYTES = 16 * 40 * 4;  // of a warp: staging of its rows of C
+#ifndef ROOM_BYTES
+#define ROOM_BYTES (16 * 40 * 4)  // of a warp: staging of its rows of C
+#endif
 
 // Begin the instructions of a stage for `part` of the tile; `is_first`: sums begin anew.
 __device__ __forceinline__ void begin_step(Sum* sums, unsigned tile, int part, bool is_first);

@@ -68,6 +68,9 @@ DIGITS_FROM = {1: 1 << 25, 2: 1 << 25, 4: 1 << 28, 8: 1 << 27}
 INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 NUMBERS |= dict.fromkeys(INTEGERS, _BYTES)
 
+# Most rows, and most columns, beyond whole tiles that idle warps compute beside the tiles of int8 (edge_lines.cuh).
+EDGE_LINES = 4
+
 # Steps of k of an instruction in float64, and between two flushes of 3xTF32 by mma.sync.
 DEPTH = {"float64": 4, "float32": 8}
 
@@ -100,11 +103,12 @@ DOUBLE_WARPS = ((32, 64), (64, 32))
 
 # Passes before wgmma: threads of a block, and blocks enough for any GPU. Rows of A, words and columns of B that a block
 # of pack_bits.cu packs, and the columns that it orders together; the side of a tile of split.cu; lines that a block of
-# digits.cu reads at once, and lines of 4 bytes an element and steps of k of its tiles. As in those files.
+# digits.cu reads at once, those of bytes that begin anywhere, and lines of 4 bytes an element and steps of k of its
+# tiles. As in those files.
 PASS_THREADS, PASS_BLOCKS = 256, 1 << 16
 PACKED_ROWS, PACKED_WORDS, PACKED_COLUMNS, PACKED_RUN = 4, 8, 128, 64
 SPLIT_SIDE = 32
-DIGIT_ROWS, DIGIT_LINES, DIGIT_STEPS = 4, 32, 128
+DIGIT_ROWS, SHIFTED_LINES, DIGIT_LINES, DIGIT_STEPS = 4, 8, 32, 128
 
 # Large tiles of float64 are taken if they keep multiprocessors busy for this part of their waves. Large to small, of
 # cuBLAS: 1.04 to 0.92 at n = 1408 (121 tiles, 0.92 of a wave), 0.64 to 0.88 at 1536 (144, 0.55 of two), 0.69 to 0.81 at
@@ -159,16 +163,42 @@ def tensor_core_launch(problem: Problem) -> Launch:
     16-bit elements, integers: those that finish sooner. float64: by `is_busy`; WHOLE_TILES where all tiles are whole.
     """
     numbers = NUMBERS[problem.input_dtype.name]
-    large, small = (_count(problem, x) for x in (numbers.large, numbers.small))
     if needs_wgmma(problem):
-        rounds_large, rounds_small = (-(-tiles // MULTIPROCESSORS) for tiles in (large, small))
+        rounds_large, rounds_small = (
+            rounds(problem, x, edge_lines(problem, x)) for x in (numbers.large, numbers.small)
+        )
         return numbers.small if rounds_small * HALF_TILE < rounds_large else numbers.large
+    large = _count(problem, numbers.large)
     is_double = problem.input_dtype.name == "float64"
     if not (is_busy(large) if is_double else large >= MULTIPROCESSORS):
         return numbers.small
     whole = WHOLE_TILES
     is_whole = problem.m % whole.bm == problem.n % whole.bn == problem.k % whole.bk == 0
     return whole if is_double and is_whole else numbers.large
+
+
+def edge_lines(problem: Problem, launch: Launch) -> int:
+    """Return how many rows and columns beyond whole tiles idle warps compute: some, if that saves a round of tiles."""
+    if not (problem.is_mixed and problem.input_dtype.kind in "iu") or problem.triangle:
+        return 0
+    return EDGE_LINES if rounds(problem, launch, EDGE_LINES) < rounds(problem, launch, 0) else 0
+
+
+def rounds(problem: Problem, launch: Launch, lines: int) -> int:
+    """Return how many tiles the busiest multiprocessor computes, without `lines` at the edges (`without_edges`)."""
+    m, n = without_edges(problem.m, problem.n, launch, lines)
+    tiles = count_tiles(m, n, launch.bm, launch.bn, triangle=problem.triangle == "d")
+    return -(-tiles // MULTIPROCESSORS)
+
+
+def without_edges(m: int, n: int, launch: Launch, lines: int) -> tuple[int, int]:
+    """Return the rows and columns of whole tiles, where there are some and at most `lines` beside them."""
+    whole = (
+        size - size % side if size > side and size % side <= lines else size
+        for size, side in ((m, launch.bm), (n, launch.bn))
+    )
+    rows, columns = whole
+    return rows, columns
 
 
 def needs_wgmma(problem: Problem) -> bool:
@@ -210,5 +240,5 @@ def cluster_of(problem: Problem) -> int:
     """Choose how many blocks share what they fetch of B; their tiles of C lie one above the other."""
     if not problem.is_mixed or problem.m <= NUMBERS["float16"].large.bm:
         return 1
-    rows = (problem.k,) if problem.input_dtype.kind == "i" else (2 * problem.n, 2 * problem.k)
+    rows = (problem.k,) if problem.input_dtype.kind in "iu" else (2 * problem.n, 2 * problem.k)
     return 2 if any(row % 16 == 0 and row % 128 for row in rows) else 1

@@ -17,3 +17,14 @@ template <class E> inline E of_lane_across(E x, int mask)
     shim::meet_warp();
     return taken;
 }
+
+inline unsigned of_next_lane(unsigned x)
+{
+    const int me = threadIdx.x;
+    memcpy(&shim::passed[me], &x, sizeof x);
+    shim::meet_warp();
+    unsigned taken;
+    memcpy(&taken, &shim::passed[me / 32 * 32 + (me + 1) % 32], sizeof taken);
+    shim::meet_warp();
+    return taken;
+}

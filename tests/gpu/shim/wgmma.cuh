@@ -45,7 +45,7 @@ inline Element element(unsigned address)
 {
     const char* place = shared_memory + swizzled(address);
     if (IS_BITS) return *(const unsigned*)place;
-    if (IS_BYTES) return (unsigned)*(const signed char*)place;
+    if (IS_BYTES) return KIND[0] == 's' ? (unsigned)*(const signed char*)place : (unsigned)*(const unsigned char*)place;
     if (KIND[0] == 't') return __uint_as_float(*(const unsigned*)place & 0xffffe000u);
     static_assert(KIND[0] != 'f', "no float16 here");
     return __uint_as_float((unsigned)*(const unsigned short*)place << 16);

@@ -10,6 +10,12 @@ __device__ __forceinline__ int dot_of_bytes(unsigned x, unsigned w, int sum)
     return result;
 }
 
+// sum + the four bytes of x times those of y, all signed; sums wrap.
+__device__ __forceinline__ int dot_of_signed(unsigned x, unsigned y, int sum) { return __dp4a((int)x, (int)y, sum); }
+
+// The same of unsigned bytes.
+__device__ __forceinline__ int dot_of_unsigned(unsigned x, unsigned y, int sum) { return (int)__dp4a(x, y, (unsigned)sum); }
+
 // Byte number `e` of x: placed below 2^52 in the bits of a number, from which 2^52 is taken.
 __device__ __forceinline__ double number_of_byte(unsigned x, int e)
 {
@@ -24,6 +30,9 @@ __device__ __forceinline__ unsigned last_bytes(const unsigned (&x)[4])
 
 // 2^e of a normal number.
 __device__ __forceinline__ double two_to(int e) { return __longlong_as_double((long long)(e + 1023) << 52); }
+
+// The exponent of the power of two below |x|, of a normal number.
+__device__ __forceinline__ int exponent_of(double x) { return (int)(__double_as_longlong(x) >> 52 & 0x7ff) - 1023; }
 
 // The sum over the 32 lanes of a warp, which call it together.
 __device__ __forceinline__ unsigned sum_of_lanes(unsigned x) { return __reduce_add_sync(~0u, x); }
