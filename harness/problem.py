@@ -14,7 +14,7 @@ from harness.errors import ProblemError
 from harness.semiring import DTYPES, SEMIRINGS, Scalar, Semiring, as_semiring
 
 # Mixed precision: the dtype of A and B, and the wider one of the sums, of C and of D. Over plus_times alone.
-MIXED = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "float32": "float64"}
+MIXED = {"float16": "float32", "bfloat16": "float32", "int8": "int32", "uint8": "int32", "float32": "float64"}
 
 # Values of `Problem.triangle`, with what `str` says of each.
 TRIANGLES = {"": "", "a": ", A symmetric", "d": ", lower triangle of D"}

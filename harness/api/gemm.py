@@ -60,8 +60,8 @@ def gemm(
         For this call; None leaves the settings of BLAS and Numba alone.
     dtype : numpy dtype, optional
         Of the sums and of the result. None: ``numpy.result_type`` of a, b and c. ``float32`` for a and b of float16 or
-        of bfloat16, and ``int32`` for a and b of int8, make a mixed product: they are multiplied as they are, and c
-        must be of `dtype`.
+        of bfloat16, and ``int32`` for a and b of int8 or uint8, make a mixed product: they are multiplied as they are,
+        and c must be of `dtype`.
     triangle : str
         ``"a"``: a is symmetric, and nothing above its diagonal is read. ``"d"``: nothing of the result above its
         diagonal is computed; there `out` keeps what it has, and a new result holds the semiring's zero.

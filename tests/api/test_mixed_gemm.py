@@ -70,7 +70,7 @@ class TestProblem:
             "Problem.from_json({'m': 1, 'n': 1, 'k': 1, 'dtype': 'float32', 'operand_dtype': 'bfloat16'})"
         )
         done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.stdout.split() == ["3", "int32"]
+        assert done.stdout.split() == ["4", "int32"]
         assert "bfloat16 needs the package ml_dtypes" in done.stderr
 
 
@@ -121,7 +121,7 @@ class TestGemm:
             (of("float32", "float32"), "int64", "not that of the product"),
             (of("int8", "int8"), "float32", "not that of the product"),
             (of("int8", "int16"), "int32", "not that of the product"),
-            (of("uint8", "uint8"), "int32", "not that of the product"),
+            (of("uint8", "uint8"), "uint32", "not that of the product"),
             (of("float16", BFLOAT16), "float32", "no common dtype"),
             (of("float16", BFLOAT16), None, "no common dtype"),
             (of("float16", "float16", "float16"), "float32", "c has not the dtype of the sums"),

@@ -219,7 +219,8 @@ class TestSpecialFloats:
 class TestIntegers:
     @pytest.mark.parametrize("way", OF_INTEGERS, ids=str)
     def test_extremes_and_sums_that_wrap(self, way):
-        for x, y in itertools.product((-128, -127, -1, 0, 127), repeat=2):
+        extremes = (0, 1, 127, 128, 255) if way.narrow.kind == "u" else (-128, -127, -1, 0, 127)
+        for x, y in itertools.product(extremes, repeat=2):
             for k in (3, 4, 131072 + 5):  # 128 x 128 x 131072 = 2^31
                 problem = way.problem(3, way.lanes + 1, k)
                 operands = Operands.generate(problem, 1)
@@ -230,7 +231,7 @@ class TestIntegers:
 
     @pytest.mark.parametrize("way", OF_INTEGERS, ids=str)
     def test_all_values_in_all_parts_of_a_word(self, way):
-        values = np.arange(-128, 128, dtype=np.int8)
+        values = np.arange(256, dtype=np.uint8).view(way.narrow)
         for part in range(4):
             problem = way.problem(256, 256, 4)
             operands = Operands.generate(problem, 1)

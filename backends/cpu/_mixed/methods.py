@@ -91,6 +91,7 @@ METHODS = (
     Method("convert", "bfloat16", "", (), 1, "bfloat16 to float32", "times"),
     Method("convert", "float16", "", (), 1, "float16 to float32", "times"),
     Method("convert", "int8", "", (), 2, "int8 to int16", "dot_i16"),
+    Method("convert", "uint8", "", (), 2, "uint8 to int16", "dot_i16"),
 )
 
 
@@ -210,4 +211,5 @@ _WIDEN: dict[str, Callable[[Builder, Value], Value]] = {
     "bfloat16 to float32": _bfloat16_to_float32,
     "float16 to float32": lambda builder, x: builder.bitcast(widen_half(builder, x), _integers(WORD_BITS, x)),
     "int8 to int16": lambda builder, x: builder.sext(x, _integers(16, x)),
+    "uint8 to int16": lambda builder, x: builder.zext(x, _integers(16, x)),
 }

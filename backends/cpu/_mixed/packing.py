@@ -157,7 +157,7 @@ def _elements(key: MixedKey, count: int) -> VectorCode:
 
 def element_bytes(key: MixedKey) -> int:
     """Return the size of an element of A or B."""
-    return 1 if key.method.operands == "int8" else 2
+    return 1 if key.method.operands in ("int8", "uint8") else 2
 
 
 def _words(code: VectorCode) -> Any:

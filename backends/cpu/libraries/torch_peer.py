@@ -45,6 +45,8 @@ class Torch(BlasPeer):
             return super().declines(problem)
         if problem.dtype.name == "float64":
             return "PyTorch has no product of float32 with sums of float64"
+        if problem.input_dtype.name == "uint8":
+            return "PyTorch's only product of bytes, torch._int_mm, takes int8"
         if problem.alpha is not None or problem.accumulate or min(problem.m, problem.n, problem.k) == 0:
             return "PyTorch's mixed products are taken plain: no alpha, no C, no empty size"
         return None

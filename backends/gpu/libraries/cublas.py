@@ -63,7 +63,7 @@ class Cublas(Rung):
         """Decline every semiring but plus_times, integers but int8, and int8 whose rows are not aligned."""
         if not problem.semiring.is_ordinary:
             return "cuBLAS computes plus_times only"
-        if problem.dtype.kind != "f" and not problem.is_mixed:
+        if problem.input_dtype.name not in _TYPES or (problem.dtype.kind != "f" and not problem.is_mixed):
             return "cuBLAS takes floats, and int8 with sums in int32"
         if is_widened(problem):
             return None
