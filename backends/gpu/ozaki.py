@@ -101,7 +101,7 @@ class Ozaki(GpuBackend):
     def extra_error(self, plan: Plan, operands: Operands) -> float:
         """Return 0 if the gate proves the ordinary bound, else that of rounding to integers, from norms."""
         problem = plan.problem
-        if plan.options["gate"] == "proven" or problem.pairs == 0:
+        if plan.options["gate"] in ("proven", "certified") or problem.pairs == 0:
             return 0.0
         half = table(int(plan.options["moduli"]) or tuning.NUMBERS[problem.dtype.name].fewest).half_bits
         return (2.0 ** (1 - half) * problem.k**0.5 + 4.0 ** (1 - half) * problem.k) * largest_dot(problem, operands)

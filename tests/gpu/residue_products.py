@@ -24,8 +24,10 @@ class ByteProducts(HostExecution):
     has_native = False
 
     def launch(self, step: Step) -> None:
-        if step.kernel.stem == "tensor_core_s8":
+        if step.kernel.stem == "tensor_core_s8" and "MODULI" in dict(step.kernel.defines):
             self._multiply_bytes(step)
+        elif step.kernel.stem == "tensor_core_s8":
+            self._multiply_sizes(step)
         elif step.kernel.stem == "tensor_core_f64_tma" and not self.has_native:
             self._multiply_natively(step)
         else:
@@ -46,6 +48,16 @@ class ByteProducts(HostExecution):
     def _matrix(self, place: Place, rows: int, columns: int, ld: int) -> np.ndarray:
         memory = self._buffers[place.buffer].view(np.float64)[place.offset :]
         return np.lib.stride_tricks.as_strided(memory, (rows, columns), (8 * ld, 8))
+
+    def _multiply_sizes(self, step: Step) -> None:
+        map_a, map_b, c, m, columns, k, *_ = step.arguments
+        if self._buffers["moduli"][0]:
+            a, b = (
+                self._buffers[x.place.buffer][x.place.offset :][: x.rows * x.ld].reshape(x.rows, x.ld)[:, : int(k)]
+                for x in (map_a, map_b)
+            )
+            sums = self._buffers[c.buffer].view(np.int32)[: int(m) * int(columns)].reshape(int(m), int(columns))
+            sums[...] = a.astype(np.int64) @ b.astype(np.int64).T
 
     def _multiply_bytes(self, step: Step) -> None:
         map_a, map_b, c, m, columns, k, *_ = step.arguments

@@ -54,6 +54,9 @@ class Library(types.ModuleType):
     def nvmlDeviceGetPowerUsage(self, gpu: str) -> object:  # noqa: N802
         return self._answer("mean power", 650_000)
 
+    def nvmlDeviceGetTotalEnergyConsumption(self, gpu: str) -> object:  # noqa: N802
+        return self._answer("energy", 1_234_500)
+
     def nvmlDeviceGetCurrentClocksEventReasons(self, gpu: str) -> object:  # noqa: N802
         return self._answer("reasons", self._reasons)
 
@@ -71,6 +74,11 @@ def test_clock_and_power_are_read(telemetry):
     told = telemetry(Library())
     assert told.nominal_mhz == 1980
     assert told.read() == {"mhz": 1755, "watts": 698.0, "power_capped": 0}
+
+
+def test_energy_is_counted_in_joules_where_it_is_counted(telemetry):
+    assert telemetry(Library()).joules() == 1234.5
+    assert telemetry(Library(unknown=("energy",))).joules() is None
 
 
 @pytest.mark.parametrize(("reasons", "capped"), [(IDLE, 0), (SW_POWER, 1), (HW_BRAKE | IDLE, 1)])

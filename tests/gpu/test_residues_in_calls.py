@@ -51,7 +51,7 @@ def test_a_remembered_product_is_not_taken_for_a_native_one(monkeypatch, rng):
             result = harness.gemm(a, b)
         assert np.allclose(result.values, a.values @ b.values)
         assert any(name == "cublas" for name, _ in gpu.launches) == is_native
-        assert any(name == "gate" for name, _ in gpu.launches) != is_native
+        assert any(name == "residues" for name, _ in gpu.launches) != is_native
 
 
 def test_panels_fit_into_memory_and_too_little_of_it_is_said(monkeypatch):

@@ -214,6 +214,19 @@ def test_gate_chooses_by_the_values(name, rng):
         assert not any(execution.found(x).any() for x in ("look", "large_a", "large_b", "ticket"))
 
 
+# What the certificate says. Counts of large elements prove no data with zeros; a pair that hardly meets, nothing does.
+CERTIFIED = {"normal": 14, "phi1": 15, "half zeros": 14, "zeros": 14, "bad pair": 0, "D 2^+-20": 0, "nan": 0}
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_a_product_of_sizes_certifies_each_element(name, rng):
+    for layout in ("CCC", "FFC"):
+        _, _, execution = compute(
+            (24, 20, 2000), lambda operands: vectors(name, operands, rng), gate="certified", layout=layout
+        )
+        assert execution.found("moduli")[0] == CERTIFIED[name]
+
+
 # With powers of two that make A and B alike along k, what is native otherwise.
 BALANCED = {"normal": (14,), "D 2^+-20": (14, 15), "one-sided spike": (14, 15), "nan": (0,), "1e308": (0,)}
 
@@ -260,14 +273,14 @@ PLANTED = {
     "truncated to integers": ("llrint(x * scale)", "(long long)(x * scale)"),
     "the sign of 2^63": ("start = MAGIC - nearest", "start = MAGIC + nearest"),
     "the upper bytes": ("weights(4, p)", "weights(0, p)"),
-    "no order of columns": ("(long long)(permutes ? neighbour(i) : i) * width", "(long long)i * width"),
-    "columns beyond n": ("if (i >= vectors) break;", ""),
+    "no order of columns": ("(long long)(PERMUTES ? neighbour(i) : i) * width", "(long long)i * width"),
+    "columns beyond n": ("if (i >= of.vectors) break;", ""),
     "the lower weights": ("fma(c, lower[row][t], low)", "low"),
     "P in one double": ("fma(-q, second[row], low)", "low"),
     "the power of two": ("two_to(half) * two_to(e - half)", "two_to(half) * two_to(half)"),
     "no barrier before the tile is read": ("__syncthreads();\n    if (PROVES", "if (PROVES"),
     "norms of half a column": ("other < WARPS;", "other < WARPS / 2;"),
-    "a row too many": ("if (exists && i < vectors)", "if (exists)"),
+    "a row too many": ("if (exists && i < of.vectors)", "if (exists)"),
 }
 
 

@@ -14,6 +14,7 @@
 //   UPPER, LOWER, INVERSES, FIRST, SECOND   tables of the weights, of 1 / P, P1 and P2 by the number of moduli
 //   HAS_ALPHA, HAS_C, HAS_BETA              what there is
 //   WIDE                                    16 bytes of D are stored at once: its rows begin at multiples of that
+#include "chain.cuh"
 #include "look.cuh"
 #include "bytes.cuh"
 
@@ -58,6 +59,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     crt(const int* moduli, const unsigned* __restrict__ residues, int width, int m, int n, const double* __restrict__ norms_a,
         const double* __restrict__ norms_b, T alpha, T beta, const T* c, long long c_down, long long c_across, T* out, int ld)
 {
+    await_launch_before();
     const int count = *moduli;
     if (count == 0) return;
     const double bits = half_bits(count);

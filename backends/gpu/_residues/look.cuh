@@ -10,13 +10,19 @@
 //
 // Defined by the host, lists by the number of moduli, from LEAST to MOST: HALF_BITS; LIMITS, the greatest product of spreads;
 // SHARES, that part. UNIT_BITS: u is 2^-UNIT_BITS. CHECKS 0: finite values in range are enough. PROVES 1: the bound must be
-// proven.
+// proven by large elements. CERTIFIES 1: it must be proven of each element (certify.cu).
 #pragma once
 
 struct Look {
     unsigned spread_a, spread_b;  // greatest square of a spread: the bits of a float, which order as integers do
     unsigned is_wild;             // a value is not finite, or a sum of squares is out of range
     unsigned trial;               // fewest moduli by the trial
+};
+
+// Of a vector, if CERTIFIES: its elements are below 2^unit, and the sum of their sizes is size 2^unit.
+struct Extent {
+    int unit;
+    float size;
 };
 
 // Marks the norm of a vector of zeros.

@@ -74,6 +74,7 @@ def look_defines(numbers: ResidueNumbers, least: int, most: int, gate: str) -> D
             "SHARES": _listed(numbers.shares[count] for count in counts),
             "CHECKS": gate != "off",
             "PROVES": gate == "proven",
+            "CERTIFIES": gate == "certified",
         }
     )
 

@@ -5,6 +5,7 @@
 //   begin      out := beta c, or zeros
 //
 //   T  type of the elements    HAS_C  whether there is a c
+#include "chain.cuh"
 #include "intrinsics.cuh"
 
 constexpr int SIDE = 32, DOWN = 8, THREADS = SIDE * DOWN;
@@ -14,6 +15,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
               T* __restrict__ padded, int width)
 {
     __shared__ T tile[SIDE][SIDE + 1];
+    await_launch_before();
     if (*moduli) return;
     const int beside = threadIdx.x % SIDE, down = threadIdx.x / SIDE, across = (width + SIDE - 1) / SIDE;
     const int tiles = across * ((rows + SIDE - 1) / SIDE);
@@ -36,6 +38,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 extern "C" __global__ void __launch_bounds__(THREADS)
     begin(const int* moduli, T beta, const T* c, long long c_down, long long c_across, T* out, int ld, int m, int n)
 {
+    await_launch_before();
     if (moduli && *moduli) return;
     for (int i = blockIdx.x; i < m; i += gridDim.x)
         for (int j = threadIdx.x; j < n; j += THREADS) 

@@ -65,7 +65,7 @@ def _add_begin(program: Program, product: ResidueProduct, unless: Place | np.uin
 
 def _kernel(problem: Problem, function: str, *, has_c: bool = False) -> Kernel:
     defines = as_defines({"T": TYPES[problem.dtype.name], "HAS_C": has_c})
-    return Kernel("native", defines, (_THREADS,), function=function)
+    return Kernel("native", defines, (_THREADS,), function=function, is_chained=True)
 
 
 def _operand(

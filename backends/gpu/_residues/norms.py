@@ -9,11 +9,44 @@ import numpy as np
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
 
-_NORM_THREADS, _NORM_ROWS, _NORM_COLUMNS = 1024, 32, 32  # norms.cu
+_NORM_THREADS, _NORM_VECTORS = 512, 16  # norms.cu
+_TRIAL_GROUPS, _TRIAL_PART = 4, 256  # trial.cuh
+_TRIAL_BYTES, _TRIAL_SUMS = (32 + 4) * (_TRIAL_PART + 1) * 8, 8
 _THREADS, _DOWN, _WARPS = 256, 64, 8  # grades.cu
 _BLOCKS = 132 * 8
-_INT, _UINT = np.dtype(np.int32), np.dtype(np.uint32)
+_BYTE, _INT, _UINT, _DOUBLE = (np.dtype(x) for x in (np.uint8, np.int32, np.uint32, np.float64))
+_EXTENT = np.dtype(np.uint64)  # of look.cuh
 _LOOK_WORDS = 4
+_NOWHERE = np.uint64(0)
+
+
+class Found(NamedTuple):
+    """Places of what the passes find of each vector of an operand, and of its residues.
+
+    Attributes
+    ----------
+    norms, means, large : Place
+    extents : Place or null pointer
+        Of products that are certified (look.cuh).
+    residues : Place
+    """
+
+    norms: Place
+    means: Place
+    large: Place
+    extents: Place | np.uint64
+    residues: Place
+
+    @classmethod
+    def reserve(cls, program: Program, name: str, vectors: int, residue_bytes: int, *, is_certified: bool) -> Found:
+        """Reserve them for the operand called `name`."""
+        return cls(
+            program.reserve(f"norms_{name}", vectors, _DOUBLE),
+            program.reserve(f"means_{name}", vectors, _DOUBLE),
+            program.reserve(f"large_{name}", vectors, _UINT, is_zeroed=True),
+            program.reserve(f"extents_{name}", vectors, _EXTENT) if is_certified else _NOWHERE,
+            program.reserve(f"residues_{name}", residue_bytes, _BYTE),
+        )
 
 
 class Operand(NamedTuple):
@@ -25,8 +58,7 @@ class Operand(NamedTuple):
     vectors : int
     is_along : bool
         Whether the elements of a vector are neighbours; else the vectors are.
-    norms, large, residues : Place
-        What the passes find of each vector, and its residues.
+    found : Found
     layer : int
         Vectors of a layer of residues.
     """
@@ -34,9 +66,7 @@ class Operand(NamedTuple):
     matrix: Matrix
     vectors: int
     is_along: bool
-    norms: Place
-    large: Place
-    residues: Place
+    found: Found
     layer: int
 
     @property
@@ -66,24 +96,50 @@ class Grades(NamedTuple):
     @classmethod
     def absent(cls) -> Grades:
         """Return what stands for them where kernels read none."""
-        return cls(np.uint64(0), Place(""), Place(""), Place(""))
+        return cls(_NOWHERE, Place(""), Place(""), Place(""))
 
 
-def add_norms(program: Program, defines: Defines, a: Operand, b: Operand, k: int, look: Place, grades: Grades) -> None:
-    """Add the pass that finds norms and spreads."""
-    blocks = [ceil_div(x.vectors, _NORM_ROWS if x.is_along else _NORM_COLUMNS) for x in (a, b)]
-    kernel = Kernel("norms", defines, (_NORM_THREADS,), function="norms")
-    program.launch(kernel, sum(blocks), *a.layout, *b.layout, k, a.norms, b.norms, look, blocks[0], grades.of_k)
+class Trial(NamedTuple):
+    """Places of what blocks of the trial find, and of the ticket that tells which block is the last."""
+
+    parts: Place
+    ticket: Place
+
+    @classmethod
+    def size(cls, k: int) -> int:
+        """Return the numbers of `parts`."""
+        return ceil_div(k, _TRIAL_PART) * _NORM_THREADS * _TRIAL_SUMS
 
 
-def add_grades(program: Program, defines: Defines, a: Operand, b: Operand, k: int, grades: Grades) -> None:
+def add_norms(
+    program: Program,
+    defines: Defines,
+    operands: tuple[Operand, Operand],
+    k: int,
+    look: Place,
+    grades: Grades,
+    trial: Trial | None = None,
+) -> None:
+    """Add the pass that finds norms and spreads, with or without a trial."""
+    blocks = sum(ceil_div(x.vectors, _NORM_VECTORS) for x in operands)
+    tries = 0 if trial is None else _TRIAL_GROUPS * ceil_div(k, _TRIAL_PART)
+    macros = as_defines({"TRIES": trial is not None})
+    kernel = Kernel("norms", defines + macros, (_NORM_THREADS,), _TRIAL_BYTES if tries else 0, "norms", is_chained=True)
+    layouts = [y for x in operands for y in x.layout]
+    found = [getattr(x.found, name) for name in ("norms", "means", "extents") for x in operands]
+    ends = look, grades.of_k, *(trial or (_NOWHERE, _NOWHERE))
+    program.launch(kernel, blocks + tries, *layouts, k, *found, *ends)
+
+
+def add_grades(program: Program, defines: Defines, operands: tuple[Operand, Operand], k: int, grades: Grades) -> None:
     """Add the passes that find grades: norms as they are, and the peaks of each p."""
-    without = defines + as_defines({"BALANCED": 0})
-    add_norms(program, without, a, b, k, grades.look, grades)
-    for x, peaks in ((a, grades.peaks_a), (b, grades.peaks_b)):
+    others = "PROVES", "CERTIFIES", "BALANCED"  # only norms are of use
+    without = tuple(x for x in defines if x[0] not in others) + as_defines(dict.fromkeys(others, 0))
+    add_norms(program, without, operands, k, grades.look, grades)
+    for x, peaks in zip(operands, (grades.peaks_a, grades.peaks_b), strict=True):
         across = ceil_div(k, _THREADS) * ceil_div(x.vectors, _DOWN)
         blocks = across if x.is_along else ceil_div(k, _WARPS)
         kernel = Kernel("grades", without, (_THREADS,), function="peaks")
-        program.launch(kernel, blocks, *x.layout, k, x.norms, peaks)
+        program.launch(kernel, blocks, *x.layout, k, x.found.norms, peaks)
     kernel = Kernel("grades", without, (_THREADS,), function="grades")
     program.launch(kernel, min(ceil_div(k, _THREADS), _BLOCKS), grades.peaks_a, grades.peaks_b, k, grades.of_k)

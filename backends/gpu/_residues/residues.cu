@@ -4,15 +4,19 @@
 //   r_t = x' modulo p_t, nearest to zero              out[t][vector][p], rows of `width` bytes
 //
 // x' + 2^63 is eight bytes. Two dot products with the bytes of 256^i modulo p leave a sum below 2^18.1, and one quotient of
-// floats is exact. A block of `residue_columns` transposes through shared memory, since the tensor cores take int8 along k
-// alone. Neighbours are permuted within 64 where the product asks for it (neighbours.cuh).
+// floats is exact. Vectors that are neighbours are transposed through shared memory, since the tensor cores take int8 along k
+// alone. Those of B are permuted within 64 (neighbours.cuh).
 //
-// Beside them the pass counts the large elements of each vector, from which the gate proves a bound (gate.cu).
+// If CERTIFIES, a layer after the last possible one holds the sizes of the elements, rounded down to 7 bits of the vector's extent.
+//
+// Beside them the pass counts the large elements of each vector (all of one of zeros), from which the gate proves a bound. The last block to come is
+// the gate (gate.cuh): it decides about the number of moduli.
 //
 //   T       type of the elements
 //   MODULI  p_t
-//   NARROW  1: x' is below 2^32, and its magnitude counts in units, else in units of 2^32
-//   WIDE    residue_rows reads 16 bytes at once: rows begin at multiples of that
+//   A_ALONG, A_WIDE, B_ALONG, B_WIDE   whether elements of a vector are neighbours, and are read by 16 bytes: vectors begin at
+//           multiples of that
+#include "chain.cuh"
 #include "look.cuh"
 #include "bytes.cuh"
 #include "grades.cuh"
@@ -21,10 +25,12 @@
 #include "neighbours.cuh"
 
 constexpr int P[] = {MODULI};
-constexpr int THREADS = 256, RUN = 4, ROWS = 4;  // elements a thread takes at once; vectors of a block of residue_rows
-constexpr int SIDE = 32, DEEP = 128;              // vectors and elements of a block of residue_columns
+constexpr int THREADS = 256, RUN = 4, ROWS = 4;  // elements a thread takes at once; vectors of a block whose elements are neighbours
+constexpr int SIDE = 32, DEEP = 128;              // vectors and elements of other blocks
 constexpr int MAGIC = 0x4B400000;                 // the float 1.5 2^23, whose last bits count units
 constexpr float MAGIC_FLOAT = 12582912.f;
+
+#include "gate.cuh"
 
 __device__ constexpr int nearest(int x, int p) { return 2 * x >= p ? x - p : x; }
 __device__ constexpr int power_of_two(int e, int p)
@@ -45,15 +51,21 @@ __device__ constexpr unsigned weights(int first, int p)
 struct Four {
     unsigned low[RUN], high[RUN];
 
-    // Set number v, and return its magnitude, from below.
-    __device__ __forceinline__ unsigned set(int v, double x, double scale)
+    __device__ __forceinline__ void set(int v, double x, double scale)
     {
         const long long integer = llrint(x * scale);
-        const int upper = (int)(integer >> 32);
-        low[v] = (unsigned)integer, high[v] = (unsigned)upper ^ 0x80000000u;
-        return NARROW ? (unsigned)(integer < 0 ? -integer : integer) : (unsigned)(upper ^ upper >> 31);
+        low[v] = (unsigned)integer, high[v] = (unsigned)(integer >> 32) ^ 0x80000000u;
     }
 };
+
+// The sizes of four elements in units of 2^(unit - 7), rounded down: below 128.
+__device__ __forceinline__ unsigned sizes_of(const double* values, int unit)
+{
+    unsigned sizes[RUN];
+#pragma unroll
+    for (int v = 0; v < RUN; ++v) sizes[v] = (unsigned)(fabs(values[v]) * two_to(7 - unit));
+    return last_bytes(sizes);
+}
 
 template <int t> __device__ __forceinline__ unsigned residues_of(const Four& four)
 {
@@ -80,13 +92,13 @@ template <int t = 0> __device__ __forceinline__ void store_residues(const Four& 
 }
 
 // RUN neighbours from p on, and zeros beyond k.
-__device__ __forceinline__ void load(const T* from, int left, double* values)
+template <bool IS_WIDE> __device__ __forceinline__ void load(const T* from, int left, double* values)
 {
     constexpr int WIDTH = 16 / sizeof(T);
     struct alignas(16) Vector {
         T x[WIDTH];
     };
-    if (WIDE && left >= RUN) {
+    if (IS_WIDE && left >= RUN) {
 #pragma unroll
         for (int v = 0; v < RUN; v += WIDTH) {
             const Vector vector = *(const Vector*)(from + v);
@@ -99,103 +111,146 @@ __device__ __forceinline__ void load(const T* from, int left, double* values)
     }
 }
 
-// The magnitude from which on an element is large, from above.
-__device__ __forceinline__ unsigned large_from(double norm, int e, int k, int count)
-{
-    return (unsigned)(share_of(count) * 1.0001f * exp2f((float)(e + norm) - (NARROW ? 0 : 32)) / sqrtf((float)k)) + 1;
-}
+// A or B.
+struct Operand {
+    const T* x;
+    int ld, vectors, k;
+    const double *norms, *means;
+    unsigned* large;
+    const Extent* extents;
+    unsigned* out;
+    int all_vectors, sign;  // of a layer of `out`; of grades
+};
 
-// Elements of a vector are neighbours.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    residue_rows(const T* __restrict__ x, int ld, int vectors, int k, const double* norms, const Look* look, unsigned* out,
-                 int width, int all_vectors, int permutes, unsigned* large, const int* grades, int sign)
+// Vectors whose elements are neighbours: ROWS of them, and THREADS * RUN elements.
+template <bool IS_WIDE, bool PERMUTES>
+__device__ __forceinline__ void take_rows(const Operand& of, int block, int width, const Look* look, const int* grades)
 {
     const int across = (width + THREADS * RUN - 1) / (THREADS * RUN);
-    const int p = ((int)blockIdx.x % across * THREADS + threadIdx.x) * RUN, first = blockIdx.x / across * ROWS;
+    const int p = (block % across * THREADS + (int)threadIdx.x) * RUN, first = block / across * ROWS;
     const bool exists = p < width;  // for all of a warp or for none
-    double values[ROWS][RUN], norm[ROWS];
+    double values[ROWS][RUN], norm[ROWS], mean[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {  // all loads first: what they wait for is long
-        const int i = min(first + r, vectors - 1);
-        norm[r] = norms[i];
-        load(x + (long long)i * ld + p, k - p, values[r]);
+        const int i = min(first + r, of.vectors - 1);
+        norm[r] = of.norms[i], mean[r] = PROVES ? of.means[i] : 0;
+        load<IS_WIDE>(of.x + (long long)i * of.ld + p, of.k - p, values[r]);
     }
     if (BALANCED)
 #pragma unroll
         for (int v = 0; v < RUN; ++v) {
-            const double factor = p + v < k ? factor_of(grades, p + v, sign) : 0;
+            const double factor = p + v < of.k ? factor_of(grades, p + v, of.sign) : 0;
             for (int r = 0; r < ROWS; ++r) values[r][v] *= factor;
         }
-    const int count = moduli_for(*look, k);
+    const int count = moduli_for(*look, of.k);
     if (count == 0) return;
     const double bits = half_bits(count);
     unsigned found = 0;  // of vector number `lane`
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         const int i = first + r, e = exponent_for(norm[r], bits);
-        const unsigned least = large_from(norm[r], e, k, count);
+        const double least = share_of(count) * mean[r];
         Four four;
         unsigned mine = 0;
 #pragma unroll
-        for (int v = 0; v < RUN; ++v) mine += four.set(v, values[r][v], two_to(e)) >= least;
-        const long long row = permutes ? neighbour(i) : i;
-        if (exists && i < vectors)
-            store_residues(four, count, out + (row * width + p) / 4, (long long)all_vectors * width / 4);
+        for (int v = 0; v < RUN; ++v) four.set(v, values[r][v], two_to(e)), mine += fabs(values[r][v]) >= least;
+        const long long row = PERMUTES ? neighbour(i) : i;
+        unsigned* to = of.out + (row * width + p) / 4;
+        const long long layer = (long long)of.all_vectors * width / 4;
+        if (exists && i < of.vectors) {
+            store_residues(four, count, to, layer);
+            if (CERTIFIES) to[MOST * layer] = sizes_of(values[r], of.extents[i].unit);
+        }
         if (PROVES) {
             const unsigned sum = sum_of_lanes(mine);
             if (threadIdx.x % 32 == r) found = sum;
         }
     }
     const int lane = threadIdx.x % 32;
-    if (PROVES && lane < ROWS && first + lane < vectors && exists) atomicAdd(large + first + lane, found);
+    if (PROVES && lane < ROWS && first + lane < of.vectors && exists) atomicAdd(of.large + first + lane, found);
 }
 
-// Vectors are neighbours. A lane holds elements of one vector, and a warp a sixteenth of the block's elements.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    residue_columns(const T* __restrict__ x, int ld, int vectors, int k, const double* norms, const Look* look, unsigned* out,
-                    int width, int all_vectors, int permutes, unsigned* large, const int* grades, int sign)
+// Vectors that are neighbours. A lane holds elements of one vector, and a warp a sixteenth of the block's elements.
+template <bool PERMUTES>
+__device__ __forceinline__ void take_columns(const Operand& of, int block, int width, const Look* look, const int* grades,
+                                             unsigned* tile)
 {
-    DYNAMIC_SHARED(dynamic);
-    unsigned* tile = (unsigned*)dynamic;  // [MOST][SIDE][SIDE + 1]
-    constexpr int PITCH = SIDE + 1, WARPS = THREADS / 32, TURNS = DEEP / RUN / WARPS;
+    constexpr int PITCH = SIDE + 1, WARPS = THREADS / 32, TURNS = DEEP / RUN / WARPS;  // tile[MOST + CERTIFIES][SIDE][PITCH]
     __shared__ unsigned of_warps[WARPS][32];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, across = (vectors + SIDE - 1) / SIDE;
-    const int first = blockIdx.x % across * SIDE, p0 = blockIdx.x / across * DEEP, j = first + lane;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, across = (of.vectors + SIDE - 1) / SIDE;
+    const int first = block % across * SIDE, p0 = block / across * DEEP, j = first + lane;
     double values[TURNS][RUN];
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn)
 #pragma unroll
         for (int v = 0; v < RUN; ++v) {
             const int p = p0 + (warp * TURNS + turn) * RUN + v;
-            values[turn][v] = p < k && j < vectors ? x[(long long)p * ld + j] * factor_of(grades, p, sign) : 0;
+            values[turn][v] = p < of.k && j < of.vectors ? of.x[(long long)p * of.ld + j] * factor_of(grades, p, of.sign) : 0;
         }
-    const double norm = j < vectors ? norms[j] : EMPTY;
-    const int count = moduli_for(*look, k);
+    const double norm = j < of.vectors ? of.norms[j] : EMPTY;
+    const int count = moduli_for(*look, of.k);
     if (count == 0) return;
     const int e = exponent_for(norm, half_bits(count));
-    const unsigned least = large_from(norm, e, k, count);
+    const double least = PROVES && j < of.vectors ? share_of(count) * of.means[j] : 0;
     unsigned found = 0;
 #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
         const int place = warp * TURNS + turn;
         Four four;
 #pragma unroll
-        for (int v = 0; v < RUN; ++v) found += four.set(v, values[turn][v], two_to(e)) >= least;
-        store_residues(four, count, tile + lane * PITCH + place, SIDE * PITCH);
+        for (int v = 0; v < RUN; ++v) four.set(v, values[turn][v], two_to(e)), found += fabs(values[turn][v]) >= least;
+        unsigned* to = tile + lane * PITCH + place;
+        store_residues(four, count, to, SIDE * PITCH);
+        if (CERTIFIES) to[MOST * SIDE * PITCH] = sizes_of(values[turn], j < of.vectors ? of.extents[j].unit : 0);
     }
     if (PROVES) of_warps[warp][lane] = found;
     __syncthreads();
-    if (PROVES && warp == 0 && j < vectors) {
+    if (PROVES && warp == 0 && j < of.vectors) {
         for (int other = 1; other < WARPS; ++other) found += of_warps[other][lane];
-        atomicAdd(large + j, found);
+        atomicAdd(of.large + j, found);
     }
 #pragma unroll
     for (int vector = warp; vector < SIDE; vector += WARPS) {
         const int i = first + vector;
-        if (i >= vectors) break;
-        unsigned* to = out + ((long long)(permutes ? neighbour(i) : i) * width + p0) / 4 + lane;
+        if (i >= of.vectors) break;
+        unsigned* to = of.out + ((long long)(PERMUTES ? neighbour(i) : i) * width + p0) / 4 + lane;
         const unsigned* from = tile + vector * PITCH + lane;
+        const long long layer = (long long)of.all_vectors * width / 4;
 #pragma unroll 4
-        for (int t = 0; t < count; ++t) to[t * ((long long)all_vectors * width / 4)] = from[t * SIDE * PITCH];
+        for (int t = 0; t < count; ++t) to[t * layer] = from[t * SIDE * PITCH];
+        if (CERTIFIES) to[MOST * layer] = from[MOST * SIDE * PITCH];
     }
+}
+
+template <bool IS_ALONG, bool IS_WIDE, bool PERMUTES>
+__device__ __forceinline__ void take(const Operand& of, int block, int width, const Look* look, const int* grades, unsigned* tile)
+{
+    if constexpr (IS_ALONG) take_rows<IS_WIDE, PERMUTES>(of, block, width, look, grades);
+    else take_columns<PERMUTES>(of, block, width, look, grades, tile);
+}
+
+// A by the first `blocks_a` blocks, then B.
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
+    residues(const T* __restrict__ a, int lda, int m, const double* norms_a, const double* means_a,
+             unsigned* large_a, const Extent* extents_a, unsigned* out_a, const T* __restrict__ b, int ldb, int n,
+             const double* norms_b, const double* means_b, unsigned* large_b, const Extent* extents_b, unsigned* out_b,
+             int columns, int k, int width, Look* look, const int* grades, int blocks_a, unsigned* ticket, int* moduli)
+{
+    DYNAMIC_SHARED(dynamic);
+    await_launch_before();
+    const int block = blockIdx.x;
+    if (block < blocks_a)
+        take<A_ALONG, A_WIDE, false>(Operand{a, lda, m, k, norms_a, means_a, large_a, extents_a, out_a, m, 1}, block, width, look, grades,
+                                     (unsigned*)dynamic);
+    else
+        take<B_ALONG, B_WIDE, true>(Operand{b, ldb, n, k, norms_b, means_b, large_b, extents_b, out_b, columns, -1}, block - blocks_a, width, look,
+                                    grades, (unsigned*)dynamic);
+    __shared__ int is_last;
+    publish();
+    __syncthreads();
+    if (threadIdx.x == 0) is_last = take_ticket(ticket, gridDim.x) == gridDim.x - 1;
+    __syncthreads();
+    if (!is_last) return;
+    publish();
+    decide(look, large_a, m, large_b, n, k, moduli);
 }

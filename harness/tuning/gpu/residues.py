@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from harness.problem import Problem
 
-# What must hold before a product is computed by residues, the strictest first. "proven": every element is within the
-# bound of ordinary sums, and statistics say that the errors are no larger than theirs. "statistic": the latter alone.
-# "off": values are finite.
-GATES = ("proven", "statistic", "off")
+# What must hold before a product is computed by residues. "proven": every element is within the bound of ordinary sums,
+# as counts of large elements say, and statistics say that the errors are no larger than theirs. "certified": the same,
+# but a product of bytes bounds each element. "statistic": the statistics alone. "off": values are finite.
+GATES = ("proven", "certified", "statistic", "off")
 
 
 class ResidueNumbers(NamedTuple):

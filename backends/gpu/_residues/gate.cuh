@@ -11,19 +11,18 @@
 //
 //   (f + g - k) SHARE^2 >= sqrt(k) 2^(UNIT_BITS + 1 - HALF_BITS)
 //
-//   one block; it leaves zeros in everything that the passes before it count
+//   one block, the last of the pass over A and B; it leaves zeros in everything that the passes count
+//
+// Defined before this file: THREADS
+#pragma once
 #include "look.cuh"
 
-constexpr int THREADS = 1024;
-
-// The fewest large elements of a vector that is not all zeros; `large` is zero then.
-__device__ __forceinline__ int fewest(unsigned* large, const double* norms, int vectors, int k)
+// The fewest large elements of a vector; `large` is zero then.
+__device__ __forceinline__ int fewest(unsigned* large, int vectors, int k)
 {
     int found = k;
-    for (int i = threadIdx.x; i < vectors; i += THREADS) {
-        if (norms[i] != EMPTY) found = min(found, (int)large[i]);
-        large[i] = 0;
-    }
+#pragma unroll 8
+    for (int i = threadIdx.x; i < vectors; i += THREADS) found = min(found, (int)large[i]), large[i] = 0;
     return found;
 }
 
@@ -33,15 +32,13 @@ __device__ __forceinline__ bool is_proven(int common, int count, int k)
     return (double)common * share * share >= sqrt((double)k) * exp2(UNIT_BITS + 1 - half_bits(count)) * 1.0001;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    gate(Look* look, const double* norms_a, unsigned* large_a, int m, const double* norms_b, unsigned* large_b, int n, int k,
-         int* moduli)
+__device__ __forceinline__ void decide(Look* look, unsigned* large_a, int m, unsigned* large_b, int n, int k, int* moduli)
 {
     __shared__ int least[2][THREADS];
     const int count = moduli_for(*look, k), me = threadIdx.x;
     if (PROVES) {
-        least[0][me] = fewest(large_a, norms_a, m, k);
-        least[1][me] = fewest(large_b, norms_b, n, k);
+        least[0][me] = fewest(large_a, m, k);
+        least[1][me] = fewest(large_b, n, k);
     }
     for (int half = THREADS / 2; half; half /= 2) {
         __syncthreads();
