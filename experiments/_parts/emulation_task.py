@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +24,9 @@ EMULATION = {"CUBLAS_EMULATE_DOUBLE_PRECISION": "1", "CUBLAS_EMULATION_STRATEGY"
 
 SAMPLES = 200  # elements whose errors are facts
 _SPLITTER = 2.0**27 + 1
+# For so long products are repeated while their energy is counted, and so many are launched at once: the counter of a
+# GPU is refreshed some ten times a second.
+ENERGY_S, ENERGY_BURST = 0.5, 8
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 
@@ -75,6 +79,23 @@ def _split(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return high, x - high
 
 
+def joules(execution: Any, seconds: float) -> float | None:
+    """Return the energy of one product [J], of all that the GPU takes meanwhile; None where nothing counts it."""
+    count = getattr(getattr(execution, "queue", None), "joules", lambda: None)
+    execution.run()
+    execution.wait()
+    before, begin, products = count(), time.monotonic(), 0
+    if before is None:
+        return None
+    while time.monotonic() - begin < seconds:
+        for _ in range(ENERGY_BURST):
+            execution.run()
+        execution.wait()
+        products += ENERGY_BURST
+    after = count()
+    return None if after is None else float(after - before) / products
+
+
 class FamilyTask(GemmTask):
     """A product over data of one family."""
 
@@ -88,11 +109,13 @@ class FamilyTask(GemmTask):
         return verify(problem, self.operands, result, seed=self.seed, extra_error=self.extra_error)
 
     def facts(self) -> dict[str, Any]:
-        """Return the work, and the errors of one product."""
+        """Return the work, the errors of one product, and its energy where the GPU counts that."""
         self.run()
         self.wait()
         greatest, rms = errors(self.operands, self.execution.result(), self.seed)
-        return {**super().facts(), "family": self.family, "greatest_error": greatest, "rms_error": rms}
+        energy = joules(self.execution, ENERGY_S)
+        facts = {**super().facts(), "family": self.family, "greatest_error": greatest, "rms_error": rms}
+        return facts if energy is None else {**facts, "joules": energy}
 
 
 def product(

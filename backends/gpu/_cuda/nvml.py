@@ -33,6 +33,10 @@ class Telemetry:
         readings = {"mhz": self._told(_clock), "watts": self._told(_power), "power_capped": self._told(_is_capped)}
         return {name: value for name, value in readings.items() if value is not None}
 
+    def joules(self) -> float | None:
+        """Return the energy that the GPU has taken since the driver was loaded [J]; None where that is not counted."""
+        return self._told(lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1e3)
+
     def _told(self, ask: Callable[[Any, Any], float]) -> float | None:
         """Return the library's answer; None: it has none for this GPU, or lacks the function."""
         if self._nvml is None:

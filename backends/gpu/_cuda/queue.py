@@ -79,6 +79,10 @@ class CudaQueue:
         """Return NVML's readings of clock and power."""
         return self._telemetry.read()
 
+    def joules(self) -> float | None:
+        """Return NVML's count of the GPU's energy [J], or None."""
+        return self._telemetry.joules()
+
 
 def current_queue() -> CudaQueue:
     """Return the queue of the current GPU."""
