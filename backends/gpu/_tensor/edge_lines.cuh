@@ -30,26 +30,18 @@ __device__ __forceinline__ int dot_of_words(unsigned x, unsigned y, int sum)
 __device__ __forceinline__ void multiply_line(const unsigned char* line, const Lines& others, int k, Result* c, long long distance,
                                               FACTOR alpha)
 {
-    constexpr int OF_WARP = 32 * 16, AHEAD = 4;  // loads of a lane before it uses any: few warps do this
     const int lane = threadIdx.x % 32, count = others.all - others.whole;
     const unsigned char* other_lines = others.at(others.whole);
     int sums[EDGE_LINES] = {};
-#pragma unroll 1
-    for (int p = 16 * lane; p + 16 <= k; p += AHEAD * OF_WARP) {
-        Piece x[AHEAD] = {};
-#pragma unroll
-        for (int u = 0; u < AHEAD; ++u)
-            if (p + u * OF_WARP + 16 <= k) x[u] = *(const Piece*)(line + p + u * OF_WARP);
+#pragma unroll 2
+    for (int p = 16 * lane; p + 16 <= k; p += 32 * 16) {
+        const Piece x = *(const Piece*)(line + p);
 #pragma unroll
         for (int other = 0; other < EDGE_LINES; ++other) {
             if (other >= count) break;
+            const Piece y = *(const Piece*)(other_lines + other * others.width + p);
 #pragma unroll
-            for (int u = 0; u < AHEAD; ++u) {
-                if (p + u * OF_WARP + 16 > k) break;
-                const Piece y = *(const Piece*)(other_lines + other * others.width + p + u * OF_WARP);
-#pragma unroll
-                for (int w = 0; w < 4; ++w) sums[other] = dot_of_words(x[u].x[w], y.x[w], sums[other]);
-            }
+            for (int w = 0; w < 4; ++w) sums[other] = dot_of_words(x.x[w], y.x[w], sums[other]);
         }
     }
     const int rest = k / 16 * 16 + lane;

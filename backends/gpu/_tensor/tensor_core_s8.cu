@@ -42,7 +42,7 @@
 #define EDGE_LINES 0
 #endif
 #if EDGE_LINES
-#define OF_PRODUCER 96
+#define OF_PRODUCER 72
 #define BESIDE_PARAMETERS \
     , const unsigned char* lines_a, int width_a, int all_m, const unsigned char* lines_b, int width_b, int all_n
 #define BESIDE multiply_edges(Lines{lines_a, width_a, m, all_m}, Lines{lines_b, width_b, n, all_n}, k, c, ldc, alpha)
