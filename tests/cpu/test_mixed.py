@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from backends.cpu._mixed import methods, packing, subnormals
+from backends.cpu._mixed import amx_product, methods, packing, subnormals
 from backends.cpu._mixed.methods import METHODS
 from backends.cpu._simd import argument_table
 from backends.cpu._vector.unit import features
@@ -98,7 +98,8 @@ class TestEveryMethod:
             marks.append(memory[begin + size_bytes :])
             return SimpleNamespace(address=memory.ctypes.data + begin, memory=memory)
 
-        monkeypatch.setattr(argument_table, "scratch", marked)
+        for module in (argument_table, amx_product):
+            monkeypatch.setattr(module, "scratch", marked)
         columns = 1, way.lanes + 1, 4 * way.nr - 1
         for m, n, k in itertools.product((1, 5 * way.mr), columns, (1, 36, 45, 99)):
             problem = way.problem(m, n, k)
