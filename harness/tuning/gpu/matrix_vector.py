@@ -122,7 +122,8 @@ ROWS_OF_SCATTER = 64
 # Rows of 8-byte elements. Those that begin anywhere take at most SHIFTED_GROUP threads. Others have two loads in flight
 # if they are shorter than LONG_ROW, and large ones are not shared for balance. Over cuBLAS's gemv, this to four loads
 # of 256 threads: 10001^2 1.02 to 0.97, 20000 x 3001 1.07 to 0.93, 8000^2 1.11 to 1.07, 10000^2 1.05 to 1.00, 3000^2
-# 1.09 to 1.02; 16384^2 1.01 to 1.02, so four stay; 1000 x 10^6 in one share 1.00, in 16 0.96 (H200, 2026-11-22).
+# 1.09 to 1.02; 16384^2 1.01 to 1.02, so four stay; 1000 x 10^6 in one share 1.00, in 16 0.96 (H200, 2026-11-22). So do
+# many rows of up to 32 threads: 10^6 x 200 by two loads 4495, by four 3845; 10^6 x 300 4585, 3845 (H200, 2026-11-23).
 SHIFTED_GROUP, LONG_ROW, LOADS_OF_SHORTER = 64, 16384, 2
 
 
@@ -223,7 +224,7 @@ def rows_launch(
             group = min(group, 32)
         if is_shifted:
             group = min(group, SHIFTED_GROUP)
-    is_shorter = itemsize == SHIFTED_SIZE and not is_shifted and group == BLOCK and k < LONG_ROW
+    is_shorter = itemsize == SHIFTED_SIZE and not is_shifted and k < LONG_ROW and (group == BLOCK or count >= MANY_ROWS)
     loads = loads or (LOADS_OF_SHORTER if is_shorter else 4 if width * itemsize == WIDEST else 8)
     blocks, step_of_group, size = ceil_div(count, BLOCK // group), group * width, count * k * itemsize
     most = max(1, ceil_div(k, step_of_group * loads))
