@@ -128,3 +128,18 @@ def test_nan_terms_are_foreseen():
         assert not has_no_nan_term(down, up.T)
         assert not has_no_nan_term(plain, np.array([[nan], [1.0]]))
         assert not has_no_nan_term(np.array([[nan, inf]]), plain.T)
+
+
+@pytest.mark.parametrize("name", installed(["cpu-mkl"]))
+@pytest.mark.parametrize("layout", ["CCC", "FFC", "AAC"])
+def test_mkl_keeps_subnormal_bfloat16_whatever_the_processor_does(name, layout):
+    problem = Problem(5, 7, 9, dtype="float32", operand_dtype="bfloat16", layout=layout)
+    operands = Operands.generate(problem, 3)
+    tiny = np.float32(2.0**-130)
+    for matrix in (operands.a, operands.b):
+        matrix[...] = 1
+    operands.a[2, 4], operands.b[4, 5] = tiny, np.inf
+    want = np.full((5, 7), 9, np.float32)
+    want[:, 5], want[2] = np.inf, 8  # 8 + tiny is 8
+    want[2, 5] = np.inf
+    assert np.array_equal(compute(entry_of(name).backend, problem, operands), want)

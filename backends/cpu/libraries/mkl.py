@@ -4,6 +4,9 @@ What CBLAS cannot read in place is copied, and the copy is timed. The wheel hold
 
 bfloat16 and float16 are multiplied with sums in float32; int8 is not: MKL wants one operand without signs.
 
+A processor's bfloat16 instructions take a subnormal number for zero, so that infinity times it is NaN. Operands are
+scanned there first, and multiplied in float32 if one holds such a number. ``scan=0`` leaves the scan out: MKL as it is.
+
 Source: Intel oneMKL developer reference, cblas_?gemm, cblas_gemm_bf16bf16f32 and mkl_set_num_threads_local.
 """
 
@@ -20,13 +23,22 @@ from typing import Any
 
 import numpy as np
 
+from backends.cpu._ladder.options import choices
+from backends.cpu._mixed.subnormals import build_has_subnormal
+from backends.cpu._vector.unit import features
 from backends.cpu.libraries import _cblas
 from backends.cpu.libraries._blas import BlasExecution, BlasPeer, not_installed
 from backends.cpu.libraries._kernel_family import of_mkl
 from harness.interface import Execution
+from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+
+OPTIONS = {"scan": (1, 0)}
+
+# Instructions of bfloat16, by one of which MKL computes where the processor has it.
+NARROW_UNITS = frozenset({"avx512bf16", "amx-bf16"})
 
 
 class Mkl(BlasPeer):
@@ -54,10 +66,17 @@ class Mkl(BlasPeer):
         """Return the vector extension that MKL's kernels use."""
         return load().kernels()
 
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        """Return a plan that scans for subnormal numbers where MKL would lose them."""
+        if problem.input_dtype.name != "bfloat16":
+            return super().plan(problem, machine)
+        return Plan(problem, machine.threads, options={"scan": int(not NARROW_UNITS.isdisjoint(features()))})
+
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Load MKL and bind its routine to the operands."""
         library = load()
-        bind = functools.partial(bind_to, library, library.agreed_threads(plan.threads))
+        scans = bool(plan.options) and choices(plan, OPTIONS)["scan"] == 1
+        bind = functools.partial(bind_to, library, library.agreed_threads(plan.threads), scans)
         return BlasExecution(plan, operands, _cblas.has_contiguous_lines, bind)
 
 
@@ -103,16 +122,28 @@ def load() -> Library:
 
 
 def bind_to(
-    library: Library, threads: int, alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray
+    library: Library, threads: int, scans: bool, alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray
 ) -> Callable[[], object]:
-    """Return ``out := alpha a b + beta out`` as a function without arguments; every matrix has contiguous lines."""
-    multiply = _cblas.bind(library.routines, alpha, a, b, beta, out)
+    """Return ``out := alpha a b + beta out`` as a function without arguments; every matrix has contiguous lines.
 
-    def multiply_with_threads() -> None:
+    `scans`: where A or B holds a subnormal number, both are copied to float32 first.
+    """
+    fast = _cblas.bind(library.routines, alpha, a, b, beta, out)
+
+    def multiply() -> None:
         library.use(threads)
-        multiply()
+        if scans and (_has_subnormal(a) or _has_subnormal(b)):
+            wide_a, wide_b = a.astype(np.float32), b.astype(np.float32)
+            _cblas.bind(library.routines, alpha, wide_a, wide_b, beta, out)()
+        else:
+            fast()
 
-    return multiply_with_threads
+    return multiply
+
+
+def _has_subnormal(x: np.ndarray) -> bool:
+    rows = x if x.strides[1] == x.itemsize or x.shape[1] == 1 else x.T
+    return bool(build_has_subnormal(x.dtype.name)(rows.ctypes.data, *rows.shape, rows.strides[0]))
 
 
 @functools.cache
