@@ -29,8 +29,8 @@ def scaling(off=1.0):
 
 
 # Two H200s of one host, 2026-11-22 (`dist_scaling`, medians of six samples): ms of a call on one GPU and of its
-# product, and of a call on two, in panels of an eighth of k, but at least 1024, three in flight. The courses' sizes are of
-# the next day, medians of ten: n = 18432 is 36864 x 18432 x 4608, min_plus over float64 is 8192 x 8192 x 2048.
+# product, and of a call on two, in panels of an eighth of k, but at least 1024, three in flight. The courses' sizes are
+# of the next day, medians of ten: n = 18432 is 36864 x 18432 x 4608, min_plus over float64 is 8192 x 8192 x 2048.
 ON_H200 = {
     ("plus_times", "float64"): {
         4096: (2.72, 2.396, 1.77),
