@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from harness.errors import BackendUnavailable, Declined
 from harness.interface import Backend
 from harness.problem import Problem
+from harness.surroundings import interrupts_held, working_directory
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -60,15 +61,17 @@ class _Discovery:
         """Load sources until there is a backend of that name, and return its entry; None: load all."""
         with self.lock:
             while name not in self.loaded:
-                source = next(self._ahead, None)
-                if source is None:
-                    return None
-                self._load(*source)
+                with interrupts_held():  # or a source would be lost
+                    source = next(self._ahead, None)
+                    if source is None:
+                        return None
+                    self._load(*source)
             return self.loaded[name]
 
     def _load(self, origin: str, load: Callable[[], Iterator[type[Backend]]]) -> None:
         try:
-            backends = list(load())
+            with working_directory():
+                backends = list(load())
         except Exception as error:  # noqa: BLE001 a plug-in may raise anything; the listing goes on and says what
             self.failed.append(Entry(origin, origin, error=f"import failed: {type(error).__name__}: {error}"))
             return

@@ -26,17 +26,18 @@ NOUNS = {
     "machine": set(),
     "memory": set(),
     "scalars": set(),
+    "surroundings": set(),
     "semiring": {"errors", "scalars"},
     "problem": {"errors", "semiring"},
     "plan": {"errors", "problem"},
     "operands": {"problem"},
     "interface": {"errors", "machine", "operands", "plan", "problem", "semiring"},
-    "registry": {"errors", "interface", "problem"},
+    "registry": {"errors", "interface", "problem", "surroundings"},
     "composite": {"errors", "interface", "machine", "operands", "plan", "problem", "registry"},
     "threads": {"errors", "machine"},
     "experiment": {"errors", "machine", "plan", "problem", "semiring"},
 }
-NOUNS_IN_PARTS = {"interface"}  # a folder, imported by the name of the noun alone
+NOUNS_IN_PARTS = {"interface", "surroundings"}  # folders, imported by the names of the nouns alone
 # The wings, and which other wings each may import. Every wing may import every noun.
 WINGS = {
     "cli": set("compare autotune page report run analysis timing store proof api tuning stats".split()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -85,3 +87,11 @@ def test_a_module_may_ask_for_another_backend_while_it_is_imported(sources: Sour
     assert registry.find("cpu-one").name == "cpu-one"
     assert {entry.name for entry in registry.discover()} == {"cpu-one", "cpu-two", "broken", "again"}
     assert sources.loaded == ["one", "two", "broken", "again"]
+
+
+def test_ctrl_c_while_a_module_is_imported_loses_none(sources: Sources) -> None:
+    sources.while_loading["one"] = lambda: os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        registry.find("cpu-one")
+    assert registry.find("cpu-one").name == "cpu-one"
+    assert sources.loaded == ["one"]

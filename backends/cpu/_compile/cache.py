@@ -39,6 +39,7 @@ from backends import _kernel_files
 from backends.cpu._compile import sources
 from backends.cpu._compile.collector import collector_paused
 from backends.cpu._compile.fingerprint import Uncertain, digest
+from harness.surroundings import interrupts_held, working_directory
 
 # Number of kernels of this process that were "loaded", "compiled" or "kept"; and the reasons of those that could not be
 # kept, by name.
@@ -75,13 +76,14 @@ def compile_kernel(function: Callable[..., Any], signature: Any, options: dict[s
     if numba.config.DISABLE_JIT:
         return dispatcher
     folder = _kernel_files.cache_folder()
-    with global_compiler_lock:
+    with global_compiler_lock, interrupts_held():
         key = None if folder is None else _key(dispatcher, signature)
         if key in _compiled:
             return _compiled[key]
         if key is not None:
             dispatcher._cache = _Entry(folder, key, function.__qualname__)
-        with _kernel_files.turn(None if key is None else folder, str(key)), collector_paused():
+        its_turn = _kernel_files.turn(None if key is None else folder, str(key))
+        with its_turn, collector_paused(), working_directory():
             dispatcher.compile(signature)
         dispatcher.disable_compile()
         counts["loaded" if dispatcher.stats.cache_hits else "compiled"] += 1

@@ -23,6 +23,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from backends import _kernel_files
 from backends.cpu._compile import cache, sources
 from backends.cpu._compile.collector import collector_paused
+from harness.surroundings import interrupts_held
 
 # emit(module) writes functions of sizes and addresses that return nothing, and returns those that others call.
 Emit = Callable[[ir.Module], Sequence[ir.Function]]
@@ -45,7 +46,7 @@ def compile_functions(name: str, key: Any, emit: Emit, *, unrolls: bool = False)
     unrolls : bool
         Whether LLVM's passes run.
     """
-    with global_compiler_lock:
+    with global_compiler_lock, interrupts_held():
         if (name, key) not in _addresses:
             with collector_paused():
                 _addresses[name, key] = _compiled(name, key, emit, unrolls)

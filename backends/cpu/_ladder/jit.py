@@ -24,6 +24,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from backends.cpu._compile.cache import compile_kernel
 from backends.cpu._threads.pool_symbols import pool_for_loops
 from harness.semiring import Semiring
+from harness.surroundings import interrupts_held
 
 SUMS_IN_ANY_ORDER = ("contract", "reassoc", "nsz")
 
@@ -47,6 +48,7 @@ def jit(
 
     def compiled(function: Callable[..., Any]) -> Any:
         with contextlib.ExitStack() as stack:
+            stack.enter_context(interrupts_held())
             if not vectorizes:
                 stack.enter_context(_no_loop_vectorizer())
             if parallel and not numba.config.DISABLE_JIT:

@@ -34,6 +34,9 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.surroundings import working_directory
+
+_ONE = np.ones((1, 1))
 
 OPTIONS = {"scan": (1, 0)}
 
@@ -118,7 +121,10 @@ def load() -> Library:
     """Load MKL, once per process."""
     path = _library_path()
     assert path is not None, "prepare is called only where missing() says None"
-    return Library(path)
+    with working_directory():  # without one MKL ends the process
+        library = Library(path)
+        bind_to(library, 1, 1.0, _ONE, _ONE, 0.0, _ONE.copy())()  # loads the rest of it, by the path of this one
+    return library
 
 
 def bind_to(

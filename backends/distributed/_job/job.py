@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, cast
 
 from harness.distributed.transport.nccl import ENVIRONMENT
 from harness.errors import HarnessError
+from harness.surroundings import working_directory
 
 START_S = 60.0  # the most that P processes may take to start
 STOP_S = 2.0  # what the launcher is given to end the ranks and to clear up
@@ -128,7 +129,8 @@ class Job:
             tempfile.TemporaryDirectory(prefix="gemm-harness-") as folder,
             Listener(f"{folder}/ranks", "AF_UNIX", backlog=2 * shape.ranks, authkey=key) as listener,
         ):
-            self._process = self._start(str(listener.address), key)
+            with working_directory():  # that of the launcher, and of the ranks
+                self._process = self._start(str(listener.address), key)
             try:
                 self._accept(listener)
             except BaseException:
