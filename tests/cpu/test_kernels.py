@@ -161,6 +161,19 @@ def test_transpose_of_any_size_and_strides():
         np.testing.assert_array_equal(rows, b.T)
 
 
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="NumPy warns of each sum that wraps")
+@pytest.mark.parametrize("name", sorted({name for name, _ in VARIANTS}))
+def test_distances_of_8_bytes_wrap(name):
+    # where LLVM may take it for impossible that they do, it computes an absolute value
+    least, greatest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    values = np.array([least, least + 1, -1, 0, 3, greatest - 1, greatest])
+    problem = Problem(7, 7, 9, Semiring.of("plus", "absdiff"), np.dtype(np.int64))
+    a, b = np.repeat(values[:, None], 9, axis=1), np.repeat(values[None], 9, axis=0)
+    operands, backend = Operands(a, b, None, np.empty((7, 7), np.int64)), registry.find(name)
+    backend.prepare(backend.plan(problem, machine.detect()), operands).run()
+    verify(problem, operands, operands.out, seed=1)
+
+
 @pytest.mark.parametrize("name", ("min", "max"))
 def test_a_nan_term_is_absent_whatever_the_form_of_the_operation(name):
     operation = operators(Semiring.of(name, "plus"), FLOAT64).add

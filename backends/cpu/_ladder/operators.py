@@ -3,6 +3,10 @@
 Floating-point min and max are LLVM's ``minimumnum`` and ``maximumnum``: if one of two operands is NaN, they return the
 other. That is the product's rule "a NaN term is absent". LLVM's loop vectoriser takes them for a reduction, unlike a
 compare and select.
+
+Integers wrap. Numba tells LLVM that sums and products of int64 never overflow (``nsw``), so that ``y - x`` where x is
+less becomes an absolute value, with another sign where it overflows. So these are instructions of our own, without it.
+Narrower integers are computed as int64, where nothing of the table overflows.
 """
 
 from __future__ import annotations
@@ -13,9 +17,9 @@ import numba
 import numpy as np
 
 from backends.cpu._compile.inlined import inlined
-from backends.cpu._vector.code import call_on_floats
+from backends.cpu._vector.code import Builder, Value, call_on_floats
 from backends.cpu._vector.intrinsics import emits
-from harness.semiring import MONOIDS, ScalarFunction, Semiring
+from harness.semiring import BINARY_OPS, MONOIDS, ScalarFunction, Semiring
 
 
 class Operators(NamedTuple):
@@ -38,16 +42,19 @@ class Operators(NamedTuple):
 
 def operators(semiring: Semiring, dtype: np.dtype[Any], *, widens: bool = False) -> Operators:
     """Compile the operations of `semiring` for scalars of `dtype`; with `widens`, (x) takes narrower ones."""
-    add = semiring.add.function
+    add, multiply = semiring.add.function, semiring.multiply_function(dtype)
     if dtype.kind == "f" and not numba.config.DISABLE_JIT:
         add = _NUMBER_FORMS.get(id(add), add)
-    multiply = _typed(semiring.multiply_function(dtype), dtype)
+    if dtype == np.int64 and not numba.config.DISABLE_JIT:
+        add, multiply = (_WRAPPING_FORMS.get(id(function), function) for function in (add, multiply))
+    multiply = _typed(multiply, dtype)
     return Operators(_typed(add, dtype), _widening(multiply, dtype) if widens else multiply, semiring.zero(dtype))
 
 
 def _typed(function: ScalarFunction, dtype: np.dtype[Any]) -> Any:
     """Return `function` with its result cast back to `dtype`: Numba widens small integers, and integer sums wrap."""
-    inner, cast = (function if function in _NUMBER_FORMS.values() else inlined(function)), dtype.type
+    is_own = function in _NUMBER_FORMS.values() or function in _WRAPPING_FORMS.values()
+    inner, cast = function if is_own else inlined(function), dtype.type
 
     def operation(x: Any, y: Any) -> Any:
         return cast(inner(x, y))
@@ -73,4 +80,21 @@ def _number_form(name: str) -> Any:
 _NUMBER_FORMS: dict[int, Any] = {
     id(MONOIDS["min"].function): _number_form("minimumnum"),
     id(MONOIDS["max"].function): _number_form("maximumnum"),
+}
+
+
+def _distance(builder: Builder, x: Value, y: Value) -> Value:
+    return builder.select(builder.icmp_signed(">", x, y), builder.sub(x, y), builder.sub(y, x))
+
+
+def _squared_distance(builder: Builder, x: Value, y: Value) -> Value:
+    difference = builder.sub(x, y)
+    return builder.mul(difference, difference)
+
+
+_WRAPPING_FORMS: dict[int, Any] = {
+    id(BINARY_OPS["plus"].function): emits()(lambda builder, x, y: builder.add(x, y)),
+    id(BINARY_OPS["times"].function): emits()(lambda builder, x, y: builder.mul(x, y)),
+    id(BINARY_OPS["absdiff"].function): emits()(_distance),
+    id(BINARY_OPS["sqdiff"].function): emits()(_squared_distance),
 }
