@@ -58,7 +58,7 @@ def symv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> A
 
     Parameters, result and errors are those of `gemv`; a is (..., n, n). For an upper triangle pass ``a.T``.
     """
-    return _matrix_by_vector("symv", a, x, y, out, {**options, "triangle": "a"})
+    return _matrix_by_vector("symv", a, x, y, out, _with_triangle("symv", options, "a"))
 
 
 @any_library("x", "y", "c", "out")
@@ -102,7 +102,7 @@ def syr(x: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     (..., n, n) array
     """
     x = _vector("syr", "x", x)
-    return gemm(x[..., :, None], x[..., None, :], c, out=out, triangle="d", **options)
+    return gemm(x[..., :, None], x[..., None, :], c, out=out, **_with_triangle("syr", options, "d"))
 
 
 @any_library("a", "c", "out")
@@ -125,7 +125,7 @@ def syrk(a: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     (..., n, n) array
     """
     a = _array("syrk", "a", a, 2)
-    return gemm(a, a.swapaxes(-1, -2), c, out=out, triangle="d", **options)
+    return gemm(a, a.swapaxes(-1, -2), c, out=out, **_with_triangle("syrk", options, "d"))
 
 
 @any_library("x", "y", "out")
@@ -164,6 +164,18 @@ def axpy(x: Any, y: Any, *, out: Any = None, **options: Any) -> Any:
     factor = _factor(x, one)
     result = gemm(x[..., None], factor, y[..., None], out=_as_column("axpy", out), **options)
     return result[..., 0] if out is None else out
+
+
+def _with_triangle(caller: str, options: dict[str, Any], triangle: str) -> dict[str, Any]:
+    """Return the options of `gemm` with the triangle that `caller` stands for."""
+    if options.get("triangle", triangle) != triangle:
+        raise ProblemError(
+            f"{caller}: the triangle cannot be chosen",
+            expected=repr(triangle),
+            got=repr(options["triangle"]),
+            fix="leave it out, or call gemm",
+        )
+    return {**options, "triangle": triangle}
 
 
 def _matrix_by_vector(caller: str, a: Any, x: Any, y: Any, out: Any, options: dict[str, Any]) -> Any:
@@ -217,8 +229,15 @@ def _vector(caller: str, name: str, x: Any) -> Any:
 
 
 def _as_column(caller: str, out: Any) -> Any:
-    """Return a view of `out` as a matrix of one column."""
-    return None if out is None else _vector(caller, "out", out)[..., None]
+    """Return a view of `out` as a matrix of one column.
+
+    A list would be copied, and its copy written to.
+    """
+    if out is None:
+        return None
+    if not hasattr(out, "ndim") or not hasattr(out, "dtype"):
+        raise ProblemError(f"{caller}: out cannot take the result", expected="a writable array", got=type(out).__name__)
+    return _vector(caller, "out", out)[..., None]
 
 
 def _factor(x: Any, value: Any) -> Any:
