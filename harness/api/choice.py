@@ -63,7 +63,8 @@ def _choose_automatically(
         if backend and _is_admitted(backend, problem, arrays):
             return backend
     behind = []
-    for first in filter(None, map(_known, arrays.tried_first())):
+    firsts = arrays.tried_first()
+    for first in filter(None, map(_known, firsts)):
         # before the others are asked, which takes ten times as long
         if not first.missing() and first.refuses(problem) is None and first.may_be_chosen(problem):
             if not batch or not first.is_behind(whole):
@@ -78,7 +79,10 @@ def _choose_automatically(
     if arrays.on_device:
         fix = f"arrays on the host: {arrays.other_way}"
         raise BackendUnavailable(f"no backend computes {problem} on this GPU", fix=fix)
-    raise BackendUnavailable(f"no backend here computes {problem}")
+    known = filter(None, map(_known, firsts))
+    reasons = {first.name: first.missing() or first.refuses(problem) or "only if it is named" for first in known}
+    got = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    raise BackendUnavailable(f"no backend here computes {problem}", got=got)
 
 
 def _known(name: str) -> Backend | None:

@@ -9,6 +9,7 @@ from harness import Backend, Execution, Machine, Operands, Plan, Problem, Semiri
 from harness.api import gemm as api_gemm
 from harness.api.choice import choose
 from harness.composite import Composite
+from harness.errors import BackendUnavailable
 from harness.paths import shortest_paths
 from harness.problem import named_dtype
 from harness.tuning import cpu as tuning_cpu
@@ -105,6 +106,12 @@ def test_a_device_is_not_asked_for_while_a_backend_of_the_host_is_able(monkeypat
     monkeypatch.setattr(Device, "missing", lambda self: None)
     plant_entries(monkeypatch, [entry_of(Device())])
     assert choose(Problem(9, 9, 9, "plus_times", np.dtype(np.int8)), "auto").name == Device.name  # the last resort
+
+
+def test_says_why_no_backend_computes_a_product() -> None:
+    half = np.ones((2, 2), np.float16)
+    with pytest.raises(BackendUnavailable, match="cpu-mixed: alpha multiplies the sums, and inf would"):
+        gemm(half, half, dtype="float32", alpha=np.inf)
 
 
 def test_who_has_an_error_of_its_own_says_so_of_what_it_loosens() -> None:
