@@ -13,7 +13,7 @@ import pytest
 
 from backends.cpu import simd
 from backends.cpu._compile.fingerprint import digest
-from backends.cpu._simd import numpy_object
+from backends.cpu._simd import numpy_object, small_products
 from backends.cpu._simd.numpy_object import OBJECT, ArrayFields, DtypeFields, has_known_layout
 from backends.cpu._vector.unit import usable_units
 from backends.cpu.simd import Simd
@@ -325,6 +325,22 @@ def test_sums_with_products_have_the_bits_of_prepared_ones(name: str, threads: i
 
 
 @has_short_way
+def test_few_tables_of_large_products_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, ...]] = []
+
+    def prepare(loops_of: Any, adds: bool, m: int, n: int, k: int, *strides: Any) -> Any:
+        made.append((m, n, k))
+        return False, lambda *arrays: None, lambda: None
+
+    monkeypatch.setattr(small_products, "_ready_product", prepare)
+    monkeypatch.setattr(small_products, "MOST_LARGE_SHAPES", 2)
+    monkeypatch.setattr(small_products, "LARGE_PAIRS", 64)
+    products, out = small_products.LargeProducts(lambda shape, is_swapped: None), np.empty((9, 9))  # type: ignore[arg-type,return-value]
+    for size in [*range(1, 9)] * 2:
+        products.compute(out[:size, :size], out[:size, :size], out)
+    assert sorted(made) == [(n, n, n) for n in (1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8)]
+
+
 def test_nor_where_out_is_read_only_or_overlaps() -> None:
     compute, memory = _shortcut(), np.random.default_rng(3).standard_normal((14, 6))
     before = memory.copy()

@@ -33,8 +33,9 @@ from harness.interface import Shortcut
 
 NOT_SIMPLE, DONE, LARGE = 0, 1, 2  # results of `compute`
 # Tables that are kept, about 3 KiB each. An algorithm by panels has a few shapes for each panel, and computes with them
-# in turn: fewer tables than that would all be made anew in every call.
-MOST_SHAPES = 1024
+# in turn: fewer tables than that would all be made anew in every call. Those of so many pairs or more have up to 256
+# parts, and slabs of shared panels: 0.15 to 2 MB, made in the time of such a product on sixteen processors.
+MOST_SHAPES, MOST_LARGE_SHAPES, LARGE_PAIRS = 1024, 128, 1 << 27
 
 LoopsOf = Callable[[Shape, bool], Loops]
 Strides = tuple[int, int]
@@ -95,12 +96,14 @@ class LargeProducts(threading.local):
     """
 
     def __init__(self, loops_of: LoopsOf, *, adds: bool = False) -> None:
-        self._ready = functools.lru_cache(MOST_SHAPES)(functools.partial(_ready_product, loops_of, adds))
+        prepare = functools.partial(_ready_product, loops_of, adds)
+        self._ready, self._ready_large = (functools.lru_cache(n)(prepare) for n in (MOST_SHAPES, MOST_LARGE_SHAPES))
 
     def compute(self, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         """Compute ``out := [out (+)] a (x) b``."""
-        m, k = a.shape
-        is_swapped, bind, run = self._ready(m, b.shape[1], k, a.strides, b.strides, out.strides)
+        (m, k), n = a.shape, b.shape[1]
+        ready = self._ready if m * n * k < LARGE_PAIRS else self._ready_large
+        is_swapped, bind, run = ready(m, n, k, a.strides, b.strides, out.strides)
         if is_swapped:
             bind(b, a, out)
         else:
