@@ -139,7 +139,9 @@ def _shapes(operands: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, int, 
     return batch, (m, n, k)
 
 
-def check_out(caller: str, arrays: Arrays, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+def check_out(
+    caller: str, arrays: Arrays, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str = "out"
+) -> None:
     """Raise unless `out` is None, or an array that a result of that shape and dtype can be written to."""
     if out is None:
         return
@@ -152,10 +154,10 @@ def check_out(caller: str, arrays: Arrays, out: Any, shape: tuple[int, ...], dty
         got = f"shape {out.shape}, {out.dtype}, {'writable' if is_writable else 'read-only'}"
         got += ", elements that share memory" * repeats + ", a mask that would hide results" * has_mask
     raise ProblemError(
-        f"{caller}: out cannot take the result",
+        f"{caller}: {name} cannot take the result",
         expected=f"a writable array of shape {shape} and dtype {dtype.name}",
         got=got,
-        fix=f"out={arrays.module.__name__}.empty({shape}, {dtype.name!r})",
+        fix=f"{name}={arrays.module.__name__}.empty({shape}, {dtype.name!r})",
     )
 
 

@@ -14,6 +14,7 @@ from harness.api.libraries.gpu import cupy
 from harness.api.views import by_views
 
 _ARGK = np.dtype(np.int32)
+NAMES = "out[0]", "out[1]"  # of the results of `gemm_argk`
 
 
 def gemm_of(
@@ -60,14 +61,38 @@ def _recall(library: Library, place: int, operands: tuple[Any, ...], out: Any, o
     return result if is_done else None
 
 
-def argk_of(library: Library, gemm_argk: Callable[..., Any], a: Any, b: Any, options: dict[str, Any]) -> Any:
-    """Return ``gemm_argk(a, b, **options)``, where a or b is an array of `library`."""
+def argk_of(
+    library: Library,
+    gemm_argk: Callable[..., Any],
+    a: Any,
+    b: Any,
+    out: tuple[Any, Any] | None,
+    options: dict[str, Any],
+) -> Any:
+    """Return ``gemm_argk(a, b, out=out, **options)``, where a or b is an array of `library`."""
+    if out is not None:
+        return _argk_into(library, gemm_argk, a, b, out, options)
     quick = library.quick_place((a, b))
     if quick is not None and quick[0] is not None and library.has_addresses:
         results = _recall_argk(library, quick[0], (a, b), options)
         if results is not None:
             return results
     return by_views(gemm_argk, library, {"a": a, "b": b}, options, quick=quick)
+
+
+def _argk_into(
+    library: Library, gemm_argk: Callable[..., Any], a: Any, b: Any, out: tuple[Any, Any], options: dict[str, Any]
+) -> tuple[Any, Any]:
+    """Have `gemm_argk` write to views of `out`, and return that."""
+
+    def write(a: Any, b: Any, **rest: Any) -> None:
+        gemm_argk(a, b, out=tuple(rest.pop(name) for name in NAMES), **rest)
+
+    write.__name__ = gemm_argk.__name__  # which messages name
+    by_views(write, library, {"a": a, "b": b, **dict(zip(NAMES, out, strict=True))}, options)
+    for x in out:
+        library.wrote(x)
+    return out
 
 
 def _recall_argk(library: Library, place: int, operands: tuple[Any, Any], options: dict[str, Any]) -> Any:

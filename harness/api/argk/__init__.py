@@ -20,14 +20,16 @@ was compared with its value, or came with it. A backend whose products do not ro
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
 
 from harness.api import libraries, repeats, staged, view_products
+from harness.api.argk.given import check_pair, is_computed_into, pair_of
 from harness.api.argk.locator import Locator
 from harness.api.arguments import Arguments, read_arguments
+from harness.api.arrays import HOST, kind_of
 from harness.api.choice import choose
 from harness.api.gemm import as_batch, check_threads, enough_memory, limited_to
 from harness.errors import ProblemError
@@ -45,6 +47,7 @@ def gemm_argk(
     semiring: str | Semiring = "min_plus",
     backend: str = "auto",
     threads: int | None = None,
+    out: tuple[Any, Any] | None = None,
 ) -> tuple[Any, Any]:
     """Compute ``A (x) B`` over a semiring whose (+) selects, and which k each element comes from.
 
@@ -61,18 +64,21 @@ def gemm_argk(
         or one of your own with ``is_selective=True``.
     backend, threads
         As in `harness.gemm`.
+    out : pair of (..., m, n) arrays, optional
+        Where product and argk go, the second of int32. Each may overlap a or b, but not the other one.
 
     Returns
     -------
     product : (..., m, n) array
         What `harness.gemm` returns.
     argk : (..., m, n) array of int32
-        A NaN term is absent and never named; -0.0 and 0.0 are equal. Both are arrays of the library of a and b.
+        A NaN term is absent and never named; -0.0 and 0.0 are equal. Both are arrays of the library of a and b, or
+        those of `out`.
 
     Raises
     ------
     ProblemError
-        As in `harness.gemm`; or if (+) does not select.
+        As in `harness.gemm`; or if (+) does not select, or `out` is no pair of such arrays.
     BackendUnavailable
         As in `harness.gemm`.
     VerificationError
@@ -87,7 +93,9 @@ def gemm_argk(
     """
     if a.__class__ is not np.ndarray and (library := libraries.library_of(a) or libraries.library_of(b)) is not None:
         rest = {"semiring": semiring, "backend": backend, "threads": threads}
-        return view_products.argk_of(library, gemm_argk, a, b, rest)  # type: ignore[no-any-return]
+        return view_products.argk_of(library, gemm_argk, a, b, pair_of(out), rest)  # type: ignore[no-any-return]
+    if out is not None:
+        return _into(pair_of(out), a, b, semiring, backend, threads)
     options = repeats.options_of("gemm_argk", (semiring, backend, threads, threads.__class__))
     results = _recall(options, (a, b))
     if results is None:
@@ -98,6 +106,33 @@ def gemm_argk(
     return product, argk
 
 
+def _into(out: Any, a: Any, b: Any, semiring: str | Semiring, backend: str, threads: int | None) -> tuple[Any, Any]:
+    """Write the results to `out`, and return it."""
+    options = repeats.options_of("gemm_argk", (semiring, backend, threads, threads.__class__))
+    results = _recall(options, (a, b)) if a.__class__ is np.ndarray else None
+    if results is not None:
+        check_pair(HOST, out, results[0].shape, (results[0].dtype, ARGK))
+        return _copied(results, out)
+    check_threads(threads)
+    arguments = read_arguments("gemm_argk", {"a": a, "b": b}, _selecting(as_semiring(semiring)))
+    arrays = kind_of("gemm_argk", {"a": a, "b": b, **dict(zip(view_products.NAMES, out, strict=True))})
+    check_pair(arrays, out, arguments.shape, (arguments.problem.dtype, ARGK))
+    with arrays.in_force():
+        arrays.refuse_capture("gemm_argk copies its results to out", "call it without out")
+        results = _recall(options, (a, b))
+        if results is not None:
+            return _copied(results, out)
+        if is_computed_into(arrays, out, arguments.inputs.values()):
+            return _compute(arguments, backend, threads, options, out)
+        return _copied(_compute(arguments, backend, threads, options), out)
+
+
+def _copied(results: Iterable[Any], out: tuple[Any, Any]) -> tuple[Any, Any]:
+    for x, result in zip(out, results, strict=True):
+        x[...] = result
+    return out
+
+
 def _recall(options: Hashable, operands: tuple[Any, Any]) -> tuple[Any, ...] | None:
     """Compute a remembered product, and return its results; None: it is not remembered, and nothing was done."""
     kind = operands[0].__class__
@@ -106,14 +141,16 @@ def _recall(options: Hashable, operands: tuple[Any, Any]) -> tuple[Any, ...] | N
     return repeats.recall(options, operands) if kind in repeats.classes else None
 
 
-def _compute(arguments: Arguments, backend: str, threads: int | None, options: Hashable) -> tuple[Any, Any]:
-    """Return product and argk of arguments that fit, and remember the product by `options`."""
+def _compute(
+    arguments: Arguments, backend: str, threads: int | None, options: Hashable, out: tuple[Any, Any] | None = None
+) -> tuple[Any, Any]:
+    """Return product and argk of arguments that fit, in `out` if given, and remember the product by `options`."""
     arrays, problem, batch = arguments.arrays, arguments.problem, arguments.batch
     with arrays.in_force(), enough_memory(arguments):
         chosen = choose(problem, backend, arrays, batch)
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
         x, y = arguments.operands().values()
-        product, argk = (arrays.empty(arguments.shape, dtype) for dtype in (problem.dtype, ARGK))
+        product, argk = out or [arrays.empty(arguments.shape, dtype) for dtype in (problem.dtype, ARGK)]
         whole = as_batch(arguments, chosen)
         locator = Locator(whole or problem, chosen, arrays, threads)
         run = locator.by_itself(Operands(x, y, None, product), argk) if product.size and whole else None
