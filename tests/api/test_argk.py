@@ -1,6 +1,7 @@
 """The k that each element of a selective product comes from: against the definition, term by term, by NumPy alone."""
 
 import importlib
+import itertools
 
 import hypothesis
 import numpy as np
@@ -232,6 +233,16 @@ def test_layouts_batches_and_mixed_dtypes(rng):
     terms = a[..., :, :, None] + b[None, :, None]
     assert np.array_equal(product, terms.min(axis=-2))
     assert np.array_equal(argk, terms.argmin(axis=-2))
+
+
+@pytest.mark.parametrize("order", ("C", "F"))
+def test_a_row_or_a_column_times_a_matrix_by_rows_or_columns(order, rng):
+    for m, n, k in itertools.product((1, 3, 40), (1, 2, 7, 33), (5, 75, 200)):
+        a, b = (np.array(rng.integers(-50, 50, shape), np.float32, order=order) for shape in ((m, k), (k, n)))
+        product, argk = gemm_argk(a, b, backend="cpu-simd")
+        terms = a[:, :, None] + b
+        np.testing.assert_array_equal(product, terms.min(1))
+        np.testing.assert_array_equal(argk, terms.argmin(1), err_msg=f"{(m, n, k)}")
 
 
 def test_operands_that_need_no_copy_are_read_where_they_lie(rng):

@@ -167,7 +167,7 @@ def prepare_generated(
         Of one dtype, any strides.
     accumulate : bool
     block : (m, n) array of int8, optional
-        Takes the numbers of blocks of k, if the settings track them; then rows of `out` are contiguous.
+        Takes the numbers of blocks of k, if the settings track them; then rows of both are contiguous.
     triangle : str
         As in `harness.Problem`; ``"a"`` with n = 1.
     """
@@ -176,6 +176,7 @@ def prepare_generated(
         return _prepare_symmetric(semiring, settings, a, b, out, accumulate)
     if not triangle and is_better_transposed(a, b, out):
         a, b, out, semiring, settings = b.T, a.T, out.T, with_swapped_operands(semiring), settings.transposed()
+        block = None if block is None else block.T
     target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
     ops, condition = operations(semiring, dtype), guard(semiring, dtype)
     assert ops is not None
