@@ -106,11 +106,11 @@ class Packed(Backend):
         five_loops = build_five_loops(problem.dtype, *kernel_dtypes(problem))
         zero = problem.semiring.zero(problem.dtype)
         # Threads claim one block after the other where some get two; else claims change nothing, and cost 4 us. They
-        # are set here, not in the loops, so that their code can be kept.
-        claims = numba.parallel_chunksize(1) if blocks > plan.threads else contextlib.nullcontext()
+        # are set here, not in the loops, so that their code can be kept; and for each run, since Numba has one object.
+        claims = functools.partial(numba.parallel_chunksize, 1) if blocks > plan.threads else contextlib.nullcontext
 
         def kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
-            with claims:
+            with claims():
                 five_loops(a, b, out, accumulate, mc, nc, kc, zero, packed_a, packed_b, macro_kernel)
 
         return KernelExecution(plan, operands, kernel)
