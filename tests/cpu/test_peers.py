@@ -109,6 +109,14 @@ def test_through_gemm_on_one_thread(name):
     assert np.allclose(gemm(a, b, backend=name, threads=1), a @ b, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("name", installed(BLAS))
+def test_an_out_that_is_not_aligned_is_written_to(name, rng):
+    a, b = rng.standard_normal((5, 7)), rng.standard_normal((7, 3))
+    out = np.frombuffer(bytearray(5 * 3 * 8 + 1), np.float64, offset=1).reshape(5, 3)
+    np.testing.assert_allclose(gemm(a, b, out=out, backend=name), a @ b)
+    np.testing.assert_allclose(gemm(a, b, out, out=out, backend=name), 2 * (a @ b))
+
+
 def test_which_layouts_cblas_takes():
     x = np.zeros((6, 8))
     taken = [x, x.T, x[:, :4], x[::2], x[:, 2:3], x[1:2, ::3].T[:0], np.zeros((1, 1))]

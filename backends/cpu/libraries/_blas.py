@@ -136,4 +136,5 @@ def is_contiguous(x: np.ndarray) -> bool:
 
 
 def _in_place_or_scratch(x: np.ndarray, takes: Takes) -> np.ndarray:
-    return x if takes(x) else np.empty_like(x, order="C")
+    # SciPy would copy an array that is not aligned, and write to its copy
+    return x if takes(x) and x.flags.aligned else np.empty_like(x, order="C")
