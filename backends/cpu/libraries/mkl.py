@@ -79,7 +79,7 @@ class Mkl(BlasPeer):
         """Load MKL and bind its routine to the operands."""
         library = load()
         scans = bool(plan.options) and choices(plan, OPTIONS)["scan"] == 1
-        bind = functools.partial(bind_to, library, library.agreed_threads(plan.threads), scans)
+        bind = functools.partial(bind_to, library, library.agreed_threads(plan.threads), scans=scans)
         return BlasExecution(plan, operands, _cblas.has_contiguous_lines, bind)
 
 
@@ -128,8 +128,9 @@ def load() -> Library:
 
 
 def bind_to(
-    library: Library, threads: int, scans: bool, alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray
-) -> Callable[[], object]:
+    library: Library, threads: int, alpha: Any, a: np.ndarray, b: np.ndarray, beta: Any, out: np.ndarray, *,
+    scans: bool = False,
+) -> Callable[[], object]:  # fmt: skip
     """Return ``out := alpha a b + beta out`` as a function without arguments; every matrix has contiguous lines.
 
     `scans`: where A or B holds a subnormal number, both are copied to float32 first.
