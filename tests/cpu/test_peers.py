@@ -10,6 +10,7 @@ from backends.cpu.libraries._cblas import has_contiguous_lines
 from backends.cpu.libraries.tropical_gemm import has_no_nan_term
 from harness import Operands, Problem, gemm, machine, registry
 from harness.operands import poison
+from harness.problem import named_dtype
 from harness.proof.verify import verify
 
 BLAS = ("cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-torch", "cpu-openblas")
@@ -141,7 +142,7 @@ def test_nan_terms_are_foreseen():
 @pytest.mark.parametrize("name", installed(["cpu-mkl"]))
 @pytest.mark.parametrize("layout", ["CCC", "FFC", "AAC"])
 def test_mkl_keeps_subnormal_bfloat16_whatever_the_processor_does(name, layout):
-    problem = Problem(5, 7, 9, dtype="float32", operand_dtype="bfloat16", layout=layout)
+    problem = Problem(5, 7, 9, dtype="float32", operand_dtype=named_dtype("bfloat16"), layout=layout)
     operands = Operands.generate(problem, 3)
     tiny = np.float32(2.0**-130)
     for matrix in (operands.a, operands.b):
