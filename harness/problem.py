@@ -108,7 +108,10 @@ class Problem:
     def _as_operand_dtype(self, dtype: Any) -> np.dtype[Any] | None:
         if dtype is None:
             return None
-        native: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
+        try:
+            native = (named_dtype(dtype) if isinstance(dtype, str) else np.dtype(dtype)).newbyteorder("=")
+        except TypeError:
+            raise ProblemError("operand_dtype is not a dtype", expected=", ".join(MIXED), got=repr(dtype)) from None
         if native == self.dtype:
             return None
         if MIXED.get(native.name) != self.dtype.name:

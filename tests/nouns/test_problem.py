@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -130,3 +132,15 @@ def test_record_makes_an_equal_problem() -> None:
         assert Problem.from_json(problem.to_json()) == problem
     with pytest.raises(ProblemError, match="no name in the table"):
         Problem(1, 1, 1, Semiring.of("max", "absdiff")).to_json()
+
+
+def test_bfloat16_is_known_by_name_whoever_has_imported_it() -> None:
+    pytest.importorskip("ml_dtypes")
+    make = "from harness import Problem; print(Problem(2, 2, 2, dtype='float32', operand_dtype='bfloat16').input_dtype)"
+    command = [sys.executable, "-c", make]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "bfloat16\n"
+
+
+def test_an_operand_dtype_that_is_none_is_named() -> None:
+    with pytest.raises(ProblemError, match="operand_dtype is not a dtype"):
+        Problem(2, 2, 2, dtype="float32", operand_dtype="bfloat17")
