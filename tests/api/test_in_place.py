@@ -111,8 +111,11 @@ class TestPublicCall:
 
     def test_an_out_that_overlaps_c_otherwise_is_no_c_in_place(self, operands):
         a, b, c = operands
-        expected = c[::-1] + a @ b
-        np.testing.assert_allclose(gemm(a, b, c[::-1], out=c), expected, 1e-12)
+        for same in (c[::-1], c.T, c.view(np.int64)):  # begins elsewhere, has other strides, is of another dtype
+            room = c.copy()
+            view = np.ndarray(same.shape, same.dtype, room, same.ctypes.data - c.ctypes.data, same.strides)
+            expected = view + a @ b
+            np.testing.assert_allclose(gemm(a, b, view, out=room), expected, 1e-12)
 
 
 @pytest.mark.gpu
