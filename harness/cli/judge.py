@@ -129,5 +129,5 @@ def compare(
     else:
         console.print_table(*comparing.table(changes), numeric=("processes",))
         counts = ", ".join(f"{sum(change.verdict is v for change in changes)} {v.value}" for v in Verdict)
-        console.print_lines("", f"{len(changes)} cells, judged together: {counts}", *notes)
+        console.print_lines("", f"{len(changes)} cell{'s' * (len(changes) != 1)}, judged together: {counts}", *notes)
     raise typer.Exit(FAILED if any(change.verdict is Verdict.SLOWER for change in changes) else DONE)

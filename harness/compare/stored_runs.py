@@ -183,10 +183,21 @@ def within(run: Side, label: str, reference: str, minimum_effect: float = verdic
         if (cell.run, cell.case) == (other.run, other.case):  # interleaved
             contests.append(CellChange(cell, other))
     if not contests:
-        known_labels = ", ".join(sorted({contender for _, _, contender in run.cells}))
-        raise StoreError(f"{run.name}: no case has a time of both {label!r} and {reference!r}", expected=known_labels)
+        raise _never_met(run, label, reference)
     judge(contests, minimum_effect=minimum_effect)
     return contests
+
+
+def _never_met(run: Side, label: str, reference: str) -> StoreError:
+    """Return the error that names an unknown contender of two, and the contenders that the other one has met."""
+    cases_of: dict[str, set[tuple[Any, ...]]] = {}
+    for experiment, axes, contender in run.cells:
+        cases_of.setdefault(contender, set()).add((experiment, axes))
+    for name, other in ((label, reference), (reference, label)):
+        met = [x for x, cases in sorted(cases_of.items()) if x != other and cases & cases_of.get(other, cases)]
+        if name not in cases_of:
+            return StoreError.unknown("contender", name, cases_of, expected=met)
+    return StoreError(f"{run.name}: no case has a time of both {label!r} and {reference!r}", expected=", ".join(met))
 
 
 def fingerprint_changes(old: Side, new: Side) -> list[str]:

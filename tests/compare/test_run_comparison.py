@@ -94,8 +94,10 @@ def test_contenders_within_a_run_are_paired(tmp_path):
     one = stored_runs.side(OLD, tmp_path)
     assert {row.verdict for row in stored_runs.within(one, "b", "c")} == {Verdict.SLOWER}
     assert {row.verdict for row in stored_runs.within(one, "c", "b")} == {Verdict.FASTER}
-    with pytest.raises(StoreError, match="'nope'"):
-        stored_runs.within(one, "nope", "b")
+    for labels in (("nope", "b"), ("b", "nope")):
+        with pytest.raises(StoreError, match="unknown contender 'nope'") as caught:
+            stored_runs.within(one, *labels)
+        assert "b" not in caught.value.expected.split(", ")  # what b has met is no b
 
 
 @pytest.mark.parametrize("name", ["20250201", "abcdef", "planted-2-cores", "quick", "planted-2-cores/quick"])
