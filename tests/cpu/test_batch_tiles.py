@@ -35,7 +35,19 @@ def _shape(m: int, n: int, k: int) -> Shape:
 
 
 # around multiples of the tiles of all units: 8 x 24, 6 x 8 and 4 x 4
-SIZES = [(1, 1, 1), (4, 4, 4), (7, 9, 3), (8, 8, 8), (9, 25, 5), (16, 24, 7), (17, 23, 1), (6, 49, 13), (33, 47, 31)]
+SIZES = [
+    (1, 1, 1),
+    (4, 4, 4),
+    (7, 9, 3),
+    (8, 8, 8),
+    (9, 25, 5),
+    (16, 24, 7),
+    (17, 23, 1),
+    (6, 49, 13),
+    (13, 32, 9),
+    (11, 37, 6),
+    (33, 47, 31),
+]
 
 
 @pytest.mark.parametrize("threads", (1, 2))
@@ -60,10 +72,11 @@ def test_each_product_is_what_it_is_alone(semiring: str, dtype: str, threads: in
         assert (room == 7).all()
 
 
-def test_c_is_not_read_but_to_be_combined() -> None:
+@pytest.mark.parametrize("n", (24, 30, 40))
+def test_c_is_not_read_but_to_be_combined(n: int) -> None:
     rng = np.random.default_rng(1)
-    a, b = rng.normal(size=(2, 5, 24, 24))
-    out = np.full((5, 24, 24), np.nan)
+    a, b = rng.normal(size=(2, 5, n, n))
+    out = np.full((5, n, n), np.nan)
     gemm(a, b, out=out)
     assert np.allclose(out, a @ b)
     assert np.allclose(gemm(a, b, out, beta=1, out=out), 2 * (a @ b))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from backends.cpu._batch.loop import FACTS, FACTS_OF_DIMENSION, build_compute, build_compute_alone
-from backends.cpu._batch.tiles import TileTable
+from backends.cpu._batch.tiles import TileTable, tile_of
 from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.scratch import scratch
 from backends.cpu._simd.argument_table import Loops, Run, Shape
@@ -108,7 +108,8 @@ def _prefetched(shape: Shape, loops: Loops, dimensions: list[tuple[int, ...]]) -
     """Return of A, B and C whether they are prefetched for the next product: not if that has the same one."""
     products, (_, *steps) = math.prod(size for size, *_ in dimensions), dimensions[-1]
     size = (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * np.dtype(loops.key.dtype).itemsize
-    is_ahead = tuning_batches.prefetches(size, products)
+    is_in_order = tile_of(loops.key, shape) is not loops.key  # which the processor fetches ahead by itself
+    is_ahead = tuning_batches.prefetches(size, products) and not is_in_order
     return tuple(is_ahead and step != 0 for step in steps[:3])
 
 

@@ -1,7 +1,9 @@
 """The tiles of a small product whose operands are read in place, as a table, which all products of a batch share.
 
-A product is then one pass over the table: no panel is packed, and nothing is split anew. Where that pays, a share of
-the rows of the next product is prefetched before each tile, so that these arrive while the tile is computed.
+A product is then one pass over the table: no panel is packed, and nothing is split anew. Where a row of C is a little
+wider than the register tile, the tile becomes as wide and less high. B and C are then read and written in the order of
+memory, which processors fetch best. Where that pays, a share of the rows of the next product is prefetched before each
+tile, so that these arrive while the tile is computed.
 
     row of a tile     its function; offsets of its rows of A, its columns of B and its part of C [bytes]; the lanes of
                       its last vector; of A, B and C the first row to prefetch, and the row after the last
@@ -18,13 +20,14 @@ from numba.core import cgutils
 
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._simd.argument_table import Loops, Shape
-from backends.cpu._simd.kernel import INTO_L2, tile_number
-from backends.cpu._simd.kernel_table import WORDS
+from backends.cpu._simd.kernel import INTO_L2, KernelKey, tile_number
+from backends.cpu._simd.kernel_table import tile_addresses
 from backends.cpu._simd.macro_kernel import even_split
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import emits
 from harness.operands import CACHE_LINE
+from harness.tuning import batches as tuning_batches
 
 WORD = 8
 TILE = "function a b c lanes from_a end_a from_b end_b from_c end_c".split()
@@ -57,7 +60,7 @@ class TileTable:
         if not is_tiles_alone(loops, shape):
             return
         itemsize = np.dtype(loops.key.dtype).itemsize
-        tiles = _tiles(loops, shape)
+        tiles = _tiles(loops.key, shape)
         extents = [rows * is_ahead for rows, is_ahead in zip((shape.m, shape.k, shape.m), prefetched, strict=True)]
         shares = [np.arange(len(tiles) + 1) * rows // len(tiles) for rows in extents]
         words = np.column_stack([tiles, *(cuts[ends] for cuts in shares for ends in (np.s_[:-1], np.s_[1:]))])
@@ -75,11 +78,19 @@ def is_tiles_alone(loops: Loops, shape: Shape) -> bool:
     return type(loops) is Loops and is_plain and loops.grid == (1, 1) and shape.k <= loops.blocking.kc
 
 
-def _tiles(loops: Loops, shape: Shape) -> list[tuple[int, ...]]:
+def tile_of(key: KernelKey, shape: Shape) -> KernelKey:
+    """Return the kernel with the register tile that products of a batch take: as wide as a row of C, if that pays."""
+    vectors = -(-shape.n // key.lanes)
+    rows = tuning_batches.wide_tile_rows(key.unit, vectors)
+    return key._replace(mr=rows, nv=vectors) if rows else key
+
+
+def _tiles(key: KernelKey, shape: Shape) -> list[tuple[int, ...]]:
     """Return of each tile its function, the offsets of its rows of A, columns of B and part of C, and its lanes."""
-    key, kernel = loops.key, loops.kernel()
-    itemsize, mr, nv, lanes = np.dtype(key.dtype).itemsize, key.mr, key.nv, key.lanes
-    whole, first = mr + int(kernel[WORDS.index("has_whole")]), int(kernel[WORDS.index("tiles")])
+    wanted = tile_of(key, shape)
+    functions = tile_addresses(key) if wanted is key else tile_addresses(wanted, fewest_vectors=wanted.nv)
+    itemsize, mr, nv, lanes = np.dtype(key.dtype).itemsize, wanted.mr, wanted.nv, key.lanes
+    whole = mr + (not key.operations.is_careful)
     tiles = []
     for panel, vectors in _cuts(-(-shape.n // lanes), nv):
         j = panel * lanes
@@ -87,7 +98,7 @@ def _tiles(loops: Loops, shape: Shape) -> list[tuple[int, ...]]:
         for i, rows in _cuts(shape.m, mr):
             number = tile_number(whole if (rows, present) == (mr, lanes) else rows, vectors, nv)
             of_c = i * shape.row_stride_out + j * itemsize
-            tiles.append((int(kernel[first + number]), i * shape.strides_a[0], j * itemsize, of_c, present))
+            tiles.append((functions[number], i * shape.strides_a[0], j * itemsize, of_c, present))
     return tiles
 
 

@@ -120,25 +120,27 @@ def whole_tile_name(key: KernelKey) -> str:
     return _Tile(key.mr, key.nv, not key.operations.is_careful).name(key.operations)
 
 
-def tiles_of(key: KernelKey) -> dict[int, _Tile]:
-    """Return all tiles of a key, by their numbers (`tile_number`)."""
+def tiles_of(key: KernelKey, fewest_vectors: int = 1) -> dict[int, _Tile]:
+    """Return the tiles of a key that are at least so wide, by their numbers (`tile_number`)."""
+    widths = range(fewest_vectors, key.nv + 1)
     tiles = {
         tile_number(rows, vectors, key.nv): _Tile(rows, vectors, False)
         for rows in range(1, key.mr + 1)
-        for vectors in range(1, key.nv + 1)
+        for vectors in widths
     }
     if key.operations.is_careful:  # it rarely runs: whole tiles would double its compilation time
         return tiles
-    return tiles | {tile_number(key.mr + 1, n, key.nv): _Tile(key.mr, n, True) for n in range(1, key.nv + 1)}
+    return tiles | {tile_number(key.mr + 1, n, key.nv): _Tile(key.mr, n, True) for n in widths}
 
 
-def tile_functions(module: ir.Module, key: KernelKey) -> dict[int, Any]:
-    """Write all tiles of a key, and return their functions by number; they take ARGUMENTS.
+def tile_functions(module: ir.Module, key: KernelKey, fewest_vectors: int = 1) -> dict[int, Any]:
+    """Write the tiles of a key that are at least so wide, and return their functions by number; they take ARGUMENTS.
 
     ``lanes`` of the last vector is in 1..lanes. ``accumulate``: 0 stores, anything else combines with C, which is not
     read otherwise.
     """
-    return {number: _micro_kernel(module, key, key.code(), tile) for number, tile in tiles_of(key).items()}
+    tiles = tiles_of(key, fewest_vectors)
+    return {number: _micro_kernel(module, key, key.code(), tile) for number, tile in tiles.items()}
 
 
 def tile_number(rows: int, vectors: int, nv: int) -> int:

@@ -43,9 +43,8 @@ def may_take_dots(key: KernelKey) -> bool:
 @functools.cache
 def kernel_table(key: KernelKey) -> np.ndarray:
     """Compile the functions of a kernel, and return its table, of int64."""
-    numbers_of_tiles = tiles_of(key)
-    tiles = np.zeros(max(numbers_of_tiles) + 1, np.int64)
-    tiles[list(numbers_of_tiles)] = compile_functions("tiles", key, functools.partial(emit_tiles, key))
+    tiles = np.zeros(max(numbers_of_tiles := tile_addresses(key)) + 1, np.int64)
+    tiles[list(numbers_of_tiles)] = list(numbers_of_tiles.values())
     numbers = (
         np.dtype(key.dtype).itemsize, key.lanes, key.lanes.bit_length() - 1, key.mr, key.nv, key.block_steps or 1,
         may_take_dots(key), not key.operations.is_careful, len(WORDS) + key.nv, address_of(build_gather(key)),
@@ -54,9 +53,17 @@ def kernel_table(key: KernelKey) -> np.ndarray:
     return np.array([*numbers, compile_fold(key), *dots, *compile_packs(key), *tiles], np.int64)
 
 
-def emit_tiles(key: KernelKey, module: ir.Module) -> list[Any]:
+@functools.cache
+def tile_addresses(key: KernelKey, fewest_vectors: int = 1) -> dict[int, int]:
+    """Compile the tiles of a kernel that are at least so wide, and return their addresses by `tile_number`."""
+    emit = functools.partial(emit_tiles, key, fewest_vectors=fewest_vectors)
+    addresses = compile_functions("tiles", (key, fewest_vectors), emit)
+    return dict(zip(tiles_of(key, fewest_vectors), addresses, strict=True))
+
+
+def emit_tiles(key: KernelKey, module: ir.Module, fewest_vectors: int = 1) -> list[Any]:
     """Write the tiles of a kernel."""
-    return list(tile_functions(module, key).values())
+    return list(tile_functions(module, key, fewest_vectors).values())
 
 
 def assembly_of_tiles(key: KernelKey) -> str:
