@@ -27,14 +27,15 @@ from harness.operands import Operands
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
 SHIM = Path(__file__).parent / "shim"
-HEADER, PRECOMPILED = "cuda_host.h", "cuda_host.h.gch"
+_HEADER, _RUNTIME = SHIM / "cuda_host.h", SHIM / "cuda_host.cpp"
 KEPT = (Path(os.environ.get("GEMM_HARNESS_CACHE") or "build/kernels") / "host").resolve()
 
 _KERNEL = re.compile(r'^extern "C" __global__ void\s+(?:__launch_bounds__\(.*\)\s+)?(\w+)\(', re.MULTILINE)
-# Hundreds of small libraries are made: exceptions and the library of C++ would double the time of each.
-_LANGUAGE = "-std=c++17 -O0 -w -fPIC -U_FORTIFY_SOURCE".split()
+# Two thousand small libraries are made. Exceptions and the library of C++ would double the time of each. To look its
+# functions up in the libraries of C would take a quarter of it: those come with the runtime, as it is loaded.
+_LANGUAGE = "-std=c++17 -w -fPIC -shared -nostdlib -U_FORTIFY_SOURCE".split()
 _LANGUAGE += [f"-fno-{x}" for x in ("exceptions", "rtti", "threadsafe-statics", "asynchronous-unwind-tables")]
-_LIBRARIES = ("-nostdlib", "-lm", "-lc", "-lgcc")
+_ALONE, _WITH_LIBRARIES = ("-O0", "-lgcc"), ("-O2", "-Wl,--no-as-needed", "-lm", "-lc", "-lgcc")
 _NO_ACCESS = 0
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _Dimensions = ctypes.c_uint * 3
@@ -60,37 +61,35 @@ def _compile(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) ->
         text = text.replace(old, new)
     has_barriers = str("__syncthreads()" in text or "meet_lanes()" in text).lower()
     text += "".join(f"\nEXPORT({name}, {has_barriers})" for name in _KERNEL.findall(text)) + "\n"
-    header = precompiled_header()
-    library = KEPT / f"{_digest(text, header.name)}.so"
-    if not library.exists():
-        arguments = [f"-I{header}", "-include", HEADER, "-x", "c++", "-shared", "-"]
-        _run_compiler(arguments, library, text, _LIBRARIES)
-    return ctypes.CDLL(str(library))
+    load_runtime()
+    return ctypes.CDLL(str(_library(text, _ALONE)))
 
 
 @functools.cache
-def precompiled_header() -> Path:
-    """Return a folder with the shim's header and its precompiled form, which saves a third of a small file's time."""
-    text = (SHIM / HEADER).read_text()
+def load_runtime() -> ctypes.CDLL:
+    """Load what runs the kernels, for all of them to find: it brings the libraries that they call."""
+    return ctypes.CDLL(str(_library(_RUNTIME.read_text(), _WITH_LIBRARIES)), ctypes.RTLD_GLOBAL)
+
+
+def _library(text: str, options: tuple[str, ...]) -> Path:
+    """Return the library made of `text`, which is kept, so that it is made once for all processes."""
+    header, version = _begins_with()
+    library = KEPT / f"{_digest(text, header, version, *_LANGUAGE, *options)}.so"
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = library.with_name(f"{library.name}.{os.getpid()}")  # several processes may be at it
+        arguments = [*_LANGUAGE, "-include", str(_HEADER), "-x", "c++", "-", "-o", str(unfinished), *options]
+        made = subprocess.run([str(COMPILER), *arguments], input=text, capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stderr
+        unfinished.replace(library)
+    return library
+
+
+@functools.cache
+def _begins_with() -> tuple[str, str]:
+    """Return what the text of every library begins with, and the version of the compiler."""
     version = subprocess.run([str(COMPILER), "--version"], capture_output=True, text=True, check=True).stdout
-    folder = KEPT / _digest(text, version, *_LANGUAGE)
-    if not (folder / PRECOMPILED).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / HEADER).write_text(text)
-        _run_compiler(["-x", "c++-header", str(folder / HEADER)], folder / PRECOMPILED, "")
-    return folder
-
-
-def _run_compiler(arguments: list[str], output: Path, text: str, libraries: tuple[str, ...] = ()) -> None:
-    """Write `output` aside and rename it into place: several processes may be at it.
-
-    With `libraries` the compiler also links. A header must not be linked: that would overwrite its precompiled form.
-    """
-    unfinished = output.with_name(f"{output.name}.{os.getpid()}")
-    command = [str(COMPILER), *_LANGUAGE, *arguments, "-o", str(unfinished), *libraries]
-    made = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
-    unfinished.replace(output)
+    return _HEADER.read_text(), version
 
 
 def _digest(*texts: str) -> str:

@@ -1,21 +1,35 @@
-// A CUDA kernel on a CPU, for tests: block after block, its threads as fibers that take turns at barriers.
+// A CUDA kernel on a CPU, for tests: what its text finds here in place of CUDA. What runs it is in cuda_host.cpp.
 //
-// What a GPU would do in parallel happens here in the order of the threads, each from barrier to barrier: a kernel that
-// lacks a barrier computes something else. Asynchronous copies happen only when they are waited for. Whoever reads or
-// writes outside of a buffer meets a page that may not be touched (the buffers are placed so), and says so.
+// Two thousand kernels are compiled, each after this text. So it includes no header of the system: those of C's library
+// alone take as long as a kernel.
 #pragma once
-#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS  // C's own headers: those of C++ are half of the time of a small kernel
-#include <math.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 
-// Of the functions of math.h, those that kernels call with a T
+typedef __SIZE_TYPE__ size_t;
+typedef __UINTPTR_TYPE__ uintptr_t;
+typedef __INT8_TYPE__ int8_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT64_TYPE__ uint64_t;
+
+// What kernels call of the library of C
+extern "C" {
+void *memcpy(void*, const void*, size_t), *memset(void*, int, size_t);
+double ceil(double), exp(double), exp2(double), fabs(double), floor(double), log(double), log1p(double), log2(double);
+double fma(double, double, double), fmax(double, double), fmin(double, double), ldexp(double, int), rint(double), sqrt(double);
+float expf(float), fabsf(float), log1pf(float), logf(float), nearbyintf(float), rintf(float), sqrtf(float);
+float fmaf(float, float, float), fmaxf(float, float), fminf(float, float), ldexpf(float, int);
+int ilogb(double), ilogbf(float);
+long long llrint(double);
+}
+#define INFINITY __builtin_inff()
+#define isnan(x) __builtin_isnan(x)
+#define signbit(x) __builtin_signbit(x)
+
+// Of its functions, those that kernels call with a T
 static inline float exp(float x) { return expf(x); }
 static inline float fabs(float x) { return fabsf(x); }
 static inline float fma(float x, float y, float z) { return fmaf(x, y, z); }
@@ -37,202 +51,27 @@ static inline float sqrt(float x) { return sqrtf(x); }
 struct Index3 {
     unsigned x, y, z;
 };
-static Index3 threadIdx, blockIdx, blockDim, gridDim;
+extern Index3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace shim {
 
-// ------------------------------------------------------------------------------------------------ when things go wrong
-
-static char message[256];
-static sigjmp_buf escape;
-
-[[noreturn]] static void fail(const char* what)
-{
-    snprintf(message, sizeof message, "%s in block (%u, %u), thread (%u, %u)", what, blockIdx.x, blockIdx.y, threadIdx.x,
-             threadIdx.y);
-    siglongjmp(escape, 1);
-}
-
-static void on_fault(int, siginfo_t*, void*) { fail("memory outside of every buffer is touched"); }
-
-inline void check_aligned(const void* pointer, size_t bytes)
-{
-    if ((uintptr_t)pointer % bytes) fail("a vector is not aligned");
-}
-
-// --------------------------------------------------------------------------------------------------------- the fibers
+[[noreturn]] void fail(const char* what);
+void check_aligned(const void* pointer, size_t bytes);
 
 enum State { NEW, WAITING, DONE };
 
-struct Copy {
-    void* to;
-    const void* from;
-    int bytes;
-    bool is_read;
-    int group;
-};
+extern char* shared_memory;
+extern unsigned turn;  // of all fibers, from barrier to barrier
+extern int votes[2];   // whether all who met at the barrier of an even, or odd, turn said yes
 
-struct Fiber {
-    ucontext_t context;  // where it begins; from then on `place` is where it goes on, which takes no system call
-    jmp_buf place;
-    State state;
-    Index3 index;
-    Copy* copies;
-    int first_copy, copy_count, open_group;
-    int meetings;  // of its warp
-};
+void leave(State state);  // the thread that runs; it goes on in the next turn
+void meet_warp();
+void push_copy(void* to, const void* from, int bytes, bool is_read);  // happens when it is waited for
+void copy_async(void* to, const void* from, int bytes, bool is_read);
+void commit_copies();
+void wait_copies(int pending);
 
-static const size_t STACK = 64 << 10;
-static const int COPIES = 512;  // in flight at most, of one thread
-static ucontext_t origin;
-static jmp_buf scheduler;
-static Fiber* running;
-static char* shared_memory;
-static void (*call_kernel)();
-
-static void leave(State state)
-{
-    running->state = state;
-    if (!_setjmp(running->place)) _longjmp(scheduler, 1);
-}
-
-static void resume(Fiber& fiber)
-{
-    running = &fiber;
-    threadIdx = fiber.index;
-    if (!_setjmp(scheduler)) {
-        if (fiber.state == NEW) setcontext(&fiber.context);
-        _longjmp(fiber.place, 1);
-    }
-}
-
-static void live()
-{
-    for (;;) {
-        call_kernel();
-        leave(DONE);
-    }
-}
-
-static Fiber* fibers;
-static unsigned turn;  // of all fibers, from barrier to barrier
-static int votes[2];   // whether all who met at the barrier of an even, or odd, turn said yes
-static int fiber_count;
-
-// They live on from block to block and from launch to launch, since making them takes longer than most kernels.
-static void make_fibers(int count)
-{
-    const size_t one = sizeof(Fiber) + COPIES * sizeof(Copy) + STACK;
-    char* memory = (char*)mmap(0, count * one, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    char* stacks = memory + count * (sizeof(Fiber) + COPIES * sizeof(Copy));
-    fibers = (Fiber*)memory, fiber_count = count;
-    for (int t = 0; t < count; ++t) {
-        Fiber& fiber = fibers[t];
-        getcontext(&fiber.context);
-        fiber.copies = (Copy*)(fibers + count) + t * COPIES;
-        fiber.context.uc_stack.ss_sp = stacks + t * STACK;
-        fiber.context.uc_stack.ss_size = STACK;
-        fiber.context.uc_link = &origin;
-        fiber.state = NEW;
-        makecontext(&fiber.context, live, 0);
-    }
-}
-
-static void run_block(int count)
-{
-    if (fiber_count != count) make_fibers(count);
-    for (int t = 0; t < count; ++t) {
-        fibers[t].first_copy = fibers[t].copy_count = fibers[t].open_group = fibers[t].meetings = 0;
-        fibers[t].index = Index3{t % blockDim.x, t / blockDim.x, 0};
-    }
-    for (int done = 0; done < count;) {
-        int waiting = 0;
-        votes[++turn % 2] = 1;
-        for (int t = 0; t < count; ++t) {
-            resume(fibers[t]);
-            (fibers[t].state == DONE ? done : waiting) += 1;
-        }
-        if (done && waiting) fail("a barrier is not reached by every thread");
-    }
-}
-
-// Return when all 32 threads of the warp have come here as often as this one: in the next turn, if they come in the same, so
-// that they stay together. Blocks have one dimension.
-inline void meet_warp()
-{
-    const int mine = ++running->meetings;
-    const Fiber* warp = fibers + threadIdx.x / 32 * 32;
-    leave(WAITING);
-    for (int t = 0; t < 32; ++t)
-        while (warp[t].meetings < mine) leave(WAITING);
-}
-
-// ------------------------------------------------------------------------------------------------- asynchronous copies
-
-inline void perform(const Copy& copy)
-{
-    if (copy.is_read) memcpy(copy.to, copy.from, copy.bytes);
-    else memset(copy.to, 0, copy.bytes);
-}
-
-inline void copy_async(void* to, const void* from, int bytes, bool is_read)
-{
-    check_aligned(to, bytes);
-    if (is_read) check_aligned(from, bytes);
-    Fiber& me = *running;
-    if (me.copy_count == COPIES) fail("the shim has no room for more copies");
-    me.copies[(me.first_copy + me.copy_count++) % COPIES] = Copy{to, from, bytes, is_read, me.open_group};
-}
-
-inline void wait_copies(int pending)
-{
-    Fiber& me = *running;
-    for (; me.copy_count && me.copies[me.first_copy].group < me.open_group - pending; --me.copy_count) {
-        perform(me.copies[me.first_copy]);
-        me.first_copy = (me.first_copy + 1) % COPIES;
-    }
-}
-
-// ------------------------------------------------------------------------------------------------------------ a launch
-
-template <class F>
-static const char* launch(F call, const unsigned* grid, const unsigned* block, size_t shared_bytes, bool has_barriers)
-{
-    static F* current;
-    current = &call;
-    call_kernel = [] { (*current)(); };
-    gridDim = Index3{grid[0], grid[1], grid[2]}, blockDim = Index3{block[0], block[1], block[2]};
-    const int count = block[0] * block[1] * block[2];
-    const size_t page = 4096, room = (shared_bytes + page - 1) / page * page;
-    char* memory = (char*)mmap(0, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    mprotect(memory + room, page, PROT_NONE);
-    shared_memory = memory + room - shared_bytes;
-
-    static char signal_stack[64 << 10];
-    stack_t old_stack, new_stack = {};
-    new_stack.ss_sp = signal_stack, new_stack.ss_size = sizeof signal_stack;
-    sigaltstack(&new_stack, &old_stack);
-    struct sigaction old_action[2], action = {};
-    action.sa_sigaction = on_fault, action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    sigaction(SIGSEGV, &action, old_action), sigaction(SIGBUS, &action, old_action + 1);
-
-    message[0] = 0;
-    if (!sigsetjmp(escape, 1))
-        for (blockIdx.z = 0; blockIdx.z < grid[2]; ++blockIdx.z)
-            for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
-                for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) {
-                    memset(shared_memory, 0xFF, shared_bytes);  // NaN, or a large number: nobody may read it
-                    if (has_barriers) run_block(count);
-                    else
-                        for (int t = 0; t < count; ++t) threadIdx = Index3{t % block[0], t / block[0], 0}, call();
-                }
-    if (message[0]) fiber_count = 0;  // they stand where they failed
-    running = 0;
-    sigaction(SIGSEGV, old_action, 0), sigaction(SIGBUS, old_action + 1, 0);
-    sigaltstack(&old_stack, 0);
-    munmap(memory, room + page);
-    return message;
-}
+const char* launch(void (*call)(), const unsigned* grid, const unsigned* block, size_t shared_bytes, bool has_barriers);
 
 template <class F> struct Caller;
 template <class... A> struct Caller<void (*)(A...)> {
@@ -256,7 +95,9 @@ template <class... A> struct Caller<void (*)(A...)> {
 #define EXPORT(kernel, has_barriers)                                                                                  \
     extern "C" const char* run_##kernel(const unsigned* grid, const unsigned* block, size_t shared, void** arguments) \
     {                                                                                                                 \
-        const auto call = [=] { shim::Caller<decltype(&kernel)>::call(kernel, arguments); };                          \
+        static void** given;                                                                                          \
+        given = arguments;                                                                                            \
+        const auto call = [] { shim::Caller<decltype(&kernel)>::call(kernel, given); };                               \
         return shim::launch(call, grid, block, shared, has_barriers);                                                 \
     }
 

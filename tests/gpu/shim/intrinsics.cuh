@@ -87,5 +87,5 @@ template <int BYTES> inline void copy_async_if(void* to, const void* from, bool 
 {
     shim::copy_async(to, from, BYTES, is_read);
 }
-inline void commit_copies() { ++shim::running->open_group; }
+inline void commit_copies() { shim::commit_copies(); }
 template <int PENDING> inline void wait_copies() { shim::wait_copies(PENDING); }

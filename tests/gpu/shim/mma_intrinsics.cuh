@@ -3,7 +3,6 @@
 //
 // Fragments as the PTX ISA draws them, g = lane / 4, t = lane % 4.
 #pragma once
-#include <cuda_host.h>
 
 namespace shim {
 
@@ -11,13 +10,6 @@ struct Registers {
     double a[8], b[4];
 };
 static Registers deposited[1024];
-
-inline void push_copy(void* to, const void* from, int bytes, bool is_read)
-{
-    Fiber& me = *running;
-    if (me.copy_count == 512) fail("the shim has no room for more copies");
-    me.copies[(me.first_copy + me.copy_count++) % 512] = Copy{to, from, bytes, is_read, me.open_group};
-}
 
 // `add(c, a, b)` for each step of k of the 16 x 8 elements of C that this lane holds four of.
 template <int OF_A, int OF_B, class R, class C, class F> inline void mma(C* c, const R* a, const R* b, F add)
