@@ -35,7 +35,10 @@ _KERNEL = re.compile(r'^extern "C" __global__ void\s+(?:__launch_bounds__\(.*\)\
 # functions up in the libraries of C would take a quarter of it: those come with the runtime, as it is loaded.
 _LANGUAGE = "-std=c++17 -w -fPIC -shared -nostdlib -U_FORTIFY_SOURCE".split()
 _LANGUAGE += [f"-fno-{x}" for x in ("exceptions", "rtti", "threadsafe-statics", "asynchronous-unwind-tables")]
-_ALONE, _WITH_LIBRARIES = ("-O0", "-lgcc"), ("-O2", "-Wl,--no-as-needed", "-lm", "-lc", "-lgcc")
+_ALONE, _EMULATED = ("-O0", "-lgcc"), ("-O1", "-lgcc")
+_WITH_LIBRARIES = ("-O2", "-Wl,--no-as-needed", "-lm", "-lc", "-lgcc")
+# Of the shim, what emulates tensor cores: many operations for each of theirs, worth the time of an optimizing compiler.
+_TENSOR_CORES = re.compile(r'^#line 1 "(mma_intrinsics|wgmma).cuh"$', re.MULTILINE)
 _NO_ACCESS = 0
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _Dimensions = ctypes.c_uint * 3
@@ -62,7 +65,7 @@ def _compile(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) ->
     has_barriers = str("__syncthreads()" in text or "meet_lanes()" in text).lower()
     text += "".join(f"\nEXPORT({name}, {has_barriers})" for name in _KERNEL.findall(text)) + "\n"
     load_runtime()
-    return ctypes.CDLL(str(_library(text, _ALONE)))
+    return ctypes.CDLL(str(_library(text, _EMULATED if _TENSOR_CORES.search(text) else _ALONE)))
 
 
 @functools.cache
