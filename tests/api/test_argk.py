@@ -2,6 +2,10 @@
 
 import importlib
 import itertools
+import os
+import signal
+import threading
+import warnings
 
 import hypothesis
 import numpy as np
@@ -340,3 +344,29 @@ def test_search_as_vectors_and_term_by_term_agree(rng, monkeypatch):
             assert (argk == -1).all()
             search(a, b, c + 0.5, block, argk, across, height, panels, missing)()
             assert missing.sum() == across * min(down, len(a))
+
+
+def test_a_forked_child_searches_while_another_thread_does(monkeypatch):
+    number_blocks, has_begun, may_end = locator.number_blocks, threading.Event(), threading.Event()
+
+    def slow(*arguments):
+        if threading.current_thread() is thread:
+            has_begun.set()
+            may_end.wait(60)
+        return number_blocks(*arguments)
+
+    a = np.arange(12.0).reshape(4, 3)
+    expected = gemm_argk(a, a.T, backend="cpu-packed")
+    monkeypatch.setattr(locator, "number_blocks", slow)
+    thread = threading.Thread(target=gemm_argk, args=(a.T, a), kwargs={"backend": "cpu-packed"})
+    thread.start()
+    assert has_begun.wait(60)
+    with warnings.catch_warnings(action="ignore"):  # Python warns of forks beside threads
+        child = os.fork()
+    if not child:
+        signal.alarm(20)  # ends a child that waits for a lock
+        os._exit(not all(map(np.array_equal, gemm_argk(a, a.T, backend="cpu-packed"), expected)))
+    status = os.waitpid(child, 0)[1]
+    may_end.set()
+    thread.join()
+    assert status == 0

@@ -103,6 +103,9 @@ class _Search:
         self._part = passes()
         self._is_kept, self._work = is_kept, self._part.memory_of_its_own if is_kept else self._part.scratch_of_thread
         self._carrying: dict[int, list[Any]] = {}  # products that carry k, by the terms in a part of k
+        # Made by the first run that needs them. No cached_property: before Python 3.12 all instances share its lock,
+        # which a forked child inherits as another thread holds it.
+        self._blocks: tuple[Numbered, Any] | None = None
 
     def run(self) -> None:
         """Write product and argk; the values of A and B decide how."""
@@ -114,8 +117,11 @@ class _Search:
             for product in self._carrying_products(packing.steps):
                 product.run(packing)
             return
-        self._numbered.run()
-        if not self._search.run(ranges):
+        if self._blocks is None:
+            self._blocks = self._prepare_blocks()
+        numbered, search = self._blocks
+        numbered.run()
+        if not search.run(ranges):
             self._refuse()
 
     def _carrying_products(self, steps: int) -> Iterable[Any]:
@@ -135,22 +141,16 @@ class _Search:
         """Prepare a part of the product by the backend asked for."""
         return prepare_part(self._backend, self._problem, self._here, operands)
 
-    @functools.cached_property
-    def _block(self) -> np.ndarray:
-        block: np.ndarray = self._part.blocks_of(self._problem.m, self._problem.n, self._work)
-        return block
+    def _prepare_blocks(self) -> tuple[Numbered, Any]:
+        """Return the product with the number of each element's block, and the search of the blocks.
 
-    @functools.cached_property
-    def _numbered(self) -> Numbered:
-        """The product with the number of each element's block."""
-        return number_blocks(self._backend, self._problem, self._here, self._operands, self._block)
-
-    @functools.cached_property
-    def _search(self) -> Any:
-        """The search of the blocks: its `run` returns whether each element was found."""
-        semiring, divided = self._problem.semiring, tuning_argk.argk_searched(self._problem, self._here)
-        how = semiring, self._numbered.steps, divided, self._work
-        return self._part.BlockSearch(*how, self._operands, self._block, self._argk)
+        The `run` of the search returns whether each element was found.
+        """
+        problem, operands = self._problem, self._operands
+        block = self._part.blocks_of(problem.m, problem.n, self._work)
+        numbered = number_blocks(self._backend, problem, self._here, operands, block)
+        how = problem.semiring, numbered.steps, tuning_argk.argk_searched(problem, self._here), self._work
+        return numbered, self._part.BlockSearch(*how, operands, block, self._argk)
 
     def _refuse(self) -> None:
         name = self._problem.semiring.name
