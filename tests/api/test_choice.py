@@ -11,7 +11,7 @@ import pytest
 
 import harness
 from harness import Backend, Execution, Machine, Operands, Plan, Problem, gemm, registry
-from harness.api import choice
+from harness.api import choice, staged
 from harness.api import gemm as api_gemm
 from harness.api.choice import choose
 from harness.machine import detect
@@ -137,6 +137,10 @@ class TestShortcuts:
             a = np.ones((n, n))
             assert gemm(a, a)[0, 0] == n
         assert taken == [64, 70]
+        staged.forget()
+        with monkeypatch.context() as without:
+            without.setattr(api_gemm, "choose", None)  # others take the shortcut
+            assert gemm(np.ones((8, 8)), np.ones((8, 8)))[0, 0] == 8
         large = np.ones((64, 64))
         for b, out in ((np.ones(()), None), (np.ones(64), None), (large, []), (large.tolist(), None)):
             with contextlib.suppress(harness.errors.ProblemError):

@@ -21,6 +21,7 @@ from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemErr
 from harness.api import gemm as api_gemm
 from harness.api import staged
 from harness.interface import prepare
+from harness.tuning import simd as tuning_simd
 
 SIMD = Simd()
 PLUS_TIMES, FLOAT64 = SEMIRINGS["plus_times"], np.dtype(np.float64)
@@ -322,6 +323,17 @@ def test_sums_with_products_have_the_bits_of_prepared_ones(name: str, threads: i
                 assert np.array_equal(target, expected)
         assert not room[[0, -1]].any()
         assert not room[:, [0, 1, -1]].any()
+
+
+@has_short_way
+def test_a_matrix_by_its_own_transpose_is_added_too(rng: np.random.Generator) -> None:
+    compute = SIMD.adding_shortcut(PLUS_TIMES, FLOAT64, machine.detect())
+    assert compute is not None
+    rows = max(tuning_simd.SIMD_FEWEST_ROWS_TO_MIRROR, 100)
+    a, c = rng.standard_normal((rows, tuning_simd.SIMD_FEW_TERMS + 1)), rng.standard_normal((rows, rows))
+    expected = c + a @ a.T
+    assert compute(a, a.T, c)
+    assert np.allclose(c, expected, rtol=0, atol=1e-12)
 
 
 @has_short_way

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -87,6 +88,26 @@ def test_a_module_may_ask_for_another_backend_while_it_is_imported(sources: Sour
     assert registry.find("cpu-one").name == "cpu-one"
     assert {entry.name for entry in registry.discover()} == {"cpu-one", "cpu-two", "broken", "again"}
     assert sources.loaded == ["one", "two", "broken", "again"]
+
+
+def test_a_thread_that_asks_while_another_loads_the_source_finds_it(sources: Sources) -> None:
+    has_begun, may_end, found = threading.Event(), threading.Event(), []
+
+    def wait() -> None:
+        has_begun.set()
+        may_end.wait(60)
+
+    sources.while_loading["one"] = wait
+    threads = [threading.Thread(target=lambda: found.append(registry.find("cpu-one").name)) for _ in range(2)]
+    threads[0].start()
+    assert has_begun.wait(60)
+    threads[1].start()
+    threads[1].join(0.05)  # it waits
+    may_end.set()
+    for thread in threads:
+        thread.join()
+    assert found == ["cpu-one"] * 2
+    assert sources.loaded == ["one"]
 
 
 def test_ctrl_c_while_a_module_is_imported_loses_none(sources: Sources) -> None:
