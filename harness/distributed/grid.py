@@ -14,6 +14,7 @@ Source: Agarwal et al., "A three-dimensional approach to parallel matrix multipl
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ Cuts = tuple[int, ...]  # where a range is cut: the first is 0, the last its len
 LEAST_USED = 0.85
 
 
+@functools.lru_cache(maxsize=256)  # a model of thousands of ranks asks for the same cuts of each of them
 def even(length: int, parts: int) -> Cuts:
     """Cut `length` into `parts` ranges that differ by one at most, the longer ones first."""
     size, longer = divmod(length, parts)
