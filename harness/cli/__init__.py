@@ -6,6 +6,8 @@ A command is a function of a module of this folder. It imports packages heavier 
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -53,6 +55,7 @@ for _name, _function in COMMANDS.items():
 
 def main() -> None:
     """Run the command line. A mistake of the user is a message on stderr and status 2, never a traceback."""
+    atexit.register(gc.freeze)  # to search all that Numba has made for garbage, as Python ends, takes a fifth of `list`
     try:
         with ending.raising():
             app()
