@@ -63,48 +63,47 @@ def _begins(facts: int, addresses: int, product: int) -> tuple[int, int, int, in
     return a, b, c, block
 
 
-@numba.njit
-def _compute(row: int, facts: int, addresses: int, first: int, end: int, scratch: int) -> None:
-    """Compute the products `first` to `end`."""
-    tiles = word_at(facts + 24)
-    a, b, c, block = _begins(facts, addresses, first)
-    for product in range(first, end):
-        next_a, next_b, next_c, next_block = _begins(facts, addresses, min(product + 1, end - 1))
-        if tiles:
-            compute_tiles(tiles, a, b, c, next_a, next_b, next_c)
-        else:
-            arguments = _row_for(row, a, b, c, block, scratch)
-            call(arguments[0], arguments[1:])
-        a, b, c, block = next_a, next_b, next_c, next_block
-
-
 @functools.cache
-def build_compute_alone() -> Any:
-    """Compile ``compute(row, facts, addresses)``: every product, by the calling thread. The same for every kernel."""
+def build_products() -> Any:
+    """Compile ``compute(row, facts, addresses, first, end, offset)``: the products `first` to `end`, by one thread.
 
-    def compute(row: int, facts: int, addresses: int) -> None:
-        _compute(row, facts, addresses, 0, word_at(facts), word_at(addresses + 8 * SCRATCH))
-
-    return jit(None, *[types.intp] * 3, parallel=False)(compute)
-
-
-@functools.cache
-def build_compute() -> Any:
-    """Compile ``compute(row, facts, addresses, taken, threads, size)``: by threads with `size` bytes of scratch each.
-
-    `taken` is a word to count the products that threads have taken.
+    The same for every kernel. Its scratch begins `offset` bytes after where that of the batch does.
     """
 
-    def compute(row: int, facts: int, addresses: int, taken: np.ndarray, threads: int, size: int) -> None:
+    def compute(row: int, facts: int, addresses: int, first: int, end: int, offset: int) -> None:
+        tiles, scratch = word_at(facts + 24), word_at(addresses + 8 * SCRATCH) + offset
+        a, b, c, block = _begins(facts, addresses, first)
+        for product in range(first, end):
+            next_a, next_b, next_c, next_block = _begins(facts, addresses, min(product + 1, end - 1))
+            if tiles:
+                compute_tiles(tiles, a, b, c, next_a, next_b, next_c)
+            else:
+                arguments = _row_for(row, a, b, c, block, scratch)
+                call(arguments[0], arguments[1:])
+            a, b, c, block = next_a, next_b, next_c, next_block
+
+    return jit(None, *[types.intp] * 6, parallel=False)(compute)
+
+
+@functools.cache
+def build_shared() -> Any:
+    """Compile ``compute(row, facts, addresses, taken, threads, size, products)``: by threads that take the next ones.
+
+    `taken` is a word to count the products that threads have taken; each has `size` bytes of scratch. `products` is the
+    address of `build_products`: in the body of a parallel loop Numba would compile that twice more.
+    """
+
+    def compute(
+        row: int, facts: int, addresses: int, taken: np.ndarray, threads: int, size: int, products: Any
+    ) -> None:
         taken[0] = 0
         for thread in prange(threads):
-            products, step = word_at(facts), word_at(facts + 8)
-            scratch = word_at(addresses + 8 * SCRATCH) + np.intp(thread) * size
+            count, step = word_at(facts), word_at(facts + 8)
             while True:
                 first = add(taken.ctypes.data, step)
-                if first >= products:
+                if first >= count:
                     break
-                _compute(row, facts, addresses, first, min(first + step, products), scratch)
+                call(products, (row, facts, addresses, first, min(first + step, count), np.intp(thread) * size))
 
     words = types.Array(types.int64, 1, "C")
-    return jit(None, *[types.intp] * 3, words, types.intp, types.intp)(compute)
+    return jit(None, *[types.intp] * 3, words, *[types.intp] * 3)(compute)

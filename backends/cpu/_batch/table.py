@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.cpu._batch.loop import FACTS, FACTS_OF_DIMENSION, build_compute, build_compute_alone
+from backends.cpu._batch.loop import FACTS, FACTS_OF_DIMENSION, build_products, build_shared
 from backends.cpu._batch.tiles import TileTable, tile_of
 from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.scratch import scratch
@@ -89,9 +89,10 @@ def _run_of(row: np.ndarray, facts: np.ndarray, addresses: np.ndarray, threads: 
     """Return the call that computes the batch, with `size` bytes of scratch for each thread."""
     places = row.ctypes.data, facts.ctypes.data, addresses.ctypes.data
     if threads == 1:
-        compute = functools.partial(entry_point(build_compute_alone()), *places)
+        compute = functools.partial(entry_point(build_products()), *places, 0, int(facts[0]), 0)
     else:
-        compute = functools.partial(entry_point(build_compute()), *places, np.zeros(1, np.int64), threads, size)
+        taken, products = np.zeros(1, np.int64), address_of(build_products())
+        compute = functools.partial(entry_point(build_shared()), *places, taken, threads, size, products)
     if size == 0:
         return compute
     scratch(size * threads)  # now, so that the first run need not wait for new pages
