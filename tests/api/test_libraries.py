@@ -271,6 +271,26 @@ def test_batches_promotion_and_other_calls(library):
     assert np.array_equal(library.host(value), (x[0, 0][:, :, None] + y[0][None]).min(1))
 
 
+def test_two_results_in_arrays_of_the_caller(library):
+    x, y = numbers(4, 5), numbers(5, 3, seed=1)
+    a, b, out = (
+        library.array(x),
+        library.array(y),
+        (library.array(numbers(4, 3)), library.array(np.zeros((4, 3), "i4"))),
+    )
+    if isinstance(library, OfJax):
+        with pytest.raises(ProblemError, match="nobody may write"):
+            gemm_argk(a, b, out=out)
+        return
+    for _ in range(3):
+        got = gemm_argk(a, b, out=out)
+        assert got[0] is out[0]
+        assert got[1] is out[1]
+        terms = x[:, :, None] + y[None]
+        assert np.array_equal(library.host(out[0]), terms.min(1))
+        assert np.array_equal(library.host(out[1]), terms.argmin(1))
+
+
 def test_vectors_and_triangles(library):
     array, host = library.array, library.host
     a, x, y, square = numbers(4, 5), numbers(5, seed=1), numbers(4, seed=2), numbers(4, 4, seed=3)

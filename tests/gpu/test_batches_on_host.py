@@ -7,7 +7,7 @@ import pytest
 
 from backends.gpu._simt import program
 from backends.gpu._simt.program import Batch
-from harness import SEMIRINGS, gemm, gemm_argk
+from harness import SEMIRINGS, ProblemError, gemm, gemm_argk
 from harness.api import repeats
 from harness.proof import contract
 from harness.tuning.choice import orders
@@ -134,6 +134,30 @@ def test_the_k_that_elements_come_from(gpu):
             assert np.array_equal(argk.get(), terms.argmin(-2))
             if turn:
                 assert len(gpu.launches) - launches == 2
+
+
+def test_the_k_goes_to_arrays_of_the_caller(gpu):
+    a, b = numbers(gpu, 7, 7), numbers(gpu, 7, 7, seed=1)
+    terms = a.get()[:, :, None] + b.get()[None]
+    for _ in range(3):
+        for place in (lambda dtype: gpu.empty((7, 7), dtype), lambda dtype: gpu.empty((7, 7), dtype).T):
+            out = place("float32"), place("int32")
+            got = gemm_argk(a, b, out=out)
+            assert got[0] is out[0]
+            assert got[1] is out[1]
+            assert np.array_equal(out[0].get(), terms.min(-2))
+            assert np.array_equal(out[1].get(), terms.argmin(-2))
+        mine = gpu.array(a.get())
+        gemm_argk(mine, b, out=(mine, out[1]))
+        assert np.array_equal(mine.get(), terms.min(-2))
+    for bad, message in (
+        ((out[0], np.empty((7, 7), np.int32)), "does not"),
+        ((out[0], out[0]), r"out\[1\] cannot take"),
+    ):
+        with pytest.raises(ProblemError, match=message):
+            gemm_argk(a, b, out=bad)
+    with gpu.on_stream(CAPTURING), pytest.raises(ProblemError, match="copies its results"):
+        gemm_argk(a, b, out=out)
 
 
 def test_large_products_look_at_their_values_one_by_one(gpu, monkeypatch):

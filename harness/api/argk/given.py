@@ -54,9 +54,18 @@ def check_pair(arrays: Arrays, out: Pair, shape: tuple[int, ...], dtypes: Iterab
 
 def is_computed_into(arrays: Arrays, out: Pair, operands: Iterable[Any]) -> bool:
     """Return whether the product may write to `out` itself: C-ordered, aligned, and apart from the operands."""
-    if any(not (x.flags.c_contiguous and (arrays.on_device or x.flags.aligned)) for x in out):
+    if not all(_is_c_ordered(x) and (arrays.on_device or x.flags.aligned) for x in out):
         return False
     return not any(arrays.overlaps(x, y) for x in out for y in operands)
+
+
+def _is_c_ordered(x: Any) -> bool:
+    step = x.itemsize
+    for size, stride in zip(reversed(x.shape), reversed(x.strides), strict=True):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
 
 
 def _share(arrays: Arrays, x: Any, y: Any) -> bool:
