@@ -95,8 +95,7 @@ def fastest(cells: list[Cell], options: Json) -> str:
     name, own_wins = max(by_name.items(), key=lambda entry: len(entry[1]))
     if 2 * len(own_wins) <= len(winners):
         most_first = sorted(by_name.items(), key=lambda entry: -len(entry[1]))
-        shown = "; ".join(f"{who} in {len(wins)}" for who, wins in most_first[:MOST_NAMED])
-        return f"Fastest are {shown} of {rates.plural(len(winners), 'case')}"
+        return f"Fastest: {_counted([(who, len(wins)) for who, wins in most_first], len(winners))}"
     ratios = [(1 / rates.time_ratio(w, r).estimate, w) for w, r in own_wins if r is not None and r is not w]
     count = rates.plural(len(winners), "case")
     first = (
@@ -106,23 +105,39 @@ def fastest(cells: list[Cell], options: Json) -> str:
 
 
 def speeds(cells: list[Cell], options: Json) -> str:
-    """Return the speed of each contender over that of the reference, both ends, and who is slower everywhere."""
-    found: dict[str, list[tuple[float, Cell]]] = {}
-    reference = ""
+    """Return the speed of each contender over that of the reference, both ends; those on a device by themselves."""
+    return _over_references("Speed", _ratios(cells, lambda cell, base: 1 / rates.time_ratio(cell, base).estimate))
+
+
+Ratio = Callable[[Cell, Cell], float | None]
+
+
+def _ratios(cells: list[Cell], ratio: Ratio) -> dict[tuple[str, bool], dict[str, list[float]]]:
+    """Return the ratios of each contender to its reference, by the name of that and whether it is on a device."""
+    found: dict[tuple[str, bool], dict[str, list[float]]] = {}
     for cell in rates.contenders(cells):
         base = rates.reference_of(cell, cells)
-        if cell.is_ok and base is not None and base is not cell:
-            found.setdefault(cell.contender, []).append((1 / rates.time_ratio(cell, base).estimate, cell))
-            reference = base.contender
+        if cell.is_ok and base is not None and base is not cell and (value := ratio(cell, base)) is not None:
+            own = found.setdefault((base.contender, rates.is_on_device(base)), {})
+            own.setdefault(cell.contender, []).append(value)
+    return found
+
+
+def _over_references(what: str, found: dict[tuple[str, bool], dict[str, list[float]]]) -> str:
+    """Return "Speed over cpu-numpy: cpu-simd 0.71 to 0.80, LAPACK 3.5; on the GPU, over gpu-cublas: gpu-tuned 1.1"."""
     parts = list[str]()
-    for name, ratios in found.items():
-        values = [ratio for ratio, _ in ratios]
-        relation = "slower" if max(values) < 1 else "faster" if min(values) > 1 else ""
-        than, of = (f" than {reference}", " its speed") if relation else ("", f" the speed of {reference}")
-        if parts:  # the first one says of whom
-            than, of = "", ""
-        parts.append(f"{name}{f', {relation}' * bool(relation)}{than}: {_ends(ratios, '.2f')} times{of}")
+    for (reference, is_on_device), own in found.items():
+        place = "on the GPU" if is_on_device and parts else ""
+        over = f"over {reference}" if not parts or reference not in parts[0] else ""
+        beginning = ", ".join(filter(None, [place, over])) or f"over {reference}"
+        values = ", ".join(f"{name} {_span(ratios)}" for name, ratios in own.items())
+        parts.append(f"{'' if parts else f'{what} '}{beginning}: {values}")
     return "; ".join(parts)
+
+
+def _span(ratios: Sequence[float]) -> str:
+    """Return "0.71 to 0.80", or one number where both ends are written alike."""
+    return " to ".join(dict.fromkeys(f"{end:.2f}" if end < 10 else f"{end:.3g}" for end in (min(ratios), max(ratios))))
 
 
 def winners(cells: list[Cell], options: Json) -> str:
@@ -136,9 +151,17 @@ def winners(cells: list[Cell], options: Json) -> str:
     names = {name for name, _ in found}
     if len(names) == 1 and len(found) > 1:
         return f"Fastest is {names.pop()} in all {len(found)} cases"
-    shown = ", ".join(f"{name} ({where})" for name, where in found[:MOST_NAMED])
-    verb = "is" if len(found) == 1 else "are"
-    return f"Fastest {verb} {shown}{' and so on' * (len(found) > MOST_NAMED)}" if found else ""
+    if len(found) > MOST_NAMED:
+        wins = [(name, len(own)) for name, own in rates.group(found, lambda entry: entry[0]).items()]
+        return f"Fastest: {_counted(sorted(wins, key=lambda win: -win[1]), len(found))}"
+    shown = ", ".join(f"{name} ({where})" for name, where in found)
+    return f"Fastest {'is' if len(found) == 1 else 'are'} {shown}" if found else ""
+
+
+def _counted(wins: Sequence[tuple[str, int]], cases: int) -> str:
+    """Return "gpu-symv in 3 of 7 cases, gpu-cublas-triangle in 2": the first of those who won some of the cases."""
+    (name, count), *others = wins[:MOST_NAMED]
+    return ", ".join([f"{name} in {count} of {rates.plural(cases, 'case')}", *(f"{who} in {n}" for who, n in others)])
 
 
 def knees(cells: list[Cell], options: Json) -> str:
@@ -149,8 +172,8 @@ def knees(cells: list[Cell], options: Json) -> str:
         if len(done) > 1:
             most = max(cell.rate for cell in done)
             knee = next(cell for cell in done if cell.rate >= KNEE * most)
-            found.append(f"{name} from {rates.axis(knee, options['x']):,}")
-    return f"{KNEE:.0%} of the best rate is reached with {', '.join(found)}" if found else ""
+            found.append(f"{name} from {rates.axis(knee, options['x']):,} on")
+    return f"{100 * KNEE:.0f} % of the best rate: {', '.join(found)}" if found else ""
 
 
 def crossings(cells: list[Cell], options: Json) -> str:
@@ -177,16 +200,14 @@ def crossings(cells: list[Cell], options: Json) -> str:
 
 def residuals(cells: list[Cell], options: Json) -> str:
     """Return the largest residual of each contender over that of the reference, and where."""
-    found: dict[str, tuple[float, Cell]] = {}
-    for cell in rates.contenders(cells):
-        reference = rates.reference_of(cell, cells)
-        if cell.is_ok and reference is not None and reference is not cell and reference.facts.get("residual"):
-            times = cell.facts["residual"] / reference.facts["residual"]
-            if cell.contender not in found or times > found[cell.contender][0]:
-                found[cell.contender] = times, cell
-    parts = [f"{times:.2g} times by {name} ({place(cell)})" for name, (times, cell) in found.items()]
-    reference_name = next((cell.reference for _, cell in found.values()), "")
-    return f"Residuals are up to {', '.join(parts)} those of {reference_name}" if parts else ""
+    found = _ratios(cells, _residual_over)
+    worst = {place: {name: [max(times)] for name, times in own.items()} for place, own in found.items()}
+    return _over_references("Largest residuals", worst)
+
+
+def _residual_over(cell: Cell, base: Cell) -> float | None:
+    residual, of_base = cell.facts.get("residual"), base.facts.get("residual")
+    return residual / of_base if residual is not None and of_base else None
 
 
 def product_shares(cells: list[Cell], options: Json) -> str:

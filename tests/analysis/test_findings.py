@@ -166,7 +166,7 @@ def test_paying_begins_behind_the_last_size_that_does_not():
 def test_who_is_fastest_in_how_many_cases_is_said_of_all_where_nobody_is_in_most():
     first = at_rates("size_sweep", {"cpu-numpy": 1.0, "cpu-simd": 2.0}, n=64)
     second = at_rates("size_sweep", {"cpu-numpy": 2.0, "cpu-simd": 1.0}, n=128)
-    assert found("fastest", [*first, *second]) == "Fastest are cpu-simd in 1; cpu-numpy in 1 of 2 cases"
+    assert found("fastest", [*first, *second]) == "Fastest: cpu-simd in 1 of 2 cases, cpu-numpy in 1"
 
 
 def lost_at(rates, few=()):
@@ -191,6 +191,29 @@ def test_only_who_loses_more_than_the_subject_loses_most():
     whole = {"cpu-transposed": 40.0, "cpu-simd": 40.0}
     own = {32: whole, 33: {"cpu-transposed": 36.0, "cpu-simd": 30.0}, 64: whole}
     assert found("losses", lost_at(own), subject="cpu-simd").endswith("; cpu-transposed at most 10 % (n=33)")
+
+
+def test_losses_at_worst_are_no_less_than_in_the_middle_whatever_few_samples_say():
+    regular = [cell for n in (32, 64) for cell in at_rates("size_sweep", {"cpu-simd": 40.0}, n=n)]
+    (ragged,) = at_rates("size_sweep", {"cpu-simd": 20.0}, n=33)
+    few = [
+        dataclasses.replace(ragged, axes={**ragged.axes, "n": n}, samples_ns=[ragged.samples_ns[0][:2]])
+        for n in (34, 35)
+    ]
+    firm = dataclasses.replace(ragged, axes={**ragged.axes, "n": 63}, samples_ns=[[ragged.median_ns / 1.99] * 8])
+    sentence = found("losses", [*regular, *few, firm], subject="cpu-simd")
+    assert "cost cpu-simd 50.0 % of its rate, at worst 50 % (n=34)" in sentence, "the only firm size loses 0.5 %"
+
+
+def test_speeds_over_references_are_told_apart_by_where_they_compute():
+    cpu = at_rates("size_sweep", {"cpu-numpy": 10.0, "cpu-simd": 8.0, "cpu-packed": 5.0}, n=64)
+    larger = at_rates("size_sweep", {"cpu-numpy": 10.0, "cpu-simd": 9.0, "cpu-packed": 125.0}, n=128)
+    assert found("speeds", [*cpu, *larger]) == "Speed over cpu-numpy: cpu-simd 0.80 to 0.90, cpu-packed 0.50 to 12.5"
+    on_device = [
+        dataclasses.replace(c, run="other", case="other", arguments={**c.arguments, "backend": "gpu-x"}) for c in larger
+    ]
+    assert found("speeds", [*cpu, *on_device]).endswith("; on the GPU: cpu-simd 0.90, cpu-packed 12.5")
+    assert found("speeds", []) == ""
 
 
 def test_cold_caches_are_held_against_hot_ones_at_both_ends():
@@ -307,7 +330,7 @@ def test_contenders_with_equal_kernels_of_openblas_are_one_with_the_names_of_all
     assert rates.axis(one, "backend") == "cpu-numpy", "it keeps one colour"
     assert libraries.is_as_installed(one)
     assert found("over_fastest", merged, subject="cpu-simd").startswith(
-        "cpu-simd has 1.74 times the speed of the fastest peer, cpu-numpy = scipy = openblas (SkylakeX kernels): "
+        "cpu-simd has 1.74 times the speed of the fastest peer, OpenBLAS (SkylakeX kernels): "
     )
 
 

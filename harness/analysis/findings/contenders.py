@@ -117,9 +117,9 @@ def losses(cells: list[Cell], options: Json) -> str:
     if subject is None:
         return ""
     firm = {(c.contender, rates.axis(c, x)) for c in rates.contenders(cells) if c.is_ok and conditions.is_firm(c)}
-    sure = {name: [at for at in points if (name[0], at[0]) in firm] or points for name, points in found.items()}
-    n, worst = max(sure[subject], key=lambda point: point[1])
     middle, at = median([loss for _, loss in found[subject]]), f"{x}=" if x == "n" else f"{x} "
+    sure = {name: _surest(points, {n for who, n in firm if who == name[0]}) for name, points in found.items()}
+    n, worst = max(sure[subject], key=lambda point: point[1])
     first = (
         f"{options.get('ragged', 'Sizes that fit no tile')} cost {_in_row(subject)} {middle:.1f} % of its rate, "
         f"at worst {worst:.0f} % ({at}{n})"
@@ -129,6 +129,12 @@ def losses(cells: list[Cell], options: Json) -> str:
         return first
     name, (size, most) = max(others.items(), key=lambda entry: entry[1][1])
     return f"{first}; {_in_row(name)} {'loses most,' if most > worst else 'at most'} {most:.0f} % ({at}{size})"
+
+
+def _surest(points: list[tuple[int, float]], firm: set[object]) -> list[tuple[int, float]]:
+    """Return the losses at `firm` sizes; all where there are none, or where none of those is as large as the median."""
+    own = [point for point in points if point[0] in firm]
+    return own if own and max(loss for _, loss in own) >= median([loss for _, loss in points]) else points
 
 
 def _row_of(found: Iterable[tuple[str, str]], options: Json) -> tuple[str, str] | None:
@@ -153,7 +159,7 @@ def cost(cells: list[Cell], options: Json) -> str:
         return ""
     most, least = ends(claims)
     first = f"{most.who} takes {number(most)} times as long as {most.cell.reference}"
-    return first if least is most else f"{first}, {least.who} {number(least)}"
+    return first if least is most else f"{first}; least: {least.who}, {number(least)}"
 
 
 def best(cells: list[Cell], options: Json) -> str:
@@ -236,7 +242,8 @@ def _mostly(pairs: Sequence[tuple[Cell, Cell]], cells: Sequence[Cell]) -> str:
     if 2 * names.count(name) <= len(names):
         return ""
     kernels = of_libraries.families([cell for cell in cells if cell.contender == name]).get(name)
-    words = f"{name} ({kernels})" if kernels else name
+    known = "OpenBLAS" if " = " in name else name  # the names of all who call it stand in the legend
+    words = f"{known} ({kernels})" if kernels else known
     return f", {'' if len(set(names)) == 1 else 'mostly '}{words}"
 
 

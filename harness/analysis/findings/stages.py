@@ -45,8 +45,8 @@ def errors(cells: list[Cell], options: Json) -> str:
         ratios = [(ratio, cell) for n, ratio, cell in pairs if n == largest]
         if ratios:
             (most, worst), (least, best) = (end(ratios, key=lambda entry: entry[0]) for end in (max, min))
-            rest = "" if best is worst else f", {best.contender} {least:.3g}"
-            sentence = f"{worst.contender} has {most:.3g} times the error of {worst.reference}{rest}"
+            rest = "" if best is worst else f"; {best.contender}: {least:.3g}"
+            sentence = f"{worst.contender}: {most:.3g} times the error of {worst.reference}{rest}"
             among = [word for word in title.split(", ") if word != worst.reference]
             found.append(f"{sentence} ({', '.join([*among, f'n={largest}'])})")
     return "; ".join(found[:MOST])
