@@ -198,7 +198,7 @@ def test_the_footer_promises_intervals_only_where_enough_processes_give_them():
     assert drawing.provenance(one, MACHINE, has_intervals=False).endswith("median of 4 samples, 1 process")
 
 
-@pytest.mark.parametrize(("length", "size"), [(40, 14.0), (150, 12.5), (400, 10.5)])
+@pytest.mark.parametrize(("length", "size"), [(40, 14.0), (150, 12.5), (200, 9.5), (400, 9.5)])
 def test_a_long_title_is_written_smaller_so_that_it_has_two_lines(length, size, tmp_path):
     with style.styled():
         sheet = style.Sheet(" ".join(["thing"] * (length // 6)))

@@ -47,7 +47,9 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     groups = rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem")))
     groups = {title: group for title, group in groups.items() if _says_something(value, group)} or groups
     looks, are_launched = Looks(shown), False
-    panels = sheet.panels(len(groups), 1, height=0.4 + 2.9 * len(groups), sharex=True)
+    places = {title: {rates.axis(cell, x_name) for cell in group} for title, group in groups.items()}
+    is_shared = bool(set.intersection(*places.values()))  # panels of other sizes would stand half empty
+    panels = sheet.panels(len(groups), 1, height=0.4 + 2.9 * len(groups), sharex=is_shared)
     for panel, (title, group) in zip(panels, groups.items(), strict=True):
         for name, series in rates.group(group, looks.name).items():
             done = sorted((cell for cell in series if cell.is_ok), key=lambda cell: rates.axis(cell, x_name))
@@ -73,7 +75,7 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.set_title(title)
         panel.set_xscale("log", base=2)
         _value_axis(panel, value, group, is_log=options.get("y_scale", "linear") == "log")
-        plain_ticks(panel, sorted({rates.axis(cell, x_name) for cell in shown}))  # they share their x axis
+        plain_ticks(panel, sorted(set.union(*places.values()) if is_shared else places[title]))
     panels[-1].set_xlabel(and_where(options.get("x_label", f"{x_name}, elements (logarithmic)"), shown))
     if are_launched:  # last in the legend
         sheet.add_to_legend("launching a call, on the host", color=INK, **LAUNCHES)
@@ -135,8 +137,15 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     bar.set_label("\n".join(textwrap.wrap(label, letters)), size=9.5)
     if is_ratio:
         bar.locator = MaxNLocator(integer=True, nbins=6)
-        bar.formatter = FuncFormatter(lambda power, _: f"{2.0**power:.3g}" if power < 10 else f"{2.0**power:.0f}")
+        bar.formatter = FuncFormatter(lambda power, _: _power_of_two(power))
         bar.update_ticks()
+
+
+def _power_of_two(power: float) -> str:
+    """Return 2 to the `power`: "1/64", "0.71", "8"."""
+    if power <= -1 and float(power).is_integer():
+        return f"1/{2.0**-power:.0f}"
+    return f"{2.0**power:.3g}" if power < 10 else f"{2.0**power:.0f}"
 
 
 class SeriesPoint(NamedTuple):

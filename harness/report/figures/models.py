@@ -13,7 +13,7 @@ from harness.analysis import rates as analysis_rates
 from harness.analysis.traffic.model import balance_of, is_model
 from harness.experiment import Json
 from harness.machine import Machine
-from harness.report.figures.style import GREY, INK, PALETTE, Looks, Sheet
+from harness.report.figures.style import GREY, INK, PALETTE, PAPER, Looks, Sheet
 from harness.report.figures.values import mark_spread, plain_ticks, short, spread
 from harness.stats.statistics import Interval, median
 from harness.store.store import Cell
@@ -33,13 +33,6 @@ _IN_WINDOW = (
 STAR: dict[str, Any] = {"marker": "*", "color": "#D55E00", "markersize": 13, "markeredgecolor": "white"}
 LABEL_APART = 1.7  # ratio of working sets nearer than which a label goes below its point
 SHADES = ("#EAF1F7", "#F6F0E4", "#EFEAF4")  # of what fits L1, L2, L3
-
-PAPER: dict[str, Any] = {
-    "facecolor": "white",
-    "edgecolor": "none",
-    "alpha": 0.85,
-    "pad": 0.8,
-}  # behind text that crosses lines
 
 
 def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -66,7 +59,7 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     panel.tick_params(axis="y", length=0)
     panel.grid(visible=False, axis="y")
     panel.margins(x=0.08)
-    panel.set_xlabel("rate lost, % of the rate at sizes of whole tiles nearby (below 0: gained)")
+    panel.set_xlabel("rate lost against whole tiles nearby, % (below 0: gained)")
     sheet.notes.append(_IN_WINDOW if options.get("sweeps") else _BY_KIND.format(tile=options.get("tile", 48)))
 
 
@@ -196,8 +189,7 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.set_xscale("log", base=2)
         panel.set_xlim(0.9, counts[-1] * 1.11)
         plain_ticks(panel, counts)
-        if not shown:
-            panel.text(0.5, 0.5, "not measured", transform=panel.transAxes, ha="center", color=GREY)
+        panel.set_visible(bool(shown))
     for number, panel in enumerate(sheet.canvas.axes):
         if number % len(modes) == 0:
             panel.set_ylabel("efficiency, % of one thread")

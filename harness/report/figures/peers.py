@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from harness.analysis import rates
 from harness.experiment import Json
 from harness.report.figures.rows import rows_with_table
-from harness.report.figures.style import GREY, INK, MARKERS, PALETTE, Looks, Sheet, table
+from harness.report.figures.style import GREY, INK, MARKERS, PALETTE, PAPER, Looks, Sheet, table
 from harness.report.figures.values import (
     FEWEST_JOINED,
     estimate,
@@ -34,7 +34,6 @@ ROOM, WIDEST = 1.25, 4.0
 
 DOT: dict[str, Any] = {"markersize": 5.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
 REASON: dict[str, Any] = {"color": GREY, "style": "italic", "size": 9.5}
-PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}  # behind words that cross a line
 
 
 def versus(sheet: Sheet, cells: list[Cell], options: Json) -> None:

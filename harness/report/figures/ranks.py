@@ -16,6 +16,7 @@ from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
 FEWEST_JOINED = 3  # points of a line: two are dots
+DASH: dict[str, Any] = {"linestyle": "", "marker": "_", "markersize": 15}  # what stands for a line of so few points
 MODEL: dict[str, Any] = {"linestyle": "--", "linewidth": 1.1}
 IDEAL: dict[str, Any] = {"color": INK, "linestyle": ":", "linewidth": 1.4}
 LIMIT: dict[str, Any] = {"color": GREY, "linestyle": "-.", "linewidth": 1.4}
@@ -80,7 +81,8 @@ def _curve(panel: Axes, points: list[RankPoint], look: dict[str, Any], shift: fl
     ):
         known = [(x.ranks, y * scale(x.ranks)) for x, y in zip(points, heights, strict=True) if math.isfinite(y)]
         if len(known) > 1 or (known and line is LIMIT):
-            panel.plot(*zip(*known, strict=True), zorder=1.5, marker="_" if len(known) == 1 else "", **line)
+            dashes = line if len(known) >= FEWEST_JOINED else {**line, **DASH}
+            panel.plot(*zip(*known, strict=True), zorder=1.5, **dashes)
 
 
 def _best(curves: dict[str, list[RankPoint]]) -> str:

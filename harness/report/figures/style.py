@@ -57,7 +57,34 @@ COLOURS = {
     "gpu-cublas": "#D55E00",
     "gpu-triton": "#B08D57",
     "gpu-torch": "#A23B72",
+    "gpu-strassen": "#00331A",
+    "gpu-mv-thread": "#C5E3C6",
+    "gpu-mv-cached": "#9FD0A3",
+    "gpu-mv-reduce": "#73B97C",
+    "gpu-mv-grid": "#3F9A56",
+    "gpu-mv-tuned": "#00632B",
+    "gpu-mv-cublas": "#D55E00",
+    "gpu-ozaki": "#5B2A86",
+    "dist-root": "#C77CB5",
+    "dist-1d": "#7FC4BD",
+    "dist-2d": "#2F9088",
+    "dist-3d": "#0B4F4A",
+    "gemm": "#08519C",
+    "harness": "#08519C",
+    "gemm(a, b, out=c)": "#08519C",
+    "gemm(a, b, out=c, threads=1)": "#74A6CF",
+    "numpy.matmul": "#7A7A7A",
+    "numpy.matmul(a, b, out=c)": "#7A7A7A",
+    "scipy dijkstra": "#B08D57",
+    "scipy floyd_warshall": "#7D5A2A",
+    "scipy CSR": "#B08D57",
+    "scipy DIA": "#7D5A2A",
+    "PyTorch, broadcast": "#A23B72",
+    "LAPACK": "#B08D57",
+    "CUDA libraries": "#D55E00",
 }
+# Behind words that cross a line.
+PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 
@@ -65,10 +92,11 @@ LINES = ("-", "--", "-.", ":")
 WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
 FOOTER_CHARACTERS, SUBTITLE_CHARACTERS = 140, 96  # of a line; fewer where they do not fit
 # Type of a title and characters of its lines, the largest in which it has no more lines than MOST_TITLE_LINES.
-TITLE_TYPES = ((14.0, 72), (12.5, 80), (11.5, 88), (10.5, 96))
+TITLE_TYPES = ((14.0, 72), (12.5, 80), (11.5, 88), (10.5, 96), (9.5, 106))
 MOST_TITLE_LINES = 2
 FEWEST_CHARACTERS = 20
 TIED = "\N{NO-BREAK SPACE}"  # between a number and its percent sign, until lines are broken
+ROW_GAP = 0.08  # inches above and below what belongs to a row of panels: the label of an axis is no title
 PLACE_DIGITS = 5  # of a panel's place, in fractions of the figure: a hundredth of a pixel
 
 FONTS = "'DejaVu Sans', Verdana, sans-serif"  # where the first is not installed, text is still text
@@ -179,7 +207,12 @@ class Sheet:
 
     def write_along(self, panel: Axes, text: str, line: tuple[tuple[float, float], tuple[float, float]]) -> None:
         """Write `text` above and along the straight line between two points of `panel`, from the first on."""
-        label_style: dict[str, Any] = {"textcoords": "offset points", "rotation_mode": "anchor", "va": "bottom"}
+        label_style: dict[str, Any] = {
+            "textcoords": "offset points",
+            "rotation_mode": "anchor",
+            "va": "bottom",
+            "bbox": PAPER,
+        }
         self._turned.append((panel, panel.annotate(text, line[0], (10, 7), size=9.5, **label_style), line))
 
     def say(self, text: str) -> None:
@@ -217,7 +250,7 @@ class Sheet:
         if legend:
             legend.set_bbox_to_anchor((MARGIN / WIDTH, 1 - (MARGIN + heads[0] + MARGIN / 2) / height))
         engine: Any = self.canvas.get_layout_engine()
-        engine.set(rect=(MARGIN / WIDTH, bottom / height, 1 - 2 * MARGIN / WIDTH, self._body / height))
+        engine.set(h_pad=ROW_GAP, rect=(MARGIN / WIDTH, bottom / height, 1 - 2 * MARGIN / WIDTH, self._body / height))
         self._settle()
         for panel, label, line in self._turned:
             (x, y), (x_end, y_end) = panel.transData.transform(line)

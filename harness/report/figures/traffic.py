@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,12 @@ from harness.analysis.traffic import bounds, model
 from harness.analysis.traffic.loads import depth_in, footprint, loads
 from harness.experiment import Json
 from harness.report.figures.rows import HEAD_INCHES, LOW_ROW_INCHES, ROWS_WIDTH
-from harness.report.figures.style import GREY, INK, PALE, Looks, Sheet, table, table_width
-from harness.report.figures.values import mark_spread, short, spread
+from harness.report.figures.style import GREY, INK, PALE, PAPER, Looks, Sheet, table, table_width
+from harness.report.figures.values import MANY_G, decade_ticks, mark_spread, scale, short, spread, unit
 from harness.store.store import Cell
 
-PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
 SMALLEST, POINTS = 64, 160  # bytes of the smallest fast memory of a curve, and points of the curve
+NEAR = 1.4  # ratio of two places on a logarithmic axis whose labels would meet
 _PREDICTED = (
     "Dot: measured. Ring: the rate that its loads allow, min(peak, operations a byte x bandwidth), of the memory "
     "that allows least. Loads: elements of A and B that reach registers, for n\N{SUPERSCRIPT THREE} pairs; on a GPU a "
@@ -55,9 +57,9 @@ def roofline(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             _name_points(panel, placed, options["point"])
         _roofs(sheet, panel, group, cells, placed)
         panel.set_title(", ".join(filter(None, [rates.describe(group) or str(title), rates.runs_on(group)])))
-        panel.set_ylabel(f"{rates.unit(group)} (logarithmic)")
-        for line in (panel.xaxis, panel.yaxis):
-            line.set_major_formatter(lambda tick, _: f"{tick:g}")
+        panel.set_ylabel(f"{unit(group)} (logarithmic)")
+        panel.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+        panel.yaxis.set_major_formatter(_times(scale("rate", group)))
     panels[-1].set_xlabel("operations for each byte from the memory that holds a rung back (logarithmic)")
     sheet.notes.append(_ROOFS)
 
@@ -80,21 +82,37 @@ def _roofs(
         panel.plot([begin, end], [memory.bandwidth * begin, top], color=INK, linewidth=1.3, zorder=1)
         start = begin * (end / begin) ** (0.4 * (index % 2))  # neighbours may be close: their names do not meet
         line = ((start, memory.bandwidth * start), (end, top))
-        sheet.write_along(panel, f"{memory.name}: {short(memory.bandwidth)} GB/s", line)
+        sheet.write_along(panel, f"{memory.name}: {_bandwidth(memory.bandwidth)}", line)
     if peak:
         starts = [top / memory.bandwidth for memory in memories] or [left]
         panel.plot([min(starts), right], [top, top], color=INK, linewidth=2, zorder=1)
-        name = f"{peaks.name_of_peak(peak)}: {short(top)} {rates.unit(group)}"
+        name = f"{peaks.name_of_peak(peak)}: {short(top * scale('rate', group))} {unit(group)}"
         panel.text(right, 1.15 * top, name, ha="right", size=9.5)
     panel.set_ylim(low / 1.3, 3 * top)
     panel.set_xlim(left, right)
 
 
+def _times(factor: float) -> Callable[[float, float], str]:
+    """Return a formatter of ticks in a unit that is so many of theirs."""
+    return lambda tick, _: f"{tick * factor:g}"
+
+
+def _bandwidth(gigabytes: float) -> str:
+    """Return a bandwidth [GB/s] in words: "117 GB/s", "33.4 TB/s"."""
+    return f"{short(gigabytes)} GB/s" if gigabytes < MANY_G else f"{short(gigabytes / 1e3)} TB/s"
+
+
 def _name_points(panel: Axes, placed: list[tuple[Cell, model.Prediction]], name: str) -> None:
-    """Name the shape of each point beside it."""
+    """Name the shape of each point beside it; of points of one shape that nearly meet, the first."""
+    named = defaultdict[str, list[tuple[float, float]]](list)
     for cell, roof in placed:
+        shape = str(rates.axis(cell, name))
+        here = roof.intensity, cell.rate
+        if any(all(1 / NEAR < a / b < NEAR for a, b in zip(here, there, strict=True)) for there in named[shape]):
+            continue
+        named[shape].append(here)
         style: dict[str, Any] = {"textcoords": "offset points", "ha": "left", "va": "top", "size": 8.5, "bbox": PAPER}
-        panel.annotate(str(rates.axis(cell, name)), (roof.intensity, cell.rate), (7, -4), color=GREY, **style)
+        panel.annotate(shape, here, (7, -4), color=GREY, **style)
 
 
 def predicted(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -117,10 +135,9 @@ def predicted(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             mark_spread(chart, cell.rate, y, rates.rate_interval(cell), spread("rate", cell, shown), INK, across="x")
         chart.set_yticks(range(len(group)), [cell.contender for cell in group])
         chart.set_xscale("log", base=10)
-        chart.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
-        chart.xaxis.set_minor_formatter(lambda _tick, _: "")
+        decade_ticks(chart, group)
         chart.set_title(f"{rates.describe(group)}, {rates.runs_on(group)}", x=-0.75)
-        chart.set_xlabel(f"{rates.unit(group)} (logarithmic)")
+        chart.set_xlabel(f"{unit(group)} (logarithmic)")
         chart.grid(visible=False, axis="y")
         for panel in (chart, beside):
             panel.set_ylim(len(group) - 0.4, -0.6)
@@ -130,16 +147,17 @@ def predicted(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 
 def _predictions(group: list[Cell], cells: list[Cell]) -> tuple[list[str], list[list[str]]]:
     """Return heads and rows of the table beside a panel of predictions."""
-    rows = []
+    rows, factor = [], scale("rate", group)
     for cell in group:
         allowed, nest = model.predict(cell, cells), model.nest_of(cell)
         if allowed is None or nest is None:
-            rows.append([*["-"] * 3, short(cell.rate), "-"])
+            rows.append([*["-"] * 3, short(cell.rate * factor), "-"])
             continue
         into = model.loads_from(0, model.levels(cell, cells), nest, cell)
         each = (into.a + into.b) / model.itemsize(cell) / math.prod(model.sizes_of(cell).values())
         held = f"{allowed.level.name}, {short(allowed.intensity, 2)} op/B" if allowed.bound != "peak" else "peak"
-        rows.append([short(each), held, short(allowed.rate), short(cell.rate), short(allowed.rate / cell.rate)])
+        values = (allowed.rate * factor, cell.rate * factor, allowed.rate / cell.rate)
+        rows.append([short(each), held, *map(short, values)])
     heads = ["loads/n\N{SUPERSCRIPT THREE}", "held back by", "predicted", "measured", "pred./meas."]
     return heads, rows
 

@@ -16,7 +16,7 @@ from harness.analysis.findings import regret
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
-MOST_TICKS = 6
+MOST_TICKS, MOST_DECADE_TICKS = 6, 4
 FEWEST_JOINED = 3  # points of a line: two are dots
 MANY_G, NS_OF_A_MS = 10_000, 1e6  # rates from the one on are drawn in T, times below the other in us
 NO_VALUE = Interval(math.nan, math.nan, math.nan)
@@ -173,6 +173,19 @@ def plain_ticks(panel: Axes, values: Sequence[float]) -> None:
     plain = ScalarFormatter(useOffset=False)
     plain.set_scientific(False)
     panel.xaxis.set_major_formatter(plain)
+
+
+def decade_ticks(chart: Axes, cells: list[Cell]) -> None:
+    """Label the logarithmic x axis of rates at 1, 3, 10, 30 and on as far as they are seen, in the unit of `cells`."""
+    factor, (low, high) = scale("rate", cells), chart.get_xlim()
+    powers = range(math.floor(math.log10(low * factor)), math.ceil(math.log10(high * factor)) + 1)
+    ticks = [digit * 10.0**power for power in powers for digit in (1, 3)]
+    seen = [tick for tick in ticks if low <= tick / factor <= high]
+    if len(seen) > MOST_DECADE_TICKS:
+        seen = [tick for tick in seen if math.log10(tick).is_integer()]
+    chart.xaxis.set_major_locator(FixedLocator([tick / factor for tick in seen]))
+    chart.xaxis.set_major_formatter(lambda tick, _: f"{tick * factor:g}")
+    chart.xaxis.set_minor_formatter(lambda _tick, _: "")
 
 
 class PlainLogFormatter(LogFormatter):
