@@ -53,8 +53,16 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     return or_absent(all_cases, machine, role="product")
 
 
+# Tensor cores take another way over float32, and their peak is another in float64.
+NOTES = {
+    "gpu_ladder": "gpu-tensor-core over float32: three products of rounded parts (3xTF32), of other errors.",
+    "gpu_ladder_others": "float64 by gpu-tensor-core and gpu-cublas is computed on tensor cores, beyond the SIMT peak.",
+}
+
+
 def _figure(name: str, *dtypes: str, prominence: int = 0) -> Figure:
     options = {
+        "note": NOTES[name],
         "panels": "problem",
         "labels": "ladder",
         "over_reference": False,

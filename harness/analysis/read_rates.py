@@ -130,9 +130,15 @@ def _over_references(what: str, found: dict[tuple[str, bool], dict[str, list[flo
         place = "on the GPU" if is_on_device and parts else ""
         over = f"over {reference}" if not parts or reference not in parts[0] else ""
         beginning = ", ".join(filter(None, [place, over])) or f"over {reference}"
-        values = ", ".join(f"{name} {_span(ratios)}" for name, ratios in own.items())
+        values = ", ".join(f"{name} {_span(ratios)}" for name, ratios in (_ends_of(own) if parts else own).items())
         parts.append(f"{'' if parts else f'{what} '}{beginning}: {values}")
     return "; ".join(parts)
+
+
+def _ends_of(own: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Return the contenders with the greatest ratio and the least: a title has no room for more of a second place."""
+    first, last = max(own, key=lambda name: max(own[name])), min(own, key=lambda name: min(own[name]))
+    return {name: own[name] for name in dict.fromkeys((first, last))}
 
 
 def _span(ratios: Sequence[float]) -> str:

@@ -41,6 +41,7 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 the title of what the cells have found; ``ratios``, whether it is about ratios to the reference.
 ``merged`` shows contenders that run the same kernels of OpenBLAS as one.
 ``beside`` names backends that stand beside a ladder and are no rungs, as libraries are.
+``note`` is a sentence below the figure.
 ``x_label`` renames the axis of ``lines`` and ``heatmap``; ``launches`` adds to ``lines`` the host's time of a launch.
 """
 
@@ -127,6 +128,7 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
     sheet.subtitle = figure.title if sheet.title != figure.title else ""
     details = answers.details_of_figure(figure, of)
     sheet.notes += [f"{details}."] if details else []
+    sheet.notes += [figure.options["note"]] if "note" in figure.options else []
     sheet.notes += [] if figure.kind in COMPUTED else [*absences(shown), *caveats.in_figure(shown)]
     sheet.notes += [mark] if mark else []
     sampled = [] if figure.kind in COMPUTED else shown

@@ -51,7 +51,13 @@ def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.plot([middle, middle], [y - 0.3, y + 0.3], color=hue, linewidth=3)
         n, worst = max(points, key=lambda entry: entry[1])
         panel.annotate(f"median {middle:.1f} %", (middle, y - 0.34), ha="center", va="bottom", size=9.5, bbox=PAPER)
-        label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "size": 8.5, "color": GREY}
+        label_style: dict[str, Any] = {
+            "textcoords": "offset points",
+            "ha": "right",
+            "size": 8.5,
+            "color": GREY,
+            "bbox": PAPER,
+        }
         panel.annotate(f"worst: {options.get('x', 'n')}={n}", (worst, y), (4, -13), **label_style)
     panel.axvline(0, color=INK, linewidth=1.2)
     panel.set_yticks(range(len(losses)), [" ".join(filter(None, name)) for name in losses])

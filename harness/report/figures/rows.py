@@ -13,7 +13,7 @@ from harness.analysis import peaks as analysis_peaks
 from harness.analysis import rates
 from harness.experiment import Json
 from harness.report.figures.roofs import mark_peaks
-from harness.report.figures.style import GREY, INK, Looks, Sheet, table, table_width
+from harness.report.figures.style import GREY, INK, Sheet, role_colour, table, table_width
 from harness.report.figures.values import (
     and_where,
     estimate,
@@ -62,7 +62,7 @@ def rows_with_table(sheet: Sheet, names: list[str], heads: list[str], rows: list
 def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., None]) -> None:
     """Draw a row per contender in a panel for each value of an axis, one below the other."""
     shown = [cell for cell in rates.contenders(cells) if cell.is_ok or options.get("labels") != "ladder"]
-    value, looks = options["value"], Looks(shown)
+    value = options["value"]
     groups = rates.group(shown, lambda cell: rates.words(cell, options.get("panels", "problem")))
     groups = {title: group for title, group in groups.items() if _has_value(value, group, shown)}
     if options.get("sort"):
@@ -79,7 +79,7 @@ def _rows(sheet: Sheet, cells: list[Cell], options: Json, draw: Callable[..., No
         for y, cell in enumerate(group):
             if cell.is_ok:
                 at = estimate(value, cell, shown)
-                draw(chart, y, at, looks.of(cell.contender)["color"])
+                draw(chart, y, at, role_colour(cell))
                 mark_spread(chart, at.estimate, y, at, spread(value, cell, shown), INK, across="x")
             else:
                 label_style: dict[str, Any] = {"xycoords": chart.get_yaxis_transform(), "textcoords": "offset points"}

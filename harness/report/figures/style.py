@@ -81,10 +81,19 @@ COLOURS = {
     "scipy DIA": "#7D5A2A",
     "PyTorch, broadcast": "#A23B72",
     "LAPACK": "#B08D57",
-    "CUDA libraries": "#D55E00",
+    "CUDA libraries": "#8C2D04",
+    "factors of float64": "#74A6CF",
+    "factors of float32": "#08519C",
+    "factors of bfloat16": "#5B4A9E",
+    "substitution": "#74A6CF",
+    "blocks": "#08519C",
+    "corrected": "#5B4A9E",
+    "blocks, inverses on the host": "#009E73",
 }
 # Behind words that cross a line.
 PAPER: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
+ON_THE_CPU, ON_A_GPU, OF_PEERS = "#4A8ABF", "#4FA562", "#B08D57"  # where nothing but its place is known of a row
+BELOW_MARKS = 1.8  # in the order of drawing: words on paper hide lines, but no mark
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 
@@ -172,6 +181,13 @@ def _colours(backends: set[str]) -> dict[str, str]:
     return chosen
 
 
+def role_colour(cell: Cell) -> str:
+    """Return the colour of a row that bears its name: that of its role, else the hue of where it computes."""
+    known = COLOURS.get(str(rates.axis(cell, "backend")))
+    own = OF_PEERS if "package" in cell.arguments else ON_A_GPU if rates.is_on_device(cell) else ON_THE_CPU
+    return known or own
+
+
 class Sheet:
     """A figure under construction: title and legend above, panels, footer below. Uses no global state of matplotlib.
 
@@ -212,6 +228,7 @@ class Sheet:
             "rotation_mode": "anchor",
             "va": "bottom",
             "bbox": PAPER,
+            "zorder": BELOW_MARKS,
         }
         self._turned.append((panel, panel.annotate(text, line[0], (10, 7), size=9.5, **label_style), line))
 

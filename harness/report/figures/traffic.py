@@ -15,7 +15,7 @@ from harness.analysis.traffic import bounds, model
 from harness.analysis.traffic.loads import depth_in, footprint, loads
 from harness.experiment import Json
 from harness.report.figures.rows import HEAD_INCHES, LOW_ROW_INCHES, ROWS_WIDTH
-from harness.report.figures.style import GREY, INK, PALE, PAPER, Looks, Sheet, table, table_width
+from harness.report.figures.style import BELOW_MARKS, GREY, INK, PALE, PAPER, Looks, Sheet, table, table_width
 from harness.report.figures.values import MANY_G, decade_ticks, mark_spread, scale, short, spread, unit
 from harness.store.store import Cell
 
@@ -112,6 +112,7 @@ def _name_points(panel: Axes, placed: list[tuple[Cell, model.Prediction]], name:
             continue
         named[shape].append(here)
         style: dict[str, Any] = {"textcoords": "offset points", "ha": "left", "va": "top", "size": 8.5, "bbox": PAPER}
+        style["zorder"] = BELOW_MARKS
         panel.annotate(shape, here, (7, -4), color=GREY, **style)
 
 
