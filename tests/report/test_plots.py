@@ -31,6 +31,9 @@ DRAWN = [
 ]
 
 
+RAGGED_WEAK = ("weak", "ragged")
+
+
 @pytest.fixture(autouse=True)
 def quick_to_write(monkeypatch):
     monkeypatch.setattr(style, "PNG_DPI", COARSE_DPI)
@@ -492,6 +495,20 @@ def test_speed_ups_start_at_one_thread():
         assert [threads for threads, _ in points] == [1, 2, 4]
         assert points[0][1].estimate == 1
         assert points[-1][1].estimate == pytest.approx(4, rel=0.05)
+
+
+def test_scaling_has_no_empty_panel_and_every_other_names_its_threads(tmp_path, sheets):
+    measured = [
+        c for c in cells(EXPERIMENTS["thread_scaling"]) if (c.axes.get("mode"), c.axes.get("work")) != RAGGED_WEAK
+    ]
+    drawing.draw(EXPERIMENTS["thread_scaling"], measured, MACHINE, tmp_path)
+    canvas = sheets["thread_scaling"].canvas
+    shown = [panel for panel in canvas.axes if panel.get_visible()]
+    assert len(shown) < len(canvas.axes)
+    canvas.draw_without_rendering()
+    for panel in shown:
+        assert len(panel.lines) > 1
+        assert {label.get_text() for label in panel.get_xticklabels() if label.get_visible()} == {"1", "2", "4"}
 
 
 def test_flop_is_said_only_of_ordinary_float_products():

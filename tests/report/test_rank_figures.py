@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from experiments._parts import ranks as parts
+from harness.analysis.ranks import ranks_of
 from harness.experiment import load_all
 from harness.report.figures import drawing
 from tests._support.planted_rank_cells import TWO_GPUS, planted
@@ -66,6 +67,13 @@ def test_scaling_shows_the_model_and_the_limit_beside_the_points(draw):
     assert "on 4 ranks" in words
     without_links = [c for c in planted(EXPERIMENTS["dist_scaling"]) if c.axes.get("role") != "link"]
     assert "model" not in draw("dist_scaling", without_links)["dist_strong_scaling"].legend
+
+
+def test_the_model_of_two_counts_of_ranks_is_no_line(draw):
+    some = [c for c in planted(EXPERIMENTS["dist_scaling"]) if c.axes.get("role") == "link" or ranks_of(c) <= 2]
+    for panel in draw("dist_scaling", some)["dist_strong_scaling"].canvas.axes:
+        joined = [line for line in panel.lines if line.get_linestyle() == "--" and len(line.get_xdata()) == 2]
+        assert joined == [], "two points are joined"
 
 
 def test_bars_of_stages_are_as_long_as_the_call(draw):

@@ -196,6 +196,7 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.set_xlim(0.9, counts[-1] * 1.11)
         plain_ticks(panel, counts)
         panel.set_visible(bool(shown))
+        panel.tick_params(labelbottom=True)  # the panel below may not be there
     for number, panel in enumerate(sheet.canvas.axes):
         if number % len(modes) == 0:
             panel.set_ylabel("efficiency, % of one thread")
