@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from backends.cpu._compile.functions import compile_functions
 from backends.cpu._simd.block_tracker import BLOCK
-from backends.cpu._simd.kernel import INTO_L1
+from backends.cpu._simd.prefetch import INTO_L1
 from backends.cpu._vector import code as v
 from backends.cpu._vector.intrinsics import Emit
 from backends.cpu._vector.operators import Operations, operations

@@ -20,9 +20,10 @@ from numba.core import cgutils
 
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._simd.argument_table import Loops, Shape
-from backends.cpu._simd.kernel import INTO_L2, KernelKey, tile_number
+from backends.cpu._simd.kernel import KernelKey, tile_number
 from backends.cpu._simd.kernel_table import tile_addresses
 from backends.cpu._simd.macro_kernel import even_split
+from backends.cpu._simd.prefetch import INTO_L2
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import emits

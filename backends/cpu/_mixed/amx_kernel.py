@@ -19,7 +19,7 @@ from backends.cpu._mixed import amx_code
 from backends.cpu._mixed.amx_code import ROW_BYTES, ROWS, TILES
 from backends.cpu._mixed.methods import MixedKey
 from backends.cpu._mixed.packing import element_bytes
-from backends.cpu._simd.kernel import INTO_L2, touched_lines
+from backends.cpu._simd.prefetch import INTO_L2, touched_lines
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import Emit, size_intrinsic, switch_intrinsic

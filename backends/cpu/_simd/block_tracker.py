@@ -8,11 +8,13 @@ writes those of several vectors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
+from backends.cpu._simd.prefetch import Prefetch
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
 from backends.cpu._vector.operators import Operations
@@ -107,6 +109,77 @@ class BlockTracker:
         start = [tile, numbers, b.inttoptr(c, v.POINTER), b.inttoptr(block, v.POINTER)]
         rows = v.size(self._rows)
         v.in_both_forms(b, accumulate, lambda combines: v.loop(b, rows, start, lambda state: row(state, combines)))
+
+
+def track_every_step(
+    b: Builder,
+    named: dict[str, Value],
+    state: list[Value],
+    step: Callable[[list[Value]], list[Value]],
+    tracker: BlockTracker,
+) -> None:
+    """Extend the tile step by step, and track each; products of so few steps gain nothing by prefetches."""
+
+    def one(current: list[Value]) -> list[Value]:
+        number, *inside = current
+        inside = step(inside)
+        tracker.note(b, inside[2:], number)
+        return [b.add(number, v.size(1)), *inside]
+
+    v.loop(b, named["k"], [named["first_block"], *state], one)
+
+
+def track_blocks(
+    b: Builder,
+    block_steps: int,
+    named: dict[str, Value],
+    state: list[Value],
+    run: Callable[..., list[Value]],
+    tracker: BlockTracker,
+    prefetches: tuple[Prefetch, ...],
+) -> None:
+    """Extend the tile block of k by block, the last shorter, track each block, and carry out `prefetches`.
+
+    The first blocks prefetch the next panel. The last whole block prefetches the tile of C and its numbers of blocks,
+    which are used at the end.
+    """
+    k, number, block = named["k"], named["first_block"], v.size(block_steps)
+
+    def blocks(count: Value, state: list[Value], within: Callable[[Value, list[Value]], list[Value]]) -> list[Value]:
+        def one(current: list[Value]) -> list[Value]:
+            number, *inside = current
+            inside = within(number, inside)
+            tracker.note(b, inside[2:], number)
+            return [b.add(number, v.size(1)), *inside]
+
+        return v.loop(b, count, state, one)
+
+    def asking(number: Value, state: list[Value]) -> list[Value]:
+        before = b.mul(b.sub(number, named["first_block"]), block)
+        line = v.advance(b, prefetches[0].pointer, b.mul(before, prefetches[0].stride))
+        return run(
+            block, state, prefetches[0]._replace(pointer=line, iterations=b.sub(prefetches[0].iterations, before))
+        )
+
+    def last(_: Value, state: list[Value]) -> list[Value]:
+        left = block
+        for prefetch in prefetches[1:]:
+            steps = v.smaller(b, left, prefetch.iterations)
+            state, left = run(steps, state, prefetch), b.sub(left, steps)
+        return run(left, state)
+
+    count, state = b.udiv(k, block), [number, *state]
+    if prefetches:
+        first = v.smaller(b, count, b.udiv(b.add(prefetches[0].iterations, v.size(block_steps - 1)), block))
+        state, count = blocks(first, state, asking), b.sub(count, first)
+        before_last = v.smaller(b, count, v.size(1))
+        state = blocks(b.sub(count, before_last), state, lambda _, inside: run(block, inside))
+        state = blocks(before_last, state, last)
+    else:
+        state = blocks(count, state, lambda _, inside: run(block, inside))
+    number, *inside = state
+    inside = run(b.urem(k, block), inside)
+    tracker.note(b, inside[2:], number)
 
 
 def _differs(b: Builder, code: VectorCode, x: Value, y: Value) -> Value:

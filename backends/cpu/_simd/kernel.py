@@ -27,16 +27,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 
-from backends.cpu._simd.block_tracker import BLOCK_BYTES, BlockTracker
+from backends.cpu._simd.block_tracker import BLOCK_BYTES, BlockTracker, track_blocks, track_every_step
+from backends.cpu._simd.prefetch import INTO_L1, INTO_L2, Prefetch, touched_lines
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
 from backends.cpu._vector.operators import Operations
 from backends.cpu._vector.unit import UNITS, VectorUnit
-from harness.operands import CACHE_LINE
 
 STEPS_OF_FUSED, STEPS_OF_OTHERS = 4, 2  # of k in an iteration of the loop, over floats: where a pair is one instruction
 STEPS_BEFORE_END = 64  # when the tile of C is prefetched: about the latency of L3
-INTO_L1, INTO_L2 = 3, 2
 
 
 class KernelKey(NamedTuple):
@@ -74,20 +73,6 @@ class KernelKey(NamedTuple):
     def code(self) -> VectorCode:
         """Return the emitter for this unit and dtype."""
         return VectorCode(self.vector_unit, np.dtype(self.dtype))
-
-
-class _Prefetch(NamedTuple):
-    """Prefetches of a loop: each of its first `iterations` fetches the lines at `offsets` from a moving pointer.
-
-    Each of these iterations has `steps` steps of k.
-    """
-
-    pointer: Value
-    stride: Value
-    offsets: tuple[int, ...]
-    locality: int
-    iterations: Value
-    steps: int
 
 
 class _Tile(NamedTuple):
@@ -181,7 +166,7 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
                 offset, row_of_b = b.add(offset, v.size(itemsize)), v.advance(b, row_of_b, ldb)
             return [offset, row_of_b, *totals]
 
-        def run(steps: Value, state: list[Value], prefetch: _Prefetch | None = None) -> list[Value]:
+        def run(steps: Value, state: list[Value], prefetch: Prefetch | None = None) -> list[Value]:
             """Extend the tile by `steps` steps of k, the first iterations with prefetches."""
 
             def prefetching_iteration(current: list[Value]) -> list[Value]:
@@ -201,16 +186,16 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
 
         width = vectors * code.size_bytes
         state = [v.size(0), panel, *[code.constant(operations.zero)] * (rows * vectors)]
-        next_lines = _Prefetch(ahead, named["ahead_stride"], (0,), INTO_L2, named["ahead_steps"], unrolled)
-        tile_of_c = _Prefetch(c, ldc, touched_lines(width), INTO_L1, v.size(rows), unrolled)
+        next_lines = Prefetch(ahead, named["ahead_stride"], (0,), INTO_L2, named["ahead_steps"], unrolled)
+        tile_of_c = Prefetch(c, ldc, touched_lines(width), INTO_L1, v.size(rows), unrolled)
         if tracker:
             lines = touched_lines(width * BLOCK_BYTES // itemsize)
-            numbers = _Prefetch(block, named["ld_block"], lines, INTO_L1, v.size(rows), unrolled)
+            numbers = Prefetch(block, named["ld_block"], lines, INTO_L1, v.size(rows), unrolled)
             prefetches = tuple(x._replace(steps=1) for x in (next_lines, tile_of_c, numbers)) if tile.is_whole else ()
             if key.block_steps == 1:
-                _track_every_step(b, named, state, functools.partial(iteration, 1), tracker)
+                track_every_step(b, named, state, functools.partial(iteration, 1), tracker)
             else:
-                _track(b, key.block_steps, named, state, run, tracker, prefetches)
+                track_blocks(b, key.block_steps, named, state, run, tracker, prefetches)
             tracker.store(b, named)
             return
         if tile.is_whole:
@@ -223,82 +208,6 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
         v.in_both_forms(b, named["accumulate"], functools.partial(_store, b, code, combine, totals, rows_of_c, edges))
 
     return v.own_function(module, tile.name(operations), [v.SIZE] * len(ARGUMENTS), emit)
-
-
-def _track_every_step(
-    b: Builder,
-    named: dict[str, Value],
-    state: list[Value],
-    step: Callable[[list[Value]], list[Value]],
-    tracker: BlockTracker,
-) -> None:
-    """Extend the tile step by step, and track each; products of so few steps gain nothing by prefetches."""
-
-    def one(current: list[Value]) -> list[Value]:
-        number, *inside = current
-        inside = step(inside)
-        tracker.note(b, inside[2:], number)
-        return [b.add(number, v.size(1)), *inside]
-
-    v.loop(b, named["k"], [named["first_block"], *state], one)
-
-
-def _track(
-    b: Builder,
-    block_steps: int,
-    named: dict[str, Value],
-    state: list[Value],
-    run: Callable[..., list[Value]],
-    tracker: BlockTracker,
-    prefetches: tuple[_Prefetch, ...],
-) -> None:
-    """Extend the tile block of k by block, the last shorter, track each block, and carry out `prefetches`.
-
-    The first blocks prefetch the next panel. The last whole block prefetches the tile of C and its numbers of blocks,
-    which are used at the end.
-    """
-    k, number, block = named["k"], named["first_block"], v.size(block_steps)
-
-    def blocks(count: Value, state: list[Value], within: Callable[[Value, list[Value]], list[Value]]) -> list[Value]:
-        def one(current: list[Value]) -> list[Value]:
-            number, *inside = current
-            inside = within(number, inside)
-            tracker.note(b, inside[2:], number)
-            return [b.add(number, v.size(1)), *inside]
-
-        return v.loop(b, count, state, one)
-
-    def asking(number: Value, state: list[Value]) -> list[Value]:
-        before = b.mul(b.sub(number, named["first_block"]), block)
-        line = v.advance(b, prefetches[0].pointer, b.mul(before, prefetches[0].stride))
-        return run(
-            block, state, prefetches[0]._replace(pointer=line, iterations=b.sub(prefetches[0].iterations, before))
-        )
-
-    def last(_: Value, state: list[Value]) -> list[Value]:
-        left = block
-        for prefetch in prefetches[1:]:
-            steps = v.smaller(b, left, prefetch.iterations)
-            state, left = run(steps, state, prefetch), b.sub(left, steps)
-        return run(left, state)
-
-    count, state = b.udiv(k, block), [number, *state]
-    if prefetches:
-        first = v.smaller(b, count, b.udiv(b.add(prefetches[0].iterations, v.size(block_steps - 1)), block))
-        state, count = blocks(first, state, asking), b.sub(count, first)
-        before_last = v.smaller(b, count, v.size(1))
-        state = blocks(b.sub(count, before_last), state, lambda _, inside: run(block, inside))
-        state = blocks(before_last, state, last)
-    else:
-        state = blocks(count, state, lambda _, inside: run(block, inside))
-    number, *inside = state
-    inside = run(b.urem(k, block), inside)
-    tracker.note(b, inside[2:], number)
-
-
-def touched_lines(width: int) -> tuple[int, ...]:
-    """Return the offsets that touch every cache line of `width` bytes at any alignment."""
-    return (*range(0, width, CACHE_LINE), width - 1)
 
 
 def _row(builder: Builder, pointer: Value, stride: Value, i: int) -> Value:
