@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from backends.distributed._job.software import software
 from harness.distributed.grid import Decomposition, Rectangle
 from harness.distributed.local import device_local, host_local
 from harness.distributed.redistribute import at_root
@@ -27,7 +28,6 @@ from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.comms import Comms
 from harness.distributed.transport.segments import forget_names
 from harness.distributed.transport.shared_arrays import SharedForm, attach
-from harness.distributed.transport.software import software
 from harness.problem import Problem
 
 
