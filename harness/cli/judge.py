@@ -110,6 +110,7 @@ def compare(
 
     Exit status: 1 if something is slower, 2 if the request cannot be carried out, else 0.
     """
+    from harness.analysis import rates
     from harness.cli import console
     from harness.compare import stored_runs as comparing
     from harness.stats.verdict import Verdict
@@ -129,5 +130,5 @@ def compare(
     else:
         console.print_table(*comparing.table(changes), numeric=("processes",))
         counts = ", ".join(f"{sum(change.verdict is v for change in changes)} {v.value}" for v in Verdict)
-        console.print_lines("", f"{len(changes)} cell{'s' * (len(changes) != 1)}, judged together: {counts}", *notes)
+        console.print_lines("", f"{rates.plural(len(changes), 'cell')}, judged together: {counts}", *notes)
     raise typer.Exit(FAILED if any(change.verdict is Verdict.SLOWER for change in changes) else DONE)
