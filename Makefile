@@ -83,8 +83,9 @@ experiments: $(TO_MEASURE) ## measure this machine (PRESET=quick), draw its figu
 run: $(TO_MEASURE) ## measure only; what is finished is kept, so that a second call resumes
 	@$(RUN) -m harness run --preset $(PRESET) $(DIRTY) $(ARGS)
 
-figures: $(INSTALLED) ## redraw every figure of every machine from stored results
-	@$(RUN) -m harness plot $(DIRTY)
+# What is published has verdicts: a figure of which more than a fifth of the ratios have none is left out.
+figures: $(INSTALLED) ## redraw the figures of every machine from stored results, those with verdicts
+	@$(RUN) -m harness plot --decided $(DIRTY)
 
 report: $(INSTALLED) ## rewrite the report of every machine from stored results
 	@$(RUN) -m harness report $(DIRTY)

@@ -10,7 +10,7 @@ from harness.analysis.findings import DETAILS, FINDINGS, libraries
 from harness.experiment import Experiment, Figure
 from harness.store.store import Cell
 
-# Part of the ratios of a figure; if more of them are undecided, its title says so.
+# If this part of the ratios of a figure is undecided, or more, its title says so, and it is not published.
 MOST_UNDECIDED = 0.2
 # What can be said of any times, where the cells are too few, or too old, for the finding of a figure.
 AT_LEAST = "winners"
@@ -53,15 +53,16 @@ def of_figure(figure: Figure, of: Shown) -> str:
     sentence = FINDINGS[figure.options["finding"]]([*of.cells, *of.peaks], figure.options)
     if not sentence and _is_timed(figure):
         sentence = FINDINGS[AT_LEAST](of.cells, figure.options)
-    found = caveats.undecided(of.cells)
-    if (
-        sentence
-        and _is_about_ratios(figure)
-        and found.undecided > MOST_UNDECIDED * found.ratios
-        and not caveats.speaks_of_doubt(sentence)
-    ):
-        sentence += caveats.doubt(found)
+    if sentence and not caveats.speaks_of_doubt(sentence):
+        sentence += doubt(figure, of)
     return sentence
+
+
+def doubt(figure: Figure, of: Shown) -> str:
+    """Return how many ratios of a figure are undecided, " (7 of 12 undecided)", if those are too many; else nothing."""
+    found = caveats.undecided(of.cells)
+    too_many = _is_about_ratios(figure) and found.undecided >= MOST_UNDECIDED * found.ratios
+    return caveats.doubt(found) if too_many else ""
 
 
 def _is_about_ratios(figure: Figure) -> bool:

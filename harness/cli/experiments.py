@@ -68,6 +68,9 @@ def plot(
     machine: options.Machines = None,
     results: options.Results = options.RESULTS,
     figures: options.Figures = options.FIGURES,
+    decided: Annotated[
+        bool, typer.Option("--decided", help="Leave out figures of which a fifth of the ratios have no verdict.")
+    ] = False,
     allow_dirty: options.AllowDirty = False,
 ) -> None:
     """Draw the figures of every machine, or of some, from stored results alone."""
@@ -76,7 +79,8 @@ def plot(
     chosen = options.chosen_experiments(experiments)
     for slug, cells, owner in options.recorded(results, preset, machine or ()):
         provenance.require_clean(figures / slug, allow_dirty=_allows(allow_dirty, preset))
-        console.print_lines(f"figures  {figures / slug}  ({len(_drawn(chosen, cells, owner, figures / slug))} files)")
+        drawn = _drawn(chosen, cells, owner, figures / slug, decided=decided)
+        console.print_lines(f"figures  {figures / slug}  ({len(drawn)} files)")
 
 
 def report(
@@ -117,12 +121,19 @@ def report(
         console.print_lines(f"report   {written}")
 
 
-def _drawn(chosen: list[Experiment], cells: list[Cell], owner: Machine, folder: Path) -> list[Path]:
+def _drawn(
+    chosen: list[Experiment], cells: list[Cell], owner: Machine, folder: Path, *, decided: bool = False
+) -> list[Path]:
     """Draw the figures of those of `chosen` that `owner` could do anything of, and return their files."""
     from harness.report.figures import drawing
 
     mark, tried = provenance.mark(), {cell.experiment for cell in cells if cell.status in ("ok", "failed")}
-    return [path for e in chosen if e.name in tried for path in drawing.draw(e, cells, owner, folder, mark=mark)]
+    return [
+        path
+        for e in chosen
+        if e.name in tried
+        for path in drawing.draw(e, cells, owner, folder, mark=mark, decided=decided)
+    ]
 
 
 class _Drawing:

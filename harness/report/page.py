@@ -220,12 +220,14 @@ def _section(
 ) -> str:
     """Return the section of one experiment: finding, question, prominent figures, links, caveats; rows without any."""
     recorded = [cell for cell in cells if cell.experiment == experiment.name]
-    there = [figure for figure in experiment.figures if (shown.figures / f"{figure.name}.svg").exists()]
-    pictures, links = [], []
-    for figure in there:
+    pictures, links, left_out = [], [], []
+    for figure in experiment.figures:
         path = Path(os.path.relpath(shown.figures / f"{figure.name}.svg", shown.results)).as_posix()
-        if figure.name in prominent:
-            finding = answers.of_figure(figure, answers.shown(figure, experiment.name, cells))
+        of = answers.shown(figure, experiment.name, cells)
+        if not (shown.figures / f"{figure.name}.svg").exists():
+            left_out += [figure.title + doubt] if (doubt := answers.doubt(figure, of)) else []
+        elif figure.name in prominent:
+            finding = answers.of_figure(figure, of)
             pictures.append(f"![{finding or figure.title}]({path})")
         else:
             links.append(f"[{figure.title}]({path})")
@@ -243,6 +245,7 @@ def _section(
                     *([f"**{finding}.**"] if finding else []),
                     *(f"{detail}." for detail in details if detail),
                     f"{experiment.question} See also: {more}.",
+                    *([f"Not drawn, for want of verdicts: {', '.join(left_out)}."] if left_out else []),
                 ]
             ),
             *body,

@@ -455,6 +455,16 @@ def test_the_title_says_that_many_ratios_are_undecided(tmp_path, sheets):
     assert "samples" not in sheets["ladder"].title
 
 
+def test_of_figures_to_publish_those_without_verdicts_are_left_out_and_removed(tmp_path):
+    few = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:3]]) for c in cells(EXPERIMENTS["ladder"])]
+    drawn = drawing.draw(EXPERIMENTS["ladder"], few, MACHINE, tmp_path)
+    assert drawn, "one's own are drawn, and say so"
+    assert all(path.exists() for path in drawn)
+    assert drawing.draw(EXPERIMENTS["ladder"], few, MACHINE, tmp_path, decided=True) == []
+    assert not any(path.exists() for path in drawn)
+    assert drawing.draw(EXPERIMENTS["ladder"], cells(EXPERIMENTS["ladder"]), MACHINE, tmp_path, decided=True) == drawn
+
+
 def test_the_kernels_that_a_library_took_stand_beside_its_name(tmp_path, sheets):
     read = {"openblas kernels": "0.3.31 Haswell"}
     own = [

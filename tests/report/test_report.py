@@ -171,6 +171,17 @@ def test_a_ratio_that_may_be_one_is_unsure_and_of_too_few_samples_too(tmp_path):
     assert "too few samples" in line
 
 
+def test_a_figure_that_is_not_published_is_named_with_its_reason(tmp_path):
+    few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:3]]) for cell in cells(LADDER)]
+    drawing.draw(LADDER, few, MACHINE, tmp_path, decided=True)
+    text = report_page.write([LADDER], few, MACHINE, tmp_path, tmp_path / "results").read_text(encoding="utf-8")
+    assert f"Not drawn, for want of verdicts: {LADDER.figures[0].title} (three samples)." in text
+    assert "![" not in text
+    drawing.draw(LADDER, cells(LADDER), MACHINE, tmp_path, decided=True)
+    text = report_page.write([LADDER], cells(LADDER), MACHINE, tmp_path, tmp_path / "results").read_text("utf-8")
+    assert "Not drawn" not in text
+
+
 def test_a_reason_cannot_break_the_page(tmp_path):
     own = cells(LADDER, failing=("cpu-tiled",))
     bad = [cell if cell.is_ok else dataclasses.replace(cell, reason="<b>|" + "x" * 10_000) for cell in own]

@@ -93,12 +93,21 @@ def kinds(machine: Machine) -> dict[str, Draw]:
     }
 
 
-def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Path, *, mark: str = "") -> list[Path]:
+def draw(
+    experiment: Experiment,
+    cells: list[Cell],
+    machine: Machine,
+    folder: Path,
+    *,
+    mark: str = "",
+    decided: bool = False,
+) -> list[Path]:
     """Draw the figures of `experiment` from its cells, as ``<folder>/<figure name>.svg`` and ``.png``.
 
     Contenders without a time are named below the figure. A figure without any data is not drawn, and one that stands
-    there from earlier is removed: the report says why nothing was measured. A peak that another experiment measured on
-    this machine, in the same preset, holds here too. `mark` is a further sentence below each.
+    there from earlier is removed: the report says why nothing was measured. With `decided` the same holds of a figure
+    of which too many ratios have no verdict (`answers.doubt`). A peak that another experiment measured on this machine,
+    in the same preset, holds here too. `mark` is a further sentence below each.
 
     Raises
     ------
@@ -109,8 +118,20 @@ def draw(experiment: Experiment, cells: list[Cell], machine: Machine, folder: Pa
         return [
             path
             for figure in experiment.figures
-            for path in _draw_one(figure, answers.shown(figure, experiment.name, cells), machine, folder, mark)
+            for of in [answers.shown(figure, experiment.name, cells)]
+            for path in (
+                _remove(folder / figure.name)
+                if decided and answers.doubt(figure, of)
+                else _draw_one(figure, of, machine, folder, mark)
+            )
         ]
+
+
+def _remove(stem: Path) -> list[Path]:
+    """Remove a figure from earlier, and return that nothing was drawn."""
+    for path in style.files(stem):
+        path.unlink(missing_ok=True)
+    return []
 
 
 def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path, mark: str) -> list[Path]:
@@ -118,9 +139,7 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
     if figure.kind not in table:
         raise ExperimentError(f"figure {figure.name}: unknown kind", expected=", ".join(table), got=repr(figure.kind))
     if not any(map(functools.partial(_has_data, options=figure.options), shown)):
-        for path in style.files(folder / figure.name):
-            path.unlink(missing_ok=True)
-        return []
+        return _remove(folder / figure.name)
     sheet = Sheet(figure.title)
     sheet.names = libraries.families(shown)
     table[figure.kind](sheet, [*shown, *of.peaks], figure.options)
