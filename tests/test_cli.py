@@ -201,6 +201,9 @@ def test_a_failed_cell_makes_status_1(tmp_path):
     [
         (["run", "ladr"], "did you mean 'ladder'?"),
         (["run", "ladder", "--only", "cpu-nope"], "cpu-numpy"),
+        (["run", "ladder", "--where", "n"], "AXIS=VALUE"),
+        (["run", "ladder", "--preset", "smoke", "--where", "n=7"], "n of 128"),
+        (["run", "ladder", "--where", "sise=7"], "an axis of m, "),
         (["run", "--preset", "huge"], "'smoke', 'quick', 'full'"),
         (["run", "--results", "/proc/nowhere", "ladder", "--preset", "smoke"], "/proc/nowhere"),
         (["plot", "--results", "/nowhere"], "/nowhere: no results"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,7 @@ def run(
     only: Annotated[
         list[str] | None, typer.Option(help="Measure this contender or backend only; may be repeated.")
     ] = None,
+    where: options.Where = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Measure all anew; else an interrupted run is resumed.")
     ] = False,
@@ -44,13 +46,14 @@ def run(
     from harness.run import runner
     from harness.run.ending import Terminated, status_of
 
-    chosen = options.chosen_experiments(experiments)
+    chosen, places = options.chosen_experiments(experiments), options.values_by_axis(where)
     _check_only(only, chosen, preset)
+    _check_where(places, chosen, preset)
     provenance.require_clean(results, allow_dirty=_allows(allow_dirty, preset))
     draw_now = _Drawing(preset, results, figures).draw if draw else None
     try:
         with Progress(on_experiment=draw_now) as progress:
-            summary = runner.run(chosen, preset, results, progress, only=tuple(only or ()), fresh=fresh)
+            summary = runner.run(chosen, preset, results, progress, only=tuple(only or ()), where=places, fresh=fresh)
     except (KeyboardInterrupt, Terminated) as ended:
         options.complain("interrupted: what is finished is kept, and the same command goes on from there")
         options.complain(f"figures and report of what is finished: {_commands(preset, results, figures)}")
@@ -179,3 +182,21 @@ def _check_only(only: list[str] | None, chosen: list[Experiment], preset: str) -
     for name in only:
         if name not in known:
             raise ExperimentError(f"no contender {name!r} in these experiments", expected=", ".join(known))
+
+
+def _check_where(places: Mapping[str, Collection[str]], chosen: list[Experiment], preset: str) -> None:
+    """Raise if no case stands at one of the values that an axis is to have."""
+    from harness.machine import detect
+
+    if not places:
+        return
+    cases = [case for e in chosen for case in e.cases(preset, detect())]
+    for axis, values in places.items():
+        known = dict.fromkeys(str(case.axes[axis]) for case in cases if axis in case.axes)
+        missing = [value for value in values if value not in known]
+        if missing:
+            axes = dict.fromkeys(name for case in cases for name in case.axes)
+            raise ExperimentError(
+                f"no case has {axis}={missing[0]} in these experiments",
+                expected=f"{axis} of {', '.join(known)}" if known else f"an axis of {', '.join(axes)}",
+            )

@@ -38,6 +38,9 @@ AllowDirty = Annotated[
     bool,
     typer.Option(ALLOW_DIRTY, help="Even if sources of the checkout have changed; what is written is marked."),
 ]
+Where = Annotated[
+    list[str] | None, typer.Option(metavar="AXIS=VALUE", help="Only where this holds, as n=1024; may be repeated.")
+]
 Names = Annotated[list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="All of them by default.")]
 
 
@@ -50,6 +53,17 @@ def chosen_experiments(names: list[str] | None) -> list[Experiment]:
         if name not in known:
             raise ExperimentError.unknown("experiment", name, known)
     return [known[name] for name in names or known]
+
+
+def values_by_axis(where: list[str] | None) -> dict[str, list[str]]:
+    """Return the values by axis, of texts like "n=1024"; raise ExperimentError if a text is not of this form."""
+    values: dict[str, list[str]] = {}
+    for text in where or ():
+        axis, equals, value = text.partition("=")
+        if not (axis and equals):
+            raise ExperimentError("--where cannot be understood", expected="AXIS=VALUE, as n=1024", got=text)
+        values.setdefault(axis, []).append(value)
+    return values
 
 
 def recorded(

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from harness.cli.options import RESULTS, AsJson, Preset, Results, complain
-from harness.errors import ExperimentError
+from harness.cli.options import RESULTS, AsJson, Preset, Results, Where, complain, values_by_axis
 
 Status = Literal["ok", "failed", "declined", "missing"]
 Kind = Literal["experiment", "run", "commit", "contender", "cell"]
@@ -24,7 +23,7 @@ def results(
     run: Annotated[list[str] | None, typer.Option(help="Of this run; may be repeated.")] = None,
     contender: Annotated[list[str] | None, typer.Option(help="Of this contender or backend; may be repeated.")] = None,
     status: Annotated[Status | None, typer.Option(help="With this status.")] = None,
-    where: Annotated[list[str] | None, typer.Option(metavar="AXIS=VALUE", help="As n=1024; may be repeated.")] = None,
+    where: Where = None,
     current: Annotated[bool, typer.Option("--current", help="Only what figures and report are made of.")] = False,
     by: Annotated[Kind, typer.Option(help="What a row of the table is.")] = "experiment",
     export: Annotated[
@@ -46,7 +45,7 @@ def results(
         runs=run or (),
         statuses=[status] if status else (),
         contenders=contender or (),
-        where=_values_by_axis(where or []),
+        where=values_by_axis(where),
         is_current=current,
     )
     if export:
@@ -65,14 +64,3 @@ def results(
         console.print_table(*query.group_table(query.groups(cells, by), by), numeric=query.NUMBERS)
         sizes = [path.stat().st_size for path in results.glob("*/*/*.jsonl")]
         console.print_lines("", f"{results}  ({len(sizes)} files, {sum(sizes) / 1e6:.1f} MB)")
-
-
-def _values_by_axis(where: list[str]) -> dict[str, list[str]]:
-    """Return the values by axis, of texts like "n=1024"; raise ExperimentError if a text is not of this form."""
-    values: dict[str, list[str]] = {}
-    for text in where:
-        axis, equals, value = text.partition("=")
-        if not (axis and equals):
-            raise ExperimentError("--where cannot be understood", expected="AXIS=VALUE, as n=1024", got=text)
-        values.setdefault(axis, []).append(value)
-    return values

@@ -79,6 +79,7 @@ def run(
     observer: Observer | None = None,
     *,
     only: Collection[str] = (),
+    where: Mapping[str, Collection[str]] | None = None,
     fresh: bool = False,
     patience: Patience | None = None,
     is_over: Callable[[], bool] = lambda: False,
@@ -95,6 +96,8 @@ def run(
     observer : Observer, optional
     only : collection of str
         Labels or backends: in each case these contenders are measured, and the reference.
+    where : mapping of str to collection of str, optional
+        Values by axis, as text: only cases that stand there, as ``{"n": ["1024"]}``.
     fresh : bool
         Start a new run even if there is one to resume.
     patience : Patience, optional
@@ -110,7 +113,9 @@ def run(
     """
     machine = detect()
     store = Store(Path(results_root) / slug_of(results_root, machine) / preset)
-    plan = [(experiment, _restricted(experiment.cases(preset, machine), only)) for experiment in experiments]
+    plan = [
+        (experiment, _restricted(experiment.cases(preset, machine), only, where or {})) for experiment in experiments
+    ]
     with store.exclusive(), descendants.adopting():
         resumed = None if fresh else store.unfinished_run(machine)
         runner = _Runner(
@@ -124,7 +129,7 @@ def run(
             Gate.of_preset(preset),
         )
         try:
-            runner.run(plan, is_resumed=resumed is not None, is_complete=not only)
+            runner.run(plan, is_resumed=resumed is not None, is_complete=not (only or where))
         finally:
             with ending.delayed():  # a second Ctrl-C must leave no process behind
                 runner.pool.kill()
@@ -257,8 +262,9 @@ def _columns(readings: list[list[Mapping[str, float]]]) -> dict[str, list[list[f
     return {name: [[sample.get(name) for sample in process] for process in readings] for name in names}
 
 
-def _restricted(cases: list[Case], only: Collection[str]) -> list[Case]:
-    """Return the cases that have a contender named by `only`, with those contenders and the reference."""
+def _restricted(cases: list[Case], only: Collection[str], where: Mapping[str, Collection[str]]) -> list[Case]:
+    """Return the cases at `where` that have a contender named by `only`, with those contenders and the reference."""
+    cases = [case for case in cases if all(str(case.axes.get(axis)) in values for axis, values in where.items())]
     if not only:
         return cases
     restricted = []
