@@ -9,7 +9,7 @@ from harness.machine import Machine
 from harness.problem import Problem
 
 SUBJECT, TASK = "gpu-ozaki", "experiments._parts.emulation_task:product"
-SIZES = {"smoke": (128,), "quick": (2048, 4096), "full": (1024, 2048, 4096, 4097, 8192, 16384)}
+SIZES = {"smoke": (128,), "quick": (2048, 4096, 8192), "full": (1024, 2048, 4096, 4097, 8192, 16384)}
 FAMILY_SIZE = {"smoke": 128, "quick": 4096, "full": 4096}
 NORMAL = "normal"
 
@@ -54,6 +54,7 @@ EXPERIMENT = Experiment(
                 "place": "n",
                 "finding": "subject_over_reference",
             },
+            prominence=82,
         ),
         Figure(
             "gpu_emulation_families",

@@ -90,7 +90,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.4),
-        "quick": Budget(rounds=3, seconds=20),
+        "quick": Budget(rounds=5, seconds=20),
         "full": Budget(rounds=15, seconds=60, processes=3, precision=0.01),
     },
     order=60,

@@ -70,7 +70,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=1),
+        "quick": Budget(rounds=5, seconds=2),
         "full": Budget(rounds=15, seconds=10, precision=0.01),
     },
     order=67,

@@ -60,7 +60,7 @@ EXPERIMENT = Experiment(
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=3, seconds=2),
+        "quick": Budget(rounds=5, seconds=3),
         "full": Budget(rounds=15, seconds=20, processes=3, precision=0.01),
     },
     order=63,

@@ -110,22 +110,23 @@ def _of_threads(axes: dict[str, Any], method: Method, problems: dict[int, Proble
     return Case({**axes, "semiring": "plus_times", "dtype": "float64"}, contenders, {"seed": 1})
 
 
+def _figure(name: str, sizes: Sequence[int], *, prominence: int = 0) -> Figure:
+    title = "Rate of each thread over that of one alone: one product (strong), as much work for each (weak)"
+    options = {"where": {"work": [WHOLE, RAGGED], "n": sizes}, "subject": "cpu-simd", "finding": "threads"}
+    return Figure(name, "scaling", title, options, prominence=prominence)
+
+
 EXPERIMENT = Experiment(
     name="thread_scaling",
     question="How much faster do more threads make it, and which loop should they share?",
     cases=cases,
     figures=(
-        Figure(
-            "thread_scaling",
-            "scaling",
-            "Rate of each thread over that of one alone: one product (strong), as much work for each (weak)",
-            {"where": {"work": [WHOLE, RAGGED]}, "subject": "cpu-simd", "finding": "threads"},
-            prominence=58,
-        ),
+        _figure("thread_scaling", [n - less for n in {*SIZE.values()} for less in (0, MISSING_ROWS)], prominence=58),
+        _figure("thread_scaling_large", [LARGE]),  # calls of seconds, so few samples
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
-        "quick": Budget(rounds=5, seconds=1),
+        "quick": Budget(rounds=5, seconds=2),
         "full": Budget(rounds=5, seconds=2, processes=3, precision=0.02),
     },
     order=40,

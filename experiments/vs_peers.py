@@ -96,10 +96,11 @@ EXPERIMENT = Experiment(
     question="Is cpu-simd faster than the fastest library that is installed here, at every size?",
     cases=cases,
     figures=_figures(),
+    # Level with the fastest library, so processes differ by more than contenders: five of each rather than three.
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=5, seconds=1.5),
-        "full": Budget(rounds=5, seconds=2, processes=3, precision=0.02),
+        "full": Budget(rounds=5, seconds=2, processes=5, precision=0.02),
     },
     order=11,
 )

@@ -45,10 +45,14 @@ def sheets(monkeypatch):
     return keep(monkeypatch, writes=False)
 
 
+# Some cases are there on many cores only.
+MANY_CORES = dataclasses.replace(MACHINE, cores=8, threads=8)
+
+
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_figure_of_every_experiment_is_drawn(name, tmp_path, monkeypatch):
     experiment, sheets = EXPERIMENTS[name], keep(monkeypatch, writes=True)
-    files = drawing.draw(experiment, cells(experiment), MACHINE, tmp_path)
+    files = drawing.draw(experiment, cells(experiment, machine=MANY_CORES), MACHINE, tmp_path)
     assert sorted(path.name for path in files) == sorted(
         f"{figure.name}.{extension}" for figure in experiment.figures for extension in ("svg", "png")
     )
@@ -76,9 +80,9 @@ def test_a_figure_without_any_time_is_not_drawn_and_an_older_one_goes(name, tmp_
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_figure_names_the_contender_that_failed(name, tmp_path, sheets):
     experiment = EXPERIMENTS[name]
-    drawing.draw(experiment, cells(experiment, failing=("cpu-tiled",)), MACHINE, tmp_path)
+    drawing.draw(experiment, cells(experiment, failing=("cpu-tiled",), machine=MANY_CORES), MACHINE, tmp_path)
     for figure in experiment.figures:
-        shown = answers.shown(figure, name, cells(experiment)).cells
+        shown = answers.shown(figure, name, cells(experiment, machine=MANY_CORES)).cells
         is_measured = figure.kind not in drawing.COMPUTED
         has_tiled = is_measured and any(c.arguments.get("backend") == "cpu-tiled" for c in shown)
         assert ("Failed" in texts(sheets[figure.name])) == has_tiled, figure
@@ -347,6 +351,12 @@ def test_a_peak_of_another_experiment_is_drawn_across_rates(tmp_path, sheets):
     peak = next(cell for cell in ladder if analysis_rates.is_roof(cell) and cell.axes["semiring"] == "plus_times")
     assert peaks.roof_rate(peak) in heights
     assert "10 samples" not in texts(sheet), "the footer is about the figure's own samples"
+
+
+def test_where_sums_are_wider_than_operands_the_peak_names_the_dtype_of_sums(tmp_path, sheets):
+    mixed, ladder = cells(EXPERIMENTS["mixed_precision"]), cells(EXPERIMENTS["ladder"])
+    drawing.draw(EXPERIMENTS["mixed_precision"], [*mixed, *ladder], MACHINE, tmp_path)
+    assert "measured peak of float64" in texts(sheets["mixed_precision"])
 
 
 def test_a_panel_of_several_dtypes_has_no_peak(tmp_path, sheets):

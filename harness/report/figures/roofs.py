@@ -21,6 +21,7 @@ def mark_peak(panel: Axes, shown: list[Cell], cells: list[Cell], *, across: Lite
 
     Cells with different numbers of threads, or on a device, have a line each. Nothing is drawn where no peak was
     measured. Nor is it where cells are of several semirings or dtypes: it would be the peak of only some of them.
+    Where operands are narrower than sums, the line names the dtype of sums, whose peak it is.
 
     Parameters
     ----------
@@ -39,7 +40,9 @@ def mark_peak(panel: Axes, shown: list[Cell], cells: list[Cell], *, across: Lite
     for (is_on_device, threads), peak in peaks.items():
         rate = analysis_peaks.roof_rate(peak)
         count = "" if is_on_device or len(peaks) < 2 else f", {rates.plural(threads, 'thread')}"
-        name = analysis_peaks.name_of_peak(peak) + count
+        is_mixed = any(rates.axis(cell, "operands") is not None for cell in shown)
+        of = f" of {rates.axis(peak, 'dtype')}" if is_mixed else ""
+        name = analysis_peaks.name_of_peak(peak) + of + count
         label_style: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "size": 9}
         look: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (4, 3))}
         if across == "x":
