@@ -13,7 +13,17 @@ from harness.experiment import load_all
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
 EXPERIMENTS = load_all()
-OPTIONS = {"t", "z", "rows", "padded", "conditional", "redirected", "mirrored", "big-small", "inverses"}  # that rows name beside experiments
+OPTIONS = {
+    "t",
+    "z",
+    "rows",
+    "padded",
+    "conditional",
+    "redirected",
+    "mirrored",
+    "big-small",
+    "inverses",
+}  # that rows name beside experiments
 LEFT_OUT = re.compile(r"^left out: \w+")
 
 
