@@ -79,6 +79,7 @@ EXPERIMENT = Experiment(
             "Rate against the working set of the blocks",
             {
                 "panels": "sweep",
+                "largest": "m",
                 "working_sets": WORKING_SETS,
                 "titles": TITLES,
                 "passing": PASSING,

@@ -36,6 +36,8 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
     own = [cell for cell in everything if cell.experiment == figure.options.get("of", experiment)]
     roofs = [cell for cell in own if rates.is_roof(cell)]
     chosen = rates.select((cell for cell in own if not rates.is_roof(cell)), figure.options.get("where", {}))
+    if "largest" in figure.options:
+        chosen = _largest(chosen, figure.options["largest"], figure.options["panels"])
     peaks_elsewhere = [
         cell
         for cell in everything
@@ -44,6 +46,15 @@ def shown(figure: Figure, experiment: str, cells: Iterable[Cell]) -> Shown:
     if figure.options.get("merged"):
         chosen = libraries.merged(chosen)
     return Shown([*roofs, *chosen], peaks_elsewhere)
+
+
+def _largest(cells: list[Cell], side: str, panels: str) -> list[Cell]:
+    """Return the cells of each panel where `side` is largest: presets may differ in it."""
+    groups = rates.group(cells, lambda cell: rates.axis(cell, panels)).values()
+    most = [max((rates.axis(cell, side) or 0 for cell in group), default=0) for group in groups]
+    return [
+        cell for group, at in zip(groups, most, strict=True) for cell in group if (rates.axis(cell, side) or 0) == at
+    ]
 
 
 def of_figure(figure: Figure, of: Shown) -> str:

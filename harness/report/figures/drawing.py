@@ -39,6 +39,7 @@ with a panel for each value (``"problem"``, semiring and dtype, by default), or 
 ``"residual"`` and ``"share"`` (of the time in products) are facts of algorithms.
 ``of`` takes the cells of another experiment. ``finding``, a name in `findings.FINDINGS`, makes
 the title of what the cells have found; ``ratios``, whether it is about ratios to the reference.
+``largest`` keeps the cells of a panel where this side of the product is largest: presets may differ in it.
 ``merged`` shows contenders that run the same kernels of OpenBLAS as one.
 ``beside`` names backends that stand beside a ladder and are no rungs, as libraries are.
 ``note`` is a sentence below the figure.
