@@ -20,7 +20,7 @@ BACKEND, FAMILY = "cpu-strassen", "normal"
 SIZES = {
     "smoke": (64, 65),
     "quick": (1024, 2048),
-    "full": (512, 1024, 1025, 1536, 2048, 2049, 2560),
+    "full": (512, 1024, 1025, 1536, 2048, 2049, 2560, 4096),
 }
 LEVELS = {"smoke": (1,), "quick": (1, 2), "full": (1, 2, 3)}
 DTYPES = {"smoke": ("float64",), "quick": ("float64",), "full": ("float64", "float32")}

@@ -163,6 +163,18 @@ def test_paying_begins_behind_the_last_size_that_does_not():
     assert sentence.endswith(" only up to n=1024")
 
 
+def test_of_several_panels_those_that_pay_somewhere_are_named():
+    panels = [cell for cell in cells(EXPERIMENTS["strassen"], "full") if cell.is_ok and cell.axes["dtype"] == "float64"]
+
+    def at(cell):
+        is_faster = cell.contender == "1 level" and cell.threads == 1 and cell.axes["n"] >= 2048
+        return dataclasses.replace(cell, samples_ns=[[1e6 / (1.1 if is_faster else 1.0)] * 8])
+
+    assert found("pays", list(map(at, panels)), panels="setting") == (
+        "Faster than cpu-simd: 1 thread: 1 level from n=2048 on; 4 threads: nothing up to n=4096"
+    )
+
+
 def test_who_is_fastest_in_how_many_cases_is_said_of_all_where_nobody_is_in_most():
     first = at_rates("size_sweep", {"cpu-numpy": 1.0, "cpu-simd": 2.0}, n=64)
     second = at_rates("size_sweep", {"cpu-numpy": 2.0, "cpu-simd": 1.0}, n=128)
@@ -248,6 +260,14 @@ def test_a_figure_of_another_experiment_takes_its_cells_and_peaks_from_elsewhere
     shown = answers.shown(sweep, "size_sweep", own)
     assert {cell.experiment for cell in shown.cells} == {"size_sweep"}
     assert {cell.experiment for cell in shown.peaks} == {"ladder"}
+
+
+def test_of_two_presets_a_panel_shows_the_larger_product_alone():
+    (figure,) = EXPERIMENTS["block_size"].figures
+    both = [cell for preset in ("quick", "full") for cell in cells(EXPERIMENTS["block_size"], preset)]
+    shown = [cell for cell in answers.shown(figure, "block_size", both).cells if not rates.is_roof(cell)]
+    assert {cell.preset for cell in shown} == {"full"}
+    assert {cell.axes["sweep"] for cell in shown} == {cell.axes["sweep"] for cell in both if "sweep" in cell.axes}
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FINDINGS if kind != "extra_work"])  # that is computed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from harness.analysis import offload, rates
 from harness.analysis.findings.panels import MOST_PANELS, named_panels
@@ -27,18 +28,42 @@ def thresholds(cells: list[Cell], options: Json) -> str:
     return f"{who or 'The GPU'} overtakes the CPU: {'; '.join(sentences[:MOST_PANELS])}" if sentences else ""
 
 
+class _Gains(NamedTuple):
+    """Where contenders of a panel are surely faster than the reference, up to size `last`."""
+
+    reference: str
+    last: int
+    places: list[str]  # "1 level from n=2560 on", the earliest first; then "dijkstra only up to n=256"
+    nowhere: list[str]  # contenders
+
+
 def pays(cells: list[Cell], options: Json) -> str:
-    """Return for each contender from which size on, or up to which, it is surely faster than the reference."""
-    sentences = [
-        f"{name}{sentence}"
-        for group, name in named_panels(cells, options)
-        if (sentence := _pays(group, cells)) is not None
+    """Return for each contender from which size on, or up to which, it is surely faster than the reference.
+
+    Of several panels those contenders are named that are faster somewhere.
+    """
+    found = [
+        (name, gains) for group, name in named_panels(cells, options) if (gains := _gains(group, cells)) is not None
     ]
-    return "; ".join(sentences)
+    if not found:
+        return ""
+    (_, first), *others = found
+    if not others:
+        return _in_full(first)
+    parts = [f"{name}{'; '.join(gains.places) or f'nothing up to n={gains.last}'}" for name, gains in found]
+    return f"Faster than {first.reference}: {'; '.join(parts)}"
 
 
-def _pays(group: Sequence[Cell], cells: list[Cell]) -> str | None:
-    """Return which contenders of a panel pay from which size on, the earliest first, which up to one, which nowhere."""
+def _in_full(gains: _Gains) -> str:
+    reference, last, places, nowhere = gains
+    if not places:
+        return f"Nothing is faster than {reference} up to n={last}: not {' nor '.join(nowhere)}"
+    rest = [f"not up to n={last}: {' nor '.join(nowhere)}"] if nowhere else []
+    return f"Faster than {reference}: {'; '.join([*places, *rest])}"
+
+
+def _gains(group: Sequence[Cell], cells: list[Cell]) -> _Gains | None:
+    """Return where the contenders of a panel pay; None without a time of any beside that of the reference."""
     paying, fading, never, reference, last = list[tuple[int, str]](), list[tuple[int, str]](), list[str](), "", 0
     for name, own in rates.group(group, lambda cell: cell.contender).items():
         pairs = [(rates.axis(c, "n"), c, r) for c in own if c.is_ok and (r := rates.reference_of(c, cells)) is not None]
@@ -53,14 +78,10 @@ def _pays(group: Sequence[Cell], cells: list[Cell]) -> str | None:
             reference, last = pairs[0][1].reference, max(last, ratios[-1][0])
     if not reference:
         return None
-    if not paying and not fading:
-        return f"Nothing is faster than {reference} up to n={last}: not {' nor '.join(never)}"
     sizes = [rates.group(sorted(found), lambda entry: entry[0]).items() for found in (paying, fading)]
-    gains, losses = [[(n, " and ".join(name for _, name in own)) for n, own in by_size] for by_size in sizes]
-    from_sizes = [", ".join(f"{names} from n={n} on" for n, names in gains)] if gains else []
-    up_to_sizes = [f"{names} only up to n={n}" for n, names in losses]
-    nowhere = [f"not up to n={last}: {' nor '.join(never)}"] if never else []
-    return f"Faster than {reference}: {'; '.join([*from_sizes, *up_to_sizes, *nowhere])}"
+    rising, falling = [[(n, " and ".join(name for _, name in own)) for n, own in by_size] for by_size in sizes]
+    from_sizes = [", ".join(f"{names} from n={n} on" for n, names in rising)] if rising else []
+    return _Gains(reference, last, [*from_sizes, *(f"{names} only up to n={n}" for n, names in falling)], never)
 
 
 def _last_of_the_first(sizes: Sequence[tuple[int, bool]]) -> int:

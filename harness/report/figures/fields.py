@@ -37,6 +37,7 @@ LETTERS_BESIDE = 26  # of a line beside a panel of `lines`
 LETTERS_AN_INCH, FEWEST_LETTERS = 13, 16  # in a line of the label along a colour bar
 MOST_LETTERS = 34  # of the names below a heat map that fit upright side by side
 LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the line of the host's time to launch a call
+NO_TIME = {"declined": "\N{EN DASH}"}  # in a field of a heat map, where words of neighbours would overlap
 LUMA = (0.299, 0.587, 0.114)  # perceived brightness of red, green and blue (ITU-R BT.601)
 
 
@@ -114,7 +115,8 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     for cell in shown:
         field = rows.index(of_row(cell)), columns.index(of_column(cell))
         numbers[field] = estimate(value, cell, cells).estimate * factor if cell.is_ok else np.nan
-        words[field] = short(numbers[field]) if np.isfinite(numbers[field]) else cell.status
+        words[field] = short(numbers[field]) if np.isfinite(numbers[field]) else NO_TIME.get(cell.status, cell.status)
+    sheet.notes += [f"{mark}: {status}." for status, mark in NO_TIME.items() if mark in words]
     (panel,) = sheet.panels(height=1.3 + ROW_INCHES * len(rows))
     is_ratio = value not in ("rate", "of_peak", "of_read")
     shades = np.log2(numbers) if is_ratio else numbers
