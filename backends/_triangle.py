@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.composite import Composite
 from harness.errors import PlanError
@@ -23,14 +23,25 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.tuning.cpu import AUTO_FIRST
 
-# Blocks of rows that a triangle of D is cut into by default, and the fewest rows of one.
-BLOCKS, FEWEST_ROWS = 16, 64
+# Blocks of rows that a triangle of D is cut into by default, the fewest rows of one, and rows mirrored at once.
+BLOCKS, FEWEST_ROWS, MIRRORED_ROWS = 16, 64, 64
 
 
 class Triangle(Composite):
-    """Mirror A, or compute D by rows of blocks. A subclass says where operands lie, and makes the execution."""
+    """Mirror A, or compute D by rows of blocks. A subclass says where operands lie, and makes the execution.
 
+    Attributes
+    ----------
+    bases : tuple of str
+        Backends to prefer as a base, best first: those that ``backend="auto"`` tries first.
+    fewest_rows : int
+        Fewest rows of a block of D.
+    """
+
+    bases: ClassVar[tuple[str, ...]] = AUTO_FIRST
+    fewest_rows: ClassVar[int] = FEWEST_ROWS
     takes = frozenset({"triangle"})
     step = 2
     idea = "a triangle by products of whole matrices: A mirrored first, or D by rows of blocks, around another backend"
@@ -45,9 +56,9 @@ class Triangle(Composite):
     def plan(self, problem: Problem, machine: Machine) -> Plan:
         """Choose the base, and the rows of a block of D."""
         whole = _whole(problem)
-        options: dict[str, int | str] = {"base": self.choose_base(whole, ())}
+        options: dict[str, int | str] = {"base": self.choose_base(whole, self.bases)}
         if problem.triangle == "d":
-            options["block"] = max(-(-problem.m // BLOCKS), FEWEST_ROWS)
+            options["block"] = max(-(-problem.m // BLOCKS), self.fewest_rows)
         return Plan(problem, machine.threads, None, options)
 
     def parts(self, plan: Plan, operands: Operands, arrays: Any) -> list[Callable[[], object]]:
@@ -117,8 +128,8 @@ def _copy_triangle(x: Any, out: Any, arrays: Any) -> Callable[[], object]:
 
 def _mirror(x: Any, whole: Any, arrays: Any) -> None:
     """Write to `whole` the symmetric matrix whose triangle is that of `x`, by blocks that stay in a cache."""
-    for begin in range(0, x.shape[0], FEWEST_ROWS):
-        rows, left = slice(begin, begin + FEWEST_ROWS), slice(0, begin)
+    for begin in range(0, x.shape[0], MIRRORED_ROWS):
+        rows, left = slice(begin, begin + MIRRORED_ROWS), slice(0, begin)
         square = x[rows, rows]
         whole[rows, left] = x[rows, left]
         whole[left, rows] = x[rows, left].T

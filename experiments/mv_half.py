@@ -23,9 +23,9 @@ SIZES = {
 GPU_SIZES = {
     "smoke": SIZES["smoke"],
     "quick": (
-        *(("symv", (n, 1, n)) for n in (4096, 8192, 16384)),
+        *(("symv", (n, 1, n)) for n in (4096, 8192)),
         *(("syrk", (n, n, n)) for n in (1024, 4096, 8192)),
-        ("syr", (16384, 16384, 1)),
+        ("syr", (8192, 8192, 1)),
     ),
     "full": (
         *(("symv", (n, 1, n)) for n in (1000, 2000, 4096, 8192, 16384, 32768)),
@@ -37,13 +37,15 @@ DTYPES = {"smoke": ("float32",), "quick": ("float32",), "full": ("float32", "flo
 SEMIRINGS = {"smoke": ("plus_times",), "quick": ("plus_times",), "full": ("plus_times", "min_plus")}
 
 WHOLE_PRODUCT = "whole product"
-# Who computes the whole product, by routine, then who computes half of it.
+# Who computes the whole product, by routine, then who computes half of it. Those of `BASED` have whole products
+# computed by another backend, their base. It is that of the whole product: their times differ by the triangle alone.
 WHOLE = dict.fromkeys(ROUTINES, "cpu-simd")
 HALVES = dict.fromkeys(ROUTINES, ("cpu-simd", "cpu-triangle"))
+BASED = ("cpu-triangle", "gpu-triangle")
 GPU_WHOLE = {"symv": "gpu-mv-tuned", "syrk": "gpu-tuned", "syr": "gpu-tuned"}
 GPU_HALVES = {
     "symv": ("gpu-symv", "gpu-triangle", "gpu-cublas-triangle"),
-    "syrk": ("gpu-rank-update", "gpu-triangle", "gpu-cublas-triangle"),
+    "syrk": ("gpu-tuned", "gpu-triangle", "gpu-cublas-triangle"),
     "syr": ("gpu-rank-update", "gpu-triangle", "gpu-cublas-triangle"),
 }
 
@@ -68,8 +70,9 @@ def _case(routine: str, whole: Problem, base: str, halves: tuple[str, ...], thre
     full = dataclasses.replace(half, triangle="")
     entries = [(WHOLE_PRODUCT, base, full), *((name, name, half) for name in halves)]
     contenders = tuple(
-        Contender(label, {"backend": name, "parameters": {}, "problem": problem.to_json()}, threads)
+        Contender(label, {"backend": name, "parameters": parameters, "problem": problem.to_json()}, threads)
         for label, name, problem in entries
+        for parameters in [{"base": base} if name in BASED else {}]
     )
     place = {"semiring": whole.semiring.name, "dtype": whole.dtype.name, "m": whole.m, "n": whole.n, "k": whole.k}
     axes = {**place, "routine": routine, "size": f"{routine}, {whole.m:,} x {max(whole.n, whole.k):,}"}

@@ -34,7 +34,8 @@ class Composite(Backend):
     def choose_base(self, problem: Problem, preferred: Iterable[str]) -> str:
         """Return the first of `preferred` that can compute `problem` here, else the highest step that can.
 
-        Only backends as accurate as ordinary sums; any other is a base only if the user names it.
+        Only backends as accurate as ordinary sums; any other is a base only if the user names it. One that needs a
+        package of its own only if no other can: what else is installed here changes no product.
 
         Raises
         ------
@@ -44,7 +45,7 @@ class Composite(Backend):
         able = {name: backend for name, backend in self._able(problem).items() if backend.may_be_chosen(problem)}
         if not able:
             raise BackendUnavailable(f"{self.name}: no backend here computes the parts of {problem}")
-        return next((name for name in preferred if name in able), next(iter(able)))
+        return next((name for name in preferred if name in able), min(able, key=lambda name: able[name].is_optional))
 
     def find_base(self, name: int | str, problem: Problem) -> Backend:
         """Return the backend called `name`.

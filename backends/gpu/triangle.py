@@ -17,6 +17,8 @@ from backends.gpu._simt.program import Matrix, Place, Program
 from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan
+from harness.tuning.cpu import AUTO_FIRST_ON_GPU
+from harness.tuning.gpu.rungs import TRIANGLE_ROWS
 
 
 class GpuTriangle(Triangle):
@@ -26,6 +28,7 @@ class GpuTriangle(Triangle):
     takes = Triangle.takes | {"device arrays"}
     calls_libraries = False
     base_family = "gpu-"
+    bases, fewest_rows = AUTO_FIRST_ON_GPU, TRIANGLE_ROWS
 
     def missing(self) -> str | None:
         """Say whether there is a GPU."""

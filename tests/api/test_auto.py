@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness import Backend, Execution, Machine, Operands, Plan, Problem, Semiring, gemm, gemm_argk, registry, scalars
+from harness import (
+    Backend,
+    Execution,
+    Machine,
+    Operands,
+    Plan,
+    Problem,
+    Semiring,
+    gemm,
+    gemm_argk,
+    machine,
+    registry,
+    scalars,
+)
 from harness.api import gemm as api_gemm
 from harness.api.choice import choose
 from harness.composite import Composite
@@ -82,6 +95,60 @@ class TestWhatLoosensTheBound:
     def test_computes_for_who_names_it(self) -> None:
         with pytest.raises(AssertionError, match="the loose backend was chosen"):
             gemm(np.ones((2, 2)), np.ones((2, 2)), backend=Loose.name)
+
+
+class Installed(Backend):
+    """A planted peer of the highest step, which computes any product: a package that somebody has installed."""
+
+    name, step, idea, source = "cpu-installed", 999, "a package", "planted"
+    takes, is_optional = frozenset({"mixed", "half"}), True
+
+    def plan(self, problem: Problem, machine: Machine) -> Plan:
+        return Plan(problem)
+
+    def prepare(self, plan: Plan, operands: Operands) -> Execution:
+        raise AssertionError("a package became a base")
+
+
+class InstalledForGpu(Installed):
+    name, takes = "gpu-installed", frozenset({"mixed", "half", "device arrays"})
+
+
+class TestBases:
+    """What composites cut a product for: not what happens to be installed."""
+
+    @pytest.fixture(autouse=True)
+    def _gpu_and_peers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        entries = [entry_of(type(entry.backend)()) for entry in registry.discover() if entry.backend]
+        for entry in entries:
+            if entry.backend is not None and entry.name.startswith("gpu-") and not entry.backend.is_optional:
+                monkeypatch.setattr(entry.backend, "missing", lambda: None)
+        plant_entries(monkeypatch, [*entries, entry_of(Installed()), entry_of(InstalledForGpu())])
+
+    @pytest.mark.parametrize("semiring", ["plus_times", "min_plus"])
+    @pytest.mark.parametrize("name", ["cpu-triangle", "gpu-triangle", "cpu-strassen", "gpu-strassen"])
+    def test_are_no_packages(self, name: str, semiring: str) -> None:
+        composite = registry.find(name)
+        assert isinstance(composite, Composite)
+        size = Problem(2048, 2048, 512, semiring, np.dtype(np.float32), triangle="d" if "tri" in name else "")
+        if composite.refuses(size) is None:
+            assert "installed" not in str(composite.plan(size, machine.detect()).options["base"])
+
+    def test_are_no_packages_where_nothing_is_preferred(self) -> None:
+        problem = Problem(64, 64, 64, "plus_times", np.dtype(np.float32))
+        for name in ("cpu-triangle", "gpu-triangle"):
+            composite = registry.find(name)
+            assert isinstance(composite, Composite)
+            assert not registry.find(composite.choose_base(problem, ())).is_optional
+            assert composite.find_base(f"{name[:3]}-installed", problem).is_optional  # if it is named
+
+    def test_of_triangles_on_a_gpu_are_what_auto_tries_first(self) -> None:
+        bases = {}
+        for triangle, (m, n, k) in (("a", (4096, 1, 4096)), ("d", (4096, 4096, 4096))):
+            problem = Problem(m, n, k, "plus_times", np.dtype(np.float32), triangle=triangle)
+            bases[triangle] = registry.find("gpu-triangle").plan(problem, machine.detect()).options["base"]
+        assert bases["a"] == "gpu-mv-tuned"
+        assert bases["d"] in tuning_cpu.AUTO_FIRST_ON_GPU
 
 
 class Device(Loose):

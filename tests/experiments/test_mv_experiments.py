@@ -10,6 +10,7 @@ import pytest
 
 from backends.cpu import _ceilings
 from experiments._parts import linalg_task, sparse_task, vector_task, vectors
+from harness import registry
 from harness.analysis import rates, read_rates
 from harness.errors import Declined, VerificationError
 from harness.experiment import load_all
@@ -252,3 +253,23 @@ def test_copies_of_a_product_on_a_gpu_take_turns_and_the_last_result_is_proven(s
     task.spoil()
     with pytest.raises(VerificationError, match="NaN"):
         task.verify()
+
+
+@pytest.mark.parametrize("preset", ["quick", "full"])
+def test_half_a_product_is_set_against_the_whole_by_the_same_backend(preset):
+    """Or the two differ by more than the triangle."""
+    for case in EXPERIMENTS["mv_half"].cases(preset, GPU):
+        whole, *halves = case.contenders
+        bases = [c.arguments["parameters"].get("base") for c in halves if c.label.endswith("-triangle")]
+        assert whole.arguments["backend"] in bases
+
+
+@pytest.mark.parametrize("preset", ["quick", "full"])
+def test_no_contender_of_half_a_product_declines_by_its_sizes(preset):
+    entries = {entry.name: entry.backend for entry in registry.discover()}
+    for case in EXPERIMENTS["mv_half"].cases(preset, GPU):
+        asked = [(c.arguments["backend"], Problem.from_json(c.arguments["problem"])) for c in case.contenders]
+        of_gpu = [(name, problem) for name, problem in asked if name.startswith("gpu-") and name != "gpu-triangle"]
+        declined = [name for name, problem in of_gpu if entries[name].refuses(problem)]
+        is_ordinary = case.axes["semiring"] == "plus_times"
+        assert declined in ([], [] if is_ordinary else ["gpu-cublas-triangle"])

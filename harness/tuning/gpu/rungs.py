@@ -232,6 +232,9 @@ def is_at_once(problem: Problem) -> bool:
     return problem.of_one().pairs < SCANNED_FROM.get(problem.dtype.kind, LARGE_BOOLS)
 
 
+# Fewest rows of a block of gpu-triangle. With fewer a product of a block of rows does not fill a GPU.
+TRIANGLE_ROWS = 512
+
 # A matrix by its own transpose: from so many rows and steps of k on one triangle is computed and mirrored. (x) is one
 # of these, which commute, and (+) has no form of its own for sums of exponentials.
 MIRRORED_FROM, MIRRORED_DEPTH = 768, 64
