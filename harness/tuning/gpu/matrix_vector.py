@@ -113,6 +113,13 @@ CACHE_LINE, WHOLE_ROW, WHOLE_BYTES, CACHED_BYTES = 128, 64, 1e6, 5e7
 # by side 2.19 us (4 lines), by 16 2.29 (7), by 32 2.79 (13), by 50 3.33 (20).
 LOADS_OF_COLUMNS, LOADS_OTHERWISE, LINE_S = {4: (8, 16), 8: (8,)}, (8, 12), 6e-8
 
+# Rows of up to WHOLE_ROW_OF_LARGE granules are taken whole in matrices from LARGE_COLUMNS bytes on. Blocks that leave
+# some multiprocessors with one more than the others take longer then. x A in us, by windows of part of a row, or
+# unevenly, to this: float64 10^6 x 200 416 to 371, 10^6 x 130 277 to 253; float32 10^6 x 200 202 to 186, 500000 x 300
+# 161 to 146, 2 10^6 x 100 200 to 187. Of wider matrices the same gained and lost. 12 loads of float64 in flight lost 1
+# to 4 % (H200, 2026-11-23).
+LARGE_COLUMNS, WHOLE_ROW_OF_LARGE, UNEVEN = 2e8, 128, 0.17
+
 # The rungs below: threads of a block; T by Z of gpu-mv-grid, and rows of a thread (lecture: 32 rows by 8 threads).
 THREADS = 256
 TALL, DEEP, ROWS_OF_THREAD = 32, 8, 1
@@ -291,19 +298,21 @@ def columns_launch(
     is_at_ease = size < CACHED_BYTES or (step * itemsize % CACHE_LINE == 0 and aligned == WIDEST)
     whole = ceil_div(count + width - 1, width)
     found: list[tuple[float, ColumnsLaunch]] = []
-    fewest = FEWEST_BESIDE.get(itemsize, FEWEST_OTHERWISE)
+    fewest, is_large = FEWEST_BESIDE.get(itemsize, FEWEST_OTHERWISE), size >= LARGE_COLUMNS
+    whole_row = WHOLE_ROW_OF_LARGE if is_large else WHOLE_ROW
     for side, depth_of_loads in itertools.product(
         (beside,) if beside else [x for x in BESIDE if x >= fewest],
         (loads,) if loads else LOADS_OF_COLUMNS.get(itemsize, LOADS_OTHERWISE),
     ):
         penalty = BESIDE.get(side, (1.0, 1.0))[0 if is_at_ease else 1] if whole > side else 1.0
-        slots = whole if side < whole <= WHOLE_ROW and size > WHOLE_BYTES and not beside else side
+        slots = whole if side < whole <= whole_row and size > WHOLE_BYTES and not beside else side
         window, slots, lines = _windows(count, k, width, granules, period, slots)
         most = ceil_div(k, lines * (1 if shares else depth_of_loads))
         for share in _shares(most) if not shares else [max(1, min(shares, most))]:
             flight = min(lines * depth_of_loads, max(1, k // share)) * slots * WIDEST
             depth = max(1, ceil_div(ceil_div(k, share), lines)) * lines
             cost = penalty * cost_s(size, ceil_div(count, window), share, flight, window)
+            cost *= _uneven(share) if is_large and window >= count else 1.0
             cost = max(cost, LINE_S * depth / lines)
             found.append((cost, ColumnsLaunch(window, slots, lines, width, depth_of_loads, share, depth)))
     _, best = min(found)
@@ -312,6 +321,11 @@ def columns_launch(
 
 def _shares(most: int) -> list[int]:
     return [shares for shares in SHARES if shares <= max(1, most)]
+
+
+def _uneven(blocks: int) -> float:
+    """Return how much longer so many blocks take than ones that all multiprocessors have equally many of."""
+    return 1 + UNEVEN * (ceil_div(blocks, MULTIPROCESSORS) * MULTIPROCESSORS / blocks - 1)
 
 
 def _windows(count: int, k: int, width: int, granules: int, period: int, slots: int) -> tuple[int, int, int]:
