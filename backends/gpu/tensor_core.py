@@ -6,6 +6,7 @@
     float32                 three TF32 products, sums flushed to float32            tensor_core_f32.cu
         the same on Hopper  by wgmma, of parts that a pass has made                 tensor_core_tf32.cu
     float16, bfloat16       TMA and wgmma, sums in float32; Hopper alone            tensor_core_half.cu
+        thin ones           mma.sync m16n8k16, clusters that share k                tensor_core_half_mma.cu
     int8, uint8 to int32    the same, exact modulo 2^32                             tensor_core_s8.cu
     integers                the same, of digits of one byte; exact modulo 2^bits    tensor_core_s8.cu
     bool, or-and, xor-and   32 bools a word; counts of common ones along k          tensor_core_b1.cu
@@ -37,6 +38,7 @@ from backends.gpu._simt.program import Product, Program
 from backends.gpu._simt.rows import is_widened, widened
 from backends.gpu._simt.rung import SYMMETRIC, Rung
 from backends.gpu._tensor.bit_product import add_bit_product
+from backends.gpu._tensor.half_mma_product import HALF_UNITS, add_half_mma_product, half_options
 from backends.gpu._tensor.integer_product import add_integer_product
 from backends.gpu._tensor.mma_product import MMA, UNITS, add_float_product
 from backends.gpu._tensor.norms import largest_dot
@@ -111,6 +113,8 @@ class TensorCore(Rung):
             options["edges"] = tensor_cores.edge_lines(problem, launch)
         if name in tensor_cores.THIN:
             options["shares"] = 1 if thin is None else thin.shares
+        if name in ("float16", "bfloat16"):
+            options |= half_options(thin)
         if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > device.shared_limit():
             launch = tensor_cores.NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)
@@ -153,6 +157,7 @@ class TensorCore(Rung):
         elif dtype.kind in "iu":
             add_integer_product(program, plan, product)
         elif plan.problem.is_mixed:
-            add_half_product(program, plan, product)
+            unit = plan.choice("unit", HALF_UNITS)
+            (add_half_mma_product if unit == "mma" else add_half_product)(program, plan, product)
         else:
             add_float_product(program, plan, product)

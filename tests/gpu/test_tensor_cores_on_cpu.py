@@ -207,7 +207,8 @@ def test_parts_that_are_none_are_found(edit):
 
 
 # Products by wgmma, a block or two for several tiles, so that the ring of stages goes on from tile to tile.
-HALF = {"bm": 128, "bn": 128, "bk": 64, "tm": 8, "tn": 8, "stages": 2, "blocks": 2, "cluster": 1}
+HALF = {"unit": "wgmma", "bm": 128, "bn": 128, "bk": 64, "wm": 0, "wn": 0, "tm": 8, "tn": 8, "stages": 2, "blocks": 2,
+        "cluster": 1}  # fmt: skip
 LARGE_TILE = {**HALF, "bn": 256, "tn": 16, "stages": 3, "blocks": 1}
 WGMMA_SIZES = ((1, 1, 1), (20, 30, 40), (140, 150, 200), (300, 132, 64))
 

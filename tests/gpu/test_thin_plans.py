@@ -9,7 +9,7 @@ from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._simt.program import Matrix, Place
 from harness.machine import detect
 from harness.problem import Problem
-from harness.tuning.gpu import thin
+from harness.tuning.gpu import thin, thin_tiles
 from tests.gpu.simt_products import RUNGS
 from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
 
@@ -27,7 +27,7 @@ def plan(name, size, dtype, semiring="plus_times", narrow=None):
         ((5000, 31, 5000), "float32", (128, 32)),
         ((3, 5000, 5000), "float32", (8, 128)),
         ((100000, 96, 96), "float32", (96, 96)),
-        ((31, 5000, 5000), "int64", (16, 256)),
+        ((31, 5000, 5000), "int64", (32, 128)),
     ],
 )
 def test_tiles_are_as_narrow_as_the_product(size, dtype, tile):
@@ -47,14 +47,16 @@ def test_few_tiles_share_a_long_k_and_many_do_not():
 
 def test_no_share_is_without_work():
     for size in itertools.product((1, 33, 64), (31, 5000), (1, 15, 40, 3000)):
-        choice = thin.choose(Problem(*size, dtype=np.dtype(np.float32)), thin.SIMT_4)
+        choice = thin.choose(Problem(*size, dtype=np.dtype(np.float32)), thin_tiles.SIMT_4)
         assert choice.shares == 1 or size[2] // choice.shares >= choice.tile.launch.bk
 
 
 def test_more_work_never_takes_less_time():
     """The model is monotonic in k for one choice."""
-    for choice in (thin.Choice(tile, shares) for tile in thin.SIMT_4 for shares in (1, 5)):
-        times = [thin.time_s(Problem(31, 5000, k, dtype=np.dtype(np.float32)), choice) for k in (100, 1000, 10000)]
+    kind = thin_tiles.SIMT_4
+    for choice in (thin.Choice(tile, shares) for tile in kind.tiles for shares in (1, 5)):
+        sizes = [Problem(31, 5000, k, dtype=np.dtype(np.float32)) for k in (100, 1000, 10000)]
+        times = [thin.time_s(size, choice, kind.costs) for size in sizes]
         assert times == sorted(times)
 
 
@@ -76,9 +78,9 @@ def test_every_plan_is_legal(monkeypatch, name, dtype, has_wgmma):
 
 # The narrowest of each kind; the others differ in numbers alone.
 COMPILED = [
-    ("gpu-tuned", "float32", None, thin.SIMT_4, ((8, 128), (128, 16), (96, 96))),
-    ("gpu-tensor-core", "float64", None, thin.DOUBLE, ((48, 64), (128, 8))),
-    ("gpu-tensor-core", "float32", "bfloat16", thin.HALF, ((64, 128), (64, 256))),
+    ("gpu-tuned", "float32", None, thin_tiles.SIMT_4.tiles, ((8, 128), (128, 16), (96, 96))),
+    ("gpu-tensor-core", "float64", None, thin_tiles.DOUBLE.tiles, ((48, 64), (128, 8))),
+    ("gpu-tensor-core", "float32", "bfloat16", thin_tiles.HALF.tiles, ((64, 128), (64, 256))),
 ]
 
 
@@ -89,6 +91,7 @@ def test_narrow_tiles_compile_and_spill_nothing(name, dtype, narrow, tiles, size
     chosen = plan(name, (33, 35, 5000), dtype, narrow=narrow)
     for tile in (tile for tile in tiles if (tile.launch.bm, tile.launch.bn) in sizes):
         blocks = {"blocks": tile.blocks, "wave": thin.MULTIPROCESSORS} if name == "gpu-tuned" else {}
+        blocks |= {"unit": "wgmma"} if narrow else {}
         kernels = RUNGS[name].kernels_of(chosen.override({**vars(tile.launch), **blocks, "shares": 3}))
         (kernel,) = (kernel for kernel in kernels if kernel.function == "gemm")
         taken = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))["gemm"]

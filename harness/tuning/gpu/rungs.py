@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.plan import Launch, count_tiles
 from harness.problem import Problem
-from harness.tuning.gpu import thin
+from harness.tuning.gpu import thin, thin_tiles
 
 # Largest height and width of a block of threads: 1024 threads.
 LARGEST_BLOCK_SIDE = 32
@@ -304,9 +304,10 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Op
 
 
 def _thin_tiles(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch, Options]:
-    """Return the tiles and options of a product with a narrow side, all of whose tiles are shared alike."""
-    tiles = thin.SIMT_8 if problem.dtype.itemsize > 4 else thin.SIMT_4
-    (launch, _, _, blocks), shares = thin.choose(problem, tiles, can_share=can_share)
+    """Return the tiles and options of a thin, flat or deep product, all of whose tiles are shared alike."""
+    kind = thin_tiles.SIMT_8 if problem.dtype.itemsize > 4 else thin_tiles.SIMT_4
+    tile, shares, _ = thin.choose(problem, kind, can_share=can_share)
+    launch, blocks = tile.launch, tile.blocks
     shared = {"shares": shares, "wave": ENDLESS} if shares > 1 else WHOLE
     order = _order(problem, row, launch, shared)
     return launch, {"edge": "redirected", "order": order, "group": 8, "blocks": blocks, **shared}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from harness.plan import Launch, count_tiles
 from harness.problem import Problem
-from harness.tuning.gpu import thin
+from harness.tuning.gpu import thin, thin_tiles
 
 
 class TensorCoreNumbers(NamedTuple):
@@ -115,9 +115,8 @@ DIGIT_ROWS, SHIFTED_LINES, DIGIT_LINES, DIGIT_STEPS = 4, 8, 32, 128
 # 1152 (81, 0.61 of one).
 BUSY = 0.7
 
-# With fewer large tiles than half of the multiprocessors of an H200, and so many times as many steps of k as rows and
-# columns of C, blocks may share k.
-FEW, DEEP = 66, 4
+# With fewer large tiles of 16-bit elements than half of the multiprocessors of an H200, blocks may share k.
+FEW = 66
 
 # Fewest uses of an element, half the harmonic mean of m and n, for which splitting pays. The pass moves 12 bytes an
 # element, 3e-12 s; wgmma saves 2.3e-14 s a pair of elements. Both are even at 133 by arithmetic, not measured.
@@ -137,24 +136,43 @@ GROUP, GROUPS = 8, 16
 MULTIPROCESSORS = 132
 
 
-# Tiles of products with a narrow C, or with too few large tiles to fill a GPU.
-THIN = {"float64": thin.DOUBLE, "float32": thin.SINGLE, "float16": thin.HALF, "bfloat16": thin.HALF}
+# Kinds of kernels, each with its tiles, for products that are thin, flat or deep, by the dtype of A and B. Those of
+# 16-bit elements are by wgmma and by mma.sync.
+THIN = {
+    "float64": {"mma": thin_tiles.DOUBLE},
+    "float32": {"mma": thin_tiles.SINGLE},
+    "float16": {"wgmma": thin_tiles.HALF, "mma": thin_tiles.HALF_MMA},
+    "bfloat16": {"wgmma": thin_tiles.HALF, "mma": thin_tiles.HALF_MMA},
+}
 
 
-def thin_choice(problem: Problem, *, is_hopper: bool) -> thin.Choice | None:
-    """Return the tile of a product with a narrow C, or a deep one with few tiles, and its shares of k; else None."""
+class ThinChoice(NamedTuple):
+    """The instructions, a tile, its shares of k, and how many blocks of a cluster share each of these."""
+
+    unit: str
+    tile: thin.Tile
+    shares: int
+    together: int
+
+
+def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
+    """Return the kind of kernel and the tile of a product that is thin, flat or deep; else None.
+
+    Of 16-bit elements also those with too few large tiles to fill a GPU, and those of at most one stage along k.
+    """
     name = problem.input_dtype.name
     if name not in THIN or problem.triangle == "d":
         return None
-    launch = HOPPER_TILES[name] if name == "float64" and is_hopper else NUMBERS[name].large
-    is_few = _count(problem, launch) < FEW
-    if problem.is_mixed:
-        is_thin = is_few or problem.k <= STAGE_STEPS["float16"]
-    else:
-        is_thin = is_few and problem.k >= DEEP * max(problem.m, problem.n)
-    if not is_thin and min(problem.m, problem.n) > thin.NARROW:
+    is_small = problem.is_mixed and (_count(problem, NUMBERS[name].large) < FEW or problem.k <= STAGE_STEPS["float16"])
+    if not (is_small or thin.is_thin(problem)):
         return None
-    return thin.choose(problem, (*THIN[name], *((thin.DOUBLE_TMA,) if name == "float64" and is_hopper else ())))
+    kinds = {"mma": thin_tiles.DOUBLE_TMA} if name == "float64" and is_hopper else THIN[name]
+    found = []
+    for unit, kind in kinds.items():
+        choice = thin.choose(problem, kind)
+        chosen = ThinChoice(unit, choice.tile, choice.shares, choice.together)
+        found.append((thin.time_s(problem, choice, kind.costs), chosen))
+    return min(found, key=lambda item: item[0])[1]
 
 
 def tensor_core_launch(problem: Problem) -> Launch:

@@ -1,33 +1,35 @@
-"""Tiles and shares of k for products on a GPU whose C has a narrow side, or few tiles: a model of their time.
+"""Tiles and shares of k for products on a GPU that are thin, flat or deep: a model of their time.
 
 A block that is alone on its multiprocessor hides no latency, and tiles that stick out of C compute for nothing. So the
-tile of least time is chosen, of a table by kind of product, and with it by how many blocks k is shared. Rates are those
-of one H200, 2026-11-22: 123 products of 41 shapes, 4000 choices, launches chained in a graph, cuBLAS in turns.
+tile of least time is chosen, of a table by kind of kernel, and with it by how many blocks k is shared. The numbers of
+the model are in `harness/tuning/gpu/thin_tiles.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from harness.plan import WARP, Launch, count_tiles
 from harness.problem import Problem
 
-# Multiprocessors of an H200, and bytes that it moves a second.
-MULTIPROCESSORS, BYTES_A_SECOND = 132, 4.2e12
+# Multiprocessors of an H200, and bytes that rows must begin at a multiple of to be read and written at once.
+MULTIPROCESSORS, ALIGNMENT = 132, 16
 
-# Adding up sums of shares takes so long [s], and so long for a byte of them; longer where persistent blocks store them.
-FOLD_S, FOLD_BYTE_S, FOLD_BYTE_OF_MIXED_S = 4e-6, 0.6e-12, 1e-12
+# Blocks of clusters of so many that are alone on their multiprocessors: clusters lie within groups of 16 or 18 of
+# these. Fitted to 361 launches of tensor_core_half_mma.cu (H200, 2026-11-23).
+CLUSTERED = {4: 124, 8: 112}
 
 # Fewest tiles along k of a share.
 LEAST_TILES = 2
 
-# Numbers of shares that are always thought of, and tiles of a narrow side at most.
-FEW_SHARES, MOST_ACROSS = (2, 3, 4, 5, 6), 5
+# Numbers of shares that are always thought of.
+FEW_SHARES = (2, 3, 4, 5, 6)
 
-# Products that are thin: one side of C is at most so long.
-NARROW = 128
+# Products that are thin, flat or deep: a side of C is at most NARROW, or MIDDLE and the other is so many times as long;
+# k is at most SHORT, or so many times as long as the sides of C, which has few tiles.
+NARROW, MIDDLE, FLAT, SHORT, DEEP, FEW_ELEMENTS = 128, 512, 8, 32, 4, 66 * 128 * 128
 
 
 class Tile(NamedTuple):
@@ -38,136 +40,140 @@ class Tile(NamedTuple):
     launch : Launch
     rate : float
         Pairs that a GPU full of such tiles combines in a second.
-    warps : int
+    warps : float
         Warps of a multiprocessor that reach this rate. Blocks share k until there are so many, if that pays.
     blocks : int
         Blocks that fit on a multiprocessor at once.
+    slices : int
+        Warps that take turns along k for the same part of the tile.
     """
 
     launch: Launch
     rate: float
-    warps: int
+    warps: float
     blocks: int
+    slices: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.launch.threads * self.slices
+
+
+class Costs(NamedTuple):
+    """What the products of a kind of kernel take beside their pairs.
+
+    Attributes
+    ----------
+    launch_s, wave_s : float
+        Time of a launch [s], and what each wave of blocks takes longer.
+    read, write : float
+        Bytes of A and B, and of C, that memory moves in a second.
+    ends : float
+        Steps of k that a block could do in the time of its first loads and of its stores.
+    ragged_a, ragged_b, ragged_c : float
+        How much longer pairs take where rows of A, or of B, are not aligned, and stores of C where its rows are not.
+    fold_s, fold_byte_s : float
+        Time to add up sums of shares [s], and that for each byte of them.
+    cluster_s : float
+        Time in which the blocks of a cluster add up their sums.
+    copy_s, copy_byte_s : float
+        Time of copies of operands whose rows are not aligned, where the kernel needs them, and that for each byte.
+    norm : float
+        Pairs and memory overlap: the time of both is the norm of this order of the time of each.
+    """
+
+    launch_s: float = 1.8e-6
+    wave_s: float = 0.6e-6
+    read: float = 4.1e12
+    write: float = 2.9e12
+    ends: float = 6
+    ragged_a: float = 1
+    ragged_b: float = 1
+    ragged_c: float = 1.5
+    fold_s: float = 2.6e-6
+    fold_byte_s: float = 0.4e-12
+    cluster_s: float = 0
+    copy_s: float = 0
+    copy_byte_s: float = 0
+    norm: float = 2.5
+
+
+class Kind(NamedTuple):
+    """The tiles of a kind of kernel, the numbers of blocks of its clusters that share k, and its costs."""
+
+    tiles: tuple[Tile, ...]
+    costs: Costs
+    clusters: tuple[int, ...] = (1,)
 
 
 class Choice(NamedTuple):
-    """A tile, and the number of blocks that share k."""
+    """A tile, the number of shares of k, and the blocks of a cluster that each of these is divided among."""
 
     tile: Tile
     shares: int
+    together: int = 1
 
 
-def _tile(sizes: tuple[int, ...], rate: float, warps: int, blocks: int) -> Tile:
-    return Tile(Launch(*sizes), rate * 1e12, warps, blocks)
-
-
-# gpu-tuned, elements of 4 bytes, rates over float32. Of cuBLAS: m = 31 of 5000 x 5000 by 32 x 128 1.18, by the square
-# tiles before 0.36; n = 31 by 128 x 32 1.01 and 0.39; 100000 x 96 x 96 by 96 x 96 1.31 and 0.77, by 64 x 128 1.09.
-# Narrow tiles along m cost more: each element of A is copied by itself.
-SIMT_4 = (
-    _tile((8, 128, 16, 8, 128, 4, 8, 4), 13, 4, 8),
-    _tile((16, 256, 16, 16, 64, 4, 8, 3), 15, 8, 4),
-    _tile((32, 128, 16, 32, 32, 8, 4, 3), 20, 16, 4),
-    _tile((32, 32, 32, 16, 32, 4, 4, 3), 8, 8, 8),
-    _tile((128, 16, 16, 64, 16, 8, 4, 3), 8, 8, 6),
-    _tile((128, 32, 16, 32, 32, 8, 4, 3), 14.5, 16, 4),
-    _tile((128, 64, 16, 64, 32, 8, 8, 2), 19.8, 16, 4),
-    _tile((64, 64, 16, 32, 32, 8, 4, 3), 14.8, 16, 4),
-    _tile((64, 128, 16, 32, 64, 8, 8, 2), 22, 16, 4),
-    _tile((96, 96, 16, 32, 96, 8, 12, 2), 17.5, 9, 4),
-)
-# Elements of 8 bytes: 32 sums of a thread leave registers for three blocks.
-SIMT_8 = tuple(
-    tile._replace(blocks=min(tile.blocks, 3 if tile.launch.threads > 2 * WARP else 8))
-    for tile in SIMT_4
-    if tile.launch.tm * tile.launch.tn <= WARP
-)
-
-# gpu-tensor-core over float64, by mma.sync. Of cuBLAS: 31 x 5000 x 5000 1.12, 5000 x 31 x 5000 1.49.
-DOUBLE = (
-    _tile((16, 128, 16, 16, 32, 4, 4, 4), 12, 8, 2),
-    _tile((32, 128, 16, 32, 32, 8, 4, 4), 21, 4, 2),
-    _tile((48, 64, 16, 48, 16, 6, 4, 3), 17, 4, 2),
-    _tile((48, 128, 16, 48, 32, 6, 8, 3), 22, 4, 2),
-    _tile((32, 64, 16, 16, 32, 4, 4, 4), 15, 4, 2),
-    _tile((32, 32, 16, 16, 16, 4, 2, 4), 10, 8, 2),
-    _tile((128, 8, 16, 32, 8, 4, 2, 4), 6, 4, 2),
-    _tile((128, 16, 16, 32, 16, 4, 4, 4), 10.5, 8, 2),
-    _tile((64, 32, 16, 32, 16, 4, 4, 4), 15.3, 8, 2),
-    _tile((64, 32, 32, 32, 16, 4, 4, 3), 15.3, 8, 2),
-    _tile((128, 32, 16, 32, 32, 8, 4, 3), 18.8, 8, 2),
-    _tile((64, 64, 16, 32, 32, 8, 4, 4), 21, 4, 2),
-    _tile((128, 64, 16, 32, 32, 8, 4, 3), 20, 8, 1),
-)
-# The same by tiles that the copy engine of Hopper brings.
-DOUBLE_TMA = _tile((128, 128, 16, 32, 64, 8, 8, 6), 22.4, 8, 1)
-# The same over float32, of three TF32 products.
-SINGLE = (
-    _tile((16, 128, 32, 16, 32, 4, 4, 4), 12, 8, 2),
-    _tile((32, 128, 32, 32, 32, 8, 4, 3), 18, 8, 2),
-    _tile((128, 16, 32, 32, 16, 4, 4, 4), 10, 8, 2),
-    _tile((128, 32, 32, 32, 32, 8, 4, 3), 16, 8, 2),
-    _tile((64, 64, 32, 32, 32, 8, 4, 3), 22, 8, 2),
-)
-# 16-bit elements, by wgmma. Tiles of 64 rows are two blocks of a multiprocessor.
-HALF = (
-    _tile((64, 64, 64, 0, 0, 4, 4, 6), 150, 12, 2),
-    _tile((64, 128, 64, 0, 0, 4, 8, 4), 200, 16, 2),
-    _tile((64, 256, 64, 0, 0, 4, 16, 4), 230, 4, 1),
-    _tile((128, 64, 64, 0, 0, 8, 4, 8), 187, 8, 1),
-    _tile((128, 128, 64, 0, 0, 8, 8, 6), 280, 8, 1),
-    _tile((128, 256, 64, 0, 0, 8, 16, 4), 350, 16, 1),
-)
-
-
-def choose(problem: Problem, tiles: Iterable[Tile], *, can_share: bool = True) -> Choice:
+def choose(problem: Problem, kind: Kind, *, can_share: bool = True) -> Choice:
     """Return the tile, and the shares of k, of least time.
 
     Parameters
     ----------
     problem : Problem
-    tiles : iterable of Tile
+    kind : Kind
     can_share : bool
         Whether blocks may share k.
     """
-    fitting = [tile for tile in tiles if _fits(problem, tile)]
-    choices = [Choice(tile, shares) for tile in fitting for shares in _shares(problem, tile, can_share)]
-    return min(choices, key=lambda choice: time_s(problem, choice))
+    return min(choices(problem, kind, can_share=can_share), key=lambda choice: time_s(problem, choice, kind.costs))
 
 
-def time_s(problem: Problem, choice: Choice) -> float:
-    """Return the time of a product beyond its launch [s], by the model."""
-    tile, shares = choice
-    launch, itemsize = tile.launch, problem.dtype.itemsize
-    blocks = shares * _count(problem, tile)
-    waves, rest = divmod(blocks, MULTIPROCESSORS * tile.blocks)
-    least = tile.warps * WARP / launch.threads  # fewer blocks of a multiprocessor take as long
-    last = max(math.ceil(rest / MULTIPROCESSORS), least) if rest else 0
-    busy = waves * max(tile.blocks, least) + last
-    pairs = launch.bm * launch.bn * math.ceil(problem.k / shares)
-    product_s = busy * pairs * MULTIPROCESSORS / tile.rate
-    narrow = problem.input_dtype.itemsize
-    moved = narrow * problem.k * (problem.m + problem.n) + itemsize * problem.m * problem.n
-    size = itemsize * blocks * min(launch.bm, problem.m) * min(launch.bn, problem.n)
-    fold_s = FOLD_S + (FOLD_BYTE_OF_MIXED_S if problem.is_mixed else FOLD_BYTE_S) * size if shares > 1 else 0
-    return math.hypot(product_s, moved / BYTES_A_SECOND) + fold_s
+def choices(problem: Problem, kind: Kind, *, can_share: bool = True) -> Iterator[Choice]:
+    """Yield all choices that are thought of."""
+    for tile in kind.tiles:
+        for together in kind.clusters if can_share else (1,):
+            for shares in _shares(problem, tile, together, can_share):
+                yield Choice(tile, shares, together)
 
 
-def _fits(problem: Problem, tile: Tile) -> bool:
-    """Return whether a tile is not much narrower than C."""
-    launch = tile.launch
-    is_wide = launch.bm * MOST_ACROSS >= problem.m or launch.bm >= NARROW // 2
-    is_high = launch.bn * MOST_ACROSS >= problem.n or launch.bn >= NARROW // 2
-    return is_wide and is_high
+def time_s(problem: Problem, choice: Choice, costs: Costs) -> float:
+    """Return the time of a product [s], by the model."""
+    tile, (each, shares) = choice.tile, _steps(problem, choice)
+    launch, narrow, wide = tile.launch, problem.input_dtype.itemsize, problem.dtype.itemsize
+    m, n, k = problem.m, problem.n, problem.k
+    is_ragged = k * narrow % ALIGNMENT != 0, n * narrow % ALIGNMENT != 0, n * wide % ALIGNMENT != 0
+    blocks = shares * choice.together * _count(problem, tile)
+    at_once = CLUSTERED.get(choice.together, MULTIPROCESSORS)
+    waves, rest = divmod(blocks, at_once * tile.blocks)
+    least = min(tile.warps * WARP / tile.threads, tile.blocks)  # fewer blocks of a multiprocessor take as long
+    last = max(math.ceil(rest / at_once), least) if rest else 0
+    pairs = (waves * tile.blocks + last) * launch.bm * launch.bn * (each * launch.bk + costs.ends)
+    slower = (costs.ragged_a if is_ragged[0] else 1) * (costs.ragged_b if is_ragged[1] else 1)
+    product_s = pairs * MULTIPROCESSORS / tile.rate * slower + costs.wave_s * (waves + (rest > 0))
+    written = wide * m * n / costs.write * (costs.ragged_c if is_ragged[2] else 1)
+    memory_s = narrow * k * (m + n) / costs.read + written
+    beside_s = costs.launch_s + costs.cluster_s * (choice.together > 1)
+    if shares > 1:
+        beside_s += costs.fold_s + costs.fold_byte_s * wide * shares * _count(problem, tile) * launch.bm * launch.bn
+    if is_ragged[0] or is_ragged[1]:
+        copied = narrow * (m * k * is_ragged[0] + k * n * is_ragged[1])
+        beside_s += costs.copy_s + costs.copy_byte_s * copied
+    return float((product_s**costs.norm + memory_s**costs.norm) ** (1 / costs.norm) + beside_s)
 
 
-def _shares(problem: Problem, tile: Tile, can_share: bool) -> list[int]:
+def _steps(problem: Problem, choice: Choice) -> tuple[int, int]:
+    """Return the tiles along k that a block takes, and the shares that are not empty."""
+    steps = math.ceil(math.ceil(problem.k / choice.tile.launch.bk) / choice.together)
+    each = max(1, math.ceil(steps / choice.shares))
+    return each, max(1, math.ceil(steps / each))
+
+
+def _shares(problem: Problem, tile: Tile, together: int, can_share: bool) -> list[int]:
     """Return the numbers of shares that are thought of: a few, and those that fill a wave, or half of one."""
-    launch = tile.launch
-    fill = MULTIPROCESSORS * min(tile.blocks, max(1, tile.warps * WARP // launch.threads)) // _count(problem, tile)
-    most = problem.k // (LEAST_TILES * launch.bk)
     if not can_share:
         return [1]
+    fill = MULTIPROCESSORS * tile.blocks // (_count(problem, tile) * together)
+    most = problem.k // (LEAST_TILES * tile.launch.bk * together)
     return sorted({1} | {x for x in (*FEW_SHARES, fill // 2, fill) if 1 < x <= most})
 
 
@@ -177,5 +183,10 @@ def _count(problem: Problem, tile: Tile) -> int:
 
 
 def is_thin(problem: Problem) -> bool:
-    """Return whether one side of C is narrow."""
-    return min(problem.m, problem.n) <= NARROW and problem.triangle != "d"
+    """Return whether a product is thin, flat or deep: other rules are for products with many tiles and a long k."""
+    if problem.triangle == "d":
+        return False
+    least, most = sorted((problem.m, problem.n))
+    is_narrow = least <= NARROW or (least <= MIDDLE and most >= FLAT * least)
+    is_deep = problem.m * problem.n <= FEW_ELEMENTS and problem.k >= DEEP * most
+    return is_narrow or is_deep or problem.k <= SHORT
