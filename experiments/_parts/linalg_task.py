@@ -273,7 +273,7 @@ def _trsm_shares(arrays: Arrays, options: Options) -> Mapping[str, float]:
     stages = Stages(kind, is_timed=True)
     with Products(kind, np.dtype(a.dtype), options["backend"], options["threads"], stages=stages) as products:
         given = {key: options[key] for key in ("method", "inverses") if key in options}
-        given["block"] = options.get("block", default_block(kind))
+        given["block"] = options.get("block", default_block(kind, *arrays["b"].shape))
         Triangle(a, products, lower=True, unit_diagonal=False, caller="trsm", **given).solve(x)
     stages.enter_time()
     return stages.seconds

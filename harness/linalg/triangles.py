@@ -38,6 +38,11 @@ INVERSES = ("device", "host", "gemm")
 # of 512 take 0.3 to 0.85 of the time of blocks of 128 (n = 4096, 256 and 4096 columns of B). Measured 2026-11-22.
 BLOCK, BLOCK_ON_DEVICE = 64, 512
 
+# On a GPU few columns of B are bound by the host, which longer blocks spare launches: up to so many columns, of
+# triangles of so many rows or more. n = 4096, float32, ms by blocks of 512 and 1024, and by cuBLAS: 256 columns 1.48,
+# 1.24, 1.61; 4096 columns 1.93, 2.39, 2.83 (H200, 2026-11-23). Residuals by 1024 are 1.5 times those by 512.
+LONG_BLOCK_ON_DEVICE, FEW_COLUMNS, MANY_ROWS = 1024, 512, 4096
+
 
 @any_library("a", "b")
 def trsm(
@@ -74,7 +79,8 @@ def trsm(
         accurate as substitution unless a block is nearly singular. ``"substitution"``: they are solved with row by row,
         which is always accurate, and slow.
     block : int, optional
-        Rows in a diagonal block. None: 64 on the host, 512 on a GPU.
+        Rows in a diagonal block. None: 64 on the host; on a GPU 512, or 1024 for up to 512 columns of B and n of 4096
+        and more.
     inverses : str
         Where diagonal blocks are inverted. ``"device"``: where the matrices lie, by NumPy's matmul, or by `gemm`.
         ``"host"``: on the host, by NumPy's. ``"gemm"``: by `backend`, but for the first 8 or 64 rows.
@@ -105,7 +111,8 @@ def trsm(
     check_rows("trsm", b, a.shape[-1])
     check_option("trsm", "method", method, METHODS)
     check_option("trsm", "inverses", inverses, INVERSES)
-    size = check_count("trsm", "block", default_block(arrays) if block is None else block)
+    columns = 1 if b.ndim == 1 else b.shape[-1]
+    size = check_count("trsm", "block", default_block(arrays, a.shape[-1], columns) if block is None else block)
     if transposed:
         a, lower = a.swapaxes(-1, -2), not lower
     matrix = b[:, None] if b.ndim == 1 else b
@@ -128,9 +135,11 @@ def trsm(
     return x[..., 0] if b.ndim == 1 else x
 
 
-def default_block(arrays: Arrays) -> int:
-    """Return how many rows a diagonal block has if nobody says."""
-    return BLOCK_ON_DEVICE if arrays.on_device else BLOCK
+def default_block(arrays: Arrays, rows: int, columns: int) -> int:
+    """Return how many rows a diagonal block of a triangle has if nobody says, for so many columns of B."""
+    if not arrays.on_device:
+        return BLOCK
+    return LONG_BLOCK_ON_DEVICE if rows >= MANY_ROWS and columns <= FEW_COLUMNS else BLOCK_ON_DEVICE
 
 
 class Triangle:

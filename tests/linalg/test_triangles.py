@@ -1,9 +1,11 @@
 """trsm: residuals and errors for all triangles, sizes around the blocks, batches, growing conditions, and bad input."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from harness.linalg import trsm
+from harness.linalg import triangles, trsm
 from harness.linalg.inverses import inverted
 from harness.linalg.products import Products
 from harness.linalg.triangles import INVERSES
@@ -149,3 +151,9 @@ def test_a_planted_bug_is_seen(bug, rng, monkeypatch):
     a = np.tril(rng.standard_normal((20, 20))) + 5 * np.eye(20)
     b = rng.standard_normal((20, 3))
     assert (residual(a, trsm(a, b, block=BLOCK), b) <= 4) == (bug == "none")
+
+
+def test_blocks_on_a_gpu_are_longer_where_columns_are_few():
+    gpu, host = SimpleNamespace(on_device=True), SimpleNamespace(on_device=False)
+    assert [triangles.default_block(gpu, n, r) for n, r in ((4096, 256), (4096, 4096), (1000, 256))] == [1024, 512, 512]
+    assert triangles.default_block(host, 4096, 256) == triangles.BLOCK
