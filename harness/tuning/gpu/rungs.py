@@ -306,7 +306,8 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Op
 def _thin_tiles(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch, Options]:
     """Return the tiles and options of a thin, flat or deep product, all of whose tiles are shared alike."""
     kind = thin_tiles.SIMT_8 if problem.dtype.itemsize > 4 else thin_tiles.SIMT_4
-    tile, shares, _ = thin.choose(problem, kind, can_share=can_share)
+    known = thin.measured(problem, {"": kind}) if row is _TUNED["4 fused"] and can_share else None
+    tile, shares, _ = known[1] if known else thin.choose(problem, kind, can_share=can_share)
     launch, blocks = tile.launch, tile.blocks
     shared = {"shares": shares, "wave": ENDLESS} if shares > 1 else WHOLE
     order = _order(problem, row, launch, shared)

@@ -163,16 +163,22 @@ def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
     name = problem.input_dtype.name
     if name not in THIN or problem.triangle == "d":
         return None
+    is_thin = thin.is_thin(problem)
     is_small = problem.is_mixed and (_count(problem, NUMBERS[name].large) < FEW or problem.k <= STAGE_STEPS["float16"])
-    if not (is_small or thin.is_thin(problem)):
+    if not (is_thin or is_small):
         return None
-    kinds = {"mma": thin_tiles.DOUBLE_TMA} if name == "float64" and is_hopper else THIN[name]
-    found = []
-    for unit, kind in kinds.items():
-        choice = thin.choose(problem, kind)
-        chosen = ThinChoice(unit, choice.tile, choice.shares, choice.together)
-        found.append((thin.time_s(problem, choice, kind.costs), chosen))
-    return min(found, key=lambda item: item[0])[1]
+    kinds = THIN[name] if is_thin or problem.k <= STAGE_STEPS["float16"] else {"wgmma": thin_tiles.HALF_SMALL}
+    if name == "float64" and is_hopper and is_aligned(problem):
+        kinds = {"mma": thin_tiles.DOUBLE_TMA}
+    known = thin.measured(problem, kinds) if is_thin else None
+    found = [known] if known else [(unit, thin.choose(problem, kind)) for unit, kind in kinds.items()]
+    unit, choice = min(found, key=lambda item: thin.time_s(problem, item[1], kinds[item[0]].costs))
+    return ThinChoice(unit, choice.tile, choice.shares, choice.together)
+
+
+def is_aligned(problem: Problem) -> bool:
+    """Return whether all rows of A and B begin at multiples of 16 bytes, if the first ones do."""
+    return not (problem.k * problem.input_dtype.itemsize % 16 or problem.n * problem.input_dtype.itemsize % 16)
 
 
 def tensor_core_launch(problem: Problem) -> Launch:

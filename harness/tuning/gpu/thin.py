@@ -2,13 +2,17 @@
 
 A block that is alone on its multiprocessor hides no latency, and tiles that stick out of C compute for nothing. So the
 tile of least time is chosen, of a table by kind of kernel, and with it by how many blocks k is shared. The numbers of
-the model are in `harness/tuning/gpu/thin_tiles.py`.
+the model are in `harness/tuning/gpu/thin_tiles.py`. Near a product that was measured, the fastest there is taken
+(``thin_measured.json``).
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from harness.plan import WARP, Launch, count_tiles
@@ -26,6 +30,10 @@ LEAST_TILES = 2
 
 # Numbers of shares that are always thought of.
 FEW_SHARES = (2, 3, 4, 5, 6)
+
+# The fastest tile, shares and blocks of a cluster of measured products, by dtype of A and B and sizes. They hold for
+# products whose sizes differ by this factor at most, each, and whose rows are aligned alike.
+MEASURED, NEAR = Path(__file__).with_name("thin_measured.json"), 1.1
 
 # Products that are thin, flat or deep: a side of C is at most NARROW, or MIDDLE and the other is so many times as long;
 # k is at most SHORT, or so many times as long as the sides of C, which has few tiles.
@@ -115,6 +123,35 @@ class Choice(NamedTuple):
     together: int = 1
 
 
+def measured(problem: Problem, kinds: Mapping[str, Kind]) -> tuple[str, Choice] | None:
+    """Return the kind by name, and the choice, that was fastest at the nearest measured product; None: none is near.
+
+    Measured were products of plus_times; those of float16 count as bfloat16.
+    """
+    dtype = "bfloat16" if problem.is_mixed else problem.input_dtype.name
+    sizes, found = (problem.m, problem.n, problem.k), []
+    for of, numbers in _fastest().get(dtype, {}).items():
+        far = max(abs(math.log(x / y)) for x, y in zip(sizes, of, strict=True)) if min(sizes) else math.inf
+        if far <= math.log(NEAR) and _is_ragged(problem, *of[1:]) == _is_ragged(problem, *sizes[1:]):
+            found.append((far, numbers))
+    for _, (*of_tile, shares, together) in sorted(found):
+        for name, kind in kinds.items():
+            for tile in kind.tiles:
+                launch = tile.launch
+                if [launch.bm, launch.bn, launch.bk, launch.stages, tile.slices] == of_tile:
+                    return name, Choice(tile, shares, together)
+    return None
+
+
+@functools.cache
+def _fastest() -> dict[str, dict[tuple[int, ...], list[int]]]:
+    entries = json.loads(MEASURED.read_text(encoding="utf-8"))["fastest"]
+    return {
+        dtype: {tuple(map(int, sizes.split("x"))): numbers for sizes, numbers in by_sizes.items()}
+        for dtype, by_sizes in entries.items()
+    }
+
+
 def choose(problem: Problem, kind: Kind, *, can_share: bool = True) -> Choice:
     """Return the tile, and the shares of k, of least time.
 
@@ -141,7 +178,7 @@ def time_s(problem: Problem, choice: Choice, costs: Costs) -> float:
     tile, (each, shares) = choice.tile, _steps(problem, choice)
     launch, narrow, wide = tile.launch, problem.input_dtype.itemsize, problem.dtype.itemsize
     m, n, k = problem.m, problem.n, problem.k
-    is_ragged = k * narrow % ALIGNMENT != 0, n * narrow % ALIGNMENT != 0, n * wide % ALIGNMENT != 0
+    is_ragged = _is_ragged(problem, n, k)
     blocks = shares * choice.together * _count(problem, tile)
     at_once = CLUSTERED.get(choice.together, MULTIPROCESSORS)
     waves, rest = divmod(blocks, at_once * tile.blocks)
@@ -161,6 +198,12 @@ def time_s(problem: Problem, choice: Choice, costs: Costs) -> float:
     return float((product_s**costs.norm + memory_s**costs.norm) ** (1 / costs.norm) + beside_s)
 
 
+def _is_ragged(problem: Problem, n: int, k: int) -> tuple[bool, bool, bool]:
+    """Return whether rows of A, of B and of C of such a product, with other sizes, are not aligned."""
+    narrow, wide = problem.input_dtype.itemsize, problem.dtype.itemsize
+    return k * narrow % ALIGNMENT != 0, n * narrow % ALIGNMENT != 0, n * wide % ALIGNMENT != 0
+
+
 def _steps(problem: Problem, choice: Choice) -> tuple[int, int]:
     """Return the tiles along k that a block takes, and the shares that are not empty."""
     steps = math.ceil(math.ceil(problem.k / choice.tile.launch.bk) / choice.together)
@@ -169,12 +212,13 @@ def _steps(problem: Problem, choice: Choice) -> tuple[int, int]:
 
 
 def _shares(problem: Problem, tile: Tile, together: int, can_share: bool) -> list[int]:
-    """Return the numbers of shares that are thought of: a few, and those that fill a wave, or half of one."""
+    """Return the numbers of shares that are thought of: a few, and those that give each multiprocessor equally many."""
     if not can_share:
         return [1]
-    fill = MULTIPROCESSORS * tile.blocks // (_count(problem, tile) * together)
+    one_each = MULTIPROCESSORS / (_count(problem, tile) * together)
     most = problem.k // (LEAST_TILES * tile.launch.bk * together)
-    return sorted({1} | {x for x in (*FEW_SHARES, fill // 2, fill) if 1 < x <= most})
+    fill = {int(one_each * times) for times in (0.5, 1, 2, tile.blocks / 2, tile.blocks)}
+    return sorted({1} | {x for x in (*FEW_SHARES, *fill) if 1 < x <= most})
 
 
 def _count(problem: Problem, tile: Tile) -> int:
