@@ -116,8 +116,8 @@ LOADS_OF_COLUMNS, LOADS_OTHERWISE, LINE_S = {4: (8, 16), 8: (8,)}, (8, 12), 6e-8
 # Rows of up to WHOLE_ROW_OF_LARGE granules are taken whole in matrices from LARGE_COLUMNS bytes on. Blocks that leave
 # some multiprocessors with one more than the others take longer then. x A in us, by windows of part of a row, or
 # unevenly, to this: float64 10^6 x 200 416 to 371, 10^6 x 130 277 to 253; float32 10^6 x 200 202 to 186, 500000 x 300
-# 161 to 146, 2 10^6 x 100 200 to 187. Of wider matrices the same gained and lost. 12 loads of float64 in flight lost 1
-# to 4 % (H200, 2026-11-23).
+# 161 to 146, 2 10^6 x 100 200 to 187. Of wider matrices the same gained and lost. 12 loads of float64 in flight lost
+# 0.4 to 4 % (H200, 2026-11-23).
 LARGE_COLUMNS, WHOLE_ROW_OF_LARGE, UNEVEN = 2e8, 128, 0.17
 
 # The rungs below: threads of a block; T by Z of gpu-mv-grid, and rows of a thread (lecture: 32 rows by 8 threads).
