@@ -292,7 +292,9 @@ def pipelined_tiles(problem: Problem) -> tuple[Launch, Options]:
 def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Options]:
     """Return the tiles and options of gpu-tuned; `can_share` allows blocks to share k."""
     row = _TUNED[_kind(problem)]
-    if problem.dtype.itemsize >= 4 and thin.is_thin(problem):
+    # where blocks cannot share k, the model was not fitted
+    is_narrow = can_share or min(problem.m, problem.n) <= row.few.bn
+    if problem.dtype.itemsize >= 4 and is_narrow and thin.is_thin(problem):
         return _thin_tiles(problem, row, can_share)
     tiles, shared = _tiles_and_shares(problem, row, can_share)
     sizes, is_fused = (problem.m, problem.n, problem.k), row is _TUNED["4 fused"]
