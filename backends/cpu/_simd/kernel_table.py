@@ -43,8 +43,10 @@ def may_take_dots(key: KernelKey) -> bool:
 @functools.cache
 def kernel_table(key: KernelKey) -> np.ndarray:
     """Compile the functions of a kernel, and return its table, of int64."""
-    tiles = np.zeros(max(numbers_of_tiles := tile_addresses(key)) + 1, np.int64)
-    tiles[list(numbers_of_tiles)] = list(numbers_of_tiles.values())
+    addresses = tile_addresses(key)
+    tiles = np.zeros(max(addresses) + 1, np.int64)
+    for number, address in addresses.items():
+        tiles[number] = address
     numbers = (
         np.dtype(key.dtype).itemsize, key.lanes, key.lanes.bit_length() - 1, key.mr, key.nv, key.block_steps or 1,
         may_take_dots(key), not key.operations.is_careful, len(WORDS) + key.nv, address_of(build_gather(key)),
