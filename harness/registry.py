@@ -10,7 +10,6 @@ import functools
 import importlib
 import inspect
 import itertools
-import os
 import pkgutil
 import threading
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING
 from harness.errors import BackendUnavailable, Declined
 from harness.interface import Backend
 from harness.problem import Problem
-from harness.surroundings import interrupts_held, working_directory
+from harness.surroundings import hold_across_forks, interrupts_held, working_directory
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -209,8 +208,4 @@ def _backends_of_entry_point(point: EntryPoint) -> Iterator[type[Backend]]:
 
 _discovery = _Discovery()
 # A forked child must not find a source that another thread was loading: the fork waits for it.
-os.register_at_fork(
-    before=_discovery.lock.acquire,
-    after_in_parent=_discovery.lock.release,
-    after_in_child=_discovery.lock.release,
-)
+hold_across_forks("discovery", _discovery.lock)

@@ -200,8 +200,13 @@ def write_backends(folder: Path, **modules: str) -> Path:
 def write_package(folder: Path, entries: dict[str, str], **modules: str) -> Path:
     """Write an installed distribution: modules, and the metadata that a package manager leaves beside them."""
     write_backends(folder, first=FIRST)
+    return write_distribution(folder, entries, **modules)
+
+
+def write_distribution(folder: Path, entries: dict[str, str], **modules: str) -> Path:
+    """Write the same without a folder `backends`: the project's own is found."""
     metadata = folder / "out_backends-1.0.dist-info"
-    metadata.mkdir(parents=True)
+    metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: out-backends\nVersion: 1.0\n")
     points = "".join(f"{name} = {value}\n" for name, value in entries.items())
     (metadata / "entry_points.txt").write_text(f"[gemm_harness.backends]\n{points}")
@@ -210,7 +215,7 @@ def write_package(folder: Path, entries: dict[str, str], **modules: str) -> Path
     return folder
 
 
-def python(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
+def python(*arguments: str, path: Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
     """Run an interpreter that sees `path` like installed packages, and the harness."""
     environment = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"}
     return subprocess.run(
@@ -219,7 +224,7 @@ def python(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=timeout,
         check=False,
     )
 
@@ -305,3 +310,40 @@ def test_check_says_what_is_wrong(package, name, clue):
 def test_check_passes_a_good_plug_in(package):
     answer = python("-m", "harness", "check", "out-good", path=package)
     assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+# ---------------------------------------------------------------------------------------------------------------- forks
+
+# Compiles while it is imported, when the fork has begun to take locks.
+COMPILES = """
+import time
+import numba
+
+time.sleep(0.3)
+numba.njit(lambda x: x + 1)(1)
+"""
+
+FORKS = """
+import os, sys, threading, time
+import numpy
+from harness import gemm, registry
+
+gemm(numpy.eye(3), numpy.eye(3), backend="cpu-naive")
+importing = threading.Thread(target=registry.discover)
+importing.start()
+while "out_compiles" not in sys.modules:
+    time.sleep(0.001)
+if os.fork() == 0:
+    os._exit(0 if registry.look_up("out-compiles") is not None else 1)
+print(os.wait()[1])
+importing.join()
+"""
+
+
+def test_a_fork_beside_the_import_of_a_backend_that_compiles_goes_on(tmp_path):
+    backend = "from out_plugins import Base, multiply\n\n\nclass Compiles(Base):\n"
+    backend += "    name, step = 'out-compiles', 1\n    compute = staticmethod(multiply)\n"
+    modules = {"out_plugins": PLUG_INS, "out_compiles": COMPILES + backend}
+    write_distribution(tmp_path, {"compiles": "out_compiles"}, **modules)
+    answer = python("-c", FORKS, path=tmp_path, timeout=60)
+    assert (answer.returncode, answer.stdout.split()) == (0, ["0"]), answer.stderr

@@ -1,6 +1,7 @@
-"""The program around a call: its Ctrl-C and its working directory, as code that cannot stand them needs them."""
+"""The program around a call: its Ctrl-C, forks and working directory, as code that cannot stand them needs them."""
 
+from harness.surroundings.forks import hold_across_forks
 from harness.surroundings.interrupts import interrupts_held
 from harness.surroundings.working_directory import working_directory
 
-__all__ = ["interrupts_held", "working_directory"]
+__all__ = ["hold_across_forks", "interrupts_held", "working_directory"]

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.surroundings.forks import hold_across_forks
+
 _NOWHERE = "/proc/self", "/"  # first where nothing can be written by chance: all threads have the one directory
 
 
@@ -62,9 +64,4 @@ def _exists() -> bool:
 
 
 _removed = _Removed()
-# A forked child must not find the lock held. Its blocks of other threads never end, so it stays where it is.
-os.register_at_fork(
-    before=_removed.lock.acquire,
-    after_in_parent=_removed.lock.release,
-    after_in_child=_removed.lock.release,
-)
+hold_across_forks("directory", _removed.lock)  # in a child the blocks of other threads never end: it stays where it is

@@ -14,6 +14,8 @@ from llvmlite.binding import ffi
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np.ufunc import parallel
 
+from harness.surroundings import hold_across_forks
+
 _log = logging.getLogger("gemm_harness")
 
 # In the order in which Numba takes them: for compiling, for starting or counting threads, for calling LLVM.
@@ -29,19 +31,9 @@ def drop_lock_of_processes() -> None:
     parallel._backend_init_process_lock = contextlib.nullcontext()  # noqa: SLF001
 
 
-def _take() -> None:
-    for lock in _LOCKS:
-        lock.__enter__()
-
-
-def _give_back() -> None:
-    for lock in reversed(_LOCKS):
-        lock.__exit__(None, None, None)
-
-
 def _begin_child() -> None:
-    _give_back()
     _log.info("forked: this process starts threads of its own at its first product on several threads")
 
 
-os.register_at_fork(before=_take, after_in_parent=_give_back, after_in_child=_begin_child)
+hold_across_forks("compiler", *_LOCKS)
+os.register_at_fork(after_in_child=_begin_child)

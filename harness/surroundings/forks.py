@@ -1,0 +1,38 @@
+"""Locks held across a fork: else a child could inherit one that another thread holds, and that is never released.
+
+All are taken by one hook, in the order in which a thread takes them that needs several. A hook for each would take them
+in the reverse of the order in which modules happen to be imported. Then a fork and an import could wait for each other.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import AbstractContextManager
+from typing import Any
+
+# A thread that holds a lock of one kind takes only locks of later kinds. "discovery" is held while a plug-in is
+# imported, which may compile kernels; "directory" for a few system calls, from within anything.
+KINDS = ("discovery", "compiler", "directory")
+
+_locks: dict[str, tuple[AbstractContextManager[Any], ...]] = dict.fromkeys(KINDS, ())
+_forking = threading.local()
+
+
+def hold_across_forks(kind: str, *locks: AbstractContextManager[Any]) -> None:
+    """Hold `locks`, of one of `KINDS`, across every fork from now on; several in the order in which they are taken."""
+    _locks[kind] += locks
+
+
+def _take() -> None:
+    _forking.held = [lock for kind in KINDS for lock in _locks[kind]]  # what is added meanwhile is not given back
+    for lock in _forking.held:
+        lock.__enter__()
+
+
+def _give_back() -> None:
+    for lock in reversed(_forking.held):
+        lock.__exit__(None, None, None)
+
+
+os.register_at_fork(before=_take, after_in_parent=_give_back, after_in_child=_give_back)
