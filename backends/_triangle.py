@@ -23,6 +23,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.scalars import as_count
 from harness.tuning.cpu import AUTO_FIRST
 
 # Blocks of rows that a triangle of D is cut into by default, the fewest rows of one, and rows mirrored at once.
@@ -104,10 +105,11 @@ def _whole(problem: Problem) -> Problem:
 
 
 def _block(plan: Plan) -> int:
-    block = plan.options["block"]
-    if isinstance(block, int) and not isinstance(block, bool) and block > 0:
+    block = as_count(plan.options["block"])
+    if block is not None:
         return block
-    raise PlanError("block is no number of rows", expected="an integer, 1 or more", got=f"block={block!r}")
+    got = f"block={plan.options['block']!r}"
+    raise PlanError("block is no number of rows", expected="an integer, 1 or more", got=got)
 
 
 def _part(operands: Operands, rows: slice, columns: slice) -> Operands:

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.errors import PlanError
 from harness.problem import Problem
+from harness.scalars import as_count
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,12 @@ def _check_sizes(sizes: Blocking | Launch, noun: str, may_be_zero: tuple[str, ..
     """Raise PlanError unless every field is an integer of at least 1, or of at least 0 where that is legal."""
     for name, size in vars(sizes).items():
         least = 0 if name in may_be_zero else 1
-        if not isinstance(size, int) or isinstance(size, bool) or size < least:
+        count = as_count(size, least=least)
+        if count is None:
             raise PlanError(
                 f"{name} is not a {noun} size", expected=f"an integer {name} >= {least}", got=f"{name}={size!r}"
             )
+        object.__setattr__(sizes, name, count)
 
 
 # Of every CUDA device; CUDA C++ Programming Guide, "Compute Capabilities".

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import ProblemError
+from harness.scalars import as_count
 from harness.semiring import DTYPES, SEMIRINGS, Scalar, Semiring, as_semiring
 
 # Mixed precision: the dtype of A and B, and the wider one of the sums, of C and of D. Over plus_times alone.
@@ -255,8 +256,9 @@ def _triangular(size: int) -> int:
 
 
 def _as_size(name: str, value: Any) -> int:
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
-        return int(value)
+    size = as_count(value, least=0)
+    if size is not None:
+        return size
     raise ProblemError(f"size {name} is not a size", expected="an integer, 0 or more", got=repr(value))
 
 

@@ -1,11 +1,13 @@
 """Scalar functions of semirings: plain Python that Numba can compile, so that any backend inlines it.
 
 As (x) a function gets ``(x, y)``; as (+) it gets the accumulator first, ``(c, t)``. Over NumPy scalars of one dtype.
+Beside them, in Python alone, `as_count` reads the integers that callers give.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -120,3 +122,24 @@ def absorbing_plus(zero: Scalar, low: Scalar, high: Scalar) -> ScalarFunction:
         return low if x < low - y else x + y
 
     return plus
+
+
+def as_count(value: Any, *, least: int = 1, most: int | None = None) -> int | None:
+    """Return `value` as an int, or None if it is no integer from `least` to `most`.
+
+    For threads, block sizes, panels, sides of a grid. Every integer counts, NumPy's too: whatever `operator.index`
+    takes. True and False do not, as they are mistakes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_count(np.int64(3)), as_count(0), as_count(True), as_count(2.0)
+    (3, None, None, None)
+    """
+    if isinstance(value, bool):
+        return None
+    try:
+        count = operator.index(value)
+    except TypeError:
+        return None
+    return count if least <= count and (most is None or count <= most) else None

@@ -14,6 +14,7 @@ from threadpoolctl import ThreadpoolController
 
 from harness.errors import ProblemError
 from harness.machine import detect
+from harness.scalars import as_count
 
 # Libraries that bring a thread pool of their own when they are imported.
 _POOL_OWNERS = ("numpy", "scipy", "numba", "mkl", "blis", "torch", "scipy_openblas32")
@@ -49,7 +50,7 @@ def limit(threads: int, *, libraries: bool = True) -> Iterator[None]:
     ProblemError
         If `threads` is not between 1 and the processors that this process may use.
     """
-    check(threads)
+    threads = check(threads)
     numba = sys.modules.get("numba")
     before = _of_numba(numba) if numba else None
     with contextlib.ExitStack() as stack:
@@ -65,13 +66,18 @@ def limit(threads: int, *, libraries: bool = True) -> Iterator[None]:
                 numba.set_num_threads(before)
 
 
-def check(threads: int) -> None:
-    """Raise ProblemError if `threads` is not between 1 and the processors that this process may use."""
+def check(threads: int) -> int:
+    """Return `threads` as an int, or raise ProblemError if it is not from 1 to the processors of this process."""
     cores = detect().cores
-    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= cores:
+    count = as_count(threads, most=cores)
+    if count is None:
         raise ProblemError(
-            "threads is no number of threads of this machine", expected=f"1 to {cores}", got=repr(threads)
+            "threads is no number of threads of this machine",
+            expected=f"1 to {cores}",
+            got=repr(threads),
+            fix=f"threads={cores} for all, or fewer",
         )
+    return count
 
 
 def available() -> int:

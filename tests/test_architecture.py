@@ -28,13 +28,13 @@ NOUNS = {
     "scalars": set(),
     "surroundings": set(),
     "semiring": {"errors", "scalars"},
-    "problem": {"errors", "semiring"},
-    "plan": {"errors", "problem"},
+    "problem": {"errors", "scalars", "semiring"},
+    "plan": {"errors", "problem", "scalars"},
     "operands": {"problem"},
     "interface": {"errors", "machine", "operands", "plan", "problem", "semiring"},
     "registry": {"errors", "interface", "problem", "surroundings"},
     "composite": {"errors", "interface", "machine", "operands", "plan", "problem", "registry"},
-    "threads": {"errors", "machine"},
+    "threads": {"errors", "machine", "scalars"},
     "experiment": {"errors", "machine", "plan", "problem", "semiring"},
 }
 NOUNS_IN_PARTS = {"interface", "surroundings"}  # folders, imported by the names of the nouns alone

@@ -25,6 +25,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.scalars import as_count
 
 
 class Recursion(Composite):
@@ -93,11 +94,10 @@ def count_levels(plan: Plan) -> int:
     PlanError
         If the crossover is not a positive integer.
     """
-    crossover = plan.options["crossover"]
-    if not isinstance(crossover, int) or isinstance(crossover, bool) or crossover < 1:
-        raise PlanError(
-            "Strassen: crossover is no size", expected="an integer, 1 or more", got=f"crossover={crossover!r}"
-        )
+    crossover = as_count(plan.options["crossover"])
+    if crossover is None:
+        got = f"crossover={plan.options['crossover']!r}"
+        raise PlanError("Strassen: crossover is no size", expected="an integer, 1 or more", got=got)
     levels, half = 0, min(plan.problem.m, plan.problem.n, plan.problem.k)
     while half > 1 and halved(half, 1) >= crossover:
         levels, half = levels + 1, halved(half, 1)

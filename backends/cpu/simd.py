@@ -57,6 +57,7 @@ from harness.machine import Machine, detect
 from harness.operands import Operands
 from harness.plan import Blocking, Plan
 from harness.problem import Problem
+from harness.scalars import as_count
 from harness.semiring import SEMIRINGS, Semiring
 from harness.tuning import argk as tuning_argk
 from harness.tuning import batches as tuning_batches
@@ -277,8 +278,9 @@ def _settings(plan: Plan) -> Settings:
 def _at_least(plan: Plan, option: str, least: int) -> int:
     """Return the value of an option that is a number; raise PlanError if it is below `least`, or none."""
     value = plan.options[option]
-    if not isinstance(value, int) or value < least:
+    count = as_count(value, least=least)
+    if count is None:
         raise PlanError(
             f"{Simd.name}: {option} has no such value", expected=f"an integer >= {least}", got=f"{option}={value!r}"
         )
-    return value
+    return count

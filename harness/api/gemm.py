@@ -121,7 +121,7 @@ def gemm(
     if result is not None:
         return result
     semiring = as_semiring(semiring)
-    check_threads(threads)
+    threads = check_threads(threads)
     arguments = read_arguments(
         "gemm", operands, semiring, alpha=alpha, beta=beta, out=out, dtype=dtype, triangle=triangle
     )
@@ -239,10 +239,9 @@ def shortcut_of(
     return where_threads_suffice
 
 
-def check_threads(count: int | None) -> None:
-    """Raise unless `count` is None or a number of threads."""
-    if count is not None:
-        threads.check(count)
+def check_threads(count: int | None) -> int | None:
+    """Return a number of threads as an int, or None for None; raise if it is neither."""
+    return None if count is None else threads.check(count)
 
 
 def machine_of(count: int | None) -> Machine:

@@ -32,13 +32,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from harness.api import argk, gemm, predecessors
 from harness.api.arrays import Arrays, as_array, is_masked, kind_of
 from harness.api.views import any_library
 from harness.errors import ProblemError
 from harness.problem import Problem
+from harness.scalars import as_count
 from harness.semiring import Semiring, as_semiring
 from harness.tuning import cpu as tuning_cpu
 
@@ -259,9 +258,10 @@ def _check_method(method: str, block: int | None) -> int:
         raise ProblemError("closure: unknown method", expected=" or ".join(METHODS), got=repr(method))
     if block is None:
         return tuning_cpu.PATHS_BLOCK
-    if not isinstance(block, (int, np.integer)) or isinstance(block, bool) or block < 1:
+    vertices = as_count(block)
+    if vertices is None:
         raise ProblemError("closure: block is not a number of vertices", expected="an integer >= 1", got=repr(block))
-    return int(block)
+    return vertices
 
 
 def _check_cycles(arrays: Arrays, best: Any, semiring: Semiring) -> None:

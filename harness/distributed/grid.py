@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from harness.errors import PlanError
+from harness.scalars import as_count
 
 Cuts = tuple[int, ...]  # where a range is cut: the first is 0, the last its length
 # The smallest part of the ranks that an automatic grid may use.
@@ -88,8 +89,11 @@ class Grid:
     pk: int
 
     def __post_init__(self) -> None:
-        if any(not isinstance(side, int) or side < 1 for side in (self.pm, self.pn, self.pk)):
-            raise PlanError("a grid has no side of that size", expected="integers, 1 or more", got=str(self))
+        for name, side in vars(self).items():
+            count = as_count(side)
+            if count is None:
+                raise PlanError("a grid has no side of that size", expected="integers, 1 or more", got=str(self))
+            object.__setattr__(self, name, count)
 
     @classmethod
     def parse(cls, text: str) -> Grid:

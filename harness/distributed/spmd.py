@@ -35,6 +35,7 @@ from harness.distributed.transport.shared_arrays import memory_domain
 from harness.errors import PlanError, ProblemError
 from harness.interface import Backend
 from harness.problem import Problem
+from harness.scalars import as_count
 from harness.semiring import Scalar, Semiring, as_semiring
 from harness.threads import check as check_threads
 
@@ -146,7 +147,9 @@ def gemm(
     schedule = options.schedule(problem.k, on_device=arrays.on_device)
     with arrays.in_force():
         multiply = (
-            LocalProduct(problem, local, None, arrays) if arrays.on_device else host_local(problem, local, threads)
+            LocalProduct(problem, local, None, arrays)
+            if arrays.on_device
+            else host_local(problem, local, options.threads)
         )
         share = Share(Comms.cached(comm, sizes.grid), sizes, problem, multiply, schedule, on_device=arrays.on_device)
         for name in "abc"[: 2 + problem.accumulate]:
@@ -198,6 +201,12 @@ class Options:
     memory_cap: int
     rates: Rates | None
 
+    def __post_init__(self) -> None:
+        for name in ("threads", "panel", "in_flight", "memory_cap"):
+            count = as_count(getattr(self, name), least=0)  # what is none is refused by all ranks together
+            if count is not None:
+                object.__setattr__(self, name, count)
+
     def schedule(self, k: int, *, on_device: bool) -> Schedule:
         """Return how panels of `k` are gathered between ranks on processors, or on GPUs."""
         ways = {"transport": self.transport, "share_gpu": self.share_gpu}
@@ -243,8 +252,7 @@ def _offer(
         ("memory_cap", options.memory_cap, 0),
     ):
         is_automatic = number == AUTO and name != "memory_cap"
-        is_legal = isinstance(number, int | np.integer) and not isinstance(number, bool) and number >= least
-        if not is_automatic and not is_legal:
+        if not is_automatic and as_count(number, least=least) is None:
             raise ProblemError(f"{name} has no such value", expected=f"an integer, {least} or more", got=repr(number))
     if not isinstance(options.rates, Rates | None):
         raise ProblemError("rates are none", expected="a Rates of harness.distributed", got=repr(options.rates))

@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.api.arrays import Arrays, kind_of
 from harness.errors import ProblemError
+from harness.scalars import as_count
 
 FLOATS = ("float32", "float64")
 
@@ -103,9 +104,10 @@ def check_option(caller: str, option: str, value: object, known: Collection[str]
 
 def check_count(caller: str, option: str, value: object, *, least: int = 1) -> int:
     """Return the option `value` as a number, or raise unless it is an integer of at least `least`."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+    count = as_count(value, least=least)
+    if count is None:
         raise ProblemError(f"{caller}: {option} is no count", expected=f"an integer >= {least}", got=repr(value))
-    return int(value)
+    return count
 
 
 def to_host(arrays: Arrays, x: Any) -> Any:

@@ -80,7 +80,7 @@ class Products:
         stage: str = "products",
         operand_dtype: np.dtype[Any] | None = None,
     ) -> None:
-        check_threads(threads)
+        threads = check_threads(threads)
         self.arrays, self.dtype, self.operations = arrays, dtype, 0
         self._backend, self._threads, self.operand_dtype = backend, threads, operand_dtype
         self._stages, self._stage = Stages(arrays) if stages is None else stages, stage

@@ -26,6 +26,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.scalars import as_count
 from harness.threads import check
 from harness.tuning.cpu import AUTO_FIRST
 
@@ -234,6 +235,7 @@ def rank_count(plan: Plan) -> int:
 def _positive(plan: Plan, name: str) -> int:
     """Return an option that is a number, 0 or more."""
     value, least = plan.options[name], int(name not in ("panel", "memory_cap"))
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    count = as_count(value, least=least)
+    if count is None:
         raise PlanError(f"{name} has no such value", expected=f"an integer, {least} or more", got=f"{name}={value!r}")
-    return value
+    return count

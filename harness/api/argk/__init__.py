@@ -99,7 +99,7 @@ def gemm_argk(
     options = repeats.options_of("gemm_argk", (semiring, backend, threads, threads.__class__))
     results = _recall(options, (a, b))
     if results is None:
-        check_threads(threads)
+        threads = check_threads(threads)
         arguments = read_arguments("gemm_argk", {"a": a, "b": b}, _selecting(as_semiring(semiring)))
         results = _compute(arguments, backend, threads, options)
     product, argk = results
@@ -113,7 +113,7 @@ def _into(out: Any, a: Any, b: Any, semiring: str | Semiring, backend: str, thre
     if results is not None:
         check_pair(HOST, out, results[0].shape, (results[0].dtype, ARGK))
         return _copied(results, out)
-    check_threads(threads)
+    threads = check_threads(threads)
     arguments = read_arguments("gemm_argk", {"a": a, "b": b}, _selecting(as_semiring(semiring)))
     arrays = kind_of("gemm_argk", {"a": a, "b": b, **dict(zip(view_products.NAMES, out, strict=True))})
     check_pair(arrays, out, arguments.shape, (arguments.problem.dtype, ARGK))
