@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from numba.core import event
 
 from backends.cpu._ladder.execution import KernelExecution
 from backends.cpu._log_sum.lines import LINE_BYTES, ROWS
@@ -223,6 +224,24 @@ def test_a_run_allocates_nothing(gap, rng):
     finally:
         tracemalloc.stop()
     assert peak < m * n  # bytes: a quarter of a matrix
+
+
+def test_a_second_dtype_needs_nothing_of_numba(rng):
+    a, b = apart(rng, (9, 10, 11), 3000.0, FLOAT64)
+    compute(a, b)
+    compiled = []
+
+    class Listener(event.Listener):
+        def on_start(self, happened):
+            compiled.append(happened.data["dispatcher"])
+
+        def on_end(self, happened):
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        kernel = LogSumExp(LOG, FLOAT32, (9, 10, 11), blas)
+        kernel(a.astype(FLOAT32), b.astype(FLOAT32), np.empty((9, 10), FLOAT32), False)
+    assert compiled == []
 
 
 @pytest.mark.parametrize("k", (1, 2, 3, 1000, 1 << 20))

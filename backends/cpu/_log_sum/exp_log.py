@@ -13,19 +13,14 @@ Source: Muller, "Elementary Functions" (2016), sections 11.1 and 11.2; the parts
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from llvmlite import ir
 
-from backends.cpu._vector.code import call_on_floats
-from backends.cpu._vector.intrinsics import emits
-
-Function = Callable[..., Any]
+from backends.cpu._vector.code import Builder, Value, call_on_floats, element_type
 
 
 class _Format(NamedTuple):
@@ -57,33 +52,6 @@ _FORMATS = {
 }
 
 
-# As `_compile.inlined`, without a check for a division by zero.
-inlined = numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
-
-class Elementary(NamedTuple):
-    """Functions of scalars of one dtype, to be called in a kernel's inner loop.
-
-    Attributes
-    ----------
-    exp : function
-        ``exp(x, scale, floor)``: e^x times the power of two that `exp_scale` gave; 0 below `floor`. For x <= 0; NaN
-        stays.
-    log : function
-        ``log(x, exponent)``: log(x / 2^exponent). For x >= 0 and normal, or 0, or NaN.
-    maximum : function
-        The greater; NaN if either operand is NaN.
-    smaller, greater : function
-        The smaller and the greater; if one operand is NaN, the other one.
-    """
-
-    exp: Any
-    log: Any
-    maximum: Any
-    smaller: Any
-    greater: Any
-
-
 def exp_scale(dtype: np.dtype[Any], exponent: int) -> tuple[Any, Any]:
     """Return ``(scale, floor)``, with which `Elementary.exp` computes 2^exponent e^x.
 
@@ -95,128 +63,89 @@ def exp_scale(dtype: np.dtype[Any], exponent: int) -> tuple[Any, Any]:
     return scale, dtype.type((int(info.minexp) + 1 - exponent) * math.log(2.0))
 
 
-@functools.cache
-def elementary(dtype: np.dtype[Any]) -> Elementary:
-    """Return the functions for `dtype`, float32 or float64."""
-    form, number = _FORMATS[dtype.name], dtype.type
-    magic, ln2, ln2_rest = number(form.round_to_integer), number(form.ln2), number(form.ln2_rest)
-    log2_e, zero, one, two = number(1 / math.log(2.0)), number(0), number(1), number(2)
-    lowest = number(-np.inf)
-    e_to_the = _polynomial(dtype, [1 / math.factorial(p) for p in range(form.exp_degree + 1)])
-    artanh = _polynomial(dtype, [1 / (2 * p + 1) for p in range(form.log_degree + 1)])
-    multiply_add, power_of_two = _multiply_add, _power_of_two(dtype)
-    exponent_of, mantissa_of = _exponent_of(dtype), _mantissa_of(dtype)
+class Elementary:
+    """Instructions on scalars of one dtype, float32 or float64, which `builder` appends."""
 
-    @inlined
-    def exp(x: Any, scale: Any, floor: Any) -> Any:
-        n = multiply_add(x, log2_e, magic) - magic
-        r = multiply_add(n, -ln2_rest, multiply_add(n, -ln2, x))
-        return zero if x < floor else e_to_the(r) * power_of_two(n + scale)
+    def __init__(self, builder: Builder, dtype: np.dtype[Any]) -> None:
+        self._b, self.dtype, self._form = builder, dtype, _FORMATS[dtype.name]
+        self.element, self._word = element_type(dtype), ir.IntType(8 * dtype.itemsize)
+        self._digits = int(np.finfo(dtype).nmant)
+        # the bits of sqrt(1/2), where the mantissas of an exponent begin here
+        self._root = int(dtype.type(math.sqrt(0.5)).view(self._form.integer))
 
-    @inlined
-    def log(x: Any, exponent: Any) -> Any:
-        e, f = exponent_of(x) - exponent, mantissa_of(x) - one
-        s = f / (two + f)
-        value = multiply_add(e, ln2, multiply_add(e, ln2_rest, two * s * artanh(s * s)))
-        value = lowest if x == zero else value
-        return value if x == x else x  # noqa: PLR0124 x != x: NaN
+    def number(self, value: float) -> ir.Constant:
+        """Return a constant, rounded to the dtype."""
+        return ir.Constant(self.element, float(self.dtype.type(value)))
 
-    return Elementary(
-        exp,
-        log,
-        _selection("maximum", np.maximum),
-        _selection("minimumnum", np.fmin),
-        _selection("maximumnum", np.fmax),
-    )
+    def exp(self, x: Value, scale: Value, floor: Value) -> Value:
+        """Return e^x times the power of two that `exp_scale` gave; 0 below `floor`. For x <= 0; NaN stays."""
+        b, form, magic = self._b, self._form, self.number(self._form.round_to_integer)
+        n = b.fsub(self._multiply_add(x, self.number(1 / math.log(2.0)), magic), magic)
+        r = self._multiply_add(n, self.number(-form.ln2), x)
+        r = self._multiply_add(n, self.number(-form.ln2_rest), r)
+        e_to_the_r = self._polynomial(r, [1 / math.factorial(p) for p in range(form.exp_degree + 1)])
+        value = b.fmul(e_to_the_r, self._power_of_two(b.fadd(n, scale)))
+        return b.select(b.fcmp_ordered("<", x, floor), self.number(0), value)
 
+    def log(self, x: Value, exponent: Value) -> Value:
+        """Return log(x / 2^exponent). For x >= 0 and normal, or 0, or NaN."""
+        b, form, one = self._b, self._form, self.number(1)
+        e, f = b.fsub(self._exponent_of(x), exponent), b.fsub(self._mantissa_of(x), one)
+        s = b.fdiv(f, b.fadd(self.number(2), f))
+        artanh = self._polynomial(b.fmul(s, s), [1 / (2 * p + 1) for p in range(form.log_degree + 1)])
+        value = self._multiply_add(e, self.number(form.ln2_rest), b.fmul(b.fmul(self.number(2), s), artanh))
+        value = self._multiply_add(e, self.number(form.ln2), value)
+        value = b.select(b.fcmp_ordered("==", x, self.number(0)), self.number(-np.inf), value)
+        return b.select(b.fcmp_ordered("ord", x, x), value, x)
 
-# --------------------------------------------------------------------------------------- instructions, by LLVM's names
+    def maximum(self, x: Value, y: Value) -> Value:
+        """Return the greater; NaN if either operand is NaN."""
+        return call_on_floats(self._b, "maximum", x, y)
 
+    def smaller(self, x: Value, y: Value) -> Value:
+        """Return the smaller; if one operand is NaN, the other one."""
+        return call_on_floats(self._b, "minimumnum", x, y)
 
-def _emitted(emit: Callable[..., Any], in_python: Function) -> Any:
-    """Return a function of scalars of one type: ``emit(builder, *values)``'s instructions, or its Python form."""
-    return in_python if numba.config.DISABLE_JIT else emits()(emit)
+    def greater(self, x: Value, y: Value) -> Value:
+        """Return the greater; if one operand is NaN, the other one."""
+        return call_on_floats(self._b, "maximumnum", x, y)
 
+    def absolute(self, x: Value) -> Value:
+        """Return the number without its sign."""
+        return call_on_floats(self._b, "fabs", x)
 
-def _selection(name: str, in_python: Function) -> Any:
-    return _emitted(lambda builder, x, y: call_on_floats(builder, name, x, y), in_python)
+    def _multiply_add(self, x: Value, y: Value, z: Value) -> Value:
+        """Return x y + z, fused where the processor has the instruction; fma would call libm elsewhere."""
+        return call_on_floats(self._b, "fmuladd", x, y, z)
 
-
-# fmuladd: fused where the processor has the instruction; fma would call libm elsewhere
-_multiply_add = _emitted(
-    lambda builder, x, y, z: call_on_floats(builder, "fmuladd", x, y, z), lambda x, y, z: x * y + z
-)
-
-
-def _polynomial(dtype: np.dtype[Any], coefficients: Sequence[float]) -> Any:
-    """Return ``sum(coefficients[p] z^p)`` by Horner's rule."""
-    first, *rest = (dtype.type(c) for c in reversed(coefficients))
-
-    def emit(builder: Any, z: Any) -> Any:
-        total = ir.Constant(z.type, float(first))
+    def _polynomial(self, z: Value, coefficients: Sequence[float]) -> Value:
+        """Return ``sum(coefficients[p] z^p)`` by Horner's rule."""
+        total, *rest = (self.number(c) for c in reversed(coefficients))
         for c in rest:
-            total = call_on_floats(builder, "fmuladd", total, z, ir.Constant(z.type, float(c)))
+            total = self._multiply_add(total, z, c)
         return total
 
-    return _emitted(emit, lambda z: functools.reduce(lambda total, c: total * z + c, rest, first))
+    # ---------------------------------------------------------------------------------------- the parts of a number
 
+    def _bits(self, x: Value) -> Value:
+        return self._b.bitcast(x, self._word)
 
-# ------------------------------------------------------------------------------------------------ the parts of a number
+    def _number_of(self, bits: Value) -> Value:
+        return self._b.bitcast(bits, self.element)
 
+    def _power_of_two(self, t: Value) -> Value:
+        """Return 2^(t - t0 - bias) of ``t = t0 + an integer``, t0 the format's `round_to_integer`."""
+        return self._number_of(self._b.shl(self._bits(t), self._word(self._digits)))
 
-def _on_bits(dtype: np.dtype[Any], emit: Callable[..., Any], in_python: Function) -> Any:
-    """Return a function of a float that is given, and returns, its bits as an integer of the same width."""
-    integer = _FORMATS[dtype.name].integer
-    word = ir.IntType(8 * dtype.itemsize)
+    def _exponent_of(self, x: Value) -> Value:
+        """Return e of ``x = 2^e f`` as a float, converted by an addition, which every SIMD width has."""
+        b, magic = self._b, self._form.round_to_integer
+        e = b.ashr(b.sub(self._bits(x), self._word(self._root)), self._word(self._digits))
+        magic_bits = int(self.dtype.type(magic).view(self._form.integer))
+        return b.fsub(self._number_of(b.add(e, self._word(magic_bits))), self.number(magic))
 
-    def on_bits(builder: Any, x: Any) -> Any:
-        return builder.bitcast(emit(builder, word, builder.bitcast(x, word)), x.type)
-
-    def python_form(x: Any) -> Any:
-        return integer(in_python(x.view(integer))).view(dtype.type)
-
-    return _emitted(on_bits, python_form)
-
-
-def _mantissa_bits(dtype: np.dtype[Any]) -> int:
-    return int(np.finfo(dtype).nmant)
-
-
-def _power_of_two(dtype: np.dtype[Any]) -> Any:
-    """Return 2^(t - t0 - bias) of ``t = t0 + an integer``, t0 the format's `round_to_integer`."""
-    digits = _mantissa_bits(dtype)
-    return _on_bits(dtype, lambda builder, word, x: builder.shl(x, word(digits)), lambda x: x << digits)
-
-
-def _split(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return the bits of sqrt(1/2), where the mantissas of an exponent begin here, and those of `round_to_integer`."""
-    form = _FORMATS[dtype.name]
-    root = int(dtype.type(math.sqrt(0.5)).view(form.integer))
-    return root, int(dtype.type(form.round_to_integer).view(form.integer))
-
-
-def _exponent_of(dtype: np.dtype[Any]) -> Any:
-    """Return e of ``x = 2^e f`` as a float, converted by an addition, which every SIMD width has."""
-    digits, (root, magic_bits) = _mantissa_bits(dtype), _split(dtype)
-    magic = dtype.type(_FORMATS[dtype.name].round_to_integer)
-
-    def emit(builder: Any, word: Any, x: Any) -> Any:
-        return builder.add(builder.ashr(builder.sub(x, word(root)), word(digits)), word(magic_bits))
-
-    plus_magic = _on_bits(dtype, emit, lambda x: ((x - root) >> digits) + magic_bits)
-
-    @inlined
-    def exponent_of(x: Any) -> Any:
-        return plus_magic(x) - magic
-
-    return exponent_of
-
-
-def _mantissa_of(dtype: np.dtype[Any]) -> Any:
-    """Return f of ``x = 2^e f``, from 1 / sqrt(2) to sqrt(2)."""
-    (root, _), mask = _split(dtype), (1 << _mantissa_bits(dtype)) - 1
-
-    def emit(builder: Any, word: Any, x: Any) -> Any:
-        return builder.add(builder.and_(builder.sub(x, word(root)), word(mask)), word(root))
-
-    return _on_bits(dtype, emit, lambda x: ((x - root) & mask) + root)
+    def _mantissa_of(self, x: Value) -> Value:
+        """Return f of ``x = 2^e f``, from 1 / sqrt(2) to sqrt(2)."""
+        b, mask = self._b, (1 << self._digits) - 1
+        f = b.and_(b.sub(self._bits(x), self._word(self._root)), self._word(mask))
+        return self._number_of(b.add(f, self._word(self._root)))

@@ -31,18 +31,25 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import prange, types
 
-from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
-from backends.cpu._log_sum.exp_log import elementary, inlined
-from backends.cpu._log_sum.lines import LINE_BYTES, ROWS, build_add_line
-from backends.cpu._log_sum.pairwise import build_pairwise
-from backends.cpu._log_sum.scaling import INDEX, Scale, build_scale_columns, build_scale_rows
+from backends.cpu._compile.call_by_address import call_function
+from backends.cpu._compile.functions import compile_functions
+from backends.cpu._ladder.jit import jit
+from backends.cpu._log_sum.lines import LINE_BYTES, ROWS, WORDS, Code
+from backends.cpu._log_sum.logarithms import logarithms
+from backends.cpu._log_sum.pairwise import copy_strip, pairwise
+from backends.cpu._log_sum.scaling import Scale, scale_columns, scale_rows
+from backends.cpu._simd.run_parts import entry_point
+from backends.cpu._vector import code as v
 from harness.operands import aligned_empty
 from harness.semiring import Semiring
 
 # product(x, y, out, accumulate): out := x y, or out + x y; all C-ordered, of one dtype.
 Product = Callable[[np.ndarray, np.ndarray, np.ndarray, bool], None]
+
+_OPERANDS, _IN_DOUBT = slice(WORDS.index("a"), WORDS.index("accumulate") + 1), WORDS.index("is_any_in_doubt")
 
 
 class LogSumExp:
@@ -69,100 +76,82 @@ class LogSumExp:
     def __init__(self, semiring: Semiring, dtype: np.dtype[Any], shape: tuple[int, int, int], product: Product) -> None:
         assert (semiring.add.name, semiring.multiply.name) == ("logaddexp", "plus"), semiring.name
         (m, n, k), width = shape, LINE_BYTES // dtype.itemsize
-        self._product, self._scale, strips = product, Scale.of(dtype, k), -(-n // width)
-        self._scale_rows, self._scale_columns = build_scale_rows(dtype), build_scale_columns(dtype)
-        self._logarithms, self._dtype = build_logarithms(dtype), dtype
+        self._product, self._dtype = product, dtype
+        self._blocks, self._strips = -(-m // ROWS), -(-n // width)
         self._x, self._y, self._sums = (aligned_empty(size, dtype) for size in ((m, k), (k, n), (m, n)))
-        self._rows, self._columns = aligned_empty((2, m), dtype), aligned_empty((2, n), dtype)
-        self._row_single, self._column_singles = np.empty(m, np.intp), np.empty((2, n), np.intp)
-        self._lines = aligned_empty((-(-m // ROWS), width), dtype)
-        self._doubt = aligned_empty((strips, m), np.dtype(np.bool_))
+        self._doubt = aligned_empty((self._strips, m), np.dtype(np.bool_))
+        work = {
+            "scale": np.array(Scale.of(dtype, k), dtype), "x": self._x, "y": self._y, "sums": self._sums,
+            "row_tops": aligned_empty((m,), dtype), "row_limits": aligned_empty((m,), dtype),
+            "row_singles": np.empty(m, np.int64),
+            "column_tops": aligned_empty((n,), dtype), "column_limits": aligned_empty((n,), dtype),
+            "singles": np.empty(n, np.int64), "single_terms": np.empty(n, np.int64),
+            "counts": np.empty(self._strips, np.int64),
+            "lines": aligned_empty((self._blocks, width), dtype), "doubt": self._doubt,
+        }  # fmt: skip
+        values = {"m": m, "n": n, "k": k} | {name: array.ctypes.data for name, array in work.items()}
+        self._work, self._table = work, np.array([values.get(name, 0) for name in WORDS], np.int64)
+        self._address, self._run = self._table.ctypes.data, entry_point(build_run_pieces())
+        self._passes = compile_passes(dtype)
+        self._operands: tuple[Any, Any, Any, bool] = None, None, None, False
 
     def __call__(self, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
         """Compute ``out := a (x) b``, or ``out (+) a (x) b``, for m, n, k >= 1 and any strides."""
-        x, y, sums, doubt = self._x, self._y, self._sums, self._doubt
-        rows, columns = (self._rows, self._row_single), (self._columns, self._column_singles)
-        self._scale_rows(a, x, *rows, self._scale)
-        self._scale_columns(b, y, *columns, self._scale)
-        self._product(x, y, sums, False)
-        self._logarithms(a, b, sums, *rows, *columns, self._scale.exponent, self._lines, doubt, out, accumulate)
-        if doubt.any():
-            # X Y and Y are no longer needed: their memory serves as work arrays of the pairwise pass, which is compiled
-            # when it is first needed: it takes a third of the time to compile, and rarely runs
-            build_pairwise(self._dtype)(a, b, doubt, y.reshape(-1), sums, self._lines, out, accumulate)
+        table, run, before = self._address, self._run, self._operands
+        if a is not before[0] or b is not before[1] or out is not before[2] or accumulate is not before[3]:
+            self._bind(a, b, out, accumulate)
+        self._table[_IN_DOUBT] = 0
+        rows, columns, logs = self._passes
+        run(rows, table, self._blocks)
+        run(columns, table, self._strips)
+        self._product(self._x, self._y, self._sums, False)
+        run(logs, table, self._blocks)
+        if self._table[_IN_DOUBT]:
+            copies, pairs = compile_pairwise(self._dtype)  # which rarely run
+            run(copies, table, self._strips)
+            run(pairs, table, self._blocks)
+
+    def _bind(self, a: np.ndarray, b: np.ndarray, out: np.ndarray, accumulate: bool) -> None:
+        """Write to the table where operands are, and refer to them: the next call may have the same."""
+        self._table[_OPERANDS] = (
+            a.ctypes.data, *a.strides, b.ctypes.data, *b.strides, out.ctypes.data, *out.strides, accumulate,
+        )  # fmt: skip
+        self._operands = a, b, out, accumulate
 
 
 @functools.cache
-def build_logarithms(dtype: np.dtype[Any]) -> Any:
-    """Compile ``out := [out (+)] log(sums) + u + v - 2 h ln 2``, except for lines with an element in doubt.
+def build_run_pieces() -> Any:
+    """Compile ``run_pieces(function, table, pieces)``: call ``function(table, piece)`` for each, on several threads.
 
-    A line is the part of a row of `sums` in one strip of columns; ``doubt[strip, i]`` marks lines in doubt. The other
-    arguments are the results of `build_scale_rows` and `build_scale_columns`, and the work array ``lines``, one line
-    for each block of rows.
+    The same for every pass and dtype.
     """
-    log, add_line = elementary(dtype).log, build_add_line(dtype)
-    lowest, highest, width = dtype.type(-np.inf), dtype.type(np.inf), LINE_BYTES // dtype.itemsize
 
-    @inlined
-    def log_line(sums: np.ndarray, u: Any, row_limit: Any, v: np.ndarray, limits: np.ndarray, exponent: Any) -> bool:
-        """Compute ``sums := log(sums) + u + v`` and return whether an element is in doubt."""
-        in_doubt = False
-        for j in range(sums.size):
-            total = sums[j]
-            is_trusted = (total >= limits[j]) & (total >= row_limit)
-            # u + v is NaN if row or column holds a NaN, and -inf if one is all -inf: so is the sum
-            in_doubt |= (not is_trusted) & (u + v[j] > lowest)
-            sums[j] = (log(total, exponent) + u) + v[j]
-        return in_doubt
+    def run_pieces(function: int, table: int, pieces: int) -> None:
+        for piece in prange(pieces):
+            call_function(function, (table, np.intp(piece)))
 
-    @inlined
-    def take_single_of_row(line: np.ndarray, u: Any, v: np.ndarray, b: np.ndarray) -> None:
-        for j in range(line.size):
-            if v[j] < highest:  # else -inf + inf, or NaN, is among the other terms
-                line[j] = u + b[j]
-
-    @inlined
-    def take_singles_of_columns(sums: np.ndarray, u: Any, v: np.ndarray, a: np.ndarray, singles: np.ndarray) -> None:
-        for index in range(singles.shape[1]):
-            j = singles[0, index]
-            if j < 0 or not u < highest:
-                return
-            sums[j] = a[singles[1, index]] + v[j]
-
-    @jit(None, *_logarithms_signature(dtype))
-    def logarithms(
-        a: np.ndarray,
-        b: np.ndarray,
-        sums: np.ndarray,
-        rows: np.ndarray,
-        row_single: np.ndarray,
-        columns: np.ndarray,
-        column_singles: np.ndarray,
-        exponent: Any,
-        lines: np.ndarray,
-        doubt: np.ndarray,
-        out: np.ndarray,
-        accumulate: bool,
-    ) -> None:
-        m, n = sums.shape
-        for block in prange((m + ROWS - 1) // ROWS):
-            for i in range(block * ROWS, min((block + 1) * ROWS, m)):
-                u, single = rows[0, i], row_single[i]
-                for strip in range((n + width - 1) // width):
-                    first, end = strip * width, min((strip + 1) * width, n)
-                    line, v = sums[i, first:end], columns[0, first:end]
-                    doubt[strip, i] = log_line(line, u, rows[1, i], v, columns[1, first:end], exponent)
-                    if not doubt[strip, i]:
-                        if single >= 0:
-                            take_single_of_row(line, u, v, b[single, first:end])
-                        take_singles_of_columns(sums[i], u, columns[0], a[i], column_singles[:, first:end])
-                        add_line(line, lines[block, : end - first], out[i, first:end], accumulate)
-
-    return logarithms
+    return jit(None, *[types.intp] * 3)(run_pieces)
 
 
-def _logarithms_signature(dtype: np.dtype[Any]) -> tuple[Any, ...]:
-    matrix, flags = scratch(dtype, 2), types.Array(types.boolean, 2, "C")
-    rows, columns = (matrix, scratch(INDEX, 1)), (matrix, scratch(INDEX, 2))
-    options = (scalar(dtype), matrix, flags, output(dtype), types.boolean)
-    return strided(dtype), strided(dtype), matrix, *rows, *columns, *options
+@functools.cache
+def compile_passes(dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Compile the passes before and after the real product, and return their addresses: rows, columns, logarithms."""
+    return _compile("log_sum_passes", dtype, scale_rows, scale_columns, logarithms)
+
+
+@functools.cache
+def compile_pairwise(dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Compile the passes over lines in doubt, and return their addresses."""
+    return _compile("log_sum_pairwise", dtype, copy_strip, pairwise)
+
+
+def _compile(name: str, dtype: np.dtype[Any], *passes: Callable[..., None]) -> tuple[int, ...]:
+    """Compile ``pass(table, piece)``, each of which is written by ``emit(code, table, piece)``."""
+
+    def emit(module: ir.Module) -> list[ir.Function]:
+        return [
+            v.own_function(module, x.__name__, [v.SIZE] * 2, lambda b, *words, x=x: x(Code(b, dtype), *words))
+            for x in passes
+        ]
+
+    return compile_functions(name, (dtype.name,), emit, unrolls=True)

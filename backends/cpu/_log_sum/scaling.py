@@ -9,18 +9,15 @@ the line may have a single term.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange, types
 
-from backends.cpu._ladder.jit import jit, scalar, scratch, strided
-from backends.cpu._log_sum.exp_log import elementary, exp_scale, inlined
-from backends.cpu._log_sum.lines import LINE_BYTES, ROWS, build_copy_lines
-
-INDEX = np.dtype(np.intp)
+from backends.cpu._log_sum.exp_log import exp_scale
+from backends.cpu._log_sum.lines import ROWS, WORD, Code
+from backends.cpu._vector import code as v
+from backends.cpu._vector.code import Value
 
 
 class Scale(NamedTuple):
@@ -55,101 +52,182 @@ class Scale(NamedTuple):
         return cls(scale, floor, *(dtype.type(value) for value in (2 * h, narrow, limit)))
 
 
-@inlined
-def _single(terms: np.ndarray) -> int:
-    """Return the index of the only term that is not -inf, or -1 if there are more."""
-    position = -1
-    for p in range(terms.size):
-        if terms[p] > -np.inf:
-            if position >= 0:
-                return -1
-            position = p
-    return position
+def load_scale(code: Code, address: Value) -> Scale:
+    """Return the scale that lies at an address, as values."""
+    return Scale(*(code.load(code.pointer(address), v.size(i)) for i in range(len(Scale._fields))))
 
 
-def _scale_type(dtype: np.dtype[Any]) -> Any:
-    return types.NamedUniTuple(scalar(dtype), len(Scale._fields), Scale)
+def scale_rows(code: Code, table: Value, block: Value) -> None:
+    """Compute ``x := 2^h exp(a - u)`` for one block of rows, and, for each row, u, the limit of its sums, its single.
 
-
-@functools.cache
-def build_scale_rows(dtype: np.dtype[Any]) -> Any:
-    """Compile ``x := 2^h exp(a - u)`` and, for each row, u, the limit of its sums, its single.
-
-    The compiled function gets a (m, k), x (m, k), rows (2, m), single (m,) and the Scale. It writes u and the limits to
-    `rows`, and the index of a row's single term, or -1, to `single`.
+    The single is the index of the row's only term that is not -inf, or -1.
     """
-    functions, copy_lines = elementary(dtype), build_copy_lines(dtype)
-    exp, maximum, smaller = functions.exp, functions.maximum, functions.smaller
-    zero, lowest, highest = dtype.type(0), dtype.type(-np.inf), dtype.type(np.inf)
+    w = code.words(table)
+    first, rows = code.block(block, w.m, ROWS)
+    row_bytes = code.at(v.size(0), (w.k, code.size))
+    x = code.at(w.x, (first, row_bytes))
+    code.copy_lines(rows, w.k, code.at(w.a, (first, w.rs_a)), w.rs_a, w.cs_a, x, row_bytes)
 
-    @inlined
-    def scale_row(x: np.ndarray, scale: Scale) -> Any:
-        top, least = lowest, highest
-        for p in range(x.size):
-            top = maximum(top, x[p])
-            least = smaller(least, x[p] if x[p] > lowest else highest)
-        single = _single(x) if least == top else -1
-        shift = zero if top == lowest else top
-        for p in range(x.size):
-            x[p] = exp(x[p] - shift, scale.scale, scale.floor)
-        return top, zero if least - shift >= scale.narrow else scale.limit, single
+    def one_row(i: Value) -> None:
+        row = code.b.add(first, i)
+        of_row = (code.at(address, (row, size)) for address, size in (
+            (w.row_tops, code.size), (w.row_limits, code.size), (w.row_singles, WORD),
+        ))  # fmt: skip
+        code.function("scale_row", _scale_row, w.k, code.at(x, (i, row_bytes)), w.scale, *of_row)
 
-    @jit(None, strided(dtype), scratch(dtype, 2), scratch(dtype, 2), scratch(INDEX, 1), _scale_type(dtype))
-    def scale_rows(a: np.ndarray, x: np.ndarray, rows: np.ndarray, single: np.ndarray, scale: Scale) -> None:
-        m = a.shape[0]
-        for block in prange((m + ROWS - 1) // ROWS):
-            first, end = block * ROWS, min((block + 1) * ROWS, m)
-            copy_lines(a[first:end], x[first:end])
-            for i in range(first, end):
-                rows[0, i], rows[1, i], single[i] = scale_row(x[i], scale)
-
-    return scale_rows
+    code.for_each(rows, (), one_row)
 
 
-@functools.cache
-def build_scale_columns(dtype: np.dtype[Any]) -> Any:
-    """Compile ``y := 2^h exp(b - v)`` and, for each column, v, the limit of its sums, its single.
+def _scale_row(code: Code, count: Value, x: Value, scale: Value, top: Value, limit: Value, single: Value) -> None:
+    b, terms, place = code.b, code.pointer(x), v.size(0)
 
-    The compiled function gets b (k, n), y (k, n), columns (2, n) for v and the limits, singles (2, n), and the Scale.
-    For each strip of columns, `singles` lists those with a single term and the index of that term; -1 ends the list.
+    def extend(p: Value, top: Value, least: Value) -> list[Value]:
+        return _extended(code, top, least, code.load(terms, p))
+
+    highest, lowest = code.number(np.inf), code.number(-np.inf)
+    maximum, least = code.for_each(count, [lowest, highest], extend)
+    index = _single(code, least, maximum, count, x, v.size(code.size))  # before the terms are overwritten
+    _take_exponentials(code, count, x, maximum, load_scale(code, scale))
+    code.store(maximum, code.pointer(top), place)
+    code.store(_limit(code, maximum, least, load_scale(code, scale)), code.pointer(limit), place)
+    b.store(index, code.pointer(single))
+
+
+def scale_columns(code: Code, table: Value, strip: Value) -> None:
+    """Compute ``y := 2^h exp(b - v)`` for a strip of columns, and for each v, the limit of its sums, its single.
+
+    Columns with a single term are listed, each with the index of that term; the number of them is kept for each strip.
     """
-    functions, copy_lines = elementary(dtype), build_copy_lines(dtype)
-    exp, maximum, smaller = functions.exp, functions.maximum, functions.smaller
-    zero, lowest, highest = dtype.type(0), dtype.type(-np.inf), dtype.type(np.inf)
-    width = LINE_BYTES // dtype.itemsize
+    w = code.words(table)
+    first, count = code.block(strip, w.n, code.width)
+    row_bytes, source = code.at(v.size(0), (w.n, code.size)), code.at(w.b, (first, w.cs_b))
+    y, tops, limits = (code.at(address, (first, code.size)) for address in (w.y, w.column_tops, w.column_limits))
+    code.on_lines("begin", _begin, count, tops, limits)
 
-    @inlined
-    def extend(top: np.ndarray, least: np.ndarray, y: np.ndarray) -> None:
-        for j in range(y.size):
-            top[j] = maximum(top[j], y[j])
-            least[j] = smaller(least[j], y[j] if y[j] > lowest else highest)
+    def some_rows(begin: Value, rows: Value) -> None:
+        to = code.at(y, (begin, row_bytes))
+        code.copy_lines(rows, count, code.at(source, (begin, w.rs_b)), w.rs_b, w.cs_b, to, row_bytes)
+        code.for_each(
+            rows, (), lambda p: code.on_lines("extend", _extend, count, code.at(to, (p, row_bytes)), tops, limits)
+        )
 
-    @inlined
-    def scale_line(y: np.ndarray, top: np.ndarray, scale: Scale) -> None:
-        for j in range(y.size):
-            y[j] = exp(y[j] - (zero if top[j] == lowest else top[j]), scale.scale, scale.floor)
+    code.for_blocks(w.k, ROWS, some_rows)
+    code.for_each(
+        w.k, (), lambda p: code.on_lines("scale_line", _scale_line, count, code.at(y, (p, row_bytes)), tops, w.scale)
+    )
+    listed = (code.at(address, (first, WORD)) for address in (w.singles, w.single_terms))
+    counted = code.at(w.counts, (strip, WORD))
+    code.function("finish", _finish, count, first, tops, limits, w.scale, w.k, source, w.rs_b, w.cs_b, *listed, counted)
 
-    @jit(None, strided(dtype), scratch(dtype, 2), scratch(dtype, 2), scratch(INDEX, 2), _scale_type(dtype))
-    def scale_columns(b: np.ndarray, y: np.ndarray, columns: np.ndarray, singles: np.ndarray, scale: Scale) -> None:
-        k, n = b.shape
-        for strip in prange((n + width - 1) // width):
-            first, end = strip * width, min((strip + 1) * width, n)
-            top, least = columns[0, first:end], columns[1, first:end]
-            top[:], least[:] = lowest, highest
-            for begin in range(0, k, ROWS):
-                copy_lines(b[begin : begin + ROWS, first:end], y[begin : begin + ROWS, first:end])
-                for p in range(begin, min(begin + ROWS, k)):
-                    extend(top, least, y[p, first:end])
-            for p in range(k):
-                scale_line(y[p, first:end], top, scale)
-            singles[0, first:end] = -1
-            listed = first
-            for j in range(end - first):
-                single = _single(b[:, first + j]) if least[j] == top[j] else -1
-                if single >= 0:
-                    singles[0, listed], singles[1, listed] = first + j, single
-                    listed += 1
-                shift = zero if top[j] == lowest else top[j]
-                least[j] = zero if least[j] - shift >= scale.narrow else scale.limit
 
-    return scale_columns
+def _begin(code: Code, count: Value, tops: Value, leasts: Value) -> None:
+    def one(j: Value) -> None:
+        code.store(code.number(-np.inf), code.pointer(tops), j)
+        code.store(code.number(np.inf), code.pointer(leasts), j)
+
+    code.for_each(count, (), one)
+
+
+def _extend(code: Code, count: Value, y: Value, tops: Value, leasts: Value) -> None:
+    terms, of_tops, of_leasts = map(code.pointer, (y, tops, leasts))
+
+    def one(j: Value) -> None:
+        top, least = _extended(code, code.load(of_tops, j), code.load(of_leasts, j), code.load(terms, j))
+        code.store(top, of_tops, j)
+        code.store(least, of_leasts, j)
+
+    code.for_each(count, (), one)
+
+
+def _extended(code: Code, top: Value, least: Value, term: Value) -> list[Value]:
+    """Return the maximum and the least finite term, with one more term."""
+    is_term = code.b.fcmp_ordered(">", term, code.number(-np.inf))
+    finite = code.b.select(is_term, term, code.number(np.inf))
+    return [code.maximum(top, term), code.smaller(least, finite)]
+
+
+def _scale_line(code: Code, count: Value, y: Value, tops: Value, scale: Value) -> None:
+    terms, of_tops, by = code.pointer(y), code.pointer(tops), load_scale(code, scale)
+
+    def one(j: Value) -> None:
+        shifted = code.b.fsub(code.load(terms, j), _shift(code, code.load(of_tops, j)))
+        code.store(code.exp(shifted, by.scale, by.floor), terms, j)
+
+    code.for_each(count, (), one)
+
+
+def _take_exponentials(code: Code, count: Value, x: Value, top: Value, scale: Scale) -> None:
+    terms, shift = code.pointer(x), _shift(code, top)
+
+    def one(p: Value) -> None:
+        code.store(code.exp(code.b.fsub(code.load(terms, p), shift), scale.scale, scale.floor), terms, p)
+
+    code.for_each(count, (), one)
+
+
+def _finish(
+    code: Code, count: Value, first: Value, tops: Value, limits: Value, scale: Value, k: Value, source: Value,
+    row_stride: Value, stride: Value, singles: Value, terms: Value, counted: Value,
+) -> None:  # fmt: skip
+    """Replace the least terms by limits, and list the columns with a single term."""
+    b, of_tops, of_limits, by = code.b, code.pointer(tops), code.pointer(limits), load_scale(code, scale)
+
+    def one(j: Value, listed: Value) -> list[Value]:
+        top, least = code.load(of_tops, j), code.load(of_limits, j)
+        single = _single(code, least, top, k, code.at(source, (j, stride)), row_stride)
+        code.store(_limit(code, top, least, by), of_limits, j)
+        is_single = b.icmp_signed(">=", single, v.size(0))
+        with b.if_then(is_single):
+            b.store(b.add(first, j), code.pointer(code.at(singles, (listed, WORD))))
+            b.store(single, code.pointer(code.at(terms, (listed, WORD))))
+        return [b.add(listed, b.zext(is_single, v.SIZE))]
+
+    (listed,) = code.for_each(count, [v.size(0)], one)
+    b.store(listed, code.pointer(counted))
+
+
+def _shift(code: Code, top: Value) -> Value:
+    return code.b.select(code.b.fcmp_ordered("==", top, code.number(-np.inf)), code.number(0), top)
+
+
+def _limit(code: Code, top: Value, least: Value, scale: Scale) -> Value:
+    """Return the least trusted sum of a line: 0 if it is narrow."""
+    is_narrow = code.b.fcmp_ordered(">=", code.b.fsub(least, _shift(code, top)), scale.narrow)
+    return code.b.select(is_narrow, code.number(0), scale.limit)
+
+
+def _single(code: Code, least: Value, top: Value, count: Value, terms: Value, stride: Value) -> Value:
+    """Return the index of the only term of a line that is not -inf, or -1 if there are more."""
+    b, before = code.b, code.b.block
+    with b.if_then(b.fcmp_ordered("==", least, top)):  # else there are two
+        found = code.function("single", _search_single, count, terms, stride, result=v.SIZE)
+        inside = b.block
+    index = b.phi(v.SIZE)
+    index.add_incoming(v.size(-1), before)
+    index.add_incoming(found, inside)
+    return index
+
+
+def _search_single(code: Code, count: Value, terms: Value, stride: Value) -> Value:
+    """Return the index of the only term that is not -inf, or -1; stop at the second."""
+    b, source, before = code.b, code.pointer(terms), code.b.block
+    head, look, following, done = (b.append_basic_block(name) for name in ("head", "look", "next", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    p, position = b.phi(v.SIZE), b.phi(v.SIZE)
+    b.cbranch(b.icmp_signed("<", p, count), look, done)
+    b.position_at_end(look)
+    is_term = b.fcmp_ordered(">", code.load(source, p, stride), code.number(-np.inf))
+    is_second = b.and_(is_term, b.icmp_signed(">=", position, v.size(0)))
+    b.cbranch(is_second, done, following)
+    b.position_at_end(following)
+    states = (p, v.size(0), b.add(p, v.size(1))), (position, v.size(-1), b.select(is_term, p, position))
+    for phi, begin, end in states:
+        phi.add_incoming(begin, before)
+        phi.add_incoming(end, following)
+    b.branch(head)
+    b.position_at_end(done)
+    result = b.phi(v.SIZE)
+    result.add_incoming(position, head)
+    result.add_incoming(v.size(-1), look)
+    return result
