@@ -1,6 +1,9 @@
 """Peers: listed with a reason where absent, and held to the contract of every backend where installed."""
 
 import itertools
+import platform
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -77,6 +80,28 @@ def test_tropical_gemm_declines_what_it_computes_by_other_rules():
     assert "sums wrap" in backend.declines(Problem(2, 2, 2, "min_plus", np.dtype(np.int32)))
     assert "float32 and float64" in backend.declines(Problem(2, 2, 2, "min_plus", np.dtype(np.int8)))
     assert "only" in backend.declines(Problem(2, 2, 2))
+
+
+FAULTS = """
+import resource
+from harness import Operands, Problem, machine, registry
+
+problem = Problem(512, 512, 512, "min_plus", "float32")
+backend = registry.find("cpu-tropical-gemm")
+execution = backend.prepare(backend.plan(problem, machine.detect()), Operands.generate(problem, 1))
+count = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(3):
+    before = count()
+    execution.run()
+print(count() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
+@pytest.mark.parametrize("name", installed(PEERS[-1:]))
+def test_a_product_of_tropical_gemm_needs_no_new_pages(name):
+    answer = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, timeout=120, check=True)
+    assert int(answer.stdout) < 100
 
 
 @pytest.mark.parametrize("name", installed(PEERS))
