@@ -35,6 +35,9 @@ FEW_SHARES = (2, 3, 4, 5, 6)
 # products whose sizes differ by this factor at most, each, and whose rows are aligned alike.
 MEASURED, NEAR = Path(__file__).with_name("thin_measured.json"), 1.1
 
+# Side of the tile of small products.
+SMALL_SIDE = 32
+
 # Products that are thin, flat or deep: a side of C is at most NARROW, or MIDDLE and the other is so many times as long;
 # k is at most SHORT, or so many times as long as the sides of C, which has few tiles.
 NARROW, MIDDLE, FLAT, SHORT, DEEP, FEW_ELEMENTS = 128, 512, 8, 32, 4, 66 * 128 * 128
@@ -166,8 +169,11 @@ def choose(problem: Problem, kind: Kind, *, can_share: bool = True) -> Choice:
 
 
 def choices(problem: Problem, kind: Kind, *, can_share: bool = True) -> Iterator[Choice]:
-    """Yield all choices that are thought of."""
-    for tile in kind.tiles:
+    """Yield all choices that are thought of: for small products one tile, so that sizes share kernels."""
+    is_small = max(problem.m, problem.n, problem.k) <= NARROW
+    square = [tile for tile in kind.tiles if is_small and tile.launch.bm == tile.launch.bn == SMALL_SIDE]
+    can_share = can_share and not square
+    for tile in square or kind.tiles:
         for together in kind.clusters if can_share else (1,):
             for shares in _shares(problem, tile, together, can_share):
                 yield Choice(tile, shares, together)
