@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+PAGE_BYTES, LINE_BYTES = 4096, 64
+
 
 @dataclass(frozen=True)
 class SharedForm:
@@ -23,6 +25,7 @@ class SharedForm:
     path: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    padded: bool
 
 
 class SharedArray:
@@ -32,10 +35,12 @@ class SharedArray:
     ----------
     shape : tuple of int
     dtype : numpy dtype
+    padded : bool
+        Whether rows that would lie whole pages apart, and so share cache sets, lie a cache line further apart.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        size = max(1, int(np.prod(shape)) * dtype.itemsize)
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, padded: bool = False) -> None:
+        size, self._padded = max(1, int(np.prod(_room(shape, dtype, padded))) * dtype.itemsize), padded
         self._descriptor = os.memfd_create("gemm-harness")
         # The soft limit on the size of files holds for this memory too, though nothing is printed to it.
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -44,12 +49,14 @@ class SharedArray:
             os.ftruncate(self._descriptor, size)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        self.array = _mapped(self._descriptor, shape, dtype)
+        self.array = _mapped(self._descriptor, shape, dtype, padded)
 
     @property
     def form(self) -> SharedForm:
         """How another process maps it, as long as this one has not closed it."""
-        return SharedForm(f"/proc/{os.getpid()}/fd/{self._descriptor}", self.array.shape, self.array.dtype)
+        return SharedForm(
+            f"/proc/{os.getpid()}/fd/{self._descriptor}", self.array.shape, self.array.dtype, self._padded
+        )
 
     def close(self) -> None:
         """Let no other process map it any more. Who has mapped it keeps it, this process too."""
@@ -60,7 +67,7 @@ def attach(form: SharedForm) -> np.ndarray:
     """Return the shared array that another process has made."""
     descriptor = os.open(form.path, os.O_RDWR)
     try:
-        return _mapped(descriptor, form.shape, form.dtype)
+        return _mapped(descriptor, form.shape, form.dtype, form.padded)
     finally:
         os.close(descriptor)
 
@@ -99,6 +106,13 @@ def memory_domain() -> str:
         return ""
 
 
-def _mapped(descriptor: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    memory = mmap.mmap(descriptor, os.fstat(descriptor).st_size)
-    return np.frombuffer(memory, dtype, int(np.prod(shape))).reshape(shape)
+def _room(shape: tuple[int, ...], dtype: np.dtype[Any], padded: bool) -> tuple[int, ...]:
+    """Return the shape of the memory of an array: its own, or that with longer rows."""
+    row = shape[-1] * dtype.itemsize
+    is_longer = padded and row > 0 and row % PAGE_BYTES == 0
+    return (*shape[:-1], shape[-1] + LINE_BYTES // dtype.itemsize) if is_longer else shape
+
+
+def _mapped(descriptor: int, shape: tuple[int, ...], dtype: np.dtype[Any], padded: bool) -> np.ndarray:
+    memory, room = mmap.mmap(descriptor, os.fstat(descriptor).st_size), _room(shape, dtype, padded)
+    return np.frombuffer(memory, dtype, int(np.prod(room))).reshape(room)[..., : shape[-1]]
