@@ -186,9 +186,12 @@ def _panels(count: int) -> dict[str, int]:
 
 
 def cases(preset: str, machine: Machine) -> list[Case]:
-    """Return a case for each mode, product and method, whose contenders are numbers of ranks; then the link."""
-    found = [*_cases(preset, machine), *_course_cases(preset, machine), *link_cases(_counts(preset, machine))]
-    on_gpus = [*_gpu_cases(preset, machine), *gpu_link_cases(machine)]
+    """Return the link, then a case for each mode, product and method, whose contenders are numbers of ranks.
+
+    The link takes seconds, and the model needs it: so a run that is stopped early has measured it.
+    """
+    found = [*link_cases(_counts(preset, machine)), *_cases(preset, machine), *_course_cases(preset, machine)]
+    on_gpus = [*gpu_link_cases(machine), *_gpu_cases(preset, machine)]
     return or_absent([*found, *on_gpus], mode="strong", method=SUBJECT)
 
 
