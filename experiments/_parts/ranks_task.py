@@ -110,7 +110,7 @@ class RanksTask:
 
     def rank_facts(self) -> dict[str, Any]:
         """Return grid, counted words, how panels travelled, and the versions of what carried them."""
-        sizes, used = self.sizes, self.sizes.grid.size
+        sizes, used, told = self.sizes, self.sizes.grid.size, self.ranks.report()[0]
         return {
             "grid": str(sizes.grid),
             "layout": sizes.layout.name,
@@ -118,7 +118,8 @@ class RanksTask:
             "bound_words": lower_bound(sizes.m, sizes.n, sizes.k, used),
             "panel": self.schedule.panel,
             "in_flight": self.schedule.in_flight,
-            "transport": self.ranks.report()[0]["transport"],
+            "transport": told["transport"],
+            "steals": told["steals"],
             "software": self.ranks.software(),
         }
 

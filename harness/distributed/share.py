@@ -19,6 +19,7 @@ from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.choice import choose_transport
 from harness.distributed.transport.comms import Comms
 from harness.distributed.transport.shared_memory import SharedMemory
+from harness.distributed.transport.stealing import StealingProduct, steals
 from harness.problem import Problem
 
 
@@ -43,6 +44,8 @@ class Share:
     ----------
     transport : str
         The way between ranks: ``"mpi"``, or the engine between GPUs that was chosen.
+    steals : bool
+        Whether ranks that are done compute parts of others.
 
     Raises
     ------
@@ -75,7 +78,8 @@ class Share:
                 else wholes[name][self.layout(name)[self.rank].slices]
                 for name in "dc"[: 1 + problem.accumulate]
             }
-        self._product = None
+        self._product, self._stealing = None, None
+        self.steals = wholes is not None and steals(sizes, problem, schedule, self.world.size)
         if is_idle:
             self.pieces |= {name: self.arrays.empty((0, 0), problem.input_dtype) for name in "ab"}
             return
@@ -86,6 +90,9 @@ class Share:
             way.lend(wholes)
         with self.stages.timed("allocate"):
             self.pieces |= {side.name: way.piece(side) for side in way.sides}
+        if self.steals:
+            assert wholes is not None
+            local = self._stealing = StealingProduct(comms.world, sizes, wholes, local, self.stages)
         self._product = RankProduct(sizes, problem, way, local, self.pieces["a"], self.pieces["b"])
 
     @property
@@ -117,6 +124,8 @@ class Share:
         """Let go of what other ranks hold, so that they may free it; all ranks must call it."""
         if self._product is not None:
             self._product.transport.close()
+        if self._stealing is not None:
+            self._stealing.close()
 
     def _move(self, stage: str, held: Any, source: Sequence[Rectangle], out: Any, target: Sequence[Rectangle]) -> None:
         """Fill `out` from what all ranks hold. Between GPUs, it goes through the memory of the hosts."""

@@ -34,3 +34,11 @@ HOST_PANELS = Panels(1)
 # a second: at n = 8192 43e12 by panels of 512, 51e12 to 54e12 by 1024; at 16384 51e12, 52.7e12, 53.4e12, 54.5e12 by
 # 1024, 2048, 4096, 8192. Long ones expose the first of them.
 GPU_PANELS = Panels(3, 8, 1024, 4096)
+# A rank whose block is done computes parts of the blocks of others. A third of each block is cut into four such parts,
+# along the longer sides. Each part copies its rows of A and columns of B. One thread, 1024 x 1024 x 4096 of float64,
+# rows a cache line beyond whole pages apart: whole 1, with a quarter in four 1.04, halves down to two sixteenths 1.07.
+STOLEN, STOLEN_PARTS = 1 / 3, 4
+# Rows or columns of a part are a multiple of it: whole register tiles of float64, and half ones of float32.
+STOLEN_STEP = 24
+# Pairs of a rank's block from which that pays.
+STEAL_FROM_PAIRS = 1 << 28

@@ -83,6 +83,17 @@ def total(share: Any) -> float:
     return float(share.pieces["d"].sum())
 
 
+def slow_down(share: Any, seconds: tuple[float, ...]) -> None:
+    """Have each rank wait so long before each part that it computes."""
+    stealing, whole = share._stealing, share._stealing._local
+
+    def slow(*arguments: Any) -> Any:
+        time.sleep(seconds[share.rank])
+        return whole(*arguments)
+
+    stealing._local = slow
+
+
 def main(how: str) -> None:
     """Start a job; write the numbers of its ranks; then wait, or compute for ever."""
     x = np.arange(36).reshape(6, 6)

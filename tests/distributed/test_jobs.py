@@ -85,6 +85,8 @@ def test_the_second_call_is_computed_by_the_same_ranks(rng):
         ("dist-2d", {"ranks": 4, "transport": "mpi"}),
         ("dist-2d", {"ranks": 4, "transport": "shared", "panel": 3}),
         ("dist-3d", {"ranks": 4, "grid": "2x1x2", "transport": "mpi"}),
+        ("dist-2d", {"ranks": 4, "steal": 1}),
+        ("dist-3d", {"ranks": 4, "grid": "2x1x2", "steal": 1}),
     ],
 )
 def test_options_decide_how_and_not_what(name, options, rng):
@@ -107,6 +109,7 @@ def test_options_decide_how_and_not_what(name, options, rng):
         ("dist-2d", {"panel": -1}, "panel has no such value"),
         ("dist-2d", {"in_flight": 0}, "in_flight has no such value"),
         ("dist-2d", {"reduction": "tree"}, "reduction"),
+        ("dist-2d", {"steal": 2}, "steal"),
         ("dist-2d", {"rank_threads": 10_000}, "threads is no number"),
         ("dist-2d", {"base": "dist-1d"}, "base is no backend"),
     ],
@@ -249,6 +252,19 @@ def test_shared_memory_may_be_larger_than_files(rng):
     shared.close()
     shared.array[-1] = 1, 2
     assert other[-1].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype"), [(512, "float64"), (1024, "int32"), (4096, "bool"), (500, "float64"), (0, "float64")]
+)
+def test_rows_of_shared_memory_do_not_share_cache_sets(columns, dtype):
+    shared = SharedArray((3, columns), np.dtype(dtype), padded=True)
+    other = attach(shared.form)
+    shared.close()
+    assert other.shape == shared.array.shape == (3, columns)
+    assert columns == 0 or other.strides[0] % 4096
+    shared.array[...] = np.arange(3 * columns).reshape(3, columns) % 2
+    assert np.array_equal(other, shared.array)
 
 
 @pytest.mark.parametrize(

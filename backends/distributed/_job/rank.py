@@ -161,7 +161,7 @@ class Rank:
     def report(self, number: int) -> dict[str, Any]:
         """Return seconds, words and messages by stage of the last run, and the bytes allocated."""
         share = self._held[number].share
-        return {**vars(share.stages), "bytes": share.bytes_used, "transport": share.transport}
+        return {**vars(share.stages), "bytes": share.bytes_used, "transport": share.transport, "steals": share.steals}
 
     def apply(self, number: int, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         """Return what a function of the caller makes of the pieces of a product."""

@@ -42,7 +42,8 @@ class Strategy(Composite):
     and ``in_flight``, panels in memory at once, both ``"auto"`` by default; ``reduction``, ``"exchange"`` or ``"mpi"``;
     ``memory_cap``, bytes a rank may use, 0: any.
 
-    ``transport`` is ``"shared"`` memory, which is what ``"auto"`` takes, or ``"mpi"``.
+    ``transport`` is ``"shared"`` memory, which is what ``"auto"`` takes, or ``"mpi"``. ``steal=0``: no rank computes
+    parts of another.
 
     A base of the family ``gpu-`` has each rank compute on a GPU, where its pieces lie; ``ranks="auto"`` is one a GPU
     then, and ``transport`` names the engine between GPUs: ``"auto"``, ``"copy"``, ``"nccl"`` or ``"staged"``.
@@ -89,6 +90,7 @@ class Strategy(Composite):
             "memory_cap": 0,
             "transport": ENGINES[0],
             "share_gpu": 0,
+            "steal": AUTO,
         }
         return Plan(problem, machine.threads, None, options)
 
@@ -191,7 +193,12 @@ def schedule_of(plan: Plan) -> Schedule:
         If an option has no legal value.
     """
     options = plan.options
-    for option, legal in (("reduction", METHODS), ("transport", ENGINES), ("share_gpu", (0, 1))):
+    for option, legal in (
+        ("reduction", METHODS),
+        ("transport", ENGINES),
+        ("share_gpu", (0, 1)),
+        ("steal", (AUTO, 0, 1)),
+    ):
         plan.choice(option, legal)
     panel, in_flight = (AUTO if options[name] == AUTO else _positive(plan, name) for name in ("panel", "in_flight"))
     return Schedule.of(
@@ -200,6 +207,7 @@ def schedule_of(plan: Plan) -> Schedule:
         str(options["reduction"]),
         transport=str(options["transport"]),
         share_gpu=options["share_gpu"] == 1,
+        steal=options["steal"],
         k=plan.problem.k,
         on_device=is_on_gpus(options["base"]),
     )

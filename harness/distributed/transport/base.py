@@ -44,6 +44,9 @@ class Schedule:
         `Decomposition.hosts` says which ranks share memory.
     share_gpu : bool
         Whether several ranks may compute on one GPU. Engines then do all that they do, and nothing is faster.
+    steal : int or str
+        1: ranks that are done compute parts of others, where `harness.distributed.transport.stealing` can; 0: never;
+        ``"auto"``: if blocks are large.
     """
 
     panel: int = 0
@@ -52,6 +55,7 @@ class Schedule:
     largest_message: int = LARGEST_MESSAGE
     transport: str = AUTO
     share_gpu: bool = False
+    steal: int | str = AUTO
 
     @classmethod
     def of(
