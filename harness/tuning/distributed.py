@@ -35,10 +35,13 @@ HOST_PANELS = Panels(1)
 # 1024, 2048, 4096, 8192. Long ones expose the first of them.
 GPU_PANELS = Panels(3, 8, 1024, 4096)
 # A rank whose block is done computes parts of the blocks of others. A third of each block is cut into four such parts,
-# along the longer sides. Each part copies its rows of A and columns of B. One thread, 1024 x 1024 x 4096 of float64,
-# rows a cache line beyond whole pages apart: whole 1, with a quarter in four 1.04, halves down to two sixteenths 1.07.
+# along the longer sides. Each part copies its rows of A and columns of B: 1024 x 1024 x 4096 of float64 takes 1.08 of
+# the time of a whole block, by a model of two terms that fits other cuts. On 16 processors of unequal speed 16 ranks of
+# one thread took 0.76, 0.79 and 0.96 of the time at n = 4096, 2048 and 1024. Other parts, 1/4 to 1/2 in 3 to 5, made no
+# difference that 9 samples show. Ranks of 2 threads took 0.96 and 0.93, those of 4 and 8 more: 1.1 to 1.5.
 STOLEN, STOLEN_PARTS = 1 / 3, 4
 # Rows or columns of a part are a multiple of it: whole register tiles of float64, and half ones of float32.
 STOLEN_STEP = 24
-# Pairs of a rank's block from which that pays.
-STEAL_FROM_PAIRS = 1 << 28
+# From how many ranks, and pairs of a block, that pays. Two ranks on two quiet cores took 1.04 of the time; between 2
+# and 16 nothing was measured.
+STEAL_FROM_RANKS, STEAL_FROM_PAIRS = 8, 1 << 26

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from backends.distributed._job import jobs
+from backends.distributed._job.strategy import schedule_of
 from harness import machine, registry
 from harness.distributed.grid import Decomposition, Grid, Rectangle
 from harness.distributed.stages import Stages
@@ -131,20 +132,30 @@ def test_a_rank_that_is_done_computes_what_the_others_have_not_begun(adds, rng):
 
 
 def test_no_rank_steals_what_it_could_not_compute_as_its_owner_does():
-    problem, large = Problem(64, 64, 64), tuning.STEAL_FROM_PAIRS
+    problem, many = Problem(64, 64, 64), tuning.STEAL_FROM_RANKS
+    large = tuning.STEAL_FROM_PAIRS // (64 * 64 // many)
 
     def asked(grid, ranks=4, problem=problem, k=64, **options):
         return steals(Decomposition(64, 64, k, Grid.parse(grid)), problem, Schedule(**options), ranks)
 
     assert asked("2x2x1", steal=1)
     assert not asked("2x2x1")
-    assert asked("2x2x1", k=large // 32**2)
-    assert not asked("2x2x1", k=large // 32**2, steal=0)
+    assert asked(f"{many}x1x1", many, k=large)
+    assert not asked(f"{many}x1x1", many)
+    assert not asked("2x2x1", k=large)
+    assert not asked(f"{many}x1x1", many, k=large, steal=0)
     assert not asked("2x1x2", steal=1), "each has a partial sum"
     assert not asked("2x2x1", steal=1, panel=8), "panels are added up one after the other"
     assert not asked("1x1x1", 1, steal=1), "there is nobody"
     assert not asked("3x1x1", 4, steal=1), "a rank is idle"
     assert not asked("2x2x1", steal=1, problem=Problem(64, 64, 64, alpha=2.0)), "each part would scale its rows"
+
+
+def test_ranks_of_several_threads_steal_only_if_they_are_asked_to():
+    strategy = registry.find("dist-2d")
+    plan = strategy.plan(Problem(64, 64, 64), machine.detect())
+    for options, expected in (({}, "auto"), ({"rank_threads": 2}, 0), ({"rank_threads": 2, "steal": 1}, 1)):
+        assert schedule_of(plan.override(options)).steal == expected
 
 
 @pytest.mark.mpi

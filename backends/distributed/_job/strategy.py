@@ -42,8 +42,8 @@ class Strategy(Composite):
     and ``in_flight``, panels in memory at once, both ``"auto"`` by default; ``reduction``, ``"exchange"`` or ``"mpi"``;
     ``memory_cap``, bytes a rank may use, 0: any.
 
-    ``transport`` is ``"shared"`` memory, which is what ``"auto"`` takes, or ``"mpi"``. ``steal=0``: no rank computes
-    parts of another.
+    ``transport`` is ``"shared"`` memory, which is what ``"auto"`` takes, or ``"mpi"``. ``steal``, ``"auto"``, 0 or
+    1: whether ranks that are done compute parts of others.
 
     A base of the family ``gpu-`` has each rank compute on a GPU, where its pieces lie; ``ranks="auto"`` is one a GPU
     then, and ``transport`` names the engine between GPUs: ``"auto"``, ``"copy"``, ``"nccl"`` or ``"staged"``.
@@ -207,7 +207,7 @@ def schedule_of(plan: Plan) -> Schedule:
         str(options["reduction"]),
         transport=str(options["transport"]),
         share_gpu=options["share_gpu"] == 1,
-        steal=options["steal"],
+        steal=0 if options["steal"] == AUTO and _positive(plan, "rank_threads") > 1 else options["steal"],
         k=plan.problem.k,
         on_device=is_on_gpus(options["base"]),
     )

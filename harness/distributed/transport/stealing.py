@@ -110,11 +110,13 @@ def _cut_longer(block: Rectangle, cuts: Sequence[float]) -> list[Rectangle]:
 def steals(sizes: Decomposition, problem: Problem, schedule: Schedule, ranks: int) -> bool:
     """Return whether ranks whose operands lie in memory of all of them steal.
 
-    They do where each element of D is one sum, and blocks are so large that cutting them costs less than waiting for
-    the slowest rank. An alpha would have each part scale rows of A in an array of its own.
+    They can where each element of D is one sum. An alpha would have each part scale rows of A in an array of its own.
+    By themselves they do where waiting for the slowest rank costs more than cutting blocks: of many ranks, if blocks
+    are large.
     """
     is_possible = 1 < ranks == sizes.grid.size and sizes.grid.pk == 1 and len(sizes.panels(0, schedule.panel)) == 1
     if not is_possible or problem.alpha is not None or not schedule.steal:
         return False
     rows, columns = sizes.d(0).shape
-    return schedule.steal == 1 or rows * columns * sizes.k >= tuning.STEAL_FROM_PAIRS
+    pays = ranks >= tuning.STEAL_FROM_RANKS and rows * columns * sizes.k >= tuning.STEAL_FROM_PAIRS
+    return schedule.steal == 1 or pays
