@@ -33,11 +33,25 @@ SIMD_NC_BYTES = 1536 * 8
 # m. In the latter case one panel of B is packed, used once and overwritten.
 SIMD_A_SHARE, SIMD_ALL_OF_M_SHARE = 1 / 4, 0.6
 
-# Up to this m, n and k nothing is packed, if B takes no more than this share of L2. Speed over packing B: n = 48 to 256
-# 0.99 to 1.08 for float64 and float32, 1.00 to 1.04 for min_plus; 257 to 424 0.97 to 1.02. Measured 2026-11-21, one
-# thread, processor time, on the EPYC above. On an Intel machine with L2 2 MiB the limit was 128; sizes between were not
-# measured.
+# Up to this m and n nothing is packed, if B takes no more than this share of L2 with as many terms. Speed over packing
+# B: n = 48 to 256 0.99 to 1.08 for float64 and float32, 1.00 to 1.04 for min_plus; 257 to 424 0.97 to 1.02. Measured
+# 2026-11-21, one thread, processor time, on the EPYC above. On an Intel machine with L2 2 MiB the limit was 128; sizes
+# between were not measured.
 SIMD_SMALL, SIMD_SMALL_SHARE = 256, 1 / 2
+
+# More terms too are multiplied in place up to so many rows of A, if rows of B are less than so many bytes apart. A is,
+# whatever the distance of its rows, up to SIMD_SMALL columns. Speed over packing, float64 and float32: 32 x 32 x 5000
+# 1.20, 1.30; 16 x 16 x 20000 1.22, 1.35; 64 x 64 x 9000 1.14, 1.11; 128 x 128 x 5000 1.04, 1.07; 24 x 64 x 1000 1.38,
+# 1.40. With rows of A at a bad distance 32 x 32 x 16384 1.46, 1.57; 128 x 128 x 4096 1.16, 1.19; 400 x 32 x 4096 1.47,
+# 1.59, with A alone in place 1.45, 1.58; 32 x 200 x 8192 with A alone 1.04, 1.08. 64 x 64 x 3000 with rows of B 1200
+# bytes apart 1.02, 2400 1.02, 4000 0.98. Measured 2026-11-23, one thread of a Xeon (Granite Rapids).
+SIMD_FEW_ROWS_OF_A, SIMD_NEAR_ROWS_OF_B = 128, 2560
+
+# Most rows of a packed panel of B, where the rows of B are at a bad distance, and a column of A has no more bytes (of
+# elements of 4 or more). Speed of 256 over 512, float32, n = 2048, k = 512, m = 16, 32, 49, 64, 96, 128, 192, 256:
+# 1.16, 1.12, 1.09, 1.10, 1.08, 1.08, 1.06, 1.04; 2048 terms 1.11. At other distances 0.96 to 1.02. Of 256 over 344,
+# float64, 1024 columns and terms, 100 rows 1.03, 200 rows 0.98. Measured as above.
+SIMD_ROWS_AT_BAD_DISTANCE, SIMD_LOW_BYTES = 256, 1024
 
 # Up to this m, n and k a plain product is computed directly, without a plan, on one thread.
 SIMD_AT_ONCE = 128
@@ -152,7 +166,7 @@ class SimdNumbers(NamedTuple):
     kc: int  # longest block of k [elements]
     a_bytes: int  # largest block of A
     all_of_m_bytes: int  # largest block of A that is all of m
-    in_place_up_to: int  # up to this m, n and k nothing is packed
+    in_place_up_to: int  # up to this m and n nothing is packed
     nc_bytes: int = SIMD_NC_BYTES  # largest row of a row-panel of B
     bad_stride_a: int = SIMD_BAD_STRIDE  # A is packed if its rows are near a multiple of so many bytes apart
     bad_stride_b: int = SIMD_BAD_STRIDE_B  # the same for B
@@ -208,6 +222,12 @@ def simd_blocking(problem: Problem, machine: Machine, mr: int, nr: int, numbers:
         largest = mr
     nc = split_evenly(problem.n, chosen.nc_bytes // size, nr)
     return Blocking(mc=split_evenly(problem.m, largest, mr), nc=nc, kc=kc, mr=mr, nr=nr)
+
+
+def kc_at_bad_distance(m: int, k: int, itemsize: int) -> int:
+    """Return the longest block of k where the rows of B are at a bad distance."""
+    is_low = m * max(itemsize, 4) <= SIMD_LOW_BYTES
+    return split_evenly(k, SIMD_ROWS_AT_BAD_DISTANCE, 8) if is_low else k
 
 
 def simd_threads(problem: Problem, threads: int, pairs_per_thread: int = SIMD_FEWEST_PAIRS_PER_THREAD) -> int:

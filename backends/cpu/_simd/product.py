@@ -47,7 +47,7 @@ class Settings:
     packs_a, packs_b : bool
         Whether A, and B, are packed where the loops could read them in place.
     in_place_up_to : int
-        Up to this m, n and k B need not be packed, and A need not whatever its stride.
+        Up to this m and n B need not be packed. Up to this n A need not, whatever its stride.
     bad_stride_a, bad_stride_b : int
         Larger operands are packed if their rows are near a multiple of this many bytes apart.
     block_steps : int
@@ -73,11 +73,13 @@ class Settings:
         """Return the choices of the loops for operands of this shape; `triangle` as in `Loops`, empty or ``"d"``."""
         m, n, k, strides_a, strides_b, *_ = shape
         blocking, key = self.blocking, self.key(ops, dtype)
-        is_small = max(m, n, k) <= self.in_place_up_to
         a_in_place = strides_a[1] == dtype.itemsize and (
-            is_small or tuning_simd.reads_in_place(strides_a[0], m, self.bad_stride_a)
+            n <= self.in_place_up_to or tuning_simd.reads_in_place(strides_a[0], m, self.bad_stride_a)
         )
-        is_small_b = is_small and tuning_simd.reads_in_place(strides_b[0], k, self.bad_stride_b)
+        is_good_b = tuning_simd.reads_in_place(strides_b[0], k, self.bad_stride_b)
+        is_near = abs(strides_b[0]) < tuning_simd.SIMD_NEAR_ROWS_OF_B and columns_left(n, k, key.lanes) == 0
+        is_short = k <= self.in_place_up_to or (is_near and m <= tuning_simd.SIMD_FEW_ROWS_OF_A)
+        is_small_b = max(m, n) <= self.in_place_up_to and is_short and is_good_b
         b_in_place = (
             strides_b[1] == dtype.itemsize
             and (is_small_b or m <= blocking.mr)
@@ -97,7 +99,10 @@ class Settings:
             return self._vector_loops(key, shape)
         packs_a, packs_b = self.packs_a or not a_in_place, self.packs_b or not b_in_place
         if packs_b and not packs_a and may_take_dots(key) and columns_left(n, k, key.lanes) == n:
-            blocking = Blocking(blocking.mc, blocking.nc, k, blocking.mr, blocking.nr)  # dot products stream A once
+            blocking = replace(blocking, kc=k)  # dot products stream A once
+        elif packs_b and not is_good_b and not self.block_steps:
+            kc = min(blocking.kc, tuning_simd.kc_at_bad_distance(m, k, dtype.itemsize))
+            blocking = replace(blocking, kc=kc)
         costs = tuning_simd.SIMD_PACKING_ROWS if packs_b else 0, tuning_simd.SIMD_READING_COLUMNS
         grid = tuning_simd.thread_grid(m, n, parts, tuning_simd.SIMD_ROW_STEP, key.lanes, *costs)
         loops = Loops(key, blocking, packs_a, packs_b, grid, self.threads)

@@ -1,0 +1,63 @@
+"""The choice of what cpu-simd copies, by shapes and by distances of rows; and that the choice leaves results right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends.cpu import simd
+from backends.cpu._simd.argument_table import Loops, Shape
+from backends.cpu._vector.operators import operations
+from harness import SEMIRINGS, Operands, Problem, gemm, machine
+from harness.proof.verify import verify
+
+FLOAT32 = np.dtype(np.float32)
+UNIT = simd.usable_units()[0]
+pytestmark = pytest.mark.skipif(4 not in UNIT.masked_bytes, reason="this processor masks no loads: B is always packed")
+
+
+def loops_of(m: int, n: int, k: int, **distances: int) -> Loops:
+    """Return the choices for a product of float32; distances of rows of `a` and `b` in bytes where they have gaps."""
+    problem = Problem(m, n, k, dtype=FLOAT32)
+    plan = simd.Simd().plan(problem, machine.detect().with_threads(1)).override({"in_place_up_to": 256})
+    strides_a, strides_b = (distances.get("a", 4 * k), 4), (distances.get("b", 4 * n), 4)
+    ops = operations(SEMIRINGS["plus_times"], FLOAT32)
+    assert ops is not None
+    return simd._settings(plan).loops(ops, FLOAT32, Shape(m, n, k, strides_a, strides_b, 4 * n))
+
+
+SHAPES: dict[str, tuple[tuple[int, int, int], dict[str, int], tuple[bool, bool]]] = {
+    "small": ((64, 64, 64), {}, (False, False)),
+    "deep": ((32, 32, 16384), {}, (False, False)),
+    "deep, many rows of A": ((200, 32, 5000), {}, (False, True)),
+    "deep, rows of B are distant": ((32, 32, 5000), {"b": 40004}, (False, True)),
+    "deep, rows of B share cache sets": ((32, 32, 5000), {"b": 8192}, (False, True)),
+    "deep, a column for dot products": ((32, UNIT.lanes(FLOAT32) + 1, 5000), {}, (False, True)),
+    "tall and narrow, rows of A share cache sets": ((4000, 64, 4096), {}, (False, True)),
+    "wide, rows of A share cache sets": ((4000, 1000, 4096), {}, (True, True)),
+    "wide": ((1000, 1000, 1000), {}, (False, True)),
+}
+
+
+@pytest.mark.parametrize("what", SHAPES)
+def test_what_is_packed(what: str) -> None:
+    shape, distances, packed = SHAPES[what]
+    loops = loops_of(*shape, **distances)
+    assert (loops.packs_a, loops.packs_b) == packed
+
+
+def test_panels_are_shorter_where_rows_of_b_share_cache_sets() -> None:
+    assert loops_of(49, 2048, 512).blocking.kc == 256
+    assert loops_of(49, 2000, 512).blocking.kc == 512
+    assert loops_of(257, 2048, 512).blocking.kc == 512
+
+
+@pytest.mark.parametrize("shape", [(32, 32, 16384), (17, 33, 700), (49, 2048, 300), (300, 40, 4096)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+def test_results_are_right(shape: tuple[int, int, int], dtype: str) -> None:
+    problem: Any = Problem(*shape, dtype=np.dtype(dtype))
+    operands = Operands.generate(problem, 1)
+    gemm(operands.a, operands.b, out=operands.out, backend="cpu-simd")
+    verify(problem, operands, operands.out, seed=1)
