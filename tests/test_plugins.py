@@ -316,11 +316,14 @@ def test_check_passes_a_good_plug_in(package):
 
 # Compiles while it is imported, when the fork has begun to take locks.
 COMPILES = """
-import time
+import concurrent.futures, logging, time
 import numba
 
 time.sleep(0.3)
 numba.njit(lambda x: x + 1)(1)
+logging.getLogger("out_compiles").debug("imported")
+with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    pool.submit(int).result()
 """
 
 FORKS = """

@@ -6,6 +6,8 @@ in the reverse of the order in which modules happen to be imported. Then a fork 
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 this and logging hold a lock of their own across forks: see below
+import logging  # noqa: F401
 import os
 import threading
 from contextlib import AbstractContextManager
@@ -35,4 +37,6 @@ def _give_back() -> None:
         lock.__exit__(None, None, None)
 
 
+# Hooks of modules that were imported before this one run after it takes its locks. So those of the standard library do:
+# whoever imports a plug-in or compiles may log, and submit work, meanwhile.
 os.register_at_fork(before=_take, after_in_parent=_give_back, after_in_child=_give_back)
