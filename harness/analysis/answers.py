@@ -65,15 +65,23 @@ def of_figure(figure: Figure, of: Shown) -> str:
     if not sentence and _is_timed(figure):
         sentence = FINDINGS[AT_LEAST](of.cells, figure.options)
     if sentence and not caveats.speaks_of_doubt(sentence):
-        sentence += doubt(figure, of)
+        sentence += _too_many(figure, of)
     return sentence
 
 
 def doubt(figure: Figure, of: Shown) -> str:
-    """Return how many ratios of a figure are undecided, " (7 of 12 undecided)", if those are too many; else nothing."""
+    """Return how many ratios of a figure are undecided, " (7 of 12 undecided)", if those are too many; else nothing.
+
+    Ratios to the reference of their case, and those that its finding speaks of.
+    """
+    part, mark = caveats.greatest_doubt(of_figure(figure, of))
+    return mark if part >= MOST_UNDECIDED else _too_many(figure, of)
+
+
+def _too_many(figure: Figure, of: Shown) -> str:
     found = caveats.undecided(of.cells)
-    too_many = _is_about_ratios(figure) and found.undecided >= MOST_UNDECIDED * found.ratios
-    return caveats.doubt(found) if too_many else ""
+    are_too_many = _is_about_ratios(figure) and found.undecided >= MOST_UNDECIDED * found.ratios
+    return caveats.doubt(found) if are_too_many else ""
 
 
 def _is_about_ratios(figure: Figure) -> bool:

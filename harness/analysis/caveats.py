@@ -32,7 +32,7 @@ _LAUNCH_BOUND_MEANING = "the host takes about as long to launch a call as the GP
 EVEN, FEW = "unsure", "few samples"
 # So few samples are counted, in words: numbers in digits stand behind single places.
 _IN_WORDS = {2: "two", 3: "three", 4: "four", 5: "five"}
-_MARK = re.compile(rf"(undecided|(lack|{'|'.join([*_IN_WORDS.values(), 'few'])}) samples)\)")
+_MARK = re.compile(rf" \((?:(\d+) of (\d+) )?(?:undecided|(?:lack|{'|'.join([*_IN_WORDS.values(), 'few'])}) samples)\)")
 _MEANING = {
     EVEN: "the interval of the ratio to the reference contains 1",
     FEW: "too few samples to exclude that the ratio to the reference is chance",
@@ -194,6 +194,12 @@ def doubt(found: Undecided) -> str:
 def speaks_of_doubt(sentence: str) -> bool:
     """Return whether a sentence has the mark of `doubt`."""
     return _MARK.search(sentence) is not None
+
+
+def greatest_doubt(sentence: str) -> tuple[float, str]:
+    """Return the mark of `doubt` in a sentence that speaks of most, and the part: 0.58, " (7 of 12 undecided)"."""
+    marks = [(int(mark[1]) / int(mark[2]) if mark[1] else 1.0, mark[0]) for mark in _MARK.finditer(sentence)]
+    return max(marks, default=(0.0, ""))
 
 
 def _count(samples: int) -> str:

@@ -262,6 +262,20 @@ def test_a_figure_of_another_experiment_takes_its_cells_and_peaks_from_elsewhere
     assert {cell.experiment for cell in shown.peaks} == {"ladder"}
 
 
+@pytest.mark.parametrize(
+    ("sentence", "part"),
+    [
+        ("1.04 times (3 of 24 lack samples)", 0.125),
+        ("1.04 times (2 samples) (9 of 36 undecided)", 0.25),
+        ("a (1 of 2 undecided), b (two samples)", 1.0),
+        ("1.04 times (n=512; disturbed)", 0.0),
+    ],
+)
+def test_the_greatest_doubt_of_a_sentence_is_read_from_its_marks(sentence, part):
+    assert caveats.greatest_doubt(sentence)[0] == part
+    assert caveats.speaks_of_doubt(sentence) == (part > 0)
+
+
 def test_of_two_presets_a_panel_shows_the_larger_product_alone():
     (figure,) = EXPERIMENTS["block_size"].figures
     both = [cell for preset in ("quick", "full") for cell in cells(EXPERIMENTS["block_size"], preset)]
