@@ -12,13 +12,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from harness.analysis import rates
 from harness.errors import HarnessError
 from harness.experiment import Experiment
-from harness.page import belief, cards, charts, colours, extra, matrix, recorded, rungs, weak
+from harness.page import belief, cards, charts, colours, extra, matrix, plain, recorded, rungs, weak
 from harness.page.recorded import Recorded, Shown
-from harness.report import tables
-from harness.stats.statistics import Interval
 
 # Of the whole file. What gives way to it: first samples, of which so many a cell are shown, by the pointer alone; then
 # the intervals of the table that needs no script.
@@ -52,8 +49,10 @@ def write(machines: Sequence[Recorded], experiments: Mapping[str, Experiment], p
     parts = _parts(machines, experiments, rows, mark)
     for count, has_intervals in RICHNESS:
         thinner = [dataclasses.replace(row, samples=recorded.spread_out(row.samples, count)) for row in rows]
-        said = functools.partial(_said, has_intervals=has_intervals)
-        text = _render({**parts, "said": said, "data": _packed({"cells": recorded.columns(thinner), **parts["data"]})})
+        tables = plain.plain(rows, has_intervals=has_intervals)
+        text = _render(
+            {**parts, "tables": tables, "data": _packed({"cells": recorded.columns(thinner), **parts["data"]})}
+        )
         size = len(text.encode())
         if size <= LIMIT:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,9 +86,7 @@ def _parts(
         "ladder": ladders[0] if ladders else None,
         "levels": rungs.levels(),
         "palette": colours.palette(rows),
-        "groups": rates.group(rows, lambda row: (row.machine, row.experiment)),
         "count": len(rows),
-        "number": _estimate,
         "questions": {name: experiment.question for name, experiment in experiments.items()},
         "mark": mark,
         "script": _scripts(),
@@ -103,19 +100,6 @@ def _parts(
             "spread": [{"percent": recorded.digits(one.percent)} for own in beliefs for one in own.spreads],
         },
     }
-
-
-def _estimate(value: Interval | None) -> str:
-    """Return a ratio for the table that needs no script, without its interval: that is in the data."""
-    return "" if value is None else tables.number(Interval(*[value.estimate] * 3))
-
-
-def _said(row: Shown, has_unit_in_head: bool, *, has_intervals: bool) -> str:
-    """Return what a cell reached, for the table that needs no script."""
-    number = tables.number if has_intervals else _estimate
-    if row.rate is not None:
-        return number(row.rate) + ("" if has_unit_in_head else f" {row.unit}")
-    return f"{number(row.time)} ms" if row.time is not None else row.status
 
 
 def _place(place: weak.Weak) -> dict[str, Any]:

@@ -234,7 +234,7 @@ def _section(
     rows = tables.rows_of(experiment, [*recorded, *_roofs(experiment, cells)], unsure)
     more = ", ".join([*links, f"[{rates.plural(len(rows), 'cell')}]({CELLS})"])
     known = caveats.of_section(recorded, unsure)
-    body = pictures or ([] if links else [tables.table(experiment, _some(rows))])
+    body = pictures or ([] if links or left_out else [tables.table(experiment, _some(rows))])
     finding = answers.of_experiment(experiment, cells)
     details = [answers.details_of_figure(f, answers.shown(f, experiment.name, cells)) for f in experiment.figures]
     return "\n\n".join(

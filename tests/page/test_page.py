@@ -19,7 +19,7 @@ from harness.analysis.findings import FINDINGS
 from harness.cli import page as command
 from harness.errors import HarnessError
 from harness.experiment import load_all
-from harness.page import belief, cards, colours, document, headline, recorded, rungs, weak
+from harness.page import belief, cards, colours, document, headline, plain, recorded, rungs, weak
 from harness.page.recorded import Recorded
 from harness.report.figures.style import COLOURS
 from harness.stats.statistics import Interval
@@ -64,6 +64,27 @@ def test_names_no_address_that_could_be_asked(page):
     assert re.findall(r"https?://\S+", visible.replace("http://www.w3.org/", "")) == []
     assert "content=\"default-src 'none';" in text
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", visible)
+
+
+def test_the_tables_that_need_no_script_hold_every_cell_once(machines):
+    own = with_ladder(machines)
+    rows = list(recorded.shown(own, EXPERIMENTS))
+    tables = plain.plain(rows, has_intervals=False)
+    assert sum(table.count for table in tables) == len(rows)
+    kinds = {table.heads[1] == "contender" for table in tables}
+    assert kinds == {True, False}, "some have a line for each contender, some a column"
+    for table in tables:
+        here = [row for row in rows if row.experiment == table.experiment]
+        if table.heads[1] == "contender":
+            assert sorted(line[1] for line in table.lines) == sorted(row.contender for row in here)
+        else:
+            filled = {
+                (line[0], name) for line in table.lines for name, field in zip(table.heads, line, strict=True) if field
+            }
+            filled = {(place, name) for place, name in filled if name in {row.contender for row in here}}
+            assert len(filled) == len(here)
+        texts = {field.partition(" (")[0] for line in table.lines for field in line}
+        assert {plain.estimate(row.rate) for row in here if row.rate and row.unit in table.heads[0]} <= texts
 
 
 def test_no_two_machines_have_one_name(machines):
