@@ -127,7 +127,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=5, seconds=2),
-        "full": Budget(rounds=5, seconds=2, processes=3, precision=0.02),
+        "full": Budget(rounds=5, seconds=2, processes=5, precision=0.02),
     },
     order=40,
 )

@@ -111,7 +111,6 @@ def test_others_take_the_long_way_each_time(options: dict[str, Any]) -> None:
 LOOKALIKES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "True for a thread": ({"threads": True}, ProblemError, "threads is no number"),
     "1.0 for a thread": ({"threads": 1.0}, ProblemError, "threads is no number"),
-    "a thread of NumPy": ({"threads": np.int64(1)}, ProblemError, "threads is no number"),
     "True for alpha": ({"alpha": True}, ProblemError, "alpha is no value"),
     "a complex alpha": ({"alpha": 1 + 0j}, ProblemError, "alpha is no value"),
     "beta without a C": ({"beta": 1.0}, ProblemError, "beta is given without a C"),
