@@ -17,10 +17,10 @@ from harness.experiment import Experiment
 from harness.page import belief, cards, charts, colours, extra, matrix, plain, recorded, rungs, weak
 from harness.page.recorded import Recorded, Shown
 
-# Of the whole file. What gives way to it: first samples, of which so many a cell are shown, by the pointer alone; then
-# the intervals of the table that needs no script.
+# Of the whole file. What gives way to it: first the intervals of the tables that need no script; then samples, of which
+# so many a cell are shown, by the pointer alone.
 LIMIT = 1_500_000
-RICHNESS = ((recorded.MOST_SAMPLES, True), (6, True), (0, True), (0, False))
+RICHNESS = ((recorded.MOST_SAMPLES, True), (recorded.MOST_SAMPLES, False), (6, False), (3, False), (0, False))
 # So many of the weakest places are drawn and listed; all of them are counted.
 MOST_WEAK, MOST_DRAWN = 60, 30
 

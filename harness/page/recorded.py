@@ -18,6 +18,8 @@ from harness.store.store import Cell
 
 # So many samples of a cell are shown, evenly chosen from the sorted ones: the least and the most are among them.
 MOST_SAMPLES = 12
+# Of the median time: half a percent of it is finer than what is drawn.
+SAMPLE_STEPS = 200
 # The axis of experiments whose figures name none.
 SIZE = "n"
 
@@ -145,7 +147,11 @@ def spread_out(samples: Sequence[float], most: int = MOST_SAMPLES) -> tuple[floa
 
 
 def columns(rows: Sequence[Shown]) -> dict[str, Any]:
-    """Return `rows` by column for JSON: texts once with their indices, numbers to four digits, intervals as three."""
+    """Return `rows` by column for JSON: texts once with their indices, numbers to four digits, intervals as three.
+
+    Samples are in steps of the row's time (`SAMPLE_STEPS` to it). Where a row has a rate, the ends of its time follow
+    from those of the rate, and are left out. The script of the page computes both again.
+    """
     table: dict[str, Any] = {}
     for field in dataclasses.fields(Shown):
         values = [getattr(row, field.name) for row in rows]
@@ -156,8 +162,12 @@ def columns(rows: Sequence[Shown]) -> dict[str, Any]:
         elif field.type == "Interval | None":
             for end, name in enumerate(("", "_low", "_high")):
                 table[field.name + name] = [None if value is None else digits(value[end]) for value in values]
+        elif field.name == "samples":
+            table[field.name] = [_in_steps(row) for row in rows]
         else:
-            table[field.name] = [_plain(value) for value in values]
+            table[field.name] = values
+    for name in ("time_low", "time_high"):
+        table[name] = [None if row.rate else end for row, end in zip(rows, table[name], strict=True)]
     return table
 
 
@@ -174,5 +184,6 @@ def digits(value: float) -> float | None:
     return float(f"{value:.{6 if mantissa.endswith('5') else 4}g}")
 
 
-def _plain(value: Any) -> Any:
-    return [digits(sample) for sample in value] if isinstance(value, tuple) else value
+def _in_steps(row: Shown) -> list[int]:
+    """Return the samples of a row in steps of its time."""
+    return [round(SAMPLE_STEPS * sample / row.time.estimate) for sample in row.samples] if row.time else []

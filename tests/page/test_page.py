@@ -238,6 +238,20 @@ def test_shown_samples_include_the_ends():
     assert recorded.spread_out(samples, 0) == ()
 
 
+def test_samples_and_ends_of_times_that_are_packed_can_be_computed_again(machines):
+    """As the script of the page does: within half a step, and within four digits."""
+    rows = [row for row in recorded.shown(with_ladder(machines), EXPERIMENTS) if row.time and row.rate][:200]
+    packed = recorded.columns(rows)
+    assert {*packed["time_low"], *packed["time_high"]} == {None}
+    for place, row in enumerate(rows):
+        steps, time, rate = (packed[name][place] for name in ("samples", "time", "rate"))
+        again = [step * time / recorded.SAMPLE_STEPS for step in steps]
+        assert again == pytest.approx(row.samples, abs=0.0031 * row.time.estimate, rel=1e-3)
+        if packed["rate_low"][place]:
+            ends = time * rate / packed["rate_high"][place], time * rate / packed["rate_low"][place]
+            assert ends == pytest.approx((row.time.low, row.time.high), rel=1e-3)
+
+
 def test_samples_give_way_before_the_page_is_too_large(machines, tmp_path, monkeypatch):
     some = machines[-1:]
     usual = document.write(some, EXPERIMENTS, tmp_path / "usual.html")

@@ -18,8 +18,16 @@ function rowsOf(columns) {
     const column = columns[name];
     return column.texts ? (index) => column.texts[column.at[index]] : (index) => column[index];
   });
-  return columns.processes.map((_, index) => Object.fromEntries(names.map((name, place) => [name, read[place](index)])));
+  return columns.processes.map((_, index) => whole(Object.fromEntries(names.map((name, place) => [name, read[place](index)]))));
 }
+
+// Samples come in steps of the time; a time that has a rate has the ends that follow from the rate's.
+const SAMPLE_STEPS = 200;
+const whole = (row) => ({
+  ...row, samples: row.samples.map((steps) => steps * row.time / SAMPLE_STEPS),
+  ...(row.rate === null || row.rate_low === null ? {}
+    : { time_low: row.time * row.rate / row.rate_high, time_high: row.time * row.rate / row.rate_low }),
+});
 
 const number = (value) => (value === null ? "" : value >= 999.5 ? String(Math.round(value)) : value.toPrecision(3));
 const interval = (row, name) =>
