@@ -19,7 +19,7 @@ class Table(NamedTuple):
 
     machine: str
     experiment: str
-    count: int  # of cells
+    cells: int
     heads: list[str]
     lines: list[list[str]]
 

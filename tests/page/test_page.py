@@ -70,7 +70,7 @@ def test_the_tables_that_need_no_script_hold_every_cell_once(machines):
     own = with_ladder(machines)
     rows = list(recorded.shown(own, EXPERIMENTS))
     tables = plain.plain(rows, has_intervals=False)
-    assert sum(table.count for table in tables) == len(rows)
+    assert sum(table.cells for table in tables) == len(rows)
     kinds = {table.heads[1] == "contender" for table in tables}
     assert kinds == {True, False}, "some have a line for each contender, some a column"
     for table in tables:
