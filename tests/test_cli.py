@@ -74,6 +74,17 @@ def results(tmp_path_factory):
     return folder, answer
 
 
+def test_a_run_measures_where_it_is_told_to_and_few_samples_are_not_published(tmp_path):
+    places = ["--results", str(tmp_path / "results")]
+    assert harness("run", "strassen", "--preset", "smoke", "--where", "n=65", *places).returncode == 0
+    cells = json.loads(harness("results", "--by", "cell", "--json", *places).stdout)
+    assert {cell["axes.n"] for cell in cells} == {65}
+    assert len({cell["contender"] for cell in cells}) > 1
+    draw = ["plot", "strassen", *places, "--figures", str(tmp_path / "figures"), "--allow-dirty"]
+    assert "(4 files)" in harness(*draw).stdout
+    assert "(2 files)" in harness(*draw, "--decided").stdout, "errors are no ratios of times"
+
+
 def test_help_names_every_command_and_the_exit_statuses(in_process):
     answer = harness("--help")
     assert answer.returncode == 0
