@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 from urllib.parse import urlencode
 
 import pytest
@@ -149,6 +150,9 @@ def test_the_table_filters_sorts_and_copies(tab):
     lines = tab.value("window.copied").splitlines()
     assert lines[0].startswith("machine,experiment,case,contender,")
     assert len(lines) == total + 1
+    times = [{name: float(row[name]) for name in ("time_low", "time", "time_high")} for row in csv.DictReader(lines)]
+    assert all(0.5 * one["time"] < one["time_low"] <= one["time"] * 1.001 for one in times), "from those of the rate"
+    assert all(0.999 * one["time"] <= one["time_high"] < 2 * one["time"] for one in times)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
