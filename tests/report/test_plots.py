@@ -359,6 +359,17 @@ def test_where_sums_are_wider_than_operands_the_peak_names_the_dtype_of_sums(tmp
     assert "measured peak of float64" in texts(sheets["mixed_precision"])
 
 
+def test_a_field_of_a_heat_map_that_was_declined_has_a_dash(tmp_path, sheets):
+    first, *others = [c for c in cells(EXPERIMENTS["workloads"]) if c.contender == "cpu-simd"]
+    numpy = [c for c in cells(EXPERIMENTS["workloads"]) if c.contender == "cpu-numpy"]
+    declined = dataclasses.replace(first, status="declined", samples_ns=[])
+    drawing.draw(EXPERIMENTS["workloads"], [*numpy, declined, *others], MACHINE, tmp_path)
+    fields = [text.get_text() for axes in sheets["workloads"].canvas.axes for text in axes.texts]
+    assert fields.count("\N{EN DASH}") == 1
+    assert "declined" not in fields
+    assert "\N{EN DASH}: declined." in sheets["workloads"].notes
+
+
 def test_a_panel_of_several_dtypes_has_no_peak(tmp_path, sheets):
     figure = Figure("mixed", "lines", "Mixed", {"panels": "semiring", "where": {"shared_by": "one thread"}})
     experiment = dataclasses.replace(EXPERIMENTS["vs_peers"], figures=(figure,))
