@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from experiments._parts import vectors
 from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 from harness.problem import Problem
@@ -56,7 +57,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     if machine.gpu:
         places.append(("gpu", GPU_SIZES[preset], GPU_WHOLE, GPU_HALVES, 1))
     return [
-        _case(routine, Problem(*sizes, semiring, dtype), whole[routine], halves[routine], threads, device)
+        _case(routine, Problem(*sizes, semiring, dtype), whole[routine], halves[routine], threads, device, machine)
         for device, shapes, whole, halves, threads in places
         for semiring in SEMIRINGS[preset]
         for dtype in DTYPES[preset]
@@ -64,8 +65,10 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     ]
 
 
-def _case(routine: str, whole: Problem, base: str, halves: tuple[str, ...], threads: int, device: str) -> Case:
-    """Return a case whose first contender computes all that the others need half of."""
+def _case(
+    routine: str, whole: Problem, base: str, halves: tuple[str, ...], threads: int, device: str, machine: Machine
+) -> Case:
+    """Return a case whose first contender computes all that others need half of; declined if memory is too small."""
     half = dataclasses.replace(whole, **ROUTINES[routine])
     full = dataclasses.replace(half, triangle="")
     entries = [(WHOLE_PRODUCT, base, full), *((name, name, half) for name in halves)]
@@ -76,7 +79,10 @@ def _case(routine: str, whole: Problem, base: str, halves: tuple[str, ...], thre
     )
     place = {"semiring": whole.semiring.name, "dtype": whole.dtype.name, "m": whole.m, "n": whole.n, "k": whole.k}
     axes = {**place, "routine": routine, "size": f"{routine}, {whole.m:,} x {max(whole.n, whole.k):,}"}
-    return Case({**axes, **({"device": device} if device else {})}, contenders, {"seed": 1})
+    if device:
+        return Case({**axes, "device": device}, contenders, {"seed": 1})
+    able = vectors.fits(full.bytes_moved, machine)
+    return Case(axes, contenders if able else vectors.out_of_memory(contenders), {"seed": 1} if able else {})
 
 
 def _figure(*, on_gpu: bool) -> Figure:

@@ -58,7 +58,7 @@ def cpu_case(problem: Problem, machine: Machine, names: Iterable[str] = (LIBRARY
     level = MEMORY if size >= BEYOND_CACHE * machine.l3 else CACHE
     if level == MEMORY:
         contenders.append(Contender("read", threads=machine.cores, task="backends.cpu._ceilings:read_of"))
-    return _case(problem, contenders, fits=size <= (machine.memory or 1 << 34) * PART_OF_MEMORY, level=level, **axes)
+    return _case(problem, contenders, fits=fits(size, machine), level=level, **axes)
 
 
 def gpu_contender(backend: str, label: str = "", **parameters: int | str) -> Contender:
@@ -75,6 +75,16 @@ def gpu_case(problem: Problem, contenders: Iterable[Contender], machine: Machine
     return _case(problem, list(contenders), fits=size <= memory * PART_OF_GPU_MEMORY, level=level, **axes)
 
 
+def fits(size: int, machine: Machine) -> bool:
+    """Return whether the host has room for matrices of `size` bytes in all, with their copies."""
+    return size <= (machine.memory or 1 << 34) * PART_OF_MEMORY
+
+
+def out_of_memory(contenders: Iterable[Contender]) -> tuple[Contender, ...]:
+    """Return contenders of the same labels that are recorded as declined: their matrices are too large."""
+    return tuple(declined_contender(contender.label, OUT_OF_MEMORY) for contender in contenders)
+
+
 def matrix_bytes(problem: Problem) -> int:
     """Return the bytes of the matrix."""
     return problem.m * problem.n * problem.k * problem.dtype.itemsize
@@ -83,6 +93,5 @@ def matrix_bytes(problem: Problem) -> int:
 def _case(problem: Problem, contenders: list[Contender], *, fits: bool, **axes: Any) -> Case:
     record = problem.to_json()
     place = {name: record[name] for name in ("m", "n", "k", "dtype", "semiring")}
-    if not fits:
-        contenders = [declined_contender(contender.label, OUT_OF_MEMORY) for contender in contenders]
-    return Case({**place, **axes}, tuple(contenders), {"problem": record, "seed": 1} if fits else {})
+    arguments = {"problem": record, "seed": 1} if fits else {}
+    return Case({**place, **axes}, tuple(contenders) if fits else out_of_memory(contenders), arguments)

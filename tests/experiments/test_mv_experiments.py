@@ -264,6 +264,15 @@ def test_half_a_product_is_set_against_the_whole_by_the_same_backend(preset):
         assert whole.arguments["backend"] in bases
 
 
+def test_halves_of_matrices_that_memory_does_not_hold_are_declined():
+    def declined(memory):
+        cases = EXPERIMENTS["mv_half"].cases("full", dataclasses.replace(MACHINE, memory=memory))
+        return {case.axes["size"] for case in cases if "reason" in case.contenders[0].arguments}
+
+    assert declined(24 << 30) == {"syr, 16,384 x 16,384"}
+    assert declined(256 << 30) == set()
+
+
 @pytest.mark.parametrize("preset", ["quick", "full"])
 def test_no_contender_of_half_a_product_declines_by_its_sizes(preset):
     entries = {entry.name: entry.backend for entry in registry.discover()}
