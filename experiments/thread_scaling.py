@@ -32,8 +32,10 @@ METHODS = {
 INDEPENDENT = "independent products, cpu-simd"
 INDEPENDENT_N, INDEPENDENT_PRODUCTS = 512, 4  # of each thread: small enough that no two threads share one
 
+WORK_OF_ALL = {"strong": "one product", "weak": "as much work for each"}
 WHOLE, RAGGED, MISSING_ROWS = "whole tiles", "ragged", 5
 SIZE = {"smoke": 192, "quick": 1024, "full": 1024}
+DRAWN = [n - less for n in sorted({*SIZE.values()}) for less in (0, MISSING_ROWS)]
 LARGE, CORES_FOR_LARGE = 4096, 8  # the course's size, where there are many cores to share it
 FEW_METHODS = ("cpu-packed, loop ic", "cpu-simd", "cpu-numpy")  # of the quick preset, but for whole tiles, strong
 METHODS_OF_SMOKE = ("cpu-packed, loop ic", "cpu-numpy")
@@ -110,9 +112,10 @@ def _of_threads(axes: dict[str, Any], method: Method, problems: dict[int, Proble
     return Case({**axes, "semiring": "plus_times", "dtype": "float64"}, contenders, {"seed": 1})
 
 
-def _figure(name: str, sizes: Sequence[int], *, prominence: int = 0) -> Figure:
-    title = "Rate of each thread over that of one alone: one product (strong), as much work for each (weak)"
-    options = {"where": {"work": [WHOLE, RAGGED], "n": sizes}, "subject": "cpu-simd", "finding": "threads"}
+def _figure(name: str, mode: str, sizes: Sequence[int], *, prominence: int = 0) -> Figure:
+    title = f"Rate of each thread over that of one alone, {WORK_OF_ALL[mode]}"
+    where = {"mode": mode, "work": [WHOLE, RAGGED], "n": sizes}
+    options = {"where": where, "subject": "cpu-simd", "finding": "threads"}
     return Figure(name, "scaling", title, options, prominence=prominence)
 
 
@@ -121,8 +124,9 @@ EXPERIMENT = Experiment(
     question="How much faster do more threads make it, and which loop should they share?",
     cases=cases,
     figures=(
-        _figure("thread_scaling", [n - less for n in {*SIZE.values()} for less in (0, MISSING_ROWS)], prominence=58),
-        _figure("thread_scaling_large", [LARGE]),  # calls of seconds, so few samples
+        _figure("thread_scaling", "strong", DRAWN, prominence=58),
+        _figure("thread_scaling_weak", "weak", DRAWN),
+        _figure("thread_scaling_large", "strong", [LARGE]),  # calls of seconds, so few samples
     ),
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),

@@ -30,6 +30,8 @@ _LAUNCH_BOUND_MEANING = "the host takes about as long to launch a call as the GP
 
 # Why a verdict on the ratio to the reference is UNSURE, as rows and lists say it.
 EVEN, FEW = "unsure", "few samples"
+# Weak scaling asks how much of a rate is left, not who is faster. A time within this factor of one thread's answers.
+LEVEL = 1.05
 # So few samples are counted, in words: numbers in digits stand behind single places.
 _IN_WORDS = {2: "two", 3: "three", 4: "four", 5: "five"}
 _MARK = re.compile(rf" \((?:(\d+) of (\d+) )?(?:undecided|(?:lack|{'|'.join([*_IN_WORDS.values(), 'few'])}) samples)\)")
@@ -161,12 +163,14 @@ def doubts(cells: Iterable[Cell]) -> dict[Key, str]:
 
 
 def _why_unsure(pairs: Sequence[tuple[Cell, Cell]]) -> list[str]:
-    """Return why the ratio of each pair has no verdict, `EVEN` or `FEW`; empty where it has one."""
+    """Return why the ratio of each pair has no verdict, `EVEN` or `FEW`; empty where it has one, or is `LEVEL`."""
     comparisons = verdict.compare_all((cell.samples_ns, other.samples_ns) for cell, other in pairs)
+    outcomes = zip(pairs, verdict.judge(comparisons), verdict.settle(comparisons), strict=True)
     reasons: list[str] = []
-    for (cell, other), outcome in zip(pairs, verdict.judge(comparisons), strict=True):
+    for (cell, other), outcome, settled in outcomes:
+        is_level = rates.is_weak_scaling(cell, other) and verdict.lies_within(settled.ratio, LEVEL)
         _, low, high = rates.time_ratio(cell, other)
-        reasons.append("" if outcome is not Verdict.UNSURE else EVEN if low <= 1 <= high else FEW)
+        reasons.append("" if outcome is not Verdict.UNSURE or is_level else EVEN if low <= 1 <= high else FEW)
     return reasons
 
 

@@ -203,6 +203,11 @@ def work_ratio(cell: Cell, reference: Cell) -> float:
     return cell.facts.get("operations", 0) / reference.facts.get("operations", math.inf) or 1.0
 
 
+def is_weak_scaling(cell: Cell, reference: Cell) -> bool:
+    """Return whether `cell` has more threads or ranks than its reference, and more work for them."""
+    return cell.threads > reference.threads and work_ratio(cell, reference) > 1
+
+
 def speed_up(cell: Cell, reference: Cell) -> Interval:
     """Return the rate of `cell` over the rate of `reference`: the ratio of times if both do the same work."""
     work = work_ratio(cell, reference)

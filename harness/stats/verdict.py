@@ -168,7 +168,12 @@ def _verdict(ratio: Interval, most: float, *, is_different: bool) -> Verdict:
         return Verdict.SLOWER
     if is_different and ratio.estimate < 1 / most:
         return Verdict.FASTER
-    return Verdict.SAME if 1 / most < ratio.low and ratio.high < most else Verdict.UNSURE
+    return Verdict.SAME if lies_within(ratio, most) else Verdict.UNSURE
+
+
+def lies_within(ratio: Interval, most: float) -> bool:
+    """Return whether the interval of a ratio lies between ``1 / most`` and `most`."""
+    return 1 / most < ratio.low and ratio.high < most
 
 
 def _paired_logs(samples: Samples, reference: Samples) -> list[Floats]:

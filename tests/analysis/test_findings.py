@@ -308,6 +308,44 @@ def test_the_best_configuration_of_each_library_counts_and_what_is_installed_is_
     assert "installed" not in plain
 
 
+OFF = (-0.9, 0.2, 0.7, -0.4, 1.0, -0.1, -0.8, 0.5, 0.3, -0.6)  # of a spread, by sample
+
+
+def scaled(mode, efficiency, spread=0.0):
+    """Return the cells of a method on one thread and on more, which keep `efficiency`, give or take `spread`."""
+    own = [c for c in cells(EXPERIMENTS["thread_scaling"]) if c.axes["mode"] == mode and c.axes["method"] == "cpu-simd"]
+    alone = min(cell.threads for cell in own)
+    work = {cell.threads: cell.threads if mode == "weak" else 1 for cell in own}
+    return [
+        dataclasses.replace(
+            cell,
+            samples_ns=[
+                [1e6 * work[cell.threads] / (cell.threads * efficiency) * (1 + spread * off) for off in OFF]
+                if cell.threads > alone
+                else [1e6] * len(OFF)
+            ],
+        )
+        for cell in own
+    ]
+
+
+def test_scaling_says_what_each_thread_keeps_of_one_kind_of_work():
+    assert found("threads", scaled("strong", 0.8)) == ""
+    two = [*scaled("weak", 0.8), *(c for c in cells(EXPERIMENTS["thread_scaling"]) if c.axes["mode"] == "weak")]
+    sentence = found("threads", [c for c in two if c.axes["work"] == "whole tiles"], subject="cpu-numpy")
+    assert sentence.startswith("Each of 4 threads of cpu-numpy keeps ")
+    assert " of the rate of one on as much work each; others " in sentence
+
+
+@pytest.mark.parametrize(
+    ("mode", "efficiency", "spread", "is_known"),
+    [("weak", 1.0, 0.06, True), ("weak", 1.0, 0.3, False), ("weak", 0.5, 0.06, True), ("strong", 0.25, 0.06, False)],
+)
+def test_an_efficiency_within_five_percent_answers_weak_scaling(mode, efficiency, spread, is_known):
+    own = [cell for cell in scaled(mode, efficiency, spread) if cell.threads in {1, 4}]
+    assert bool(caveats.doubts(own)) is not is_known
+
+
 @pytest.mark.parametrize(
     ("counts", "words"),
     [

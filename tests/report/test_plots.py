@@ -31,9 +31,6 @@ DRAWN = [
 ]
 
 
-RAGGED_WEAK = ("weak", "ragged")
-
-
 @pytest.fixture(autouse=True)
 def quick_to_write(monkeypatch):
     monkeypatch.setattr(style, "PNG_DPI", COARSE_DPI)
@@ -528,16 +525,14 @@ def test_speed_ups_start_at_one_thread():
         assert points[-1][1].estimate == pytest.approx(4, rel=0.05)
 
 
-def test_scaling_has_no_empty_panel_and_every_other_names_its_threads(tmp_path, sheets):
-    measured = [
-        c for c in cells(EXPERIMENTS["thread_scaling"]) if (c.axes.get("mode"), c.axes.get("work")) != RAGGED_WEAK
-    ]
-    drawing.draw(EXPERIMENTS["thread_scaling"], measured, MACHINE, tmp_path)
-    canvas = sheets["thread_scaling"].canvas
-    shown = [panel for panel in canvas.axes if panel.get_visible()]
-    assert len(shown) < len(canvas.axes)
-    canvas.draw_without_rendering()
-    for panel in shown:
+def test_strong_and_weak_scaling_are_figures_whose_panels_name_their_threads(tmp_path, sheets):
+    drawing.draw(EXPERIMENTS["thread_scaling"], cells(EXPERIMENTS["thread_scaling"], "full"), MACHINE, tmp_path)
+    panels = {name: sheets[name].canvas.axes for name in ("thread_scaling", "thread_scaling_weak")}
+    for canvas in (sheets[name].canvas for name in panels):
+        canvas.draw_without_rendering()
+    for shown in panels.values():
+        assert [panel.get_title("left") for panel in shown] == ["n=1024, whole tiles", "n=1019, ragged"]
+    for panel in [panel for shown in panels.values() for panel in shown]:
         assert len(panel.lines) > 1
         assert {label.get_text() for label in panel.get_xticklabels() if label.get_visible()} == {"1", "2", "4"}
 

@@ -11,8 +11,7 @@ from harness.analysis.findings.panels import MOST_PANELS, named_panels
 from harness.experiment import Json
 from harness.store.store import Cell
 
-_WORK = {"strong": "of the rate of one on the same product", "weak": "on as much work each"}
-_BRIEFLY = {"strong": "of the rate of one", "weak": "on as much work each"}
+_WORK = {"strong": " on the same product", "weak": " on as much work each"}
 
 
 def thresholds(cells: list[Cell], options: Json) -> str:
@@ -90,26 +89,30 @@ def _last_of_the_first(sizes: Sequence[tuple[int, bool]]) -> int:
 
 
 def scaling(cells: list[Cell], options: Json) -> str:
-    """Return how much of the rate of one thread each of the most threads keeps, by mode and kind of work.
+    """Return how much of the rate of one thread each of the most threads keeps, on work of one mode.
 
-    Of the subject, and of the others at the first kind of work.
+    Of the subject at each kind of work, and of the others at the first.
     """
     own = [cell for cell in rates.contenders(cells) if cell.is_ok]
     most = max((cell.threads for cell in own), default=1)
-    kept: dict[str, dict[str, dict[str, float]]] = {}
-    for (mode, work), group in rates.group(own, lambda cell: (cell.axes.get("mode"), cell.axes.get("work"))).items():
+    kept: dict[str, dict[str, float]] = {}
+    for work, group in rates.group(own, lambda cell: str(cell.axes.get("work"))).items():
         last = {method: points[-1] for method, points in rates.scaling(group).items()}
         shares = {method: 100 * gain.estimate / most for method, (threads, gain) in last.items() if threads == most}
-        if len(shares) > 1 and most > 1 and mode in _WORK:
-            kept.setdefault(mode, {})[str(work)] = shares
+        if len(shares) > 1 and most > 1:
+            kept[work] = shares
     if not kept:
         return ""
-    subject, first = options.get("subject", ""), {mode: next(iter(works.values())) for mode, works in kept.items()}
-    if not all(subject in shares for works in kept.values() for shares in works.values()):
-        return f"Each of {most} threads keeps " + ", ".join(f"{_span(first[mode])} {_WORK[mode]}" for mode in kept)
-    words = ", ".join(f"{_of_subject(works, subject)} {_BRIEFLY[mode]}" for mode, works in kept.items())
-    others = [share for method, share in next(iter(first.values())).items() if method != subject]
-    return f"Each of {most} threads of {subject} keeps {words}; others {min(others):.0f} to {max(others):.0f} %"
+    subject, of_work = options.get("subject", ""), _WORK[rates.common(own, "mode")]
+    first = next(iter(kept.values()))
+    if not all(subject in shares for shares in kept.values()):
+        return f"Each of {most} threads keeps {_span(first)} of the rate of one{of_work}"
+    others = [f"{share:.0f}" for method, share in sorted(first.items(), key=lambda s: s[1]) if method != subject]
+    among = " to ".join(dict.fromkeys([others[0], others[-1]]))
+    return (
+        f"Each of {most} threads of {subject} keeps {_of_subject(kept, subject)} of the rate of one{of_work}; "
+        f"others {among} %"
+    )
 
 
 def _of_subject(works: dict[str, dict[str, float]], subject: str) -> str:

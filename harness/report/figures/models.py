@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -170,40 +169,30 @@ def _swept(sweep: str) -> tuple[str, ...]:
     return ("mc", "nc", "kc") if sweep == "tile" else (sweep,)
 
 
-MODES = {"strong": "strong scaling", "weak": "weak scaling"}
 FEWEST_FOR_A_CURVE = 3  # numbers of threads; fewer are dots
 
 
 def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
-    """Draw the efficiency of each thread against threads: strong beside weak scaling, a row for each kind of work."""
+    """Draw the efficiency of each thread against threads, a panel for each size and kind of work."""
     cells = analysis_rates.contenders(cells)
-    curves = analysis_rates.scaling(cells)
-    if not curves:
+    if not analysis_rates.scaling(cells):
         sheet.say("No method has a time on one thread to compare with")
         return
-    rows = analysis_rates.group(cells, lambda cell: f"n={cell.axes['n']}, {cell.axes['work']}")
-    modes = [mode for mode in MODES if any(cell.axes.get("mode") == mode for cell in cells)]
+    shown = analysis_rates.group(cells, lambda cell: f"n={cell.axes['n']}, {cell.axes['work']}")
     counts = sorted({cell.threads for cell in cells if cell.is_ok})
-    looks, size = Looks(cells, by="method"), (len(rows), len(modes))
-    panels = iter(sheet.panels(*size, height=2.9 * len(rows), sharex=True, sharey=True))
-    for (title, own), mode in itertools.product(rows.items(), modes):
-        panel, shown = next(panels), [cell for cell in own if cell.axes.get("mode") == mode]
-        _efficiency(
-            sheet, panel, analysis_rates.beside_one_thread(shown), looks, is_curve=len(counts) >= FEWEST_FOR_A_CURVE
-        )
-        panel.set_title(f"{MODES[mode]}, {title}")
+    is_curve = len(counts) >= FEWEST_FOR_A_CURVE
+    looks, panels = Looks(cells, by="method"), sheet.panels(1, len(shown), sharex=True, sharey=True)
+    for panel, (title, own) in zip(panels, shown.items(), strict=True):
+        _efficiency(sheet, panel, analysis_rates.beside_one_thread(own), looks, is_curve=is_curve)
+        panel.set_title(title)
         panel.set_xscale("log", base=2)
         panel.set_xlim(0.9, counts[-1] * 1.11)
         plain_ticks(panel, counts)
-        panel.set_visible(bool(shown))
-        panel.tick_params(labelbottom=True)  # the panel below may not be there
-    for number, panel in enumerate(sheet.canvas.axes):
-        if number % len(modes) == 0:
-            panel.set_ylabel("efficiency, % of one thread")
         panel.set_xlabel("threads")
         panel.set_ylim(0, max(110.0, panel.get_ylim()[1]))
+    panels[0].set_ylabel("efficiency, % of one thread")
     sheet.add_to_legend("ideal", color=INK, linestyle=":")
-    if len(counts) < FEWEST_FOR_A_CURVE:
+    if not is_curve:
         sheet.notes.append(f"This machine has {counts[-1]} cores: dots, no curve, and nothing about more threads.")
 
 
