@@ -29,7 +29,8 @@ class HarnessError(Exception):
 
         known = list(known)
         close = difflib.get_close_matches(str(name), known, n=1)
-        listed = ", ".join(known if expected is None else expected)
+        names = known if expected is None else expected
+        listed = ", ".join(repr(name) if "," in name else name for name in names)
         return cls(f"unknown {noun} {name!r}", expected=listed, fix=f"did you mean {close[0]!r}?" if close else "")
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -34,6 +34,12 @@ def test_parts_that_are_not_known_are_left_out() -> None:
     assert str(errors.StoreError("no such file", fix="make it")) == "no such file\n  fix       make it"
 
 
+def test_names_that_contain_commas_are_quoted_in_a_list() -> None:
+    error = errors.StoreError.unknown("contender", "1 levl", ["1 level", "1 level, classic"])
+    assert error.expected == "1 level, '1 level, classic'"
+    assert error.fix == "did you mean '1 level'?"
+
+
 @pytest.mark.parametrize("cls", ALL)
 def test_errors_survive_pickling(cls: type[errors.HarnessError]) -> None:
     error = pickle.loads(pickle.dumps(cls("what", expected="this", got="that", fix="so")))
