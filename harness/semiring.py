@@ -16,6 +16,7 @@ Names are spelled ``add_mul`` as python-graphblas does. Source: GraphBLAS C API 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -207,7 +208,7 @@ class Semiring:
         Raises
         ------
         ProblemError
-            If the name is taken, or a function is not callable.
+            If the name is taken, or a function is not callable with two scalars.
         """
         if name in SEMIRINGS:
             raise ProblemError(f"semiring {name!r} is in the table already", fix="choose another name")
@@ -218,6 +219,7 @@ class Semiring:
                     expected="a function of two scalars",
                     got=repr(function),
                 )
+            _check_takes_two(function, f"semiring {name!r}: {role}")
         return cls(
             Monoid(f"{name}.add", add, _as_identity(zero), kinds, is_selective),
             BinaryOp(f"{name}.multiply", multiply, None if one is None else _as_identity(one), kinds),
@@ -339,6 +341,19 @@ lor_land lxor_land plus_min plus_pair logaddexp_plus"""
 SEMIRINGS: dict[str, Semiring] = {}
 for _name in _NAMED.split():
     SEMIRINGS[_name] = Semiring.of(*_name.split("_"))
+
+
+def _check_takes_two(function: ScalarFunction, who: str) -> None:
+    """Raise ProblemError if `function` cannot be called with two scalars; some built-in functions do not say."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return
+    try:
+        signature.bind(0, 0)
+    except TypeError:
+        got = f"a function of {signature}"
+        raise ProblemError(f"{who} does not take two scalars", expected="a function of (x, y)", got=got) from None
 
 
 def as_semiring(semiring: str | Semiring) -> Semiring:

@@ -64,6 +64,10 @@ def test_semirings_from_functions_need_functions_and_a_free_name() -> None:
         Semiring.from_functions("min_plus", min, max, zero=0)
     with pytest.raises(ProblemError, match="multiply is not a function"):
         Semiring.from_functions("own", min, "max", zero=0)  # type: ignore[arg-type]
+    with pytest.raises(ProblemError, match="add does not take two scalars") as caught:
+        Semiring.from_functions("own", lambda c: c, max, zero=0)
+    assert caught.value.got == "a function of (c)"
+    Semiring.from_functions("own", lambda *scalars: scalars[0], lambda x, y, z=0: x, zero=0)
 
 
 def test_dtypes_are_refused_with_a_reason() -> None:
