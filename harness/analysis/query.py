@@ -26,6 +26,8 @@ KINDS: dict[str, Callable[[Cell], str]] = {
 }
 COUNTS = ("runs", "cells", "current", *STATUSES)
 NUMBERS = (*COUNTS, "median ms")
+# Runs that a message about an unknown one lists: the last.
+LISTED_RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class Selection:
         Raises
         ------
         StoreError
-            If there are no results, or none of a machine or experiment that is asked for.
+            If there are no results, or none of a machine or experiment that is asked for; at the end of the stream, if
+            no cell has a run, a contender, an axis or a value that is asked for.
         """
         stores = [
             (slug, Store(results / slug / preset))
@@ -62,13 +65,15 @@ class Selection:
         _require(self.experiments, recorded, f"{results}: not recorded")
         if not stores:
             raise StoreError(f"{results}: no results", fix="make experiments, or --results FOLDER")
+        met = _Met(self)
         for slug, records in stores:
             for name in records.experiments():
                 if name in (self.experiments or [name]):
-                    yield from ((slug, cell) for cell in records.every_cell(name) if self.accepts(cell))
+                    yield from ((slug, cell) for cell in map(met.add, records.every_cell(name)) if self.accepts(cell))
             for notice in records.notices:
                 if notify:
                     notify(notice)
+        met.require()
 
     def accepts(self, cell: Cell) -> bool:
         """Return whether `cell` meets the conditions, wherever it was recorded."""
@@ -80,6 +85,43 @@ class Selection:
             and not (self.contenders and names.isdisjoint(self.contenders))
             and all(str(rates.axis(cell, axis)) in values for axis, values in self.where.items())
         )
+
+
+class _Met:
+    """The runs, contenders and values that cells of a stream have: what a selection names beside them is a mistake."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._asked = selection
+        self._runs: set[str] = set()
+        self._contenders: set[str] = set()
+        self._axes: set[str] = set()
+        self._values: dict[str, set[str]] = {axis: set() for axis in selection.where}
+
+    def add(self, cell: Cell) -> Cell:
+        """Note what `cell` has, and return it."""
+        self._runs.add(cell.run)
+        self._contenders.update(filter(None, (cell.contender, cell.arguments.get("backend"))))
+        self._axes.update(cell.axes)
+        for axis, values in self._values.items():
+            values.add(str(rates.axis(cell, axis)))
+        return cell
+
+    def require(self) -> None:
+        """Raise StoreError if a run, a contender, an axis or a value is asked for that no cell has."""
+        for name in self._asked.runs:
+            if name not in self._runs:
+                raise StoreError.unknown("run", name, sorted(self._runs), expected=sorted(self._runs)[-LISTED_RUNS:])
+        for name in self._asked.contenders:
+            if name not in self._contenders:
+                raise StoreError.unknown("contender", name, sorted(self._contenders))
+        for axis, asked in self._asked.where.items():
+            values = self._values[axis]
+            missing = [value for value in asked if value not in values]
+            if missing and values <= {str(None)}:
+                raise StoreError.unknown("axis", axis, sorted(self._axes))
+            if missing:
+                listed = ", ".join(sorted(values - {str(None)}, key=lambda value: (len(value), value)))
+                raise StoreError(f"no cell has {axis}={missing[0]}", expected=f"{axis} of {listed}")
 
 
 def _require(names: Collection[str], known: Collection[str], message: str) -> None:
@@ -134,7 +176,7 @@ def group_table(groups: Iterable[Mapping[str, Any]], kind: str) -> tuple[Sequenc
                 *(str(len(group[name]) if name == "runs" else group[name] or "") for name in COUNTS),
                 group["first"][:10],
                 group["last"][:10],
-                commit + (f" and {len(before)} before" if before else ""),
+                commit[:12] + (f" and {len(before)} before" if before else ""),
             )
         )
     return (*names, *COUNTS, "first", "last", "last commit"), rows

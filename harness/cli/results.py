@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -38,6 +41,8 @@ def results(
     from harness.cli import console
     from harness.report import export as flat
 
+    if samples and not export:
+        raise typer.BadParameter("--samples is for --export FILE: a table on a terminal has no row for each sample")
     chosen = query.Selection(
         machines=machine or (),
         presets=[preset] if preset else (),
@@ -57,10 +62,24 @@ def results(
         if as_json:
             console.print_json(list(flat.rows(cells)))
         else:
-            console.print_table(*query.cell_table(cells), numeric=query.NUMBERS)
+            _print_by_machine(*query.cell_table(cells))
     elif as_json:
         console.print_json(query.groups(cells, by))
     else:
-        console.print_table(*query.group_table(query.groups(cells, by), by), numeric=query.NUMBERS)
+        _print_by_machine(*query.group_table(query.groups(cells, by), by))
         sizes = [path.stat().st_size for path in results.glob("*/*/*.jsonl")]
-        console.print_lines("", f"{results}  ({len(sizes)} files, {sum(sizes) / 1e6:.1f} MB)")
+        console.print_lines(f"{results}  ({len(sizes)} files, {sum(sizes) / 1e6:.1f} MB)")
+
+
+def _print_by_machine(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table of each machine under its name, which is the first column: beside it the others would be folded."""
+    from harness.analysis import query
+    from harness.cli import console
+
+    machines = [(slug, [row[1:] for row in of_it]) for slug, of_it in itertools.groupby(rows, operator.itemgetter(0))]
+    for slug, of_machine in machines:
+        console.print_lines(slug)
+        console.print_table(heads[1:], of_machine, numeric=query.NUMBERS)
+        console.print_lines("")
+    if not machines:
+        console.print_lines("no cell has all of that", "")

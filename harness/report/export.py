@@ -5,6 +5,7 @@ CSV needs the standard library only. Parquet is made from it by Polars (extra "e
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -76,7 +77,7 @@ def write(cells: Callable[[], Iterable[Placed]], path: Path, *, samples: bool = 
     Raises
     ------
     StoreError
-        If the suffix is another one.
+        If the suffix is another one, or the file cannot be written.
     HarnessError
         If Parquet is asked for and Polars is not installed.
     """
@@ -84,9 +85,9 @@ def write(cells: Callable[[], Iterable[Placed]], path: Path, *, samples: bool = 
         raise StoreError(f"{path}: unknown format", expected=f"a name that ends in {' or '.join(SUFFIXES)}")
     polars = _polars() if path.suffix == ".parquet" else None
     types = _types(cells(), samples=samples)
-    path.parent.mkdir(parents=True, exist_ok=True)
     part, table = (path.with_name(f".{path.name}.{os.getpid()}{suffix}") for suffix in (".part", ".csv"))
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         count = _write_csv(table, [*types], _sample_lines(cells(), [*types]) if samples else _lines(cells(), [*types]))
         if polars is None:
             table.replace(path)
@@ -95,9 +96,12 @@ def write(cells: Callable[[], Iterable[Placed]], path: Path, *, samples: bool = 
             schema = {name: dtypes[column_type] for name, column_type in types.items()}
             polars.scan_csv(table, schema=schema).sink_parquet(part)
             part.replace(path)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written", got=error.strerror or str(error)) from error
     finally:
-        table.unlink(missing_ok=True)
-        part.unlink(missing_ok=True)
+        for scratch in (table, part):
+            with contextlib.suppress(OSError):
+                scratch.unlink(missing_ok=True)
     return count
 
 

@@ -65,7 +65,7 @@ def test_nothing_asked_for_is_all(results):
         ({"where": {"n": ["1", "3"]}}, 6),
         ({"where": {"n": ["1"], "backend": ["cpu-a"]}}, 3),
         ({"where": {"share": ["0.5"]}}, 1),
-        ({"where": {"nonsense": ["1"]}}, 0),
+        ({"where": {"n": ["1"]}, "contenders": ["c"]}, 0),
         ({"statuses": ["failed"], "is_current": True}, 1),
     ],
 )
@@ -81,6 +81,23 @@ def test_what_was_never_recorded_is_an_error_that_says_what_was(results, asked, 
         found(results, **asked)
     assert caught.value.got == got
     assert caught.value.expected in ("one, two", "ladder, other")
+
+
+@pytest.mark.parametrize(
+    ("asked", "what", "clue"),
+    [
+        ({"runs": ["run1", "run3"]}, "unknown run 'run3'", "run2"),
+        ({"contenders": ["cpu-bb"]}, "unknown contender 'cpu-bb'", "did you mean 'cpu-b'?"),
+        ({"where": {"nonsense": ["1"]}}, "unknown axis 'nonsense'", "share"),
+        ({"where": {"n": ["1", "7"]}}, "no cell has n=7", "n of 1, 2, 3"),
+    ],
+)
+def test_what_no_cell_has_is_an_error_that_says_what_they_have(results, asked, what, clue):
+    with pytest.raises(StoreError) as caught:
+        found(results, **asked)
+    assert caught.value.what == what
+    assert clue in str(caught.value)
+    assert "None" not in str(caught.value)
 
 
 def test_groups_are_counted(results):
@@ -182,6 +199,13 @@ def test_an_export_that_fails_leaves_what_was_there(results, tmp_path):
     assert path.read_text() == "before"
 
 
+def test_a_place_that_cannot_be_written_is_named(results, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"file/cells\.csv: cannot be written") as caught:
+        export.write(lambda: Selection().cells(results), tmp_path / "file" / "cells.csv")
+    assert caught.value.got in ("Not a directory", "File exists")
+
+
 def test_an_export_of_many_runs_needs_no_more_memory_than_one_of_few(tmp_path):
     peaks = []
     for runs in (1, 6):
@@ -202,10 +226,10 @@ def command(*arguments: object) -> str:
 
 def test_the_command_lists_and_filters(results):
     text = command("--results", results)
-    assert [line.split()[:3] for line in text.splitlines()[1:4]] == [
-        ["one", "quick", "ladder"],
-        ["one", "quick", "other"],
-        ["two", "full", "ladder"],
+    heads = ["preset", "experiment", "runs"]
+    assert [line.split()[:3] for line in text.splitlines()[:8]] == [
+        *(["one"], heads, ["quick", "ladder", "2"], ["quick", "other", "1"], []),
+        *(["two"], heads, ["full", "ladder", "1"]),
     ]
     assert "4 files" in text
     assert "bbb and 1 before" in text
@@ -214,6 +238,7 @@ def test_the_command_lists_and_filters(results):
     rows = json.loads(command("--results", results, "--json", "--by", "cell", "--current", "--where", "n=2"))
     assert [(row["contender"], row["run"], row["axes.n"]) for row in rows] == [(c, "run2", 2) for c in "abc"]
     assert json.loads(command("--results", results, "--json", "--status", "missing")) == []
+    assert "no cell has all of that" in command("--results", results, "--status", "missing")
     assert "failed" in command("--results", results, "--by", "cell", "--preset", "quick")
 
 
@@ -223,6 +248,12 @@ def test_the_command_exports_and_deletes_nothing(results, tmp_path):
     assert "(4 rows)" in text
     assert len(as_dicts(tmp_path / "all.csv")) == 4
     assert {path: path.read_bytes() for path in results.rglob("*.jsonl")} == before
+
+
+def test_rows_for_samples_without_a_file_are_refused(results):
+    answer = CliRunner().invoke(app, ["results", "--results", str(results), "--samples"])
+    assert answer.exit_code == 2
+    assert "--export" in answer.output
 
 
 def test_an_axis_without_a_value_is_a_mistake(results):
