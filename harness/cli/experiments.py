@@ -116,7 +116,8 @@ def report(
         provenance.require_clean(*([readme] if readme else []), allow_dirty=allow_dirty)
         written = page.write(chosen, cells, owner, figures / slug, results / slug, mark=mark)
         if slug == this:
-            console.print_table(*tables.headline(cells), numeric=tables.HEADLINE_NUMBERS)
+            ladder = next(experiment for experiment in chosen if experiment.name == tables.HEADLINE)
+            console.print_table(*tables.headline(ladder, cells), numeric=tables.HEADLINE_NUMBERS)
             if readme:
                 page.write_tables(readme, chosen, cells, mark=mark)
         if readme:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from harness.analysis import caveats, conditions, rates
@@ -29,15 +29,18 @@ class TableRow(NamedTuple):
     rate: Interval | None  # None without a time, or for a task that counts no operations
     time_ms: Interval | None  # of a call
     percent_of_peak: float | None  # None without a measured peak for this semiring, dtype and number of threads
-    over_below: Interval | None  # speed relative to the contender before it in the case: on a ladder the rung below
+    over_below: Interval | None  # speed relative to the contender before it in the case: of a rung, the rung below
     over_reference: Interval | None  # speed relative to the reference of the case
     remarks: str  # caveats of the time for a reader (`harness.analysis.caveats`), or empty
 
 
-def summary_rows(cells: Iterable[Cell], unsure: Mapping[caveats.Key, str] | None = None) -> list[TableRow]:
+def summary_rows(
+    cells: Iterable[Cell], unsure: Mapping[caveats.Key, str] | None = None, beside: Collection[str] = ()
+) -> list[TableRow]:
     """Return a row for each cell of a contender, in the order of the store; peaks and bandwidths are no contenders.
 
-    There are remarks only if `unsure` says whose ratios are (`harness.analysis.caveats.doubts`).
+    There are remarks only if `unsure` says whose ratios are (`harness.analysis.caveats.doubts`). Backends that stand
+    `beside` a ladder have no rung below.
     """
     everything = list(cells)
     peaks = analysis_peaks.peaks_by_kind(everything)
@@ -46,10 +49,12 @@ def summary_rows(cells: Iterable[Cell], unsure: Mapping[caveats.Key, str] | None
         if rates.is_roof(case[0]):
             continue
         where, unit, contenders = place(case), rates.unit(case), rates.contenders(case)
-        for cell, below in zip(contenders, rates.steps_below(contenders), strict=True):
+        rungs = rates.rungs(contenders, {"beside": beside})
+        below = {id(cell): step for cell, step in zip(rungs, rates.steps_below(rungs), strict=True)}
+        for cell in contenders:
             around = [*case, *peaks.get(analysis_peaks.kind(cell), ())]
             remarks = "" if unsure is None else caveats.of_cell(cell, unsure)
-            rows.append(_row(cell, below, around, where, unit, remarks))
+            rows.append(_row(cell, below.get(id(cell)), around, where, unit, remarks))
     return rows
 
 
@@ -71,7 +76,8 @@ def rows_of(
     experiment: Experiment, cells: Iterable[Cell], unsure: Mapping[caveats.Key, str] | None = None
 ) -> list[TableRow]:
     """Return the rows of `experiment`. With `unsure`, whose ratios are unsure, each has the caveats of its time."""
-    return summary_rows(_of_experiment(experiment.name, cells), unsure)
+    beside = {name for figure in experiment.figures for name in figure.options.get("beside", ())}
+    return summary_rows(_of_experiment(experiment.name, cells), unsure, beside)
 
 
 def table_columns(experiment: Experiment, rows: Sequence[TableRow]) -> dict[str, list[str]]:
@@ -95,16 +101,15 @@ def table_columns(experiment: Experiment, rows: Sequence[TableRow]) -> dict[str,
     }
 
 
-def headline(cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
+def headline(ladder: Experiment, cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Return the heads and rows of a short table for the terminal: the results of each rung of the ladder."""
     heads = ("problem", "rung", "rate", *HEADLINE_NUMBERS)
-    rows: list[Sequence[str]] = [(row.where, *_estimates(row)) for row in summary_rows(_of_experiment(HEADLINE, cells))]
-    return heads, rows
+    return heads, [(row.where, *_estimates(row)) for row in rows_of(ladder, cells)]
 
 
 def short_table(experiment: Experiment, cells: Iterable[Cell]) -> str:
     """Return the first case of `experiment` in Markdown, without intervals: a line that names it, a row a contender."""
-    rows = summary_rows(_of_experiment(experiment.name, cells))
+    rows = rows_of(experiment, cells)
     case = [row for row in rows if row.where == rows[0].where]
     reference = next((row.cell.reference for row in case), "reference")
     numbers = "rate", "of peak", "speed over step below", f"over {reference}"

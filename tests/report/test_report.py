@@ -23,6 +23,13 @@ LADDER = EXPERIMENTS["ladder"]
 MOST_LINES = 1050  # of a page of all experiments; a machine has a part of them, in 400 lines
 
 
+def test_what_stands_beside_a_ladder_is_over_no_rung():
+    over_below = {row.cell.contender: row.over_below for row in tables.rows_of(LADDER, cells(LADDER))}
+    assert {"cpu-strassen", "cpu-numpy"} <= over_below.keys()
+    assert over_below["cpu-strassen"] is over_below["cpu-numpy"] is None
+    assert over_below["cpu-simd"] is not None
+
+
 def test_rows_hold_rate_peak_and_ratios():
     rows = {(row.where, row.cell.contender): row for row in tables.summary_rows(cells(LADDER))}
     row = rows["plus_times, float64, n=1024", "cpu-packed"]
@@ -273,7 +280,7 @@ def test_numbers_come_with_their_interval(value, text):
 
 
 def test_the_headline_names_every_rung_and_what_has_no_time():
-    heads, rows = tables.headline(cells(LADDER, failing=("cpu-tiled",)))
+    heads, rows = tables.headline(LADDER, cells(LADDER, failing=("cpu-tiled",)))
     assert heads[-3:] == tables.HEADLINE_NUMBERS
     assert rows[0][1] == "cpu-naive"
     assert rows[0][2].endswith("GFLOP/s")
