@@ -211,7 +211,7 @@ def test_a_failed_cell_makes_status_1(tmp_path):
     ("arguments", "clue"),
     [
         (["run", "ladr"], "did you mean 'ladder'?"),
-        (["run", "ladder", "--only", "cpu-nope"], "cpu-numpy"),
+        (["run", "ladder", "--only", "cpu-simdd"], "did you mean 'cpu-simd'?"),
         (["run", "ladder", "--where", "n"], "AXIS=VALUE"),
         (["run", "ladder", "--preset", "smoke", "--where", "n=7"], "n of 128"),
         (["run", "ladder", "--where", "sise=7"], "an axis of m, "),
@@ -219,10 +219,14 @@ def test_a_failed_cell_makes_status_1(tmp_path):
         (["run", "--results", "/proc/nowhere", "ladder", "--preset", "smoke"], "/proc/nowhere"),
         (["plot", "--results", "/nowhere"], "/nowhere: no results"),
         (["plot", "nonsense"], "unknown experiment 'nonsense'"),
+        (["plot", "--machine", "nowhere"], "no results of the machine nowhere"),
         (["report", "--results", "/nowhere"], "make experiments"),
         (["history", "--results", "/nowhere"], "make experiments"),
         (["bench-compare"], "BASE=origin/main"),
         (["bench-compare", "HEAD", "--problem", "min_plus 512"], "min_plus float32 512"),
+        (["bench-compare", "HEAD", "--problem", "min_plus float33 512"], "'float33'"),
+        (["calibrate", "--cells", "0", "--slowdown", "0"], "nothing to calibrate with"),
+        (["tune", "--forget", "--dry-run"], "exclude one another"),
         (["check", "cpu-naiv"], "did you mean 'cpu-naive'?"),
         (["check", "cpu-naive", "--depth", "bottomless"], "bottomless"),
         (["lst"], "No such command 'lst'"),
@@ -288,6 +292,17 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on_from_there(tmp_pa
     again = harness(*command[3:])
     assert again.returncode == 0
     assert "resuming the run" in again.stderr
+
+
+@pytest.mark.parametrize("fresh", [[], ["--fresh"]])
+def test_an_interrupted_run_names_the_command_that_goes_on_from_there(fresh, in_process, monkeypatch, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.run.runner.run", interrupted)
+    answer = in_process("run", "ladder", "--preset", "smoke", "--results", str(tmp_path), *fresh)
+    assert answer.returncode == 130
+    assert ("the same command without --fresh goes on" in answer.stderr) == bool(fresh)
 
 
 class TestKernel:

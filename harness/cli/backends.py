@@ -139,6 +139,8 @@ def tune(
     it is the tiles of gpu-tuned, stored for the architecture of this GPU. With --auto it is which backend is fastest,
     for each class of products.
     """
+    if dry_run + forget + show > 1:
+        raise typer.BadParameter("--dry-run, --forget and --show exclude one another")
     if auto:
         from harness.cli import choosing
 

@@ -39,7 +39,8 @@ def run(
 ) -> None:
     """Measure experiments; resume a run that was interrupted.
 
-    What is finished is kept at once. Interrupted by Ctrl-C or in any other way, the same command goes on from there.
+    What is finished is kept at once. Interrupted by Ctrl-C or in any other way, the same command without --fresh goes
+    on from there.
     """
     from harness.cli import console
     from harness.cli.progress import Progress
@@ -55,7 +56,8 @@ def run(
         with Progress(on_experiment=draw_now) as progress:
             summary = runner.run(chosen, preset, results, progress, only=tuple(only or ()), where=places, fresh=fresh)
     except (KeyboardInterrupt, Terminated) as ended:
-        options.complain("interrupted: what is finished is kept, and the same command goes on from there")
+        again = "the same command without --fresh" if fresh else "the same command"
+        options.complain(f"interrupted: what is finished is kept, and {again} goes on from there")
         options.complain(f"figures and report of what is finished: {_commands(preset, results, figures)}")
         raise typer.Exit(status_of(ended)) from None
     console.print_counts(progress.counts)
@@ -182,7 +184,7 @@ def _check_only(only: list[str] | None, chosen: list[Experiment], preset: str) -
     known = dict.fromkeys(name for c in contenders for name in (c.label, c.arguments.get("backend")) if name)
     for name in only:
         if name not in known:
-            raise ExperimentError(f"no contender {name!r} in these experiments", expected=", ".join(known))
+            raise ExperimentError.unknown("contender", name, known)
 
 
 def _check_where(places: Mapping[str, Collection[str]], chosen: list[Experiment], preset: str) -> None:

@@ -51,8 +51,8 @@ def calibrate(
     names = backends or calibration.BACKENDS
     for name in names:
         registry.find(name)
-    if not cells + planted:
-        raise ExperimentError("nothing to calibrate with", expected="--cells or --planted above 0")
+    if not cells + (planted if slowdown else 0):
+        raise ExperimentError("nothing to calibrate with", expected="--cells, or --planted and --slowdown, above 0")
     cases = calibration.interleaved(
         calibration.cases(cells, 0.0, names), calibration.cases(planted, slowdown, names) if slowdown else []
     )

@@ -6,7 +6,7 @@ import re
 
 from harness.errors import ProblemError
 from harness.experiment import Budget
-from harness.problem import Problem, named_dtype
+from harness.problem import Problem
 from harness.semiring import as_semiring
 
 # Several processes: the placement of memory differs from one to the next, and is the main cause of false alarms. They
@@ -58,4 +58,4 @@ def problem(text: str) -> Problem:
         )
     semiring, dtype, *sizes = match.groups()
     m, n, k = (int(size or sizes[0]) for size in sizes)
-    return Problem(m, n, k, as_semiring(semiring), named_dtype(dtype))
+    return Problem(m, n, k, as_semiring(semiring), dtype)  # type: ignore[arg-type]  # a name, which it checks
