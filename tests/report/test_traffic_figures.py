@@ -8,7 +8,7 @@ from harness.analysis import rates
 from harness.analysis.traffic import model
 from harness.experiment import load_all
 from harness.interface import Nest
-from harness.report.figures import drawing
+from harness.report.figures import drawing, traffic
 from tests._support.sheets import keep, texts
 from tests._support.synthetic import MACHINE, cells
 
@@ -30,6 +30,16 @@ def planted(name):
         else cell
         for cell in own
     ]
+
+
+def test_the_name_of_a_memory_keeps_off_marks_and_within_its_line():
+    line, span = (0.01, 10.0), 4.0
+    assert traffic._clear_start(line, 20.0, span, []) == pytest.approx(0.01)
+    met = [(0.02, 0.42), (0.5, 3.0), (0.2, 40.0)]  # on the line's beginning, far below it, far above it
+    start = traffic._clear_start(line, 20.0, span, met)
+    assert not start / 1.2 < 0.02 < 1.2 * start * span
+    everywhere = [(0.01 * 1.3**i, 0.21 * 1.3**i) for i in range(30)]
+    assert traffic._clear_start(line, 20.0, span, everywhere) * span <= line[1]
 
 
 def test_reuse_moves_a_point_to_the_right():

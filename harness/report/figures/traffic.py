@@ -20,7 +20,11 @@ from harness.report.figures.values import MANY_G, decade_ticks, mark_spread, sca
 from harness.store.store import Cell
 
 SMALLEST, POINTS = 64, 160  # bytes of the smallest fast memory of a curve, and points of the curve
-NEAR = 1.4  # ratio of two places on a logarithmic axis whose labels would meet
+# Ratios of two places on logarithmic axes, along x and y, up to which their labels would meet.
+NEAR = (2.2, 1.4)
+# The name of a memory along its line: a letter in parts of the panel's width; places to begin, in parts of the line.
+LETTER, NAME_STARTS = 0.0085, (0.0, 0.4, 0.2, 0.25, 0.3, 0.35, 0.5, 0.1, 0.15, 0.6, 0.7)
+LOWEST, HIGHEST = 0.85, 1.8  # what the name covers above its line, as ratios of rates
 _PREDICTED = (
     "Dot: measured. Ring: the rate that its loads allow, min(peak, operations a byte x bandwidth), of the memory "
     "that allows least. Loads: elements of A and B that reach registers, for n\N{SUPERSCRIPT THREE} pairs; on a GPU a "
@@ -77,19 +81,34 @@ def _roofs(
     right = max([*xs, *(top / memory.bandwidth for memory in memories)]) * 3
     low = min([cell.rate for cell, _ in placed] + [left * memory.bandwidth for memory in memories], default=top / 100)
     low = max(low, min([cell.rate for cell, _ in placed], default=top) / 4)
-    for index, memory in enumerate(memories):
+    marks = [(roof.intensity, cell.rate) for cell, roof in placed]
+    for memory in memories:
         begin, end = max(left, low / memory.bandwidth), top / memory.bandwidth
         panel.plot([begin, end], [memory.bandwidth * begin, top], color=INK, linewidth=1.3, zorder=1)
-        start = begin * (end / begin) ** (0.4 * (index % 2))  # neighbours may be close: their names do not meet
+        name = f"{memory.name}: {_bandwidth(memory.bandwidth)}"
+        span = (right / left) ** (LETTER * len(name))
+        start = _clear_start((begin, end), memory.bandwidth, span, marks)
+        marks += [(start * span**part, memory.bandwidth * start * span**part) for part in (0.0, 0.5, 1.0)]
         line = ((start, memory.bandwidth * start), (end, top))
-        sheet.write_along(panel, f"{memory.name}: {_bandwidth(memory.bandwidth)}", line)
+        sheet.write_along(panel, name, line)
     if peak:
         starts = [top / memory.bandwidth for memory in memories] or [left]
         panel.plot([min(starts), right], [top, top], color=INK, linewidth=2, zorder=1)
         name = f"{peaks.name_of_peak(peak)}: {short(top * scale('rate', group))} {unit(group)}"
         panel.text(right, 1.15 * top, name, ha="right", size=9.5)
-    panel.set_ylim(low / 1.3, 3 * top)
+    panel.set_ylim(low / 1.8, 3 * top)
     panel.set_xlim(left, right)
+
+
+def _clear_start(line: tuple[float, float], bandwidth: float, span: float, marks: list[tuple[float, float]]) -> float:
+    """Return where on the `line` of a memory its name, `span` long, begins: where it meets the fewest of `marks`."""
+    begin, end = line
+    starts = [begin * (end / begin) ** part for part in NAME_STARTS]
+
+    def met(start: float) -> int:
+        return sum(start / 1.2 < x < 1.2 * start * span and LOWEST < y / (bandwidth * x) < HIGHEST for x, y in marks)
+
+    return min([start for start in starts if 1.3 * start * span <= end] or starts[:1], key=met)
 
 
 def _times(factor: float) -> Callable[[float, float], str]:
@@ -108,7 +127,7 @@ def _name_points(panel: Axes, placed: list[tuple[Cell, model.Prediction]], name:
     for cell, roof in placed:
         shape = str(rates.axis(cell, name))
         here = roof.intensity, cell.rate
-        if any(all(1 / NEAR < a / b < NEAR for a, b in zip(here, there, strict=True)) for there in named[shape]):
+        if any(all(1 / near < a / b < near for a, b, near in zip(here, it, NEAR, strict=True)) for it in named[shape]):
             continue
         named[shape].append(here)
         style: dict[str, Any] = {"textcoords": "offset points", "ha": "left", "va": "top", "size": 8.5, "bbox": PAPER}
