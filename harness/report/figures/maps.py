@@ -28,7 +28,8 @@ Field = tuple[int, int]
 def matrix_map(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw four maps over rows and columns of the matrix, which cases have as axes.
 
-    Percent of the rate of reading is drawn where the matrix comes from memory; elsewhere a field is hatched.
+    Percent of the rate of reading is drawn where the matrix comes from memory; elsewhere a field is hatched. Where none
+    comes from memory, these two maps are left out.
     """
     subject, library = options["subject"], options["library"]
     shown = rates.contenders(cells)
@@ -38,23 +39,29 @@ def matrix_map(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     def at(draw: Callable[[list[Cell]], Any]) -> dict[Field, Any]:
         return {(heights.index(r), widths.index(c)): draw(own) for (r, c), own in by_field.items()}
 
-    panels = sheet.panels(2, 2, height=HEIGHT)
-    for panel, name in zip(panels, (library, subject), strict=False):
-        percents = at(functools.partial(_percent, name=name, cells=cells))
+    shares = {name: at(functools.partial(_percent, name=name, cells=cells)) for name in (library, subject)}
+    if all(isinstance(share, str) for own in shares.values() for share in own.values()):
+        shares = {}
+        sheet.notes.append("No matrix comes from memory, so there is no percentage of the rate of reading.")
+    rows = 1 + bool(shares)
+    panels = sheet.panels(rows, 2, height=HEIGHT * rows / 2)
+    for panel, (name, percents) in zip(panels, shares.items(), strict=False):
         _numbers(panel, percents, (len(heights), len(widths)), "cividis", (0, 100))
         panel.set_title(f"{name}, % of the rate of reading")
+    over, fastest = panels[-2:]
     ratios = at(lambda own: _ratio(own, subject, library))
-    _numbers(panels[2], ratios, (len(heights), len(widths)), "PuOr_r", (-2, 2))
-    panels[2].set_title(f"{subject} over {library}")
-    _winners(sheet, panels[3], at(_winner), (len(heights), len(widths)), Looks(shown))
-    panels[3].set_title("the fastest")
+    _numbers(over, ratios, (len(heights), len(widths)), "PuOr_r", (-2, 2))
+    over.set_title(f"{subject} over {library}")
+    _winners(sheet, fastest, at(_winner), (len(heights), len(widths)), Looks(shown))
+    fastest.set_title("the fastest")
     for panel in panels:
         panel.set_xticks(range(len(widths)), [_power(size) for size in widths])
         panel.set_yticks(range(len(heights)), [_power(size) for size in heights])
         panel.set_xlabel("columns")
         panel.set_ylabel("rows")
         panel.grid(visible=False)
-    sheet.notes.append(f"Hatched: the matrix fits a cache ({IN_CACHE}), or its contender has no time.")
+    hatched = f"the matrix fits a cache ({IN_CACHE}), or its contender has no time" if shares else "no time"
+    sheet.notes.append(f"Hatched: {hatched}.")
 
 
 def _percent(own: list[Cell], name: str, cells: list[Cell]) -> float | str:
