@@ -21,6 +21,7 @@ from harness.report.figures.values import (
     estimate,
     mark_spread,
     plain_ticks,
+    power_of_two,
     scale,
     scale_ticks,
     short,
@@ -139,15 +140,8 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     bar.set_label("\n".join(textwrap.wrap(label, letters)), size=9.5)
     if is_ratio:
         bar.locator = MaxNLocator(integer=True, nbins=6)
-        bar.formatter = FuncFormatter(lambda power, _: _power_of_two(power))
+        bar.formatter = FuncFormatter(lambda power, _: power_of_two(power))
         bar.update_ticks()
-
-
-def _power_of_two(power: float) -> str:
-    """Return 2 to the `power`: "1/64", "0.71", "8"."""
-    if power <= -1 and float(power).is_integer():
-        return f"1/{2.0**-power:.0f}"
-    return f"{2.0**power:.3g}" if power < 10 else f"{2.0**power:.0f}"
 
 
 class SeriesPoint(NamedTuple):

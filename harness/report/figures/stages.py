@@ -70,7 +70,8 @@ def stacked(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         for panel in (chart, beside):
             panel.set_ylim(len(own) - 0.4, -0.6)
         table(beside, *entries)
-    sheet.notes.append(options.get("note", OF_RANKS))
+    if "note" not in options:  # a figure's own is added for every kind
+        sheet.notes.append(OF_RANKS)
 
 
 def _product(cell: Cell) -> str:

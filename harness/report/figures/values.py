@@ -208,4 +208,11 @@ def log_ticks(chart: Axes) -> None:
     powers = range(math.ceil(math.log2(chart.get_xlim()[0])), math.floor(math.log2(chart.get_xlim()[1])) + 1)
     step = -(-len(powers) // MOST_TICKS)
     chart.xaxis.set_major_locator(FixedLocator([2.0**power for power in powers if power % step == 0]))
-    chart.xaxis.set_major_formatter(lambda tick, _: f"{tick:.2g}" if tick < 100 else f"{tick:.0f}")
+    chart.xaxis.set_major_formatter(lambda tick, _: power_of_two(math.log2(tick)))
+
+
+def power_of_two(power: float) -> str:
+    """Return 2 to the `power`: "1/64", "0.71", "8"."""
+    if power <= -1 and float(power).is_integer():
+        return f"1/{2.0**-power:.0f}"
+    return f"{2.0**power:.3g}" if power < 10 else f"{2.0**power:.0f}"
