@@ -58,6 +58,7 @@ def _figure(name: str, title: str, value: str, finding: str) -> Figure:
         "panels": ["setting", "kind"],
         "peak": False,
         "finding": finding,
+        "algorithm": "QR",
     }
     return Figure(name, "lines", title, options)
 

@@ -171,15 +171,15 @@ def _counted(wins: Sequence[tuple[str, int]], cases: int) -> str:
 
 
 def knees(cells: list[Cell], options: Json) -> str:
-    """Return for each contender the least place on the axis ``x`` from which on it has `KNEE` of its best rate."""
+    """Return for each contender the fewest threads, on the axis ``x``, with which it has `KNEE` of its best rate."""
     found = []
     for name, own in rates.group(rates.contenders(cells), lambda cell: cell.contender).items():
         done = sorted((c for c in own if c.is_ok), key=lambda c: float(rates.axis(c, options["x"])))
         if len(done) > 1:
             most = max(cell.rate for cell in done)
             knee = next(cell for cell in done if cell.rate >= KNEE * most)
-            found.append(f"{name} from {rates.axis(knee, options['x']):,} on")
-    return f"{100 * KNEE:.0f} % of the best rate: {', '.join(found)}" if found else ""
+            found.append(f"{rates.axis(knee, options['x']):,} with {name}")
+    return f"Threads for {100 * KNEE:.0f} % of the best rate: {'; '.join(found)}" if found else ""
 
 
 def crossings(cells: list[Cell], options: Json) -> str:
@@ -217,9 +217,9 @@ def _residual_over(cell: Cell, base: Cell) -> float | None:
 
 
 def product_shares(cells: list[Cell], options: Json) -> str:
-    """Return which part of the time products take, at least and at most."""
+    """Return which part of the time of the algorithm, the option ``algorithm``, products take: at least and at most."""
     found = [(100 * c.facts["share"], c) for c in rates.contenders(cells) if c.is_ok and "share" in c.facts]
-    return f"Products take {_ends(found, '.0f')} % of the time" if found else ""
+    return f"Products take {_ends(found, '.0f')} % of the time of {options['algorithm']}" if found else ""
 
 
 def _ends(found: list[tuple[float, Cell]], form: str) -> str:

@@ -171,7 +171,7 @@ def test_of_several_panels_those_that_pay_somewhere_are_named():
         return dataclasses.replace(cell, samples_ns=[[1e6 / (1.1 if is_faster else 1.0)] * 8])
 
     assert found("pays", list(map(at, panels)), panels="setting") == (
-        "Faster than cpu-simd: 1 thread: 1 level from n=2048 on; 4 threads: nothing up to n=4096"
+        "Faster than cpu-simd, 1 thread: 1 level from n=2048 on; 4 threads: nothing up to n=4096"
     )
 
 

@@ -64,7 +64,8 @@ def test_tiles_stand_beside_none_and_beside_their_own_loop():
     options, where = FIGURES["gpu_tile_size"], {"kernel": "classic", "semiring": "plus_times"}
     rates = {"untiled": 10.0, "4 x 4": 5.0, "32 x 32": 20.0, "32 x 32, rolled": 16.0}
     assert FINDINGS["tiles"](at_rates(rates, **where), options) == (
-        "Tiles of 32 x 32 make it 2.00 times as fast as no tiles, of that 1.25 by unrolling; 4 x 4 are slower than none"
+        "Tiles of 32 x 32 make it 2.00 times as fast as no tiles (1.25 times the same tiles with a rolled loop); "
+        "4 x 4 are slower than none"
     )
 
 

@@ -205,6 +205,13 @@ def test_of_residuals_the_title_has_the_worst_over_the_reference():
     assert found.startswith("Largest residuals over substitution: blocks 7.00, corrected 1.00")
 
 
+@pytest.mark.parametrize(("name", "of"), [("qr", "QR"), ("hessenberg", "the reduction")])
+def test_the_share_of_products_is_that_of_the_named_algorithm(name, of):
+    made = [dataclasses.replace(c, facts={**c.facts, "share": 0.25}) for c in cells(EXPERIMENTS[name])]
+    figure = EXPERIMENTS[name].figures[1]
+    assert read_rates.FINDINGS["product_shares"](made, figure.options) == f"Products take 25 % of the time of {of}"
+
+
 def test_the_winner_of_each_shape_and_the_knee_are_named():
     made = []
     for cell in cells(EXPERIMENTS["mv_grid"], machine=GPU):
@@ -219,7 +226,21 @@ def test_the_winner_of_each_shape_and_the_knee_are_named():
         for c in cells(EXPERIMENTS["mv_threads"], machine=GPU)
         if "threads_at_once" in c.axes
     ]
-    assert "4 loads in flight from 65,536 on" in read_rates.FINDINGS["knees"](made, {"x": "threads_at_once"})
+    found = read_rates.FINDINGS["knees"](made, {"x": "threads_at_once"})
+    assert found.startswith("Threads for 90 % of the best rate: 65,536 with 4 loads in flight; ")
+
+
+@pytest.mark.parametrize(("level", "maps"), [("memory", 4), ("cache", 2)])
+def test_maps_of_the_read_rate_are_left_out_where_every_matrix_fits_a_cache(level, maps, monkeypatch, tmp_path):
+    made = [
+        dataclasses.replace(c, axes={**c.axes, "level": level}) if "level" in c.axes and "role" not in c.axes else c
+        for c in cells(EXPERIMENTS["mv_map"], machine=HOST)
+    ]
+    sheet = draw("mv_map", monkeypatch, tmp_path, HOST, made)["mv_map_ax_float32"]
+    titles = [axes.get_title(loc="left") for axes in sheet.canvas.axes]
+    assert len(titles) == maps
+    assert sum("% of the rate of reading" in title for title in titles) == maps - 2
+    assert any("No matrix comes from memory" in note for note in sheet.notes) == (maps == 2)
 
 
 class OnGpu(np.ndarray):

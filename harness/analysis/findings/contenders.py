@@ -159,7 +159,7 @@ def cost(cells: list[Cell], options: Json) -> str:
         return ""
     most, least = ends(claims)
     first = f"{most.who} takes {number(most)} times as long as {most.cell.reference}"
-    return first if least is most else f"{first}; least: {least.who}, {number(least)}"
+    return first if least is most else f"{first}; {least.who} takes least, {number(least)} times"
 
 
 def best(cells: list[Cell], options: Json) -> str:

@@ -97,7 +97,7 @@ def tiles(cells: list[Cell], options: Json) -> str:
         return ""
     best, pays = max(unrolled, key=lambda name: unrolled[name]), [name for name, gain in unrolled.items() if gain > 1]
     rolled = gains.get(best + options["rolled"])
-    loop = f", of that {unrolled[best] / rolled:.2f} by unrolling" if rolled else ""
+    loop = f" ({unrolled[best] / rolled:.2f} times the same tiles with a rolled loop)" if rolled else ""
     first = f"Tiles of {best} make it {unrolled[best]:.2f} times as fast as no tiles{loop}"
     slower = [name for name in unrolled if name not in pays]
     return f"{first}; {', '.join(slower)} are slower than none" if slower else first

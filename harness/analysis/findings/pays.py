@@ -50,14 +50,14 @@ def pays(cells: list[Cell], options: Json) -> str:
     if not others:
         return _in_full(first)
     parts = [f"{name}{'; '.join(gains.places) or f'nothing up to n={gains.last}'}" for name, gains in found]
-    return f"Faster than {first.reference}: {'; '.join(parts)}"
+    return f"Faster than {first.reference}, {'; '.join(parts)}"
 
 
 def _in_full(gains: _Gains) -> str:
     reference, last, places, nowhere = gains
     if not places:
         return f"Nothing is faster than {reference} up to n={last}: not {' nor '.join(nowhere)}"
-    rest = [f"not up to n={last}: {' nor '.join(nowhere)}"] if nowhere else []
+    rest = [f"at no size up to n={last}: {' and '.join(nowhere)}"] if nowhere else []
     return f"Faster than {reference}: {'; '.join([*places, *rest])}"
 
 

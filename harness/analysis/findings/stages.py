@@ -33,7 +33,7 @@ def _part(bar: dict[str, float], *stages: str) -> str:
 
 def errors(cells: list[Cell], options: Json) -> str:
     """Return for the first panels the largest and the least error over the reference's, at the largest size."""
-    found = []
+    found: list[tuple[str, str]] = []  # the reference, and what stands beside it
     for title, own in rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"])).items():
         pairs = [
             (rates.axis(cell, options["x"]), cell.facts["greatest_error"] / reference.facts["greatest_error"], cell)
@@ -45,11 +45,13 @@ def errors(cells: list[Cell], options: Json) -> str:
         ratios = [(ratio, cell) for n, ratio, cell in pairs if n == largest]
         if ratios:
             (most, worst), (least, best) = (end(ratios, key=lambda entry: entry[0]) for end in (max, min))
-            rest = "" if best is worst else f"; {best.contender}: {least:.3g}"
-            sentence = f"{worst.contender}: {most:.3g} times the error of {worst.reference}{rest}"
+            rest = "" if best is worst else f", {least:.3g} by {best.contender}"
             among = [word for word in title.split(", ") if word != worst.reference]
-            found.append(f"{sentence} ({', '.join([*among, f'n={largest}'])})")
-    return "; ".join(found[:MOST])
+            place = ", ".join([*among, f"n={largest}"])
+            found.append((worst.reference, f"{most:.3g} by {worst.contender}{rest} ({place})"))
+    by_reference = rates.group(found[:MOST], lambda entry: entry[0])
+    parts = [f"over {name}: {'; '.join(words for _, words in own)}" for name, own in by_reference.items()]
+    return f"Largest errors {'; '.join(parts)}" if parts else ""
 
 
 def recursion(cells: list[Cell], options: Json) -> str:
