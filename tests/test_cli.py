@@ -219,7 +219,7 @@ def test_a_failed_cell_makes_status_1(tmp_path):
         (["run", "--results", "/proc/nowhere", "ladder", "--preset", "smoke"], "/proc/nowhere"),
         (["plot", "--results", "/nowhere"], "/nowhere: no results"),
         (["plot", "nonsense"], "unknown experiment 'nonsense'"),
-        (["plot", "--machine", "nowhere"], "no results of the machine nowhere"),
+        (["plot", "--machine", "nowhere"], "no such machine"),
         (["report", "--results", "/nowhere"], "make experiments"),
         (["history", "--results", "/nowhere"], "make experiments"),
         (["bench-compare"], "BASE=origin/main"),

@@ -86,12 +86,12 @@ def recorded(
     chosen = [slug_of(results, detect()) if name == THIS else name for name in machines] or slugs
     absent = [name for name in chosen if name not in slugs]
     if absent or not slugs:
-        of = f" of preset {preset}" if preset else ""
-        of += f" of the machine {absent[0]}" if slugs else ""
+        of_preset = f" of preset {preset}" if preset else ""
         mistyped = slugs and THIS not in machines
         raise StoreError(
-            f"{results}: no results{of}",
+            f"{results}: no {'such machine' if slugs else 'results'}{of_preset}",
             expected=f"one of {', '.join(slugs)}" if slugs else "",
+            got=", ".join(absent),
             fix="" if mistyped else "make experiments, or --results FOLDER",
         )
     for slug in chosen:

@@ -103,7 +103,7 @@ def _roofs(
 def _clear_start(line: tuple[float, float], bandwidth: float, span: float, marks: list[tuple[float, float]]) -> float:
     """Return where on the `line` of a memory its name, `span` long, begins: where it meets the fewest of `marks`."""
     begin, end = line
-    starts = [begin * (end / begin) ** part for part in NAME_STARTS]
+    starts: list[float] = [begin * (end / begin) ** part for part in NAME_STARTS]
 
     def met(start: float) -> int:
         return sum(start / 1.2 < x < 1.2 * start * span and LOWEST < y / (bandwidth * x) < HIGHEST for x, y in marks)
