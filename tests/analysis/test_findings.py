@@ -173,6 +173,9 @@ def test_of_several_panels_those_that_pay_somewhere_are_named():
     assert found("pays", list(map(at, panels)), panels="setting") == (
         "Faster than cpu-simd, 1 thread: 1 level from n=2048 on; 4 threads: nothing up to n=4096"
     )
+    further = [cell for cell in cells(EXPERIMENTS["strassen"], "full") if cell.is_ok]
+    sentence = found("pays", list(map(at, further)), panels="setting")
+    assert sentence.startswith("Faster than cpu-simd, float64, 1 thread: "), "nothing is said of float32"
 
 
 def test_who_is_fastest_in_how_many_cases_is_said_of_all_where_nobody_is_in_most():
