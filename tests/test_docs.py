@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [path for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))] if path.is_file()]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
+INLINE = re.compile(r"`(?:\.venv/bin/)?python -m harness ([^`]+)`")
+PLACEHOLDERS = {"NAME", "COMMAND"}
+
 # Commands that another test runs, that need the network, or that would take long: they are looked at, not carried out.
 LONG = (
     "run",
@@ -113,6 +116,18 @@ def test_command(command, checkout):
         assert os.access(ROOT / words[0], os.X_OK)
     else:
         assert words[0] in NOT_OURS, f"this test does not know what to do with {command!r}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_within_sentences_can_be_given(path):
+    """A command without arguments is named; with arguments it must parse."""
+    from harness.cli import COMMANDS
+
+    for match in INLINE.finditer(FENCE.sub("", path.read_text())):
+        words = shlex.split(match[1])
+        assert words[0] in (*COMMANDS, *PLACEHOLDERS), match[0]
+        if len(words) > 1 and not PLACEHOLDERS & set(words):
+            parse(words)
 
 
 def parse(words: list[str]) -> None:
