@@ -227,7 +227,7 @@ def _of(group: Sequence[Cell], everything: Sequence[Cell]) -> str:
         return f"all {len(group)}"
     counts = {name: len(members) for name, members in rates.group(group, lambda cell: cell.contender).items()}
     names = [name if count == 1 else f"{name} ({count})" for name, count in list(counts.items())[:MOST_NAMED]]
-    more = f"; {len(counts) - MOST_NAMED} others" if len(counts) > MOST_NAMED else ""
+    more = f"; {rates.plural(len(counts) - MOST_NAMED, 'other')}" if len(counts) > MOST_NAMED else ""
     return f"{len(group)} of {len(everything)}: {'; '.join(names)}{more}"
 
 

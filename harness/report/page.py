@@ -20,7 +20,7 @@ from harness.errors import HarnessError
 from harness.experiment import Experiment
 from harness.machine import Machine
 from harness.report import closing, tables
-from harness.report.tables import markdown_table, short_table
+from harness.report.tables import byte_size, markdown_table, short_table
 from harness.store.schema import UNKNOWN
 from harness.store.store import Cell
 
@@ -33,9 +33,9 @@ were timed in turns, so ratios are medians of paired ratios. Percent of peak is 
 semiring, dtype and threads; on a GPU it is that of the SIMT units, which tensor cores exceed. Gop/s counts two
 operations a pair, one (x) and one (+).
 
-The bold sentence of a section is made from the stored times; its figure shows them. Caveats say of how many cells: an
-*unsure* ratio is neither faster, slower nor the same, and its interval contains 1; of *few samples* means that it does
-not, but may be chance. Verdicts are corrected for the number of cells. Remarks on single cells are in the CSV file.
+The bold sentence of a section is made from the stored times; its figure shows them. Caveats say of how many cells. An
+*unsure* ratio has no verdict: its interval contains 1, which a title calls undecided, or it has too few samples.
+Verdicts are corrected for the number of cells. Remarks on single cells are in the CSV file.
 
 `docs/vocabulary.md` explains the words, `docs/experiments.md` the marks of a figure, `docs/first-hour.md` the rungs."""
 
@@ -157,7 +157,7 @@ def _head(cells: Sequence[Cell], machine: Machine) -> str:
     presets = sorted({cell.preset for cell in cells})
     commits = sorted({str(cell.record.get("commit", UNKNOWN)) for cell in cells})
     caches = ", ".join(
-        f"{name} {size >> 10} KiB"
+        f"{name} {byte_size(size)}"
         for name, size in (("L1d", machine.l1d), ("L2", machine.l2), ("L3", machine.l3))
         if size
     )

@@ -135,6 +135,15 @@ def number(value: Interval | None) -> str:
     return estimate if value.low == value.high else f"{estimate} [{low}, {high}]"
 
 
+def byte_size(count: float) -> str:
+    """Return a number of bytes for people: "48 KiB"."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:g} {unit}"
+        count /= 1024
+    return f"{count:g} GiB"
+
+
 def _estimates(row: TableRow) -> tuple[str, ...]:
     """Return contender, rate, percent of peak, speed over the step below and over the reference, without intervals."""
     return (

@@ -16,9 +16,9 @@ from harness.analysis.findings import FINDINGS
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, load_all
 from harness.report.figures import drawing, style, values
-from harness.report.figures.models import byte_size
 from harness.report.figures.style import COLOURS, PALETTE, Looks
 from harness.report.figures.values import short
+from harness.report.tables import byte_size
 from tests._support.sheets import COARSE_DPI, keep, texts
 from tests._support.synthetic import MACHINE, cells
 

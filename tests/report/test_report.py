@@ -66,6 +66,7 @@ def test_the_page_shows_every_experiment_figure_and_failure(tmp_path):
     assert ": cpu-tiled reuse=1 (2); cpu-tiled reuse=2 (2): element [3, 4] differs | by much" in text
     assert "Not run: shortest_paths." in text
     assert "Test CPU, 4 cores" in text
+    assert "L1d 32 KiB, L2 1 MiB, L3 8 MiB" in text
     assert text.count("<b>One process</b>, all") == len(EXPERIMENTS) - 1
     measured = [experiment.name for experiment in EXPERIMENTS.values() if experiment.name != "shortest_paths"]
     told = re.findall(r"^- \[(\w+)\]\(#\1\): ", text.partition("## How to read")[0], re.MULTILINE)

@@ -14,6 +14,7 @@ from harness.experiment import Json
 from harness.machine import Machine
 from harness.report.figures.style import GREY, INK, PALETTE, PAPER, Looks, Sheet
 from harness.report.figures.values import mark_spread, plain_ticks, short, spread
+from harness.report.tables import byte_size
 from harness.stats.statistics import Interval, median
 from harness.store.store import Cell
 
@@ -235,15 +236,6 @@ def _shade_caches(panel: Axes, machine: Machine, ends: list[float], *, is_named:
         begin = end
     if right > left:
         panel.set_xlim(left, right)
-
-
-def byte_size(count: float) -> str:
-    """Return a number of bytes for people: "48 KiB"."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:g} {unit}"
-        count /= 1024
-    return f"{count:g} GiB"
 
 
 def _bytes_of(cell: Cell, terms: tuple[tuple[str, ...], ...]) -> int:

@@ -17,6 +17,7 @@ from harness.experiment import Json
 from harness.report.figures.rows import HEAD_INCHES, LOW_ROW_INCHES, ROWS_WIDTH
 from harness.report.figures.style import BELOW_MARKS, GREY, INK, PALE, PAPER, Looks, Sheet, table, table_width
 from harness.report.figures.values import MANY_G, decade_ticks, mark_spread, scale, short, spread, unit
+from harness.report.tables import byte_size
 from harness.store.store import Cell
 
 SMALLEST, POINTS = 64, 160  # bytes of the smallest fast memory of a curve, and points of the curve
@@ -213,7 +214,7 @@ def reuse(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.set_ylim(max(min(filter(None, least), default=1e-3), 1e-4) / 2, 5)
         panel.set_title(rates.describe(group))
         panel.set_ylabel("elements moved for each pair")
-        panel.xaxis.set_major_formatter(lambda tick, _: _byte_size(tick))
+        panel.xaxis.set_major_formatter(lambda tick, _: byte_size(tick))
     sheet.add_to_legend("no order of loops moves less", color=INK, linewidth=2.2)
     panels[-1].set_xlabel("bytes of the fast memory (logarithmic)")
     sheet.notes.append(_REUSE)
@@ -226,10 +227,3 @@ def _a_pair(cell: Cell, capacity: float) -> float:
     depth = depth_in(nest, sizes, size, capacity, size)
     holds = footprint(nest, depth, sizes, size, size) <= capacity
     return loads(nest, sizes, 1, depth).total / math.prod(sizes.values()) if depth and holds else math.nan
-
-
-def _byte_size(count: float) -> str:
-    """Return a number of bytes for people."""
-    from harness.report.figures.models import byte_size
-
-    return byte_size(count)
