@@ -32,8 +32,9 @@ def left_out(cells: list[Cell], options: Json) -> str:
             parts.append(f"{kind}: " + ", ".join(f"{name} takes {time:.2f} times as long" for name, time in others))
             continue
         best, whole = max(ideas, key=lambda name: ideas[name]), times.get(options["all"], math.nan)
-        words = "without all ideas it takes " if not parts else ""
-        parts.append(f"{kind}: {words}{whole:.2f} times as long, most by {best} ({ideas[best]:.2f})")
+        who = next(cell.reference for cell in rates.contenders(cells))
+        words = f"without any of its ideas {who} takes " if not parts else ""
+        parts.append(f"{kind}: {words}{whole:.2f} times as long, with {best} alone {ideas[best]:.2f}")
     return "; ".join(parts)
 
 
