@@ -227,6 +227,16 @@ def test_backends_keep_their_colour_and_new_ones_get_free_ones():
     assert set(chosen) <= set(PALETTE) - {COLOURS["cpu-packed"], COLOURS["cpu-numpy"]}
 
 
+def test_variants_of_the_only_backend_of_a_figure_have_colours_of_their_own():
+    one = cells(EXPERIMENTS["ladder"])[0]
+    variants = [dataclasses.replace(one, contender=name, arguments={"backend": "cpu-simd"}) for name in "abc"]
+    looks = Looks(variants)
+    assert looks.of("a")["color"] == COLOURS["cpu-simd"]
+    assert len({looks.of(name)["color"] for name in "abc"}) == 3
+    assert len({Looks(variants[:2]).of(name)["color"] for name in "ab"}) == 1
+    assert len({Looks([*variants, one]).of(name)["color"] for name in "abc"}) == 1
+
+
 def test_percent_of_peak_is_of_the_peak_of_the_same_semiring():
     ladder = cells(EXPERIMENTS["ladder"])
     packed = next(cell for cell in ladder if cell.contender == "cpu-packed")

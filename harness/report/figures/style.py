@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import itertools
 import math
 import textwrap
 import zlib
@@ -96,6 +97,7 @@ ON_THE_CPU, ON_A_GPU, OF_PEERS = "#4A8ABF", "#4FA562", "#B08D57"  # where nothin
 BELOW_MARKS = 1.8  # in the order of drawing: words on paper hide lines, but no mark
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
+FEWEST_VARIANTS = 3  # of one backend alone in a figure that have colours of their own
 
 # A figure is 8 inches wide: at the 800 pixels of a README page, 11 points are 15 pixels.
 WIDTH, PNG_DPI, MARGIN = 8.0, 200, 0.12
@@ -137,7 +139,7 @@ STYLE: Any = {
 
 
 class Looks:
-    """Colour by backend; marker and line tell the variants of one backend apart.
+    """Colour by backend; marker and line tell the variants of one backend apart, colour too where it is the only one.
 
     Parameters
     ----------
@@ -153,6 +155,10 @@ class Looks:
         for cell in cells:
             self._backend.setdefault(self.name(cell), str(rates.axis(cell, "backend")))
         self._colours = _colours(set(self._backend.values()))
+        is_alone = len(self._colours) == 1 and len(self._backend) >= FEWEST_VARIANTS
+        first = next(iter(self._colours.values()), INK)
+        hues = [first, *(hue for hue in PALETTE if hue != first)]
+        self._hues = dict(zip(self._backend, itertools.cycle(hues), strict=False)) if is_alone else {}
 
     def name(self, cell: Cell) -> str:
         """Return the series that `cell` belongs to."""
@@ -163,11 +169,12 @@ class Looks:
         backend = self._backend[name]
         variant = [other for other, other_backend in self._backend.items() if other_backend == backend].index(name)
         marker = list(dict.fromkeys(self._backend.values())).index(backend) + variant
+        hue = self._hues.get(name, self._colours[backend])
         return {
-            "color": self._colours[backend],
+            "color": hue,
             "marker": MARKERS[marker % len(MARKERS)],
             "linestyle": LINES[variant % len(LINES)],
-            "markerfacecolor": "white" if variant % 2 else self._colours[backend],
+            "markerfacecolor": "white" if variant % 2 else hue,
         }
 
 
