@@ -61,7 +61,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=3, seconds=1),
-        "full": Budget(rounds=15, seconds=10, precision=0.02),
+        "full": Budget(rounds=5, seconds=3, processes=3, precision=0.02),
     },
     order=78,
 )

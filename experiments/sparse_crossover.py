@@ -74,7 +74,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.05),
         "quick": Budget(rounds=3, seconds=0.4),
-        "full": Budget(rounds=15, seconds=10, precision=0.02),
+        "full": Budget(rounds=5, seconds=2, processes=3, precision=0.02),
     },
     order=77,
 )
