@@ -169,7 +169,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=5, seconds=0.4, sample_ms=1),
-        "full": Budget(rounds=15, seconds=1.0, sample_ms=2, precision=0.01),
+        "full": Budget(rounds=5, seconds=0.4, processes=3, sample_ms=2, precision=0.02),
     },
     order=18,
 )

@@ -238,7 +238,12 @@ def _text(reason: str) -> str:
 
 
 def _compared(cells: Sequence[Cell]) -> list[tuple[Cell, Cell]]:
-    """Return each cell that is not the reference of its case, with that, if both have a time."""
+    """Return each cell that is not the reference of its case, with that, if both have a time.
+
+    A reference that chose its backend, as ``"auto"`` does, is no rival of that backend: nothing is to be decided.
+    """
     by_key: Mapping[Key, Cell] = {key(cell): cell for cell in cells if cell.is_ok}
     pairs = [(cell, by_key.get((cell.run, cell.case, cell.reference))) for cell in by_key.values()]
-    return [(cell, other) for cell, other in pairs if other is not None and other is not cell]
+    rivals = [(cell, other) for cell, other in pairs if other is not None and other is not cell]
+    chosen = [(rates.chosen_backend(cell), rates.chosen_backend(other)) for cell, other in rivals]
+    return [pair for pair, (own, of_reference) in zip(rivals, chosen, strict=True) if not own or own != of_reference]

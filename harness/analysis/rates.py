@@ -203,6 +203,11 @@ def work_ratio(cell: Cell, reference: Cell) -> float:
     return cell.facts.get("operations", 0) / reference.facts.get("operations", math.inf) or 1.0
 
 
+def chosen_backend(cell: Cell) -> str:
+    """Return the backend that a call took, where its plan says so: what ``"auto"`` chose; else nothing."""
+    return str((cell.facts.get("plan") or {}).get("backend", ""))
+
+
 def is_weak_scaling(cell: Cell, reference: Cell) -> bool:
     """Return whether `cell` has more threads or ranks than its reference, and more work for them."""
     return cell.threads > reference.threads and work_ratio(cell, reference) > 1

@@ -6,13 +6,14 @@ import dataclasses
 
 import pytest
 
-from harness.analysis import answers, rates
+from harness.analysis import answers, caveats, rates
 from harness.analysis.findings.regret import finding, regret
 from harness.experiment import load_all
 from harness.store.store import Cell
 from tests._support.synthetic import cells
 
 EXPERIMENT = load_all()["auto_regret"]
+NOISY = [2e6 * (1 + off) for off in (-0.9, 0.2, 0.7, -0.4, 1.0, -0.1, -0.8, 0.5)]
 
 
 def product(times_ms: dict[str, float], setting: str) -> list[Cell]:
@@ -40,6 +41,33 @@ def test_is_that_over_the_fastest_other_and_the_worst_is_named() -> None:
         "no loss above 1.10 is certain, the largest median is 1.50 (2 samples)"
     )
     assert finding(lost[1:], {"subject": "auto"}) == ""
+
+
+def taking(own: list[Cell], backend: str) -> list[Cell]:
+    """Return the cells of one product in which auto took `backend`."""
+
+    def plan(cell: Cell) -> dict[str, str]:
+        return {"backend": backend if cell.contender == "auto" else cell.contender}
+
+    return [dataclasses.replace(cell, facts={**cell.facts, "plan": plan(cell)}) for cell in own]
+
+
+def test_the_ratio_to_the_backend_that_auto_took_is_not_to_be_decided() -> None:
+    auto, simd, numpy = product({"auto": 2.0, "cpu-simd": 2.0, "cpu-numpy": 2.0}, "plus_times float32")
+    noisy = [auto, *(dataclasses.replace(cell, samples_ns=[NOISY]) for cell in (simd, numpy))]
+    assert caveats.doubts(noisy).keys() == {caveats.key(simd), caveats.key(numpy)}
+    assert caveats.doubts(taking(noisy, "cpu-simd")).keys() == {caveats.key(numpy)}
+    assert caveats.undecided(taking(noisy, "cpu-simd"))[0::2] == (1, 1)
+
+
+def test_where_auto_took_the_best_its_choice_lost_nothing() -> None:
+    slow = product({"auto": 3.0, "cpu-simd": 2.0, "cpu-numpy": 4.0}, "plus_times float32")
+    told = finding(taking(slow, "cpu-simd"), {"subject": "auto"})
+    assert (
+        told == "auto takes 1.50 times the time of the best backend (median of 1 product); it took the best each time"
+    )
+    told = finding(taking(slow, "cpu-numpy"), {"subject": "auto"})
+    assert told.endswith(", at worst 1.50 (plus_times float32, 33 x 33 x 33: cpu-simd)")
 
 
 def test_every_case_has_auto_and_a_choice() -> None:

@@ -31,9 +31,15 @@ def finding(cells: list[Cell], options: Json) -> str:
 
 
 def _worst(found: Sequence[tuple[Interval, Cell]], cells: Sequence[Cell]) -> str:
-    """Return the largest regret that is certainly more than a little, or that none is, with the largest median."""
-    largest, own = max(found, key=lambda one: one[0].estimate)
-    firm = [(at, cell) for at, cell in found if conditions.is_firm(cell) and at.low > LITTLE]
+    """Return the largest regret that is certainly more than a little, or that none is, with the largest median.
+
+    Of products whose best backend the subject did not take: where it did, its choice lost nothing.
+    """
+    missed = [(at, cell) for at, cell in found if not _took_the_best(cell, cells)]
+    if not missed:
+        return "; it took the best each time"
+    largest, own = max(missed, key=lambda one: one[0].estimate)
+    firm = [(at, cell) for at, cell in missed if conditions.is_firm(cell) and at.low > LITTLE]
     if not firm:
         samples = rates.plural(len(own.all_samples_ns), "sample")
         return f"; no loss above {LITTLE:.2f} is certain, the largest median is {largest.estimate:.2f} ({samples})"
@@ -42,6 +48,11 @@ def _worst(found: Sequence[tuple[Interval, Cell]], cells: Sequence[Cell]) -> str
     place = f"{rates.axis(where, 'setting')}, {rates.axis(where, 'shape')}: {best.contender if best else ''}"
     more = f"; {len(firm)} certainly above {LITTLE:.2f}" if len(firm) > 1 else ""
     return f", at worst {at.estimate:.2f} ({place}){more}"
+
+
+def _took_the_best(cell: Cell, cells: Sequence[Cell]) -> bool:
+    best, taken = rates.fastest_peer(cell, cells), rates.chosen_backend(cell)
+    return best is not None and taken != "" and taken == rates.chosen_backend(best)
 
 
 FINDINGS = {"regret": finding}
