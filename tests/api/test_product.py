@@ -292,6 +292,27 @@ def test_semirings_of_functions(backend: str) -> None:
     assert np.array_equal(got, (a[:, :, None] - b[None]).max(1))
 
 
+def _unnamed(x: Any, y: Any) -> Any:
+    return a_name_that_nobody_has(x, y)  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    ("add", "multiply", "who", "got"),
+    [
+        (_longest, _unnamed, "multiply", "a_name_that_nobody_has"),
+        (_longest, lambda x, y: np.linalg.nothing(x), "multiply", "has no attribute 'nothing'"),
+        (min, _difference, "add", "not a function"),
+        (lambda c, t: "text", _difference, "add", "No implementation"),
+    ],
+)
+def test_functions_that_cannot_be_compiled_are_one_message(add: Any, multiply: Any, who: str, got: str) -> None:
+    own = Semiring.from_functions("mine", add, multiply, zero=0)
+    with pytest.raises(ProblemError, match=f"semiring 'mine': {who} cannot be compiled by Numba for float64") as caught:
+        gemm(_numbers(3, 4), _numbers(4, 5), semiring=own, backend="cpu-naive")
+    assert got in caught.value.got
+    assert "\n" not in caught.value.got
+
+
 # -------------------------------------------------------------------------------------- everything at once, drawn
 
 # Each kernel is compiled once; few of them, and every shape, layout and value.

@@ -11,14 +11,18 @@ Narrower integers are computed as int64, where nothing of the table overflows.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from numba.core.errors import NumbaError
 
 from backends.cpu._compile.inlined import inlined
 from backends.cpu._vector.code import Builder, Value, call_on_floats
 from backends.cpu._vector.intrinsics import emits
+from harness import scalars
+from harness.errors import ProblemError
 from harness.semiring import BINARY_OPS, MONOIDS, ScalarFunction, Semiring
 
 
@@ -41,8 +45,17 @@ class Operators(NamedTuple):
 
 
 def operators(semiring: Semiring, dtype: np.dtype[Any], *, widens: bool = False) -> Operators:
-    """Compile the operations of `semiring` for scalars of `dtype`; with `widens`, (x) takes narrower ones."""
+    """Compile the operations of `semiring` for scalars of `dtype`; with `widens`, (x) takes narrower ones.
+
+    Raises
+    ------
+    ProblemError
+        If Numba cannot compile a function of the user's.
+    """
     add, multiply = semiring.add.function, semiring.multiply_function(dtype)
+    for role, function in (("add", add), ("multiply", multiply)):
+        if getattr(function, "__module__", "") != scalars.__name__ and not numba.config.DISABLE_JIT:
+            _require_compiles(function, dtype, f"semiring {semiring.name!r}: {role}")
     if dtype.kind == "f" and not numba.config.DISABLE_JIT:
         add = _NUMBER_FORMS.get(id(add), add)
     if dtype == np.int64 and not numba.config.DISABLE_JIT:
@@ -60,6 +73,25 @@ def _typed(function: ScalarFunction, dtype: np.dtype[Any]) -> Any:
         return cast(inner(x, y))
 
     return inlined(operation)
+
+
+@functools.lru_cache(maxsize=64)
+def _require_compiles(function: ScalarFunction, dtype: np.dtype[Any], who: str) -> None:
+    """Raise ProblemError if Numba cannot compile `function` for two scalars of `dtype`: alone its message is short."""
+    scalar = numba.from_dtype(dtype)
+    try:
+        _typed(function, dtype).compile((scalar, scalar))
+    except (
+        NumbaError,
+        AttributeError,
+        TypeError,
+    ) as error:  # the others: a name that a module lacks, a built-in function
+        told = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("Failed in")]
+        raise ProblemError(
+            f"{who} cannot be compiled by Numba for {dtype.name}",
+            expected="a Python function of two scalars, of arithmetic, comparisons, min, max and the math module",
+            got=told[0] if told else type(error).__name__,
+        ) from None
 
 
 def _widening(function: Any, dtype: np.dtype[Any]) -> Any:
