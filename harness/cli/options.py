@@ -29,10 +29,12 @@ Figures = Annotated[Path, typer.Option("--figures", help="Folder that figures go
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Preset = Literal["smoke", "quick", "full"]
 Effort = Annotated[Preset, typer.Option("--preset", help="How much to measure.")]
-Stored = Annotated[Preset | None, typer.Option("--preset", help="By default each cell of the largest that has it.")]
+Stored = Annotated[
+    Preset | None, typer.Option("--preset", help="Only of this preset; else each cell of the largest that has it.")
+]
 Machines = Annotated[
     list[str] | None,
-    typer.Option("--machine", help=f"Of this one (its folder; {THIS!r}: that of this machine); may be repeated."),
+    typer.Option("--machine", help=f"Only of this machine: its folder, or {THIS!r} for this one; may be repeated."),
 ]
 AllowDirty = Annotated[
     bool,

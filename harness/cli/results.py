@@ -21,11 +21,15 @@ def results(
         list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Of these; by default of all.")
     ] = None,
     *,
-    machine: Annotated[list[str] | None, typer.Option(help="Of this machine (its folder); may be repeated.")] = None,
-    preset: Annotated[Preset | None, typer.Option(help="Of this preset.")] = None,
-    run: Annotated[list[str] | None, typer.Option(help="Of this run; may be repeated.")] = None,
-    contender: Annotated[list[str] | None, typer.Option(help="Of this contender or backend; may be repeated.")] = None,
-    status: Annotated[Status | None, typer.Option(help="With this status.")] = None,
+    machine: Annotated[
+        list[str] | None, typer.Option(help="Only of this machine: its folder; may be repeated.")
+    ] = None,
+    preset: Annotated[Preset | None, typer.Option(help="Only of this preset.")] = None,
+    run: Annotated[list[str] | None, typer.Option(help="Only of this run; may be repeated.")] = None,
+    contender: Annotated[
+        list[str] | None, typer.Option(help="Only of this contender or backend; may be repeated.")
+    ] = None,
+    status: Annotated[Status | None, typer.Option(help="Only with this status.")] = None,
     where: Where = None,
     current: Annotated[bool, typer.Option("--current", help="Only what figures and report are made of.")] = False,
     by: Annotated[Kind, typer.Option(help="What a row of the table is.")] = "experiment",
