@@ -185,6 +185,15 @@ def test_plot_and_report_work_from_stored_results_alone(results, tmp_path):
     assert shown["ladder of another"] == "old"
 
 
+def test_an_experiment_without_results_is_not_drawn_in_silence(results, tmp_path, in_process):
+    folder, _ = results
+    answer = in_process("plot", "ladder", "qr", "--results", str(folder), "--figures", str(tmp_path))
+    assert answer.returncode == 2
+    assert "no results of qr" in answer.stderr
+    assert "python -m harness run qr" in answer.stderr
+    assert list(tmp_path.glob("*/ladder.svg")), "what has results is drawn"
+
+
 def test_a_failed_cell_makes_status_1(tmp_path):
     """A backend that is known to fail, brought in from outside."""
     module = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import options
-from harness.errors import ExperimentError
+from harness.errors import ExperimentError, StoreError
 from harness.run import provenance
 
 if TYPE_CHECKING:
@@ -81,11 +81,16 @@ def plot(
     """Draw the figures of every machine, or of some, from stored results alone."""
     from harness.cli import console
 
-    chosen = options.chosen_experiments(experiments)
+    chosen, known = options.chosen_experiments(experiments), set[str]()
     for slug, cells, owner in options.recorded(results, preset, machine or ()):
         provenance.require_clean(figures / slug, allow_dirty=_allows(allow_dirty, preset))
+        known.update(cell.experiment for cell in cells)
         drawn = _drawn(chosen, cells, owner, figures / slug, decided=decided)
         console.print_lines(f"figures  {figures / slug}  ({len(drawn)} files)")
+    absent = [name for name in experiments or () if name not in known]
+    if absent:
+        names = " ".join(absent)
+        raise StoreError(f"{results}: no results of {', '.join(absent)}", fix=f"python -m harness run {names}")
 
 
 def report(
