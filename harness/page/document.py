@@ -21,6 +21,8 @@ from harness.page.recorded import Recorded, Shown
 # so many a cell are shown, by the pointer alone.
 LIMIT = 1_500_000
 RICHNESS = ((recorded.MOST_SAMPLES, True), (recorded.MOST_SAMPLES, False), (6, False), (3, False), (0, False))
+# Four characters of base 85 mean something in HTML or JavaScript; others stand for them.
+PLAIN = str.maketrans("&<>`", ",.:/")
 # So many of the weakest places are drawn and listed; all of them are counted.
 MOST_WEAK, MOST_DRAWN = 60, 30
 
@@ -138,5 +140,5 @@ def _packed(record: Mapping[str, Any]) -> str:
 
 
 def _packed_text(text: str) -> str:
-    """Return `text` as the page unpacks it: gzip, then base64. The same text gives the same bytes."""
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+    """Return `text` as the page unpacks it: gzip, then base 85. The same text gives the same bytes."""
+    return base64.b85encode(gzip.compress(text.encode(), 9, mtime=0)).decode().translate(PLAIN)

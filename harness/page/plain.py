@@ -12,6 +12,7 @@ from harness.stats.statistics import Interval
 
 # Contenders stand in columns where these are few, and where this part of the fields is filled: half the size of rows.
 MOST_COLUMNS, LEAST_FILLED = 16, 0.6
+SEPARATOR = ", "  # of the words of a case
 
 
 class Table(NamedTuple):
@@ -39,41 +40,62 @@ def estimate(value: Interval | None) -> str:
 
 
 def _table(rows: Sequence[Shown], text: Callable[[Interval | None], str]) -> tuple[list[str], list[list[str]]]:
-    """Return heads and lines: contenders in columns if those are few, else in lines."""
-    units = dict.fromkeys(row.unit for row in rows if row.rate)
-    unit = next(iter(units)) if len(units) == 1 else ""
-    places = {row.on for row in rows}
-    cases = rates.group(rows, lambda row: (row.case, row.on if len(places) > 1 else ""))
+    """Return heads and lines: contenders in columns if those are few, else in lines.
+
+    What all cases share stands in the head of their column, and the unit once a case.
+    """
+    on = dict.fromkeys(row.on for row in rows)
+    cases = rates.group(rows, lambda row: (row.case, row.on if len(on) > 1 else ""))
+    units = [_common_unit(own) for own in cases.values()]
+    shared, places = _places(
+        [[*case.split(SEPARATOR), on, unit] for (case, on), unit in zip(cases, units, strict=True)]
+    )
     columns = list(dict.fromkeys(row.contender for row in rows))
     is_clear = all(len({row.contender for row in own}) == len(own) for own in cases.values())
+    each, reference = list(zip(places, units, cases.values(), strict=True)), rows[0].reference
     if is_clear and len(columns) <= MOST_COLUMNS and len(rows) >= LEAST_FILLED * len(columns) * len(cases):
-        heads = [f"case; {unit or 'rate or time'} (over {rows[0].reference})", *columns]
-        by_name = [{row.contender: row for row in own} for own in cases.values()]
-        wide = [[_with_ratio(own.get(name), unit, text) for name in columns] for own in by_name]
-        return heads, [[", ".join(filter(None, place)), *line] for place, line in zip(cases, wide, strict=True)]
-    heads = ["case", "contender", unit or "rate or time", f"over {rows[0].reference}"]
+        by_name = [(place, unit, {row.contender: row for row in own}) for place, unit, own in each]
+        lines = [
+            [place, *(_with_ratio(own[name], unit, text) if name in own else "" for name in columns)]
+            for place, unit, own in by_name
+        ]
+        return [f"{shared} (over {reference})", *columns], lines
     lines = [
         [
-            ", ".join(filter(None, place)) if not index else "",
+            place if not index else "",
             row.contender,
             _reached(row, unit, text),
             estimate(row.ratio) if row.contender != row.reference else "",
         ]
-        for place, own in cases.items()
+        for place, unit, own in each
         for index, row in enumerate(own)
     ]
-    return heads, lines
+    return [shared, "contender", "rate or time", f"over {reference}"], lines
 
 
-def _with_ratio(row: Shown | None, unit: str, text: Callable[[Interval | None], str]) -> str:
-    if row is None:
-        return ""
+def _places(cases: Sequence[Sequence[str]]) -> tuple[str, list[str]]:
+    """Return the words that all cases share, as the head of their column, and those that tell each apart."""
+    common = [word for word in cases[0] if all(word in other for other in cases)] if len(cases) > 1 else []
+    places = [SEPARATOR.join(word for word in own if word and word not in common) for own in cases]
+    return SEPARATOR.join(filter(None, ["case", *common])), places
+
+
+def _unit(row: Shown) -> str:
+    return row.unit if row.rate is not None else "ms" if row.time is not None else ""
+
+
+def _common_unit(rows: Sequence[Shown]) -> str:
+    """Return the unit of all values of a case; nothing if they differ."""
+    units = {unit for row in rows if (unit := _unit(row))}
+    return units.pop() if len(units) == 1 else ""
+
+
+def _with_ratio(row: Shown, unit: str, text: Callable[[Interval | None], str]) -> str:
     is_compared = row.ratio is not None and row.contender != row.reference
     return _reached(row, unit, text) + (f" ({estimate(row.ratio)})" if is_compared else "")
 
 
 def _reached(row: Shown, unit: str, text: Callable[[Interval | None], str]) -> str:
-    """Return what a cell reached: its rate, without the unit where a head has it, its time, or its status."""
-    if row.rate is not None:
-        return text(row.rate) + ("" if unit else f" {row.unit}")
-    return f"{text(row.time)} ms" if row.time is not None else row.status
+    """Return what a cell reached: its rate or its time, with the unit if that of its case is another, or its status."""
+    reached = row.rate if row.rate is not None else row.time
+    return row.status if reached is None else text(reached) + ("" if unit else f" {_unit(row)}")

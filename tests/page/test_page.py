@@ -39,7 +39,8 @@ def page(page_file):
 def unpacked(text):
     """Return the data that a page carries."""
     (packed,) = re.findall(r'<script type="text/plain" id="data">([^<]*)<', text)
-    return json.loads(gzip.decompress(base64.b64decode(packed)))
+    back = {to: character for character, to in document.PLAIN.items()}
+    return json.loads(gzip.decompress(base64.b85decode(packed.translate(back))))
 
 
 def with_ladder(machines):
@@ -85,6 +86,22 @@ def test_the_tables_that_need_no_script_hold_every_cell_once(machines):
             assert len(filled) == len(here)
         texts = {field.partition(" (")[0] for line in table.lines for field in line}
         assert {plain.estimate(row.rate) for row in here if row.rate and row.unit in table.heads[0]} <= texts
+
+
+def test_every_value_of_these_tables_has_a_unit(machines):
+    rows = [row for own in machines for row in recorded.shown(own, EXPERIMENTS)]
+    units = {row.unit if row.rate else "ms" for row in rows if row.rate or row.time}
+    seen = set()
+    for table in plain.plain(rows, has_intervals=True):
+        place = ""
+        for line in table.lines:
+            place, first = line[0] or place, 2 if table.heads[1] == "contender" else 1
+            for field in [line[2]] if first == 2 else line[1:]:
+                around = [*table.heads[0].partition(" (")[0].split(", "), *place.split(", ")]
+                found = [unit for unit in units if unit in around] or [unit for unit in units if f" {unit}" in field]
+                assert len(found) == 1 or not re.match(r"[0-9]", field), (table.heads[0], line)
+                seen |= {*found}
+    assert seen == units
 
 
 def test_no_two_machines_have_one_name(machines):
@@ -182,10 +199,11 @@ def test_places_where_it_is_slow_are_all_there_the_worst_first(machines, page):
 
 def test_what_speaks_for_and_against_is_told(page, machines):
     text, _ = page
-    own = belief.belief(machines[0])
-    assert own.spreads
-    for line in (*own.verdicts, own.spread, *own.facts.values()):
-        assert line.replace("&", "&amp;") in text
+    beliefs = [belief.belief(own) for own in machines]
+    assert any(own.spreads for own in beliefs)
+    for own in beliefs:
+        for line in (*own.verdicts, own.spread, *own.facts.values()):
+            assert line.replace("&", "&amp;") in text
     commits = {str(cell.record["commit"]) for machine in machines for cell in machine.cells}
     assert all(commit in text for commit in commits)
 

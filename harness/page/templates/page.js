@@ -5,8 +5,21 @@ const byId = (id) => document.getElementById(id);
 const CHOICES = ["machine", "experiment", "semiring", "dtype", "on"];
 const PER_PAGE = 100, MOST_ROWS = 48;
 
+const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;.=:?@^_/{|}~";  // of base 85
+
+function bytesOf(text) {
+  const whole = text.padEnd(5 * Math.ceil(text.length / 5), "~"), bytes = new DataView(new ArrayBuffer(0.8 * whole.length));
+  const value = Object.fromEntries([...DIGITS].map((digit, index) => [digit, index]));
+  for (let at = 0; at < whole.length; at += 5) {
+    let word = 0;
+    for (const digit of whole.slice(at, at + 5)) word = 85 * word + value[digit];
+    bytes.setUint32(0.8 * at, word);
+  }
+  return new Uint8Array(bytes.buffer, 0, bytes.byteLength - (whole.length - text.length));
+}
+
 async function unpack(id) {
-  const bytes = Uint8Array.from(atob(byId(id).textContent), (character) => character.charCodeAt(0));
+  const bytes = bytesOf(byId(id).textContent);
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
