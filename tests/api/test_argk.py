@@ -166,7 +166,8 @@ def test_a_backend_may_return_an_array_of_its_own(rng, monkeypatch):
 @pytest.mark.parametrize("unit", [unit.name for unit in usable_units()])
 def test_every_vector_unit_notes_the_same_blocks(unit, rng):
     kernel, steps = Kernel("min_plus", "float32", unit, 4, 2), 16
-    for m, n, k in ((1, 1, 3), (9, 2 * kernel.nr + 1, 40), (2 * kernel.mr, kernel.nr, 100)):
+    whole = [(2 * kernel.mr, kernel.nr, k) for k in (15, 16, 17, 31, 32, 33, 48, 100)]  # around blocks
+    for m, n, k in ((1, 1, 3), (9, 2 * kernel.nr + 1, 40), *whole):
         problem = kernel.problem(m, n, k)
         a, b = draw(rng, (m, k), problem.dtype), draw(rng, (k, n), problem.dtype)
         product, where = by_definition(problem.semiring, a, b)

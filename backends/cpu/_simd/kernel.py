@@ -21,7 +21,7 @@ Source: Van Zee and van de Geijn, "BLIS" (2015), section 4; prefetch of C as in 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,18 +166,20 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
                 offset, row_of_b = b.add(offset, v.size(itemsize)), v.advance(b, row_of_b, ldb)
             return [offset, row_of_b, *totals]
 
-        def run(steps: Value, state: list[Value], prefetch: Prefetch | None = None) -> list[Value]:
-            """Extend the tile by `steps` steps of k, the first iterations with prefetches."""
+        def run(steps: Value, state: list[Value], prefetches: Sequence[Prefetch] = ()) -> list[Value]:
+            """Extend the tile by `steps` steps of k, the first iterations with prefetches, one after the other."""
 
-            def prefetching_iteration(current: list[Value]) -> list[Value]:
+            def prefetching_iteration(prefetch: Prefetch, current: list[Value]) -> list[Value]:
                 *current, line = current
                 for offset in prefetch.offsets:
                     v.prefetch(b, v.advance(b, line, offset), prefetch.locality)
                 return [*iteration(prefetch.steps, current), v.advance(b, line, prefetch.stride)]
 
-            if prefetch:
+            for prefetch in prefetches:
                 asking = v.smaller(b, b.udiv(steps, v.size(prefetch.steps)), prefetch.iterations)
-                *state, _ = v.loop(b, asking, [*state, prefetch.pointer], prefetching_iteration)
+                *state, _ = v.loop(
+                    b, asking, [*state, prefetch.pointer], functools.partial(prefetching_iteration, prefetch)
+                )
                 steps = b.sub(steps, b.mul(asking, v.size(prefetch.steps)))
             state = v.loop(b, b.udiv(steps, v.size(unrolled)), state, functools.partial(iteration, unrolled))
             if unrolled == 1:
@@ -200,7 +202,7 @@ def _micro_kernel(module: ir.Module, key: KernelKey, code: VectorCode, tile: _Ti
             return
         if tile.is_whole:
             tail = v.smaller(b, k, v.size(unrolled * rows + STEPS_BEFORE_END))
-            state = run(tail, run(b.sub(k, tail), state, next_lines), tile_of_c)
+            state = run(tail, run(b.sub(k, tail), state, [next_lines]), [tile_of_c])
         else:
             state = run(k, state)
         _, _, *totals = state
