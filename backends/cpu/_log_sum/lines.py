@@ -5,7 +5,6 @@ A line is a row, or the part of one that lies in one strip of columns.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from backends.cpu._log_sum.exp_log import Elementary, exp_scale
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.scalar import ScalarCode
 
 # Rows that one thread takes at a time; bytes of one row of a strip of columns. Eight cache lines amortise the loop
 # around them, and k rows of a strip stay in L2.
@@ -27,32 +27,19 @@ WORDS = """
     scale x y sums row_tops row_limits row_singles column_tops column_limits singles single_terms counts lines doubt
     is_any_in_doubt
 """.split()
-WORD = 8  # bytes
 
 
-class Code(Elementary):
-    """Instructions on the lines of one product: those of `Elementary`, loads and stores, and the table's words."""
+class Code(Elementary, ScalarCode):
+    """Instructions on the lines of one product: loads and stores, beside those of `Elementary` and `ScalarCode`."""
 
     def __init__(self, builder: Builder, dtype: np.dtype[Any]) -> None:
-        super().__init__(builder, dtype)
-        self.b, self.size, self.width = builder, dtype.itemsize, LINE_BYTES // dtype.itemsize
+        Elementary.__init__(self, builder, dtype)
+        ScalarCode.__init__(self, builder)
+        self.size, self.width = dtype.itemsize, LINE_BYTES // dtype.itemsize
 
-    def words(self, table: Value) -> types.SimpleNamespace:
+    def words(self, table: Value, names: Sequence[str] = WORDS) -> Any:
         """Return the words of the table at an address."""
-        start = self.b.inttoptr(table, v.POINTER)
-        return types.SimpleNamespace(
-            **{name: self.b.load(v.advance(self.b, start, WORD * i), typ=v.SIZE) for i, name in enumerate(WORDS)}
-        )
-
-    def at(self, base: Value, *steps: tuple[Value, Value | int]) -> Value:
-        """Return ``base`` plus each index times its stride."""
-        for index, stride in steps:
-            base = self.b.add(base, self.b.mul(index, v.size(stride) if isinstance(stride, int) else stride))
-        return base
-
-    def pointer(self, address: Value) -> Value:
-        """Return an address as a pointer, from which `load` and `store` count: LLVM sees how a loop goes on from it."""
-        return self.b.inttoptr(address, v.POINTER)
+        return super().words(table, names)
 
     def load(self, pointer: Value, index: Value, stride: Value | None = None) -> Value:
         """Load an element of a line."""
@@ -66,27 +53,6 @@ class Code(Elementary):
         if stride is None:
             return self.b.gep(pointer, [index], source_etype=self.element)
         return v.advance(self.b, pointer, self.b.mul(index, stride))
-
-    def for_each(self, count: Value, state: Sequence[Value], body: Callable[..., Any]) -> list[Value]:
-        """Emit a loop that replaces `state` by ``body(index, *state)``, if there is any, and return the last state."""
-
-        def one(current: list[Value]) -> list[Value]:
-            index, *rest = current
-            following = body(index, *rest)
-            return [self.b.add(index, v.size(1)), *(following if state else ())]
-
-        _, *last = v.loop(self.b, count, [v.size(0), *state], one)
-        return last
-
-    def for_blocks(self, size: Value, step: int, body: Callable[[Value, Value], None]) -> None:
-        """Emit ``body(first, count)`` for each block of at most `step` of `size`."""
-        blocks = self.b.sdiv(self.b.add(size, v.size(step - 1)), v.size(step))
-        self.for_each(blocks, (), lambda block: body(*self.block(block, size, step)))
-
-    def block(self, number: Value, size: Value, step: int) -> tuple[Value, Value]:
-        """Return where the block of that number begins, and how many of `size` it has."""
-        first = self.b.mul(number, v.size(step))
-        return first, v.smaller(self.b, v.size(step), self.b.sub(size, first))
 
     def function(self, name: str, emit: Callable[..., Value | None], *arguments: Value, result: Any = v.VOID) -> Value:
         """Call the function of the module that ``emit(code, *arguments)`` writes, at its first call."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 
-from backends.cpu._log_sum.lines import ROWS, WORD, WORDS, Code
+from backends.cpu._log_sum.lines import ROWS, WORDS, Code
 from backends.cpu._log_sum.scaling import load_scale
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Value
+from backends.cpu._vector.scalar import WORD
 
 
 def logarithms(code: Code, table: Value, block: Value) -> None:

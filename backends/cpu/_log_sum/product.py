@@ -32,16 +32,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import prange, types
 
-from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
-from backends.cpu._ladder.jit import jit
 from backends.cpu._log_sum.lines import LINE_BYTES, ROWS, WORDS, Code
 from backends.cpu._log_sum.logarithms import logarithms
 from backends.cpu._log_sum.pairwise import copy_strip, pairwise
 from backends.cpu._log_sum.scaling import Scale, scale_columns, scale_rows
 from backends.cpu._simd.run_parts import entry_point
+from backends.cpu._threads.pieces import build_run_pieces
 from backends.cpu._vector import code as v
 from harness.operands import aligned_empty
 from harness.semiring import Semiring
@@ -117,20 +115,6 @@ class LogSumExp:
             a.ctypes.data, *a.strides, b.ctypes.data, *b.strides, out.ctypes.data, *out.strides, accumulate,
         )  # fmt: skip
         self._operands = a, b, out, accumulate
-
-
-@functools.cache
-def build_run_pieces() -> Any:
-    """Compile ``run_pieces(function, table, pieces)``: call ``function(table, piece)`` for each, on several threads.
-
-    The same for every pass and dtype.
-    """
-
-    def run_pieces(function: int, table: int, pieces: int) -> None:
-        for piece in prange(pieces):
-            call_function(function, (table, np.intp(piece)))
-
-    return jit(None, *[types.intp] * 3)(run_pieces)
 
 
 @functools.cache

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backends.cpu._log_sum.exp_log import exp_scale
-from backends.cpu._log_sum.lines import ROWS, WORD, Code
+from backends.cpu._log_sum.lines import ROWS, Code
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Value
+from backends.cpu._vector.scalar import WORD
 
 
 class Scale(NamedTuple):

@@ -21,6 +21,7 @@ Value = Any
 
 BIT, BYTE, INDEX, SIZE = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 POINTER, VOID = ir.PointerType(), ir.VoidType()
+NO, YES = ir.Constant(BIT, 0), ir.Constant(BIT, 1)
 
 
 def size(value: int) -> ir.Constant:
@@ -95,6 +96,23 @@ def own_function(
     else:
         builder.ret(value)
     return function
+
+
+def calls(name: str, emit: Callable[..., Value | None]) -> Callable[..., Value]:
+    """Return ``call(builder, *sizes)``, which calls the function that ``emit(builder, *sizes)`` writes."""
+    return lambda builder, *sizes: builder.call(own_function(builder.module, name, [SIZE] * len(sizes), emit), sizes)
+
+
+def calls_numbered(
+    name: str, largest: int, emitter: Callable[[int], Callable[..., Value | None]]
+) -> Callable[..., None]:
+    """Return ``call(builder, n, *sizes)``, which calls the function that ``emitter(n)`` writes, n in 1..largest."""
+
+    def call(builder: Builder, which: Value, *sizes: Value) -> None:
+        functions = numbered_functions(builder.module, name, largest, len(sizes), emitter)
+        switch(builder, which, dict(enumerate(functions, 1)), list(sizes))
+
+    return call
 
 
 def prefer_widest_vectors(function: Any) -> None:
