@@ -18,18 +18,18 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import carray, prange, types
-from numba.core import cgutils
 
 from backends.cpu._argk.by_terms import build_search_by_terms
 from backends.cpu._argk.matches import POSITION, WORD_BITS, chunk_begins, compile_compare, word_of
 from backends.cpu._argk.transpose import gather_of
-from backends.cpu._compile.call_by_address import address_of, call, call_function
-from backends.cpu._ladder.jit import jit, scalar
+from backends.cpu._compile.call_by_address import address_of
+from backends.cpu._compile.functions import compile_functions
 from backends.cpu._simd.block_tracker import BLOCK, NO_BLOCK
+from backends.cpu._simd.run_parts import entry_point
+from backends.cpu._threads.pieces import build_run_piece, build_run_pieces
 from backends.cpu._vector import code as v
-from backends.cpu._vector.intrinsics import as_pointer, emits
 from backends.cpu._vector.operators import operations
+from backends.cpu._vector.scalar import WORD, ScalarCode, call_compiled
 from harness.semiring import Semiring
 
 
@@ -55,7 +55,7 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
     if not searches_by_vectors(semiring, dtype):
         return build_search_by_terms(semiring, dtype, steps)
     word, compare = word_of(steps), compile_compare(semiring, dtype, steps, is_careful)
-    search_part, run, chunks = build_search_part(word), build_run_parts(), len(chunk_begins(steps))
+    search_part, chunks = compile_search_part(word), len(chunk_begins(steps))
     gather = address_of(gather_of(dtype))
 
     def prepare(
@@ -82,13 +82,11 @@ def build_search(semiring: Semiring, dtype: np.dtype[Any], steps: int, is_carefu
             }  # fmt: skip
             return [(same | own)[name] for name in PART]
 
-        table, function = np.array([words(part) for part in range(parts)], np.int64), address_of(search_part)
-
-        def search() -> None:
-            run(function, table)
-
-        search.refers_to = a, b, c, block, argk, panels, missing, starts, masks  # type: ignore[attr-defined] # by address
-        return search
+        table = np.array([words(part) for part in range(parts)], np.int64)
+        run_of, number = (build_run_pieces, parts) if parts > 1 else (build_run_piece, 0)
+        run = functools.partial(entry_point(run_of()), search_part, table.ctypes.data, number)
+        run.refers_to = table, a, b, c, block, argk, panels, missing, starts, masks  # type: ignore[attr-defined] # by address
+        return run
 
     return prepare
 
@@ -111,84 +109,140 @@ PART = """
 """.split()
 
 
-@emits(types.UniTuple(types.intp, len(PART)), types.intp)
-def _words_at(b: v.Builder, address: v.Value) -> v.Value:
-    """Return the words of a part."""
-    part = b.inttoptr(address, v.POINTER)
-    return cgutils.pack_array(b, [b.load(v.advance(b, part, 8 * i), typ=v.SIZE) for i in range(len(PART))])
-
-
 @functools.cache
-def build_search_part(word: np.dtype[Any]) -> Any:
-    """Compile ``search_part(part)``, the address of its words: panel by panel, row by row.
+def compile_search_part(word: np.dtype[Any]) -> int:
+    """Compile ``search_part(table, part)``, by the words of that row: panel by panel, row by row. Return its address.
 
     The same for every semiring and dtype: `gather` and `compare` are addresses of functions. Where an element is
     attained by no term of its block, the word at `missing` becomes 1.
     """
-    first_bit, chunk_bits, wide = _first_bit_intrinsic(word), WORD_BITS, POSITION.itemsize
-    nowhere, nothing = np.int32(NO_BLOCK), np.int32(0)  # int64 would halve the lanes of a vector
 
-    def search_part(part: int) -> None:
-        (
-            rows, columns, k, k_of_b, a, rs_a, b, rs_b, cs_b, c, rs_c, block, rs_block, argk, rs_argk,
-            height, width, itemsize, steps, chunks, compare, gather, panel, starts, masks, missing, rs_panel, rs_masks,
-        ) = _words_at(part)  # fmt: skip
-        latest, furthest, step, size = np.int32(k - steps), nothing, np.int32(steps), np.int32(itemsize)
-        for upper in range(0, rows, height):
-            lower = min(upper + height, rows)
-            for left in range(0, columns, width):
-                count = min(width, columns - left)
-                call(gather, (count, k_of_b, b + left * cs_b, cs_b, rs_b, panel, rs_panel))
-                start = carray(as_pointer(starts), (count,), POSITION)
-                for i in range(upper, lower):
-                    ahead = min(i + 1, lower - 1)
-                    which = carray(as_pointer(block + i * rs_block + left), (count,), BLOCK)
-                    nearest = carray(as_pointer(argk + i * rs_argk + left * wide), (count,), POSITION)
-                    for j in range(count):
-                        start[j] = max(min(np.int32(which[j] * step), latest), nothing) * size
-                    call_function(compare, (
-                        count, a + i * rs_a, panel, rs_panel, c + i * rs_c + left * itemsize, starts, masks, rs_masks,
-                        a + ahead * rs_a, k * itemsize, c + ahead * rs_c + left * itemsize,
-                        argk + ahead * rs_argk + left * wide, block + ahead * rs_block + left,
-                    ))  # fmt: skip
-                    for chunk in range(chunks):  # the last of a block first
-                        equal = carray(as_pointer(masks + chunk * rs_masks), (count,), word)
-                        begin = np.int32(max(min((chunks - 1 - chunk) * chunk_bits, steps - chunk_bits), 0))
-                        for j in range(count):
-                            before = nearest[j] if chunk > 0 else step
-                            nearest[j] = begin + first_bit(equal[j]) if equal[j] != 0 else before
-                    for j in range(count):
-                        q, position = np.int32(which[j]), nearest[j]
-                        begin = max(min(np.int32(q * step), latest), nothing)
-                        looked = position if q >= nothing else nothing
-                        furthest = looked if looked > furthest else furthest  # noqa: FURB136 (a reduction to LLVM)
-                        nearest[j] = np.int32(begin + position) if q >= nothing else nowhere
-        if furthest == step:
-            carray(as_pointer(missing), (1,), np.int64)[0] = 1
+    def emit(module: ir.Module) -> list[ir.Function]:
+        function = v.own_function(module, "search_part", [v.SIZE] * 2, functools.partial(_emit_search_part, word))
+        v.prefer_widest_vectors(function)
+        return [function]
 
-    return jit(None, types.intp, parallel=False)(search_part)
+    (address,) = compile_functions("search_part", (word.name,), emit, unrolls=True)
+    return address
 
 
-def _first_bit_intrinsic(word: np.dtype[Any]) -> Any:
-    """Return the intrinsic ``first_bit(word)``, of int32: the position of the lowest bit that is set."""
+def _emit_search_part(word: np.dtype[Any], b: v.Builder, table: v.Value, part: v.Value) -> None:
+    code = ScalarCode(b)
+    w = code.words(code.at(table, (part, WORD * len(PART))), PART)
+    of_rows = _Rows(b, w, word)
 
-    @emits(types.int32, scalar(word))
-    def first_bit(b: v.Builder, bits: v.Value) -> v.Value:
-        count = v.declare(b, f"llvm.cttz.i{bits.type.width}", bits.type, [bits.type, v.BIT])
-        position = b.call(count, [bits, ir.Constant(v.BIT, 0)])
-        if bits.type.width == v.INDEX.width:
-            return position
-        return (b.trunc if bits.type.width > v.INDEX.width else b.zext)(position, v.INDEX)
+    def rows_by_panel(upper: v.Value, height: v.Value, left: v.Value, count: v.Value) -> None:
+        call_compiled(b, w.gather, (count, w.k_of_b, code.at(w.b, (left, w.cs_b)), w.cs_b, w.rs_b, w.panel, w.rs_panel))
+        last = b.sub(height, v.size(1))
 
-    return first_bit
+        def row(i: v.Value) -> None:
+            following = v.smaller(b, b.add(i, v.size(1)), last)
+            of_rows.search(b.add(upper, i), b.add(upper, following), left, count)
+
+        code.for_each(height, (), row)
+
+    def panels(upper: v.Value, height: v.Value) -> None:
+        code.for_blocks(w.columns, w.width, functools.partial(rows_by_panel, upper, height))
+
+    code.for_blocks(w.rows, w.height, panels)
 
 
-@functools.cache
-def build_run_parts() -> Any:
-    """Compile ``run(function, table)``: call a function, by its address, with the address of each row."""
+class _Rows(ScalarCode):
+    """Emitter of the search of a row; `words` are those of the part. Integers are of 32 bits, for the lanes of vectors.
 
-    def run(function: int, table: np.ndarray) -> None:
-        for part in prange(table.shape[0]):
-            call(function, (table[part].ctypes.data,))
+    All of it are loops over the elements of a row, which LLVM vectorises.
+    """
 
-    return jit(None, types.intp, types.Array(types.int64, 2, "C"))(run)
+    def __init__(self, b: v.Builder, words: Any, word: np.dtype[Any]) -> None:
+        super().__init__(b)
+        self._words, self._mask = words, v.element_type(word)
+        self._step, self._size = b.trunc(words.steps, v.INDEX), b.trunc(words.itemsize, v.INDEX)
+        self._latest = b.trunc(b.sub(words.k, words.steps), v.INDEX)
+
+    def search(self, i: v.Value, ahead: v.Value, left: v.Value, count: v.Value) -> None:
+        """Search row `i` of a panel; meanwhile row `ahead` is prefetched."""
+        b, w = self.b, self._words
+        of_c, of_argk, of_block = rows = (
+            (w.c, w.rs_c, w.itemsize), (w.argk, w.rs_argk, POSITION.itemsize), (w.block, w.rs_block, BLOCK.itemsize),
+        )  # fmt: skip
+
+        def place(of: tuple[v.Value, v.Value, v.Value | int], row: v.Value) -> v.Value:
+            address, stride, step = of
+            return self.at(address, (row, stride), (left, step))
+
+        which, nearest = (self.pointer(place(of, i)) for of in (of_block, of_argk))
+        self._write_starts(count, which)
+        kind = ir.FunctionType(v.VOID, [v.SIZE] * 13).as_pointer()
+        b.call(b.inttoptr(w.compare, kind), [
+            count, self.at(w.a, (i, w.rs_a)), w.panel, w.rs_panel, place(of_c, i), w.starts, w.masks, w.rs_masks,
+            self.at(w.a, (ahead, w.rs_a)), b.mul(w.k, w.itemsize), *(place(of, ahead) for of in rows),
+        ])  # fmt: skip
+        self._find_nearest(count, v.size(0), nearest, self._step)
+        more = b.sub(w.chunks, v.size(1))
+        self.for_each(more, (), lambda chunk: self._find_nearest(count, b.add(chunk, v.size(1)), nearest))
+        furthest = self._write_places(count, which, nearest)
+        with b.if_then(b.icmp_signed("==", furthest, self._step)):
+            b.store(v.size(1), self.pointer(w.missing))
+
+    def _write_starts(self, count: v.Value, which: v.Value) -> None:
+        """Write where the block of each element begins, in bytes."""
+        starts = self.pointer(self._words.starts)
+
+        def one(j: v.Value) -> None:
+            begin = self._begin(self._number(which, j))
+            self.b.store(self.b.mul(begin, self._size), self._element(starts, j))
+
+        self.for_each(count, (), one)
+
+    def _find_nearest(self, count: v.Value, chunk: v.Value, nearest: v.Value, nowhere: v.Value | None = None) -> None:
+        """Write the first term that is equal, if the chunk has one; else `nowhere`, or what a later chunk has."""
+        b, w = self.b, self._words
+        equal = self.pointer(self.at(w.masks, (chunk, w.rs_masks)))
+        later = b.mul(b.sub(b.sub(w.chunks, v.size(1)), chunk), v.size(WORD_BITS))  # the last of a block first
+        latest = b.sub(w.steps, v.size(WORD_BITS))
+        begin = b.trunc(_greater(b, v.smaller(b, later, latest), v.size(0)), v.INDEX)
+        count_zeros = v.declare(b, f"llvm.cttz.i{self._mask.width}", self._mask, [self._mask, v.BIT])
+
+        def one(j: v.Value) -> None:
+            bits = b.load(b.gep(equal, [j], source_etype=self._mask), typ=self._mask)
+            before = b.load(self._element(nearest, j), typ=v.INDEX) if nowhere is None else nowhere
+            position = _in_32_bits(b, b.call(count_zeros, [bits, ir.Constant(v.BIT, 0)]))
+            has_one = b.icmp_signed("!=", bits, ir.Constant(self._mask, 0))
+            b.store(b.select(has_one, b.add(begin, position), before), self._element(nearest, j))
+
+        self.for_each(count, (), one)
+
+    def _write_places(self, count: v.Value, which: v.Value, nearest: v.Value) -> v.Value:
+        """Write the k of each element; return the greatest position in a block, which is `steps` if one was missing."""
+        b, nothing = self.b, v.index(0)
+
+        def one(j: v.Value, furthest: v.Value) -> list[v.Value]:
+            number, place = self._number(which, j), self._element(nearest, j)
+            position, is_any = b.load(place, typ=v.INDEX), b.icmp_signed(">=", number, nothing)
+            looked = b.select(is_any, position, nothing)
+            b.store(b.select(is_any, b.add(self._begin(number), position), v.index(NO_BLOCK)), place)
+            return [_greater(b, looked, furthest)]
+
+        (furthest,) = self.for_each(count, [nothing], one)
+        return furthest
+
+    def _number(self, which: v.Value, j: v.Value) -> v.Value:
+        """Return the number of the block that element j comes from."""
+        return self.b.sext(self.b.load(self.b.gep(which, [j], source_etype=v.BYTE), typ=v.BYTE), v.INDEX)
+
+    def _begin(self, number: v.Value) -> v.Value:
+        """Return the first term of a block; 0 for no block."""
+        return _greater(self.b, v.smaller(self.b, self.b.mul(number, self._step), self._latest), v.index(0))
+
+    def _element(self, row: v.Value, j: v.Value) -> v.Value:
+        return self.b.gep(row, [j], source_etype=v.INDEX)
+
+
+def _greater(b: v.Builder, x: v.Value, y: v.Value) -> v.Value:
+    return b.select(b.icmp_signed(">", x, y), x, y)
+
+
+def _in_32_bits(b: v.Builder, x: v.Value) -> v.Value:
+    if x.type.width == v.INDEX.width:
+        return x
+    return (b.trunc if x.type.width > v.INDEX.width else b.zext)(x, v.INDEX)
