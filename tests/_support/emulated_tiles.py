@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 from llvmlite import ir
 
-from backends.cpu._mixed import amx_code, methods
+from backends.cpu._mixed import amx_code, amx_loops, methods
 from backends.cpu._mixed.amx_code import ROW_BYTES, ROWS, TILE_BYTES, TILES
-from backends.cpu._mixed.amx_loops import build_amx_product
+from backends.cpu._mixed.amx_loops import compile_amx_product
 from backends.cpu._mixed.methods import METHODS
 from backends.cpu._vector import code as v
 from backends.cpu._vector import unit
 from tests._support.mixed_products import NARROW, Way
+from tests._support.vector_functions import compile_anew
 
 WORDS = ir.VectorType(v.INDEX, 16)
 FLOATS = ir.VectorType(ir.FloatType(), 16)
@@ -141,12 +142,13 @@ def emulated() -> Iterator[pytest.MonkeyPatch]:
     """Let this process take the methods over tiles for usable, and emulate them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(amx_code, "TileCode", EmulatedTiles)
+        patch.setattr(amx_loops, "compile_functions", compile_anew)
         permit(patch)
-        build_amx_product.cache_clear()
+        compile_amx_product.cache_clear()
         try:
             yield patch
         finally:
-            build_amx_product.cache_clear()
+            compile_amx_product.cache_clear()
             methods.usable_methods.cache_clear()
 
 

@@ -11,19 +11,19 @@ import struct
 from types import SimpleNamespace
 
 import llvmlite.binding as llvm
-import numba
 import numpy as np
 import pytest
 from llvmlite import ir
 
-from backends.cpu._mixed import amx_claims, amx_code, amx_kernel, amx_loops, amx_product, methods
+from backends.cpu._mixed import amx_claims, amx_code, amx_kernel, amx_loops, amx_pieces, amx_product, methods
 from backends.cpu._mixed.amx_code import TileCode
-from backends.cpu._mixed.amx_loops import build_amx_product
-from backends.cpu._mixed.amx_product import ARGUMENTS, TileLoops, prepare_tiles
+from backends.cpu._mixed.amx_loops import compile_amx_product
+from backends.cpu._mixed.amx_product import ARGUMENTS, TileLoops, TileProduct, prepare_tiles
 from backends.cpu._mixed.methods import usable_methods
 from backends.cpu._mixed.product import ProductOfRows
-from backends.cpu._threads import atomics
+from backends.cpu._threads.pieces import build_run_piece, build_run_pieces
 from backends.cpu._vector import code as v
+from backends.cpu._vector.scalar import WORD, ScalarCode
 from harness import Operands, PlanError, VerificationError, machine, registry
 from harness.operands import poison
 from harness.plan import Blocking
@@ -37,10 +37,11 @@ from tests._support import emulated_tiles
 from tests._support.emulated_tiles import FEATURES, WAYS, emulated, permit
 from tests._support.mixed_products import HERE, Forced, assert_right, compute
 from tests._support.simd_products import LAYOUTS, lay_out
-from tests._support.vector_functions import Functions, pointer
+from tests._support.vector_functions import Functions, compile_anew, pointer
 
 BACKEND = registry.find("cpu-mixed")
 INT8 = next(way for way in WAYS if way.narrow.name == "int8")
+KEY = methods.MixedKey(INT8.method, "int32", "avx512", 32, 2)
 BFLOAT16 = next(way for way in WAYS if way.narrow.name == "bfloat16")  # float16 differs in one instruction
 REAL = {name: [m.dot for m, _ in usable_methods(name) if m.is_tiled] for name in ("bfloat16", "float16", "int8")}
 
@@ -146,33 +147,37 @@ class TestEmulatedProducts:
             assert (result == (x * y * k + (1 << 31)) % (1 << 32) - (1 << 31)).all()
 
 
-def prepared(way, problem, threads, accumulate=False, kc=64):
+def prepared(problem, threads, accumulate=False, kc=64):
     """Return operands, and what computes their product over tiles in blocks of two tiles."""
     operands = Operands.generate(problem, threads)
-    key = methods.MixedKey(way.method, problem.dtype.name, "avx512", 32, 2)
     blocking = Blocking(64, 64, kc, 32, 32)
     grid = tuning_simd.thread_grid(problem.m, problem.n, threads, 32, 32)
-    loops = TileLoops(key, blocking, packs_a=True, grid=grid, lost=0)
+    loops = TileLoops(KEY, blocking, packs_a=True, grid=grid, lost=0)
     return operands, prepare_tiles(loops, operands.a, operands.b, operands.out, accumulate)
 
 
+def product_of(run):
+    """Return the product that ``run()`` computes."""
+    return next(x for x in run.refers_to if isinstance(x, TileProduct))
+
+
+def run_on(run, threads):
+    """Compute what ``run()`` does on another number of threads."""
+    product = product_of(run)
+    product.claims[:], product.shared[-1] = 0, threads
+    _, run_parts = compile_amx_product(KEY)
+    build_run_pieces()(run_parts, product.shared.ctypes.data, threads)
+
+
 def counting(real, place):
-    """Return what makes intrinsics that do what those of `real` do, and count it in the integer at an address."""
+    """Return what makes emitters like those of `real`; their functions count calls in the integer at an address."""
 
-    def emit(builder, values):
-        builder.atomic_rmw("add", builder.inttoptr(values[0], v.SIZE.as_pointer()), v.size(1), "monotonic")
+    def make(*of):
+        def emit(b, *values):
+            b.atomic_rmw("add", b.inttoptr(v.size(place), v.SIZE.as_pointer()), v.size(1), "monotonic")
+            real(*of)(b, *values)
 
-    bump = amx_kernel.size_intrinsic(1, emit)
-
-    def make(key):
-        inner = real(key)
-
-        @numba.njit
-        def pack(values):
-            bump((place,))
-            inner(values)
-
-        return pack
+        return emit
 
     return make
 
@@ -182,12 +187,12 @@ class TestPiecesThatPartsShare:
     def packed(self, tiles, monkeypatch):
         """How many strips of A, and panels of B, have been packed."""
         counts = np.zeros(2, np.int64)
-        for place, name in enumerate(("pack_a_intrinsic", "pack_b_intrinsic")):
-            real = getattr(amx_loops, name)
-            monkeypatch.setattr(amx_loops, name, counting(real, counts.ctypes.data + 8 * place))
-        build_amx_product.cache_clear()
+        for place, name in enumerate(("emit_pack_a", "emit_pack_b")):
+            real = getattr(amx_pieces, name)
+            monkeypatch.setattr(amx_pieces, name, counting(real, counts.ctypes.data + 8 * place))
+        compile_amx_product.cache_clear()
         yield counts
-        build_amx_product.cache_clear()
+        compile_amx_product.cache_clear()
 
     # One test of several numbers of threads, here and below: the kernel that counts is compiled for each test.
     def test_each_is_packed_once(self, packed, monkeypatch, subtests):
@@ -198,30 +203,30 @@ class TestPiecesThatPartsShare:
                 with subtests.test(threads=threads, is_shared=is_shared):
                     share(monkeypatch, is_shared)
                     packed[:] = 0
-                    operands, run = prepared(INT8, problem, threads)
+                    operands, run = prepared(problem, threads)
                     run()
                     assert_right(problem, operands, operands.out)
                     assert packed.tolist() == [count * each for count, each in zip(once, times, strict=True)]
 
     def test_parts_that_share_nothing_have_memory_of_their_own(self, tiles, monkeypatch):
         share(monkeypatch, is_shared=False)
-        _, run = prepared(INT8, INT8.problem(128, 160, 200), threads=4)
-        table, claims, _ = run.args
-        places = table[:, [ARGUMENTS.index(name) for name in ("packed_a", "packed_b", "tile_of_c")]]
-        assert claims.size == len(table) == 4
+        _, run = prepared(INT8.problem(128, 160, 200), threads=4)
+        product = product_of(run)
+        places = product.table[:, [ARGUMENTS.index(name) for name in ("packed_a", "packed_b", "tile_of_c")]]
+        assert product.claims.size == len(product.table) == 4
         assert np.diff(np.sort(places.ravel())).min() >= 2 * 32 * 64  # two pieces of 32 rows of a tile, or a tile of C
 
     def test_parts_may_come_one_after_the_other_in_any_order(self, tiles, monkeypatch, rng):
         share(monkeypatch, is_shared=True)
         problem = INT8.problem(128, 160, 200)
-        operands, run = prepared(INT8, problem, threads=4)
-        table, claims, threads = run.args
-        assert len(table) > threads
+        operands, run = prepared(problem, threads=4)
+        product, (run_part, _) = product_of(run), compile_amx_product(KEY)
+        assert len(product.table) > 4
         for _ in range(20):
             poison(operands.out)
-            claims[:] = 0
-            for part in rng.permutation(len(table)):
-                amx_product.build_run_part()(table[part : part + 1])
+            product.claims[:] = 0
+            for part in rng.permutation(len(product.table)):
+                build_run_piece()(run_part, product.table.ctypes.data, part)
             assert_right(problem, operands, operands.out)
 
     def test_every_part_is_computed_once_by_however_many_threads(self, packed, monkeypatch, subtests):
@@ -230,19 +235,18 @@ class TestPiecesThatPartsShare:
         for threads in (1, 2, 3, 7):
             with subtests.test(threads=threads):
                 packed[:] = 0
-                operands, run = prepared(INT8, problem, threads=6)
-                table, claims, _ = run.args
+                operands, run = prepared(problem, threads=6)
                 poison(operands.out)
-                amx_product.build_run_parts()(table, claims, threads)
+                run_on(run, threads)
                 assert_right(problem, operands, operands.out)
                 once = packed.tolist()
-                run()
+                run_on(run, 6)
                 assert packed.tolist() == [2 * count for count in once]
 
     def test_the_next_product_packs_anew(self, tiles, monkeypatch):
         share(monkeypatch, is_shared=True)
         problem = INT8.problem(128, 160, 200)
-        operands, run = prepared(INT8, problem, threads=4)
+        operands, run = prepared(problem, threads=4)
         run()
         operands.a[...] = operands.a[::-1].copy()
         operands.b[...] = operands.b[:, ::-1].copy()
@@ -250,22 +254,26 @@ class TestPiecesThatPartsShare:
         assert_right(problem, operands, operands.out)
 
     def test_of_many_that_ask_one_is_to_do_it(self):
-        words = np.zeros(50, np.int64)
+        words, won = np.zeros(50, np.int64), np.zeros((16, 50), np.int64)
 
-        @numba.njit(parallel=True)
-        def ask(words, askers):
-            won = np.zeros((askers, words.size), np.int64)
-            for asker in numba.prange(askers):
-                for i in range(words.size):
-                    word = words.ctypes.data + i * atomics.WORD_BYTES
-                    if amx_claims.claim(word):
-                        won[asker, i] = 1
-                        amx_claims.publish(word)
-                    amx_claims.await_done(word)
-                    won[asker, i] += 2 * amx_claims.is_done(word)
-            return won
+        def ask(b, table, asker):
+            code = ScalarCode(b)
+            w = code.words(table, ("words", "won", "count"))
 
-        won = ask(words, 16)
+            def one(i):
+                word, answer = code.at(w.words, (i, WORD)), code.at(w.won, (b.add(b.mul(asker, w.count), i), WORD))
+                is_mine = amx_claims.claim(b, word)
+                with b.if_then(is_mine):
+                    amx_claims.publish(b, word)
+                amx_claims.await_done(b, word)
+                done = b.select(amx_claims.is_done(b, word), v.size(2), v.size(0))
+                b.store(b.add(done, b.zext(is_mine, v.SIZE)), code.pointer(answer))
+
+            code.for_each(w.count, (), one)
+
+        (address,) = compile_anew("ask", None, lambda module: [v.own_function(module, "ask", [v.SIZE] * 2, ask)])
+        table = np.array((words.ctypes.data, won.ctypes.data, words.size))
+        build_run_pieces()(address, table.ctypes.data, len(won))
         assert (won >= 2).all()
         assert ((won - 2).sum(axis=0) == 1).all()
 
@@ -325,13 +333,13 @@ class TestPlantedBugs:
     @pytest.fixture(autouse=True, scope="class")
     @classmethod
     def _planted(cls, tiles):
-        build_amx_product.cache_clear()
+        compile_amx_product.cache_clear()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(amx_loops, "clear_intrinsic", lambda: nothing(2))
-            patch.setattr(amx_loops, "look_intrinsic", lambda _: nothing(6))
-            patch.setattr(amx_loops, "merge_intrinsic", lambda _: nothing(7))
+            patch.setattr(amx_pieces, "emit_clear", nothing)
+            patch.setattr(amx_pieces, "emit_look", lambda _: nothing)
+            patch.setattr(amx_loops, "emit_merge", lambda key, vectors: nothing)
             yield
-        build_amx_product.cache_clear()
+        compile_amx_product.cache_clear()
 
     @staticmethod
     def product(m, n, k):
@@ -358,9 +366,8 @@ class TestPlantedBugs:
             assert_right(*self.product(40, 50, 64))
 
 
-def nothing(count):
-    """Return an intrinsic of `count` values that does nothing."""
-    return amx_kernel.size_intrinsic(count, lambda *_: None)
+def nothing(*_):
+    """Emit nothing."""
 
 
 def _full_of_nan(size_bytes):
@@ -460,8 +467,7 @@ class TestOneTile:
     def test_a_kernel_of_four_tiles_loads_four_and_multiplies_four_in_a_step(self, monkeypatch):
         monkeypatch.setattr(amx_code, "TileCode", TileCode)
         module = ir.Module()
-        key = methods.MixedKey(INT8.method, "int32", "avx512", 32, 2)
-        amx_kernel._kernel(module, key, 2, 2).linkage = "external"
+        amx_kernel._kernel(module, KEY, 2, 2).linkage = "external"
         counts = collections.Counter(name for name, _ in instructions(str(module)))
         steps = counts["tdpbssd"] // 4  # LLVM may unroll the loop
         assert steps >= 2

@@ -22,7 +22,7 @@ from backends.cpu._mixed.packing import element_bytes
 from backends.cpu._simd.prefetch import INTO_L2, touched_lines
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import Emit, size_intrinsic, switch_intrinsic
+from backends.cpu._vector.intrinsics import Emit
 from harness.errors import PlanError
 from harness.plan import Blocking
 
@@ -49,32 +49,26 @@ def check_tiles(backend: str, blocking: Blocking) -> None:
         )
 
 
-def configure_intrinsic() -> Any:
-    """Return the intrinsic ``configure((which,))``: 1 configures this thread's tiles, 0 releases them."""
-
-    def emit(builder: Builder, values: list[Value]) -> None:
-        begin = v.own_function(builder.module, "configure_tiles", [], lambda b: amx_code.TileCode(b).configure())
-        end = v.own_function(builder.module, "release_tiles", [], lambda b: amx_code.TileCode(b).release())
-        v.switch(builder, values[0], {1: begin, 0: end}, [])
-
-    return size_intrinsic(1, emit)
+def configure(b: Builder) -> None:
+    """Emit what configures this thread's tiles."""
+    v.calls("configure_tiles", lambda inside: amx_code.TileCode(inside).configure())(b)
 
 
-def tile_kernel_intrinsic(key: MixedKey) -> Any:
-    """Return the intrinsic ``kernel((tile_rows, tile_columns, *ARGUMENTS))``, addresses and strides in bytes.
+def release(b: Builder) -> None:
+    """Emit what gives this thread's tiles back."""
+    v.calls("release_tiles", lambda inside: amx_code.TileCode(inside).release())(b)
+
+
+def multiply_tiles(b: Builder, key: MixedKey, rows: Value, columns: Value, *arguments: Value) -> None:
+    """Emit the call of the kernel of `rows` x `columns` tiles of C, of ARGUMENTS: addresses, and strides in bytes.
 
     ``accumulate``: 0 stores, any other value adds to C. ``ahead_lines``: in each step that many runs of cache lines,
     `ahead_stride` bytes apart, are prefetched.
     """
-
-    def emit(builder: Builder, values: list[Value]) -> None:
-        rows, columns, *arguments = values
-        which = builder.add(builder.mul(rows, v.size(TILES)), columns)
-        shapes = [(r, s) for r in range(1, key.mr // ROWS + 1) for s in range(1, key.nv + 1)]
-        functions = {r * TILES + s: _kernel(builder.module, key, r, s) for r, s in shapes}
-        v.switch(builder, which, functions, arguments)
-
-    return size_intrinsic(2 + len(ARGUMENTS), emit)
+    which = b.add(b.mul(rows, v.size(TILES)), columns)
+    shapes = [(r, s) for r in range(1, key.mr // ROWS + 1) for s in range(1, key.nv + 1)]
+    functions = {r * TILES + s: _kernel(b.module, key, r, s) for r, s in shapes}
+    v.switch(b, which, functions, list(arguments))
 
 
 def _kernel(module: Any, key: MixedKey, rows: int, columns: int) -> Any:
@@ -139,33 +133,28 @@ def _prefetch(b: Builder, pointer: Value, size_bytes: int) -> None:
         v.prefetch(b, v.advance(b, pointer, offset), INTO_L2)
 
 
-def merge_intrinsic(key: MixedKey) -> Any:
-    """Return the intrinsic ``merge((vectors, rows, tile, c, ldc, accumulate, lanes))``.
+def emit_merge(key: MixedKey, vectors: int) -> Emit:
+    """Return the emitter of ``merge(rows, tile, c, ldc, accumulate, lanes)`` for tiles of some vectors.
 
-    Copies a part of a computed tile to C, or adds it if `accumulate` is not 0. Rows of the tile are whole vectors side
-    by side; `lanes` exist of the last vector.
+    It copies a part of a computed tile to C, or adds it if `accumulate` is not 0. Rows of the tile are whole vectors
+    side by side; `lanes` exist of the last vector.
     """
     code, operations = key.kernel.code(), key.kernel.operations
 
-    def emitter(vectors: int) -> Emit:
-        def emit(b: Builder, rows: Value, tile: Value, c: Value, ldc: Value, accumulate: Value, lanes: Value) -> None:
-            edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
+    def emit(b: Builder, rows: Value, tile: Value, c: Value, ldc: Value, accumulate: Value, lanes: Value) -> None:
+        edges = [None] * (vectors - 1) + [code.edge(b, lanes)]
 
-            def row(state: list[Value], is_adding: bool) -> list[Value]:
-                source, target = state
-                for j, edge in enumerate(edges):
-                    value = code.load(b, v.advance(b, source, j * code.size_bytes))
-                    address = v.advance(b, target, j * code.size_bytes)
-                    if is_adding:
-                        value = operations.combine(code, b, code.load(b, address, edge), value)
-                    code.store(b, value, address, edge)
-                return [v.advance(b, source, vectors * code.size_bytes), v.advance(b, target, ldc)]
+        def row(state: list[Value], is_adding: bool) -> list[Value]:
+            source, target = state
+            for j, edge in enumerate(edges):
+                value = code.load(b, v.advance(b, source, j * code.size_bytes))
+                address = v.advance(b, target, j * code.size_bytes)
+                if is_adding:
+                    value = operations.combine(code, b, code.load(b, address, edge), value)
+                code.store(b, value, address, edge)
+            return [v.advance(b, source, vectors * code.size_bytes), v.advance(b, target, ldc)]
 
-            begin = [b.inttoptr(tile, v.POINTER), b.inttoptr(c, v.POINTER)]
-            v.in_both_forms(
-                b, accumulate, lambda is_adding: v.loop(b, rows, begin, lambda state: row(state, is_adding))
-            )
+        begin = [b.inttoptr(tile, v.POINTER), b.inttoptr(c, v.POINTER)]
+        v.in_both_forms(b, accumulate, lambda is_adding: v.loop(b, rows, begin, lambda state: row(state, is_adding)))
 
-        return emit
-
-    return switch_intrinsic(7, "merge", key.nv, emitter)
+    return emit

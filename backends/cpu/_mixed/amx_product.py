@@ -16,20 +16,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange, types
 
-from backends.cpu._compile.call_by_address import address_of, call
 from backends.cpu._compile.scratch import Scratch, scratch
-from backends.cpu._ladder.jit import jit
-from backends.cpu._mixed.amx_claims import claim
 from backends.cpu._mixed.amx_code import ROW_BYTES, ROWS
-from backends.cpu._mixed.amx_loops import ARGUMENTS, WORD_BYTES, build_amx_product, rotated
+from backends.cpu._mixed.amx_loops import ARGUMENTS, WORD_BYTES, compile_amx_product
 from backends.cpu._mixed.methods import MixedKey
 from backends.cpu._mixed.packing import element_bytes
 from backends.cpu._simd.argument_table import Shape, cut_evenly
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._threads.atomics import WORD_BYTES as CLAIM_BYTES
-from backends.cpu._threads.limits import limit_threads, restore_threads
+from backends.cpu._threads.pieces import build_run_piece, build_run_pieces
 from harness.plan import Blocking
 from harness.tuning import amx as tuning_amx
 
@@ -151,6 +147,12 @@ class TileProduct:
     ----------
     compute : callable
         ``compute()``, for the addresses that were bound last.
+    table : (parts, ...) array of int64
+        A row for each part.
+    claims : array of int64
+        Those of pieces, then those of parts.
+    shared : array of int64
+        What `amx_loops.SHARED` says.
     """
 
     def __init__(self, loops: TileLoops, shape: Shape, accumulate: bool) -> None:
@@ -164,8 +166,8 @@ class TileProduct:
         i, j = np.divmod(number, width)
         begin_i, begin_j = np.array(rows), np.array(columns)
         entries = {
-            "product": address_of(build_amx_product(key)), "k": shape.k, "rs_a": shape.strides_a[0],
-            "rs_b": shape.strides_b[0], "rs_c": shape.row_stride_out, "accumulate": accumulate,
+            "k": shape.k, "accumulate": accumulate,
+            "rs_a": shape.strides_a[0], "rs_b": shape.strides_b[0], "rs_c": shape.row_stride_out,
             "mc": blocking.mc, "nc": blocking.nc, "kc": blocking.kc, "packs_a": loops.packs_a,
             "lost_a": loops.lost * ((strips.claims > 0) | (i % width == j)),
             "lost_b": loops.lost * ((panels.claims > 0) | (j % height == i)),
@@ -182,23 +184,27 @@ class TileProduct:
         for of_claims, pieces, before in (("claims_a", strips, 0), ("claims_b", panels, strips.claims)):
             if pieces.claims:
                 entries[of_claims] = entries[of_claims] + claims.ctypes.data + before * CLAIM_BYTES
-        self._table = table = np.empty((parts, len(ARGUMENTS)), np.int64)
+        self.table, self.claims = np.empty((parts, len(ARGUMENTS)), np.int64), claims
         for column, name in enumerate(ARGUMENTS):
-            table[:, column] = entries[name]
-        self._in_operands, self._in_scratch = table[:, _OPERANDS].copy(), table[:, _SCRATCH]
+            self.table[:, column] = entries[name]
+        self._in_operands, self._in_scratch = self.table[:, _OPERANDS].copy(), self.table[:, _SCRATCH]
         self._place = 0  # where the scratch was that the table has
+        table, of_parts = self.table.ctypes.data, claims.ctypes.data + (claims.size - parts) * CLAIM_BYTES
         threads = min(loops.grid[0] * loops.grid[1], parts)
+        self.shared = np.array((table, of_parts, parts, threads))
+        run_part, run_parts = compile_amx_product(key)
         if parts == 1:
-            self.compute = functools.partial(entry_point(build_run_part()), table)
+            self.compute = functools.partial(entry_point(build_run_piece()), run_part, table, 0)
         else:
-            self.compute = functools.partial(entry_point(build_run_parts()), table, claims, threads)
+            run = functools.partial(entry_point(build_run_pieces()), run_parts, self.shared.ctypes.data, threads)
+            self.compute = functools.partial(_run_anew, claims, run)
 
     def bind(self, a: int, b: int, out: int) -> Scratch:
         """Set the addresses of the operands, and of the scratch, which is returned."""
         memory = scratch(self._scratch_bytes)
-        self._table[:, _OPERANDS] = self._in_operands + np.array((a, b, out))
+        self.table[:, _OPERANDS] = self._in_operands + np.array((a, b, out))
         if memory.address != self._place:
-            self._table[:, _SCRATCH], self._place = self._in_scratch + memory.address, memory.address
+            self.table[:, _SCRATCH], self._place = self._in_scratch + memory.address, memory.address
         return memory
 
     def run(self, a: int, b: int, out: int) -> None:
@@ -206,6 +212,12 @@ class TileProduct:
         memory = self.bind(a, b, out)
         self.compute()
         del memory  # until here it was in use
+
+
+def _run_anew(claims: np.ndarray, run: Callable[[], Any]) -> None:
+    """Call ``run()``, before which no piece and no part is claimed."""
+    claims.fill(0)
+    run()
 
 
 def prepare_tiles(
@@ -224,43 +236,6 @@ def prepare_tiles(
     """
     product = TileProduct(loops, Shape.of(a, b, out), accumulate)
     memory = product.bind(a.ctypes.data, b.ctypes.data, out.ctypes.data)
-    run = product.compute
-    run.refers_to = a, b, out, memory  # type: ignore[attr-defined] # it knows them by address alone
+    run = functools.partial(product.compute)
+    run.refers_to = a, b, out, product, memory  # type: ignore[attr-defined] # it knows them by address alone
     return run
-
-
-_TABLE, _CLAIMS = types.Array(types.int64, 2, "C"), types.Array(types.int64, 1, "C")
-
-
-@functools.cache
-def build_run_part() -> Any:
-    """Compile ``run_part(table)``: compute the only part. The same for every kernel."""
-
-    def run_part(table: np.ndarray) -> None:
-        call(table[0, 0], (table.ctypes.data,))
-
-    return jit(None, _TABLE, parallel=False)(run_part)
-
-
-@functools.cache
-def build_run_parts() -> Any:
-    """Compile ``run_parts(table, claims, threads)``: compute every part.
-
-    The last claims are those of the parts. Each thread begins with its own parts and goes on with unclaimed ones, since
-    other work slows some cores down.
-    """
-
-    def run_parts(table: np.ndarray, claims: np.ndarray, threads: int) -> None:
-        parts = table.shape[0]
-        for word in range(claims.size):  # as an expression of arrays it would be a parallel loop of its own
-            claims[word] = 0
-        before = limit_threads(threads)
-        for thread in prange(threads):
-            first = np.intp(thread) * parts // threads
-            for step in range(parts):
-                part = rotated(step, first, parts)
-                if claim(claims.ctypes.data + (claims.size - parts + part) * CLAIM_BYTES):
-                    call(table[part, 0], (table[part].ctypes.data,))
-        restore_threads(before)
-
-    return jit(None, _TABLE, _CLAIMS, types.intp)(run_parts)

@@ -9,7 +9,6 @@ begin with these values; `seed` stores them.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -18,20 +17,10 @@ from llvmlite import ir
 from backends.cpu._mixed.methods import ONE_IN_BYTES, SIGN_OF_BYTES, WORD_BITS, Dot, MixedKey, widen
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
-from backends.cpu._vector.intrinsics import Emit, function_intrinsic, switch_intrinsic
+from backends.cpu._vector.intrinsics import Emit
 from harness.operands import CACHE_LINE
 
 SHIFT_BITS = 7  # of 128
-
-
-def pack_a_intrinsic(key: MixedKey) -> Any:
-    """Return the intrinsic ``pack_a((rows, k, a, lda, target, target_stride, vector_stride))``."""
-    return function_intrinsic(7, "pack_a_words", emit_pack_a(key))
-
-
-def pack_b_intrinsic(key: MixedKey) -> Any:
-    """Return the intrinsic ``pack_b((vectors, k, b, ldb, panel, lanes))``."""
-    return switch_intrinsic(6, "pack_words", key.nv, functools.partial(emit_pack_b, key))
 
 
 def emit_pack_a(key: MixedKey) -> Emit:
@@ -135,18 +124,15 @@ def emit_seed(key: MixedKey, vectors: int) -> Emit:
     return emit
 
 
-def clear_intrinsic() -> Any:
-    """Return the intrinsic ``clear((address, lines))``: `lines` times 64 bytes become zeros."""
+def emit_clear(b: Builder, address: Value, lines: Value) -> None:
+    """Emit ``clear(address, lines)``: `lines` times 64 bytes become zeros."""
     vector = ir.VectorType(v.INDEX, CACHE_LINE // 4)
 
-    def emit(b: Builder, address: Value, lines: Value) -> None:
-        def line(state: list[Value]) -> list[Value]:
-            b.store(ir.Constant(vector, None), state[0], align=1)
-            return [v.advance(b, state[0], CACHE_LINE)]
+    def line(state: list[Value]) -> list[Value]:
+        b.store(ir.Constant(vector, None), state[0], align=1)
+        return [v.advance(b, state[0], CACHE_LINE)]
 
-        v.loop(b, lines, [b.inttoptr(address, v.POINTER)], line)
-
-    return function_intrinsic(2, "clear_lines", emit)
+    v.loop(b, lines, [b.inttoptr(address, v.POINTER)], line)
 
 
 def _elements(key: MixedKey, count: int) -> VectorCode:

@@ -17,7 +17,7 @@ from numba import carray, types
 from backends.cpu._ladder.jit import jit
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
-from backends.cpu._vector.intrinsics import as_pointer, function_intrinsic
+from backends.cpu._vector.intrinsics import Emit, as_pointer
 
 MAGNITUDE = 0x7FFF
 LARGEST_SUBNORMAL = {"bfloat16": 0x007F, "float16": 0x03FF}
@@ -48,8 +48,8 @@ def build_has_subnormal(operands: str) -> Any:
     return jit(None, *[types.intp] * 4, parallel=False, returns=types.boolean)(has_subnormal)
 
 
-def look_intrinsic(operands: str) -> Any:
-    """Return the intrinsic ``look((rows, lines, address, stride, line_stride, flag))``.
+def emit_look(operands: str) -> Emit:
+    """Return the emitter of ``look(rows, lines, address, stride, line_stride, flag)``.
 
     Sets the byte at the address `flag` if a row holds a subnormal number of the dtype, a key of LARGEST_SUBNORMAL. Rows
     are `stride` bytes apart, and each is `lines` times 64 bytes, `line_stride` bytes apart.
@@ -79,4 +79,4 @@ def look_intrinsic(operands: str) -> Any:
         with b.if_then(b.icmp_unsigned("!=", b.bitcast(is_subnormal, bits), ir.Constant(bits, 0))):
             b.store(ir.Constant(v.BYTE, 1), b.inttoptr(flag, v.POINTER))
 
-    return function_intrinsic(6, "look_for_subnormals", emit)
+    return emit

@@ -69,17 +69,4 @@ def size_intrinsic(count: int, emit: Callable[[Builder, list[Value]], None]) -> 
 
 def function_intrinsic(count: int, name: str, emit: Emit) -> Any:
     """Return a `size_intrinsic` whose instructions, ``emit(builder, *values)``, are a function of their own."""
-    return size_intrinsic(
-        count, lambda b, values: b.call(v.own_function(b.module, name, [v.SIZE] * count, emit), values)
-    )
-
-
-def switch_intrinsic(count: int, name: str, largest: int, emitter: Callable[[int], Emit]) -> Any:
-    """Return such an intrinsic of n, from 1 to `largest`, and the arguments of the function of ``emitter(n)``."""
-
-    def emit(builder: Builder, values: list[Value]) -> None:
-        which, *arguments = values
-        functions = v.numbered_functions(builder.module, name, largest, len(arguments), emitter)
-        v.switch(builder, which, dict(enumerate(functions, 1)), arguments)
-
-    return size_intrinsic(count, emit)
+    return size_intrinsic(count, lambda b, values: v.calls(name, emit)(b, *values))
