@@ -106,7 +106,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=5, seconds=3, processes=3, precision=0.02),
+        "full": Budget(rounds=10, seconds=8, precision=0.02),
     },
     order=76,
 )

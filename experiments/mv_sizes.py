@@ -59,7 +59,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.05),
         "quick": Budget(rounds=5, seconds=0.5),
-        "full": Budget(rounds=5, seconds=1, processes=3, precision=0.02),
+        "full": Budget(rounds=10, seconds=2, precision=0.02),
     },
     order=75,
 )

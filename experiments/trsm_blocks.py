@@ -64,7 +64,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=3, seconds=1),
-        "full": Budget(rounds=5, seconds=5, processes=3, precision=0.02),
+        "full": Budget(rounds=10, seconds=10, precision=0.02),
     },
     order=91,
 )
