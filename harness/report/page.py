@@ -244,8 +244,8 @@ def _section(
                 [
                     *([f"**{finding}.**"] if finding else []),
                     *(f"{detail}." for detail in details if detail),
-                    f"{experiment.question} See also: {more}.",
-                    *([f"Not drawn, for want of verdicts: {', '.join(left_out)}."] if left_out else []),
+                    f"{experiment.question} See also: {more}."
+                    + (f" Not drawn, for want of verdicts: {', '.join(left_out)}." if left_out else ""),
                 ]
             ),
             *body,

@@ -4,6 +4,7 @@ import html
 import math
 import random
 import re
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,9 @@ from tests._support.synthetic import MACHINE, cells
 
 EXPERIMENTS = load_all()
 LADDER = EXPERIMENTS["ladder"]
-MOST_LINES = 1050  # of a page of all experiments; a machine has a part of them, in 400 lines
+MOST_LINES = 1050  # of a page of all experiments
+MOST_LINES_STORED = 400  # a machine has a part of them
+STORED = sorted((Path(__file__).parents[2] / "experiments" / "results").glob("*/report.md"))
 
 
 def test_what_stands_beside_a_ladder_is_over_no_rung():
@@ -28,6 +31,11 @@ def test_what_stands_beside_a_ladder_is_over_no_rung():
     assert {"cpu-strassen", "cpu-numpy"} <= over_below.keys()
     assert over_below["cpu-strassen"] is over_below["cpu-numpy"] is None
     assert over_below["cpu-simd"] is not None
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
+def test_the_report_of_a_machine_can_be_read_in_one_sitting(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES_STORED
 
 
 def test_rows_hold_rate_peak_and_ratios():
