@@ -66,6 +66,12 @@ def test_where_auto_took_the_best_its_choice_lost_nothing() -> None:
     assert (
         told == "auto takes 1.50 times the time of the best backend (median of 1 product); it took the best each time"
     )
+    few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:2]]) for cell in slow]
+    other = product({"auto": 2.0, "cpu-simd": 2.0, "cpu-numpy": 4.0}, "plus_times float64")
+    told = finding([*taking(few, "cpu-numpy"), *taking(other, "cpu-simd")], {"subject": "auto"})
+    assert told.endswith(
+        "; where another was best, no loss above 1.10 is certain, the largest median is 1.50 (2 samples)"
+    )
     told = finding(taking(slow, "cpu-numpy"), {"subject": "auto"})
     assert told.endswith(", at worst 1.50 (plus_times float32, 33 x 33 x 33: cpu-simd)")
 

@@ -42,10 +42,13 @@ def _worst(found: Sequence[tuple[Interval, Cell]], cells: Sequence[Cell]) -> str
     firm = [(at, cell) for at, cell in missed if conditions.is_firm(cell) and at.low > LITTLE]
     if not firm:
         samples = rates.plural(len(own.all_samples_ns), "sample")
-        return f"; no loss above {LITTLE:.2f} is certain, the largest median is {largest.estimate:.2f} ({samples})"
-    at, where = max(firm, key=lambda one: one[0].estimate)
-    best = rates.fastest_peer(where, cells)
-    place = f"{rates.axis(where, 'setting')}, {rates.axis(where, 'shape')}: {best.contender if best else ''}"
+        where = "where another was best, " if len(missed) < len(found) else ""
+        return (
+            f"; {where}no loss above {LITTLE:.2f} is certain, the largest median is {largest.estimate:.2f} ({samples})"
+        )
+    at, own = max(firm, key=lambda one: one[0].estimate)
+    best = rates.fastest_peer(own, cells)
+    place = f"{rates.axis(own, 'setting')}, {rates.axis(own, 'shape')}: {best.contender if best else ''}"
     more = f"; {len(firm)} certainly above {LITTLE:.2f}" if len(firm) > 1 else ""
     return f", at worst {at.estimate:.2f} ({place}){more}"
 
