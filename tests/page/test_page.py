@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import dataclasses
 import gzip
 import json
 import re
@@ -102,6 +103,17 @@ def test_every_value_of_these_tables_has_a_unit(machines):
                 assert len(found) == 1 or not re.match(r"[0-9]", field), (table.heads[0], line)
                 seen |= {*found}
     assert seen == units
+
+
+def test_values_of_one_case_with_two_units_carry_their_own(machines):
+    rows = list(recorded.shown(with_ladder(machines), EXPERIMENTS))
+    first = next(row for row in rows if row.rate and row.unit == "GFLOP/s")
+    other = dataclasses.replace(first, contender="another", unit="Gop/s")
+    (table,) = plain.plain([first, other], has_intervals=False)
+    fields = [field for line in table.lines for field in line]
+    assert any(field.startswith(f"{plain.estimate(first.rate)} GFLOP/s") for field in fields)
+    assert any(field.startswith(f"{plain.estimate(first.rate)} Gop/s") for field in fields)
+    assert "op/s" not in table.lines[0][0] + table.heads[0]
 
 
 def test_no_two_machines_have_one_name(machines):
