@@ -3,8 +3,8 @@
 On GPUs, one rank each, a product stays on the devices: operands are drawn there. One GPU computes it whole, so that
 efficiency is over its local rate.
 
-The model takes the rate of one rank from the same case, and bandwidth and latency from cases that gather and do little
-else. On a machine whose cores are busy otherwise it says what they would reach.
+The model takes the rate of one rank from the same case, and what it loses beside others, bandwidth and latency from
+cases that do little else. On a machine whose cores are busy otherwise it says what they would reach.
 """
 
 from __future__ import annotations
@@ -190,7 +190,9 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
     The link takes seconds, and the model needs it: so a run that is stopped early has measured it.
     """
-    found = [*link_cases(_counts(preset, machine)), *_cases(preset, machine), *_course_cases(preset, machine)]
+    semirings = dict.fromkeys(semiring for _, semiring, _ in PRODUCTS[preset])
+    links = link_cases(_counts(preset, machine), semirings)
+    found = [*links, *_cases(preset, machine), *_course_cases(preset, machine)]
     on_gpus = [*gpu_link_cases(machine), *_gpu_cases(preset, machine)]
     return or_absent([*found, *on_gpus], mode="strong", method=SUBJECT)
 

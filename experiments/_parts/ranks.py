@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from experiments._parts.peers import SUBJECT as ONE_PROCESS
 from harness import registry
+from harness.analysis.rank_model import BANDWIDTH, BLOCK, FROM_ROOT, LATENCY, REDUCTION, ROOT
+from harness.analysis.rates import LINK
 from harness.errors import Declined
 from harness.experiment import Case, Contender, backend_contender
 from harness.problem import Problem
@@ -19,6 +22,10 @@ DECLINED_TASK = "experiments._parts.ranks:decline"
 # What every rank gathers to measure the link: so much of B that time is bandwidth, and so little that it is latency. Of
 # partial sums of D it reduces as much as of B.
 LINK_BYTES, WORD = 8 << 20, 8
+GATHERS, AUTO = "{ranks}x1x1", "auto"  # grids
+# Sides of the blocks that all ranks compute at once, with as many words to a pair as the blocks of most products have
+# or more, and of the product whose data lie on rank 0.
+BLOCK_SIDES, ROOT_SIDE = (256, 1024), 512
 
 
 def rank_counts(cores: int) -> list[int]:
@@ -60,33 +67,52 @@ def decline(*, reason: str, **_: object) -> NoReturn:
     raise Declined("declined", reason)
 
 
-def link_cases(counts: Iterable[int]) -> list[Case]:
-    """Return the cases that measure the link: all ranks gather a large B, one of a word each, or reduce a large D."""
-    several = [ranks for ranks in counts if ranks > 1]
+def link_cases(counts: Iterable[int], semirings: Iterable[str]) -> list[Case]:
+    """Return the cases that measure what the model takes, each on all these numbers of ranks.
+
+    Of the link all ranks gather a large B, or one of a word each, or reduce a large D; data lie on rank 0. Then all
+    compute blocks of two sizes over each semiring, and gather next to nothing.
+    """
+    ranks = list(counts)
+    several = [count for count in ranks if count > 1]
     if not several:
         return []
     side = int((LINK_BYTES // WORD) ** 0.5)
-    shapes = {
-        "bandwidth": {ranks: Problem(ranks, side, side) for ranks in several},
-        "latency": {ranks: Problem(ranks, 1, ranks) for ranks in several},
-        "reduction": {ranks: Problem(side, side, ranks) for ranks in several},
-    }
-
-    def contender(measured: str, ranks: int, problem: Problem) -> Contender:
-        reduces = measured == "reduction"
-        label = f"{'reduce' if reduces else 'all-gather'}, {ranks} ranks"
-        grid = f"1x1x{ranks}" if reduces else f"{ranks}x1x1"
-        arguments = {"backend": "dist-3d", "parameters": {"ranks": ranks, "grid": grid}}
-        return Contender(label, {**arguments, "problem": problem.to_json()}, ranks, PRODUCT_TASK)
-
-    return [
-        Case(
-            {"role": "link", "link": measured, "semiring": "plus_times", "dtype": "float64"},
-            tuple(contender(measured, ranks, problem) for ranks, problem in problems.items()),
-            {"seed": 1},
-        )
-        for measured, problems in shapes.items()
+    found = [
+        _link_case(BANDWIDTH, {p: (p, side, side) for p in several}, GATHERS),
+        _link_case(LATENCY, {p: (p, 1, p) for p in ranks}, GATHERS),
+        _link_case(REDUCTION, {p: (side, side, p) for p in several}, "1x1x{ranks}"),
+        _link_case(ROOT, dict.fromkeys(several, (ROOT_SIDE,) * 3), AUTO, backend=FROM_ROOT),
     ]
+    blocks = itertools.product(semirings, BLOCK_SIDES)
+    return found + [
+        _link_case(f"{BLOCK} {n}", {p: (p * n, n, n) for p in ranks}, GATHERS, semiring=semiring)
+        for semiring, n in blocks
+    ]
+
+
+def _link_case(
+    measured: str,
+    shapes: Mapping[int, tuple[int, int, int]],
+    grid: str,
+    *,
+    backend: str = "dist-3d",
+    semiring: str = "plus_times",
+) -> Case:
+    """Return the case of products by the number of ranks."""
+
+    def contender(ranks: int) -> Contender:
+        parameters = {"ranks": ranks, "grid": grid.format(ranks=ranks)}
+        arguments = {
+            "backend": backend,
+            "parameters": parameters,
+            "problem": Problem(*shapes[ranks], semiring).to_json(),
+        }
+        label = f"{measured}, {ranks} rank{'s' * (ranks > 1)}"
+        return Contender(label, arguments, ranks, PRODUCT_TASK)
+
+    axes = {"role": LINK, "link": measured, "semiring": semiring, "dtype": "float64"}
+    return Case(axes, tuple(map(contender, shapes)), {"seed": 1})
 
 
 def missing() -> str | None:

@@ -25,7 +25,7 @@ FLAT = {"dist-1d": "nk", "dist-2d": "k"}
 def planted(
     experiment: Experiment, preset: str = "quick", *, off: float = 1.0, machine: Machine = MACHINE
 ) -> list[Cell]:
-    """Return cells of every case; those of several ranks take `off` times what the model says."""
+    """Return cells of every case; products on several ranks take `off` times what the model says."""
     return [_counted(_timed(cell, off)) for cell in cells(experiment, preset, machine=machine)]
 
 
@@ -37,7 +37,7 @@ def _timed(cell: Cell, off: float) -> Cell:
     word = np.dtype(problem["dtype"]).itemsize
     m, n, k, layout = problem["m"], problem["n"], problem["k"], FACES if backend == "dist-root" else BLOCKS
     chosen = choose_grid(m, n, k, ranks, word, rates=RATES, layout=layout, flat=FLAT.get(backend, ""))
-    grid = Grid.parse(parameters["grid"]) if "grid" in parameters else chosen
+    grid = chosen if parameters.get("grid", "auto") == "auto" else Grid.parse(parameters["grid"])
     sizes = Decomposition(m, n, k, grid, layout)
     panels = parameters.get("panel", "auto"), parameters.get("in_flight", "auto")
     schedule = Schedule.of(*panels, k=k, on_device=cell.axes.get("device") == "gpu")
@@ -46,10 +46,11 @@ def _timed(cell: Cell, off: float) -> Cell:
     exposed_s = told.total_s - told.compute_s - told.reduce_s
     moved = m * k + k * n + m * n - sizes.a(0).words - sizes.b(0).words - sizes.d(0).words
     scattered_s = moved * word / RATES.link.bytes_per_s if backend == "dist-root" else 0.0
-    factor = off if ranks > 1 else 1.0
+    factor = off if ranks > 1 and cell.axes.get("role") != "link" else 1.0
     total_s = (told.total_s + scattered_s + COMMAND_S) * factor
     gathered = {"exposed communication": exposed_s} if is_overlapped else {"gather B": told.gather_s}
     stages = {"redistribute": scattered_s, **gathered, "compute": told.compute_s, "reduce": told.reduce_s}
+    stages |= {} if is_overlapped else {"rest": COMMAND_S}
     words = sizes.most(lambda rank: sum(sizes.words(rank).values()))
     facts = {**cell.facts, "grid": str(grid), "layout": layout.name, "words": words, "software": {"mpi": "MPICH 5.0.2"}}
     facts |= {"panel": schedule.panel, "in_flight": schedule.in_flight}

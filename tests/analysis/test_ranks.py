@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments._parts import ranks as parts
-from harness.analysis import projection, ranks, rates
+from harness.analysis import projection, rank_model, ranks, rates
 from harness.distributed.grid import Decomposition, Grid
 from harness.distributed.model import predict
 from harness.experiment import load_all
@@ -66,7 +66,7 @@ def _as_measured(cell):
         gathered, computed = LINK_OF_H200[cell.axes["link"]]
         return _timed(cell, gathered + computed, {"gather B": gathered, "compute": computed})
     alone, computed, of_two = ON_H200[cell.axes["semiring"], cell.axes["dtype"]][cell.axes["n"]]
-    one = ranks.ranks_of(cell) == 1
+    one = rank_model.ranks_of(cell) == 1
     return _timed(cell, alone if one else of_two, {"compute": computed} if one else {})
 
 
@@ -78,18 +78,18 @@ def _timed(cell, ms, readings):
 def test_link_and_local_rate_are_those_that_were_planted():
     cells = scaling()
     for count in (2, 3, 4):
-        link = ranks.link(ranks.links(cells, count))
+        link = rank_model.link(rank_model.links(cells, count))
         assert link.latency_s == pytest.approx(RATES.link.latency_s, rel=0.01)
         # the latency of the large gather is in its bandwidth
         assert link.bytes_per_s == pytest.approx(RATES.link.bytes_per_s, rel=0.02)
         assert link.reduction == pytest.approx(RATES.link.reduction, rel=0.02)
-    assert ranks.link(ranks.links(cells, 5)) is None
-    measured = ranks.links(cells, 2)
-    older = ranks.link({name: cell for name, cell in measured.items() if name != "reduction"})
+    assert rank_model.link(rank_model.links(cells, 5)) is None
+    measured = rank_model.links(cells, 2)
+    older = rank_model.link({name: cell for name, cell in measured.items() if name != "reduction"})
     assert older.reduction == pytest.approx(0.4 * older.bytes_per_s), "without a measurement the rule"
     alone = next(cell for cell in cells if cell.contender == "dist-2d, 1 rank")
-    assert ranks.start_s(measured) == pytest.approx(RATES.start_s, rel=0.01)
-    assert ranks.local_rate(alone, ranks.start_s(measured)) == pytest.approx(RATES.pairs_per_s)
+    assert rank_model.start_s(measured) == pytest.approx(RATES.start_s, rel=0.01)
+    assert rank_model.local_rate(alone, rank_model.start_s(measured)) == pytest.approx(RATES.pairs_per_s)
 
 
 def test_points_lie_on_the_model_they_were_planted_by():
@@ -106,7 +106,7 @@ def test_points_lie_on_the_model_they_were_planted_by():
 def test_what_is_slower_than_the_model_is_told(off, error):
     errors = ranks.model_errors(scaling(off))
     assert {cell.arguments["backend"] for cell, _ in errors} == set(parts.STRATEGIES)
-    assert {ranks.ranks_of(cell) for cell, _ in errors} == {2, 3, 4}
+    assert {rank_model.ranks_of(cell) for cell, _ in errors} == {2, 3, 4}
     assert [found for _, found in errors] == pytest.approx([error] * len(errors), abs=2.5)
 
 
@@ -123,20 +123,72 @@ def test_the_model_is_within_its_tolerance_of_all_that_two_gpus_measured(subtest
 def test_the_rate_of_panels_is_that_of_the_product_whose_k_is_nearest():
     cells = on_h200()
     alike = [c for c in cells if c.axes.get("n") and (c.axes["semiring"], c.axes["dtype"]) == ("plus_times", "float32")]
-    by_place = {(cell.axes["n"], ranks.ranks_of(cell)): cell for cell in alike}
+    by_place = {(cell.axes["n"], rank_model.ranks_of(cell)): cell for cell in alike}
     largest = by_place[16384, 2]
     assert largest.facts["panel"] == 2048
     own = by_place[16384, 1]
-    near = ranks.modelled_s(largest, own, cells)
+    near = rank_model.modelled_s(largest, own, cells)
     links = [cell for cell in cells if rates.is_roof(cell)]
-    assert ranks.modelled_s(largest, own, [own, *links]) > 1.3 * near, "a GPU computes that of all of k slower"
-    assert ranks.modelled_s(own, own, cells) * 1e3 == pytest.approx(109.66), "all of k at once: its own rate"
+    assert rank_model.modelled_s(largest, own, [own, *links]) > 1.3 * near, "a GPU computes that of all of k slower"
+    assert rank_model.modelled_s(own, own, cells) * 1e3 == pytest.approx(109.66), "all of k at once: its own rate"
 
 
 def test_every_panel_pays_the_start_of_a_product():
     sizes, rates_ = Decomposition(4096, 4096, 4096, Grid(1, 2, 1)), RATES._replace(start_s=1e-3)
     compute_s = [predict(sizes, 8, rates_, panel=panel).compute_s for panel in (0, 1024, 1000)]
     assert np.diff([compute_s[0], *compute_s]) == pytest.approx([0, 3e-3, 1e-3], abs=1e-9)
+
+
+def slower(cells, link, factor):
+    """Return `cells`; those of several ranks that measured `link` took `factor` times as long."""
+    return [
+        dataclasses.replace(cell, samples_ns=[[factor * x for x in cell.all_samples_ns]])
+        if str(cell.axes.get("link")).startswith(link) and rank_model.ranks_of(cell) > 1
+        else cell
+        for cell in cells
+    ]
+
+
+def strong(cells):
+    return [cell for cell in cells if cell.axes.get("mode", "strong") == "strong"]
+
+
+def points_of(cells, method):
+    """Return the points of strong scaling on most ranks."""
+    curves = [ranks.curves(own) for own in ranks.products(strong(cells)).values()]
+    return [own[method][-1] for own in curves if method in own]
+
+
+def test_what_ranks_lose_that_all_compute_is_in_the_model():
+    expected = points_of(scaling(), "dist-2d")
+    for factor in (1.25, 2.0):
+        found = points_of(slower(scaling(), rank_model.BLOCK, factor), "dist-2d")
+        ratios = [before.modelled / after.modelled for before, after in zip(expected, found, strict=True)]
+        assert ratios == pytest.approx([factor] * len(found), rel=0.08), "most of the time is computing"
+
+
+def test_blocks_in_between_are_interpolated_by_words_to_a_pair():
+    own = next(own for title, own in ranks.products(strong(scaling())).items() if title.startswith("plus_times"))
+    (alone, *_, most) = ranks.curves(own)["dist-2d"]
+    small, large = (
+        rank_model.slowdown(most.cell, alone.cell, slower(own, f"{rank_model.BLOCK} {side}", 2.0))
+        for side in parts.BLOCK_SIDES
+    )
+    assert rank_model.slowdown(most.cell, alone.cell, own) == pytest.approx(1.0, rel=0.05)
+    assert 1.05 < small < 1.95
+    assert small + large == pytest.approx(3.0, rel=0.05), "a blend of the two"
+
+
+def test_words_of_rank_0_cost_what_they_did_at_a_smaller_product():
+    cells = scaling()
+    for point in points_of(cells, "dist-root"):
+        stages = ranks.warm_stages(point.cell)
+        planted_s = 1e-3 * sum(stages.get(stage, 0.0) for stage in ("redistribute", "gather A", "gather B", "reduce"))
+        assert rank_model.root_s(point.cell, cells) == pytest.approx(planted_s, rel=0.05)
+    slow = points_of(slower(cells, "root", 3.0), "dist-root")
+    assert all(point.root_limit < point.ranks for point in slow)
+    without = [cell for cell in cells if cell.axes.get("link") != "root"]
+    assert all(math.isnan(point.modelled) for point in points_of(without, "dist-root"))
 
 
 def test_without_a_link_there_is_no_model_but_there_are_points():

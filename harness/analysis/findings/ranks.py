@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from harness.analysis import conditions, projection, ranks, rates
+from harness.analysis import conditions, projection, rank_model, ranks, rates
 from harness.experiment import Json
 from harness.stats.statistics import FEWEST_FOR_INTERVAL, Interval
 from harness.store.store import Cell
@@ -30,7 +30,7 @@ def scaling(cells: list[Cell], options: Json) -> str:
     for title, own in ranks.products(cells).items():
         for method, points in ranks.curves(own).items():
             last = points[-1]
-            if ranks.decomposition(last.cell) is None:
+            if rank_model.decomposition(last.cell) is None:
                 threads |= {title: last.measured.estimate} if last.ranks >= most else {}
             elif last.ranks >= most:
                 claims, most = (claims if last.ranks == most else []), last.ranks
@@ -110,7 +110,7 @@ def peers(cells: list[Cell], options: Json) -> str:
     claims, names = list[Claim](), list[str]()
     for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
         done = [cell for cell in own if cell.is_ok]
-        ours = [cell for cell in done if ranks.decomposition(cell) is not None]
+        ours = [cell for cell in done if rank_model.decomposition(cell) is not None]
         others = [cell for cell in done if "package" in cell.arguments]
         if ours and others:
             subject, peer = max(ours, key=_rate), max(others, key=_rate)
@@ -161,7 +161,7 @@ def counts(cells: list[Cell], options: Json) -> str:
 def _grid(count: Json) -> str:
     """Return who counted: the grid, and the strategy and its panels if they are not the plain ones."""
     panels = f"panels of {count['panel']}" if count.get("panel") else ""
-    strategy = "from rank 0" if count.get("backend") == ranks.FROM_ROOT else ""
+    strategy = "from rank 0" if count.get("backend") == rank_model.FROM_ROOT else ""
     return ", ".join(filter(None, (str(count["grid"]), strategy, panels)))
 
 

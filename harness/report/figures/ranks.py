@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from harness.analysis import projection, ranks, rates
+from harness.analysis import projection, rank_model, ranks, rates
 from harness.analysis.ranks import RankPoint
 from harness.experiment import Json
 from harness.report.figures.style import GREY, INK, Looks, Sheet
@@ -87,7 +87,7 @@ def _curve(panel: Axes, points: list[RankPoint], look: dict[str, Any], shift: fl
 
 def _best(curves: dict[str, list[RankPoint]]) -> str:
     """Return the method with ranks that is the fastest on the most ranks: "dist-2d 3.8x on 4 ranks"."""
-    last = {method: points[-1] for method, points in curves.items() if ranks.decomposition(points[-1].cell)}
+    last = {method: points[-1] for method, points in curves.items() if rank_model.decomposition(points[-1].cell)}
     if not last:
         return "no strategy has a time"
     method, point = max(last.items(), key=lambda entry: entry[1].cell.rate)
@@ -101,15 +101,13 @@ def _name_lines(sheet: Sheet, points: list[RankPoint]) -> None:
     if any(point.ranks > 1 and math.isfinite(point.modelled) for point in points):
         sheet.add_to_legend("model", color=INK, **MODEL)
         sheet.notes.append(
-            "Model, dashed: products at the rate that one rank has at the k nearest to theirs, a start for each panel, "
-            "words received over the bandwidth of an all-gather on as many ranks, messages times its latency, and the "
-            "command to the ranks."
+            "Model, dashed: products at the rate of one rank, less what ranks lose that all compute; a start for each "
+            "panel, words received over the bandwidth of an all-gather on as many ranks, messages times its latency, "
+            "and the command to the ranks. Data on rank 0: its words, each as long as of a smaller product."
         )
     if any(math.isfinite(point.root_limit) for point in points):
         sheet.add_to_legend("limit by rank 0", **LIMIT)
-        sheet.notes.append(
-            "Limit by rank 0: what dist-root could reach at most if rank 0 did nothing but send A, B and receive D."
-        )
+        sheet.notes.append("Limit by rank 0: what dist-root could reach if its ranks took no time to compute.")
 
 
 def model_error(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -126,12 +124,12 @@ def model_error(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.axhline(0, color=INK, linewidth=1.2)
         for method, series in rates.group(own, lambda entry: looks.name(entry[0])).items():
             look = {**looks.of(method), "linestyle": ""}
-            panel.plot([ranks.ranks_of(cell) for cell, _ in series], [error for _, error in series], **look)
+            panel.plot([rank_model.ranks_of(cell) for cell, _ in series], [error for _, error in series], **look)
             sheet.add_to_legend(method, **look)
         within = sum(abs(error) <= ranks.TOLERANCE for _, error in own)
         panel.set_title(f"{_scaling(mode)}: {within} of {len(own)} within {ranks.TOLERANCE:.0f} %")
         panel.set_xscale("log", base=2)
-        plain_ticks(panel, sorted({ranks.ranks_of(cell) for cell, _ in own}))
+        plain_ticks(panel, sorted({rank_model.ranks_of(cell) for cell, _ in own}))
         panel.set_xlabel("ranks")
     panels[0].set_ylabel("model over measured, %")
     sheet.notes.append(
