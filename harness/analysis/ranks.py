@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from harness.analysis import rates
 from harness.analysis.conditions import reading
-from harness.analysis.rank_model import modelled_s, ranks_of, root_s
+from harness.analysis.rank_model import FROM_ROOT, decomposition, modelled_s, ranks_of, root_s
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
@@ -76,6 +76,21 @@ def model_errors(cells: list[Cell]) -> list[tuple[Cell, float]]:
         for point in points
         if point.ranks > 1 and math.isfinite(point.modelled)
     ]
+
+
+def unsteadiness(cells: list[Cell]) -> float | None:
+    """Return by how much a product on one rank took longer in one case than in another, at most [percent].
+
+    All strategies but that from rank 0 compute alike on one rank. None if no product was measured twice.
+    """
+    alone = [c for c in rates.contenders(cells) if c.is_ok and ranks_of(c) == 1 and decomposition(c) is not None]
+    own = [cell for cell in alone if cell.arguments["backend"] != FROM_ROOT]
+    times = [[cell.median_ns for cell in alike] for alike in rates.group(own, _problem).values()]
+    return max((100 * (max(each) / min(each) - 1) for each in times if len(each) > 1), default=None)
+
+
+def _problem(cell: Cell) -> tuple[object, ...]:
+    return tuple(sorted(cell.facts["problem"].items())), rates.axis(cell, "device")
 
 
 def warm_stages(cell: Cell) -> dict[str, float]:

@@ -191,6 +191,20 @@ def test_words_of_rank_0_cost_what_they_did_at_a_smaller_product():
     assert all(math.isnan(point.modelled) for point in points_of(without, "dist-root"))
 
 
+def test_a_machine_is_as_unsteady_as_one_rank_between_cases():
+    cells = scaling()
+    assert ranks.unsteadiness(cells) == pytest.approx(0)
+    slow = [
+        dataclasses.replace(c, samples_ns=[[1.2 * x for x in c.all_samples_ns]])
+        if c.axes.get("method") == "dist-2d" and c.axes["mode"] == "strong" and rank_model.ranks_of(c) == 1
+        else c
+        for c in cells
+    ]
+    assert ranks.unsteadiness(slow) == pytest.approx(20)
+    two = [c for c in slow if c.axes.get("mode") == "strong" and c.axes["method"] in ("dist-2d", "dist-root")]
+    assert ranks.unsteadiness(two) is None, "from rank 0 is other work"
+
+
 def test_without_a_link_there_is_no_model_but_there_are_points():
     cells = [cell for cell in scaling() if not rates.is_roof(cell)]
     assert ranks.model_errors(cells) == []

@@ -105,6 +105,7 @@ def test_a_projection_calls_itself_a_model(draw):
     error = texts(sheets["dist_model_error"])
     assert "strong scaling: 0 of" in error
     assert "within 15 %" in error
+    assert sheets["dist_model_error"].title.endswith("one rank alone differs by up to 0 % between cases")
 
 
 def test_a_projection_without_points_to_check_it_has_no_figure_of_them(draw):

@@ -179,11 +179,13 @@ def projected(cells: list[Cell], options: Json) -> str:
 
 
 def model_error(cells: list[Cell], options: Json) -> str:
-    """Return how many points the model is near."""
-    errors = ranks.model_errors(cells)
+    """Return how many points the model is near, and how near one measurement of a product is to another."""
+    errors, unsteady = ranks.model_errors(cells), ranks.unsteadiness(cells)
+    if not errors:
+        return ""
     within = sum(abs(error) <= ranks.TOLERANCE for _, error in errors)
-    near = f"The model is within {ranks.TOLERANCE:.0f} % of the measured time"
-    return f"{near} at {within} of {len(errors)} points" if errors else ""
+    near = f"The model is within {ranks.TOLERANCE:.0f} % of the measured time at {within} of {len(errors)} points"
+    return near if unsteady is None else f"{near}; one rank alone differs by up to {unsteady:.0f} % between cases"
 
 
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
