@@ -24,8 +24,8 @@ DECLINED_TASK = "experiments._parts.ranks:decline"
 LINK_BYTES, WORD = 8 << 20, 8
 GATHERS, AUTO = "{ranks}x1x1", "auto"  # grids
 # Sides of the blocks that all ranks compute at once, with as many words to a pair as the blocks of most products have
-# or more, and of the product whose data lie on rank 0.
-BLOCK_SIDES, ROOT_SIDE = (256, 1024), 512
+# or more, and of the products whose data lie on rank 0.
+BLOCK_SIDES, ROOT_SIDES = (256, 1024), (256, 1024)
 
 
 def rank_counts(cores: int) -> list[int]:
@@ -82,7 +82,7 @@ def link_cases(counts: Iterable[int], semirings: Iterable[str]) -> list[Case]:
         _link_case(BANDWIDTH, {p: (p, side, side) for p in several}, GATHERS),
         _link_case(LATENCY, {p: (p, 1, p) for p in ranks}, GATHERS),
         _link_case(REDUCTION, {p: (side, side, p) for p in several}, "1x1x{ranks}"),
-        _link_case(ROOT, dict.fromkeys(several, (ROOT_SIDE,) * 3), AUTO, backend=FROM_ROOT),
+        *(_link_case(f"{ROOT} {n}", dict.fromkeys(several, (n, n, n)), AUTO, backend=FROM_ROOT) for n in ROOT_SIDES),
     ]
     blocks = itertools.product(semirings, BLOCK_SIDES)
     return found + [

@@ -2,7 +2,7 @@
 
     T(P) = pairs of the largest block / rate of a rank while all compute + start x panels
            + bytes received / bandwidth + messages x latency + a command
-    data on rank 0: words of A, B and D x time of one, instead of what is received
+    data on rank 0: a time + words of A, B and D x time of one, instead of what is received
 
 * **Rate.** That of one rank alone with the product of the case. In panels it is that of the product whose k is nearest
   to theirs: one of all of k may be slower or faster.
@@ -13,7 +13,7 @@
 * **Start.** What a product of next to no pairs takes on the ranks.
 * **Command.** What a call takes beside what its ranks do.
 * **Bandwidth and latency.** Of as many ranks, all gathering or reducing.
-* **A word of rank 0.** What a smaller product from there takes beside computing, over the words of its A, B and D.
+* **Words of rank 0.** What two smaller products from there take beside computing, and the line through them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from harness.store.store import Cell
 
 FROM_ROOT = "dist-root"
 LAYOUTS = {layout.name: layout for layout in (BLOCKS, FACES)}
-# Cells that measure the link by what they measured; those of blocks also have the size of a block in their name.
+# Cells that measure the link by what they measured; those of blocks and from rank 0 have a size in their name too.
 BANDWIDTH, LATENCY, REDUCTION, ROOT, BLOCK = "bandwidth", "latency", "reduction", "root", "block"
 # The stage that is the link's, and those in which a rank receives.
 _STAGES = {BANDWIDTH: "gather B", LATENCY: "gather B", REDUCTION: "reduce"}
@@ -176,10 +176,12 @@ def root_s(cell: Cell, cells: Iterable[Cell]) -> float | None:
     sizes, measured = decomposition(cell), links(cells, ranks_of(cell))
     if cell.arguments.get("backend") != FROM_ROOT or sizes is None:
         return None
-    if ROOT not in measured or LATENCY not in measured:
+    smaller = [other for name, other in measured.items() if name.startswith(ROOT)]
+    if not smaller or LATENCY not in measured:
         return math.nan
-    smaller = measured[ROOT]
-    return _beside_s(smaller, measured, ("compute",)) * _root_words(cell) / _root_words(smaller)
+    taken = sorted((_root_words(other), _beside_s(other, measured, ("compute",))) for other in smaller)
+    (words, at_s), (more_words, then_s) = [(0.0, 0.0), *taken][-2:]
+    return at_s + max(0.0, then_s - at_s) / (more_words - words) * (_root_words(cell) - words)
 
 
 def _root_words(cell: Cell) -> float:

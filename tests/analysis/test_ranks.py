@@ -185,9 +185,12 @@ def test_words_of_rank_0_cost_what_they_did_at_a_smaller_product():
         stages = ranks.warm_stages(point.cell)
         planted_s = 1e-3 * sum(stages.get(stage, 0.0) for stage in ("redistribute", "gather A", "gather B", "reduce"))
         assert rank_model.root_s(point.cell, cells) == pytest.approx(planted_s, rel=0.05)
-    slow = points_of(slower(cells, "root", 3.0), "dist-root")
+    slow = points_of(slower(cells, "root 1024", 3.0), "dist-root")
     assert all(point.root_limit < point.ranks for point in slow)
-    without = [cell for cell in cells if cell.axes.get("link") != "root"]
+    one = [cell for cell in cells if cell.axes.get("link") != "root 256"]
+    for point in points_of(one, "dist-root"):
+        assert rank_model.root_s(point.cell, one) == pytest.approx(rank_model.root_s(point.cell, cells), rel=0.05)
+    without = [cell for cell in cells if not str(cell.axes.get("link")).startswith("root")]
     assert all(math.isnan(point.modelled) for point in points_of(without, "dist-root"))
 
 
