@@ -103,7 +103,7 @@ def _name_lines(sheet: Sheet, points: list[RankPoint]) -> None:
         sheet.notes.append(
             "Model, dashed: products at the rate of one rank, less what ranks lose that all compute; a start for each "
             "panel, words received over the bandwidth of an all-gather on as many ranks, messages times its latency, "
-            "and the command to the ranks. Data on rank 0: the line through what two smaller products took beside computing."
+            "and the command to the ranks. Data on rank 0: the line through what two smaller products took for them."
         )
     if any(math.isfinite(point.root_limit) for point in points):
         sheet.add_to_legend("limit by rank 0", **LIMIT)
