@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.distributed.copying import copy
 from harness.operands import aligned_empty
 
 # CUDA exports whole pages of memory to other processes: what is smaller would be exported with its neighbours.
@@ -37,7 +38,7 @@ class HostArrays:
 
     def fill(self, target: Any, source: Any) -> None:
         """Copy `source`, an array on the host or one of these, to `target`, one of these."""
-        target[...] = source
+        copy(target, source)
 
 
 class GpuArrays(HostArrays):

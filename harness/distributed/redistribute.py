@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from harness.distributed.copying import copy
 from harness.distributed.grid import Rectangle
 from harness.distributed.transport.mpi import Fibre
 
@@ -38,7 +39,7 @@ def redistribute(
     for rank in range(fibre.size):
         leaving, arriving = mine.common(target[rank]), source[rank].common(wanted)
         if rank == fibre.rank:
-            out[arriving.within(wanted)] = held[leaving.within(mine)]
+            copy(out[arriving.within(wanted)], held[leaving.within(mine)])
             continue
         if leaving.words:
             sent.append((rank, np.ascontiguousarray(held[leaving.within(mine)])))
@@ -48,7 +49,7 @@ def redistribute(
             places.append((arriving.within(wanted), buffer))
     fibre.exchange(sent, received)
     for place, buffer in places:
-        out[place] = buffer
+        copy(out[place], buffer)
 
 
 def rows_of(row_counts: Sequence[int], columns: int) -> list[Rectangle]:
