@@ -48,7 +48,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=3, seconds=2),
-        "full": Budget(rounds=10, seconds=90, precision=0.02),
+        "full": Budget(rounds=10, seconds=120, precision=0.02),
     },
     order=94,
 )
