@@ -107,3 +107,19 @@ def test_without_a_time_nothing_is_said(name):
             dataclasses.replace(c, status="missing", samples_ns=[], facts={}) for c in planted(EXPERIMENTS[experiment])
         ]
         assert found(name, cells, counts="words", links={}) == ""
+
+
+def test_strategies_of_one_product_are_compared_though_each_has_a_case_of_its_own():
+    together = [c for c in planted(EXPERIMENTS["dist_scaling"]) if c.axes.get("mode") == "all cores"]
+    (place, *_) = {(c.axes["m"], c.axes["semiring"]) for c in together}
+    own = [c for c in together if (c.axes["m"], c.axes["semiring"]) == place]
+    reference = next(cell for cell in own if cell.contender == "cpu-simd")
+    times = {"dist-root": 25.0, "dist-1d": 12.5, "dist-2d": 8.0, "dist-3d": 10.0}
+    pairs = [
+        dataclasses.replace(cell, case=strategy, samples_ns=[[1e6 * milliseconds] * 6])
+        for strategy, taken in times.items()
+        for cell, milliseconds in ((reference, 10.0), (next(c for c in own if c.contender == strategy), taken))
+    ]
+    assert re.match(
+        r"dist-2d has 1\.25 times the speed of one process \(.*\), dist-root 0\.40$", found("strategies", pairs)
+    )

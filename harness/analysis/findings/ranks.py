@@ -93,16 +93,14 @@ def over_reference(cells: list[Cell], options: Json) -> str:
 
 
 def _over_references(cells: list[Cell]) -> list[tuple[Claim, Claim]]:
-    """Return the best and the worst speed over the reference's of each case."""
-    cases = []
-    for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
-        claims = [
-            Claim(rates.speed_up(cell, reference), cell.contender, _place(cell), cell)
-            for cell in own
-            if cell.is_ok and (reference := rates.reference_of(cell, own)) is not None and reference is not cell
-        ]
-        cases += [ends(claims)] if claims else []
-    return cases
+    """Return the best and the worst speed over the reference's of each product, over all cases that have it."""
+    claims = [
+        Claim(rates.speed_up(cell, reference), cell.contender, _place(cell), cell)
+        for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values()
+        for cell in own
+        if cell.is_ok and (reference := rates.reference_of(cell, own)) is not None and reference is not cell
+    ]
+    return [ends(alike) for alike in rates.group(claims, lambda claim: claim.where).values()]
 
 
 def peers(cells: list[Cell], options: Json) -> str:
