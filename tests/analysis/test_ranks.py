@@ -92,7 +92,9 @@ def test_link_and_local_rate_are_those_that_were_planted():
     assert rank_model.local_rate(alone, rank_model.start_s(measured)) == pytest.approx(RATES.pairs_per_s)
 
 
-def test_points_lie_on_the_model_they_were_planted_by():
+@pytest.mark.parametrize("command_s", [COMMAND_S, 5e-3])
+def test_points_lie_on_the_model_they_were_planted_by(command_s, monkeypatch):
+    monkeypatch.setattr("tests._support.planted_rank_cells.COMMAND_S", command_s)
     for title, own in ranks.products(scaling()).items():
         for method, points in ranks.curves(own).items():
             for point in points:

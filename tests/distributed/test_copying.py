@@ -52,3 +52,22 @@ def test_only_turned_arrays_are_copied_in_steps():
     assert not copying._are_turned(a, a.copy())
     assert not copying._are_turned(b, b.copy(order="F"))
     assert not copying._are_turned(a[:1], b[:1]), "one row has no order"
+
+
+class Counting(np.ndarray):
+    """An array that keeps how many elements each assignment wrote."""
+
+    written: tuple[int, ...] = ()
+
+    def __setitem__(self, index, value):
+        type(self).written += (self[index].size,)
+        super().__setitem__(index, value)
+
+
+def test_turned_rows_are_copied_a_few_at_a_time_unless_they_are_short():
+    for shape, steps in (((1000, 2048), 16), ((100_000, 4), 7), ((64, 5000), 1)):
+        Counting.written = ()
+        target = np.empty(shape, order="F").view(Counting)
+        copying.copy(target, np.ones(shape))
+        assert len(Counting.written) == steps
+        assert sum(Counting.written) == target.size
