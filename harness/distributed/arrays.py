@@ -12,11 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from harness.distributed.copying import copy
 from harness.operands import aligned_empty
 
 # CUDA exports whole pages of memory to other processes: what is smaller would be exported with its neighbours.
 EXPORTED_STEP = 2 << 20  # bytes
+
+# From rows to columns NumPy copies column by column: each element is in another line of memory, and the next one needs
+# the same lines again. A cache holds few of them if they lie a power of two apart. So some rows are copied at a time.
+# Time of the whole at once, and by 64 rows, float64: n = 1024 7.55 ms, 1.15; 1290 2.60, 1.34; 2048 40.4, 8.1. 32 to 128
+# rows are alike. Measured 2026-11-23 on a Xeon with 2 MiB of L2.
+TURNED_ROWS = 64
+TURNED_ELEMENTS = 1 << 16  # at a time, of short rows: a step takes a microsecond by itself
 
 
 class HostArrays:
@@ -75,3 +81,31 @@ class GpuArrays(HostArrays):
 
 
 HOST = HostArrays()
+
+
+def copy(target: np.ndarray, source: np.ndarray) -> None:
+    """Copy the elements of `source` to `target`, in any memory order of each.
+
+    Parameters
+    ----------
+    target, source : (rows, columns) arrays
+    """
+    if not _are_turned(target, source):
+        target[...] = source
+        return
+    if _by_rows(target):
+        target, source = target.T, source.T
+    rows, columns = source.shape
+    step = max(TURNED_ROWS, TURNED_ELEMENTS // columns)
+    for row in range(0, rows, step):
+        target[row : row + step] = source[row : row + step]
+
+
+def _are_turned(target: np.ndarray, source: np.ndarray) -> bool:
+    """Return whether neighbours of one are not those of the other."""
+    return target.ndim == 2 and min(target.shape) > 1 and _by_rows(target) != _by_rows(source)
+
+
+def _by_rows(x: np.ndarray) -> bool:
+    """Return whether the elements of a row are nearer to each other than those of a column."""
+    return abs(x.strides[1]) <= abs(x.strides[0])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.distributed.copying import copy
+from harness.distributed.arrays import copy
 from harness.distributed.grid import Rectangle
 from harness.distributed.transport.mpi import Fibre
 

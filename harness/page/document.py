@@ -20,7 +20,7 @@ from harness.page.recorded import Recorded, Shown
 # Of the whole file. What gives way to it: first the intervals of the tables that need no script; then samples, of which
 # so many a cell are shown, by the pointer alone.
 LIMIT = 1_500_000
-RICHNESS = ((recorded.MOST_SAMPLES, True), (recorded.MOST_SAMPLES, False), (6, False), (3, False), (0, False))
+RICHNESS = ((recorded.MOST_SAMPLES, True), *((count, False) for count in (recorded.MOST_SAMPLES, 8, 5, 3, 0)))
 # Four characters of base 85 mean something in HTML or JavaScript; others stand for them.
 PLAIN = str.maketrans("&<>`", ",.:/")
 # So many of the weakest places are drawn and listed; all of them are counted.

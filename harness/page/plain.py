@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -74,10 +75,23 @@ def _table(rows: Sequence[Shown], text: Callable[[Interval | None], str]) -> tup
 
 
 def _places(cases: Sequence[Sequence[str]]) -> tuple[str, list[str]]:
-    """Return the words that all cases share, as the head of their column, and those that tell each apart."""
+    """Return the words that all cases share, as the head of their column, and those that tell each apart.
+
+    A name that all cases have at one place, as "rows" of "rows 10" and "rows 100", is shared too.
+    """
     common = [word for word in cases[0] if all(word in other for other in cases)] if len(cases) > 1 else []
-    places = [SEPARATOR.join(word for word in own if word and word not in common) for own in cases]
-    return SEPARATOR.join(filter(None, ["case", *common])), places
+    left = [[word for word in own if word and word not in common] for own in cases]
+    if len(cases) > 1 and len({len(own) for own in left}) == 1:
+        named = [_shared_name(words) for words in zip(*left, strict=True)]
+        left = [[word[len(name) :] for word, name in zip(own, named, strict=True)] for own in left]
+        common += [name.rstrip("= ") + " …" for name in named if name]
+    return SEPARATOR.join(filter(None, ["case", *common])), [SEPARATOR.join(own) for own in left]
+
+
+def _shared_name(words: Sequence[str]) -> str:
+    """Return the name before the value that all of `words` begin with: "rows ", "n="; empty if they have none."""
+    name = re.match(r"[A-Za-z]+[ =]", words[0])
+    return name[0] if name and all(word.startswith(name[0]) for word in words) else ""
 
 
 def _unit(row: Shown) -> str:

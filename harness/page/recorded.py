@@ -150,7 +150,8 @@ def columns(rows: Sequence[Shown]) -> dict[str, Any]:
     """Return `rows` by column for JSON: texts once with their indices, numbers to four digits, intervals as three.
 
     Samples are in steps of the row's time (`SAMPLE_STEPS` to it). Where a row has a rate, the ends of its time follow
-    from those of the rate, and are left out. The script of the page computes both again.
+    from those of the rate, and mostly those of its percent of peak, and are left out. The script of the page computes
+    them again.
     """
     table: dict[str, Any] = {}
     for field in dataclasses.fields(Shown):
@@ -168,7 +169,19 @@ def columns(rows: Sequence[Shown]) -> dict[str, Any]:
             table[field.name] = values
     for name in ("time_low", "time_high"):
         table[name] = [None if row.rate else end for row, end in zip(rows, table[name], strict=True)]
+    for name in ("peak_low", "peak_high"):
+        table[name] = [None if _peak_follows(row) else end for row, end in zip(rows, table[name], strict=True)]
     return table
+
+
+def _peak_follows(row: Shown) -> bool:
+    """Return whether the ends of its percent of peak are as far from the middle as those of its rate."""
+    if row.rate is None or row.peak is None:
+        return False
+    return all(
+        math.isclose(row.peak[end] * row.rate.estimate, row.peak.estimate * row.rate[end], rel_tol=1e-4)
+        for end in (1, 2)
+    )
 
 
 def digits(value: float) -> float | None:

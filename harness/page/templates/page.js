@@ -34,12 +34,14 @@ function rowsOf(columns) {
   return columns.processes.map((_, index) => whole(Object.fromEntries(names.map((name, place) => [name, read[place](index)]))));
 }
 
-// Samples come in steps of the time; a time that has a rate has the ends that follow from the rate's.
+// Samples come in steps of the time; ends that follow from the rate's are left out, of the time and of percent of peak.
 const SAMPLE_STEPS = 200;
 const whole = (row) => ({
   ...row, samples: row.samples.map((steps) => steps * row.time / SAMPLE_STEPS),
   ...(row.rate === null || row.rate_low === null ? {}
     : { time_low: row.time * row.rate / row.rate_high, time_high: row.time * row.rate / row.rate_low }),
+  ...(row.rate === null || row.rate_low === null || row.peak === null || row.peak_low !== null ? {}
+    : { peak_low: row.peak * row.rate_low / row.rate, peak_high: row.peak * row.rate_high / row.rate }),
 });
 
 const number = (value) => (value === null ? "" : value >= 999.5 ? String(Math.round(value)) : value.toPrecision(3));

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.distributed import copying
+from harness.distributed import arrays
 
 ORDERS = ("C", "F")
 SHAPES = [(1, 1), (1, 300), (300, 1), (2, 3), (64, 64), (65, 63), (129, 1024), (1024, 130), (3, 70000), (70000, 3)]
@@ -23,7 +23,7 @@ def test_every_element_arrives_and_no_other_changes(shape, target_order, source_
     source, _ = placed(shape, source_order)
     source[...] = np.arange(source.size).reshape(shape)
     target, around = placed(shape, target_order)
-    copying.copy(target, source)
+    arrays.copy(target, source)
     assert np.array_equal(target, np.arange(source.size).reshape(shape))
     target[...] = -1
     assert (around == -1).all()
@@ -33,25 +33,25 @@ def test_every_element_arrives_and_no_other_changes(shape, target_order, source_
 def test_arrays_that_run_backwards_or_have_gaps_are_copied(turn):
     source = np.arange(300 * 200.0).reshape(300, 200)
     target = np.zeros((200, 300)).T
-    copying.copy(turn(target), turn(source))
+    arrays.copy(turn(target), turn(source))
     assert np.array_equal(turn(target), turn(source))
 
 
 def test_no_elements_and_other_dtypes_are_copied():
     for shape in ((0, 5), (5, 0), (0, 0)):
-        copying.copy(np.empty(shape, order="F"), np.empty(shape))
+        arrays.copy(np.empty(shape, order="F"), np.empty(shape))
     target = np.zeros((200, 100), "float64", order="F")
-    copying.copy(target, np.full((200, 100), 3, "int8"))
+    arrays.copy(target, np.full((200, 100), 3, "int8"))
     assert (target == 3).all()
 
 
 def test_only_turned_arrays_are_copied_in_steps():
     a, b = np.zeros((100, 90)), np.zeros((100, 90), order="F")
-    assert copying._are_turned(a, b)
-    assert copying._are_turned(b, a)
-    assert not copying._are_turned(a, a.copy())
-    assert not copying._are_turned(b, b.copy(order="F"))
-    assert not copying._are_turned(a[:1], b[:1]), "one row has no order"
+    assert arrays._are_turned(a, b)
+    assert arrays._are_turned(b, a)
+    assert not arrays._are_turned(a, a.copy())
+    assert not arrays._are_turned(b, b.copy(order="F"))
+    assert not arrays._are_turned(a[:1], b[:1]), "one row has no order"
 
 
 class Counting(np.ndarray):
@@ -68,6 +68,6 @@ def test_turned_rows_are_copied_a_few_at_a_time_unless_they_are_short():
     for shape, steps in (((1000, 2048), 16), ((100_000, 4), 7), ((64, 5000), 1)):
         Counting.written = ()
         target = np.empty(shape, order="F").view(Counting)
-        copying.copy(target, np.ones(shape))
+        arrays.copy(target, np.ones(shape))
         assert len(Counting.written) == steps
         assert sum(Counting.written) == target.size
