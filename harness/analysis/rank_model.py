@@ -137,11 +137,13 @@ def slowdown(cell: Cell, alone: Cell, cells: Iterable[Cell]) -> float:
     together, single = (_pair_s(cells, like) for like in (cell, alone))
     if not together or not single or rates.is_on_device(cell):
         return 1.0
-    taken, expected = (
-        np.interp(_words_to_a_pair(of), *zip(*blocks, strict=True))
-        for of, blocks in ((cell, together), (alone, single))
-    )
-    return float(taken / expected)
+    return _between(together, _words_to_a_pair(cell)) / _between(single, _words_to_a_pair(alone))
+
+
+def _between(blocks: Sequence[tuple[float, float]], words: float) -> float:
+    """Return the seconds of a pair of so many words, between those of `blocks`; beyond them those of the nearest."""
+    known, seconds = np.array(blocks).T
+    return float(np.interp(words, known, seconds))
 
 
 def _pair_s(cells: Iterable[Cell], like: Cell) -> list[tuple[float, float]]:
