@@ -246,11 +246,11 @@ def _section(
                     *(f"{detail}." for detail in details if detail),
                     f"{experiment.question} See also: {more}."
                     + (f" Not drawn, for want of verdicts: {', '.join(left_out)}." if left_out else ""),
+                    *([_folded("Caveats", known)] if known else []),
                 ]
             ),
             *body,
         ]
-        + ([_folded("Caveats", known)] if known else [])
     )
 
 
