@@ -197,6 +197,27 @@ def test_confidence_is_high_from_three_processes_on(tmp_path, processes):
     assert card.value.startswith("2.0")
 
 
+def test_names_that_all_cases_have_at_a_place_stand_in_the_head():
+    named = [["n=8", "rows 10", "one", "GPU"], ["n=16", "rows 20", "two", "GPU"]]
+    assert plain._places(named) == ("case, GPU, n …, rows …", ["8, 10, one", "16, 20, two"])
+    other = [["n=8", "rows 10"], ["n=16", "columns 20"]]
+    assert plain._places(other) == ("case, n …", ["8, rows 10", "16, columns 20"])
+    fewer = [["n=8", "rows 10"], ["n=16"]]
+    assert plain._places(fewer) == ("case", ["n=8, rows 10", "n=16"])
+    assert plain._places([["n=8", "rows 10"]]) == ("case", ["n=8, rows 10"])
+
+
+def test_ends_of_a_percent_of_peak_are_left_out_where_they_follow(machines):
+    row = next(row for row in recorded.shown(with_ladder(machines), EXPERIMENTS) if row.rate and row.peak)
+    follows = dataclasses.replace(row, rate=Interval(10, 9, 12), peak=Interval(50, 45, 60))
+    own = dataclasses.replace(row, rate=Interval(10, 9, 12), peak=Interval(50, 40, 60))
+    alone = dataclasses.replace(row, rate=None, peak=Interval(50, 45, 60))
+    table = recorded.columns([follows, own, alone])
+    assert table["peak"] == [50, 50, 50]
+    assert table["peak_low"] == [None, 40, 45]
+    assert table["peak_high"] == [None, 60, 60]
+
+
 def test_places_where_it_is_slow_are_all_there_the_worst_first(machines, page):
     found = weak.places(machines, list(EXPERIMENTS.values()))
     percents = [place.percent for place in found]
