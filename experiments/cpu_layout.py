@@ -9,7 +9,7 @@ from harness.experiment import Budget, Case, Contender, Experiment, Figure
 from harness.machine import Machine
 from harness.problem import Problem
 
-SIZE = {"smoke": 64, "quick": 384, "full": 512}
+SIZE = {"smoke": 64, "quick": 384, "full": 384}
 BACKENDS = {
     "smoke": ("cpu-naive", SUBJECT),
     "quick": ("cpu-naive", "cpu-transposed", "cpu-packed", SUBJECT, "cpu-numpy"),
@@ -71,7 +71,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.2),
         "quick": Budget(rounds=3, seconds=1),
-        "full": Budget(rounds=5, seconds=5, processes=3, precision=0.02),
+        "full": Budget(rounds=8, seconds=20, processes=3, precision=0.02),
     },
     order=14,
 )
