@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import functools
 import gzip
@@ -11,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from harness.errors import HarnessError
 from harness.experiment import Experiment
@@ -21,8 +22,9 @@ from harness.page.recorded import Recorded, Shown
 # so many a cell are shown, by the pointer alone.
 LIMIT = 1_500_000
 RICHNESS = ((recorded.MOST_SAMPLES, True), *((count, False) for count in (recorded.MOST_SAMPLES, 8, 5, 3, 0)))
-# Four characters of base 85 mean something in HTML or JavaScript; others stand for them.
-PLAIN = str.maketrans("&<>`", ",.:/")
+# Characters of seven bits that HTML reads as something else. Each is written with the seven bits after it, as one
+# character of two bytes from this one on.
+NOT_WRITTEN, FIRST_PAIR = "\0\n\r<", 0x100
 # So many of the weakest places are drawn and listed; all of them are counted.
 MOST_WEAK, MOST_DRAWN = 60, 30
 
@@ -58,7 +60,7 @@ def write(machines: Sequence[Recorded], experiments: Mapping[str, Experiment], p
         size = len(text.encode())
         if size <= LIMIT:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(text.encode())
             return size
     raise HarnessError(
         "the page is too large", expected=f"at most {LIMIT:,} bytes", got=f"{size:,}", fix="fewer machines: --machine"
@@ -140,5 +142,17 @@ def _packed(record: Mapping[str, Any]) -> str:
 
 
 def _packed_text(text: str) -> str:
-    """Return `text` as the page unpacks it: gzip, then base 85. The same text gives the same bytes."""
-    return base64.b85encode(gzip.compress(text.encode(), 9, mtime=0)).decode().translate(PLAIN)
+    """Return `text` as the page unpacks it: gzip, then seven bits a character. The same text gives the same bytes."""
+    bits = np.unpackbits(np.frombuffer(gzip.compress(text.encode(), 9, mtime=0), np.uint8))
+    # It ends in a zero byte, as of less than 16 MB. Ones after it make the last character one that stands for itself.
+    padded = np.pad(bits, (0, 7 - len(bits) % 7), constant_values=1)
+    return _characters((np.packbits(padded.reshape(-1, 7), axis=1).ravel() >> 1).tolist())
+
+
+def _characters(codes: Sequence[int]) -> str:
+    """Return `codes` of seven bits as characters that HTML leaves as they are."""
+    written, left = [], iter(codes)
+    for code in left:
+        pair = NOT_WRITTEN.find(chr(code))
+        written.append(chr(code if pair < 0 else FIRST_PAIR + (pair << 7) + next(left)))
+    return "".join(written)

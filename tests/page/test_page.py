@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import base64
 import dataclasses
 import gzip
 import json
+import random
 import re
 import sys
 
@@ -40,8 +40,28 @@ def page(page_file):
 def unpacked(text):
     """Return the data that a page carries."""
     (packed,) = re.findall(r'<script type="text/plain" id="data">([^<]*)<', text)
-    back = {to: character for character, to in document.PLAIN.items()}
-    return json.loads(gzip.decompress(base64.b85decode(packed.translate(back))))
+    return json.loads(gzip.decompress(bytes_of(packed)))
+
+
+def bytes_of(packed):
+    """Return what characters of seven bits hold; one of two bytes holds two such characters."""
+    pairs = [divmod(ord(one) - document.FIRST_PAIR, 128) for one in packed]
+    codes = [
+        code
+        for one, (pair, second) in zip(packed, pairs, strict=True)
+        for code in ([ord(one)] if ord(one) < 128 else [ord("\0\n\r<"[pair]), second])
+    ]
+    bits = "".join(f"{code:07b}" for code in codes)
+    return int(bits[: len(bits) // 8 * 8], 2).to_bytes(len(bits) // 8, "big")
+
+
+@pytest.mark.parametrize("length", range(60))
+def test_packed_text_is_left_as_it_is_by_html(length):
+    text = "".join(random.Random(length).choices("abcdefgh", k=length))
+    packed = document._packed_text(text)
+    assert not set(packed) & set("\0\n\r<")
+    assert gzip.decompress(bytes_of(packed)).decode() == text
+    assert len(bytes_of(packed)) == len(gzip.compress(text.encode(), 9))  # nothing after its end
 
 
 def with_ladder(machines):

@@ -5,17 +5,23 @@ const byId = (id) => document.getElementById(id);
 const CHOICES = ["machine", "experiment", "semiring", "dtype", "on"];
 const PER_PAGE = 100, MOST_ROWS = 48;
 
-const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%,()*+-;.=:?@^_/{|}~";  // of base 85
+// Seven bits a character; what HTML reads as something else comes with the seven bits after it, as one character.
+const NOT_WRITTEN = "\0\n\r<", FIRST_PAIR = 0x100;
 
 function bytesOf(text) {
-  const whole = text.padEnd(5 * Math.ceil(text.length / 5), "~"), bytes = new DataView(new ArrayBuffer(0.8 * whole.length));
-  const value = Object.fromEntries([...DIGITS].map((digit, index) => [digit, index]));
-  for (let at = 0; at < whole.length; at += 5) {
-    let word = 0;
-    for (const digit of whole.slice(at, at + 5)) word = 85 * word + value[digit];
-    bytes.setUint32(0.8 * at, word);
+  const bytes = new Uint8Array(2 * text.length);
+  let size = 0, word = 0, bits = 0;
+  const take = (code) => {
+    word = (word << 7) | code;
+    bits += 7;
+    if (bits >= 8) bytes[size++] = word >> (bits -= 8), word &= (1 << bits) - 1;
+  };
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at), pair = code - FIRST_PAIR;
+    if (pair >= 0) take(NOT_WRITTEN.charCodeAt(pair >> 7));
+    take(pair >= 0 ? pair & 127 : code);
   }
-  return new Uint8Array(bytes.buffer, 0, bytes.byteLength - (whole.length - text.length));
+  return bytes.subarray(0, size);
 }
 
 async function unpack(id) {
