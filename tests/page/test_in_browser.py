@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import json
+import math
 from urllib.parse import urlencode
 
 import pytest
 
 pytest.importorskip("altair")
 
+from harness.experiment import load_all
+from harness.page import recorded
 from tests._support import browser
 
 pytestmark = pytest.mark.skipif(browser.find() is None, reason="Chromium is not installed: apt install chromium")
@@ -144,15 +148,39 @@ def test_the_table_filters_sorts_and_copies(tab):
     )
     assert rates == sorted(rates, reverse=True)
     assert tab.value("document.querySelector('#cells th[aria-sort]').getAttribute('aria-sort')") == "descending"
-    tab.value("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
-    tab.value("document.getElementById('copy').click()")
-    tab.until("window.copied")
-    lines = tab.value("window.copied").splitlines()
+    lines = copied(tab)
     assert lines[0].startswith("machine,experiment,case,contender,")
     assert len(lines) == total + 1
     times = [{name: float(row[name]) for name in ("time_low", "time", "time_high")} for row in csv.DictReader(lines)]
     assert all(0.5 * one["time"] < one["time_low"] <= one["time"] * 1.001 for one in times), "from those of the rate"
     assert all(0.999 * one["time"] <= one["time_high"] < 2 * one["time"] for one in times)
+
+
+def copied(tab):
+    """Return the lines that the button copies."""
+    tab.value("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }")
+    tab.value("document.getElementById('copy').click()")
+    tab.until("window.copied")
+    return tab.value("window.copied").splitlines()
+
+
+def test_every_number_of_the_table_is_that_of_the_store(tab, machines):
+    own = machines[0]
+    asked = json.dumps(f'vs_peers "{own.name}"')
+    tab.value(
+        f"(() => {{ const one = document.forms.filter.elements.q; one.value = {asked};"
+        " one.dispatchEvent(new Event('input')); })()"
+    )
+    seen = list(csv.DictReader(copied(tab)))
+    stored = [row for row in recorded.shown(own, load_all()) if row.experiment == "vs_peers"]
+    assert len(seen) == len(stored) > 50
+    for line, row in zip(seen, stored, strict=True):
+        assert (line["case"], line["contender"], line["on"]) == (row.case, row.contender, row.on)
+        for name in ("rate", "time", "peak", "ratio"):
+            for end, value in zip(("", "_low", "_high"), getattr(row, name) or (None,) * 3, strict=True):
+                known = line[name + end] != ""
+                assert known == (value is not None and math.isfinite(value)), (line, name)
+                assert not known or float(line[name + end]) == pytest.approx(value, rel=2e-3), (line, name)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
