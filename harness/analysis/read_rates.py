@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from harness.analysis import conditions, peaks, rates
@@ -183,25 +184,38 @@ def knees(cells: list[Cell], options: Json) -> str:
 
 
 def crossings(cells: list[Cell], options: Json) -> str:
-    """Return the first place on the axis ``x`` from which on the reference is faster, by contender.
+    """Return the place on the axis ``x`` from which on the reference is faster, by contender: the first and the last.
 
     Options ``subject`` (``who`` in a title) and ``point`` say what the reference is, and how a place is written:
     ``"{:g} %"``.
     """
-    found: dict[str, str] = {}
+    found: dict[str, list[tuple[float, float, str]]] = {}
     series = rates.group(rates.contenders(cells), lambda cell: (rates.words(cell, options["panels"]), cell.contender))
-    for (panel, name), own in series.items():
+    panels = [panel.split(", ") for panel, _ in series]
+    shared = {word for word in panels[0] if all(word in words for words in panels)} if panels else set()
+    for (words, name), own in series.items():
+        panel = ", ".join(word for word in words.split(", ") if word not in shared)
         pairs = [(float(rates.axis(c, options["x"])), c, rates.reference_of(c, cells)) for c in own if c.is_ok]
         ratios = sorted(
             (x, rates.time_ratio(c, ref).estimate) for x, c, ref in pairs if ref is not None and ref is not c
         )
-        if ratios and name not in found:
+        if ratios:
             slower = [x for x, ratio in ratios if ratio <= 1]
             beyond = [x for x, _ in ratios if not slower or x > max(slower)]
-            point = options["point"].format
-            where = f"from {point(beyond[0])} on" if beyond else f"nowhere up to {point(ratios[-1][0])}"
-            found[name] = f"{where} against {name} ({panel})"
-    return f"{options.get('who', options['subject'])} is faster {', '.join(found.values())}" if found else ""
+            found.setdefault(name, []).append((min(beyond, default=math.inf), ratios[-1][0], panel))
+    said = (_crossing(name, own, options["point"].format) for name, own in found.items())
+    return f"{options.get('who', options['subject'])} is faster {'; '.join(said)}" if found else ""
+
+
+def _crossing(name: str, found: Sequence[tuple[float, float, str]], point: Callable[[float], str]) -> str:
+    """Return "from 20 % on against A (rows)", or "from 20 % (rows) to 40 % (band) on against A"."""
+    (first, most, where), (last, end, there) = min(found), max(found)
+    if first == last:
+        place = f"nowhere up to {point(most)}" if math.isinf(first) else f"from {point(first)} on"
+        return f"{place} against {name}{f' ({where})' if where and len(found) == 1 else ''}"
+    if math.isinf(last):
+        return f"from {point(first)} on against {name} ({where}), nowhere up to {point(end)} ({there})"
+    return f"from {point(first)} ({where}) to {point(last)} ({there}) on against {name}"
 
 
 def residuals(cells: list[Cell], options: Json) -> str:

@@ -162,7 +162,23 @@ def test_dense_wins_from_the_density_on_at_which_it_stays_faster():
         slow = 0.5 if cell.axes["percent"] < 20 else 2.0
         made.append(dataclasses.replace(cell, samples_ns=[[1e6 * (slow if cell.contender == "scipy CSR" else 1)] * 8]))
     found = read_rates.FINDINGS["crossings"](made, EXPERIMENTS["sparse_crossover"].figures[0].options)
-    assert "from 20 % on against scipy CSR (uniform, plus_times, 1 column)" in found
+    assert "from 20 % on against scipy CSR" in found
+
+
+def test_the_first_place_and_the_last_where_a_reference_becomes_faster_are_said():
+    made = []
+    for cell in cells(EXPERIMENTS["sparse_crossover"], "full"):
+        least = 20 if cell.axes["n"] == 1 else 5
+        slow = 0.5 if cell.axes["percent"] < least else 2.0
+        made.append(dataclasses.replace(cell, samples_ns=[[1e6 * (slow if cell.contender == "scipy CSR" else 1)] * 8]))
+    options = EXPERIMENTS["sparse_crossover"].figures[0].options
+    found = read_rates.FINDINGS["crossings"](made, options)
+    assert re.search(r"from 5 % \(.*columns\) to 20 % \(.*1 column\) on against scipy CSR", found), found
+    never = [cell for cell in made if cell.axes["n"] == 1 and cell.axes["percent"] < 20]
+    beyond = [cell for cell in made if cell.axes["n"] != 1]
+    assert "nowhere up to" in read_rates.FINDINGS["crossings"](never, options)
+    mixed = read_rates.FINDINGS["crossings"]([*never, *beyond], options)
+    assert re.search(r"from 5 % on against scipy CSR \(.*columns\), nowhere up to \d+ % \(.*1 column\)", mixed), mixed
 
 
 @pytest.mark.parametrize("method", ["cpu-numpy", "library"])
