@@ -58,7 +58,7 @@ EXPERIMENT = Experiment(
     budget={
         "smoke": Budget(rounds=2, seconds=0.1),
         "quick": Budget(rounds=5, seconds=0.7, sample_ms=1),
-        "full": Budget(rounds=8, seconds=0.7, sample_ms=1, processes=3, precision=0.02),
+        "full": Budget(rounds=8, seconds=2, sample_ms=1, processes=5, precision=0.01),
     },
     order=16,
 )
