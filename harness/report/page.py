@@ -196,9 +196,13 @@ def _gpu(facts: Mapping[str, str]) -> str:
 def _answers(experiments: Sequence[Experiment], cells: Sequence[Cell], machine: Machine) -> str:
     """Return the title, and what each experiment has found in a sentence that leads to its section."""
     found = {experiment.name: answers.of_experiment(experiment, cells) for experiment in experiments}
-    lines = [f"- [{name}](#{name}): {sentence}" for name, sentence in found.items() if sentence]
+    unsettled = [name for name, sentence in found.items() if caveats.greatest_doubt(sentence)[0] == 1]
+    told = {name: sentence for name, sentence in found.items() if sentence and name not in unsettled}
+    lines = [f"- [{name}](#{name}): {sentence}" for name, sentence in told.items()]
+    if unsettled:
+        lines.append(f"- Without a verdict yet, for want of samples: {', '.join(f'[{n}](#{n})' for n in unsettled)}")
     title = f"# Results: {machine.processor}, {rates.plural(machine.cores, 'core')}"
-    doubts = [_undecided(cells)] if any(map(caveats.speaks_of_doubt, lines)) else []
+    doubts = [_undecided(cells)] if any(map(caveats.speaks_of_doubt, found.values())) else []
     return "\n\n".join([title, "## What came out", *doubts, "\n".join(lines)])
 
 
@@ -245,8 +249,8 @@ def _section(
                     *([f"**{finding}.**"] if finding else []),
                     *(f"{detail}." for detail in details if detail),
                     f"{experiment.question} See also: {more}."
-                    + (f" Not drawn, for want of verdicts: {', '.join(left_out)}." if left_out else ""),
-                    *([_folded("Caveats", known)] if known else []),
+                    + (f" Not drawn, for want of verdicts: {', '.join(left_out)}." if left_out else "")
+                    + (f" {_folded('Caveats', known)}" if known else ""),
                 ]
             ),
             *body,

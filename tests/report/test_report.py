@@ -22,6 +22,7 @@ from tests._support.synthetic import MACHINE, cells
 EXPERIMENTS = load_all()
 LADDER = EXPERIMENTS["ladder"]
 MOST_LINES = 1050  # of a page of all experiments
+MOST_LINES_FIRST = 60
 MOST_LINES_STORED = 400  # a machine has a part of them
 STORED = sorted((Path(__file__).parents[2] / "experiments" / "results").glob("*/report.md"))
 
@@ -35,7 +36,20 @@ def test_what_stands_beside_a_ladder_is_over_no_rung():
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.parent.name)
 def test_the_report_of_a_machine_can_be_read_in_one_sitting(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES_STORED
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= MOST_LINES_STORED
+    assert lines.index("## How to read") <= MOST_LINES_FIRST
+
+
+def test_what_has_no_verdict_is_named_after_what_came_out(tmp_path):
+    sweep, own = EXPERIMENTS["size_sweep"], cells(LADDER)
+    few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:2]]) for cell in cells(sweep)]
+    text = report_page.write([LADDER, sweep], [*own, *few], MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
+    first, _, rest = text.partition("## How to read")
+    assert "- [ladder](#ladder): " in first
+    assert first.rstrip().endswith("- Without a verdict yet, for want of samples: [size_sweep](#size_sweep)")
+    section = rest.partition("## size_sweep")[2]
+    assert section.strip().startswith("**"), "its sentence stands in its section"
 
 
 def test_rows_hold_rate_peak_and_ratios():
