@@ -114,7 +114,7 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
     bound = analysis_conditions.launch_bound(timed)
     return [
         *(f"{OFFLOAD_THRESHOLD} ({_OFFLOAD_MEANING}), {sentence}" for sentence in offload.sentences(timed)),
-        *(f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}), {sentence}" for sentence in bound),
+        *([f"{LAUNCH_BOUND.capitalize()} ({_LAUNCH_BOUND_MEANING}): {'. '.join(bound)}"] if bound else []),
         *([f"To keep in mind: {', '.join(counted)}; the report says which"] if counted else []),
     ]
 

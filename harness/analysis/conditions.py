@@ -6,6 +6,7 @@ result. The marks stand beside the figure, so that a slow machine is not mistake
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ ONE_THREAD = 1.1
 # something else is on the cores; as `harness.run.all_cores` has it.
 FREE_CORES = 0.9
 # So many sizes are named one by one.
-MOST_SIZES = 6
+MOST_SIZES = 4
 FEWEST_FIRM = 3  # samples of an end that a sentence names
 
 
@@ -96,11 +97,13 @@ def launch_bound(cells: Iterable[Cell]) -> list[str]:
 
 def _contenders(cells: Iterable[Cell]) -> str:
     by_name = rates.group(cells, lambda cell: cell.contender)
-    return "; ".join(f"{name} at {_sizes(alike)}" for name, alike in by_name.items())
+    alike = rates.group(by_name, lambda name: _sizes(by_name[name]))
+    return "; ".join(f"{', '.join(names)} at {sizes}" for sizes, names in alike.items())
 
 
 def _sizes(cells: Iterable[Cell]) -> str:
-    sizes = list(dict.fromkeys(rates.size(cell) for cell in cells))
+    by_pairs = sorted(cells, key=lambda cell: math.prod(rates.axis(cell, side) or 1 for side in "mnk"))
+    sizes = list(dict.fromkeys(map(rates.size, by_pairs)))
     return ", ".join(sizes) if len(sizes) <= MOST_SIZES else f"{sizes[0]} to {sizes[-1]} ({len(sizes)} sizes)"
 
 

@@ -89,7 +89,8 @@ def over_reference(cells: list[Cell], options: Json) -> str:
     first += "" if worst is best else f", {worst.who} {worst.value.estimate:.2f}"
     if least is best:
         return first
-    return f"{first}; the best elsewhere at least {least.value.estimate:.2f} ({least.who}, {least.where})"
+    where = ", ".join(filter(None, (least.who, _unlike(least.where, best.where))))
+    return f"{first}; the best elsewhere at least {least.value.estimate:.2f} ({where})"
 
 
 def _over_references(cells: list[Cell]) -> list[tuple[Claim, Claim]]:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from harness.analysis import projection, rank_model, ranks, rates
 from harness.analysis.ranks import RankPoint
 from harness.experiment import Json
+from harness.report.figures import values
 from harness.report.figures.style import GREY, INK, Looks, Sheet
 from harness.report.figures.values import mark_spread, plain_ticks, short
 from harness.stats.statistics import Interval
@@ -68,11 +69,11 @@ def scaling(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 
 def _curve(panel: Axes, points: list[RankPoint], look: dict[str, Any], shift: float, scale: Any) -> None:
     """Draw what was measured, the model, and the limit by rank 0, each times `scale` of the number of ranks."""
-    values = [Interval(*(bound * scale(point.ranks) for bound in point.measured)) for point in points]
+    intervals = [Interval(*(bound * scale(point.ranks) for bound in point.measured)) for point in points]
     at = [point.ranks * shift for point in points]
     joined = look if len(points) >= FEWEST_JOINED else {**look, "linestyle": ""}
-    panel.plot(at, [value.estimate for value in values], **joined)
-    for x, value, point in zip(at, values, points, strict=True):
+    panel.plot(at, [value.estimate for value in intervals], **joined)
+    for x, value, point in zip(at, intervals, points, strict=True):
         samples = [speed * scale(point.ranks) for speed in rates.sample_speeds(point.cell, point.alone)]
         mark_spread(panel, x, value.estimate, value, samples if point.ranks > 1 else [], look["color"])
     for heights, line in (
@@ -154,7 +155,7 @@ def projected(sheet: Sheet, cells: list[Cell], options: Json) -> None:
             points = projection.efficiencies(cell, form, n, *constants)
             panel.plot(*zip(*points, strict=True), **look)
             sheet.add_to_legend(form, **look)
-        rate = f"{short(cell.rate)} {rates.unit([cell])}"
+        rate = f"{short(cell.rate * values.scale('rate', [cell]))} {values.unit([cell])}"
         panel.set_title(
             f"{rates.axis(cell, 'problem')}, n={n}; a rank: {cell.contender}, {rate}; "
             f"{name}: {constants[0] / 1e9:.0f} GB/s"
