@@ -127,12 +127,13 @@ def _ratios(cells: list[Cell], ratio: Ratio) -> dict[tuple[str, bool], dict[str,
 def _over_references(what: str, found: dict[tuple[str, bool], dict[str, list[float]]]) -> str:
     """Return "Speed over cpu-numpy: cpu-simd 0.71 to 0.80, LAPACK 3.5; on the GPU, over gpu-cublas: gpu-tuned 1.1"."""
     parts = list[str]()
+    are_on_both = len({is_on_device for _, is_on_device in found}) > 1
     for (reference, is_on_device), own in found.items():
-        place = "on the GPU" if is_on_device and parts else ""
-        over = f"over {reference}" if not parts or reference not in parts[0] else ""
-        beginning = ", ".join(filter(None, [place, over])) or f"over {reference}"
+        place = f"on the {'GPU' if is_on_device else 'CPU'}" if are_on_both and (parts or is_on_device) else ""
+        over = f"over {reference}" if not parts or not place or reference not in parts[0] else ""
+        beginning = " ".join(filter(None, [what, over, place])) if not parts else ", ".join(filter(None, [place, over]))
         values = ", ".join(f"{name} {_span(ratios)}" for name, ratios in (_ends_of(own) if parts else own).items())
-        parts.append(f"{'' if parts else f'{what} '}{beginning}: {values}")
+        parts.append(f"{beginning}: {values}")
     return "; ".join(parts)
 
 

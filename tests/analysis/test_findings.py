@@ -228,6 +228,10 @@ def test_speeds_over_references_are_told_apart_by_where_they_compute():
         dataclasses.replace(c, run="other", case="other", arguments={**c.arguments, "backend": "gpu-x"}) for c in larger
     ]
     assert found("speeds", [*cpu, *on_device]).endswith("; on the GPU: cpu-packed 12.5, cpu-simd 0.90")
+    first = found("speeds", [*on_device, *cpu])
+    assert first.startswith("Speed over cpu-numpy on the GPU: cpu-simd 0.90")
+    assert first.endswith("; on the CPU: cpu-simd 0.80, cpu-packed 0.50")
+    assert found("speeds", on_device).startswith("Speed over cpu-numpy: ")
     assert found("speeds", []) == ""
 
 
