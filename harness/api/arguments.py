@@ -101,16 +101,25 @@ def _as_matrices(arrays: Arrays, name: str, x: Any) -> Any:
             f"gemm: {name} does not hold real numbers or bools",
             expected="a float, integer or bool array",
             got=f"{type(x).__name__} of dtype {array.dtype}",
-            fix=f"{name}.toarray() if it is sparse, else {name}.astype(float)",
+            fix=_as_numbers(name, x, array),
         )
     if array.ndim < 2:
         raise ProblemError(
             f"gemm: {name} is not a matrix",
             expected="two dimensions or more",
             got=f"shape {array.shape}",
-            fix=f"{name}[None, :] for a row, {name}[:, None] for a column",
+            fix=f"gemv for a matrix by a vector; {name}[None, :] for a row, {name}[:, None] for a column"
+            if array.ndim
+            else f"numpy.multiply for a scalar; numpy.atleast_2d({name}) for a matrix of one element",
         )
     return array
+
+
+def _as_numbers(name: str, x: Any, array: Any) -> str:
+    """Return how an operand `x`, as an array without real numbers, becomes one with them."""
+    if array.dtype.kind == "c":
+        return f"a product of {name}.real and one of {name}.imag"
+    return f"{name}.toarray()" if hasattr(x, "toarray") else f"{name}.astype(float), if its elements are numbers"
 
 
 def _shapes(operands: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, int, int]]:

@@ -232,6 +232,30 @@ def test_what_cannot_be_done_raises_before_any_work(what: str) -> None:
     assert (out == 7).all()
 
 
+class Sparse:
+    """What NumPy takes for one object, as it does sparse matrices."""
+
+    def toarray(self) -> np.ndarray:
+        """Return the matrix."""
+        return TWO
+
+
+@pytest.mark.parametrize(
+    ("b", "fix"),
+    [
+        (np.ones(2), "gemv for a matrix by a vector; b[None, :]"),
+        (3.0, "numpy.multiply for a scalar"),
+        (TWO * 1j, "a product of b.real and one of b.imag"),
+        (Sparse(), "b.toarray()"),
+        (TWO.astype(object), "b.astype(float), if its elements are numbers"),
+    ],
+)
+def test_a_refused_operand_comes_with_what_would_do(b: Any, fix: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        gemm(TWO, b)
+    assert caught.value.fix.startswith(fix)
+
+
 def test_read_only_out_is_refused() -> None:
     out = np.empty((2, 2))
     out.flags.writeable = False
