@@ -71,6 +71,8 @@ def test_the_best_split_at_the_largest_product_is_named_and_where_the_best_is_le
     )
     assert found("strategies", small).startswith("2 x 2 has 1.25 times the speed of one process (plus_times,")
     assert found("over_reference", small).startswith("2 x 2 has 1.25 times the speed of cpu-simd (plus_times,")
+    shared = f", n={sizes[0]}" * (len(sizes) > 1)
+    assert found("over_reference", small).endswith(f"the best elsewhere at least 0.62 (2 x 2, min_plus{shared})")
     assert found("splits", [cell for cell in timed if cell.contender == "cpu-simd"]) == ""
 
 

@@ -47,9 +47,13 @@ def test_what_has_no_verdict_is_named_after_what_came_out(tmp_path):
     text = report_page.write([LADDER, sweep], [*own, *few], MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
     first, _, rest = text.partition("## How to read")
     assert "- [ladder](#ladder): " in first
+    assert "- [size_sweep]" not in first
     assert first.rstrip().endswith("- Without a verdict yet, for want of samples: [size_sweep](#size_sweep)")
     section = rest.partition("## size_sweep")[2]
     assert section.strip().startswith("**"), "its sentence stands in its section"
+    some = [cell if cell.axes["n"] > 100 else little for cell, little in zip(cells(sweep), few, strict=True)]
+    text = report_page.write([sweep], some, MACHINE, tmp_path, tmp_path).read_text(encoding="utf-8")
+    assert re.search(r"- \[size_sweep\]\(#size_sweep\): .* \(\d+ of \d+ ", text), "a verdict on some is told"
 
 
 def test_rows_hold_rate_peak_and_ratios():
