@@ -37,9 +37,9 @@ class Card(NamedTuple):
 
 
 def cards(recorded: Recorded, experiments: Iterable[Experiment]) -> list[Card]:
-    """Return a card for each experiment that has found something, the most prominent first."""
+    """Return a card for each experiment that has found something, the most prominent first; undecided ones last."""
     found = (_card(recorded, experiment) for experiment in experiments)
-    return sorted((card for card in found if card), key=lambda card: -card.prominence)
+    return sorted((card for card in found if card), key=lambda card: (card.confidence == "low", -card.prominence))
 
 
 def _card(recorded: Recorded, experiment: Experiment) -> Card | None:

@@ -217,6 +217,13 @@ def test_confidence_is_high_from_three_processes_on(tmp_path, processes):
     assert card.value.startswith("2.0")
 
 
+def test_cards_without_a_verdict_come_last(machines):
+    for own in machines:
+        made = cards.cards(own, EXPERIMENTS.values())
+        order = [(card.confidence == "low", -card.prominence) for card in made]
+        assert order == sorted(order)
+
+
 def test_names_that_all_cases_have_at_a_place_stand_in_the_head():
     named = [["n=8", "rows 10", "one", "GPU"], ["n=16", "rows 20", "two", "GPU"]]
     assert plain._places(named) == ("case, GPU, n …, rows …", ["8, 10, one", "16, 20, two"])
