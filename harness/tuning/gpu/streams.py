@@ -28,8 +28,6 @@ FEW_ROWS = 4
 MANY_STEPS = 8
 # Bytes and elements that a load takes at most: narrow ones take a register each.
 WIDE, MOST_ELEMENTS = 16, 4
-# Of a D of few rows: rows, and runs of 16 bytes side by side instead of rows; only up to so many steps of k.
-FEW_ROWS, RUNS, RUNS_STEPS = 4, 4, 4
 
 
 def symv_tiles(problem: Problem) -> dict[str, int]:
