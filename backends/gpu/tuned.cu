@@ -67,20 +67,6 @@ __device__ __forceinline__ void combine_settled(Sums& sums, const Fragment& f)
 }
 #endif
 
-// Store the sums of a share into a tile of its own, row by row.
-__device__ __forceinline__ void store_aside(const Sums& sums, RESULT* part, Corner corner)
-{
-#pragma unroll
-    for (int r = 0; r < TM; ++r)
-#pragma unroll
-        for (int s = 0; s < TN; s += GROUP_SIZE) {
-            Vector<RESULT, GROUP_SIZE> group;
-#pragma unroll
-            for (int v = 0; v < GROUP_SIZE; ++v) group.x[v] = FINISHED(sums.x[r][s + v]);
-            write_vector<GROUP_SIZE>(part + (corner.row + row_of(r)) * BN + corner.column + column_of(s), group);
-        }
-}
-
 // All steps of a tile; `tile_a` and `tile_b`: this thread's corner of the tiles.
 template <bool SETTLED> __device__ __forceinline__ void combine_tile(Sums& sums, const T* tile_a, const T* tile_b)
 {
@@ -151,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
 #endif
     DYNAMIC_SHARED(tiles_a);
     T* tiles_b = tiles_a + STAGES * TILE_A;
-    Tile tile = tile_at<BM, BN, GROUP>(index, m, n);
+    const Tile tile = tile_at<BM, BN, GROUP>(index, m, n);
     const Corner corner = corner_of_thread();
     const int tiles_k = (k + BK - 1) / BK;
     const int first = EDGE == PADDED ? BK : k - (tiles_k - 1) * BK;  // steps of the first tile
@@ -185,12 +171,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
     }
 #endif
 #if IS_SPLIT
-    if (part >= 0) return store_aside(sums, parts + (long long)part * (BM * BN), corner);
-    if (sizeof(T) == 8) {  // the tile is computed anew: saves registers; over floats it would cost 9 %
-        index = blockIdx.x;
-        forget(index);
-        tile = tile_at<BM, BN, GROUP>(index, m, n);
+    int number = blockIdx.x;  // once more: to keep the place of the tile would cost the loop registers
+    forget(number);
+    if (number >= whole) {
+        RESULT* part = parts + (long long)(number - whole) * (BM * BN);
+        return store_aside<BN>(sums.x, part, corner.row, corner.column, min(m, 0));
     }
+    const Tile to = tile_at<BM, BN, GROUP>(number, m, n);
+#else
+    const Tile to = tile;
 #endif
-    store_tile(sums.x, c, m, n, ldc, tile.row + corner.row, tile.column + corner.column);
+    store_tile(sums.x, c, m, n, ldc, to.row + corner.row, to.column + corner.column);
 }

@@ -316,6 +316,24 @@ class TestPlantedBugs:
             compute(name, "plus_times", "float32", (tile["bm"] + 3, tile["bn"] + 8, 5 * tile["bk"] - 4))
 
     @pytest.mark.parametrize(
+        ("old", "new"),
+        (
+            ("if (i < m && j < end_of_row(i, n))", "if (j < end_of_row(i, n))"),
+            ("if (i < m && j < end_of_row(i, n))", "if (i < m)"),
+            ("e / PIECE * GROUP_SIZE", "e / PIECE"),
+            ("s + e % GROUP_SIZE][e / GROUP_SIZE]", "s + e % GROUP_SIZE][e % 32]"),
+            ("        meet_lanes();\n#pragma unroll\n        for (int u", "#pragma unroll\n        for (int u"),
+            ("        meet_lanes();\n#pragma unroll\n        for (int s", "#pragma unroll\n        for (int s"),
+            ("row -= lane / LANES_N * GROUP_SIZE, column", "column"),
+        ),
+    )
+    def test_wrong_store_by_neighbours_is_seen(self, monkeypatch, old, new):
+        use_the_cpu(monkeypatch, edits=((old, new),))
+        tile = SMALL["gpu-tuned"]
+        with pytest.raises((VerificationError, KernelFault)):
+            compute("gpu-tuned", "plus_times", "float32", (tile["bm"] + 3, tile["bn"] + 7, 5 * tile["bk"] - 4))
+
+    @pytest.mark.parametrize(
         ("semiring", "old", "new"),
         (
             ("min_plus", "__syncthreads_and(are_settled(sums))", "true"),
@@ -342,9 +360,9 @@ class TestPlantedBugs:
             ("begin = part / rest * depth", "begin = part / rest * depth + 1"),
             ("k = min(k - begin, depth)", "k = k - begin"),
             ("index = whole + part % rest", "index = part % rest"),
-            ("if (part >= 0) return store_aside", "if (part > 0) return store_aside"),
-            ("(long long)part * (BM * BN)", "part % rest * (BM * BN)"),
-            ("(corner.row + row_of(r)) * BN", "(corner.row + row_of(r)) * STRIDE_A"),
+            ("if (number >= whole) {", "if (number > whole) {"),
+            ("(number - whole) * (BM * BN)", "(number - whole) % rest * (BM * BN)"),
+            ("(row + row_of(r)) * LD", "(row + row_of(r)) * (LD - 1)"),
             ("tile_at<BM, BN, GROUP>(whole + index, m, n)", "tile_at<BM, BN, GROUP>(index, m, n)"),
             ("part += (long long)rest * TILE", "part += TILE"),
             ("share < end", "share < end - 1"),

@@ -115,9 +115,10 @@ LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
 MIDDLE = (91, *range(116, 124), *range(WAVE + 1, 281))
 MIDDLE_SHARES, MIDDLE_SHARES_OF_LARGE, NOT_SHARED, EACH_SHARE = (1, 2, 3, 4), (2, 3, 4, 5, 6), 0.03, 0.005
 
-# Order of products of a large fused tile that is redirected and shared. Of cuBLAS by order 4, 0, 3, 2, 1: at 990 0.92,
-# 0.88, 0.88, 0.86, 0.87; at 1008 0.98, 0.93, 0.92, 0.92, 0.91 (H200, 2026-11-22).
-ORDER_OF_SHARED = 4
+# Order of products of plus_times over float32 where a thread has four columns, unless its tile is wider than high and
+# rows of C are aligned. Time by it over that by order 2: 802^3 0.98, 1531^3 0.98, 5000 x 333 x 333 0.97, 40000 x 20 x
+# 301 0.98; 2500 x 2500 x 31 1.04, 400 x 400 x 8000 1.02, and with eight columns 1001^3 1.02 (H200, 2026-11-24).
+ORDER_OF_NARROW, NARROW_COLUMNS, ROW_BYTES = 0, 4, 16
 
 # Tiles of warps for small products of a batch, by their side, by bytes of an element (up to 4, or 8), and by whether a
 # pair is one instruction: tile of a warp (bm, bn), tile of a thread (tm, tn), warps of a block. And the depths of such
@@ -301,8 +302,7 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Op
     fused_from = PADDED_SHARED_FROM if shared["shares"] > 1 else PADDED_FUSED_FROM
     is_padded = max(sizes) >= PADDED_FROM or (is_fused and min(sizes) >= fused_from)
     edge = "padded" if is_padded and _is_reused(problem) else "redirected"
-    order = _order(problem, row, tiles, shared) if edge == "redirected" else row.order
-    return tiles, {"edge": edge, "order": order, "group": 8, "blocks": row.blocks, **shared}
+    return tiles, {"edge": edge, "order": _order(problem, row, tiles), "group": 8, "blocks": row.blocks, **shared}
 
 
 def _thin_tiles(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch, Options]:
@@ -312,15 +312,15 @@ def _thin_tiles(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch,
     tile, shares, _ = known[1] if known else thin.choose(problem, kind, can_share=can_share)
     launch, blocks = tile.launch, tile.blocks
     shared = {"shares": shares, "wave": ENDLESS} if shares > 1 else WHOLE
-    order = _order(problem, row, launch, shared)
+    order = _order(problem, row, launch)
     return launch, {"edge": "redirected", "order": order, "group": 8, "blocks": blocks, **shared}
 
 
-def _order(problem: Problem, row: _Tuned, tiles: Launch, shared: dict[str, int]) -> int:
-    """Return the order of products where tiles that stick out are redirected."""
-    is_ragged = bool(problem.m % tiles.bm or problem.n % tiles.bn or problem.k % tiles.bk)
-    is_other = row is _TUNED["4 fused"] and tiles == row.many and shared["shares"] > 1
-    return ORDER_OF_SHARED if is_other and is_ragged else row.order
+def _order(problem: Problem, row: _Tuned, tiles: Launch) -> int:
+    """Return the order of the products of a step."""
+    is_aligned = problem.n * problem.dtype.itemsize % ROW_BYTES == 0
+    is_narrow = tiles.tn == NARROW_COLUMNS and (tiles.bm >= tiles.bn or not is_aligned)
+    return ORDER_OF_NARROW if row is _TUNED["4 fused"] and is_narrow else row.order
 
 
 def _is_reused(problem: Problem) -> bool:
