@@ -142,7 +142,14 @@ PLANTED_IN_SYMV = {
     "rows of lanes exchanged": ("is_upper ? rows[r] : rows[r + half]", "is_upper ? rows[r + half] : rows[r]"),
     "a warp lost": ("for (int w = 1; w < WARPS; ++w)", "for (int w = 2; w < WARPS; ++w)"),
     "the mirrored sums of another block": ("(row / SIDE) * width + column", "(column / SIDE) * width + column"),
-    "x read before all is there": ("    __syncthreads();\n    if (is_inner)", "    if (is_inner)"),
+    "x read before all is there": (
+        "    __syncthreads();\n#pragma unroll\n    for (int v = 0; v < LANE; ++v) of_columns",
+        "#pragma unroll\n    for (int v = 0; v < LANE; ++v) of_columns",
+    ),
+    "x of other columns": ("column + q - SIDE", "column + q"),
+    "x of rows for columns": ("(q < SIDE ? x_of_rows : x_of_columns)", "(q < SIDE ? x_of_columns : x_of_rows)"),
+    "a tile below the diagonal lost": ("number - across, n - SIDE", "number - across + 1, n - SIDE"),
+    "a tile on the diagonal lost": ("if (number < across)", "if (number < across - 1)"),
     "columns of a lane": ("(v / WIDTH * 32 + lane) * WIDTH", "(v / WIDTH * 31 + lane) * WIDTH"),
 }
 PLANTED_IN_UPDATES = {

@@ -22,6 +22,8 @@
 #include "lanes.cuh"
 
 constexpr int SIDE = 32 * LANE, ROWS = SIDE / WARPS, THREADS = 32 * WARPS;
+// Blocks of a multiprocessor at once, at least: those that have so many threads, of which no register is spilled.
+constexpr int BLOCKS = (sizeof(T) == 8 ? 1536 : sizeof(T) == 4 ? 1024 : THREADS) / THREADS;
 static_assert(ROWS * WARPS == SIDE && ROWS <= 32 && (ROWS & (ROWS - 1)) == 0, "rows of a warp are halved");
 static_assert(LANE % WIDTH == 0, "a lane has whole loads");
 
@@ -66,23 +68,38 @@ __device__ __forceinline__ void sum_over_lanes(T (&rows)[ROWS], int lane)
     for (; across; across /= 2) rows[0] = ADD(rows[0], of_lane_across(rows[0], across));
 }
 
+// Tiles on the diagonal come first, since they take longest: they load whole rows and use half, which is faster than loads of
+// single elements. Those below them follow, row by row.
+__device__ __forceinline__ Tile tile_of_number(int number, int across, int n)
+{
+    if (number < across) return Tile{number * SIDE, number * SIDE};
+    const Tile below = tile_at<SIDE, SIDE, 1>(number - across, n - SIDE, n - SIDE);
+    return Tile{below.row + SIDE, below.column};
+}
+
 // `parts`: for each block of SIDE rows a row of `width` sums, those that its elements of x contribute to.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     tiles(const T* __restrict__ a, int lda, const T* __restrict__ x, int step_x, T* __restrict__ parts, int width, int n,
           T alpha)
 {
-    const Tile tile = tile_at<SIDE, SIDE, 1>(blockIdx.x, n, n);
+    const Tile tile = tile_of_number(blockIdx.x, width / SIDE, n);
     const int row = UPPER ? tile.column : tile.row, column = UPPER ? tile.row : tile.column;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, first = warp * ROWS, i = row + first;
-    const bool is_inner = tile.row != tile.column && tile.row + SIDE <= n;
-    __shared__ T of_warps[WARPS][SIDE], of_rows[SIDE], x_of_rows[SIDE];
-    T e[ROWS][LANE], x_of_columns[LANE], rows[ROWS], columns[LANE];
+    const bool is_inside = tile.row + SIDE <= n, is_inner = is_inside && tile.row != tile.column;
+    __shared__ T of_warps[WARPS][SIDE], of_rows[SIDE], x_of_rows[SIDE], x_of_columns[SIDE];
+    T e[ROWS][LANE], of_columns[LANE], rows[ROWS], columns[LANE];
+    // x before A: its loads wait for none of those
+    for (int q = threadIdx.x; q < 2 * SIDE; q += THREADS) {
+        const int p = q < SIDE ? row + q : column + q - SIDE;
+        const T element = p < n ? x[(long long)p * step_x] : (T)0;
+        (q < SIDE ? x_of_rows : x_of_columns)[q % SIDE] = element;
+    }
     const T* from = a + (long long)i * lda + column;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r)
 #pragma unroll
         for (int v = 0; v < LANE; v += WIDTH) {
-            if (is_inner) {
+            if (is_inside) {
                 const auto run = read_once<WIDTH>(from + (long long)r * lda + column_of(v, lane));
 #pragma unroll
                 for (int u = 0; u < WIDTH; ++u) e[r][v + u] = run.x[u];
@@ -94,16 +111,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
             }
         }
-    for (int q = threadIdx.x; q < SIDE; q += THREADS) x_of_rows[q] = row + q < n ? x[(long long)(row + q) * step_x] : (T)0;
-#pragma unroll
-    for (int v = 0; v < LANE; ++v) {
-        const int j = column + column_of(v, lane);
-        x_of_columns[v] = j < n ? x[(long long)j * step_x] : (T)0;
-        columns[v] = ZERO;
-    }
     __syncthreads();
-    if (is_inner) combine<true>(e, x_of_rows + first, x_of_columns, rows, columns, i, column, n, lane, alpha);
-    else combine<false>(e, x_of_rows + first, x_of_columns, rows, columns, i, column, n, lane, alpha);
+#pragma unroll
+    for (int v = 0; v < LANE; ++v) of_columns[v] = x_of_columns[column_of(v, lane)], columns[v] = ZERO;
+    if (is_inner) combine<true>(e, x_of_rows + first, of_columns, rows, columns, i, column, n, lane, alpha);
+    else combine<false>(e, x_of_rows + first, of_columns, rows, columns, i, column, n, lane, alpha);
     sum_over_lanes(rows, lane);
     if (lane % (32 / ROWS) == 0) of_rows[first + lane / (32 / ROWS)] = rows[0];
 #pragma unroll
