@@ -1,5 +1,8 @@
 """Kernels around and beside products, compiled for the chips they are for: they spill nothing, and blocks can run."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -97,3 +100,23 @@ def test_without_a_gpu_tasks_say_what_is_missing(prepare, monkeypatch):
     with pytest.raises(Declined, match="no CUDA device") as raised:
         prepare()
     assert raised.value.status == "missing"
+
+
+# Both threads begin with the library, which neither has loaded.
+TWO_THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+from backends.gpu._cuda import nvrtc
+
+def compiled(name):
+    nvrtc.version()
+    return bool(nvrtc.compile_source("__global__ void " + name + "(int* x) { *x = 1; }", "one.cu", "sm_90").cubin)
+
+with ThreadPoolExecutor(2) as threads:
+    assert all(threads.map(compiled, "abcdef"))
+"""
+
+
+@needs_nvrtc
+def test_threads_may_be_the_first_to_compile_at_once():
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", TWO_THREADS], check=True)

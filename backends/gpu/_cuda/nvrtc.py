@@ -12,6 +12,7 @@ import threading
 from typing import NamedTuple
 
 from harness.errors import BackendUnavailable, HarnessError
+from harness.surroundings.forks import hold_across_forks
 
 
 class CompileError(HarnessError):
@@ -33,7 +34,6 @@ class Compiled(NamedTuple):
     log: str
 
 
-@functools.cache
 def library() -> ctypes.CDLL:
     """Return the library that CuPy loads too.
 
@@ -42,6 +42,17 @@ def library() -> ctypes.CDLL:
     BackendUnavailable
         If it is not installed.
     """
+    with _beginning:
+        return _load()
+
+
+# Held while the library is loaded and called first: another thread would get it before its parts are there.
+_beginning = threading.RLock()
+hold_across_forks("compiler", _beginning)
+
+
+@functools.cache
+def _load() -> ctypes.CDLL:
     try:
         from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
 
@@ -84,18 +95,17 @@ def compile_source(source: str, name: str, arch: str) -> Compiled:
     CompileError
         If it is not correct.
     """
-    with _opening:
+    with _beginning:
         _open()
     return _compile(source, name, arch)
 
 
-_opening = threading.Lock()
 _ANY_ARCH = "sm_90"
 
 
 @functools.cache
 def _open() -> None:
-    """Compile an empty program: of two compilations at once that are the first, one fails to load a library."""
+    """Compile an empty program, for which NVRTC loads another library."""
     _compile("", "empty.cu", _ANY_ARCH)
 
 
