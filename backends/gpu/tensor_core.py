@@ -6,6 +6,7 @@
     float32                 three TF32 products, sums flushed to float32            tensor_core_f32.cu
         the same on Hopper  by wgmma, of parts that a pass has made                 tensor_core_tf32.cu
     float16, bfloat16       TMA and wgmma, sums in float32; Hopper alone            tensor_core_half.cu
+        few rows of C       the same, of C transposed                               tensor_core_half_flat.cu
         thin ones           mma.sync m16n8k16, clusters that share k                tensor_core_half_mma.cu
     int8, uint8 to int32    the same, exact modulo 2^32                             tensor_core_s8.cu
     integers                the same, of digits of one byte; exact modulo 2^bits    tensor_core_s8.cu
@@ -108,7 +109,7 @@ class TensorCore(Rung):
         if tensor_cores.needs_wgmma(problem) or "unit" in options:
             options["blocks"] = tensor_cores.MULTIPROCESSORS if self.missing() else device.device().multiprocessors
             options["cluster"] = 1 if thin is not None else tensor_cores.cluster_of(problem)
-            options["group"] = tensor_cores.GROUPS // int(options["cluster"])
+            options["group"] = tensor_cores.groups_of(problem) // int(options["cluster"])
         if problem.is_mixed and problem.input_dtype.kind in "iu":
             options["edges"] = tensor_cores.edge_lines(problem, launch)
         if name in tensor_cores.THIN:

@@ -7,10 +7,11 @@ from backends.gpu._simt.operators import Form
 from backends.gpu._simt.program import Place, Product, Program
 from backends.gpu._tensor.split_product import add_split_product
 from harness import SEMIRINGS, Operands
-from harness.errors import VerificationError
+from harness.errors import PlanError, VerificationError
 from harness.machine import detect
 from harness.problem import Problem
 from harness.proof.verify import verify
+from harness.tuning.gpu import thin_tiles
 from tests.gpu.host_kernels import COMPILER, HostExecution, HostOperands, KernelFault
 from tests.gpu.simt_products import RUNGS, use_the_cpu
 
@@ -273,6 +274,50 @@ def test_planted_mistake_with_split_operands_is_found(monkeypatch, edit):
     use_the_cpu(monkeypatch, edits=(edit,))
     with pytest.raises((VerificationError, KernelFault)):
         compute_by_wgmma((140, 131, 70), "float32")
+
+
+# Tiles of 16-bit elements with a side below 64, those of few rows computed transposed.
+NARROW = [tile.launch for tile in thin_tiles.HALF.tiles if min(tile.launch.bm, tile.launch.bn) < 64]
+NARROW_SIZES = ((5, 140, 200), (40, 300, 131), (300, 9, 70), (130, 40, 264), (1, 1, 1))
+
+
+@pytest.mark.parametrize("launch", NARROW, ids=lambda launch: f"{launch.bm}x{launch.bn}x{launch.stages}")
+def test_products_by_wgmma_are_right_with_narrow_tiles(launch):
+    for number, size in enumerate(NARROW_SIZES):
+        scalars = {"accumulate": number % 2 == 1, "alpha": -1.5 if number > 1 else None}
+        shares = 1 if launch.bm < min(size[0], 64) else 1 + number % 3
+        compute_by_wgmma(size, **scalars, **vars(launch), blocks=3, shares=shares)
+
+
+def test_a_c_higher_than_flat_tiles_shares_no_k():
+    with pytest.raises(PlanError, match="shares=1, or bm >= 21"):
+        compute_by_wgmma((21, 300, 200), bm=16, bn=128, tm=1, tn=8, shares=2)
+
+
+PLANTED_IN_FLAT = {
+    "rows of a fragment": ("i % 4 / 2 * 8 + g", "i % 4 / 2 + g"),
+    "columns of a fragment": ("i / 4 * 8 + 2 * t + i % 2;", "i / 4 * 8 + t + i % 2;"),
+    "a row of C too many": ("column < columns)", "column <= columns)"),
+    "a column of C too many": ("if (row < rows && ", "if ("),
+    "alpha": ("alpha * sums[i] : alpha * sums[i]", "alpha * sums[i] : sums[i]"),
+    "C by rows": ("(long long)place.column * ldc + i", "(long long)i * ldc + place.column"),
+    "one box of B for all": ("place.row + box * BOX_COLUMNS", "place.row"),
+    "columns of the warpgroup beside": ("describe(tile + part * BOX, BOX,", "describe(tile, BOX,"),
+    "the same rows of B": ("b + ROW_BYTES * p", "b"),
+    "parts as wide as high": ("BY_COLUMNS ? BM : BN", "BN"),
+}
+
+
+def compute_flat():
+    for shares in (1, 2):
+        compute_by_wgmma((21, 300, 200), alpha=3.0, bm=32, bn=128, tm=2, tn=8, shares=shares)
+
+
+@pytest.mark.parametrize("edit", PLANTED_IN_FLAT.values(), ids=PLANTED_IN_FLAT)
+def test_planted_mistake_in_products_with_few_rows_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute_flat()
 
 
 # Tiles of words, for products over bits and over pairs.

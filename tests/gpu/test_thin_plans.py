@@ -77,11 +77,12 @@ def test_every_plan_is_legal(monkeypatch, name, dtype, has_wgmma):
             RUNGS[name].program(chosen, *matrices)
 
 
+HALF_SIZES = ((64, 128), (64, 256), (8, 64), (16, 128), (48, 128), (48, 256), (64, 48), (128, 16), (128, 96))
 # The narrowest of each kind; the others differ in numbers alone.
 COMPILED = [
     ("gpu-tuned", "float32", None, thin_tiles.SIMT_4.tiles, ((8, 128), (128, 16), (96, 96))),
     ("gpu-tensor-core", "float64", None, thin_tiles.DOUBLE.tiles, ((48, 64), (128, 8))),
-    ("gpu-tensor-core", "float32", "bfloat16", thin_tiles.HALF.tiles, ((64, 128), (64, 256))),
+    ("gpu-tensor-core", "float32", "bfloat16", thin_tiles.HALF.tiles, HALF_SIZES),
 ]
 
 
@@ -89,7 +90,7 @@ COMPILED = [
 @pytest.mark.parametrize(("name", "dtype", "narrow", "tiles", "sizes"), COMPILED)
 def test_narrow_tiles_compile_and_spill_nothing(name, dtype, narrow, tiles, sizes):
     narrow = narrow and np.dtype(getattr(pytest.importorskip("ml_dtypes"), narrow))
-    chosen = plan(name, (33, 35, 5000), dtype, narrow=narrow)
+    chosen = plan(name, (7, 35, 5000), dtype, narrow=narrow)
     for tile in (tile for tile in tiles if (tile.launch.bm, tile.launch.bn) in sizes):
         blocks = {"blocks": tile.blocks, "wave": thin.MULTIPROCESSORS} if name == "gpu-tuned" else {}
         blocks |= {"unit": "wgmma"} if narrow else {}
@@ -99,6 +100,19 @@ def test_narrow_tiles_compile_and_spill_nothing(name, dtype, narrow, tiles, size
         assert taken.spill_bytes == 0
         assert dict(kernel.defines)["IS_SPLIT"] == "1"
         assert taken.registers * kernel.block[0] * tile.blocks <= 65536
+
+
+def test_tiles_of_16_bits_are_as_low_and_as_narrow_as_c():
+    narrow = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    rows = {m: plan("gpu-tensor-core", (m, 12344, 2000), "float32", narrow=narrow).launch.bm for m in (1, 8, 9, 30, 48)}
+    assert rows == {1: 8, 8: 8, 9: 16, 30: 32, 48: 48}
+    columns = {n: thin_tiles.HALF.suits(tile, Problem(12345, n, 2000)) for n, tile in _tiles_of_columns()}
+    assert columns == {10: True, 17: False, 48: True}
+
+
+def _tiles_of_columns():
+    tiles = {tile.launch.bn: tile for tile in thin_tiles.HALF.tiles}
+    return (10, tiles[16]), (17, tiles[16]), (48, tiles[48])
 
 
 def test_near_a_measured_product_the_fastest_is_taken():

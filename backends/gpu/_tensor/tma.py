@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +20,10 @@ from harness.tuning.gpu.tensor_cores import TILE_ROWS
 ROW_BYTES = 128  # of a tile in shared memory
 CLUSTERS = (1, 2)
 _ONE = np.float32(1)
-# Blocks of one warpgroup that a multiprocessor holds at once, and the shared memory that it has for them: 1 KiB of each
-# block is the system's (CUDA C++ Programming Guide, compute capability 9.0).
-_MOST_RESIDENT, _ROOM_OF_ALL = 2, (228 - 2) << 10
+# Blocks that a multiprocessor holds at once if rows and columns of a tile are at most so many, for want of registers,
+# and the shared memory that it has for them: 1 KiB of each block is the system's (CUDA C++ Programming Guide, compute
+# capability 9.0).
+_MOST_RESIDENT, _SMALL, _ROOM_OF_ALL = 2, 224, (228 - 2) << 10
 _GROUP_ROWS, _GROUP_THREADS = 64, 128  # of a warpgroup that computes; one more copies
 _SWIZZLE_ALIGNMENT = 1024
 # Staging of a warpgroup's tile of C: 16 rows for each warp, of 40 floats, or of 64 where rows are stored by lines.
@@ -46,6 +48,8 @@ class TmaKernel(NamedTuple):
         Legal numbers of rows of a tile.
     room : int
         Bytes of shared memory that a warpgroup stages its rows of C in.
+    box_columns : int
+        Columns of a tile that take the room of so many at least: those of a box; 0: of none.
     """
 
     stem: str
@@ -55,6 +59,7 @@ class TmaKernel(NamedTuple):
     warps: tuple[tuple[int, int], ...] = ()
     rows: tuple[int, ...] = (TILE_ROWS,)
     room: int = _ROOM_BYTES
+    box_columns: int = 0
 
     def shared_bytes(self, launch: Launch) -> int:
         """Return the shared memory of a block, in bytes.
@@ -73,7 +78,8 @@ class TmaKernel(NamedTuple):
                 got=str(launch),
             )
         room = launch.bm // _GROUP_ROWS * self.room
-        return launch.stages * self.parts * (launch.bm + launch.bn) * ROW_BYTES + room + _SWIZZLE_ALIGNMENT
+        columns = ceil_div(launch.bn, self.box_columns or 1) * (self.box_columns or 1)
+        return launch.stages * self.parts * (launch.bm + columns) * ROW_BYTES + room + _SWIZZLE_ALIGNMENT
 
 
 def add_tma(
@@ -85,11 +91,13 @@ def add_tma(
     product: Product,
     alpha: np.generic = _ONE,
     *,
+    steps: int | None = None,
+    by_columns: bool = False,
     width: int | None = None,
     layers: int = 1,
     beside: tuple[Any, ...] = (),
 ) -> None:
-    """Add ``out := [out (+)] alpha a b``, with as many steps of k as A's map has columns.
+    """Add ``out := [out (+)] alpha a b``.
 
     Parameters
     ----------
@@ -103,6 +111,10 @@ def add_tma(
     product : Product
     alpha : NumPy scalar
         Of the type that the kernel takes.
+    steps : int, optional
+        Steps of k. None: as many as the first map has columns.
+    by_columns : bool
+        Whether the kernel computes C transposed: the maps are those of B and A then.
     width : int, optional
         Elements of C that are stored at once. None: as many as its rows allow.
     layers : int
@@ -117,15 +129,16 @@ def add_tma(
     """
     launch, out, itemsize = plan.launch, product.out, plan.problem.dtype.itemsize
     cluster = int(plan.choice("cluster", CLUSTERS))
-    shared, columns = tma.shared_bytes(launch), maps[0].columns
+    if by_columns:  # as the kernel sees it
+        launch = dataclasses.replace(launch, bm=launch.bn, bn=launch.bm, tm=launch.tn, tn=launch.tm)
+    shared, k = tma.shared_bytes(launch), maps[0].columns if steps is None else steps
     device.fitting("gpu-tensor-core", shared, launch)
-    tile = cluster * launch.bm, launch.bn, int(plan.options["group"])
+    tile = cluster * plan.launch.bm, plan.launch.bn, int(plan.options["group"])
     if product.is_triangle and int(plan.options.get("shares", 1)) > 1:
         raise PlanError("gpu-tensor-core: persistent blocks share no k of a triangle", expected="shares=1", got="more")
-    to, tail = add_parts(program, plan, product, tile, tma.bk, ceil_div(columns, tma.bk))
+    to, tail = add_parts(program, plan, product, tile, tma.bk, ceil_div(k, tma.bk))
     threads = (launch.bm // _GROUP_ROWS + 1) * _GROUP_THREADS
-    is_small = max(launch.bm + _GROUP_ROWS, launch.bn) <= TILE_ROWS and _MOST_RESIDENT * shared <= _ROOM_OF_ALL
-    resident = _MOST_RESIDENT if is_small else 1
+    resident = _MOST_RESIDENT if launch.bm + launch.bn <= _SMALL and _MOST_RESIDENT * shared <= _ROOM_OF_ALL else 1
     macros = {
         "BM": launch.bm,
         "BN": launch.bn,
@@ -141,9 +154,10 @@ def add_tma(
     kernel = Kernel(tma.stem, defines, (threads,), shared, suffix="a", is_chained=True)
     clusters = layers * product.tiles(*tile[:2]) * (1 if tail is None else tail.shares)
     blocks = cluster * min(max(resident * int(plan.options["blocks"]) // cluster, 1), clusters)
-    sizes, split = (product.m, product.n, columns), () if tail is None else (tail.shares, tail.depth // tma.bk)
+    sides = (product.n, product.m) if by_columns else (product.m, product.n)
+    split = () if tail is None else (tail.shares, tail.depth // tma.bk)
     out, extremes = to.out, product.extremes
-    program.launch(kernel, blocks, *maps, out.place, *sizes, out.ld, alpha, extremes, *split, *beside)
+    program.launch(kernel, blocks, *maps, out.place, *sides, k, out.ld, alpha, extremes, *split, *beside)
     add_sums(program, plan, product, tile, tail)
 
 

@@ -20,8 +20,9 @@
 // LAYERED 1, with `count_layers`, `count_terms` and `layers_of`.
 // Defined by the host: BM, 128 or 64; BN; RESIDENT: blocks of a multiprocessor at once; STAGES; CLUSTER; GROUP: rows of
 // clusters that are walked through column by column; TRIANGLE.
-// Optional: IS_SPLIT 1: several clusters compute each tile, a share of `depth` stages each, of `shares`. They store tiles
-// of CLUSTER * BM x BN at `c`, what exists of them, share after share, which fold.cu adds up.
+// Optional: BY_COLUMNS 1: C lies by columns, as the tiles see it.
+// IS_SPLIT 1: several clusters compute each tile, a share of `depth` stages each, of `shares`. They store tiles of CLUSTER *
+// BM x BN, which lie like C, at `c`, what exists of them, share after share, which fold.cu adds up.
 // BESIDE: a statement for the three warps that have no tiles to ask for; BESIDE_PARAMETERS, of the kernel, which it uses; and
 // OF_PRODUCER, the registers that it needs.
 //
@@ -37,6 +38,9 @@
 #endif
 #ifndef LAYERED
 #define LAYERED 0
+#endif
+#ifndef BY_COLUMNS
+#define BY_COLUMNS 0
 #endif
 #ifndef IS_SPLIT
 #define IS_SPLIT 0
@@ -187,8 +191,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUST
         for (int index = blockIdx.x / CLUSTER; index < count; index += gridDim.x / CLUSTER) {
 #if IS_SPLIT
             const Tile tile = tile_at<CLUSTER * BM, BN, GROUP>(index % tiles_c, m, n);  // as a matrix of its own
-            compute(ring, memory, c + (long long)index * (CLUSTER * BM * BN), BN, 0, min(m - tile.row, CLUSTER * BM),
-                    min(n - tile.column, BN), min(steps - index / tiles_c * depth, depth), alpha);
+            compute(ring, memory, c + (long long)index * (CLUSTER * BM * BN), BY_COLUMNS ? BM : BN, 0,
+                    min(m - tile.row, CLUSTER * BM), min(n - tile.column, BN), min(steps - index / tiles_c * depth, depth), alpha);
 #else
             compute(ring, memory, c, ldc, index, m, n, steps, alpha);
 #endif

@@ -4,8 +4,9 @@
 // of a tile and the distances of its 8-row pieces, all in 16-byte units. Its bit 62 means that rows of 128 bytes are
 // swizzled, as the tensor map wrote them. Source: PTX ISA, section on asynchronous warpgroup level matrix instructions.
 //
-//   BN 256, 128 or 64    DEPTH, KIND: 16 and "bf16" or "f16", or 8 and "tf32"; with sums of integers, modulo 2^32 (INTEGERS is
-//   defined), 32 and "s8", or 256 and "b1", whose sums count common ones (OPERATION ".and.popc")
+//   BN  8, 16, 32, 48, 64, 96, 128 or 256
+//   DEPTH, KIND  16 and "bf16" or "f16", or 8 and "tf32"; with sums of integers, modulo 2^32 (INTEGERS is defined), 32 and "s8",
+//   or 256 and "b1", whose sums count common ones (OPERATION ".and.popc")
 //   FLAGS: layouts of A and B, if not along k
 #pragma once
 
@@ -27,39 +28,62 @@ typedef float Sum;
 
 #define SUMS_4(i) IN_REGISTER(sums[i]), IN_REGISTER(sums[i + 1]), IN_REGISTER(sums[i + 2]), IN_REGISTER(sums[i + 3])
 #define SUMS_8(i) SUMS_4(i), SUMS_4(i + 4)
-#define SUMS_64(i) SUMS_8(i), SUMS_8(i + 8), SUMS_8(i + 16), SUMS_8(i + 24), SUMS_8(i + 32), SUMS_8(i + 40), \
-  SUMS_8(i + 48), SUMS_8(i + 56)
+#define SUMS_32(i) SUMS_8(i), SUMS_8(i + 8), SUMS_8(i + 16), SUMS_8(i + 24)
 
-#if BN == 256
-#define SUMS_ALL SUMS_64(0), SUMS_64(64)
-#define OPERANDS "%128, %129, p" SIGNS FLAGS ";"
-#define PREDICATE "setp.ne.b32 p, %130, 0;"
-#define REGISTERS \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
-  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
-  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
-  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+// The first so many registers of the instruction.
+#define TO_4 "%0, %1, %2, %3"
+#define TO_8 TO_4 ", %4, %5, %6, %7"
+#define TO_16 TO_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define TO_24 TO_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define TO_32 TO_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define TO_48 TO_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define TO_64 TO_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define TO_128 TO_64 \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
+  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95" \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
+  ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+#if BN == 8
+#define SUMS_ALL SUMS_4(0)
+#define REGISTERS TO_4
+#define OPERANDS "%4, %5, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %6, 0;"
+#elif BN == 16
+#define SUMS_ALL SUMS_8(0)
+#define REGISTERS TO_8
+#define OPERANDS "%8, %9, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %10, 0;"
+#elif BN == 32
+#define SUMS_ALL SUMS_8(0), SUMS_8(8)
+#define REGISTERS TO_16
+#define OPERANDS "%16, %17, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %18, 0;"
+#elif BN == 48
+#define SUMS_ALL SUMS_8(0), SUMS_8(8), SUMS_8(16)
+#define REGISTERS TO_24
+#define OPERANDS "%24, %25, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %26, 0;"
 #elif BN == 64
-#define SUMS_ALL SUMS_8(0), SUMS_8(8), SUMS_8(16), SUMS_8(24)
+#define SUMS_ALL SUMS_32(0)
+#define REGISTERS TO_32
 #define OPERANDS "%32, %33, p" SIGNS FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %34, 0;"
-#define REGISTERS \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#else
-static_assert(BN == 128, "256, 128 or 64 columns");
-#define SUMS_ALL SUMS_64(0)
+#elif BN == 96
+#define SUMS_ALL SUMS_32(0), SUMS_8(32), SUMS_8(40)
+#define REGISTERS TO_48
+#define OPERANDS "%48, %49, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %50, 0;"
+#elif BN == 128
+#define SUMS_ALL SUMS_32(0), SUMS_32(32)
+#define REGISTERS TO_64
 #define OPERANDS "%64, %65, p" SIGNS FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %66, 0;"
-#define REGISTERS \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#elif BN == 256
+#define SUMS_ALL SUMS_32(0), SUMS_32(32), SUMS_32(64), SUMS_32(96)
+#define REGISTERS TO_128
+#define OPERANDS "%128, %129, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %130, 0;"
 #endif
 
 // Tile at a shared address: `leading` and `stride` in bytes.

@@ -8,7 +8,7 @@
 //
 // Defined before this file: BK, BYTES, FLUSHES; `begin_step`, and those of tma_tile.cuh except `compute`. Optional:
 // STORE_ROWS, another way to store sums, in ROOM_BYTES a warp; if LAYERED, `is_shifted`.
-// Defined by the host: BN 256, 128 or 64; STAGES, CLUSTER, GROUP; WIDTH: elements of C that are stored at once, 4 (of bytes 16)
+// Defined by the host: BN, as in wgmma.cuh; STAGES, CLUSTER, GROUP; WIDTH: elements of C that are stored at once, 4 (of bytes 16)
 // where its rows allow; ACCUMULATE 1: C := C + alpha A B.
 //
 // Producer, tiles and edges: tma_tile.cuh. Source: PTX ISA, wgmma; CUTLASS 3, warp-specialised persistent kernels.
@@ -50,7 +50,7 @@ __device__ __forceinline__ void store_sums(void* memory, const Sum* sums, FACTOR
                                            int columns, int below, int)
 {
     // The 16 rows are stored CHUNK columns at a time; the distance of rows avoids bank conflicts of half a warp.
-    constexpr int CHUNK = 32, PITCH = CHUNK + 8;
+    constexpr int CHUNK = BN % 32 == 0 ? 32 : BN % 16 == 0 ? 16 : 8, PITCH = CHUNK + 8;
     static_assert(16 * PITCH * sizeof(Sum) <= ROOM_BYTES, "the rows have room");
     Sum* room = (Sum*)memory;
     constexpr int ACROSS = CHUNK / WIDTH;
@@ -130,6 +130,6 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
     if (!FLUSHES) release(ring, before, thread);
     const int i = place.row + part * 64 + warp * 16;
     unsigned char* room = memory + STAGES * BYTES + (part * 4 + warp) * ROOM_BYTES;
-    Result* to = c + ((long long)place.layer * m + i) * ldc + place.column;
+    Result* to = c + (BY_COLUMNS ? (long long)place.column * ldc + i : ((long long)place.layer * m + i) * ldc + place.column);
     STORE_ROWS(room, sums, alpha, to, ldc, m - i, n - place.column, i - place.column, place.layer);
 }

@@ -93,12 +93,19 @@ HOPPER_FROM = {"float32": 64, "bool": 64}
 HOPPER_DEPTH = 16
 
 # Fixed sizes of the kernels on tma_tile.cuh, which no plan changes. Rows of a tile: 64 for each of two warpgroups,
-# of 16-bit elements also one.
+# of 16-bit elements also one; and of those tiles as low as C, which are computed transposed.
 # Steps of k of a stage, by dtype of A and B: 128 bytes, the widest row that TMA swizzles (PTX ISA); for bools, words.
 TILE_ROWS, HALF_ROWS = 128, (64, 128)
+FLAT_ROWS, FLAT_COLUMNS = (8, 16, 32, 48), (64, 128, 256)
 STAGE_STEPS = {"float64": 16, "float32": 32, "float16": 64, "bool": 32, "int8": 128}
 # Columns of a tile that they are written for, and rows and columns of a warp in float64: sums must fit the registers.
-TILE_COLUMNS = {"float64": (128,), "float32": (128,), "float16": (64, 128, 256), "bool": (128, 256), "int8": (128, 256)}
+TILE_COLUMNS = {
+    "float64": (128,),
+    "float32": (128,),
+    "float16": (8, 16, 32, 48, 64, 96, 128, 256),
+    "bool": (128, 256),
+    "int8": (128, 256),
+}
 DOUBLE_WARPS = ((32, 64), (64, 32))
 
 # Passes before wgmma: threads of a block, and blocks enough for any GPU. Rows of A, words and columns of B that a block
@@ -131,6 +138,9 @@ CAREFUL = Launch(bm=32, bn=32)
 
 # Rows of tiles that are walked through column by column: of mma.sync; of wgmma, whose clusters are several of them.
 GROUP, GROUPS = 8, 16
+# The same of a triangle over float64. Microseconds by 16 and by 64, and of cuBLAS: 8192 11249, 9783, 10816; 4096 1223,
+# 1217, 1246; 2048 173, 174, 154 (H200, 2026-11-24).
+GROUPS_OF_TRIANGLE = 64
 
 # Multiprocessors that small tiles are meant to occupy: those of an H100 or H200.
 MULTIPROCESSORS = 132
@@ -258,6 +268,11 @@ def suits_hopper(problem: Problem) -> bool:
 def pads_rows(problem: Problem) -> bool:
     """Return whether operands with unaligned rows are worth a copy."""
     return max(problem.m, problem.n, problem.k) >= NUMBERS[problem.input_dtype.name].padded_from
+
+
+def groups_of(problem: Problem) -> int:
+    """Choose how many rows of tiles are walked through column by column."""
+    return GROUPS_OF_TRIANGLE if problem.triangle and problem.input_dtype.name == "float64" else GROUPS
 
 
 def cluster_of(problem: Problem) -> int:

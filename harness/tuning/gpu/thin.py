@@ -111,11 +111,27 @@ class Costs(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """The tiles of a kind of kernel, the numbers of blocks of its clusters that share k, and its costs."""
+    """The tiles of a kind of kernel, the numbers of blocks of its clusters that share k, and its costs.
+
+    Tiles with a side below `least` are for a C that has no longer one, and of those the shortest is taken: the time of
+    others was not measured.
+    """
 
     tiles: tuple[Tile, ...]
     costs: Costs
     clusters: tuple[int, ...] = (1,)
+    least: int = 0
+
+    def suits(self, tile: Tile, problem: Problem) -> bool:
+        """Return whether `tile` is thought of for `problem`."""
+        launches = [x.launch for x in self.tiles]
+        rows, columns = (
+            min((x for x in sides if size <= x < self.least), default=self.least)
+            for sides, size in (([x.bm for x in launches], problem.m), ([x.bn for x in launches], problem.n))
+        )
+        return (tile.launch.bm == rows or tile.launch.bm >= self.least) and (
+            tile.launch.bn == columns or tile.launch.bn >= self.least
+        )
 
 
 class Choice(NamedTuple):
@@ -173,7 +189,7 @@ def choices(problem: Problem, kind: Kind, *, can_share: bool = True) -> Iterator
     is_small = max(problem.m, problem.n, problem.k) <= NARROW
     square = [tile for tile in kind.tiles if is_small and tile.launch.bm == tile.launch.bn == SMALL_SIDE]
     can_share = can_share and not square
-    for tile in square or kind.tiles:
+    for tile in square or [tile for tile in kind.tiles if kind.suits(tile, problem)]:
         for together in kind.clusters if can_share else (1,):
             for shares in _shares(problem, tile, together, can_share):
                 yield Choice(tile, shares, together)

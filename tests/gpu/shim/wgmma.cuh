@@ -20,7 +20,9 @@ struct Queue {
 };
 static Queue queues[1024];
 
-constexpr bool IS_ALONG_N = sizeof(FLAGS) > 1;
+// FLAGS: "" or ", x, y", where 1 is an operand that lies along m or n.
+constexpr bool IS_A_ALONG_M = sizeof(FLAGS) > 1 && FLAGS[sizeof(FLAGS) > 1 ? 2 : 0] == '1';
+constexpr bool IS_B_ALONG_N = sizeof(FLAGS) > 1 && FLAGS[sizeof(FLAGS) > 1 ? 5 : 0] == '1';
 constexpr bool IS_BITS = KIND[1] == '1', IS_BYTES = KIND[1] == '8';
 constexpr int ITEMSIZE = KIND[0] == 't' || IS_BITS ? 4 : IS_BYTES ? 1 : 2;
 constexpr int ELEMENTS = IS_BITS ? DEPTH / 32 : DEPTH;  // of k; words of bits count as one
@@ -66,12 +68,15 @@ inline void perform(const Product& product)
     const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32, g = lane / 4, t = lane % 4;
     Element of_a[2][ELEMENTS];
     for (int half = 0; half < 2; ++half)
-        for (int p = 0; p < ELEMENTS; ++p) of_a[half][p] = along_k(product.a, warp * 16 + half * 8 + g, p);
+        for (int p = 0; p < ELEMENTS; ++p) {
+            const int i = warp * 16 + half * 8 + g;
+            of_a[half][p] = IS_A_ALONG_M ? along_n(product.a, p, i) : along_k(product.a, i, p);
+        }
     for (int v = 0; v < BN / 2; ++v) {
         const int j = v / 4 * 8 + 2 * t + v % 2;
         Total sum = product.adds ? (Total)product.sums[v] : 0;
         for (int p = 0; p < ELEMENTS; ++p)
-            sum += term(of_a[v % 4 / 2][p], IS_ALONG_N ? along_n(product.b, p, j) : along_k(product.b, j, p));
+            sum += term(of_a[v % 4 / 2][p], IS_B_ALONG_N ? along_n(product.b, p, j) : along_k(product.b, j, p));
         product.sums[v] = sum;
     }
 }
