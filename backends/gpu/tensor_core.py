@@ -109,7 +109,7 @@ class TensorCore(Rung):
         if tensor_cores.needs_wgmma(problem) or "unit" in options:
             options["blocks"] = tensor_cores.MULTIPROCESSORS if self.missing() else device.device().multiprocessors
             options["cluster"] = 1 if thin is not None else tensor_cores.cluster_of(problem)
-            options["group"] = tensor_cores.groups_of(problem) // int(options["cluster"])
+            options["group"] = tensor_cores.GROUPS // int(options["cluster"])
         if problem.is_mixed and problem.input_dtype.kind in "iu":
             options["edges"] = tensor_cores.edge_lines(problem, launch)
         if name in tensor_cores.THIN:

@@ -14,6 +14,7 @@ from backends.gpu._simt.program import Program
 
 # A chain lasts about so long [s], and has as many launches.
 CHAIN_S, MOST_LAUNCHES = 4e-4, 40
+SEED = 1  # of the orders of turns
 
 
 class Runner:
@@ -70,10 +71,13 @@ class Chain:
 
 
 def race(chains: Mapping[str, Chain], rounds: int) -> dict[str, float]:
-    """Return the median time of each [s], sampled in turns that begin with another one each time."""
-    names, samples = list(chains), {name: [] for name in chains}  # type: dict[str, list[float]]
-    for turn in range(rounds):
-        at = turn % len(names)
-        for name in names[at:] + names[:at]:
+    """Return the median time of each [s], sampled in turns, each in another order.
+
+    What follows a product that draws much power finds lower clocks: in one fixed order, a float64 triangle of 8192 took
+    11.2 ms behind cuBLAS's, and 10.3 three places later (H200).
+    """
+    samples, orders = {name: [] for name in chains}, np.random.default_rng(SEED)  # type: dict[str, list[float]], Any
+    for _ in range(rounds):
+        for name in orders.permutation(list(chains)):
             samples[name].append(chains[name].sample())
     return {name: statistics.median(of_one) for name, of_one in samples.items()}

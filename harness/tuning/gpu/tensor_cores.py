@@ -138,9 +138,6 @@ CAREFUL = Launch(bm=32, bn=32)
 
 # Rows of tiles that are walked through column by column: of mma.sync; of wgmma, whose clusters are several of them.
 GROUP, GROUPS = 8, 16
-# The same of a triangle over float64. Microseconds by 16 and by 64, and of cuBLAS: 8192 11249, 9783, 10816; 4096 1223,
-# 1217, 1246; 2048 173, 174, 154 (H200, 2026-11-24).
-GROUPS_OF_TRIANGLE = 64
 
 # Multiprocessors that small tiles are meant to occupy: those of an H100 or H200.
 MULTIPROCESSORS = 132
@@ -268,11 +265,6 @@ def suits_hopper(problem: Problem) -> bool:
 def pads_rows(problem: Problem) -> bool:
     """Return whether operands with unaligned rows are worth a copy."""
     return max(problem.m, problem.n, problem.k) >= NUMBERS[problem.input_dtype.name].padded_from
-
-
-def groups_of(problem: Problem) -> int:
-    """Choose how many rows of tiles are walked through column by column."""
-    return GROUPS_OF_TRIANGLE if problem.triangle and problem.input_dtype.name == "float64" else GROUPS
 
 
 def cluster_of(problem: Problem) -> int:
