@@ -14,7 +14,7 @@ from backends.gpu._matrix_vector.rung import BLOCKS, MatrixVectorRung, launch_on
 from backends.gpu._simt.program import Program, ceil_div
 from harness.errors import PlanError
 from harness.plan import LARGEST_BLOCK, WARP, Plan
-from harness.tuning.gpu.matrix_vector import DEEP, ROWS_OF_THREAD, TALL
+from harness.tuning.gpu.matrix_vector.rungs import DEEP, ROWS_OF_THREAD, TALL
 
 _POWERS = (1, 2, 4, 8, 16, *BLOCKS)
 _ROWS = (1, 2, 4, 8)

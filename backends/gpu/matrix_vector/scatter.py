@@ -20,7 +20,7 @@ from backends.gpu._simt.operators import TYPES
 from backends.gpu._simt.program import Kernel, Program, ceil_div
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu.matrix_vector import ROWS_OF_SCATTER, THREADS
+from harness.tuning.gpu.matrix_vector.rungs import ROWS_OF_SCATTER, THREADS
 
 # The GPU's atomic operations, by (+).
 _ATOMIC = {

@@ -19,7 +19,9 @@ from backends.gpu._matrix_vector.rung import MatrixVectorRung
 from backends.gpu._simt.program import Kernel, Place, Program, ceil_div
 from harness.errors import PlanError
 from harness.plan import Plan
-from harness.tuning.gpu.matrix_vector import BLOCK, MOST_SHORT, columns_launch, rows_launch, short_rows_launch
+from harness.tuning.gpu.matrix_vector.columns import columns_launch
+from harness.tuning.gpu.matrix_vector.costs import BLOCK
+from harness.tuning.gpu.matrix_vector.rows import MOST_SHORT, rows_launch, short_rows_launch
 
 # Legal values of the options; 0: `harness.tuning.gpu.matrix_vector` chooses by the shape and by how the matrix lies.
 _LEGAL = {
