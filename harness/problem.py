@@ -44,7 +44,7 @@ class Problem:
     operand_dtype : numpy dtype, optional
         Of A and B in a mixed product, one of `MIXED`; bfloat16 is that of `ml_dtypes`. None: `dtype`.
     triangle : str
-        ``"a"``: A is symmetric, and nothing above its diagonal is read (BLAS: symv, symm). ``"d"``: nothing of D above
+        ``"a"``: A is symmetric, and nothing above its diagonal is used (BLAS: symv, symm). ``"d"``: nothing of D above
         its diagonal is computed or written, and nothing of C there is read (syrk, syr). Empty: whole matrices.
     batch : tuple of int
         Leading dimensions of A, B, C and D: so many products of these sizes, with the same scalars. Empty: one product.

@@ -65,7 +65,7 @@ def gemm(
         of bfloat16, and ``int32`` for a and b of int8 or uint8, make a mixed product: they are multiplied as they are,
         and c must be of `dtype`.
     triangle : str
-        ``"a"``: a is symmetric, and nothing above its diagonal is read. ``"d"``: nothing of the result above its
+        ``"a"``: a is symmetric, and nothing above its diagonal is used. ``"d"``: nothing of the result above its
         diagonal is computed; there `out` keeps what it has, and a new result holds the semiring's zero.
 
     Returns

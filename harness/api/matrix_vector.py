@@ -54,7 +54,7 @@ def gemv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> A
 
 @any_library("a", "x", "y", "out")
 def symv(a: Any, x: Any, y: Any = None, *, out: Any = None, **options: Any) -> Any:
-    """Compute `gemv` for a symmetric A, of which nothing above the diagonal is read.
+    """Compute `gemv` for a symmetric A, of which nothing above the diagonal is used.
 
     Parameters, result and errors are those of `gemv`; a is (..., n, n). For an upper triangle pass ``a.T``.
     """
