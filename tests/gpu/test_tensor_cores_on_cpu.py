@@ -294,6 +294,20 @@ def test_a_c_higher_than_flat_tiles_shares_no_k():
         compute_by_wgmma((21, 300, 200), bm=16, bn=128, tm=1, tn=8, shares=2)
 
 
+@pytest.mark.parametrize(("bm", "bn"), ((16, 128), (128, 32), (128, 48)))
+def test_narrow_tiles_are_not_shared_by_a_cluster(bm, bn):
+    with pytest.raises(PlanError, match="a cluster cannot share these tiles"):
+        compute_by_wgmma((10, 30, 200), bm=bm, bn=bn, tm=1, tn=8, cluster=2)
+
+
+def test_flat_tiles_compute_no_triangle():
+    narrow = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    problem = Problem(16, 16, 64, "plus_times", np.dtype(np.float32), operand_dtype=narrow, triangle="d")
+    plan = RUNGS[RUNG].plan(problem, detect()).override({**HALF, "bm": 16, "tm": 1})
+    with pytest.raises(PlanError, match="compute no triangle"):
+        RUNGS[RUNG].prepare(plan, Operands.generate(problem, 1))
+
+
 PLANTED_IN_FLAT = {
     "rows of a fragment": ("i % 4 / 2 * 8 + g", "i % 4 / 2 + g"),
     "columns of a fragment": ("i / 4 * 8 + 2 * t + i % 2;", "i / 4 * 8 + t + i % 2;"),

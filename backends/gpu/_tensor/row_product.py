@@ -61,8 +61,13 @@ def _add_flat(program: Program, plan: Plan, product: Product, more: Defines, alp
     Raises
     ------
     PlanError
-        If blocks share k of a C that is higher than a tile: the sums would be added up in another order of tiles.
+        If D is a triangle, or if blocks share k of a C that is higher than a tile: the sums would be added up in
+        another order of tiles.
     """
+    if product.is_triangle:
+        raise PlanError(
+            "gpu-tensor-core: tiles with few rows compute no triangle", expected="bm >= 64", got=str(plan.launch)
+        )
     if product.m > plan.launch.bm and int(plan.options.get("shares", 1)) > 1:
         raise PlanError(
             "gpu-tensor-core: blocks share no k of tiles with few rows, if C is higher",

@@ -114,7 +114,7 @@ def add_tma(
     steps : int, optional
         Steps of k. None: as many as the first map has columns.
     by_columns : bool
-        Whether the kernel computes C transposed: the maps are those of B and A then.
+        Whether the kernel computes C transposed: the maps are those of B and A then, and clusters have one block.
     width : int, optional
         Elements of C that are stored at once. None: as many as its rows allow.
     layers : int
@@ -125,10 +125,15 @@ def add_tma(
     Raises
     ------
     PlanError
-        If the kernel has no such tiles, or they do not fit into shared memory.
+        If the kernel has no such tiles, a cluster cannot share them, or they do not fit into shared memory.
     """
     launch, out, itemsize = plan.launch, product.out, plan.problem.dtype.itemsize
     cluster = int(plan.choice("cluster", CLUSTERS))
+    boxes = ceil_div(launch.bn, tma.box_columns) if tma.box_columns else cluster
+    if boxes % cluster or (by_columns and cluster > 1):
+        raise PlanError(
+            "gpu-tensor-core: a cluster cannot share these tiles", expected="cluster=1", got=f"{cluster}, {launch}"
+        )
     if by_columns:  # as the kernel sees it
         launch = dataclasses.replace(launch, bm=launch.bn, bn=launch.bm, tm=launch.tn, tn=launch.tm)
     shared, k = tma.shared_bytes(launch), maps[0].columns if steps is None else steps
