@@ -43,13 +43,15 @@ TILES, TILES_AT_LEAST, BANKS_BYTES = (8, 16, 32, 40), 4 * MULTIPROCESSORS, 128
 VERY_LONG_ROW, FEWEST_VERY_LONG, THREADS_OF_VERY_LONG = 250_000, 64, 64
 LARGE_BYTES, BLOCKS_OF_LARGE, BLOCK_BYTES = 5e8, 128 * MULTIPROCESSORS, 1 << 18
 
-# Rows of 8-byte elements. Those that begin anywhere take at most SHIFTED_GROUP threads, short ones fewer and two loads:
-# 100001 x 999 228.5 to 192.5 us (H200, 2026-11-24). Others have two loads in flight if they are shorter than LONG_ROW.
+# Rows of 8-byte elements. Those that begin anywhere take at most 64 threads, those shorter than MIDDLE_ROW 32, short
+# ones with two loads: 100001 x 999 228.5 to 192.5 us. Speed by 32 to that by 64: 3001^2 1.11, 4097^2 1.01, 20000 x 3001
+# and 100001 x 2501 1.05; 9001^2 0.94, 10001^2 0.99 (H200, 2026-11-24).
+# Others have two loads in flight if they are shorter than LONG_ROW.
 # Over cuBLAS's gemv, this to four loads of 256 threads: 10001^2 1.02 to 0.97, 20000 x 3001 1.07 to 0.93, 8000^2 1.11 to
 # 1.07, 10000^2 1.05 to 1.00, 3000^2 1.09 to 1.02; 16384^2 1.01 to 1.02, so four stay (H200, 2026-11-22). So do many
 # rows of up to 32 threads: 10^6 x 200 by two loads 4495, by four 3845; 10^6 x 300 4585, 3845 (H200, 2026-11-23).
-DOUBLE, SHIFTED_GROUP, LONG_ROW, LOADS_OF_SHORTER = 8, 64, 16384, 2
-SHORT_SHIFTED_ROW, SHORT_SHIFTED = 2000, (32, 2)
+DOUBLE, LONG_ROW, LOADS_OF_SHORTER = 8, 16384, 2
+SHORT_ROW, LOADS_OF_SHORT, MIDDLE_ROW, GROUP_OF_MIDDLE, GROUP_OF_SHIFTED = 2000, 2, 5000, 32, 64
 
 
 class RowsLaunch(NamedTuple):
@@ -126,12 +128,12 @@ def rows_launch(
         if count >= MANY_ROWS or (width * itemsize < WIDEST and k < LONG_NARROW_ROW):
             group = min(group, 32)
         if is_shifted and itemsize == DOUBLE:
-            group = min(group, SHORT_SHIFTED[0] if k < SHORT_SHIFTED_ROW else SHIFTED_GROUP)
+            group = min(group, GROUP_OF_MIDDLE if k < MIDDLE_ROW else GROUP_OF_SHIFTED)
         if is_very_long:
             group = min(group, THREADS_OF_VERY_LONG)
     is_shorter = itemsize == DOUBLE and not is_shifted and k < LONG_ROW and (group == BLOCK or count >= MANY_ROWS)
-    is_short = is_shifted and itemsize == DOUBLE and k < SHORT_SHIFTED_ROW
-    of_double = LOADS_OF_SHORTER if is_shorter else SHORT_SHIFTED[1] if is_short else 0
+    is_short = is_shifted and itemsize == DOUBLE and k < SHORT_ROW
+    of_double = LOADS_OF_SHORTER if is_shorter else LOADS_OF_SHORT if is_short else 0
     loads = loads or of_double or (4 if width * itemsize == WIDEST else 8)
     blocks, step_of_group, size = ceil_div(count, BLOCK // group), group * width, count * k * itemsize
     most = max(1, ceil_div(k, step_of_group * loads))
