@@ -90,6 +90,10 @@ class Arrays:
         """Return whether `x` and `y` may share memory."""
         return bool(self.module.may_share_memory(x, y))
 
+    def fetch(self, x: Any) -> Callable[[], np.ndarray]:
+        """Begin to copy `x` to the host; return ``wait()``, which returns the copy, or `x` itself if it lies there."""
+        return lambda: x
+
 
 def is_masked(x: Any) -> bool:
     """Return whether `x` is a masked array of NumPy, whose module nobody without one need load."""
@@ -159,8 +163,21 @@ class CupyArrays(Arrays):
 
     def overlaps(self, x: Any, y: Any) -> bool:
         # by addresses: `cupy.may_share_memory` compares blocks of memory, which differ in views of one tensor
-        (begin, end), (other_begin, other_end) = (_span(z) for z in (x, y))
+        (begin, end), (other_begin, other_end) = (span(z) for z in (x, y))
         return x.size > 0 and y.size > 0 and begin < other_end and other_begin < end
+
+    def fetch(self, x: Any) -> Callable[[], np.ndarray]:
+        cuda, copy = self.module.cuda, x.copy()  # without gaps, as it is transferred
+        pinned = np.frombuffer(cuda.alloc_pinned_memory(max(x.nbytes, 1)), x.dtype, x.size).reshape(x.shape)
+        copy.get(out=pinned, blocking=False)
+        done = cuda.Event(block=False, disable_timing=True)
+        done.record()
+
+        def wait() -> np.ndarray:
+            done.synchronize()
+            return pinned
+
+        return wait
 
     def in_force(self) -> contextlib.AbstractContextManager[Any]:
         context: contextlib.AbstractContextManager[Any] = self.module.cuda.Device(self._index)
@@ -188,8 +205,8 @@ HOST = Arrays()
 _BY_PACKAGE: dict[str, Callable[[str, dict[str, Any]], Arrays]] = {"cupy": CupyArrays}
 
 
-def _span(x: Any) -> tuple[int, int]:
-    """Return the addresses of the first byte of an array of CuPy and of the one after its last."""
+def span(x: Any) -> tuple[int, int]:
+    """Return the addresses of the first byte of an array of CuPy, and of the one after its last."""
     steps = [step * (size - 1) for step, size in zip(x.strides, x.shape, strict=True)]
     return x.data.ptr + sum(min(s, 0) for s in steps), x.data.ptr + x.itemsize + sum(max(s, 0) for s in steps)
 

@@ -59,6 +59,7 @@ class LU:
         options: dict[str, Any] = {"block": block, "caller": "refine"}
         self._lower = Triangle(a, products, lower=True, unit_diagonal=True, **options)
         self._upper = Triangle(a, products, lower=False, unit_diagonal=False, **options)
+        self._upper.check()
 
     def solve(self, b: Any) -> Any:
         """Return the solution of ``A X = B`` for b (n, r), of the dtype of the factors."""
@@ -80,12 +81,13 @@ class LU:
             self.order[begin + moved] = self.order[begin + order[moved]]
         a[begin:, columns] = panel
         if end < a.shape[0]:
-            self._update(a, columns, inverted(a[columns, columns], arrays.module, unit_diagonal=True), updates)
+            self._update(a, columns, updates)
 
-    def _update(self, a: Any, columns: slice, inverse: Any, updates: Products) -> None:
+    def _update(self, a: Any, columns: slice, updates: Products) -> None:
         """Compute the rows of U right of a panel, and subtract their product with L from what is below them."""
         module, right = self._arrays.module, a[columns, columns.stop :]
-        negated = self._products.multiply(-inverse, right)
+        inverse = inverted(a[columns, columns], module, unit_diagonal=True, negated=True)
+        negated = self._products.multiply(inverse, right)
         module.negative(negated, out=right)
         below, narrow = a[columns.stop :, columns], updates.operand_dtype
         if narrow is not None:

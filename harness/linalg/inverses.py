@@ -2,14 +2,18 @@
 
 On a GPU the first ones have 64 rows, and one kernel makes all: a thread substitutes one column of the identity.
 
-    [L11      ]^-1     [ L11^-1                           ]
-    [L21   L22]     =  [-L22^-1 L21 L11^-1         L22^-1 ]
+    [L11      ]^-1     [ L11^-1                           ]          [ N11                ]
+    [L21   L22]     =  [-L22^-1 L21 L11^-1         L22^-1 ]   =   -  [ N22 L21 N11    N22 ]
+
+They are made negated, N: so two products are all of a step.
 
 Source: Higham, "Accuracy and Stability of Numerical Algorithms" (2002), section 14.2.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,7 +32,7 @@ FIRST_INVERSE, FIRST_ON_DEVICE = 8, 64
 
 SOURCE = r"""
 #define FIRST 64
-// a, out: C-ordered triangles of `size` rows; each block inverts `first` rows on their diagonals
+// a, out: C-ordered triangles of `size` rows; each block inverts `first` rows on their diagonals, and negates
 extern "C" __global__ void invert(const REAL* a, REAL* out, int size, int first, int is_unit) {
     __shared__ REAL x[FIRST][FIRST];
     int each = size / first, step = first * (size + 1);
@@ -39,14 +43,21 @@ extern "C" __global__ void invert(const REAL* a, REAL* out, int size, int first,
             REAL sum = i == j;
             for (int k = j; k < i; ++k) sum -= a[i * size + k] * x[k][j];
             x[i][j] = i < j ? 0 : is_unit ? sum : sum / a[i * size + i];
-            out[i * size + j] = x[i][j];
+            out[i * size + j] = -x[i][j];
         }
     }
 }
 """
 
 
-def inverted(stack: Any, module: Any, *, products: Products | None = None, unit_diagonal: bool = False) -> Any:
+def inverted(
+    stack: Any,
+    module: Any,
+    *,
+    products: Products | None = None,
+    unit_diagonal: bool = False,
+    negated: bool = False,
+) -> Any:
     """Return the inverses of a stack (..., n, n) of lower triangles; what is above their diagonals is not read.
 
     Parameters
@@ -58,6 +69,8 @@ def inverted(stack: Any, module: Any, *, products: Products | None = None, unit_
         Compute the products; None: matmul of NumPy, or on a GPU `gemm`, each level as one batch.
     unit_diagonal : bool
         Whether the diagonals are all ones, and not read.
+    negated : bool
+        Whether the inverses come negated, which spares a step.
     """
     n = stack.shape[-1]
     size = 1 << max(n - 1, 0).bit_length()
@@ -68,17 +81,32 @@ def inverted(stack: Any, module: Any, *, products: Products | None = None, unit_
     else:
         lower = module.ascontiguousarray(stack)
     inverse = module.zeros(lower.shape, stack.dtype)
-    half = min(size, FIRST_INVERSE if module is np else FIRST_ON_DEVICE)
-    (_invert_first if module is np else _invert_first_on_device)(lower, inverse, half, module, unit_diagonal)
-    library = module.matmul if module is np else gemm  # CuPy's matmul of a batch takes the host ten times as long
-    multiply = library if products is None else products.multiply
-    while half < size:
+    first = min(size, FIRST_INVERSE if module is np else FIRST_ON_DEVICE)
+    (_invert_first if module is np else _invert_first_on_device)(lower, inverse, first, module, unit_diagonal)
+    between = module.empty(lower.size // 4, stack.dtype)
+    if products is not None:
+        arrays = {"lower": lower, "inverse": inverse, "between": between}
+        products.taped(
+            ("inverted", first), arrays, functools.partial(_double, arrays, first, module, products.multiply)
+        )
+    else:
+        multiply = module.matmul if module is np else gemm  # CuPy's matmul of a batch takes the host ten times as long
+        _double({"lower": lower, "inverse": inverse, "between": between}, first, module, multiply)
+    if not negated:
+        module.negative(inverse, out=inverse)
+    return inverse[..., :n, :n] if n < size else inverse
+
+
+def _double(arrays: dict[str, Any], half: int, module: Any, multiply: Callable[..., Any]) -> None:
+    """Make the negated inverses longer, from `half` rows on the diagonal to all; `multiply` takes a, b and out=."""
+    lower, inverse, between = arrays["lower"], arrays["inverse"], arrays["between"]
+    while half < lower.shape[-1]:
         blocks = diagonal_blocks(inverse, 2 * half, module)
         below = diagonal_blocks(lower, 2 * half, module)[..., half:, :half]
-        product = multiply(multiply(blocks[..., half:, half:], below), blocks[..., :half, :half])
-        module.negative(product, out=blocks[..., half:, :half])
+        product = between[: below.size].reshape(below.shape)
+        multiply(blocks[..., half:, half:], below, out=product)
+        multiply(product, blocks[..., :half, :half], out=blocks[..., half:, :half])
         half *= 2
-    return inverse[..., :n, :n] if n < size else inverse
 
 
 def _invert_first(lower: Any, inverse: Any, size: int, module: Any, unit_diagonal: bool) -> None:
@@ -87,16 +115,21 @@ def _invert_first(lower: Any, inverse: Any, size: int, module: Any, unit_diagona
     if unit_diagonal:
         blocks += module.eye(size, dtype=lower.dtype)
     found = module.linalg.inv(blocks.swapaxes(-1, -2)).swapaxes(-1, -2)
-    diagonal_blocks(inverse, size, module)[...] = module.tril(found)
+    diagonal_blocks(inverse, size, module)[...] = -module.tril(found)
 
 
 def _invert_first_on_device(lower: Any, inverse: Any, size: int, module: Any, unit_diagonal: bool) -> None:
     if lower.size == 0:
         return
-    kernel = module.RawKernel(SOURCE, "invert", (REAL[lower.dtype.name],))
     rows = lower.shape[-1]
     count = lower.size // rows // size
-    kernel((count,), (size,), (lower, inverse, np.int32(rows), np.int32(size), np.int32(unit_diagonal)))
+    scalars = np.int32(rows), np.int32(size), np.int32(unit_diagonal)
+    _kernel(module, lower.dtype.name)((count,), (size,), (lower, inverse, *scalars))
+
+
+@functools.cache
+def _kernel(module: Any, dtype: str) -> Any:
+    return module.RawKernel(SOURCE, "invert", (REAL[dtype],))
 
 
 def diagonal_blocks(x: Any, size: int, module: Any) -> Any:

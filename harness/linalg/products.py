@@ -5,24 +5,28 @@ algorithm vouches for it: operands share no memory with the result, so that prod
 product is added to its window in place where the backend can (`accumulates_in_place`).
 
 Products on a device are remembered by layout, as `harness.api.repeats` does: an algorithm called again prepares none.
+Those of an algorithm whose windows depend on layouts alone are recorded whole (`tapes`).
 On the host those of a backend that has shortcuts take them, as `gemm` does: they are neither planned nor prepared.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from harness import arithmetic
 from harness.api import repeats
 from harness.api.arrays import Arrays
 from harness.api.choice import choose, limited_shortcut
 from harness.api.gemm import check_threads, limited_to, machine_of, shortcut_of
 from harness.interface import Backend, Prepared, Repeat, Shortcut, prepare
 from harness.linalg.stages import Stages
+from harness.linalg.tapes import Tape
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -39,12 +43,17 @@ class _Remembered(NamedTuple):
 # has about 12 for each panel of 32 columns.
 MOST = 8192
 
+# Most algorithms that are remembered whole, some ten KiB each.
+MOST_TAPES = 256
+
 _remembered = repeats.Recent[_Remembered](lambda: MOST)
+_tapes = repeats.Recent[Tape](lambda: MOST_TAPES)
 
 
 def forget() -> None:
     """Forget every product on a device."""
     _remembered.clear()
+    _tapes.clear()
 
 
 class Products:
@@ -84,8 +93,9 @@ class Products:
         self.arrays, self.dtype, self.operations = arrays, dtype, 0
         self._backend, self._threads, self.operand_dtype = backend, threads, operand_dtype
         self._stages, self._stage = Stages(arrays) if stages is None else stages, stage
-        self._plans: dict[tuple[Any, ...], tuple[Backend, Plan]] = {}
+        self._plans: dict[tuple[Any, ...], tuple[Backend, Plan] | None] = {}
         self._shortcuts: dict[bool, Shortcut] = {}
+        self._tape: Tape | None = None  # that records products now
         self._context = contextlib.ExitStack()
         self._is_limited = False
 
@@ -111,7 +121,7 @@ class Products:
         It is prepared once where the backend reads its operands in every run.
         """
         (m, n), k = out.shape, a.shape[1]
-        backend, plan = self._plan(m, n, k, False)
+        backend, plan = self._plan_of_one(m, n, k, False)
         if not backend.rereads_operands or out.size == 0:
             return functools.partial(self.multiply, a, b, out)
         prepared: list[Prepared] = []
@@ -125,6 +135,38 @@ class Products:
             self.operations += 2 * out.size * k
 
         return run
+
+    def taped(self, what: Hashable, arrays: Mapping[str, Any], run: Callable[[], None]) -> None:
+        """Call `run`, or where it is remembered compute what it computed, with less time on the host.
+
+        Parameters
+        ----------
+        what : hashable
+            With the layouts of the arrays it determines all that `run` does.
+        arrays : mapping
+            By name. `run` reads and writes windows of these alone, and does so by products of this object alone.
+        run : callable
+            Without arguments.
+        """
+        if not self.arrays.on_device or self._tape is not None:
+            return run()
+        given = list(arrays.values())
+        key = what, self._options(), *map(repeats.layout, given)
+        tape = _tapes.get(key)
+        if tape is not None:
+            with self._stages.during(self._stage):
+                tape.repeat(given)
+            self.operations += tape.operations
+            return None
+        self._tape, before = Tape(given), self.operations
+        try:
+            run()
+            self._tape.operations = self.operations - before
+            if self._tape.is_whole:
+                _tapes.put(key, self._tape)
+        finally:
+            self._tape = None
+        return None
 
     def add(self, a: Any, b: Any, c: Any) -> None:
         """Compute ``c := c + a b`` in place."""
@@ -142,18 +184,19 @@ class Products:
         module = self.arrays.module
         if batch:
             a, b = (module.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
-        matrices = ((a[i], b[i], out[i]) for i in np.ndindex(batch)) if batch else [(a, b, out)]
+        is_one = not batch or (self.arrays.on_device and self._plan(m, n, k, accumulate, batch) is not None)
+        matrices = [(a, b, out)] if is_one else ((a[i], b[i], out[i]) for i in np.ndindex(batch))
         with self._stages.during(self._stage):
             for operands in matrices:
                 if self.arrays.on_device:
                     self._run_on_device(operands, accumulate=accumulate)
                 elif not (self._shortcuts.get(accumulate) or self._shortcut(m, n, k, accumulate))(*operands):
-                    self._run(*self._plan(m, n, k, accumulate), *operands)
+                    self._run(*self._plan_of_one(m, n, k, accumulate), *operands)
         self.operations += 2 * out.size * k
 
     def _shortcut(self, m: int, n: int, k: int, accumulate: bool) -> Shortcut:
         """Return the shortcut of the backend, for this product and all that differ in sizes and strides alone."""
-        backend, plan = self._plan(m, n, k, accumulate)
+        backend, plan = self._plan_of_one(m, n, k, accumulate)
         shortcut = None
         if self.operand_dtype is None:
             shortcut = shortcut_of(backend, plan.problem.semiring, self.dtype, None, self._threads, adds=accumulate)
@@ -165,17 +208,17 @@ class Products:
         return shortcut
 
     def _run_on_device(self, operands: tuple[Any, Any, Any], *, accumulate: bool) -> None:
-        """Compute one product, as a remembered one if there is one, else remember it."""
+        """Compute one product, or a batch in one, as a remembered one if there is one, else remember it."""
         a, b, out = operands
-        options = self._backend, self._threads, self.operand_dtype, accumulate
-        key = options, repeats.layout(a), repeats.layout(b), repeats.layout(out)
+        key = self._options(), accumulate, repeats.layout(a), repeats.layout(b), repeats.layout(out)
         known = _remembered.get(key)
         if known is None:
-            (m, n), k = out.shape, a.shape[1]
-            backend, plan = self._plan(m, n, k, accumulate)
+            (m, n), k, batch = out.shape[-2:], a.shape[-1], out.shape[:-2]
+            backend, plan = self._plan(m, n, k, accumulate, batch) or self._plan_of_one(m, n, k, accumulate)
             repeat = self._run(backend, plan, a, b, out)
             if repeat is not None:
-                _remembered.put(key, _Remembered(repeat, backend.accumulates_in_place))
+                known = _Remembered(repeat, backend.accumulates_in_place)
+                _remembered.put(key, known)
         elif not accumulate:
             known.repeat(a, b, out)
         elif known.is_in_place:
@@ -184,6 +227,14 @@ class Products:
             target = self.arrays.empty(out.shape, self.dtype)
             known.repeat(a, b, out, target)
             out[...] = target
+        if self._tape is not None:
+            is_direct = known is not None and (known.is_in_place or not accumulate)
+            written = (out, out) if accumulate else (out,)
+            self._tape.record(known.repeat if known and is_direct else None, (a, b, *written))
+
+    def _options(self) -> Hashable:
+        """Return all that products depend on beside layouts."""
+        return self._backend, self._threads, self.operand_dtype, arithmetic.is_native()
 
     def _run(self, backend: Backend, plan: Plan, a: Any, b: Any, out: Any) -> Repeat | None:
         """Compute one product, and return what repeats it for other arrays of these layouts, if anything does."""
@@ -203,14 +254,25 @@ class Products:
         prepared.run_once()
         return prepared
 
-    def _plan(self, m: int, n: int, k: int, accumulate: bool) -> tuple[Backend, Plan]:
-        key = m, n, k, accumulate
+    def _plan_of_one(self, m: int, n: int, k: int, accumulate: bool) -> tuple[Backend, Plan]:
+        """Return the backend and the plan of a product."""
+        found = self._plan(m, n, k, accumulate)
+        assert found is not None, "only of a batch there may be none"
+        return found
+
+    def _plan(
+        self, m: int, n: int, k: int, accumulate: bool, batch: tuple[int, ...] = ()
+    ) -> tuple[Backend, Plan] | None:
+        """Return the backend and the plan of a product, or of a batch in one; None: the backend knows no batches."""
+        key = m, n, k, accumulate, batch
         if key not in self._plans:
             problem = Problem(
                 m, n, k, dtype=self.dtype, accumulate=accumulate, layout="AAA", operand_dtype=self.operand_dtype
             )
-            backend = choose(problem, self._backend, self.arrays)
-            self._plans[key] = backend, backend.plan(problem, machine_of(self._threads))
+            backend = choose(problem, self._backend, self.arrays, batch)
+            whole = dataclasses.replace(problem, batch=batch) if batch else problem
+            is_taken = not batch or ("batch" in backend.takes and backend.refuses(whole) is None)
+            self._plans[key] = (backend, backend.plan(whole, machine_of(self._threads))) if is_taken else None
         return self._plans[key]
 
 

@@ -19,6 +19,7 @@ Accuracy: Higham, "Accuracy and Stability of Numerical Algorithms" (2002), secti
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,10 @@ INVERSES = ("device", "host", "gemm")
 BLOCK, BLOCK_ON_DEVICE = 64, 512
 
 # On a GPU few columns of B are bound by the host, which longer blocks spare launches: up to so many columns, of
-# triangles of so many rows or more. n = 4096, float32, ms by blocks of 512 and 1024, and by cuBLAS: 256 columns 1.48,
-# 1.24, 1.61; 4096 columns 1.93, 2.39, 2.83 (H200, 2026-11-23). Residuals by 1024 are 1.5 times those by 512.
-LONG_BLOCK_ON_DEVICE, FEW_COLUMNS, MANY_ROWS = 1024, 512, 4096
+# triangles of so many rows or more. ms by blocks of 512 and 1024: float32, n = 4096, 16 columns 0.76, 0.63, 256 columns
+# 0.65, 0.62; n = 8192 1.07, 0.58; 0.91, 0.94. float64 0.86, 0.87; 0.72, 1.01; 1.44, 1.19; 1.28, 1.21 (H200,
+# 2026-11-24). Residuals by 1024 are 1.5 times those by 512.
+LONG_BLOCK_ON_DEVICE, FEW_COLUMNS, MANY_ROWS = 1024, 64, 4096
 
 
 @any_library("a", "b")
@@ -79,7 +81,7 @@ def trsm(
         accurate as substitution unless a block is nearly singular. ``"substitution"``: they are solved with row by row,
         which is always accurate, and slow.
     block : int, optional
-        Rows in a diagonal block. None: 64 on the host; on a GPU 512, or 1024 for up to 512 columns of B and n of 4096
+        Rows in a diagonal block. None: 64 on the host; on a GPU 512, or 1024 for up to 64 columns of B and n of 4096
         and more.
     inverses : str
         Where diagonal blocks are inverted. ``"device"``: where the matrices lie, by NumPy's matmul, or by `gemm`.
@@ -132,6 +134,7 @@ def trsm(
             caller="trsm",
         )  # fmt: skip
         x = triangle.solve(x)
+        triangle.check()
     return x[..., 0] if b.ndim == 1 else x
 
 
@@ -158,10 +161,7 @@ class Triangle:
     caller : str
         Named in messages.
 
-    Raises
-    ------
-    ProblemError
-        If an element of the diagonal has no inverse.
+    What is solved with it holds only if `check` passes: on a device the host reads the diagonal while all else goes on.
     """
 
     def __init__(
@@ -177,8 +177,11 @@ class Triangle:
         inverses: str = "device",
     ) -> None:
         self._a, self._products, self._lower, self._is_unit = a, products, lower, unit_diagonal
+        self._caller, self._diagonal = caller, None
         if not unit_diagonal:
-            _check_diagonal(caller, products.arrays, a)
+            self._diagonal = products.arrays.fetch(products.arrays.module.diagonal(a, axis1=-2, axis2=-1))
+            if not products.arrays.on_device or inverses == "host":
+                self.check()  # before NumPy meets what has no inverse
         n = a.shape[-1]
         self._size = max(1, min(block, n))
         self._blocks = [slice(begin, min(begin + self._size, n)) for begin in range(0, n, self._size)]
@@ -195,18 +198,30 @@ class Triangle:
         arrays, n = self._products.arrays, self._a.shape[-1]
         a = arrays.module.broadcast_to(self._a, (*x.shape[:-2], n, n)) if x.ndim > 2 else self._a
         negated = arrays.empty(x.shape, x.dtype)
-        if self._blocks:
-            self._solve_blocks(a, x, negated, 0, len(self._blocks))
+        run = functools.partial(self._solve_blocks, a, x, negated, 0, len(self._blocks))
+        if self._inverses is None:
+            run()
+        elif self._blocks:
+            windows = {"a": self._a, "x": x, "negated": negated, "inverses": self._inverses}
+            if self._triangles is not None:
+                windows["triangles"] = self._triangles
+            self._products.taped(("solved", self._size, self._lower, self._is_corrected), windows, run)
         arrays.module.negative(negated, out=negated)
         return negated
+
+    def check(self) -> None:
+        """Wait until the host has the diagonal, and raise ProblemError if an element of it has no inverse."""
+        if self._diagonal is not None:
+            _check_diagonal(self._caller, self._diagonal())
 
     def _solve_blocks(self, a: Any, x: Any, negated: Any, begin: int, end: int) -> None:
         """Enter the negated solution of diagonal blocks `begin` to `end` - 1 in `negated`, by halves.
 
         The solution is kept negated, since the updates of the other half then are sums.
         """
-        if end - begin == 1:
-            self._solve_block(a, x, negated, begin)
+        if end - begin <= 1:
+            if begin < end:
+                self._solve_block(a, x, negated, begin)
             return
         middle = (begin + end) // 2
         halves = (begin, middle), (middle, end)
@@ -267,20 +282,23 @@ class Triangle:
 
     def _invert(self, stack: Any, inverses: str) -> Any:
         """Return the negated inverses of the diagonal blocks, made in the place of that name."""
-        arrays = self._products.arrays
+        arrays, products = self._products.arrays, self._products
         stack = stack if self._lower else stack.swapaxes(-1, -2)
+        options: dict[str, Any] = {"unit_diagonal": self._is_unit, "negated": True}
         if inverses == "host":
-            inverse = arrays.module.asarray(inverted(to_host(arrays, stack), np, unit_diagonal=self._is_unit))
+            inverse = arrays.module.asarray(inverted(to_host(arrays, stack), np, **options))
+        elif inverses == "gemm":
+            inverse = inverted(stack, arrays.module, products=products, **options)
+        elif arrays.on_device:
+            with Products(arrays, products.dtype, "auto", None) as others:
+                inverse = inverted(stack, arrays.module, products=others, **options)
         else:
-            products = self._products if inverses == "gemm" else None
-            inverse = inverted(stack, arrays.module, products=products, unit_diagonal=self._is_unit)
-        inverse = arrays.module.negative(inverse, out=inverse)
+            inverse = inverted(stack, arrays.module, **options)
         return inverse if self._lower else arrays.module.ascontiguousarray(inverse.swapaxes(-1, -2))
 
 
-def _check_diagonal(caller: str, arrays: Arrays, a: Any) -> None:
-    """Raise if an element of the diagonal of a (..., n, n) is not finite, or has no finite inverse."""
-    diagonal = np.asarray(to_host(arrays, arrays.module.diagonal(a, axis1=-2, axis2=-1)))
+def _check_diagonal(caller: str, diagonal: np.ndarray) -> None:
+    """Raise if an element of the diagonals (..., n) is not finite, or has no finite inverse."""
     with np.errstate(all="ignore"):
         is_bad = ~(np.isfinite(diagonal) & np.isfinite(1 / diagonal))
     if is_bad.any():

@@ -60,8 +60,11 @@ class ndarray(np.ndarray):  # noqa: N801 as CuPy calls it
     def sum(self, *arguments: Any, **options: Any) -> Any:
         return _on_device(_plain(self).sum(*arguments, **options))
 
-    def get(self) -> np.ndarray:
-        return np.array(_plain(self))
+    def get(self, out: Any = None, *, blocking: bool = True) -> np.ndarray:
+        if out is None:
+            return np.array(_plain(self))
+        out[...] = _plain(self)
+        return out
 
 
 ndarray.__module__ = "cupy"
@@ -116,6 +119,8 @@ def install(monkeypatch: Any) -> types.ModuleType:
         cuda=types.SimpleNamespace(
             Device=lambda _: contextlib.nullcontext(),
             get_current_stream=lambda: streams,
+            alloc_pinned_memory=bytearray,
+            Event=lambda **_: types.SimpleNamespace(record=lambda: None, synchronize=lambda: None),
             runtime=types.SimpleNamespace(getDevice=lambda: 0),
         ),
         lib=types.SimpleNamespace(stride_tricks=types.SimpleNamespace(as_strided=view)),
@@ -196,7 +201,7 @@ class OnDevice(Backend):
 
     name, step = "gpu-fake", 50
     idea = source = "a test"
-    takes = frozenset({"device arrays", "mixed"})
+    takes = frozenset({"batch", "device arrays", "mixed"})
     accumulates_in_place = True
     computed: list[Problem]
     repeated: list[Problem]
@@ -216,11 +221,23 @@ class OnDevice(Backend):
             wide = a.astype(out.dtype) @ b.astype(out.dtype)
             out[...] = out + wide if plan.problem.accumulate else wide
 
+        given = (operands.a, operands.b, *([operands.out] if plan.problem.accumulate else []), operands.out)
+        layouts = [(x.shape, x.dtype, x.strides) for x in given]
+
         def repeat(*arrays: Any) -> None:
             self.repeated.append(plan.problem)
-            compute(*arrays)
+            compute(*(_at(x.data.ptr, *layout) for x, layout in zip(arrays, layouts, strict=True)))
 
+        repeat.takes_addresses = True  # type: ignore[attr-defined]
         return OnDeviceExecution(operands, lambda: compute(operands.a, operands.b, operands.out), repeat)
+
+
+def _at(address: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> np.ndarray:
+    """Return the array of that layout at an address."""
+    steps = [step * (size - 1) for step, size in zip(strides, shape, strict=True)]
+    first, last = sum(min(x, 0) for x in steps), sum(max(x, 0) for x in steps)
+    memory = (ctypes.c_char * (last - first + dtype.itemsize)).from_address(address + first)
+    return np.ndarray(shape, dtype, memory, -first, strides)
 
 
 class OnDeviceExecution(HostExecution):

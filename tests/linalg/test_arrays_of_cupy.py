@@ -5,9 +5,11 @@ import sys
 import numpy as np
 import pytest
 
-from harness import ProblemError, registry
+from harness import ProblemError, native_floats, registry
 from harness.linalg import hessenberg, qr, refine, trsm
+from harness.linalg.products import Products
 from harness.linalg.reflectors import PANELS
+from harness.linalg.tapes import Tape
 from harness.linalg.triangles import INVERSES
 from tests._support import numpy_on_device
 from tests._support.factorizations import check_hessenberg, check_qr, of_condition, residual, wide
@@ -95,3 +97,85 @@ def test_products_are_remembered_by_layout_across_calls(monkeypatch, rng):
     assert len(entry.backend.repeated) - len(repeated) == 4 + 3
     trsm(a, b[:, :39], block=10)
     assert len(entry.backend.computed) > len(prepared)
+
+
+def well_conditioned(cupy, rng, *batch, n=200):
+    """Return triangles with a strong diagonal, whose inverses are made by two doublings."""
+    return cupy.asarray(np.tril(rng.standard_normal((*batch, n, n))) / n**0.5 + 2 * np.eye(n))
+
+
+@pytest.mark.parametrize("way", [{}, {"method": "corrected", "block": 70}, {"inverses": "gemm", "block": 128}], ids=str)
+def test_a_recorded_solve_is_right_for_other_arrays(way, cupy, rng):
+    for batch in ((), (3,)):
+        for lower in (True, False):
+            for _ in range(3):
+                a, b = well_conditioned(cupy, rng, *batch), rng.standard_normal((*batch, 200, 5))
+                a = a if lower else a.swapaxes(-1, -2)
+                assert residual(a, trsm(a, cupy.asarray(b), lower=lower, **way), b) < 4
+
+
+def test_a_recorded_solve_prepares_nothing_and_looks_nothing_up(monkeypatch, rng):
+    cupy = numpy_on_device.install(monkeypatch)
+    (entry,) = registry.discover()
+    a, b = well_conditioned(cupy, rng), cupy.asarray(rng.standard_normal((200, 5)))
+    first = trsm(a, b, block=64)
+    prepared, repeated = len(entry.backend.computed), len(entry.backend.repeated)
+    monkeypatch.setattr(Products, "_compute", None)
+    assert np.array_equal(trsm(a.copy(), b.copy(), block=64).get(), first.get())
+    assert len(entry.backend.computed) == prepared
+    assert len(entry.backend.repeated) == repeated + prepared + repeated
+
+
+def test_a_batch_is_one_product(monkeypatch, rng):
+    cupy = numpy_on_device.install(monkeypatch)
+    (entry,) = registry.discover()
+    trsm(well_conditioned(cupy, rng, 3), cupy.asarray(rng.standard_normal((3, 200, 5))), block=100)
+    assert {problem.batch for problem in entry.backend.computed} == {(3,), (3, 2, 1)}
+
+
+def test_arrays_that_begin_anywhere_are_not_recorded(monkeypatch, rng):
+    cupy = numpy_on_device.install(monkeypatch)
+    memory = cupy.empty(200 * 200 + 1, np.float64)
+    a = memory[1 if memory.data.ptr % 16 == 0 else 0 :][: 200 * 200].reshape(200, 200)
+    a[...] = well_conditioned(cupy, rng)
+    assert a.data.ptr % 16
+    b = rng.standard_normal((200, 5))
+    for _ in range(2):
+        assert residual(a, trsm(a, cupy.asarray(b)), b) < 4
+
+
+def test_native_products_are_not_those_that_were_recorded(monkeypatch, rng):
+    cupy = numpy_on_device.install(monkeypatch)
+    (entry,) = registry.discover()
+    a, b = well_conditioned(cupy, rng), cupy.asarray(rng.standard_normal((200, 5)))
+    trsm(a, b)
+    before = len(entry.backend.computed)
+    with native_floats():
+        trsm(a, b)
+    assert len(entry.backend.computed) > before
+
+
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf, 1e-310])
+def test_a_singular_triangle_is_refused_though_it_is_solved_meanwhile(bad, cupy, rng):
+    a, b = well_conditioned(cupy, rng), cupy.asarray(rng.standard_normal((200, 5)))
+    a[77, 77] = bad
+    with np.errstate(all="ignore"), pytest.raises(ProblemError, match=r"(?s)trsm: the triangle is singular.*row 77"):
+        trsm(a, b)
+
+
+@pytest.mark.parametrize("bug", ["none", "windows of a from its beginning", "x for its negated solution"])
+def test_a_planted_bug_in_what_is_recorded_is_found(bug, monkeypatch, rng):
+    cupy = numpy_on_device.install(monkeypatch)
+    place = Tape._place
+
+    def planted(self, address):
+        number, byte = place(self, address)
+        if bug.startswith("x"):
+            number = {1: 2, 2: 1}.get(number, number)
+        return number, 0 if bug.startswith("windows") and number == 0 else byte
+
+    monkeypatch.setattr(Tape, "_place", planted)
+    for _ in range(2):
+        a, b = well_conditioned(cupy, rng), rng.standard_normal((200, 5))
+        x = trsm(a, cupy.asarray(b), block=64)
+    assert (residual(a, x, b) < 4) == (bug == "none")

@@ -141,7 +141,7 @@ def test_a_planted_bug_is_seen(bug, rng, monkeypatch):
     elif bug == "an inverse is not doubled":
         monkeypatch.setattr(
             "harness.linalg.triangles.inverted",
-            lambda stack, *_, **__: np.eye(BLOCK) / np.diagonal(stack, axis1=-2, axis2=-1)[..., None],
+            lambda stack, *_, **__: -np.eye(BLOCK) / np.diagonal(stack, axis1=-2, axis2=-1)[..., None],
         )
     elif bug == "the last block is skipped":
         multiply = Products.multiply
@@ -155,5 +155,5 @@ def test_a_planted_bug_is_seen(bug, rng, monkeypatch):
 
 def test_blocks_on_a_gpu_are_longer_where_columns_are_few():
     gpu, host = SimpleNamespace(on_device=True), SimpleNamespace(on_device=False)
-    assert [triangles.default_block(gpu, n, r) for n, r in ((4096, 256), (4096, 4096), (1000, 256))] == [1024, 512, 512]
+    assert [triangles.default_block(gpu, n, r) for n, r in ((4096, 16), (4096, 256), (1000, 16))] == [1024, 512, 512]
     assert triangles.default_block(host, 4096, 256) == triangles.BLOCK
