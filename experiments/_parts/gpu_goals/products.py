@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
+from backends.gpu._tasks.chained import Chain, race
 from experiments._parts.gpu_goals.rows import Row, call_s, check_close, compare, drawn, launch_of
 from harness import gemm, registry
 from harness.problem import Problem, mixed_dtypes
@@ -27,6 +28,10 @@ OWN = {
     "bfloat16": ("gpu-tensor-core",),
 }
 RAGGED = 10
+# n of int8: over cuBLAS, with both operands along k; and odd sizes, of the rate at the one beside it.
+INT8 = {2048: None, 4096: 0.95, 8192: 1.03, 16384: 1.2}
+INT8_ODD = {2049: 2048, 4095: 4096, 4097: 4096, 8191: 8192, 8193: 8192, 16383: 16384}
+OF_WHOLE = 0.85
 
 
 def thin() -> Iterator[Row]:
@@ -73,6 +78,40 @@ def ragged() -> Iterator[Row]:
         ratios.append(times[LIBRARY] / times["gpu-tuned"])
         yield Row(f"gpu-tuned over cuBLAS, float32, n = {n}", 0.93, ratios[-1])
     yield Row("the same: geometric mean", 1.0, _mean(ratios))
+
+
+def integers() -> Iterator[Row]:
+    """Yield int8 with sums in int32 over cuBLAS, and its rate at odd sizes over that at even ones."""
+    for n, asked in INT8.items():
+        problem, a, b = _bytes(n)
+        times = compare({name: launch_of(name, problem, a, b) for name in (LIBRARY, "gpu-tensor-core")}, 9)
+        ratio = times[LIBRARY] / times["gpu-tensor-core"]
+        yield Row(f"int8, n = {n}, over cuBLAS ({_rate(n, times[LIBRARY]):.0f} T operations/s)", asked, ratio)
+    for odd, even in INT8_ODD.items():
+        launches = {}
+        for n in (odd, even):
+            problem, a, b = _bytes(n)
+            run, out = launch_of("gpu-tensor-core", problem, a, b)
+            columns = [*range(0, n, n // 50), n - 1]
+            exact = a.astype(np.float64) @ b[:, columns].astype(np.float64)
+            check_close(out[:, columns].astype(np.float64), exact)
+            launches[n] = Chain(run)
+        times = race(launches, 9)
+        ratio = _rate(odd, times[odd]) / _rate(even, times[even])
+        yield Row(
+            f"int8, n = {odd}, of the rate at {even} ({_rate(odd, times[odd]):.0f} T operations/s)", OF_WHOLE, ratio
+        )
+
+
+def _bytes(n: int) -> tuple[Problem, Any, Any]:
+    """Return a product of bytes of all values, both operands along k."""
+    random, narrow = device.cupy().random, np.dtype(np.int8)
+    a, b = (random.randint(-128, 128, (n, n), dtype=np.int8) for _ in "ab")
+    return Problem(n, n, n, "plus_times", np.dtype(np.int32), operand_dtype=narrow), a, b.T
+
+
+def _rate(n: int, time_s: float) -> float:
+    return 2 * n**3 / time_s / 1e12
 
 
 def converted() -> Iterator[Row]:

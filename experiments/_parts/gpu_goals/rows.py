@@ -20,7 +20,7 @@ from harness.operands import Operands
 from harness.problem import Problem
 
 # Largest error, of the norm of a result, between contenders of one arithmetic.
-TOLERANCE = {"float32": 1e-4, "float64": 1e-11}
+TOLERANCE = {"float32": 1e-4, "float64": 1e-11, "int32": 0.0}
 
 
 class Row(NamedTuple):
