@@ -247,12 +247,24 @@ PLANTED_IN_WGMMA = {
     "a stage is left before it is used": ("wait_groups<1>();", "wait_groups<2>();"),
     "the last stage is never left": ("if (!FLUSHES) release(ring, before, thread);", ""),
     "the last products are not waited for": ("wait_groups<0>();\n    if (!FLUSHES)", "if (!FLUSHES)"),
-    "rows of a fragment": ("(half * 8 + g) * PITCH", "(half + 2 * g) * PITCH"),
-    "a row too many": ("first + i >= rows", "first + i > rows"),
     "the end of a row": ("n - place.column, i", "n - place.column + 1, i"),
-    "half of alpha": ("alpha * from[1]", "from[1]"),
     "one box of B for all": ("place.column + box * BOX_COLUMNS", "place.column"),
     "tiles of the same row": ("{tile.row + rank", "{rank"),
+}
+# Of rows that begin anywhere, by narrow and by wide tiles, and of aligned ones: the columns of a tile, and those of C.
+PLANTED_IN_STORES = {
+    "rows of a fragment": (64, 131, "(half * 8 + g) * PITCH", "(half + 2 * g) * PITCH"),
+    "a row too many": (64, 131, "first + i >= rows", "first + i > rows"),
+    "half of alpha": (64, 131, "alpha * from[1]", "from[1]"),
+    "alpha left out of lines": (128, 131, "(Result)(alpha * sums[chunk", "(Result)(sums[chunk"),
+    "a row too many by lines": (128, 131, "if (row >= rows || j", "if (row > rows || j"),
+    "pairs that are not exchanged": (128, 132, "of_lane_across(is_odd ?", "(is_odd ?"),
+    "a row too many by fours": (
+        128,
+        132,
+        "i < rows ? end_of_row(below + i, columns) - first : 0",
+        "end_of_row(below + i, columns) - first",
+    ),
 }
 PLANTED_IN_SPLIT = {
     "high parts for low ones": ("barrier, p, m + place.row", "barrier, p, place.row"),
@@ -267,6 +279,15 @@ def test_planted_mistake_with_wgmma_is_found(monkeypatch, edit):
     use_the_cpu(monkeypatch, edits=(edit,))
     with pytest.raises((VerificationError, KernelFault)):
         compute_by_wgmma((300, 131, 200), alpha=3.0, group=1)
+
+
+@pytest.mark.parametrize(("tile_columns", "columns", "old", "new"), PLANTED_IN_STORES.values(), ids=PLANTED_IN_STORES)
+def test_planted_mistake_in_stores_is_found(monkeypatch, tile_columns, columns, old, new):
+    parameters = {"alpha": 3.0, "accumulate": True, "bn": tile_columns, "tn": tile_columns // 16}
+    compute_by_wgmma((300, columns, 200), **parameters)
+    use_the_cpu(monkeypatch, edits=((old, new),))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute_by_wgmma((300, columns, 200), **parameters)
 
 
 @pytest.mark.parametrize("edit", PLANTED_IN_SPLIT.values(), ids=PLANTED_IN_SPLIT)

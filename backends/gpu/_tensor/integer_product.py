@@ -17,7 +17,7 @@ from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_di
 from backends.gpu._tensor.digits import Stack, add_digits
 from backends.gpu._tensor.residue_product import BYTES, KERNEL
 from backends.gpu._tensor.tensor_map import TensorMap
-from backends.gpu._tensor.tma import LINE_ROOM_BYTES, add_tma
+from backends.gpu._tensor.tma import add_tma
 from harness.plan import Plan
 from harness.tuning.gpu import tensor_cores as tuning
 
@@ -76,13 +76,10 @@ def _add_terms(
     if (rows, columns) != (product.m, product.n):
         macros["EDGE_LINES"] = lines
         beside = tuple(argument for x in stacks for argument in (x.place, x.width, x.lines))
-    kernel = KERNEL
-    if width == 1 and itemsize == _WORD.itemsize and not product.is_triangle:
-        macros["BY_LINES"], kernel = 1, KERNEL._replace(room=LINE_ROOM_BYTES)
     part = product._replace(m=rows, n=columns, extremes=stacks[0].place)
     add_tma(
-        program, plan, kernel, as_defines(macros), (maps[0], maps[1]), part, alpha,
-        width=width, layers=layers, beside=beside,
+        program, plan, KERNEL, as_defines(macros), (maps[0], maps[1]), part, alpha,
+        width=width, itemsize=itemsize, layers=layers, beside=beside,
     )  # fmt: skip
 
 

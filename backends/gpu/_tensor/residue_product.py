@@ -23,7 +23,7 @@ from harness.tuning.gpu.tensor_cores import PACKED_RUN, STAGE_STEPS, TILE_COLUMN
 
 # Each is coprime to those before. A residue modulo at most 256 is a byte.
 MODULI = (256, 255, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211, 199, 197, 193, 191, 181, 179, 173)
-KERNEL = TmaKernel("tensor_core_s8", STAGE_STEPS["int8"], TILE_COLUMNS["int8"])
+KERNEL = TmaKernel("tensor_core_s8", STAGE_STEPS["int8"], TILE_COLUMNS["int8"], has_stores=True)
 BYTES = np.dtype(np.uint8).name
 
 # Most steps of k of a launch: greater sums have no exact quotient (BITS in tensor_core_s8.cu). A multiple of a row.

@@ -26,7 +26,12 @@ from harness.tuning.gpu.tensor_cores import (
 _DOUBLE = TmaKernel("tensor_core_f64_tma", STAGE_STEPS["float64"], TILE_COLUMNS["float64"], warps=DOUBLE_WARPS)
 _BOX_COLUMNS = 64  # of 16-bit elements
 _HALF = TmaKernel(
-    "tensor_core_half", STAGE_STEPS["float16"], TILE_COLUMNS["float16"], rows=HALF_ROWS, box_columns=_BOX_COLUMNS
+    "tensor_core_half",
+    STAGE_STEPS["float16"],
+    TILE_COLUMNS["float16"],
+    rows=HALF_ROWS,
+    box_columns=_BOX_COLUMNS,
+    has_stores=True,
 )
 # Its tiles are those of C transposed. It stages nothing.
 _FLAT = TmaKernel("tensor_core_half_flat", STAGE_STEPS["float16"], FLAT_ROWS, rows=FLAT_COLUMNS, room=0)

@@ -20,8 +20,7 @@
 //
 //   KIND       "u8": bytes have no sign, and DIGITS is 1; else they have
 //
-//   C_TYPE     of an element of C        WIDTH  elements of a row that are stored at once: 4 where its rows allow, else 1
-//   BY_LINES   1, of 4-byte elements whose WIDTH is 1: rows begin anywhere, and are stored by whole lines of memory
+//   C_TYPE     of an element of C
 //
 // Loops, roles and edges: wgmma_tile.cuh. Source: PTX ISA, wgmma .s8; Ozaki, Uchino, Imamura, arXiv 2504.08009, for MODULI.
 #define T int
@@ -53,13 +52,7 @@ constexpr bool FLUSHES = false;
 
 typedef C_TYPE Result;
 
-#ifndef BY_LINES
-#define BY_LINES 0
-#endif
-#if BY_LINES
-#define ROOM_BYTES (16 * 64 * 4)
-#endif
-#if defined(MODULI) || WIDTH == 4 || BY_LINES
+#ifdef MODULI
 #define STORE_ROWS store
 __device__ __forceinline__ void store(void*, const int* sums, unsigned alpha, Result* c, int ldc, int rows, int columns,
                                       int below, int layer);
@@ -166,98 +159,5 @@ __device__ __forceinline__ void store(void*, const int* sums, unsigned, unsigned
             }
             *to = x;
         }
-}
-#elif WIDTH == 4
-struct alignas(4 * sizeof(Result)) Four {
-    Result x[4];
-};
-
-// A thread has pairs of neighbours. Two lanes exchange pairs, so that each stores four neighbours, and a warp 64 bytes of each of
-// eight rows: with pairs alone the whole product took 7 % longer at n = 4096. Unaligned rows pass through shared memory.
-__device__ __forceinline__ void store(void*, const int* sums, unsigned alpha, Result* c, int ldc, int rows, int columns,
-                                      int below, int)
-{
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const bool is_odd = t % 2;
-    const int first = is_odd * 8 + t / 2 * 4;  // of the four, of 16 columns
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int i = half * 8 + g, left = i < rows ? end_of_row(below + i, columns) - first : 0;
-        Result* row = c + (long long)i * ldc + first;
-#pragma unroll
-        for (int v = 0; v < BN / 16; ++v) {
-            const int* pairs = sums + 8 * v + 2 * half;  // one in each half of the 16 columns
-            int four[4];
-#pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                const int taken = of_lane_across(is_odd ? pairs[e] : pairs[e + 4], 1);
-                four[e] = is_odd ? taken : pairs[e];
-                four[e + 2] = is_odd ? pairs[e + 4] : taken;
-            }
-            Four total;
-            if (ACCUMULATE && 16 * v + 4 <= left) total = *(const Four*)(row + 16 * v);
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                const Result x = (Result)(alpha * four[e]);
-                const bool is_alone = 16 * v + 4 > left;
-                total.x[e] = ACCUMULATE && !is_alone ? plus(total.x[e], x) : x;
-                if (is_alone && 16 * v + e < left) row[16 * v + e] = ACCUMULATE ? plus(row[16 * v + e], x) : x;
-            }
-            if (16 * v + 4 <= left) *(Four*)(row + 16 * v) = total;
-        }
-    }
-}
-#elif BY_LINES
-struct alignas(4 * sizeof(Result)) Four {
-    Result x[4];
-};
-
-// Place in the ring of a row, 64 elements, of which two lines of memory are half each. Rows exchange their fours, against conflicts
-// of banks.
-__device__ __forceinline__ int in_ring(int row, int p) { return row * 64 + ((p & 63) ^ (row % 8 * 4)); }
-
-// Rows begin `shift` elements after a line of 32. So a line of row `row` is the end of a chunk of 32 columns and the beginning of the
-// next one: the ring holds both. Element by element, with a store of a row at once, the whole product took a tenth longer at n = 4095.
-__device__ __forceinline__ void store(void* memory, const int* sums, unsigned alpha, Result* c, int ldc, int rows, int columns, int,
-                                      int)
-{
-    constexpr int LINE = 32, CHUNKS = BN / LINE;
-    static_assert(sizeof(Result) == 4, "a line is 32 elements");
-    Result* ring = (Result*)memory;
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, begin = (int)((unsigned long long)c / sizeof(Result) % LINE);
-    const int end = min(columns, BN);
-#pragma unroll
-    for (int chunk = 0; chunk <= CHUNKS; ++chunk) {
-        __syncwarp();
-#pragma unroll
-        for (int v = 0; chunk < CHUNKS && v < LINE / 8; ++v)
-#pragma unroll
-            for (int half = 0; half < 2; ++half)
-#pragma unroll
-                for (int e = 0; e < 2; ++e) {
-                    const int row = half * 8 + g, shift = (begin + (unsigned)row * ldc) % LINE;
-                    ring[in_ring(row, chunk * LINE + 8 * v + 2 * t + e + shift)] =
-                        (Result)(alpha * sums[chunk % CHUNKS * (LINE / 2) + 4 * v + 2 * half + e]);
-                }
-        __syncwarp();
-#pragma unroll
-        for (int first = 0; first < 16; first += 4) {
-            const int row = first + lane / 8, p = chunk * LINE + lane % 8 * 4, j = p - (int)((begin + (unsigned)row * ldc) % LINE);
-            if (row >= rows || j + 4 <= 0 || j >= end) continue;
-            Four four = *(const Four*)(ring + in_ring(row, p));
-            Result* to = c + (long long)row * ldc + j;
-            if (j >= 0 && j + 4 <= end) {
-                Four total;
-                if (ACCUMULATE) total = *(const Four*)to;
-#pragma unroll
-                for (int e = 0; e < 4; ++e) total.x[e] = ACCUMULATE ? plus(total.x[e], four.x[e]) : four.x[e];
-                *(Four*)to = total;
-            } else {
-#pragma unroll
-                for (int e = 0; e < 4; ++e)
-                    if (j + e >= 0 && j + e < end) to[e] = ACCUMULATE ? plus(to[e], four.x[e]) : four.x[e];
-            }
-        }
-    }
 }
 #endif

@@ -26,8 +26,13 @@ _ONE = np.float32(1)
 _MOST_RESIDENT, _SMALL, _ROOM_OF_ALL = 2, 224, (228 - 2) << 10
 _GROUP_ROWS, _GROUP_THREADS = 64, 128  # of a warpgroup that computes; one more copies
 _SWIZZLE_ALIGNMENT = 1024
-# Staging of a warpgroup's tile of C: 16 rows for each warp, of 40 floats, or of 64 where rows are stored by lines.
-_ROOM_BYTES, LINE_ROOM_BYTES = 4 * 16 * 40 * 4, 4 * 16 * 64 * 4
+# How rows of C are stored (store_rows.cuh). By fours take tiles with a multiple of 16 columns: 50000 x 128 x 128 in
+# bfloat16 takes 0.91 of the time, 4096 x 4096 x 64 0.91. By lines take wide ones: 8191 x 8191 x 512 0.86, 100003 x 97 x 96
+# 0.90, but tiles of 64 columns 1.06 (1001^3) and 1.19 (3001 x 3001 x 25). 3xTF32 gains by neither (H200, 2026-11-24).
+_STAGED, _FOURS, _LINES = range(3)
+_FOUR, _COLUMNS_OF_FOURS, _COLUMNS_OF_LINES = 4, 16, 128
+# Staging of a warpgroup's tile: 16 rows for each warp, of 40 floats, or of 64 by lines.
+_ROOM_BYTES, _LINE_ROOM_BYTES = 4 * 16 * 40 * 4, 4 * 16 * 64 * 4
 
 
 class TmaKernel(NamedTuple):
@@ -50,6 +55,8 @@ class TmaKernel(NamedTuple):
         Bytes of shared memory that a warpgroup stages its rows of C in.
     box_columns : int
         Columns of a tile that take the room of so many at least: those of a box; 0: of none.
+    has_stores : bool
+        Whether it stores rows of C in the way that is best for them, by wgmma_tile.cuh.
     """
 
     stem: str
@@ -60,6 +67,7 @@ class TmaKernel(NamedTuple):
     rows: tuple[int, ...] = (TILE_ROWS,)
     room: int = _ROOM_BYTES
     box_columns: int = 0
+    has_stores: bool = False
 
     def shared_bytes(self, launch: Launch) -> int:
         """Return the shared memory of a block, in bytes.
@@ -94,6 +102,7 @@ def add_tma(
     steps: int | None = None,
     by_columns: bool = False,
     width: int | None = None,
+    itemsize: int | None = None,
     layers: int = 1,
     beside: tuple[Any, ...] = (),
 ) -> None:
@@ -115,8 +124,8 @@ def add_tma(
         Steps of k. None: as many as the first map has columns.
     by_columns : bool
         Whether the kernel computes C transposed: the maps are those of B and A then, and clusters have one block.
-    width : int, optional
-        Elements of C that are stored at once. None: as many as its rows allow.
+    width, itemsize : int, optional
+        Elements of C that are stored at once, and bytes of one. None: as many as its rows allow; those of D.
     layers : int
         Most matrices of the stack that out is.
     beside : tuple
@@ -127,7 +136,7 @@ def add_tma(
     PlanError
         If the kernel has no such tiles, a cluster cannot share them, or they do not fit into shared memory.
     """
-    launch, out, itemsize = plan.launch, product.out, plan.problem.dtype.itemsize
+    launch, itemsize = plan.launch, plan.problem.dtype.itemsize if itemsize is None else itemsize
     cluster = int(plan.choice("cluster", CLUSTERS))
     boxes = ceil_div(launch.bn, tma.box_columns) if tma.box_columns else cluster
     if boxes % cluster or (by_columns and cluster > 1):
@@ -136,12 +145,16 @@ def add_tma(
         )
     if by_columns:  # as the kernel sees it
         launch = dataclasses.replace(launch, bm=launch.bn, bn=launch.bm, tm=launch.tn, tn=launch.tm)
-    shared, k = tma.shared_bytes(launch), maps[0].columns if steps is None else steps
-    device.fitting("gpu-tensor-core", shared, launch)
+    k = maps[0].columns if steps is None else steps
     tile = cluster * plan.launch.bm, plan.launch.bn, int(plan.options["group"])
     if product.is_triangle and int(plan.options.get("shares", 1)) > 1:
         raise PlanError("gpu-tensor-core: persistent blocks share no k of a triangle", expected="shares=1", got="more")
     to, tail = add_parts(program, plan, product, tile, tma.bk, ceil_div(k, tma.bk))
+    width = width or bytes_at_once(to.out, itemsize) // itemsize
+    store = _store_of(width, itemsize, launch, product) if tma.has_stores else _STAGED
+    tma = tma._replace(room=_LINE_ROOM_BYTES) if store == _LINES else tma
+    shared = tma.shared_bytes(launch)
+    device.fitting("gpu-tensor-core", shared, launch)
     threads = (launch.bm // _GROUP_ROWS + 1) * _GROUP_THREADS
     resident = _MOST_RESIDENT if launch.bm + launch.bn <= _SMALL and _MOST_RESIDENT * shared <= _ROOM_OF_ALL else 1
     macros = {
@@ -151,7 +164,8 @@ def add_tma(
         "STAGES": launch.stages,
         "CLUSTER": cluster,
         "GROUP": tile[-1],
-        "WIDTH": width or bytes_at_once(to.out, itemsize) // itemsize,
+        "WIDTH": width,
+        **({"STORE": store} if tma.has_stores else {}),
         **({} if "ACCUMULATE" in dict(more) else {"ACCUMULATE": to.accumulate}),
         **({} if tail is None else {"IS_SPLIT": 1}),
     }
@@ -164,6 +178,14 @@ def add_tma(
     out, extremes = to.out, product.extremes
     program.launch(kernel, blocks, *maps, out.place, *sides, k, out.ld, alpha, extremes, *split, *beside)
     add_sums(program, plan, product, tile, tail)
+
+
+def _store_of(width: int, itemsize: int, launch: Launch, product: Product) -> int:
+    """Return how rows of C are stored."""
+    if width == _FOUR and launch.bn % _COLUMNS_OF_FOURS == 0:
+        return _FOURS
+    is_by_lines = width == 1 and itemsize == _FOUR and launch.bn >= _COLUMNS_OF_LINES and not product.is_triangle
+    return _LINES if is_by_lines else _STAGED
 
 
 def bytes_at_once(out: Matrix, itemsize: int) -> int:

@@ -3,8 +3,11 @@
 //
 //   consumers  warpgroups, 64 rows of a tile BM x BN each: wgmma reads both operands from shared memory
 //
-// Results pass through shared memory: a fragment holds two neighbours of a row, and storing it directly took a sixth of the
-// time at n = 4096. If rows of A and B cross lines, clusters are faster, since they fetch less.
+// A fragment holds two neighbours of a row of C, and storing it directly took a sixth of the time at n = 4096. If rows of A and B
+// cross lines, clusters are faster, since they fetch less.
+//
+//   STORE  STAGED  rows pass through shared memory, any elements, any triangle
+//          FOURS, LINES  as store_rows.cuh says; LINES takes ROOM_BYTES of 16 lines twice
 //
 // Defined before this file: BK, BYTES, FLUSHES; `begin_step`, and those of tma_tile.cuh except `compute`. Optional:
 // STORE_ROWS, another way to store sums, in ROOM_BYTES a warp; if LAYERED, `is_shifted`.
@@ -18,10 +21,15 @@ constexpr int ARRIVALS = BM / 64;  // of the warpgroups
 #include "tma_tile.cuh"
 #include "wgmma.cuh"
 
-constexpr int SUMS = BN / 2;  // of a thread
-#ifndef ROOM_BYTES
-#define ROOM_BYTES (16 * 40 * 4)  // of a warp: staging of its rows of C
+#define STAGED 0
+#define FOURS 1
+#define LINES 2
+#ifndef STORE
+#define STORE STAGED
 #endif
+
+constexpr int SUMS = BN / 2;  // of a thread
+#define ROOM_BYTES (STORE == LINES ? 16 * 64 * 4 : 16 * 40 * 4)  // of a warp: staging of its rows of C
 
 // Begin the instructions of a stage for `part` of the tile; `is_first`: sums begin anew.
 __device__ __forceinline__ void begin_step(Sum* sums, unsigned tile, int part, bool is_first);
@@ -39,6 +47,7 @@ template <class X> __device__ __forceinline__ X plus(X x, X y) { return (X)((uns
 
 #ifndef STORE_ROWS
 #define STORE_ROWS store_sums
+#include "store_rows.cuh"
 
 template <class X, int COUNT> struct alignas(COUNT * sizeof(X)) Several {
     X x[COUNT];
@@ -46,8 +55,8 @@ template <class X, int COUNT> struct alignas(COUNT * sizeof(X)) Several {
 
 // Store `sums` of a warp, alpha times: `rows` and `columns` exist from c on, which lies `below` rows below the diagonal.
 // `memory` is the warp's own.
-__device__ __forceinline__ void store_sums(void* memory, const Sum* sums, FACTOR alpha, Result* c, int ldc, int rows,
-                                           int columns, int below, int)
+__device__ __forceinline__ void store_staged(void* memory, const Sum* sums, FACTOR alpha, Result* c, int ldc, int rows,
+                                             int columns, int below)
 {
     // The 16 rows are stored CHUNK columns at a time; the distance of rows avoids bank conflicts of half a warp.
     constexpr int CHUNK = BN % 32 == 0 ? 32 : BN % 16 == 0 ? 16 : 8, PITCH = CHUNK + 8;
@@ -86,6 +95,18 @@ __device__ __forceinline__ void store_sums(void* memory, const Sum* sums, FACTOR
             }
         }
     }
+}
+
+__device__ __forceinline__ void store_sums(void* memory, const Sum* sums, FACTOR alpha, Result* c, int ldc, int rows,
+                                           int columns, int below, int)
+{
+#if STORE == FOURS
+    store_fours(sums, alpha, c, ldc, rows, columns, below);
+#elif STORE == LINES
+    store_lines(memory, sums, alpha, c, ldc, rows, columns);
+#else
+    store_staged(memory, sums, alpha, c, ldc, rows, columns, below);
+#endif
 }
 #endif
 
