@@ -27,8 +27,9 @@ _MOST_RESIDENT, _SMALL, _ROOM_OF_ALL = 2, 224, (228 - 2) << 10
 _GROUP_ROWS, _GROUP_THREADS = 64, 128  # of a warpgroup that computes; one more copies
 _SWIZZLE_ALIGNMENT = 1024
 # How rows of C are stored (store_rows.cuh). By fours take tiles with a multiple of 16 columns: 50000 x 128 x 128 in
-# bfloat16 takes 0.91 of the time, 4096 x 4096 x 64 0.91. By lines take wide ones: 8191 x 8191 x 512 0.86, 100003 x 97 x 96
-# 0.90, but tiles of 64 columns 1.06 (1001^3) and 1.19 (3001 x 3001 x 25). 3xTF32 gains by neither (H200, 2026-11-24).
+# bfloat16 takes 0.91 of the time, 4096 x 4096 x 64 0.91. By lines take wide ones: 8191 x 8191 x 512 0.86, 100003 x 97
+# x 96 0.90; tiles of 64 columns would take longer, 1001^3 1.06, 3001 x 3001 x 25 1.19. 3xTF32 gains by neither (H200,
+# 2026-11-24).
 _STAGED, _FOURS, _LINES = range(3)
 _FOUR, _COLUMNS_OF_FOURS, _COLUMNS_OF_LINES = 4, 16, 128
 # Staging of a warpgroup's tile: 16 rows for each warp, of 40 floats, or of 64 by lines.
