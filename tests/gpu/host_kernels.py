@@ -62,7 +62,7 @@ def _compile(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) ->
     for old, new in edits:
         assert old in text, old
         text = text.replace(old, new)
-    has_barriers = str("__syncthreads()" in text or "meet_lanes()" in text).lower()
+    has_barriers = str(any(f"{name}()" in text for name in ("__syncthreads", "meet_lanes", "meet_cluster"))).lower()
     text += "".join(f"\nEXPORT({name}, {has_barriers})" for name in _KERNEL.findall(text)) + "\n"
     load_runtime()
     return ctypes.CDLL(str(_library(text, _EMULATED if _TENSOR_CORES.search(text) else _ALONE)))

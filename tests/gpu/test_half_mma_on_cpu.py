@@ -66,7 +66,7 @@ class TestOnTheCpu:
         [
             ("shift_of(b + (2 * t + half)", "shift_of(b + (2 * t)"),
             ("max(min(shift + bytes - index * GRANULE, GRANULE), 0)", "GRANULE"),
-            ("min((rank + 1) * EACH, BM * VECTORS)", "rank * EACH + THREADS"),
+            ("min((rank + 1) * EACH, LINES * VECTORS)", "rank * EACH + COUNT"),
             ("if (number + STAGES - 1 < tiles) copy_tile(number + STAGES - 1);", ""),
             ("(step * SLICES + slice) * STEP", "step * STEP"),
             ("total[v] *= alpha", "total[v] *= 1"),

@@ -245,11 +245,11 @@ PLANTED_IN_WGMMA = {
     "fewer bytes are expected": ("expect(barrier, BYTES);", "expect(barrier, BYTES - 128);"),
     "a round is taken for the one before": ("stage = 0, parity ^= 1;", "stage = 0;"),
     "a stage is left before it is used": ("wait_groups<1>();", "wait_groups<2>();"),
-    "the last stage is never left": ("if (!FLUSHES) release(ring, before, thread);", ""),
-    "the last products are not waited for": ("wait_groups<0>();\n    if (!FLUSHES)", "if (!FLUSHES)"),
+    "the last stage is never left": ("if (!FLUSHES && before >= 0) release(ring, before, thread);", ""),
+    "the last products are not waited for": ("wait_groups<0>();\n    if (!FLUSHES &&", "if (!FLUSHES &&"),
     "the end of a row": ("n - place.column, i", "n - place.column + 1, i"),
     "one box of B for all": ("place.column + box * BOX_COLUMNS", "place.column"),
-    "tiles of the same row": ("{tile.row + rank", "{rank"),
+    "tiles of the same row": ("{tile.row + (TOGETHER", "{(TOGETHER"),
 }
 # Of rows that begin anywhere, by narrow and by wide tiles, and of aligned ones: the columns of a tile, and those of C.
 PLANTED_IN_STORES = {
@@ -353,6 +353,63 @@ def test_planted_mistake_in_products_with_few_rows_is_found(monkeypatch, edit):
     use_the_cpu(monkeypatch, edits=(edit,))
     with pytest.raises((VerificationError, KernelFault)):
         compute_flat()
+
+
+# Blocks that share k by a cluster: here a cluster of one, whose block has all steps, puts its sums down and adds them up.
+TOGETHER = ("#define TOGETHER 0", "#define TOGETHER 1")
+SHARED_TILES = {
+    "wide": {"stages": 3},
+    "narrow": {"bn": 16, "tn": 1},
+    "flat": {"bm": 48, "bn": 128, "tm": 3, "tn": 8, "stages": 3},
+}
+
+
+def compute_together(monkeypatch, tile, edit=None):
+    use_the_cpu(monkeypatch, edits=(TOGETHER, *([edit] if edit else [])))
+    for n, accumulate in ((300, False), (131, True)):
+        compute_by_wgmma((40, n, 200), accumulate=accumulate, alpha=3.0, blocks=100, **SHARED_TILES[tile])
+
+
+@pytest.mark.parametrize("tile", SHARED_TILES)
+def test_sums_of_blocks_that_share_k_are_added_up(tile, monkeypatch):
+    compute_together(monkeypatch, tile)
+
+
+@pytest.mark.parametrize(
+    ("tile", "old", "new"),
+    [
+        ("wide", "row * PITCH + column]", "column * PITCH + row]"),
+        ("flat", "column * PITCH + row :", "row * PITCH + column :"),
+        ("wide", "first = thread / 32 * 16 + lane / 4", "first = lane / 4"),
+        ("flat", "BY_COLUMNS ? columns : rows", "rows"),
+        ("wide", "total[v] *= alpha", "total[v] *= 1"),
+        ("wide", "(long long)place.column * (BY_COLUMNS ? ldc : 1)", "0"),
+        ("wide", "steps_of(0, steps).count", "steps_of(0, steps).count - 1"),
+    ],
+)
+def test_planted_mistake_in_sums_of_a_cluster_is_found(tile, old, new, monkeypatch):
+    with pytest.raises((VerificationError, KernelFault)):
+        compute_together(monkeypatch, tile, (old, new))
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"cluster": 2, "stages": 3}, "share k, or what they fetch"),
+        ({}, "have no room"),
+        ({"triangle": "d"}, "share no k of a triangle"),
+        ({"together": 3}, "together"),
+    ],
+    ids=str,
+)
+def test_blocks_that_cannot_share_k_are_refused(options, match):
+    narrow = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    parameters = {**HALF, "together": 2, **options}
+    triangle = parameters.pop("triangle", "")
+    problem = Problem(160, 160, 200, "plus_times", np.dtype(np.float32), operand_dtype=narrow, triangle=triangle)
+    plan = RUNGS[RUNG].plan(problem, detect()).override(parameters)
+    with pytest.raises(PlanError, match=match):
+        RUNGS[RUNG].prepare(plan, Operands.generate(problem, 1))
 
 
 # Tiles of words, for products over bits and over pairs.

@@ -8,15 +8,15 @@
 #include "tma.cuh"
 
 constexpr int BOX = BK * 128, BOXES = (BN + BOX_COLUMNS - 1) / BOX_COLUMNS, BYTES_A = BM * 128, BYTES = BYTES_A + BOXES * BOX;
-static_assert(BOXES % CLUSTER == 0, "blocks of a cluster fetch equally many boxes");
+static_assert(BOXES % FETCHERS == 0, "blocks of a cluster fetch equally many boxes");
 
 __device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier,
                                      const Place& place, const Layers&, int p, int, int, int rank)
 {
     copy_box(to, a, barrier, p, place.row);
 #pragma unroll
-    for (int iteration = 0; iteration < BOXES / CLUSTER; ++iteration) {
-        const int box = rank * (BOXES / CLUSTER) + iteration;
+    for (int iteration = 0; iteration < BOXES / FETCHERS; ++iteration) {
+        const int box = rank * (BOXES / FETCHERS) + iteration;
         copy_box_to_all(to + BYTES_A + box * BOX, b, barrier, place.column + box * BOX_COLUMNS, p);
     }
 }

@@ -1,7 +1,6 @@
-// Instructions for fragments of 16-bit elements, and reads of the shared memory of another block of the cluster. Tests that run
-// kernels on a CPU have their own such file.
+// Instructions for fragments of 16-bit elements. Tests that run kernels on a CPU have their own such file.
 //
-//   KIND  "bf16" or "f16"    CLUSTER  blocks of a cluster
+//   KIND  "bf16" or "f16"
 //
 // Fragments, lane = 4 g + t; a register holds two elements that are neighbours along k:
 //
@@ -9,7 +8,7 @@
 //   B  16 x 8                    rows 2 t + 8 v and the next, column g
 //   C  16 x 8                    row g + 8 (v / 2),     column 2 t + v % 2
 //
-// Source: PTX ISA, mma.m16n8k16, ldmatrix, mapa, ld.shared::cluster.
+// Source: PTX ISA, mma.m16n8k16, ldmatrix.
 #pragma once
 
 // c += a b
@@ -46,22 +45,4 @@ __device__ __forceinline__ void load_two_transposed(unsigned* to, const void* ro
                  : "=r"(to[0]), "=r"(to[1])
                  : "r"(shared_address(row))
                  : "memory");
-}
-
-// COUNT floats, 1 or 4, at the place of `from` in the shared memory of block `rank` of the cluster.
-template <int COUNT> __device__ __forceinline__ void read_from_block(float* to, const float* from, int rank)
-{
-    if (CLUSTER == 1) {
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i) to[i] = from[i];
-        return;
-    }
-    unsigned there;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(from)), "r"(rank));
-    if constexpr (COUNT == 4)
-        asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];"
-                     : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
-                     : "r"(there)
-                     : "memory");
-    else asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(to[0]) : "r"(there) : "memory");
 }

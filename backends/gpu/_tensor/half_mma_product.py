@@ -27,13 +27,13 @@ _REGISTERS = 65536
 
 
 def half_options(thin: ThinChoice | None) -> dict[str, int | str]:
-    """Return the options of 16-bit elements that choose between wgmma and mma.sync, and those of the latter.
+    """Return the options of 16-bit elements that choose between wgmma and mma.sync, and those of both.
 
-    ``slices``: warps that take turns along k; ``together``: blocks of a cluster, which share k; ``resident``: blocks
-    that are to fit on a multiprocessor.
+    ``together``: blocks of a cluster, which share k. Of mma.sync alone ``slices``: warps that take turns along k;
+    ``resident``: blocks that are to fit on a multiprocessor.
     """
     if thin is None or thin.unit == "wgmma":
-        return {"unit": "wgmma", "slices": 1, "together": 1, "resident": 1}
+        return {"unit": "wgmma", "slices": 1, "together": 1 if thin is None else thin.together, "resident": 1}
     tile = thin.tile
     return {"unit": "mma", "slices": tile.slices, "together": thin.together, "resident": tile.blocks}
 

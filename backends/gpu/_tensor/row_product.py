@@ -32,9 +32,12 @@ _HALF = TmaKernel(
     rows=HALF_ROWS,
     box_columns=_BOX_COLUMNS,
     has_stores=True,
+    shares_steps=True,
 )
 # Its tiles are those of C transposed. It stages nothing.
-_FLAT = TmaKernel("tensor_core_half_flat", STAGE_STEPS["float16"], FLAT_ROWS, rows=FLAT_COLUMNS, room=0)
+_FLAT = TmaKernel(
+    "tensor_core_half_flat", STAGE_STEPS["float16"], FLAT_ROWS, rows=FLAT_COLUMNS, room=0, shares_steps=True
+)
 _KINDS = {"float16": '"f16"', "bfloat16": '"bf16"'}
 
 
@@ -87,7 +90,8 @@ def _add_flat(program: Program, plan: Plan, product: Product, more: Defines, alp
         TensorMap(a.place, m, k, a.ld, plan.launch.bm, _FLAT.bk, dtype),
     )
     product = product._replace(extremes=a.place)
-    add_tma(program, plan, _FLAT, more, maps, product, alpha, steps=k, by_columns=True, width=1)
+    is_shared = int(plan.options.get("together", 1)) > 1  # then rows of C are stored by several elements
+    add_tma(program, plan, _FLAT, more, maps, product, alpha, steps=k, by_columns=True, width=None if is_shared else 1)
 
 
 def _add_rows(

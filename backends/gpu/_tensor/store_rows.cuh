@@ -7,7 +7,7 @@
 // g + 8, g = lane / 4 (PTX ISA, fragments of wgmma). Of C `rows` and `columns` exist from c on, which lies `below` rows below the
 // diagonal.
 //
-// Defined before this file: Result, Sum, FACTOR, BN, ACCUMULATE, STORE and LINES, `plus`.
+// Defined before this file: Result, Sum, FACTOR, BN, ACCUMULATE, STORE and WHOLE_LINES, `plus`.
 #pragma once
 #include "lanes.cuh"
 #include "triangle.cuh"
@@ -60,7 +60,7 @@ __device__ __forceinline__ int in_ring(int row, int p) { return row * 64 + ((p &
 __device__ __forceinline__ void store_lines(void* memory, const Sum* sums, FACTOR alpha, Result* c, int ldc, int rows, int columns)
 {
     constexpr int LINE = 32, CHUNKS = BN / LINE;
-    static_assert(STORE != LINES || sizeof(Result) == 4, "a line is 32 elements");
+    static_assert(STORE != WHOLE_LINES || sizeof(Result) == 4, "a line is 32 elements");
     Result* ring = (Result*)memory;
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, begin = (int)((unsigned long long)c / sizeof(Result) % LINE);
     const int end = min(columns, BN);

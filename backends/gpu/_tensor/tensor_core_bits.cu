@@ -35,7 +35,7 @@ __device__ __forceinline__ bool is_chosen(const float*) { return true; }
 __device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier,
                                      const Place& place, const Layers&, int p, int, int, int rank)
 {
-    constexpr int SHARE = BN / CLUSTER;  // rows of B's words, that is, columns of B
+    constexpr int SHARE = BN / FETCHERS;  // rows of B's words, that is, columns of B
     copy_box(to, a, barrier, p, place.row);
     copy_box_to_all(to + BYTES_A + rank * SHARE * ROW_BYTES, b, barrier, p, place.column + rank * SHARE);
 }

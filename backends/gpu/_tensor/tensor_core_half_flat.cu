@@ -22,7 +22,7 @@ __device__ __forceinline__ void store(void*, const float* sums, float alpha, flo
 
 #include "wgmma_tile.cuh"
 
-static_assert(CLUSTER == 1, "a block fetches all that it needs");
+static_assert(FETCHERS == 1, "a block fetches all that it needs");
 
 __device__ __forceinline__ bool is_chosen(const float*) { return true; }
 

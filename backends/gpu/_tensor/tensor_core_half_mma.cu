@@ -22,6 +22,7 @@
 #include "mma_intrinsics.cuh"
 #include "half_intrinsics.cuh"
 #include "tma.cuh"
+#include "cluster_sums.cuh"
 #include "grid.cuh"
 
 #ifndef IS_SPLIT
@@ -206,34 +207,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) IN_CLUSTER(CLU
 #else
     c += (long long)tile.row * ldc + tile.column;
 #endif
-    constexpr int VECTORS = BN / WIDTH, EACH = (BM * VECTORS + CLUSTER - 1) / CLUSTER;
-    for (int i = rank * EACH + threadIdx.x; i < min((rank + 1) * EACH, BM * VECTORS); i += THREADS) {
-        const int row = i / VECTORS, column = i % VECTORS * WIDTH;
-        if (row >= rows || column >= columns) continue;
-        float total[WIDTH] = {};
-#pragma unroll
-        for (int block = 0; block < CLUSTER; ++block)
-#pragma unroll
-            for (int of = 0; of < SLICES; ++of) {
-                float part[WIDTH];
-                read_from_block<WIDTH>(part, parts + (of * BM + row) * PITCH + column, block);
-#pragma unroll
-                for (int v = 0; v < WIDTH; ++v) total[v] += part[v];
-            }
-        float* to = c + (long long)row * ldc + column;
-#pragma unroll
-        for (int v = 0; v < WIDTH; ++v) total[v] *= alpha;
-        if (WIDTH == 4 && column + WIDTH <= columns) {
-            struct alignas(16) Four { float x[4]; } four;
-            if (ACCUMULATE) four = *(const Four*)to;
-#pragma unroll
-            for (int v = 0; v < WIDTH; ++v) four.x[v] = ACCUMULATE ? four.x[v] + total[v] : total[v];
-            *(Four*)to = four;
-        } else {
-#pragma unroll
-            for (int v = 0; v < WIDTH; ++v)
-                if (column + v < columns) to[v] = ACCUMULATE ? to[v] + total[v] : total[v];
-        }
-    }
+    add_up<BM, BN, PITCH, SLICES, THREADS>(parts, rank, threadIdx.x, c, ldc, rows, columns, alpha);
     if (CLUSTER > 1) meet_cluster();  // no block exits while others read its sums
 }

@@ -27,7 +27,7 @@ constexpr int BYTES_A = BM * ROW_BYTES, BYTES_B = BN * ROW_BYTES;
 __device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier,
                                      const Place& place, const Layers&, int p, int m, int n, int rank)
 {
-    constexpr int SHARE = BN / CLUSTER;  // rows of B's parts, that is, columns of B
+    constexpr int SHARE = BN / FETCHERS;  // rows of B's parts, that is, columns of B
     const int first = rank * SHARE;
     copy_box(to, a, barrier, p, place.row);
     copy_box(to + BYTES_A, a, barrier, p, m + place.row);

@@ -19,6 +19,9 @@ from harness.tuning.gpu.tensor_cores import TILE_ROWS
 
 ROW_BYTES = 128  # of a tile in shared memory
 CLUSTERS = (1, 2)
+# Blocks of a cluster that share k: of more than eight not every GPU has one (CUDA C++ Programming Guide, "Thread Block
+# Clusters"); and the most by which lines of sums are longer than those of a tile (wgmma_tile.cuh).
+TOGETHER, _SUM_PAD, _SUM_BYTES = (1, 2, 4, 8), 8, 4
 _ONE = np.float32(1)
 # Blocks that a multiprocessor holds at once if rows and columns of a tile are at most so many, for want of registers,
 # and the shared memory that it has for them: 1 KiB of each block is the system's (CUDA C++ Programming Guide, compute
@@ -58,6 +61,8 @@ class TmaKernel(NamedTuple):
         Columns of a tile that take the room of so many at least: those of a box; 0: of none.
     has_stores : bool
         Whether it stores rows of C in the way that is best for them, by wgmma_tile.cuh.
+    shares_steps : bool
+        Whether the blocks of a cluster may share k of a tile, as the option ``together`` says.
     """
 
     stem: str
@@ -69,6 +74,7 @@ class TmaKernel(NamedTuple):
     room: int = _ROOM_BYTES
     box_columns: int = 0
     has_stores: bool = False
+    shares_steps: bool = False
 
     def shared_bytes(self, launch: Launch) -> int:
         """Return the shared memory of a block, in bytes.
@@ -138,7 +144,7 @@ def add_tma(
         If the kernel has no such tiles, a cluster cannot share them, or they do not fit into shared memory.
     """
     launch, itemsize = plan.launch, plan.problem.dtype.itemsize if itemsize is None else itemsize
-    cluster = int(plan.choice("cluster", CLUSTERS))
+    cluster, together = int(plan.choice("cluster", CLUSTERS)), _together(tma, plan)
     boxes = ceil_div(launch.bn, tma.box_columns) if tma.box_columns else cluster
     if boxes % cluster or (by_columns and cluster > 1):
         raise PlanError(
@@ -148,13 +154,15 @@ def add_tma(
         launch = dataclasses.replace(launch, bm=launch.bn, bn=launch.bm, tm=launch.tn, tn=launch.tm)
     k = maps[0].columns if steps is None else steps
     tile = cluster * plan.launch.bm, plan.launch.bn, int(plan.options["group"])
-    if product.is_triangle and int(plan.options.get("shares", 1)) > 1:
-        raise PlanError("gpu-tensor-core: persistent blocks share no k of a triangle", expected="shares=1", got="more")
+    if product.is_triangle and max(together, int(plan.options.get("shares", 1))) > 1:
+        raise PlanError("gpu-tensor-core: blocks share no k of a triangle", expected="shares=1, together=1", got="more")
     to, tail = add_parts(program, plan, product, tile, tma.bk, ceil_div(k, tma.bk))
     width = width or bytes_at_once(to.out, itemsize) // itemsize
     store = _store_of(width, itemsize, launch, product) if tma.has_stores else _STAGED
     tma = tma._replace(room=_LINE_ROOM_BYTES) if store == _LINES else tma
     shared = tma.shared_bytes(launch)
+    if together > 1:
+        _check_sums(launch, shared - launch.bm // _GROUP_ROWS * tma.room - _SWIZZLE_ALIGNMENT, by_columns=by_columns)
     device.fitting("gpu-tensor-core", shared, launch)
     threads = (launch.bm // _GROUP_ROWS + 1) * _GROUP_THREADS
     resident = _MOST_RESIDENT if launch.bm + launch.bn <= _SMALL and _MOST_RESIDENT * shared <= _ROOM_OF_ALL else 1
@@ -163,7 +171,8 @@ def add_tma(
         "BN": launch.bn,
         "RESIDENT": resident,
         "STAGES": launch.stages,
-        "CLUSTER": cluster,
+        "CLUSTER": cluster * together,
+        **({"TOGETHER": 1} if together > 1 else {}),
         "GROUP": tile[-1],
         "WIDTH": width,
         **({"STORE": store} if tma.has_stores else {}),
@@ -173,12 +182,45 @@ def add_tma(
     defines = as_defines(macros) + triangle_defines(plan.problem) + more
     kernel = Kernel(tma.stem, defines, (threads,), shared, suffix="a", is_chained=True)
     clusters = layers * product.tiles(*tile[:2]) * (1 if tail is None else tail.shares)
-    blocks = cluster * min(max(resident * int(plan.options["blocks"]) // cluster, 1), clusters)
+    at_once = clusters if together > 1 else max(resident * int(plan.options["blocks"]) // cluster, 1)
+    blocks = cluster * together * min(at_once, clusters)
     sides = (product.n, product.m) if by_columns else (product.m, product.n)
     split = () if tail is None else (tail.shares, tail.depth // tma.bk)
     out, extremes = to.out, product.extremes
     program.launch(kernel, blocks, *maps, out.place, *sides, k, out.ld, alpha, extremes, *split, *beside)
     add_sums(program, plan, product, tile, tail)
+
+
+def _together(tma: TmaKernel, plan: Plan) -> int:
+    """Return how many blocks of a cluster share k of a tile.
+
+    Raises
+    ------
+    PlanError
+        If blocks of a cluster are to share what they fetch too.
+    """
+    if not tma.shares_steps:
+        return 1
+    together = int(plan.choice("together", TOGETHER))
+    if together > 1 and int(plan.options["cluster"]) > 1:
+        raise PlanError(
+            "gpu-tensor-core: blocks of a cluster share k, or what they fetch",
+            expected="cluster=1 or together=1",
+            got=f"cluster={plan.options['cluster']}, together={together}",
+        )
+    return together
+
+
+def _check_sums(launch: Launch, stages: int, *, by_columns: bool) -> None:
+    """Raise PlanError if the sums of a tile have no room where its stages are, of so many bytes."""
+    lines, elements = (launch.bn, launch.bm) if by_columns else (launch.bm, launch.bn)
+    needed = lines * (elements + _SUM_PAD) * _SUM_BYTES
+    if needed > stages:
+        raise PlanError(
+            "gpu-tensor-core: sums of blocks that share k have no room",
+            expected=f"stages that take {needed} bytes at least",
+            got=f"{stages}, {launch}",
+        )
 
 
 def _store_of(width: int, itemsize: int, launch: Launch, product: Product) -> int:

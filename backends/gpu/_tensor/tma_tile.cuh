@@ -1,7 +1,8 @@
 // Tiles of A and B by the copy engine of Hopper: the part that all its kernels share. For sm_90a.
 //
 //   grid       persistent: clusters of CLUSTER blocks compute tiles of C, one above the other, until none is left. Each
-//              block fetches its share of B's tile for all of them, and A's for itself
+//              block fetches its share of B's tile for all of them, and A's for itself. With TOGETHER not so: each cluster
+//              computes one tile, and each of its blocks has a part of the steps
 //   producer   one thread asks the copy engine (TMA) for tiles of A and B, STAGES ahead, across the ends of tiles of C
 //   consumers  two warpgroups compute tiles of C, BM x BN each; one if BM is 64
 //   barriers   full[stage]: the bytes have arrived; empty[stage]: the consumers of the cluster have read them
@@ -21,7 +22,7 @@
 // Defined by the host: BM, 128 or 64; BN; RESIDENT: blocks of a multiprocessor at once; STAGES; CLUSTER; GROUP: rows of
 // clusters that are walked through column by column; TRIANGLE.
 // Optional: BY_COLUMNS 1: C lies by columns, as the tiles see it.
-// IS_SPLIT 1: several clusters compute each tile, a share of `depth` stages each, of `shares`. They store tiles of CLUSTER *
+// IS_SPLIT 1: several clusters compute each tile, a share of `depth` stages each, of `shares`. They store tiles of FETCHERS *
 // BM x BN, which lie like C, at `c`, what exists of them, share after share, which fold.cu adds up.
 // BESIDE: a statement for the three warps that have no tiles to ask for; BESIDE_PARAMETERS, of the kernel, which it uses; and
 // OF_PRODUCER, the registers that it needs.
@@ -59,7 +60,7 @@ constexpr int GROUPS = 1 + BM / 64, THREADS = GROUPS * 128;
 
 // Registers of a thread: at the launch, of the producer, and of the consumers, which share what it leaves.
 #ifndef OF_PRODUCER
-#define OF_PRODUCER 24
+#define OF_PRODUCER (TOGETHER ? 40 : 24)
 #endif
 constexpr int GIVEN = 65536 / (RESIDENT * THREADS) / 8 * 8;
 constexpr int LEFT = (GIVEN * GROUPS - OF_PRODUCER) / (GROUPS - 1) / 8 * 8, OF_CONSUMER = LEFT < 240 ? LEFT : 240;
@@ -101,7 +102,7 @@ __device__ __forceinline__ Layers layers_of(int, int) { return Layers{0, 0}; }
 // The layer of the cluster's work of this number.
 __device__ __forceinline__ int layer_of(int index, int m, int n)
 {
-    return LAYERED ? index / count_tiles<CLUSTER * BM, BN>(m, n) : 0;
+    return LAYERED ? index / count_tiles<FETCHERS * BM, BN>(m, n) : 0;
 }
 
 // Position of the tile of this block in the cluster's work of this number (grid.cuh). It is complete when this returns:
@@ -110,9 +111,9 @@ __device__ __forceinline__ int layer_of(int index, int m, int n)
 __device__ __forceinline__ Place locate(int index, int m, int n)
 {
     const int layer = layer_of(index, m, n);
-    if (LAYERED) index -= layer * count_tiles<CLUSTER * BM, BN>(m, n);
-    const Tile tile = tile_at<CLUSTER * BM, BN, GROUP>(index, m, n);
-    Place place = {tile.row + rank_in_cluster() * BM, tile.column, layer};
+    if (LAYERED) index -= layer * count_tiles<FETCHERS * BM, BN>(m, n);
+    const Tile tile = tile_at<FETCHERS * BM, BN, GROUP>(index, m, n);
+    Place place = {tile.row + (TOGETHER ? 0 : rank_in_cluster() * BM), tile.column, layer};
     forget(place.row), forget(place.column);
     if (LAYERED) forget(place.layer);
     return place;
@@ -121,15 +122,15 @@ __device__ __forceinline__ Place locate(int index, int m, int n)
 // Tell the blocks of the cluster that one of their consumers is done with a stage; `thread` of it.
 __device__ __forceinline__ void release(const Ring& ring, int stage, int thread)
 {
-    if (thread >= CLUSTER) return;
-    if (CLUSTER == 1) arrive(ring.empty + 8 * stage);
+    if (thread >= FETCHERS) return;
+    if (FETCHERS == 1) arrive(ring.empty + 8 * stage);
     else arrive_at(ring.empty + 8 * stage, thread);
 }
 
 __device__ __forceinline__ void produce(Ring& ring, unsigned tiles, const TensorMap* a, const TensorMap* b, int index,
                                         int m, int n, int first, int steps)
 {
-    const int rank = rank_in_cluster();
+    const int rank = FETCHERS > 1 ? rank_in_cluster() : 0;
     const Place place = locate(index, m, n);
 #pragma unroll 1
     for (int term = 0; term < count_terms(place.layer); ++term) {
@@ -144,6 +145,18 @@ __device__ __forceinline__ void produce(Ring& ring, unsigned tiles, const Tensor
     }
 }
 
+struct Steps {
+    int first, count;
+};
+
+// Which of so many steps of k this block computes: all, or TOGETHER a part, which is empty if there are fewer than blocks.
+__device__ __forceinline__ Steps steps_of(int first, int count)
+{
+    if (!TOGETHER) return Steps{first, count};
+    const int rank = rank_in_cluster(), begin = count * rank / CLUSTER;
+    return Steps{first + begin, count * (rank + 1) / CLUSTER - begin};
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUSTER)
     gemm(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, Result* c, int m, int n, int k, int ldc,
          FACTOR alpha, const float* extremes SPLIT_PARAMETERS BESIDE_PARAMETERS)
@@ -156,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUST
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             make_barrier(full + 8 * stage, 1);
-            make_barrier(full + 8 * (STAGES + stage), ARRIVALS * CLUSTER);
+            make_barrier(full + 8 * (STAGES + stage), ARRIVALS * FETCHERS);
         }
         publish_barriers();
     }
@@ -165,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUST
     const int layers = count_layers(extremes);
     if (!layers) return leave_cluster();
     const int steps = (k + BK - 1) / BK;
-    const int tiles_c = count_tiles<CLUSTER * BM, BN>(m, n);
+    const int tiles_c = count_tiles<FETCHERS * BM, BN>(m, n);
 #if IS_SPLIT
     const int count = tiles_c * shares;
 #else
@@ -175,13 +188,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUST
         leave_registers<OF_PRODUCER>();
         Ring ring(full, 1);  // in the first round every stage is empty
         if (threadIdx.x == 0)
-            for (int index = blockIdx.x / CLUSTER; index < count; index += gridDim.x / CLUSTER)
+            for (int index = blockIdx.x / CLUSTER; index < count; index += gridDim.x / CLUSTER) {
 #if IS_SPLIT
-                produce(ring, tiles, &a, &b, index % tiles_c, m, n, index / tiles_c * depth,
-                        min(steps - index / tiles_c * depth, depth));
+                const Steps of_share = steps_of(index / tiles_c * depth, min(steps - index / tiles_c * depth, depth));
+                produce(ring, tiles, &a, &b, index % tiles_c, m, n, of_share.first, of_share.count);
 #else
-                produce(ring, tiles, &a, &b, index, m, n, 0, steps);
+                const Steps of_tile = steps_of(0, steps);
+                produce(ring, tiles, &a, &b, index, m, n, of_tile.first, of_tile.count);
 #endif
+            }
+        if (TOGETHER) meet_cluster(), meet_cluster();  // as consumers do, before and after they put down their sums
 #ifdef BESIDE
         if (threadIdx.x >= 32) BESIDE;
 #endif
@@ -190,11 +206,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUST
         Ring ring(full, 0);
         for (int index = blockIdx.x / CLUSTER; index < count; index += gridDim.x / CLUSTER) {
 #if IS_SPLIT
-            const Tile tile = tile_at<CLUSTER * BM, BN, GROUP>(index % tiles_c, m, n);  // as a matrix of its own
-            compute(ring, memory, c + (long long)index * (CLUSTER * BM * BN), BY_COLUMNS ? BM : BN, 0,
-                    min(m - tile.row, CLUSTER * BM), min(n - tile.column, BN), min(steps - index / tiles_c * depth, depth), alpha);
+            const Tile tile = tile_at<FETCHERS * BM, BN, GROUP>(index % tiles_c, m, n);  // as a matrix of its own
+            const Steps of_share = steps_of(index / tiles_c * depth, min(steps - index / tiles_c * depth, depth));
+            compute(ring, memory, c + (long long)index * (FETCHERS * BM * BN), BY_COLUMNS ? BM : BN, 0,
+                    min(m - tile.row, FETCHERS * BM), min(n - tile.column, BN), of_share.count, alpha);
 #else
-            compute(ring, memory, c, ldc, index, m, n, steps, alpha);
+            compute(ring, memory, c, ldc, index, m, n, steps_of(0, steps).count, alpha);
 #endif
         }
     }

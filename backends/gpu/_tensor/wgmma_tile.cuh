@@ -7,7 +7,7 @@
 // cross lines, clusters are faster, since they fetch less.
 //
 //   STORE  STAGED  rows pass through shared memory, any elements, any triangle
-//          FOURS, LINES  as store_rows.cuh says; LINES takes ROOM_BYTES of 16 lines twice
+//          FOURS, WHOLE_LINES  as store_rows.cuh says; the latter takes ROOM_BYTES of 16 lines twice
 //
 // Defined before this file: BK, BYTES, FLUSHES; `begin_step`, and those of tma_tile.cuh except `compute`. Optional:
 // STORE_ROWS, another way to store sums, in ROOM_BYTES a warp; if LAYERED, `is_shifted`.
@@ -20,16 +20,17 @@ constexpr int ARRIVALS = BM / 64;  // of the warpgroups
 
 #include "tma_tile.cuh"
 #include "wgmma.cuh"
+#include "cluster_sums.cuh"
 
 #define STAGED 0
 #define FOURS 1
-#define LINES 2
+#define WHOLE_LINES 2
 #ifndef STORE
 #define STORE STAGED
 #endif
 
 constexpr int SUMS = BN / 2;  // of a thread
-#define ROOM_BYTES (STORE == LINES ? 16 * 64 * 4 : 16 * 40 * 4)  // of a warp: staging of its rows of C
+#define ROOM_BYTES (STORE == WHOLE_LINES ? 16 * 64 * 4 : 16 * 40 * 4)  // of a warp: staging of its rows of C
 
 // Begin the instructions of a stage for `part` of the tile; `is_first`: sums begin anew.
 __device__ __forceinline__ void begin_step(Sum* sums, unsigned tile, int part, bool is_first);
@@ -102,11 +103,30 @@ __device__ __forceinline__ void store_sums(void* memory, const Sum* sums, FACTOR
 {
 #if STORE == FOURS
     store_fours(sums, alpha, c, ldc, rows, columns, below);
-#elif STORE == LINES
+#elif STORE == WHOLE_LINES
     store_lines(memory, sums, alpha, c, ldc, rows, columns);
 #else
     store_staged(memory, sums, alpha, c, ldc, rows, columns, below);
 #endif
+}
+#endif
+
+#if TOGETHER
+// The sums of blocks that share k: put down where the tiles were, once no block reads these, and added up.
+__device__ __forceinline__ void store_together(float* parts, const Sum* sums, FACTOR alpha, Result* c, int ldc, int rows, int columns)
+{
+    constexpr int LINE = BY_COLUMNS ? BM : BN, LINES = BY_COLUMNS ? BN : BM, PITCH = LINE + (BY_COLUMNS ? 4 : 8);
+    static_assert(PITCH * LINES * sizeof(Sum) <= STAGES * BYTES, "sums take the place of tiles");
+    const int thread = threadIdx.x - 128, lane = thread % 32, first = thread / 32 * 16 + lane / 4, t = lane % 4;
+    meet_cluster();
+#pragma unroll
+    for (int i = 0; i < SUMS; ++i) {
+        const int row = first + i % 4 / 2 * 8, column = i / 4 * 8 + 2 * t + i % 2;
+        parts[BY_COLUMNS ? column * PITCH + row : row * PITCH + column] = sums[i];
+    }
+    meet_cluster();
+    add_up<LINES, LINE, PITCH, 1, THREADS - 128>(parts, rank_in_cluster(), thread, c, ldc, BY_COLUMNS ? columns : rows,
+                                                BY_COLUMNS ? rows : columns, alpha);
 }
 #endif
 
@@ -148,7 +168,15 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Resul
     }
     const Place place = locate(index, m, n);
     wait_groups<0>();
-    if (!FLUSHES) release(ring, before, thread);
+    if (!FLUSHES && before >= 0) release(ring, before, thread);
+#if TOGETHER
+    if (steps == 0)
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+    store_together((float*)memory, sums, alpha, c + (long long)place.row * (BY_COLUMNS ? 1 : ldc) +
+                   (long long)place.column * (BY_COLUMNS ? ldc : 1), ldc, m - place.row, n - place.column);
+    return;
+#endif
     const int i = place.row + part * 64 + warp * 16;
     unsigned char* room = memory + STAGES * BYTES + (part * 4 + warp) * ROOM_BYTES;
     Result* to = c + (BY_COLUMNS ? (long long)place.column * ldc + i : ((long long)place.layer * m + i) * ldc + place.column);

@@ -114,13 +114,15 @@ class Kind(NamedTuple):
     """The tiles of a kind of kernel, the numbers of blocks of its clusters that share k, and its costs.
 
     Tiles with a side below `least` are for a C that has no longer one, and of those the shortest is taken: the time of
-    others was not measured.
+    others was not measured. With `is_alone` blocks of clusters share k only where each has a multiprocessor for itself,
+    and no other shares are needed.
     """
 
     tiles: tuple[Tile, ...]
     costs: Costs
     clusters: tuple[int, ...] = (1,)
     least: int = 0
+    is_alone: bool = False
 
     def suits(self, tile: Tile, problem: Problem) -> bool:
         """Return whether `tile` is thought of for `problem`."""
@@ -191,7 +193,10 @@ def choices(problem: Problem, kind: Kind, *, can_share: bool = True) -> Iterator
     can_share = can_share and not square
     for tile in square or [tile for tile in kind.tiles if kind.suits(tile, problem)]:
         for together in kind.clusters if can_share else (1,):
-            for shares in _shares(problem, tile, together, can_share):
+            is_alone = kind.is_alone and together > 1
+            if is_alone and together * _count(problem, tile) > CLUSTERED.get(together, MULTIPROCESSORS):
+                continue
+            for shares in [1] if is_alone else _shares(problem, tile, together, can_share):
                 yield Choice(tile, shares, together)
 
 

@@ -58,8 +58,3 @@ inline void load_two_transposed(unsigned* to, const void* row)
     if (threadIdx.x % 32 >= 16) row = (const char*)row - (size_t)row % 16;  // not looked at
     shim::take_matrices(to, row, 2, true);
 }
-
-template <int COUNT> inline void read_from_block(float* to, const float* from, int)
-{
-    for (int i = 0; i < COUNT; ++i) to[i] = from[i];
-}

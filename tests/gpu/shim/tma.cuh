@@ -9,6 +9,10 @@
 #define __align__(bytes)
 #endif
 static_assert(CLUSTER == 1, "blocks run one after the other here");
+#ifndef TOGETHER
+#define TOGETHER 0
+#endif
+static const int FETCHERS = 1;
 
 struct TensorMap {
     const char* data;
@@ -33,7 +37,7 @@ struct Barrier {
 static Barrier barriers[64];
 static const void* first_barrier;
 static const unsigned BARRIERS = 1u << 30;  // where their addresses begin; those of dynamic shared memory begin at 0
-static unsigned left, last_turn;
+static unsigned left, last_turn, met, met_turn;
 static const int PATIENCE = 2000;
 
 inline Barrier& barrier_at(unsigned address) { return barriers[(address - BARRIERS) / 8]; }
@@ -120,7 +124,20 @@ inline void copy_box_to_all(unsigned to, const TensorMap* from, unsigned barrier
 }
 
 inline int rank_in_cluster() { return 0; }
-inline void meet_cluster() { __syncthreads(); }
+
+// Threads that came on different ways wait until all have come as often, and go on in one turn.
+inline void meet_cluster()
+{
+    const unsigned round = shim::met++ / blockDim.x;
+    if (shim::met % blockDim.x == 0) shim::met_turn = shim::turn;
+    do shim::leave(shim::WAITING);
+    while (shim::met / blockDim.x == round || shim::turn == shim::met_turn);
+}
+
+template <int COUNT> inline void read_from_block(float* to, const float* from, int)
+{
+    for (int i = 0; i < COUNT; ++i) to[i] = from[i];
+}
 
 // Threads end together here: the scheduler takes one that ends alone for one that misses a barrier.
 inline void leave_cluster()
