@@ -64,8 +64,8 @@ def test_planted_mistake_in_shares_is_found(monkeypatch, edit):
 
 PLANTED_IN_PERSISTENT = {
     "stages of the first share": ("(first + step) * BK", "step * BK"),
-    "stages past the end of k": ("index / tiles_c * depth, depth), alpha", "0, depth), alpha"),
-    "tiles in each other's place": ("c + (long long)index * (CLUSTER * BM * BN)", "c"),
+    "stages past the end of k": ("of_share.count, alpha", "depth, alpha"),
+    "tiles in each other's place": ("c + (long long)index * (FETCHERS * BM * BN)", "c"),
 }
 
 

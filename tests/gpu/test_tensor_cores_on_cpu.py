@@ -221,7 +221,7 @@ def compute_by_wgmma(size, dtype="bfloat16", *, accumulate=False, alpha=None, **
     )
     operands = Operands.generate(problem, sum(size))
     rung = RUNGS[RUNG]
-    tile = {**SPLIT, "blocks": 2} if narrow is None else HALF
+    tile = {**SPLIT, "blocks": 2} if narrow is None else {**HALF, "together": 1}
     plan = rung.plan(problem, detect()).override({**tile, **parameters})
     execution = rung.prepare(plan, operands)
     execution.run()
@@ -355,7 +355,7 @@ def test_planted_mistake_in_products_with_few_rows_is_found(monkeypatch, edit):
         compute_flat()
 
 
-# Blocks that share k by a cluster: here a cluster of one, whose block has all steps, puts its sums down and adds them up.
+# Blocks that share k by a cluster: here a cluster of one, whose block has all steps, and adds up its own sums.
 TOGETHER = ("#define TOGETHER 0", "#define TOGETHER 1")
 SHARED_TILES = {
     "wide": {"stages": 3},

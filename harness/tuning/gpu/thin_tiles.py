@@ -107,7 +107,7 @@ SINGLE = Kind(
 
 # 16-bit elements, by wgmma. Tiles of 64 rows are two blocks of a multiprocessor. Those of fewer rows are computed
 # transposed. Their rates, and those of fewer than 64 columns, follow from one number for each length of the other side,
-# fitted to 720 launches of 49 shapes; what a cluster takes longer by 346 launches of 60 shapes (H200, 2026-11-24).
+# fitted to 720 launches of 49 shapes; what a cluster takes longer to 1,600 of 117 (H200, 2026-11-24).
 HALF = Kind(
     (
         _tile((64, 64, 64, 0, 0, 4, 4, 6), 170.2, 10.9, 2),
@@ -143,7 +143,7 @@ HALF = Kind(
         ragged_c=1.859,
         fold_s=1.835e-06,
         fold_byte_s=3.769e-13,
-        cluster_s=2e-06,
+        cluster_s=7.5e-07,
         copy_s=2.967e-06,
         copy_byte_s=4.711e-13,
         norm=2.623,
