@@ -13,6 +13,7 @@ from harness import SEMIRINGS, Operands, registry
 from harness.errors import BackendUnavailable, PlanError
 from harness.machine import detect
 from harness.problem import Problem, mixed_dtypes
+from harness.tuning.gpu import thin_tiles
 from harness.tuning.gpu.tensor_cores import HOPPER_TILES, NUMBERS, WHOLE_TILES
 
 BACKENDS = {entry.name: entry.backend for entry in registry.discover() if entry.backend}
@@ -301,6 +302,23 @@ def test_kernels_compile_and_do_not_spill(name, problem, parameters):
                 continue
             found = resources(compile_kernel(kernel.stem, kernel.defines, arch + kernel.suffix))
             assert found[kernel.function].spill_bytes <= MOST_SPILLS.get(kernel.stem, 0), (kernel.stem, arch)
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("together", [1, 8])
+def test_all_tiles_of_16_bit_elements_compile_and_do_not_spill(together):
+    narrow = next(x for x, _ in mixed_dtypes() if x.name == "float16")
+    for number, tile in enumerate(thin_tiles.HALF.tiles):
+        launch = tile.launch
+        sizes = min(launch.bm, 48) if launch.bm < 64 else 300, 301 if number % 2 else 304, 4096
+        problem = product(sizes, dtype="float32", operand_dtype=narrow, accumulate=number % 2 == 0)
+        steps = program(
+            TENSOR_CORE, problem, **vars(launch), unit="wgmma", together=together, cluster=1, shares=1
+        ).steps
+        kernel = steps[-1].kernel
+        assert ("TOGETHER", "1") in kernel.defines or together == 1
+        found = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))
+        assert found[kernel.function].spill_bytes == 0, (launch, together)
 
 
 _OWN = (
