@@ -1,13 +1,14 @@
-// Rows of C from the registers of a warp to memory, without shared memory or by whole lines of it: two ways to store sums.
+// Rows of C from the registers of a warp to memory: three ways to store sums, of which STORE names one (wgmma_tile.cuh).
 //
-//   store_fours   rows are aligned: two lanes exchange pairs of neighbours, so that each stores four
-//   store_lines   rows begin anywhere: a ring in shared memory collects whole lines of 128 bytes
+//   store_fours    rows are aligned: two lanes exchange pairs of neighbours, so that each stores four
+//   store_lines    rows begin anywhere: a ring in shared memory collects whole lines of 128 bytes
+//   store_staged   any rows, elements and triangle: a warp's 16 rows pass through shared memory, some columns at a time
 //
 // A warp has 16 rows and BN columns: `sums` of a thread are pairs of neighbours, for each 8 columns one in row g and one in row
 // g + 8, g = lane / 4 (PTX ISA, fragments of wgmma). Of C `rows` and `columns` exist from c on, which lies `below` rows below the
 // diagonal.
 //
-// Defined before this file: Result, Sum, FACTOR, BN, ACCUMULATE, STORE and WHOLE_LINES, `plus`.
+// Defined before this file: Result, Sum, FACTOR, BN, WIDTH, ACCUMULATE, ROOM_BYTES, STORE and its values, `plus`.
 #pragma once
 #include "lanes.cuh"
 #include "triangle.cuh"
@@ -97,4 +98,64 @@ __device__ __forceinline__ void store_lines(void* memory, const Sum* sums, FACTO
             }
         }
     }
+}
+
+template <class X, int COUNT> struct alignas(COUNT * sizeof(X)) Several {
+    X x[COUNT];
+};
+
+// Store `sums` of a warp, alpha times: `rows` and `columns` exist from c on, which lies `below` rows below the diagonal.
+// `memory` is the warp's own.
+__device__ __forceinline__ void store_staged(void* memory, const Sum* sums, FACTOR alpha, Result* c, int ldc, int rows,
+                                             int columns, int below)
+{
+    // The 16 rows are stored CHUNK columns at a time; the distance of rows avoids bank conflicts of half a warp.
+    constexpr int CHUNK = BN % 32 == 0 ? 32 : BN % 16 == 0 ? 16 : 8, PITCH = CHUNK + 8;
+    static_assert(16 * PITCH * sizeof(Sum) <= ROOM_BYTES, "the rows have room");
+    Sum* room = (Sum*)memory;
+    constexpr int ACROSS = CHUNK / WIDTH;
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, i = lane / ACROSS, j = lane % ACROSS * WIDTH;
+#pragma unroll
+    for (int chunk = 0; chunk < BN / CHUNK; ++chunk) {
+        __syncwarp();
+#pragma unroll
+        for (int v = 0; v < CHUNK / 8; ++v)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const Sum* from = sums + chunk * (CHUNK / 2) + 4 * v + 2 * half;
+                *(Several<Sum, 2>*)(room + (half * 8 + g) * PITCH + 8 * v + 2 * t) = {(Sum)(alpha * from[0]),
+                                                                                      (Sum)(alpha * from[1])};
+            }
+        __syncwarp();
+#pragma unroll
+        for (int first = 0; first < 16; first += 32 / ACROSS) {
+            const int left = end_of_row(below + first + i, columns) - chunk * CHUNK - j;
+            if (first + i >= rows || left <= 0) continue;
+            const Sum* from = room + (first + i) * PITCH + j;
+            Result* to = c + (long long)(first + i) * ldc + chunk * CHUNK + j;
+            if (WIDTH == 4 && left >= WIDTH) {
+                const auto x = *(const Several<Sum, WIDTH>*)from;
+                Several<Result, WIDTH> total;
+                if (ACCUMULATE) total = *(const Several<Result, WIDTH>*)to;
+                for (int v = 0; v < WIDTH; ++v)
+                    total.x[v] = ACCUMULATE ? plus(total.x[v], (Result)x.x[v]) : (Result)x.x[v];
+                *(Several<Result, WIDTH>*)to = total;
+            } else {
+                for (int v = 0; v < min(left, WIDTH); ++v)
+                    to[v] = ACCUMULATE ? plus(to[v], (Result)from[v]) : (Result)from[v];
+            }
+        }
+    }
+}
+
+__device__ __forceinline__ void store_sums(void* memory, const Sum* sums, FACTOR alpha, Result* c, int ldc, int rows,
+                                           int columns, int below, int)
+{
+#if STORE == FOURS
+    store_fours(sums, alpha, c, ldc, rows, columns, below);
+#elif STORE == WHOLE_LINES
+    store_lines(memory, sums, alpha, c, ldc, rows, columns);
+#else
+    store_staged(memory, sums, alpha, c, ldc, rows, columns, below);
+#endif
 }

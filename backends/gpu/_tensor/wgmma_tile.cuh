@@ -6,8 +6,8 @@
 // A fragment holds two neighbours of a row of C, and storing it directly took a sixth of the time at n = 4096. If rows of A and B
 // cross lines, clusters are faster, since they fetch less.
 //
-//   STORE  STAGED  rows pass through shared memory, any elements, any triangle
-//          FOURS, WHOLE_LINES  as store_rows.cuh says; the latter takes ROOM_BYTES of 16 lines twice
+//   STORE     STAGED, FOURS or WHOLE_LINES: how rows of C are stored (store_rows.cuh)
+//   TOGETHER  1: blocks of a cluster share k, and add up their sums (store_together.cuh)
 //
 // Defined before this file: BK, BYTES, FLUSHES; `begin_step`, and those of tma_tile.cuh except `compute`. Optional:
 // STORE_ROWS, another way to store sums, in ROOM_BYTES a warp; if LAYERED, `is_shifted`.
@@ -20,7 +20,6 @@ constexpr int ARRIVALS = BM / 64;  // of the warpgroups
 
 #include "tma_tile.cuh"
 #include "wgmma.cuh"
-#include "cluster_sums.cuh"
 
 #define STAGED 0
 #define FOURS 1
@@ -49,86 +48,8 @@ template <class X> __device__ __forceinline__ X plus(X x, X y) { return (X)((uns
 #ifndef STORE_ROWS
 #define STORE_ROWS store_sums
 #include "store_rows.cuh"
-
-template <class X, int COUNT> struct alignas(COUNT * sizeof(X)) Several {
-    X x[COUNT];
-};
-
-// Store `sums` of a warp, alpha times: `rows` and `columns` exist from c on, which lies `below` rows below the diagonal.
-// `memory` is the warp's own.
-__device__ __forceinline__ void store_staged(void* memory, const Sum* sums, FACTOR alpha, Result* c, int ldc, int rows,
-                                             int columns, int below)
-{
-    // The 16 rows are stored CHUNK columns at a time; the distance of rows avoids bank conflicts of half a warp.
-    constexpr int CHUNK = BN % 32 == 0 ? 32 : BN % 16 == 0 ? 16 : 8, PITCH = CHUNK + 8;
-    static_assert(16 * PITCH * sizeof(Sum) <= ROOM_BYTES, "the rows have room");
-    Sum* room = (Sum*)memory;
-    constexpr int ACROSS = CHUNK / WIDTH;
-    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, i = lane / ACROSS, j = lane % ACROSS * WIDTH;
-#pragma unroll
-    for (int chunk = 0; chunk < BN / CHUNK; ++chunk) {
-        __syncwarp();
-#pragma unroll
-        for (int v = 0; v < CHUNK / 8; ++v)
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const Sum* from = sums + chunk * (CHUNK / 2) + 4 * v + 2 * half;
-                *(Several<Sum, 2>*)(room + (half * 8 + g) * PITCH + 8 * v + 2 * t) = {(Sum)(alpha * from[0]),
-                                                                                      (Sum)(alpha * from[1])};
-            }
-        __syncwarp();
-#pragma unroll
-        for (int first = 0; first < 16; first += 32 / ACROSS) {
-            const int left = end_of_row(below + first + i, columns) - chunk * CHUNK - j;
-            if (first + i >= rows || left <= 0) continue;
-            const Sum* from = room + (first + i) * PITCH + j;
-            Result* to = c + (long long)(first + i) * ldc + chunk * CHUNK + j;
-            if (WIDTH == 4 && left >= WIDTH) {
-                const auto x = *(const Several<Sum, WIDTH>*)from;
-                Several<Result, WIDTH> total;
-                if (ACCUMULATE) total = *(const Several<Result, WIDTH>*)to;
-                for (int v = 0; v < WIDTH; ++v)
-                    total.x[v] = ACCUMULATE ? plus(total.x[v], (Result)x.x[v]) : (Result)x.x[v];
-                *(Several<Result, WIDTH>*)to = total;
-            } else {
-                for (int v = 0; v < min(left, WIDTH); ++v)
-                    to[v] = ACCUMULATE ? plus(to[v], (Result)from[v]) : (Result)from[v];
-            }
-        }
-    }
-}
-
-__device__ __forceinline__ void store_sums(void* memory, const Sum* sums, FACTOR alpha, Result* c, int ldc, int rows,
-                                           int columns, int below, int)
-{
-#if STORE == FOURS
-    store_fours(sums, alpha, c, ldc, rows, columns, below);
-#elif STORE == WHOLE_LINES
-    store_lines(memory, sums, alpha, c, ldc, rows, columns);
-#else
-    store_staged(memory, sums, alpha, c, ldc, rows, columns, below);
 #endif
-}
-#endif
-
-#if TOGETHER
-// The sums of blocks that share k: put down where the tiles were, once no block reads these, and added up.
-__device__ __forceinline__ void store_together(float* parts, const Sum* sums, FACTOR alpha, Result* c, int ldc, int rows, int columns)
-{
-    constexpr int LINE = BY_COLUMNS ? BM : BN, LINES = BY_COLUMNS ? BN : BM, PITCH = LINE + (BY_COLUMNS ? 4 : 8);
-    static_assert(PITCH * LINES * sizeof(Sum) <= STAGES * BYTES, "sums take the place of tiles");
-    const int thread = threadIdx.x - 128, lane = thread % 32, first = thread / 32 * 16 + lane / 4, t = lane % 4;
-    meet_cluster();
-#pragma unroll
-    for (int i = 0; i < SUMS; ++i) {
-        const int row = first + i % 4 / 2 * 8, column = i / 4 * 8 + 2 * t + i % 2;
-        parts[BY_COLUMNS ? column * PITCH + row : row * PITCH + column] = sums[i];
-    }
-    meet_cluster();
-    add_up<LINES, LINE, PITCH, 1, THREADS - 128>(parts, rank_in_cluster(), thread, c, ldc, BY_COLUMNS ? columns : rows,
-                                                BY_COLUMNS ? rows : columns, alpha);
-}
-#endif
+#include "store_together.cuh"
 
 __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, Result* c, int ldc, int index, int m, int n,
                                         int steps, FACTOR alpha)
