@@ -77,7 +77,7 @@ EXPERIMENT = Experiment(
                 "columns": "contender",
                 "x_label": "backend",
                 "subject": SUBJECT,
-                "place": "size",
+                "place": ["size", "dtype"],
                 "finding": "subject_over_reference",
             },
             prominence=77,

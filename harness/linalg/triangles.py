@@ -148,6 +148,8 @@ def default_block(arrays: Arrays, rows: int, columns: int) -> int:
 class Triangle:
     """A triangle that systems are solved with, any number of times: its diagonal blocks are inverted here.
 
+    What is solved with it holds only if `check` passes. On a device the host reads the diagonal while all else goes on.
+
     Parameters
     ----------
     a : (..., n, n) array
@@ -160,8 +162,6 @@ class Triangle:
         One of `INVERSES`.
     caller : str
         Named in messages.
-
-    What is solved with it holds only if `check` passes: on a device the host reads the diagonal while all else goes on.
     """
 
     def __init__(

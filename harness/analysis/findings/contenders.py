@@ -48,7 +48,7 @@ def over_fastest(cells: list[Cell], options: Json) -> str:
 def subject_over_reference(cells: list[Cell], options: Json) -> str:
     """Return the speed of the contender called `subject` over the reference of its case, at most and at least."""
     claims = [
-        Claim(rates.speed_up(cell, reference), cell.reference, str(rates.axis(cell, options["place"])), cell)
+        Claim(rates.speed_up(cell, reference), cell.reference, _place(cell, options["place"]), cell)
         for cell in rates.contenders(cells)
         if cell.is_ok and cell.contender == options["subject"]
         if (reference := rates.reference_of(cell, cells)) is not None
@@ -56,10 +56,16 @@ def subject_over_reference(cells: list[Cell], options: Json) -> str:
     if not claims:
         return ""
     best, worst = ends(claims)
-    between = "=" if best.where.isdecimal() else " "
-    first = f"{options['subject']} has {number(best)} times the speed of {best.who}"
-    first += f" ({options['place']}{between}{best.where})"
-    return first if worst is best else f"{first}, {number(worst)} ({options['place']}{between}{worst.where})"
+    first = f"{options['subject']} has {number(best)} times the speed of {best.who} ({best.where})"
+    return first if worst is best else f"{first}, {number(worst)} ({worst.where})"
+
+
+def _place(cell: Cell, names: str | list[str]) -> str:
+    """Return where `cell` stands: on one axis "n=1024" or "device gpu", on several their values."""
+    if not isinstance(names, str):
+        return rates.words(cell, names)
+    value = str(rates.axis(cell, names))
+    return f"{names}{'=' if value.isdecimal() else ' '}{value}"
 
 
 def ladder(cells: list[Cell], options: Json) -> str:
