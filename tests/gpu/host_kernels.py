@@ -57,13 +57,18 @@ def load(kernel: Kernel, edits: tuple[tuple[str, str], ...] = ()) -> Any:
 
 @functools.cache
 def _compile(stem: str, defines: Defines, edits: tuple[tuple[str, str], ...]) -> ctypes.CDLL:
-    """Return the library of all kernels of a file."""
+    """Return the library of all kernels of a file.
+
+    What is static in an inline function, shared memory too, would be one for all libraries of a process where names are
+    visible: that of the first, which may be shorter.
+    """
     text = assemble(stem, defines, (SHIM, FOLDER))
     for old, new in edits:
         assert old in text, old
         text = text.replace(old, new)
     has_barriers = str(any(f"{name}()" in text for name in ("__syncthreads", "meet_lanes", "meet_cluster"))).lower()
-    text += "".join(f"\nEXPORT({name}, {has_barriers})" for name in _KERNEL.findall(text)) + "\n"
+    exports = "".join(f"\nEXPORT({name}, {has_barriers})" for name in _KERNEL.findall(text))
+    text = f"#pragma GCC visibility push(hidden)\n{text}\n#pragma GCC visibility pop{exports}\n"
     load_runtime()
     return ctypes.CDLL(str(_library(text, _EMULATED if _TENSOR_CORES.search(text) else _ALONE)))
 
