@@ -74,6 +74,26 @@ def test_every_order_of_products_combines_each_pair_once(order):
     compute("gpu-tuned", "plus_times", "float32", (32, 64, 16), **tile)
 
 
+# One warp that copies five rows of B a pass, of 16, with two threads left over; two warps with ten and four.
+UNEVEN = {"bn": 24, "bk": 16, "wm": 64, "wn": 24, "tm": 4, "tn": 12, "stages": 3, "order": 0}
+
+
+@pytest.mark.parametrize("bm", (64, 128))
+def test_threads_need_not_cut_the_copies_of_b_evenly(bm):
+    for n in (24, 20, 27):
+        compute("gpu-tuned", "plus_times", "float32", (bm + 3, n, 37), bm=bm, **UNEVEN)
+        compute("gpu-tuned", "min_plus", "float64", (bm + 3, n, 16), accumulate=True, bm=bm, **UNEVEN)
+
+
+@pytest.mark.parametrize("edit", (
+    ("(BK + ROWS_B - 1) / ROWS_B", "BK / ROWS_B"), ("BK % ROWS_B == 0 || p + u * ROWS_B < BK", "true"),
+))  # fmt: skip
+def test_planted_mistake_in_uneven_copies_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute("gpu-tuned", "plus_times", "float32", (70, 20, 70), bm=64, **UNEVEN)
+
+
 def test_one_dimensional_register_tiles_are_right():
     compute("gpu-register-tiled", "plus_times", "float32", (17, 13, 9), bm=16, bn=8, bk=4, tm=4, tn=1)
 

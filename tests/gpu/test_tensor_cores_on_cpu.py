@@ -57,6 +57,41 @@ def test_warps_and_stages_may_be_arranged_otherwise():
     compute("float64", (33, 20, 40), bm=32, bn=16, wm=16, tm=2, tn=4, wn=16, stages=4)
 
 
+# Rows of A and of B that a pass copies, and the rows of the tiles: 20 and 4 for 48 and 16; 80 and 2 for 16 and 8; 32 and 5 for
+# 32 and 8. The last two have rows of B longer than a block where n is odd, in whole parts and not.
+UNEVEN = (
+    {"bm": 48, "bn": 80, "bk": 16, "wm": 48, "wn": 16, "tm": 6, "tn": 4, "stages": 3},
+    {"bm": 16, "bn": 160, "bk": 8, "wm": 16, "wn": 16, "tm": 2, "tn": 4, "stages": 2},
+    {"bm": 32, "bn": 48, "bk": 8, "wm": 16, "wn": 24, "tm": 2, "tn": 6, "stages": 2},
+    {"bm": 32, "bn": 128, "bk": 8, "wm": 32, "wn": 64, "tm": 4, "tn": 16, "stages": 2},
+    {"bm": 80, "bn": 80, "bk": 16, "wm": 80, "wn": 40, "tm": 10, "tn": 10, "stages": 2},
+)
+
+
+@pytest.mark.parametrize("tile", UNEVEN, ids=lambda tile: f"{tile['bm']}x{tile['bn']}")
+@pytest.mark.parametrize("edge", EDGES)
+def test_threads_need_not_cut_the_copies_evenly(tile, edge):
+    for n in (tile["bn"] + 2, tile["bn"] - 1):
+        compute("float64", (tile["bm"] + 1, n, 40), edge=edge, **tile)
+
+
+PLANTED_IN_COPIES = {
+    "rows beyond the tile are copied": (UNEVEN[1], 162, ("ROWS % OF_PASS == 0 || row + pass * OF_PASS < ROWS", "true")),
+    "the last rows of B are not": (UNEVEN[2], 50, ("PASSES_B = ceiling(BK, ROWS_B)", "PASSES_B = BK / ROWS_B")),
+    "columns beyond the tile are copied": (
+        UNEVEN[4], 79, ("COPIES_B % ACROSS_B == 0 || threadIdx.x + part * ACROSS_B < COPIES_B", "true")
+    ),
+    "the last part of a row of B is not": (UNEVEN[4], 79, ("part < PARTS_B", "part < 1")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("tile", "n", "edit"), PLANTED_IN_COPIES.values(), ids=PLANTED_IN_COPIES)
+def test_planted_mistake_in_uneven_copies_is_found(monkeypatch, tile, n, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute("float64", (tile["bm"] + 1, n, 40), edge="redirected", **tile)
+
+
 def test_sums_of_16_terms_may_be_flushed():
     compute("float32", (40, 19, 70), bk=32, depth=16)
 

@@ -17,10 +17,16 @@
 constexpr int ROWS_A = THREADS / LANES_K, PASSES_M = BM / ROWS_A, PASSES_K = BK / LANES_K;
 constexpr int VECTORS_B = BN / WIDTH_B;  // in a row of a tile
 constexpr int ACROSS = THREADS < VECTORS_B ? THREADS : VECTORS_B, ROWS_B = THREADS / ACROSS;
-constexpr int PASSES_N = VECTORS_B / ACROSS, PASSES_P = BK / ROWS_B;
+constexpr int PASSES_N = VECTORS_B / ACROSS, PASSES_P = (BK + ROWS_B - 1) / ROWS_B;
 
 static_assert(THREADS % LANES_K == 0 && BM % ROWS_A == 0 && BK % LANES_K == 0, "whole passes over a tile of A");
-static_assert(THREADS % ACROSS == 0 && VECTORS_B % ACROSS == 0 && BK % ROWS_B == 0, "whole passes over a tile of B");
+static_assert(VECTORS_B % ACROSS == 0, "whole passes over a row of B");
+
+// Whether a thread copies a row of B in pass `u`, `p` its row in the first one: threads beyond whole rows copy nothing.
+__device__ __forceinline__ bool copies_row(int p, int u)
+{
+    return (THREADS % ACROSS == 0 || p < ROWS_B) && (BK % ROWS_B == 0 || p + u * ROWS_B < BK);
+}
 
 // Moves COUNT elements; through a register if they are smaller than the least that cp.async moves.
 template <int COUNT> __device__ __forceinline__ void move(T* to, const T* from)
@@ -90,8 +96,9 @@ struct Copier {
         for (int u = 0; u < PASSES_P; ++u)
 #pragma unroll
             for (int q = 0; q < PASSES_N; ++q)
-                move<WIDTH_B>(tile_b + u * ROWS_B * STRIDE_B + q * ACROSS * WIDTH_B,
-                              b + from_b[q] + (OFFSET)u * ROWS_B * ldb);
+                if (copies_row(p_b, u))
+                    move<WIDTH_B>(tile_b + u * ROWS_B * STRIDE_B + q * ACROSS * WIDTH_B,
+                                  b + from_b[q] + (OFFSET)u * ROWS_B * ldb);
     }
 
     __device__ __forceinline__ void copy_carefully(T* tile_a, T* tile_b, int left)
@@ -109,8 +116,10 @@ struct Copier {
 #pragma unroll
             for (int q = 0; q < PASSES_N; ++q) {
                 const int p = p_b + u * ROWS_B;
-                move_if<WIDTH_B>(tile_b + u * ROWS_B * STRIDE_B + q * ACROSS * WIDTH_B,
-                              b + from_b[q] + (OFFSET)(source_step(p, left) - p_b) * ldb, reads_b[q] && is_step(p, left));
+                if (copies_row(p_b, u))
+                    move_if<WIDTH_B>(tile_b + u * ROWS_B * STRIDE_B + q * ACROSS * WIDTH_B,
+                                     b + from_b[q] + (OFFSET)(source_step(p, left) - p_b) * ldb,
+                                     reads_b[q] && is_step(p, left));
             }
     }
 };

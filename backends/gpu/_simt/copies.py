@@ -17,15 +17,14 @@ def group_size(itemsize: int, size_bytes: int = WIDE) -> int:
 def width_of_copies(b: Matrix, launch: Launch, itemsize: int, most_bytes: int = WIDE) -> int:
     """Return how many elements of B a copy moves: `most_bytes` or less, so that the threads make whole passes."""
     width = width_of_loads(b, itemsize, most_bytes)
-    while not has_whole_passes(launch, launch.bn // width):
+    while launch.bn % width or not has_whole_passes(launch, launch.bn // width):
         width //= 2
     return width
 
 
 def has_whole_passes(launch: Launch, vectors: int) -> bool:
-    """Return whether the threads of a block cover the `vectors` of a row of B, and its bk rows, in whole passes."""
-    across = min(launch.threads, vectors)
-    return launch.threads % across == vectors % across == 0 and launch.bk % (launch.threads // across) == 0
+    """Return whether the threads of a block cover the `vectors` of a row of B in whole passes."""
+    return vectors % min(launch.threads, vectors) == 0
 
 
 def offset_type(launch: Launch, a: Matrix, b: Matrix) -> str:

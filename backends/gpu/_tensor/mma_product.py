@@ -28,6 +28,9 @@ _CODES = {"conditional": 0, "redirected": 1, "padded": 1, "whole": 2}
 # is right on the CPU.
 _FRAGMENT = 16 * 8
 
+# Threads of a multiprocessor that registers are left for, if a block has not more: 204 of each, enough for 48 sums.
+_THREADS = 320
+
 
 class Mma(NamedTuple):
     """Fixed sizes of a kernel on mma_tile.cuh.
@@ -95,20 +98,19 @@ def mma_kernel(
     """
     bm, bn, bk, threads = launch.bm, launch.bn, launch.bk, launch.threads
     is_even = launch.wm % 16 == 0 and launch.wn % 8 == 0 and launch.wm > 0 and bk % (2 * mma.depth) == 0
-    va = _cutting(widths[0], bk, bm, threads)
-    vb = _cutting(widths[1], bn, bk, threads)
-    is_even = is_even and va > 0 and vb > 0 and launch.wm * launch.wn > _FRAGMENT
+    va, vb = _cutting(widths[0], bk), _cutting(widths[1], bn)
+    is_even = is_even and bk // va <= threads and launch.wm * launch.wn > _FRAGMENT
     if not is_even or launch.stages < 2:
         raise PlanError(
             "gpu-tensor-core: fragments and copies do not cut the tiles evenly",
             expected=f"wm % 16 == wn % 8 == bk % {2 * mma.depth} == 0, wm * wn > {_FRAGMENT}, stages >= 2, "
-            f"{threads} threads on whole rows",
+            f"a row of bk steps for {threads} threads",
             got=str(launch),
         )
     farthest = max(bm * lds[0], bk * lds[1]) + bn
     offset = "int" if farthest < 1 << 31 else "long long"
     tile = {"BM": bm, "BN": bn, "BK": bk, "WM": launch.wm, "WN": launch.wn, "STAGES": launch.stages}
-    rest = {"MIN_BLOCKS": 2 if threads <= 128 else 1, "PAD_A": mma.pad_a, "PAD_B": mma.pad_b, "VA": va, "VB": vb}
+    rest = {"MIN_BLOCKS": max(1, _THREADS // threads), "PAD_A": mma.pad_a, "PAD_B": mma.pad_b, "VA": va, "VB": vb}
     rest["GROUP"] = GROUP
     shared = mma.shared_bytes(launch)
     device.fitting("gpu-tensor-core", shared, launch)
@@ -117,9 +119,9 @@ def mma_kernel(
     )
 
 
-def _cutting(width: int, columns: int, rows: int, threads: int) -> int:
-    """Return how many elements a copy moves so that `threads` copy rows evenly: `width`, or fewer; 0: none would do."""
-    while width and (columns % width or threads % (columns // width) or rows % (threads // (columns // width))):
+def _cutting(width: int, columns: int) -> int:
+    """Return how many elements a copy moves so that copies cut rows evenly: `width`, or fewer."""
+    while columns % width:
         width //= 2
     return width
 

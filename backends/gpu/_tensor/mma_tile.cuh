@@ -41,14 +41,30 @@ constexpr int MI = WM / 16, NI = WN / 8;
 constexpr int OF_A = DEPTH / 2, OF_B = DEPTH / 4;  // registers of a fragment
 constexpr int STRIDE_A = BK + PAD_A, STRIDE_B = BN + PAD_B;
 constexpr int TILE_A = BM * STRIDE_A, TILE_B = BK * STRIDE_B;
-constexpr int ACROSS_A = BK / VA, ROWS_A = THREADS / ACROSS_A, PASSES_A = BM / ROWS_A;
-constexpr int ACROSS_B = BN / VB, ROWS_B = THREADS / ACROSS_B, PASSES_B = BK / ROWS_B;
+// Threads of a row of a tile, rows of a pass, and passes; of B also the parts of a row, where it is longer than a block.
+// Threads beyond whole rows copy nothing, nor do rows beyond the tile.
+__device__ constexpr int ceiling(int x, int y) { return (x + y - 1) / y; }
+constexpr int ACROSS_A = BK / VA, ROWS_A = THREADS / ACROSS_A, PASSES_A = ceiling(BM, ROWS_A);
+constexpr int COPIES_B = BN / VB, ACROSS_B = COPIES_B < THREADS ? COPIES_B : THREADS, PARTS_B = ceiling(COPIES_B, ACROSS_B);
+constexpr int ROWS_B = THREADS / ACROSS_B, PASSES_B = ceiling(BK, ROWS_B);
 constexpr int SIZE_A = VA * sizeof(T), SIZE_B = VB * sizeof(T);
 
 static_assert(BM % WM == 0 && BN % WN == 0 && WM % 16 == 0 && WN % 8 == 0, "warps cut the tile evenly");
-static_assert(ROWS_A * PASSES_A == BM && ROWS_B * PASSES_B == BK, "threads cut the copies evenly");
+static_assert(BK % VA == 0 && BN % VB == 0 && ROWS_A > 0, "copies cut rows evenly");
 static_assert(BK % (2 * DEPTH) == 0, "an even number of steps, so that each has a fixed buffer");
 static_assert(STAGES >= 2, "one tile is used while another is copied");
+
+// Whether a thread copies a row of a tile of ROWS rows, `row` in the first pass.
+template <int ROWS, int OF_PASS, int ACROSS> __device__ __forceinline__ bool is_copied(int row, int pass)
+{
+    return (THREADS % ACROSS == 0 || row < OF_PASS) && (ROWS % OF_PASS == 0 || row + pass * OF_PASS < ROWS);
+}
+
+// Whether a thread copies a vector of a row of B, in this part of the row.
+__device__ __forceinline__ bool is_in_row(int part)
+{
+    return COPIES_B % ACROSS_B == 0 || threadIdx.x + part * ACROSS_B < COPIES_B;
+}
 
 // Bytes of a vector of WIDTH elements of which `left` exist
 template <int WIDTH> __device__ __forceinline__ int size_of(int left)
@@ -116,8 +132,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
     for (int pass = 0; pass < PASSES_A; ++pass)
         offsets_a[pass] = (OFFSET)(redirect_row(tile.row + row_a + pass * ROWS_A, m) - tile.row) * lda + column_a;
-    const int offset_b = redirect_columns<BN, VB>(tile.column + column_b, n) - tile.column;
-    const int exist_b = EDGE == CONDITIONAL ? size_of<VB>(n - tile.column - column_b) : SIZE_B;
+    int offsets_b[PARTS_B], exist_b[PARTS_B];
+#pragma unroll
+    for (int part = 0; part < PARTS_B; ++part) {
+        const int column = tile.column + column_b + part * ACROSS_B * VB;
+        offsets_b[part] = redirect_columns<BN, VB>(column, n) - tile.column;
+        exist_b[part] = EDGE == CONDITIONAL ? size_of<VB>(n - column) : SIZE_B;
+    }
     const T* next_a = a + (long long)tile.row * lda;
     const T* next_b = b + tile.column;
     T* to_a = tiles_a + row_a * STRIDE_A + column_a;
@@ -129,23 +150,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         if (EDGE == PADDED) {
 #pragma unroll
             for (int pass = 0; pass < PASSES_A; ++pass)
-                copy_part<SIZE_A>(stage_a + pass * ROWS_A * STRIDE_A, next_a + offsets_a[pass], SIZE_A);
+                if (is_copied<BM, ROWS_A, ACROSS_A>(row_a, pass))
+                    copy_part<SIZE_A>(stage_a + pass * ROWS_A * STRIDE_A, next_a + offsets_a[pass], SIZE_A);
 #pragma unroll
             for (int pass = 0; pass < PASSES_B; ++pass)
-                copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B,
-                                  next_b + offset_b + (OFFSET)(row_b + pass * ROWS_B) * ldb, SIZE_B);
+#pragma unroll
+                for (int part = 0; part < PARTS_B; ++part)
+                    if (is_copied<BK, ROWS_B, ACROSS_B>(row_b, pass) && is_in_row(part))
+                        copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B + part * ACROSS_B * VB,
+                                          next_b + offsets_b[part] + (OFFSET)(row_b + pass * ROWS_B) * ldb, SIZE_B);
         } else {
             // No byte past the end is read; checking this at every tile is cheaper than two kinds of tiles.
             const int exist_a = size_of<VA>(left - column_a);
 #pragma unroll
             for (int pass = 0; pass < PASSES_A; ++pass)
-                copy_part<SIZE_A>(stage_a + pass * ROWS_A * STRIDE_A, next_a + offsets_a[pass],
-                                  is_inside(tile.row + row_a + pass * ROWS_A, m) ? exist_a : 0);
+                if (is_copied<BM, ROWS_A, ACROSS_A>(row_a, pass))
+                    copy_part<SIZE_A>(stage_a + pass * ROWS_A * STRIDE_A, next_a + offsets_a[pass],
+                                      is_inside(tile.row + row_a + pass * ROWS_A, m) ? exist_a : 0);
 #pragma unroll
             for (int pass = 0; pass < PASSES_B; ++pass) {
                 const int p = row_b + pass * ROWS_B;
-                copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B, next_b + offset_b + (OFFSET)p * ldb,
-                                  is_step(p, left) ? exist_b : 0);
+#pragma unroll
+                for (int part = 0; part < PARTS_B; ++part)
+                    if (is_copied<BK, ROWS_B, ACROSS_B>(row_b, pass) && is_in_row(part))
+                        copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B + part * ACROSS_B * VB,
+                                          next_b + offsets_b[part] + (OFFSET)p * ldb, is_step(p, left) ? exist_b[part] : 0);
             }
         }
         next_a += BK;
