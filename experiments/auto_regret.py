@@ -139,7 +139,7 @@ def _candidates(problem: Problem, *, on_device: bool) -> list[str]:
     for backend in (entry.backend for entry in registry.discover() if entry.backend):
         is_meant = ("device arrays" in backend.takes) == on_device and backend.step >= FIRST_STEP[on_device]
         is_slow = backend.name == "cpu-numpy" and problem.pairs > MOST_PAIRS and not _is_blas(problem)
-        if is_meant and not is_slow and backend.refuses(one) is None and not _is_barred(backend, one):
+        if is_meant and not is_slow and registry.refusal(backend, one) is None and not _is_barred(backend, one):
             names.append(backend.name)
     return names
 

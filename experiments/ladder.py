@@ -41,7 +41,8 @@ def steps() -> list[Contender]:
     """Return the rungs from the lowest to the vendor's library, with any further CPU backend that is no library."""
     known = {contender.arguments["backend"] for contender in (*STEPS, VENDOR)}
     # all rungs compute the same product, which excludes backends of narrow operands
-    rungs = [entry for entry in registry.discover() if entry.backend and not entry.backend.refuses(Problem(1, 1, 1))]
+    one = Problem(1, 1, 1)
+    rungs = [entry for entry in registry.discover() if entry.backend and not registry.refusal(entry.backend, one)]
     step_of = {entry.name: entry.backend.step for entry in rungs if entry.backend}
     newer = sorted((step, name) for name, step in step_of.items() if name.startswith("cpu-") and name not in known)
     return [*STEPS, *(backend_contender(name) for step, name in newer if step < FIRST_LIBRARY_STEP), VENDOR]

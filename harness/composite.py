@@ -42,7 +42,7 @@ class Composite(Backend):
         BackendUnavailable
             If none can.
         """
-        able = {name: backend for name, backend in self._able(problem).items() if backend.may_be_chosen(problem)}
+        able = {name: one for name, one in self._able(problem).items() if registry.may_be_chosen(one, problem)}
         if not able:
             raise BackendUnavailable(f"{self.name}: no backend here computes the parts of {problem}")
         return next((name for name in preferred if name in able), min(able, key=lambda name: able[name].is_optional))

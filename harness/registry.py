@@ -6,6 +6,7 @@ list of backends exists.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -14,7 +15,7 @@ import pkgutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import BackendUnavailable, Declined
 from harness.interface import Backend
@@ -29,6 +30,9 @@ _Source = tuple[str, Callable[[], Iterator[type[Backend]]]]  # origin of backend
 # Backends that were renamed. Stored results of the old name are read under the new one.
 RENAMED = {"gpu-packed": "gpu-paired"}
 
+# What a backend says of itself, by which backends are found, ordered and listed.
+_ATTRIBUTES: dict[str, type] = {"name": str, "step": int, "idea": str, "source": str}
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -41,7 +45,7 @@ class Entry:
 
     def unavailable(self) -> str | None:
         """Return why this backend cannot run on this machine, or None."""
-        return self.error if self.backend is None else self.backend.missing()
+        return self.error if self.backend is None else missing(self.backend)
 
 
 class _Discovery:
@@ -126,10 +130,10 @@ def admit(name: str, problem: Problem) -> Backend:
     entry = look_up(name)
     if entry is None:
         return find(name)  # raises, naming the closest
-    missing = entry.unavailable()
-    if entry.backend is None or missing:
-        raise Declined("missing", str(missing))
-    reason = entry.backend.refuses(problem)
+    absent = entry.unavailable()
+    if entry.backend is None or absent:
+        raise Declined("missing", str(absent))
+    reason = refusal(entry.backend, problem)
     if reason:
         raise Declined("declined", reason)
     return entry.backend
@@ -144,15 +148,43 @@ def able(problem: Problem, *, on_device: bool | None = None) -> Iterator[Backend
     backends = [entry.backend for entry in discover() if entry.backend]
     for backend in sorted(backends, key=lambda backend: -backend.step):
         is_meant = on_device is None or ("device arrays" in backend.takes) == on_device
-        if is_meant and not backend.missing() and backend.refuses(problem) is None:
+        if is_meant and not missing(backend) and refusal(backend, problem) is None:
             yield backend
 
 
 def automatic(problem: Problem, *, on_device: bool) -> Iterator[Backend]:
     """Yield those of `able` that may be chosen unnamed: they keep the ordinary bound, and start no processes."""
     for backend in able(problem, on_device=on_device):
-        if backend.may_be_chosen(problem) and not backend.starts_processes:
+        if may_be_chosen(backend, problem) and not backend.starts_processes:
             yield backend
+
+
+def missing(backend: Backend) -> str | None:
+    """Return why this machine cannot run `backend`, or None; that it cannot even say so is a reason too."""
+    return _reason("missing", backend.missing)
+
+
+def refusal(backend: Backend, problem: Problem) -> str | None:
+    """Return why `problem` must not be passed to `backend`, or None; as `missing`."""
+    return _reason("declines", backend.refuses, problem)
+
+
+def may_be_chosen(backend: Backend, problem: Problem) -> bool:
+    """Return whether ``backend="auto"`` may choose `backend`; not one that fails to say so."""
+    with contextlib.suppress(Exception):
+        return backend.may_be_chosen(problem)
+    return False
+
+
+def _reason(name: str, question: Callable[..., str | None], *arguments: Any) -> str | None:
+    """Return the answer to a question whose answers are a reason and None: a plug-in may raise or return anything."""
+    try:
+        answer = question(*arguments)
+    except Exception as error:  # noqa: BLE001 as in `_load`
+        return f"its {name}() failed: {type(error).__name__}: {error}"
+    if answer is None or isinstance(answer, str):
+        return answer
+    return f"its {name}() returned {answer!r}, which is neither a reason nor None"
 
 
 def _ladder_order(entry: Entry) -> tuple[str, int]:
@@ -162,9 +194,13 @@ def _ladder_order(entry: Entry) -> tuple[str, int]:
 
 def _instantiate(cls: type[Backend], origin: str, loaded: dict[str, Entry]) -> Entry:
     """Return an entry for `cls`, or one with the reason why it is refused."""
-    lacking = [name for name in ("name", "step", "idea", "source") if not hasattr(cls, name)]
-    if lacking:
-        return Entry(origin, origin, error=f"{cls.__name__} lacks the attribute {lacking[0]!r}")
+    for name, kind in _ATTRIBUTES.items():
+        value = getattr(cls, name, None)
+        if value is None:
+            return Entry(origin, origin, error=f"{cls.__name__} lacks the attribute {name!r}")
+        if not isinstance(value, kind):
+            said = f"{cls.__name__}.{name} is {value!r}; expected {kind.__name__}"
+            return Entry(origin, origin, error=said)
     if cls.name in loaded:
         return Entry(origin, origin, error=f"the name {cls.name!r} is taken by {loaded[cls.name].origin}: refused")
     try:

@@ -285,6 +285,88 @@ def test_gemm_computes_with_an_outside_backend(package):
     assert answer.returncode == 0, answer.stderr
 
 
+# A mistake in what a backend says of itself: in an attribute, or in a question that discovery and auto ask.
+FAULTY = """
+from out_plugins import Base, multiply
+
+
+class High(Base):
+    name, step = "out-high", "high"
+
+
+class Three(Base):
+    name, step = 3, 3
+
+
+class Boo(Base):
+    name, step = "out-boo", 40
+
+    def missing(self):
+        raise RuntimeError("boo")
+
+
+class Truth(Base):
+    name, step = "out-truth", 41
+
+    def missing(self):
+        return True
+
+
+class Shy(Base):
+    name, step = "out-shy", 42
+
+    def declines(self, problem):
+        raise KeyError("shy")
+
+
+class Bill(Base):
+    name, step = "cpu-bill", 43
+
+    def declines(self, problem):
+        return None
+
+    def pays(self, problem):
+        raise ZeroDivisionError("bill")
+"""
+
+# Each asks all backends, as plain products of floats do not.
+ASKS_ALL = """
+import numpy as np
+from harness import BackendUnavailable, Semiring, gemm
+
+a = np.ones((3, 3))
+own = Semiring.from_functions("own", add=lambda c, t: c + t, multiply=lambda x, y: x * y, zero=0)
+assert gemm(a, a, semiring=own).tolist() == (a @ a).tolist()
+assert gemm(a.astype("f2"), a.astype("f2"), semiring="min_plus").tolist() == (a + a).tolist()
+assert gemm(a, a, backend="cpu-strassen").tolist() == (a @ a).tolist()
+for name in ("cpu-smid", "out-high", "out-boo", "out-shy"):
+    try:
+        gemm(a, a, backend=name)
+    except BackendUnavailable as error:
+        print(name, str(error))
+"""
+
+
+def test_a_faulty_plug_in_is_named_with_its_fault_and_others_are_not_affected(tmp_path):
+    path = write_distribution(tmp_path, {"faulty": "out_faulty"}, out_plugins=PLUG_INS, out_faulty=FAULTY)
+    records = python("-m", "harness", "list", "--json", path=path)
+    assert records.returncode == 0, records.stderr
+    missing = {record["missing"] for record in json.loads(records.stdout) if "out_faulty" in record["origin"]}
+    assert missing == {
+        "High.step is 'high'; expected int",
+        "Three.name is 3; expected str",
+        "its missing() failed: RuntimeError: boo",
+        "its missing() returned True, which is neither a reason nor None",
+        None,  # what is wrong with the others shows where they are asked for a product
+    }
+    assert python("-m", "harness", "list", path=path).returncode == 0
+    answer = python("-c", ASKS_ALL, path=path)
+    assert answer.returncode == 0, answer.stderr
+    assert "cpu-smid unknown backend 'cpu-smid'" in answer.stdout
+    assert "backend 'out-boo' cannot run here" in answer.stdout
+    assert "its declines() failed: KeyError: 'shy'" in answer.stdout
+
+
 @pytest.mark.parametrize(("document", "module"), [("CONTRIBUTING.md", "outer"), ("README.md", "einsum")])
 def test_the_file_that_a_document_shows_is_found_where_it_is_dropped(tmp_path, document, module):
     """Drop the one file that the document shows, edit nothing."""

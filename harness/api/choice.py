@@ -42,7 +42,7 @@ def choose(
     if name == "auto":
         return _choose_automatically(problem, arrays, batch, count)
     backend = registry.find(name)
-    reason = backend.refuses(problem)
+    reason = registry.refusal(backend, problem)
     if reason is None and arrays.on_device and "device arrays" not in backend.takes:
         reason = "it computes on the host, and the arrays lie on a GPU"
     if reason:
@@ -114,7 +114,8 @@ def _is_admitted(backend: Backend, problem: Problem, arrays: Arrays) -> bool:
     """Return whether a backend that a table names may compute `problem` with such arrays."""
     if ("device arrays" in backend.takes) != arrays.on_device:
         return False
-    return not backend.missing() and backend.refuses(problem) is None and is_contender(backend, problem)
+    is_able = not registry.missing(backend) and registry.refusal(backend, problem) is None
+    return is_able and is_contender(backend, problem)
 
 
 def limited_shortcut(shortcut: Shortcut, backend: Backend, problem: Problem, name: str, count: int | None) -> Shortcut:
