@@ -144,7 +144,7 @@ class Abilities:
         ----------
         plan : Plan
         operands : Operands
-            Without a C.
+            Without a C. `out` is C-ordered.
         argk : (m, n) array of int32
             C-ordered; where `operands` are, with the dimensions of a batch before these. When `result` has returned, it
             holds the smallest k that attains the element, and -1 where the element is the semiring's zero.
@@ -160,9 +160,9 @@ class Abilities:
         ----------
         plan : Plan
         operands : Operands
-            Without a C.
+            Without a C. `out` is C-ordered.
         block : (m, n) array of int8
-            Rows contiguous; `run` writes to it the number, from 0, of the first block of `steps` terms that attains the
+            C-ordered; `run` writes to it the number, from 0, of the first block of `steps` terms that attains the
             element, and -1 where the element is the semiring's zero.
         steps : int
         """

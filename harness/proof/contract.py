@@ -21,6 +21,7 @@ from harness.machine import Machine
 from harness.operands import Operands, lower_triangle
 from harness.plan import Plan
 from harness.problem import Problem, mixed_dtypes
+from harness.proof.argk import run_argk_case
 from harness.proof.contract_cases import SEED, ContractCase, cases
 from harness.proof.verify import is_exact, verify
 from harness.semiring import DTYPES, HALF, SEMIRINGS, Semiring
@@ -132,7 +133,7 @@ def _check_aspect(backend: Backend, aspect: str, group: list[ContractCase], here
             if reason:
                 declined.append(reason)
             else:
-                _run_case(backend, case, here)
+                (run_argk_case if case.seeks_k else _run_case)(backend, case, here)
         except Exception as error:  # noqa: BLE001 a backend may raise anything; it becomes a finding
             faults.append(f"{case.what}: {_sentence(error)}")
     if faults:

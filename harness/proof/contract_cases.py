@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,10 @@ MATRIX_VECTOR_SIZES = (
     (1, 4), (4, 1), (3, 17), (17, 3), (15, 16), (16, 15), (33, 129), (129, 33), (1025, 7), (7, 1023), (2, 1031)
 )  # fmt: skip
 
+# Of products of which is asked where elements come from: sizes of D, and layouts, the first two also with a long k.
+ROWS_AND_COLUMNS = (1, 50), (50, 1), (7, 30)
+ARGK_LAYOUTS = "CFC FCC CCC FFC AAC".split()
+
 OperandChange = Callable[[Operands, np.random.Generator], None]
 
 # A size whose own plan shows the blocks that a large product gets, and the pairs that one case may take.
@@ -47,6 +52,7 @@ class ContractCase:
     is_read_only: bool = False  # whether A, B and C may not be written
     parameters: Mapping[str, int | str] = field(default_factory=dict)  # of the plan, in place of the backend's own
     expected: Callable[[Operands], np.ndarray] | None = None  # returns the exact D, which the definition may only bound
+    seeks_k: bool = False  # whether the backend is asked which k each element comes from
 
     def operands(self) -> Operands:
         """Return the operands, always the same."""
@@ -99,6 +105,7 @@ def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[Con
     yield from _batch_cases(alike, dtype, backend)
     yield from _scalar_cases(alike, semiring, dtype)
     yield from _special_cases(alike, semiring, dtype)
+    yield from _argk_cases(ordinary, backend)
     if semiring.name in WITH_IDENTITY_MATRIX and ordinary.n > 1 and not ordinary.triangle:
         yield from _identity_cases(problem, semiring, dtype)
 
@@ -193,6 +200,36 @@ def _matrix_vector_cases(
         yield ContractCase("matrix and vector", f"some special values, {what}", case, some_special)
     for what, case in both_sides(9, 0, **scaled):
         yield ContractCase("matrix and vector", f"no terms, {what}", case)
+
+
+def _argk_cases(ordinary: Problem, backend: Backend) -> Iterator[ContractCase]:
+    """Yield products of which is asked where elements come from: rows, columns and matrices, of any layout, in batches.
+
+    k is 1, a few single terms, and more than a byte can number.
+    """
+    kind = type(backend)
+    says_k = kind.prepare_argk is not Backend.prepare_argk or kind.prepare_blocks is not Backend.prepare_blocks
+    if not (says_k and ordinary.semiring.add.is_selective) or ordinary.triangle or ordinary.is_mixed:
+        return
+    batches: tuple[tuple[int, ...], ...] = ((), (5,), (2, 3)) if "batch" in backend.takes else ((),)
+    for (m, n), batch, layout in itertools.product(ROWS_AND_COLUMNS, batches, ARGK_LAYOUTS):
+        for k in (1, 20, 130) if layout in ARGK_LAYOUTS[:2] and len(batch) < 2 else (1, 20):
+            for change in (_few_values, _few_values_backwards)[: 1 + (k == 20)]:
+                what = f"{change.__name__.strip('_')}, {layout} {batch} of {m}x{n}x{k}"
+                case = dataclasses.replace(ordinary, m=m, n=n, k=k, batch=batch, layout=layout)
+                yield ContractCase("argk", what, case, change, seeks_k=True)
+
+
+def _few_values(operands: Operands, rng: np.random.Generator) -> None:
+    """Have ties everywhere."""
+    for x in (operands.a, operands.b):
+        x[...] = rng.integers(0, 2 if x.dtype.kind == "b" else 9, x.shape)
+
+
+def _few_values_backwards(operands: Operands, rng: np.random.Generator) -> None:
+    """Have ties everywhere, and negative strides."""
+    _few_values(operands, rng)
+    operands.a, operands.b = operands.a[..., ::-1, ::-1], operands.b[..., ::-1, ::-1]
 
 
 def _edges(plan: Plan) -> Iterator[tuple[int, int, int]]:

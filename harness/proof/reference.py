@@ -15,6 +15,7 @@ from the semiring, since its function is the definition; it is applied element b
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -127,6 +128,21 @@ def product(
             c = c.astype(work)
             total = add(total, c if problem.beta is None else multiply(np.full_like(c, problem.beta), c))
         return total.astype(problem.dtype)
+
+
+def argk(problem: Problem, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the smallest k whose term equals each element of D, and -1 where D is the zero; for a (+) that selects.
+
+    Returns
+    -------
+    (m, n) array of int32
+    """
+    value, one_term = product(problem, a, b), dataclasses.replace(problem, k=1)
+    smallest = np.full(value.shape, -1, np.int32)
+    for p in reversed(range(problem.k)):
+        smallest[product(one_term, a[:, p : p + 1], b[p : p + 1]) == value] = p
+    smallest[value == _algebra(problem.semiring, problem.dtype).zero] = -1
+    return smallest
 
 
 def magnitude(

@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import math
 import os
 import signal
 import threading
@@ -45,16 +46,10 @@ def _small_products_are_searched_too(monkeypatch):
 
 
 def by_definition(semiring, a, b):
-    """Return the smallest k whose term equals the reference's value, and -1 where that is the zero."""
+    """Return the product and, of each element, the smallest k whose term equals it, and -1 where that is the zero."""
     (m, k), n = a.shape, b.shape[1]
-    product = reference.product(Problem(m, n, k, semiring, a.dtype), a, b)
-    argk = np.full((m, n), -1)
-    for p in reversed(range(k)):
-        # one term alone: the definition of a product with k = 1
-        term = reference.product(Problem(m, n, 1, semiring, a.dtype), a[:, p : p + 1], b[p : p + 1])
-        argk[term == product] = p
-    argk[product == semiring.zero(a.dtype)] = -1
-    return product, argk
+    problem = Problem(m, n, k, semiring, a.dtype)
+    return reference.product(problem, a, b), reference.argk(problem, a, b)
 
 
 def _greater(c, t):
@@ -248,6 +243,36 @@ def test_a_row_or_a_column_times_a_matrix_by_rows_or_columns(order, rng):
         terms = a[:, :, None] + b
         np.testing.assert_array_equal(product, terms.min(1))
         np.testing.assert_array_equal(argk, terms.argmin(1), err_msg=f"{(m, n, k)}")
+
+
+LAYOUTS = {
+    "rows": lambda *shape: np.empty(shape),
+    "columns": lambda *shape: np.empty((*shape[:-2], shape[-1], shape[-2])).mT,
+    "steps": lambda *shape: np.empty((*shape[:-2], 2 * shape[-2], 3 * shape[-1]))[..., ::2, ::3],
+    "backwards": lambda *shape: np.empty((*shape[:-2], shape[-1], shape[-2])).mT[..., ::-1, ::-1],
+    "steps backwards": lambda *shape: np.empty((*shape[:-2], 2 * shape[-2], 2 * shape[-1]))[..., ::-2, ::-2],
+}
+
+
+@pytest.mark.parametrize("backend", ["cpu-simd", "cpu-packed"])  # one that says k itself, and one that does not
+@pytest.mark.parametrize(("m", "n"), [(1, 50), (50, 1), (7, 30)])
+def test_batches_of_rows_and_columns_in_any_layout_write_nothing_beside_the_results(m, n, backend, rng):
+    around = 256
+    for batch, k, of_a, of_b in itertools.product([(), (16,), (2, 3)], (1, 2, 20, 130), LAYOUTS, LAYOUTS):
+        a, b = LAYOUTS[of_a](*batch, m, k), LAYOUTS[of_b](*batch, k, n)
+        for x in (a, b):
+            x[...] = rng.integers(0, 9, x.shape)
+        terms = a[..., :, :, None] + b[..., None, :, :]
+        size = math.prod(batch) * m * n
+        rooms = [np.full(size + 2 * around, 77, dtype) for dtype in (np.float64, np.int32)]
+        out = tuple(room[around:-around].reshape(*batch, m, n) for room in rooms)
+        gemm_argk(a, b, backend=backend, out=out)
+        what = f"{batch} of {m} x {n} x {k}, {of_a} by {of_b}"
+        np.testing.assert_array_equal(out[0], terms.min(-2), err_msg=what)
+        np.testing.assert_array_equal(out[1], terms.argmin(-2), err_msg=what)
+        for room in rooms:
+            assert (room[:around] == 77).all(), what
+            assert (room[-around:] == 77).all(), what
 
 
 def test_operands_that_need_no_copy_are_read_where_they_lie(rng):

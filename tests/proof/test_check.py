@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -186,3 +187,46 @@ def test_quick_check_of_a_backend_reports_what_is_declined() -> None:
     declined = {finding.what for finding in findings if finding.status == "declined"}
     assert "min_plus float32" in declined
     assert findings[0].what == "declaration"
+
+
+class SaysK(Good):
+    """min_plus by NumPy, with the smallest k of each element."""
+
+    takes = frozenset({"batch"})
+
+    def declines(self, problem: Problem) -> str | None:
+        return None if problem.semiring.name == "min_plus" and not problem.accumulate else "min_plus without a C only"
+
+    def prepare_argk(self, plan: Plan, operands: Operands, argk: np.ndarray) -> Any:
+        return HostExecution(operands, lambda: self.say(operands, argk))
+
+    def say(self, operands: Operands, argk: np.ndarray) -> None:
+        terms = operands.a[..., :, :, None] + operands.b[..., None, :, :]
+        operands.out[...] = terms.min(-2)
+        argk[...] = terms.argmin(-2)
+
+
+class SaysTheLastK(SaysK):
+    def say(self, operands: Operands, argk: np.ndarray) -> None:
+        backwards = Operands(operands.a[..., ::-1], operands.b[..., ::-1, :], None, operands.out)
+        super().say(backwards, argk)
+        argk[...] = operands.a.shape[-1] - 1 - argk
+
+
+class WritesTooFar(SaysK):
+    """Writes k of a row as if its elements lay as far apart as those of a column."""
+
+    def say(self, operands: Operands, argk: np.ndarray) -> None:
+        super().say(operands, argk)
+        if argk.shape[-2:] == (1, 50):
+            np.lib.stride_tricks.as_strided(argk, (60,))[50:] = 3
+
+
+@pytest.mark.parametrize(
+    ("backend", "reason"),
+    [(SaysK(), ""), (SaysTheLastK(), "k of element .* is wrong"), (WritesTooFar(), "beside D, or beside the k")],
+)
+def test_who_says_k_says_the_smallest_and_writes_nothing_else(backend: SaysK, reason: str) -> None:
+    (finding,) = (x for x in check_kernel(backend, SEMIRINGS["min_plus"], INT) if x.what.endswith(": argk"))
+    assert finding.status == ("failed" if reason else "ok"), finding
+    assert re.search(reason, finding.detail)

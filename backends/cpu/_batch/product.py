@@ -19,11 +19,10 @@ from backends.cpu._log_sum.product import LogSumExp
 from backends.cpu._simd.argument_table import Loops, Run, Shape
 from backends.cpu._simd.product import (
     Settings,
+    as_suits_layout,
     guarded,
     has_contiguous_rows,
-    is_better_transposed,
     through,
-    with_swapped_operands,
 )
 from backends.cpu._simd.value_scan import Look
 from backends.cpu._vector.operators import Guard, Operations, guard, operations
@@ -59,9 +58,7 @@ def prepare_batch(
         As in `prepare_generated`.
     """
     dtype = out.dtype
-    if is_better_transposed(*map(_first, (a, b, out))):
-        a, b, out = b.swapaxes(-1, -2), a.swapaxes(-1, -2), out.swapaxes(-1, -2)
-        semiring, settings = with_swapped_operands(semiring), settings.transposed()
+    semiring, settings, a, b, out, block = as_suits_layout(semiring, settings, a, b, out, block)
     target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
     ops, condition = operations(semiring, dtype), guard(semiring, dtype)
     assert ops is not None

@@ -179,9 +179,8 @@ def prepare_generated(
     dtype = out.dtype
     if triangle == "a":
         return _prepare_symmetric(semiring, settings, a, b, out, accumulate)
-    if not triangle and is_better_transposed(a, b, out):
-        a, b, out, semiring, settings = b.T, a.T, out.T, with_swapped_operands(semiring), settings.transposed()
-        block = None if block is None else block.T
+    if not triangle:
+        semiring, settings, a, b, out, block = as_suits_layout(semiring, settings, a, b, out, block)
     target = out if has_contiguous_rows(out) else np.empty(out.shape, dtype)
     ops, condition = operations(semiring, dtype), guard(semiring, dtype)
     assert ops is not None
@@ -241,14 +240,27 @@ def has_contiguous_rows(x: np.ndarray) -> bool:
     return x.strides[-1] == x.itemsize or x.shape[-1] == 1
 
 
-def is_better_transposed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+def as_suits_layout(
+    semiring: Semiring, settings: Settings, a: np.ndarray, b: np.ndarray, out: np.ndarray, block: np.ndarray | None
+) -> tuple[Semiring, Settings, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return a product, or its transpose where that suits the layouts better: of two matrices, or of a batch of them.
+
+    `block`, which is written as `out` is, becomes that of the transpose too.
+    """
+    if _is_better_transposed(a, b, out):
+        semiring, settings, a, b, out = with_swapped_operands(semiring), settings.transposed(), b.mT, a.mT, out.mT
+        block = None if block is None else block.mT
+    assert block is None or has_contiguous_rows(block)  # else numbers would be written beside it
+    return semiring, settings, a, b, out, block
+
+
+def _is_better_transposed(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
     """Return whether the transposed product suits the layout of the output or, if that is a vector, of the matrix."""
-    if out.shape[1] == 1 and a.shape[1] == 1 and has_contiguous_rows(a.T):
+    (m, n), k = out.shape[-2:], a.shape[-1]
+    if n == 1 and k == 1 and has_contiguous_rows(a.mT):
         return True  # a vector by a number: one row of the transposed A, in place of rows of one element
-    if out.shape[0] == 1 or out.shape[1] == 1:
-        matrix = a if out.shape[1] == 1 else b
-        return not has_contiguous_rows(matrix) and has_contiguous_rows(matrix.T)
-    return not has_contiguous_rows(out) and has_contiguous_rows(out.T)
+    decisive = a if n == 1 else b if m == 1 else out
+    return not has_contiguous_rows(decisive) and has_contiguous_rows(decisive.mT)
 
 
 def guarded(holds: Callable[[], bool], fast: Run, prepare_careful: Callable[[], Run]) -> Run:
