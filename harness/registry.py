@@ -176,7 +176,7 @@ def may_be_chosen(backend: Backend, problem: Problem) -> bool:
     return False
 
 
-def _reason(name: str, question: Callable[..., str | None], *arguments: Any) -> str | None:
+def _reason(name: str, question: Callable[..., Any], *arguments: Any) -> str | None:
     """Return the answer to a question whose answers are a reason and None: a plug-in may raise or return anything."""
     try:
         answer = question(*arguments)

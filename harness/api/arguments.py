@@ -55,57 +55,68 @@ def read_arguments(
     The `operands` by name are a, b, and c if there is one. Other parameters and errors are those of `harness.gemm`.
     """
     arrays = kind_of(caller, operands if out is None else {**operands, "out": out})
-    matrices = {name: _as_matrices(arrays, name, x) for name, x in operands.items()}
-    dtype, operand_dtype = choose_dtypes(matrices, dtype)
-    batch, (m, n, k) = _shapes(matrices)
+    matrices = {name: _as_matrices(caller, arrays, name, x) for name, x in operands.items()}
+    dtype, operand_dtype = choose_dtypes(caller, matrices, dtype)
+    batch, (m, n, k) = _shapes(caller, matrices)
     problem = Problem(
         m, n, k, semiring, dtype, alpha, beta, "c" in matrices, operand_dtype=operand_dtype, triangle=triangle
     )
-    check_out("gemm", arrays, out, (*batch, m, n), problem.dtype)
+    check_out(caller, arrays, out, (*batch, m, n), problem.dtype)
     layout = _order(matrices["a"]) + _order(matrices["b"]) + ("C" if out is None else _order(out))
     return Arguments(arrays, matrices, dataclasses.replace(problem, layout=layout), batch)
 
 
-def choose_dtypes(arrays: dict[str, Any], requested: Any) -> tuple[np.dtype[Any], np.dtype[Any] | None]:
-    """Return the dtype of the sums and of the result, and that of a and b if the product is mixed.
+def choose_dtypes(
+    caller: str, operands: dict[str, Any], requested: Any, factors: int = 2
+) -> tuple[np.dtype[Any], np.dtype[Any] | None]:
+    """Return the dtype of the sums and of the result, and that of the factors if the product is mixed.
 
-    `requested` is the dtype that the caller asks for, or None.
+    The `operands` by name are so many `factors`, and then what is added, if anything is. `requested` is the dtype that
+    the caller asks for, or None.
 
     Raises
     ------
     ProblemError
         If the operands have no common dtype, or `requested` is neither that nor a dtype of the sums of a mixed product.
     """
-    dtypes = {name: x.dtype.newbyteorder("=") for name, x in arrays.items()}
+    dtypes = {name: x.dtype.newbyteorder("=") for name, x in operands.items()}
     if requested is None:
-        return _promoted(dtypes), None
-    dtype, narrow = _as_dtype(requested), dtypes["a"]
-    if narrow != dtypes["b"] or MIXED.get(narrow.name) != dtype.name:
-        promoted = _promoted(dtypes)
+        return _promoted(caller, dtypes), None
+    names = list(dtypes)
+    dtype, narrow = _as_dtype(caller, requested), dtypes[names[0]]
+    if any(dtypes[name] != narrow for name in names[:factors]) or MIXED.get(narrow.name) != dtype.name:
+        promoted = _promoted(caller, dtypes)
         if dtype != promoted:
-            mixed = ", ".join(f"{wide} for a and b of {name}" for name, wide in MIXED.items())
-            raise _misfit(
-                f"gemm: dtype={dtype.name!r} is not that of the product", f"{promoted.name}; or {mixed}", dtypes
-            )
+            multiplied = " and ".join(names[:factors])
+            mixed = ", ".join(f"{wide} for {multiplied} of {name}" for name, wide in MIXED.items())
+            what = f"dtype={dtype.name!r} is not that of the product"
+            raise _misfit(caller, what, f"{promoted.name}; or {mixed}", dtypes)
         return dtype, None
-    if dtypes.get("c", dtype) != dtype:
-        raise _misfit("gemm: c has not the dtype of the sums", f"c of {dtype.name}", dtypes)
+    for name in names[factors:]:
+        if dtypes[name] != dtype:
+            raise _misfit(caller, f"{name} has not the dtype of the sums", f"{name} of {dtype.name}", dtypes)
     return dtype, narrow
 
 
-def _as_matrices(arrays: Arrays, name: str, x: Any) -> Any:
-    """Return the operand `name` as a matrix or a stack of matrices of numbers."""
-    array = arrays.take(name, x)
+def as_numbers(caller: str, arrays: Arrays, name: str, x: Any) -> Any:
+    """Return the operand `name` of `caller` as an array of numbers, or raise ProblemError."""
+    array = arrays.take(caller, name, x)
     if array.dtype.kind not in "biuf" and array.dtype.name not in MIXED:
         raise ProblemError(
-            f"gemm: {name} does not hold real numbers or bools",
+            f"{caller}: {name} does not hold real numbers or bools",
             expected="a float, integer or bool array",
             got=f"{type(x).__name__} of dtype {array.dtype}",
-            fix=_as_numbers(name, x, array),
+            fix=_conversion(name, x, array),
         )
+    return array
+
+
+def _as_matrices(caller: str, arrays: Arrays, name: str, x: Any) -> Any:
+    """Return the operand `name` as a matrix or a stack of matrices of numbers."""
+    array = as_numbers(caller, arrays, name, x)
     if array.ndim < 2:
         raise ProblemError(
-            f"gemm: {name} is not a matrix",
+            f"{caller}: {name} is not a matrix",
             expected="two dimensions or more",
             got=f"shape {array.shape}",
             fix=f"gemv for a matrix by a vector; {name}[None, :] for a row, {name}[:, None] for a column"
@@ -115,37 +126,47 @@ def _as_matrices(arrays: Arrays, name: str, x: Any) -> Any:
     return array
 
 
-def _as_numbers(name: str, x: Any, array: Any) -> str:
+def _conversion(name: str, x: Any, array: Any) -> str:
     """Return how an operand `x`, as an array without real numbers, becomes one with them."""
     if array.dtype.kind == "c":
         return f"a product of {name}.real and one of {name}.imag"
     return f"{name}.toarray()" if hasattr(x, "toarray") else f"{name}.astype(float), if its elements are numbers"
 
 
-def _shapes(operands: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
+def _shapes(caller: str, operands: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, int, int]]:
     """Return the batch shape, and m, n, k."""
     a, b, c = operands["a"], operands["b"], operands.get("c")
     (m, k), (k_of_b, n) = a.shape[-2:], b.shape[-2:]
     if k != k_of_b:
         raise ProblemError(
-            "gemm: the inner sizes of a and b differ",
+            f"{caller}: the inner sizes of a and b differ",
             expected="a (..., m, k) and b (..., k, n)",
             got=f"a {a.shape} and b {b.shape}",
             fix=f"b.T has shape {b.T.shape}" if b.ndim == 2 and b.shape[1] == k else "",
         )
     if c is not None and c.shape[-2:] != (m, n):
         raise ProblemError(
-            "gemm: c does not have the shape of the product", expected=f"(..., {m}, {n})", got=f"{c.shape}"
+            f"{caller}: c does not have the shape of the product", expected=f"(..., {m}, {n})", got=f"{c.shape}"
         )
+    return common_batch(caller, operands, dict.fromkeys(operands, 2)), (m, n, k)
+
+
+def common_batch(caller: str, operands: dict[str, Any], dimensions: dict[str, int]) -> tuple[int, ...]:
+    """Return the shape to which the leading dimensions of all `operands` broadcast: all but `dimensions` of each.
+
+    Raises
+    ------
+    ProblemError
+        If there is none.
+    """
     try:
-        batch = np.broadcast_shapes(*(x.shape[:-2] for x in operands.values()))
+        return np.broadcast_shapes(*(x.shape[: x.ndim - dimensions[name]] for name, x in operands.items()))
     except ValueError:
         raise ProblemError(
-            "gemm: the leading dimensions do not broadcast",
+            f"{caller}: the leading dimensions do not broadcast",
             expected="equal leading dimensions, or 1",
             got=", ".join(f"{name} {x.shape}" for name, x in operands.items()),
         ) from None
-    return batch, (m, n, k)
 
 
 def check_out(
@@ -178,22 +199,25 @@ def _order(x: Any) -> str:
     return "F" if row == size and column == rows * size else "A"
 
 
-def _promoted(dtypes: dict[str, np.dtype[Any]]) -> np.dtype[Any]:
+def _promoted(caller: str, dtypes: dict[str, np.dtype[Any]]) -> np.dtype[Any]:
     try:
         promoted: np.dtype[Any] = np.result_type(*dtypes.values()).newbyteorder("=")
     except TypeError:
-        raise _misfit("gemm: the operands have no common dtype", "dtypes that NumPy promotes to one", dtypes) from None
+        raise _misfit(
+            caller, "the operands have no common dtype", "dtypes that NumPy promotes to one", dtypes
+        ) from None
     return promoted
 
 
-def _as_dtype(dtype: Any) -> np.dtype[Any]:
+def _as_dtype(caller: str, dtype: Any) -> np.dtype[Any]:
     try:
         native: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
     except TypeError:
-        raise ProblemError("gemm: dtype is not a NumPy dtype", expected="'float32'", got=repr(dtype)) from None
+        raise ProblemError(f"{caller}: dtype is not a NumPy dtype", expected="'float32'", got=repr(dtype)) from None
     return native
 
 
-def _misfit(message: str, expected: str, dtypes: dict[str, np.dtype[Any]]) -> ProblemError:
+def _misfit(caller: str, what: str, expected: str, dtypes: dict[str, np.dtype[Any]]) -> ProblemError:
     got = ", ".join(f"{name} of {dtype.name}" for name, dtype in dtypes.items())
-    return ProblemError(message, expected=expected, got=got, fix="convert with astype: gemm converts nothing by itself")
+    fix = f"convert with astype: {caller} converts nothing by itself"
+    return ProblemError(f"{caller}: {what}", expected=expected, got=got, fix=fix)

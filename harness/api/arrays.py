@@ -41,23 +41,23 @@ class Arrays:
         """Return the backends that ``backend="auto"`` asks before all others, the first one first."""
         return tuning_cpu.AUTO_FIRST
 
-    def take(self, name: str, x: Any) -> Any:
-        """Return the operand `name` as an array of this kind, or raise ProblemError."""
+    def take(self, caller: str, name: str, x: Any) -> Any:
+        """Return the operand `name` of `caller` as an array of this kind, or raise ProblemError."""
         if hasattr(x, "__cuda_array_interface__"):
             raise ProblemError(
-                f"gemm: {name} lies on a GPU",
+                f"{caller}: {name} lies on a GPU",
                 expected="a host array, or all arrays of CuPy",
                 got=type_name(x),
                 fix=f"cupy.asarray({name}), which copies nothing, for all arrays",
             )
         if is_masked(x):
             raise ProblemError(
-                f"gemm: {name} is a masked array",
+                f"{caller}: {name} is a masked array",
                 expected="an array whose every element counts",
                 got=type(x).__name__,
                 fix=f"{name}.filled(value): the semiring's zero makes an element absent",
             )
-        return as_array("gemm", name, x)
+        return as_array(caller, name, x)
 
     def is_writable(self, out: Any) -> bool:
         """Return whether the array `out`, of this kind, may be written to."""
@@ -152,7 +152,7 @@ class CupyArrays(Arrays):
     def tried_first(self) -> tuple[str, ...]:
         return tuning_cpu.AUTO_FIRST_ON_GPU
 
-    def take(self, name: str, x: Any) -> Any:
+    def take(self, caller: str, name: str, x: Any) -> Any:
         return x  # it lies on the GPU already
 
     def is_writable(self, out: Any) -> bool:

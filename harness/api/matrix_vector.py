@@ -16,11 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from harness.api.arrays import as_array
+from harness.api import repeats
+from harness.api.arguments import as_numbers, check_out, choose_dtypes, common_batch
+from harness.api.arrays import kind_of
 from harness.api.gemm import gemm
+from harness.api.libraries import library_of
 from harness.api.views import any_library
 from harness.errors import ProblemError
 from harness.semiring import as_semiring
+
+# Dimensions of each operand behind its leading ones.
+_DIMENSIONS = {"a": 2, "x": 1, "y": 1, "c": 2}
+
+# How many operands of a call are multiplied, if not one, by itself or by the one.
+_FACTORS = {"gemv": 2, "symv": 2, "ger": 2}
 
 
 @any_library("a", "x", "y", "out")
@@ -79,8 +88,9 @@ def ger(x: Any, y: Any, c: Any = None, *, out: Any = None, **options: Any) -> An
     -------
     (..., m, n) array
     """
-    x, y = _vector("ger", "x", x), _vector("ger", "y", y)
-    return gemm(x[..., :, None], y[..., None, :], c, out=out, **options)
+    x, y = _array("ger", "x", x), _array("ger", "y", y)
+    matrices = x[..., :, None], y[..., None, :], c
+    return _product("ger", {"x": x, "y": y, "c": c}, (x.shape[-1], y.shape[-1]), matrices, out, options)
 
 
 @any_library("x", "c", "out")
@@ -101,8 +111,9 @@ def syr(x: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     -------
     (..., n, n) array
     """
-    x = _vector("syr", "x", x)
-    return gemm(x[..., :, None], x[..., None, :], c, out=out, **_with_triangle("syr", options, "d"))
+    x = _array("syr", "x", x)
+    n, matrices = x.shape[-1], (x[..., :, None], x[..., None, :], c)
+    return _product("syr", {"x": x, "c": c}, (n, n), matrices, out, _with_triangle("syr", options, "d"))
 
 
 @any_library("a", "c", "out")
@@ -124,8 +135,9 @@ def syrk(a: Any, c: Any = None, *, out: Any = None, **options: Any) -> Any:
     -------
     (..., n, n) array
     """
-    a = _array("syrk", "a", a, 2)
-    return gemm(a, a.swapaxes(-1, -2), c, out=out, **_with_triangle("syrk", options, "d"))
+    a = _array("syrk", "a", a)
+    n, matrices = a.shape[-2], (a, a.swapaxes(-1, -2), c)
+    return _product("syrk", {"a": a, "c": c}, (n, n), matrices, out, _with_triangle("syrk", options, "d"))
 
 
 @any_library("x", "y", "out")
@@ -149,11 +161,15 @@ def axpy(x: Any, y: Any, *, out: Any = None, **options: Any) -> Any:
     ProblemError
         If the lengths differ or the semiring has no one, and as `gemm`.
     """
-    x, y = _vector("axpy", "x", x), _vector("axpy", "y", y)
+    x, y = _array("axpy", "x", x), _array("axpy", "y", y)
     if x.shape[-1] != y.shape[-1]:
         raise ProblemError("axpy: the lengths of x and y differ", expected="equal lengths", got=f"{x.shape}, {y.shape}")
     semiring = as_semiring(options.get("semiring", "plus_times"))
-    one = semiring.one(np.result_type(x.dtype, y.dtype))
+    try:
+        one = semiring.one(np.result_type(x.dtype, y.dtype))
+    except TypeError:
+        _check("axpy", {"x": x, "y": y}, x.shape[-1:], out, options.get("dtype"))
+        raise
     if one is None:
         raise ProblemError(
             f"axpy: semiring {semiring.name} has no one, by which x could be multiplied",
@@ -161,9 +177,8 @@ def axpy(x: Any, y: Any, *, out: Any = None, **options: Any) -> Any:
             got=semiring.name,
             fix="gemm(x[:, None], factor, y[:, None]) with a factor of shape (1, 1)",
         )
-    factor = _factor(x, one)
-    result = gemm(x[..., None], factor, y[..., None], out=_as_column("axpy", out), **options)
-    return result[..., 0] if out is None else out
+    matrices = x[..., None], _factor(x, one), y[..., None]
+    return _product("axpy", {"x": x, "y": y}, x.shape[-1:], matrices, out, options)
 
 
 def _with_triangle(caller: str, options: dict[str, Any], triangle: str) -> dict[str, Any]:
@@ -179,8 +194,8 @@ def _with_triangle(caller: str, options: dict[str, Any], triangle: str) -> dict[
 
 
 def _matrix_by_vector(caller: str, a: Any, x: Any, y: Any, out: Any, options: dict[str, Any]) -> Any:
-    a, x = _array(caller, "a", a, 2), _vector(caller, "x", x)
-    y = None if y is None else _vector(caller, "y", y)
+    a, x = _array(caller, "a", a), _array(caller, "x", x)
+    y = None if y is None else _array(caller, "y", y)
     (m, k), vectors = a.shape[-2:], {"x": x} if y is None else {"x": x, "y": y}
     for name, length in zip(vectors, (k, m), strict=False):
         if vectors[name].shape[-1] != length:
@@ -193,51 +208,68 @@ def _matrix_by_vector(caller: str, a: Any, x: Any, y: Any, out: Any, options: di
             )
     if caller == "symv" and m != k:
         raise ProblemError("symv: a is not square", expected="shape (..., n, n)", got=f"shape {a.shape}")
-    if out is not None:
-        _check_shape(caller, out, [a.shape[:-2], *(z.shape[:-1] for z in vectors.values())], m)
-    column = None if y is None else y[..., None]
-    result = gemm(a, x[..., None], column, out=_as_column(caller, out), **options)
-    return result[..., 0] if out is None else out
+    matrices = a, x[..., None], None if y is None else y[..., None]
+    return _product(caller, {"a": a, "x": x, "y": y}, (m,), matrices, out, options)
 
 
-def _check_shape(caller: str, out: Any, batches: list[tuple[int, ...]], m: int) -> None:
-    """Raise unless `out` has the shape of the vectors of the result; `gemm` checks all else, as of columns."""
+def _product(
+    caller: str,
+    operands: dict[str, Any],
+    shape: tuple[int, ...],
+    matrices: tuple[Any, Any, Any],
+    out: Any,
+    options: dict[str, Any],
+) -> Any:
+    """Return `gemm` of `matrices`, as which it reads the `operands` of `caller`; `shape` is that of one result.
+
+    What is wrong is said by the names and shapes that the caller has given.
+    """
+    is_vector = len(shape) == 1
     try:
-        expected = (*np.broadcast_shapes(*batches), m)
-    except ValueError:  # which `gemm` reports
-        return
-    if np.shape(out) != expected:
+        result = gemm(*matrices, out=_as_column(caller, out) if is_vector else out, **options)
+    except ProblemError as error:
+        given = {name: x for name, x in operands.items() if x is not None}
+        _check(caller, given, shape, out, options.get("dtype"))
+        what = error.what.replace("gemm:", f"{caller}:", 1)
+        raise ProblemError(what, expected=error.expected, got=error.got, fix=error.fix) from None
+    if out is not None:
+        return out
+    return result[..., 0] if is_vector else result
+
+
+def _check(caller: str, operands: dict[str, Any], shape: tuple[int, ...], out: Any, dtype: Any) -> None:
+    """Check of a call of `caller` what `gemm` checks of its own operands a, b and c, and `out`."""
+    arrays = kind_of(caller, operands if out is None else {**operands, "out": out})
+    inputs = {name: as_numbers(caller, arrays, name, x) for name, x in operands.items()}
+    result_dtype, _ = choose_dtypes(caller, inputs, dtype, _FACTORS.get(caller, 1))
+    check_out(caller, arrays, out, (*common_batch(caller, inputs, _DIMENSIONS), *shape), result_dtype)
+
+
+def _array(caller: str, name: str, x: Any) -> Any:
+    """Return the operand `name` as an array, which has at least its dimensions; `gemm` checks all else."""
+    is_array = x.__class__ is np.ndarray or x.__class__ in repeats.classes
+    if not is_array and library_of(x) is None:
+        x = as_numbers(caller, kind_of(caller, {name: x}), name, x)
+    if x.ndim < _DIMENSIONS[name]:
         raise ProblemError(
-            f"{caller}: out cannot take the result", expected=f"shape {expected}", got=f"shape {np.shape(out)}"
+            f"{caller}: {name} is no {'vector' if _DIMENSIONS[name] == 1 else 'matrix'}",
+            expected=f"{_DIMENSIONS[name]} dimensions or more",
+            got=f"shape {x.shape}",
         )
-
-
-def _array(caller: str, name: str, x: Any, dimensions: int) -> Any:
-    """Return `x` as an array, which has at least so many dimensions; `gemm` checks all else."""
-    array = x if hasattr(x, "ndim") and hasattr(x, "dtype") else as_array(caller, name, x)
-    if array.ndim < dimensions:
-        raise ProblemError(
-            f"{caller}: {name} is no {'vector' if dimensions == 1 else 'matrix'}",
-            expected=f"{dimensions} dimensions or more",
-            got=f"shape {array.shape}",
-        )
-    return array
-
-
-def _vector(caller: str, name: str, x: Any) -> Any:
-    return _array(caller, name, x, 1)
+    return x
 
 
 def _as_column(caller: str, out: Any) -> Any:
     """Return a view of `out` as a matrix of one column.
 
-    A list would be copied, and its copy written to.
+    Of anything but an array, such as a list or a table, it would be one of a copy.
     """
     if out is None:
         return None
-    if not hasattr(out, "ndim") or not hasattr(out, "dtype"):
+    is_array = isinstance(out, np.ndarray) or out.__class__ in repeats.classes
+    if not is_array and not isinstance(out, kind_of(caller, {"out": out}).module.ndarray):
         raise ProblemError(f"{caller}: out cannot take the result", expected="a writable array", got=type(out).__name__)
-    return _vector(caller, "out", out)[..., None]
+    return out[..., None]
 
 
 def _factor(x: Any, value: Any) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.api.arguments import check_out
-from harness.api.arrays import Arrays, kind_of
+from harness.api.arguments import as_numbers, check_out
+from harness.api.arrays import kind_of
 from harness.api.libraries import library_of
 from harness.api.views import by_views
 from harness.contraction import path as paths
@@ -98,7 +98,7 @@ def einsum(
         rest = {"subscripts": subscripts, "dtype": dtype, "path": path, **options}
         return by_views(_of_views, library, named if out is None else {**named, "out": out}, rest)
     arrays = kind_of("einsum", named if out is None else {**named, "out": out})
-    inputs = [_take(arrays, name, x) for name, x in named.items()]
+    inputs = [as_numbers("einsum", arrays, name, x) for name, x in named.items()]
     contraction = read(subscripts, tuple(tuple(x.shape) for x in inputs))
     semiring = as_semiring(semiring)
     promoted, result_dtype = _dtypes(inputs, dtype, semiring)
@@ -122,22 +122,6 @@ def _of_views(*, out: Any = None, subscripts: str, **arguments: Any) -> Any:
 
 
 _of_views.__name__ = "einsum"  # in messages
-
-
-def _take(arrays: Arrays, name: str, x: Any) -> Any:
-    """Return an operand as an array of numbers, with messages that name `einsum`."""
-    try:
-        array = arrays.take(name, x)
-    except ProblemError as error:
-        what = error.what.replace("gemm:", "einsum:", 1)
-        raise ProblemError(what, expected=error.expected, got=error.got, fix=error.fix) from None
-    if array.dtype.kind not in "biuf" and array.dtype.name not in MIXED:
-        raise ProblemError(
-            f"einsum: {name} does not hold real numbers or bools",
-            expected="a float, integer or bool array",
-            got=f"{type(x).__name__} of dtype {array.dtype}",
-        )
-    return array
 
 
 def _dtypes(inputs: list[Any], requested: Any, semiring: Semiring) -> tuple[np.dtype[Any], np.dtype[Any]]:

@@ -154,7 +154,7 @@ def gemm(
         share = Share(Comms.cached(comm, sizes.grid), sizes, problem, multiply, schedule, on_device=arrays.on_device)
         for name in "abc"[: 2 + problem.accumulate]:
             source, part_dtype = whole.rectangles[name], problem.dtype if name == "c" else problem.input_dtype
-            part = arrays.converted(arrays.take(name, given[name]), part_dtype) if name in given else None
+            part = arrays.converted(arrays.take("gemm", name, given[name]), part_dtype) if name in given else None
             share.take(name, arrays.empty(source[rank].shape, part_dtype) if part is None else part, source)
         share.multiply()
         room["in_place"] = multiply.accumulates_in_place
@@ -266,7 +266,7 @@ def _offer(
     shapes = {name: as_matrix(name, x).shape for name, x in given.items()}
     # parts need not fit each other, but their dtypes must: so arrays of one element stand for them
     arrays = kind_of("gemm", given)
-    stand_ins = {name: np.empty((1, 1), arrays.take(name, x).dtype) for name, x in given.items()}
+    stand_ins = {name: np.empty((1, 1), arrays.take("gemm", name, x).dtype) for name, x in given.items()}
     arguments = read_arguments("gemm", stand_ins, semiring, alpha=alpha, beta=beta, out=None, dtype=dtype)
     names = "dtype", "operand_dtype", "alpha", "beta", "accumulate"
     fields = {name: getattr(arguments.problem, name) for name in names}

@@ -31,7 +31,7 @@ def read_matrices(caller: str, operands: dict[str, Any], *, vectors: Collection[
         If one has another dtype, too few dimensions, or lies where the others do not.
     """
     arrays = kind_of(caller, operands)
-    inputs = {name: _take(caller, arrays, name, x) for name, x in operands.items()}
+    inputs = {name: arrays.take(caller, name, x) for name, x in operands.items()}
     for name, x in inputs.items():
         if x.dtype.name not in FLOATS:
             raise ProblemError(
@@ -54,14 +54,6 @@ def converted(arrays: Arrays, inputs: dict[str, Any], dtype: Any) -> dict[str, A
     """Return the arrays by name with that dtype, on the device where they are."""
     with arrays.in_force():
         return {name: arrays.converted(x, np.dtype(dtype)) for name, x in inputs.items()}
-
-
-def _take(caller: str, arrays: Arrays, name: str, x: Any) -> Any:
-    try:
-        return arrays.take(name, x)
-    except ProblemError as error:  # it speaks of gemm
-        what = error.what.replace("gemm:", f"{caller}:", 1)
-        raise ProblemError(what, expected=error.expected, got=error.got, fix=error.fix) from None
 
 
 def check_square(caller: str, a: Any, *, stacked: bool = False) -> None:

@@ -113,6 +113,33 @@ def test_buffers_are_arrays():
     np.testing.assert_allclose(syrk(memoryview(A)), np.tril(A @ A.T))
 
 
+class Table:
+    """What `numpy.asarray` takes and looks like an array, but cannot be indexed like one, as a table of pandas."""
+
+    def __init__(self, values):
+        self._values = np.asarray(values)
+        self.ndim, self.dtype, self.shape = self._values.ndim, self._values.dtype, self._values.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return self._values
+
+    def __getitem__(self, index):
+        raise ValueError("Multi-dimensional indexing")
+
+
+def test_tables_are_arrays():
+    a, x, y = Table(A), Table(X), Table(Y)
+    np.testing.assert_allclose(gemv(a, x, y), A @ X + Y)
+    np.testing.assert_allclose(symv(Table(SQUARE), x), symv(SQUARE, X))
+    np.testing.assert_allclose(ger(y, x, a), np.outer(Y, X) + A)
+    np.testing.assert_allclose(axpy(x, x), 2 * X)
+    np.testing.assert_allclose(syr(x), np.tril(np.outer(X, X)))
+    np.testing.assert_allclose(syrk(a), np.tril(A @ A.T))
+    for call in (gemv, axpy):
+        with pytest.raises(ProblemError, match=r"out cannot take the result(.|\n)*got       Table"):
+            call(SQUARE if call is gemv else X, X, out=Table(np.zeros(7)))
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         ("call", "message"),
@@ -125,7 +152,7 @@ class TestBadInput:
             (lambda: syrk([[1], [2, 3]]), "syrk: a is no array"),
             (lambda: gemv(A, X, out=np.empty(3)), "gemv: out cannot take the result\n.*shape .5,."),
             (lambda: gemv(A, X, out=np.empty((5, 1))), "gemv: out cannot take the result\n.*shape .5,."),
-            (lambda: gemv(A, X, out=[0.0] * 5), "gemv: out cannot take the result\n.*array\n.*list"),
+            (lambda: gemv(A, X, out=[0.0] * 5), "gemv: out cannot take the result\n.*array.*\n.*list"),
             (lambda: axpy(X, X, out=X.tolist()), "axpy: out cannot take the result"),
             (lambda: symv(A, X), "symv: a is not square"),
             (lambda: symv(SQUARE, X, triangle="d"), "symv: the triangle cannot be chosen"),
@@ -135,11 +162,28 @@ class TestBadInput:
             (lambda: gemm(A, A.T, triangle="u"), "triangle is not understood"),
             (lambda: gemm(A, SQUARE, triangle="d"), "triangle='d': D is not square"),
             (lambda: axpy(X, Y), "axpy: the lengths of x and y differ"),
+            (lambda: gemv(A, X, out=np.empty(5, "f4")), "gemv: out .*\n.*shape .5,. and dtype.*\n.*\n.*empty..5,.,"),
+            (lambda: axpy(X, X, out=np.empty(7, "f4")), "axpy: out .*\n.*shape .7,. and dtype.*\n.*\n.*empty..7,.,"),
+            (lambda: ger(Y, X, out=np.empty((5, 7), "f4")), "ger: out cannot take the result"),
+            (lambda: gemv(A, X, out=np.ma.array(Y)), "gemv: out cannot take the result\n.*shape .5,.(.|\n)*mask"),
+            (lambda: gemv(A, X + 1j), "gemv: x does not hold real numbers(.|\n)*x.real"),
+            (lambda: ger(Y, X.astype(object)), "ger: y does not hold real numbers(.|\n)*y.astype"),
+            (lambda: axpy(X, X + 1j), "axpy: y does not hold real numbers"),
+            (lambda: axpy(X.astype("M8[s]"), X), "axpy: x does not hold real numbers"),
+            (lambda: syr(X + 1j), "syr: x does not hold real numbers"),
+            (lambda: syrk(np.array(None)), "syrk: a is no matrix"),
+            (lambda: gemv(A, np.ma.array(X)), "gemv: x is a masked array"),
+            (lambda: gemv(A, X, Y, dtype="f4"), "gemv: dtype=.*\n.*for a and x of float16(.|\n)*y of float64"),
+            (lambda: axpy(X, X, dtype="f4"), "axpy: dtype=.*\n.*for x of float16"),
+            (lambda: gemv(*(z.astype("f2") for z in (A, X, Y)), dtype="f4"), "gemv: y has not the dtype of the sums"),
+            (lambda: gemv(np.ones((3, 5, 7)), np.ones((2, 7))), "gemv: the leading(.|\n)*a .3, 5, 7., x .2, 7."),
+            (lambda: axpy(np.ones((3, 7)), np.ones((2, 7))), "axpy: the leading(.|\n)*x .3, 7., y .2, 7."),
+            (lambda: ger(Y, X, A.T), "ger: c does not have the shape of the product"),
             (lambda: gemv(A.astype(np.float16), X.astype(np.float16)), "float16"),
         ],
     )
     def test_raises_one_clear_message(self, call, message):
-        with pytest.raises(ProblemError, match="^" if not message else message.replace("(", r"\(")):
+        with pytest.raises(ProblemError, match=message):
             call()
 
     def test_a_backend_that_knows_no_triangle_says_so(self):

@@ -62,9 +62,9 @@ class TestRule:
 
     def test_dtype_says_float16_or_nothing(self):
         half, byte, single = (np.ones((2, 2), dtype) for dtype in (HALF, np.int8, np.float32))
-        assert choose_dtypes({"a": half, "b": half}, "float16") == (HALF, None)
-        assert choose_dtypes({"a": half, "b": byte}, None) == (HALF, None)
-        assert choose_dtypes({"a": half, "b": single}, None) == (single.dtype, None)
+        assert choose_dtypes("gemm", {"a": half, "b": half}, "float16") == (HALF, None)
+        assert choose_dtypes("gemm", {"a": half, "b": byte}, None) == (HALF, None)
+        assert choose_dtypes("gemm", {"a": half, "b": single}, None) == (single.dtype, None)
         with pytest.raises(ProblemError, match="no mixed products"):
             gemm(half, half, semiring="min_plus", dtype="float32")
 
