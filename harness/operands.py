@@ -5,6 +5,7 @@ Values are never zeros, ones or small integers throughout: those change the spee
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -142,6 +143,25 @@ def stacks(*arrays: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
 def distinct(x: np.ndarray) -> np.ndarray:
     """Return the matrices of a batch that differ: one along each dimension with a stride of 0."""
     return x[tuple(slice(1 if stride == 0 else None) for stride in x.strides[:-2])]
+
+
+def shares_with_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Return whether two elements of an array of that layout share a byte."""
+    steps = sorted((abs(step), size) for step, size in zip(strides, shape, strict=True) if size > 1)
+    if 0 in shape or not steps:
+        return False
+    extent = itemsize
+    for step, size in steps:
+        if step < extent:
+            break
+        extent += step * (size - 1)
+    else:
+        return False  # each dimension steps over all that those before it span
+    if steps[0][0] < itemsize:
+        return True
+    begins = functools.reduce(np.add.outer, (step * np.arange(size) for step, size in steps)).ravel()
+    begins.sort()
+    return bool((np.diff(begins) < itemsize).any())
 
 
 def write_result(problem: Problem, produced: np.ndarray, out: np.ndarray) -> None:

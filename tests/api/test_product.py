@@ -214,6 +214,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"out": np.lib.stride_tricks.as_strided(np.empty(2), (2, 2), (0, 8))},
         "elements that share memory",
     ),
+    "out that overlaps itself": (
+        {"out": np.lib.stride_tricks.as_strided(np.empty(3), (2, 2), (8, 8))},
+        "elements that share memory",
+    ),
     "no threads": ({"threads": 0}, "threads is no number of threads"),
     "negative threads": ({"threads": -1}, "threads is no number of threads"),
     "too many threads": ({"threads": 10**6}, "threads is no number of threads"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies
 
 from harness import Operands, Problem
-from harness.operands import poison
+from harness.operands import poison, shares_with_itself
 from harness.semiring import DTYPES, SEMIRINGS
 
 
@@ -46,6 +48,19 @@ def test_layout_changes_strides_and_no_value() -> None:
         assert other.c is not None
         assert other.out.strides == other.c.strides
     assert Operands.generate(Problem(5, 6, 7, layout="AAA"), 3).a.strides[1] < 0
+
+
+# Sizes and strides, in bytes.
+LAYOUTS = strategies.lists(strategies.tuples(strategies.integers(0, 4), strategies.integers(-9, 9)), max_size=3)
+
+
+@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.given(LAYOUTS, strategies.sampled_from([1, 2, 4]))
+def test_whether_elements_share_memory(layout: list[tuple[int, int]], itemsize: int) -> None:
+    shape, strides = tuple(size for size, _ in layout), tuple(step for _, step in layout)
+    begins = [int(np.dot(index, strides)) for index in np.ndindex(shape)]
+    touched = [begin + byte for begin in begins for byte in range(itemsize)]
+    assert shares_with_itself(shape, strides, itemsize) == (len(set(touched)) < len(touched))
 
 
 @pytest.mark.parametrize("size", [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)])
