@@ -17,19 +17,21 @@ from typing import Any
 # imported, which may compile kernels; "directory" for a few system calls, from within anything.
 KINDS = ("discovery", "compiler", "directory")
 
-_locks: dict[str, tuple[AbstractContextManager[Any], ...]] = dict.fromkeys(KINDS, ())
+_locks: dict[str, list[AbstractContextManager[Any]]] = {kind: [] for kind in KINDS}
 _forking = threading.local()
 
 
 def hold_across_forks(kind: str, *locks: AbstractContextManager[Any]) -> None:
     """Hold `locks`, of one of `KINDS`, across every fork from now on; several in the order in which they are taken."""
-    _locks[kind] += locks
+    _locks[kind].extend(locks)
 
 
 def _take() -> None:
-    _forking.held = [lock for kind in KINDS for lock in _locks[kind]]  # what is added meanwhile is not given back
-    for lock in _forking.held:
-        lock.__enter__()
+    _forking.held = []  # what is added later is not given back
+    for kind in KINDS:
+        for lock in _locks[kind]:  # the list may grow meanwhile: an import that is waited for adds the compiler's locks
+            lock.__enter__()
+            _forking.held.append(lock)
 
 
 def _give_back() -> None:
