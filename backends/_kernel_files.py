@@ -24,6 +24,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.surroundings import is_there
+
 VARIABLE = "GEMM_HARNESS_CACHE"
 MAGIC = b"GEMM kernel 1\n"
 LARGEST_BYTES = 256 << 20  # of one folder
@@ -105,7 +107,7 @@ def turn(folder: Path | None, name: str) -> Iterator[None]:
     The lock is that of a file, which the system gives back when a process ends. It only saves work: nobody waits for
     longer than two minutes, nor where the folder cannot be written to. An entry that is there needs no turn.
     """
-    if folder is None or (folder / f"{name}{_SUFFIX}").exists():
+    if folder is None or is_there(folder / f"{name}{_SUFFIX}"):
         yield
         return
     path, descriptor = folder / f"{name}{_TURN}", None

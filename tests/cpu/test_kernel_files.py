@@ -105,6 +105,13 @@ def test_no_folder_holds_nothing_and_takes_nothing():
     assert _kernel_files.read(None, NAMES[0]) is None
 
 
+def test_a_folder_that_may_not_be_looked_at_holds_nothing_and_takes_nothing():
+    folder = Path("/", "x" * 300)  # root may search every folder, but for nobody is there such a name
+    with _kernel_files.turn(folder, NAMES[0]):
+        assert not _kernel_files.write(folder, NAMES[0], b"payload")
+        assert _kernel_files.read(folder, NAMES[0]) is None
+
+
 def test_names_differ_by_parts_and_by_where_one_ends():
     parts = [(), ("a",), ("b",), ("a", "b"), ("ab",), (("a", "b"),), (1,), ("1",)]
     assert len({_kernel_files.entry_name(*part) for part in parts}) == len(parts)

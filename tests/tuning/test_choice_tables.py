@@ -126,6 +126,14 @@ class TestFiles:
             warnings.simplefilter("error")
             orders.tables_of(detect())
 
+    def test_one_that_may_not_be_looked_at_is_no_reason_to_warn(
+        self, own: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(stored.VARIABLE, str(own / ("x" * 300)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            orders.tables_of(detect())
+
     def test_every_shipped_table_is_read_and_names_its_source(self) -> None:
         for path in orders.SHIPPED.glob("*.json"):
             shipped = orders.shipped_table(path.stem)

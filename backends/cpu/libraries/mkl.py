@@ -34,7 +34,7 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.surroundings import working_directory
+from harness.surroundings import is_there, working_directory
 
 _ONE = np.ones((1, 1))
 
@@ -156,9 +156,9 @@ def _has_subnormal(x: np.ndarray) -> bool:
 @functools.cache
 def _library_path() -> Path | None:
     """Return the path of ``libmkl_rt``, which pip puts in the `lib` folder of an environment."""
-    for prefix in (sys.prefix, sys.base_prefix, site.getuserbase()):
+    for prefix in filter(is_there, map(Path, (sys.prefix, sys.base_prefix, site.getuserbase()))):
         for pattern in ("lib/libmkl_rt.so*", "lib/libmkl_rt*.dylib", "Library/bin/mkl_rt*.dll"):
-            libraries = sorted(Path(prefix).glob(pattern))
+            libraries = sorted(prefix.glob(pattern))
             if libraries:
                 return libraries[-1]
     return None

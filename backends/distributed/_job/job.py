@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, cast
 
 from harness.distributed.transport.nccl import ENVIRONMENT
 from harness.errors import HarnessError
-from harness.surroundings import working_directory
+from harness.surroundings import is_there, working_directory
 
 START_S = 60.0  # the most that P processes may take to start
 STOP_S = 2.0  # what the launcher is given to end the ranks and to clear up
@@ -89,7 +89,7 @@ def _find_mpi4py() -> None:
 def launcher() -> str | None:
     """Return the path of ``mpiexec``: the one beside this interpreter, else the first on PATH."""
     beside = Path(sys.executable).parent / "mpiexec"
-    return str(beside) if beside.exists() else shutil.which("mpiexec")
+    return str(beside) if is_there(beside) else shutil.which("mpiexec")
 
 
 def library(launched_by: str) -> dict[str, str]:
@@ -99,7 +99,7 @@ def library(launched_by: str) -> dict[str, str]:
     """
     folder = Path(launched_by).parent.parent / "lib"
     beside = (folder / name for name in _LIBRARIES)
-    return next(({"MPI4PY_LIBMPI": str(path)} for path in beside if path.exists()), {})
+    return next(({"MPI4PY_LIBMPI": str(path)} for path in beside if is_there(path)), {})
 
 
 class Job:

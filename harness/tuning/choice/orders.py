@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.machine import Machine
+from harness.surroundings import is_there
 from harness.tuning import stored
 from harness.tuning.choice.classes import Sizes
 
@@ -162,7 +163,7 @@ def own_table(choice: Choice) -> Table:
         return Table(notice=f"{read.path} is ignored: {error}")
     if entries:
         return Table(entries, f"measured here {read.date}, in {read.path}")
-    return Table(notice=read.notice if read.path is not None and read.path.exists() else "")
+    return Table(notice=read.notice if read.path is not None and is_there(read.path) else "")
 
 
 @functools.cache
