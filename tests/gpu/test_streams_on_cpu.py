@@ -70,11 +70,15 @@ def test_symmetric_matrices_times_vectors_are_right(semiring, dtype, options, la
         compute(Symv(), symmetric(size, semiring, dtype, layout, **options))
 
 
-@pytest.mark.parametrize("tile", ({"side": 128, "warps": 16}, {"side": 128, "warps": 4}, {"side": 32, "warps": 32}))
-def test_tiles_of_every_shape_are_right(tile):
-    for size in (128, 131, 260):
-        compute(Symv(), symmetric(size), **tile)
-        compute(Symv(), symmetric(size, layout="FCC"), **tile)
+@pytest.mark.parametrize("strip", (
+    {"side": 128, "warps": 16, "rows": 8, "tiles": 1}, {"side": 128, "warps": 4, "rows": 32, "tiles": 2},
+    {"side": 32, "warps": 32, "rows": 1, "tiles": 1}, {"side": 64, "warps": 2, "rows": 16, "tiles": 4},
+    {"side": 32, "warps": 4, "rows": 4, "tiles": 16},
+))  # fmt: skip
+def test_strips_of_every_shape_are_right(strip):
+    for size in (128, 131, 260, 301):
+        compute(Symv(), symmetric(size), **strip)
+        compute(Symv(), symmetric(size, layout="FCC"), **strip)
 
 
 def test_nothing_before_the_operands_is_touched(monkeypatch):
@@ -84,10 +88,13 @@ def test_nothing_before_the_operands_is_touched(monkeypatch):
     compute(RankUpdate(), update(33, 41, 3, accumulate=True))
 
 
-@pytest.mark.parametrize("tile", ({"side": 96}, {"side": 64, "warps": 0}, {"side": 64, "warps": 1}, {"warps": "2"}))
-def test_tiles_that_warps_do_not_cut_are_refused(tile):
+@pytest.mark.parametrize("strip", (
+    {"side": 96}, {"warps": 0}, {"rows": 64}, {"warps": "2"}, {"tiles": 3}, {"resident": -1},
+    {"side": 32, "warps": 16, "rows": 8, "tiles": 2},
+))  # fmt: skip
+def test_strips_that_warps_do_not_cut_are_refused(strip):
     with pytest.raises(PlanError, match="gpu-symv"):
-        compute(Symv(), symmetric(64), **tile)
+        compute(Symv(), symmetric(64), **strip)
     with pytest.raises(PlanError, match="gpu-rank-update"):
         compute(RankUpdate(), update(5, 5, 1), rows=3)
 
@@ -134,22 +141,21 @@ def test_others_are_declined():
 
 
 PLANTED_IN_SYMV = {
-    "the diagonal counted twice": ("column != i + r", "true"),
+    "the diagonal counted twice": ("IS_INNER || column != i + r", "true"),
     "the diagonal left out": ("j <= i && i < n", "j < i && i < n"),
-    "a row past the end": ("tile.row + SIDE <= n", "true"),
-    "the last block of partial sums lost": ("block < blocks", "block < blocks - 1"),
+    "a row past the end": ("row + HEIGHT <= n && j + SIDE <= n);", "true);"),
+    "sums by columns of the last rows lost": ("/ HEIGHT + 1 - height;", "/ HEIGHT - height;"),
+    "the last strip lost": ("/ STRIP + 1 - strip;", "/ STRIP - strip;"),
+    "the last tile of a strip lost": ("j < end; j += SIDE", "j + SIDE < end; j += SIDE"),
+    "a tile for the whole strip": ("of_strip = ADD(of_strip, rows[0])", "of_strip = rows[0]"),
     "a row sum lost": ("half >= 1;", "half > 1;"),
     "rows of lanes exchanged": ("is_upper ? rows[r] : rows[r + half]", "is_upper ? rows[r + half] : rows[r]"),
     "a warp lost": ("for (int w = 1; w < WARPS; ++w)", "for (int w = 2; w < WARPS; ++w)"),
-    "the mirrored sums of another block": ("(row / SIDE) * width + column", "(column / SIDE) * width + column"),
-    "x read before all is there": (
-        "    __syncthreads();\n#pragma unroll\n    for (int v = 0; v < LANE; ++v) of_columns",
-        "#pragma unroll\n    for (int v = 0; v < LANE; ++v) of_columns",
-    ),
-    "x of other columns": ("column + q - SIDE", "column + q"),
-    "x of rows for columns": ("(q < SIDE ? x_of_rows : x_of_columns)", "(q < SIDE ? x_of_columns : x_of_rows)"),
-    "a tile below the diagonal lost": ("number - across, n - SIDE", "number - across + 1, n - SIDE"),
-    "a tile on the diagonal lost": ("if (number < across)", "if (number < across - 1)"),
+    "the mirrored sums of other rows": ("(row / HEIGHT) * width + j", "(j / HEIGHT) * width + j"),
+    "sums read before all are there": ("__syncthreads();\n        for (int q", "for (int q"),
+    "x of another warp's rows": ("of_x + warp * ROWS", "of_x"),
+    "x of other columns": ("HEIGHT + j - left", "HEIGHT"),
+    "x read before all is there": ("            __syncthreads();\n        }", "        }"),
     "columns of a lane": ("(v / WIDTH * 32 + lane) * WIDTH", "(v / WIDTH * 31 + lane) * WIDTH"),
 }
 PLANTED_IN_UPDATES = {
@@ -170,7 +176,7 @@ PLANTED_IN_UPDATES = {
 def test_planted_mistake_in_symv_is_found(monkeypatch, edit):
     use_the_cpu(monkeypatch, edits=(edit,))
     with pytest.raises((VerificationError, KernelFault)):
-        compute(Symv(), symmetric(141), side=64, warps=8)
+        compute(Symv(), symmetric(301), side=64, warps=8, rows=8, tiles=2)
 
 
 @pytest.mark.parametrize("edit", PLANTED_IN_UPDATES.values(), ids=PLANTED_IN_UPDATES)

@@ -1,8 +1,9 @@
 """y = A x, A symmetric, from one triangle of A: half of the bytes of a product by the whole matrix.
 
-    grid    tiles of the triangle, side x side
-    warp    rows of a tile in registers; they add to y by rows and, mirrored, by columns
-    parts   two rows of sums a tile in scratch, added up in order by a second launch: the same bits in every run
+    grid    strips of the triangle, warps * rows high and ``tiles`` tiles of ``side`` columns long
+    warp    ``rows`` rows of a tile in registers; they add to y by rows and, mirrored, by columns
+    parts   sums of each strip by rows, and of each row of blocks by columns, in scratch; a second launch adds them up
+            in order: the same bits in every run
 
 The lower triangle of a matrix stored by columns is the upper one of its transpose, stored by rows. It is read where it
 lies. alpha, beta and C are applied where elements pass: no other pass over A is needed.
@@ -21,10 +22,11 @@ from harness.errors import PlanError
 from harness.machine import Machine
 from harness.plan import Plan, count_tiles
 from harness.problem import Problem
-from harness.tuning.gpu.streams import symv_tiles
+from harness.tuning.gpu.streams import Strip, symv_strip
 
-_TOTAL_BLOCK, _TOTAL_ELEMENTS, _LANES, _MOST_ROWS = 256, 32, 32, 32  # as in symv.cu
+_TOTAL_BLOCK, _TOTAL_ELEMENTS, _LANES = 256, 32, 32  # as in symv.cu
 _LOAD_BYTES = 16
+_SHARED_BYTES = 48 << 10  # that a kernel may declare
 
 
 class Symv(GpuBackend):
@@ -44,8 +46,8 @@ class Symv(GpuBackend):
         return super().declines(problem)
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:
-        """Choose tiles by the size of an element, smaller ones where there would be few."""
-        return Plan(problem, 1, None, dict(symv_tiles(problem)))
+        """Choose strips by the size of an element and by n: shorter ones where there would be few."""
+        return Plan(problem, 1, None, symv_strip(problem)._asdict())
 
     def program(self, plan: Plan, a: Matrix, b: Matrix, *c_and_out: Matrix) -> Program:
         """Return the launches; c precedes out if there is one."""
@@ -53,38 +55,45 @@ class Symv(GpuBackend):
         n, dtype = problem.m, problem.dtype
         if n == 0:
             return program
-        lane, warps = _tile(plan)
-        side = _LANES * lane
-        blocks = ceil_div(n, side)
-        width = blocks * side
-        parts = program.reserve("parts", blocks * width, dtype)
-        scalars = Scalars.of(problem)
-        tile = {"LANE": lane, "WIDTH": _width(a, lane, dtype.itemsize), "WARPS": warps, "UPPER": a.by_columns}
-        defines = semiring_defines(problem.semiring, dtype) + as_defines(tile) + scalars.defines
-        count = count_tiles(n, n, side, side, triangle=True)
-        tiles = Kernel("symv", defines, (_LANES * warps,), function="tiles")
-        program.launch(tiles, count, a.place, a.ld, b.place, b.ld, parts, width, n, scalars.alpha)
+        strip = _strip(plan)
+        height, length = strip.warps * strip.rows, strip.tiles * strip.side
+        width = ceil_div(n, length) * length
+        of_strips = program.reserve("of_strips", width // length * width, dtype)
+        of_heights = program.reserve("of_heights", width // height * width, dtype)
+        scalars, lane = Scalars.of(problem), strip.side // _LANES
+        numbers = {"LANE": lane, "WIDTH": _width(a, lane, dtype.itemsize), "WARPS": strip.warps, "ROWS": strip.rows}
+        numbers |= {"TILES": strip.tiles, "RESIDENT": strip.resident, "UPPER": a.by_columns}
+        defines = semiring_defines(problem.semiring, dtype) + as_defines(numbers) + scalars.defines
+        rows = width if a.by_columns else n  # the upper triangle is a lower one that ends with whole strips
+        strips = Kernel("symv", defines, (_LANES * strip.warps,), function="strips")
+        program.launch(
+            strips, count_tiles(rows, rows, height, length, triangle=True), a.place, a.ld, b.place, b.ld, of_strips,
+            of_heights, width, n, scalars.alpha,
+        )  # fmt: skip
         total = Kernel("symv", defines, (_TOTAL_BLOCK,), function="total")
         c = c_and_out[0]
         program.launch(
-            total, ceil_div(n, _TOTAL_ELEMENTS), parts, width, blocks, c.place, c.ld, out.place, out.ld, n, scalars.beta
-        )
+            total, ceil_div(n, _TOTAL_ELEMENTS), of_strips, of_heights, width, c.place, c.ld, out.place, out.ld, n,
+            scalars.beta,
+        )  # fmt: skip
         return program
 
 
-def _tile(plan: Plan) -> tuple[int, int]:
-    """Return the elements of a row that a lane holds, and the warps; raise PlanError if they cut no tile evenly."""
-    side, warps = plan.options["side"], plan.options["warps"]
-    is_number = all(isinstance(x, int) and x > 0 and x & (x - 1) == 0 for x in (side, warps))
-    if is_number:
-        assert isinstance(side, int)
-        assert isinstance(warps, int)
-        if side >= _LANES >= warps and 1 <= side // warps <= _MOST_ROWS:
-            return side // _LANES, warps
+def _strip(plan: Plan) -> Strip:
+    """Return the numbers of `plan`; raise PlanError if they cut no strip evenly."""
+    strip = Strip(*(plan.options[name] for name in Strip._fields))  # type: ignore[arg-type]
+    side, warps, rows, tiles, resident = strip
+    is_number = all(isinstance(x, int) and x > 0 and x & (x - 1) == 0 for x in (side, warps, rows, tiles))
+    if is_number and isinstance(resident, int) and resident >= 0:
+        shared = (2 * warps * side + warps * rows + side * tiles) * plan.problem.dtype.itemsize
+        is_even = side >= _LANES >= max(warps, rows) and side * tiles >= warps * rows
+        if is_even and shared <= _SHARED_BYTES:
+            return strip
     raise PlanError(
-        "gpu-symv: warps do not cut the tile evenly",
-        expected=f"powers of two, side >= {_LANES}, warps <= {_LANES}, side / warps from 1 to {_MOST_ROWS}",
-        got=f"side={side!r}, warps={warps!r}",
+        "gpu-symv: warps do not cut the strip evenly, or it is too long",
+        expected=f"powers of two, side >= {_LANES}, warps and rows <= {_LANES}, side * tiles >= warps * rows, "
+        f"2 * warps * side + warps * rows + side * tiles elements in {_SHARED_BYTES} bytes, resident >= 0",
+        got=", ".join(f"{name}={x!r}" for name, x in strip._asdict().items()),
     )
 
 

@@ -5,14 +5,36 @@ Sizes are elements. One H200, 2026-11-22, unless a row says otherwise.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from harness.problem import Problem
 
-# gpu-symv: sides of a tile by bytes of an element, and rows of a warp. Microseconds, side x warps: float32 at 16384
-# 128 x 16 132, 64 x 8 140, 128 x 8 196; float64 at 16384 32 x 4 282, 32 x 8 353, 64 x 8 379, at 4096 20.5 to 27.6.
-SYMV_SIDE, SYMV_ROWS = {8: 32, 4: 128, 2: 128, 1: 128}, 8
-# Below this n tiles are at most this wide, so that there are more: float32 at 4096 64 x 8 13.3, 128 x 16 14.8; at 1000
-# 4.9 to 5.7.
-SYMV_SMALL, SYMV_SMALL_SIDE = 5000, 64
+
+class Strip(NamedTuple):
+    """A strip of gpu-symv: columns of a tile, warps of a block, rows of a warp, tiles, threads of a multiprocessor."""
+
+    side: int
+    warps: int
+    rows: int
+    tiles: int
+    resident: int
+
+
+# Strips by bytes of an element: of rows that all begin at multiples of SECTOR bytes, and of others, each from an n on.
+# Microseconds, H200, 2026-11-24: float64 at 16384 266 by the first of these, 271 by 2 tiles, 265 by 16 warps and 8
+# tiles; at 8192 70.2, 72.9 by 4 warps and 1 tile. At 20001 401, by the strips of whole rows 454; at 10001 106 and 115.
+# float32 at 16384 131.9, at 8192 37.4; at 10001 58.2.
+SECTOR = 32
+_SMALL = Strip(64, 8, 8, 1, 1536)
+SYMV = {
+    8: (
+        {12000: Strip(32, 8, 8, 4, 1280), 1500: Strip(32, 8, 8, 2, 1280), 0: Strip(32, 4, 8, 1, 1280)},
+        {15000: Strip(128, 16, 8, 2, 512), 1500: Strip(64, 8, 8, 1, 1024), 0: Strip(32, 4, 8, 1, 1280)},
+    ),
+    4: ({15000: Strip(128, 16, 8, 2, 1024), 3500: Strip(128, 16, 8, 1, 1024), 0: _SMALL}, {0: _SMALL}),
+}
+# Of small elements, whose numbers were not measured.
+SYMV_OTHERS = Strip(64, 8, 8, 1, 0)
 
 # gpu-rank-update: steps of k whose rows of B fit the registers.
 MOST_STEPS = 16
@@ -30,12 +52,13 @@ MANY_STEPS = 8
 WIDE, MOST_ELEMENTS = 16, 4
 
 
-def symv_tiles(problem: Problem) -> dict[str, int]:
-    """Return the side of a tile and the warps of a block of gpu-symv."""
-    side = SYMV_SIDE[problem.dtype.itemsize]
-    if problem.m < SYMV_SMALL:
-        side = min(side, SYMV_SMALL_SIDE)
-    return {"side": side, "warps": side // SYMV_ROWS}
+def symv_strip(problem: Problem) -> Strip:
+    """Return the numbers of a strip of gpu-symv."""
+    n, itemsize = problem.m, problem.dtype.itemsize
+    if itemsize not in SYMV:
+        return SYMV_OTHERS
+    by_size = SYMV[itemsize][n * itemsize % SECTOR != 0]
+    return next(strip for least, strip in by_size.items() if n >= least)
 
 
 def rank_update_tiles(problem: Problem) -> dict[str, int]:
