@@ -114,6 +114,7 @@ class TensorCore(Rung):
             options["edges"] = tensor_cores.edge_lines(problem, launch)
         if name in tensor_cores.THIN:
             options["shares"] = 1 if thin is None else thin.shares
+            options["stagger"] = 1 if thin is None else thin.stagger
         if name in ("float16", "bfloat16"):
             options |= half_options(thin)
         if options.get("unit") == "mma" and name in MMA and MMA[name].shared_bytes(launch) > device.shared_limit():

@@ -11,6 +11,7 @@
 //   STEPS      steps of k that are combined at once; semiring.cuh
 //   SETTLES    1: sums of one sign are combined by a faster form
 //   IS_SPLIT   1: several blocks compute each of the last tiles together
+//   STAGGER    at how many steps of k tiles begin; stagger.cuh
 //
 // SETTLES: over floats of any sign the careful form of min_plus and max_plus starts with one step after the other. Once
 // all sums of a block have the sign that (+) leads to, two steps take one integer instruction (min_of_negative below).
@@ -147,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
 
 #pragma unroll
     for (int s = 0; s < STAGES - 1; ++s) {
-        if (s == 0) copier.start_first(tiles_a, tiles_b, first);
+        if (s == 0) copier.start_first(tiles_a, tiles_b, first), copier.stagger(index, tiles_k - 1);
         else if (s < tiles_k) copier.start(tiles_a + s * TILE_A, tiles_b + s * TILE_B);
         commit_copies();
     }

@@ -41,6 +41,7 @@ def use_the_cpu(patch: Any, *, at_end: bool = True, edits: tuple[tuple[str, str]
     """Have rungs execute their programs on the CPU, by pytest's monkeypatch."""
     patch.setattr(simt_rung, "GpuOperands", HostOperands)
     patch.setattr(simt_rung, "GpuExecution", HostExecution)
+    patch.setattr(simt_rung.GpuBackend, "prepare_argk", Backend.prepare_argk)  # argk.cu: see test_batches_on_host.py
     for rung in RUNGS.values():  # these stand-ins know no batches: see test_batches_on_host.py
         patch.setattr(type(rung), "takes", rung.takes - {"batch"})
     patch.setattr(HostOperands, "at_end", at_end)

@@ -63,7 +63,7 @@ def test_planted_mistake_in_shares_is_found(monkeypatch, edit):
 
 
 PLANTED_IN_PERSISTENT = {
-    "stages of the first share": ("(first + step) * BK", "step * BK"),
+    "stages of the first share": ("(first + at) * BK", "at * BK"),
     "stages past the end of k": ("of_share.count, alpha", "depth, alpha"),
     "tiles in each other's place": ("c + (long long)index * (FETCHERS * BM * BN)", "c"),
 }

@@ -1,5 +1,7 @@
 """The kernels of the SIMT rungs, executed: the same .cu files, by a C++ compiler and threads that take turns."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -92,6 +94,32 @@ def test_planted_mistake_in_uneven_copies_is_found(monkeypatch, edit):
     use_the_cpu(monkeypatch, edits=(edit,))
     with pytest.raises((VerificationError, KernelFault)):
         compute("gpu-tuned", "plus_times", "float32", (70, 20, 70), bm=64, **UNEVEN)
+
+
+@pytest.mark.parametrize("stagger", (2, 5, 16))
+def test_tiles_may_begin_anywhere_along_k(stagger):
+    for kind, k in itertools.product((KINDS[0], KINDS[1], KINDS[3]), (1, 16, 37, 112)):
+        for shares in (1, 2):
+            check_staggered(kind, (40, 300, k), stagger, shares)
+
+
+def check_staggered(kind, size, stagger, shares):
+    """Prove a product right whose tiles begin at `stagger` steps of k; a thin one, whose plan has that option."""
+    semiring, dtype, accumulate = kind
+    wave = {"shares": shares, "wave": 1 if shares == 1 else 1 << 30}
+    rung = with_options("gpu-tuned", **SQUARE, **wave, stagger=stagger)
+    simt_products.check(rung, Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate))
+
+
+@pytest.mark.parametrize("edit", (
+    ("if (STAGGER > 1 && --left == 0) a -= all * BK", "if (STAGGER > 1 && --left == 1) a -= all * BK"),
+    ("left = tiles - skipped", "left = tiles"),
+    ("copier.stagger(index, tiles_k - 1)", "copier.stagger(index, tiles_k)"),
+))  # fmt: skip
+def test_planted_mistake_in_where_tiles_begin_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    with pytest.raises((VerificationError, KernelFault)):
+        check_staggered(KINDS[0], (40, 300, 112), 3, 1)
 
 
 def test_one_dimensional_register_tiles_are_right():

@@ -57,8 +57,8 @@ def test_warps_and_stages_may_be_arranged_otherwise():
     compute("float64", (33, 20, 40), bm=32, bn=16, wm=16, tm=2, tn=4, wn=16, stages=4)
 
 
-# Rows of A and of B that a pass copies, and the rows of the tiles: 20 and 4 for 48 and 16; 80 and 2 for 16 and 8; 32 and 5 for
-# 32 and 8. The last two have rows of B longer than a block where n is odd, in whole parts and not.
+# Rows of A and of B that a pass copies, and the rows of the tiles: 20 and 4 for 48 and 16; 80 and 2 for 16 and 8; 32
+# and 5 for 32 and 8. The last two have rows of B longer than a block where n is odd, in whole parts and not.
 UNEVEN = (
     {"bm": 48, "bn": 80, "bk": 16, "wm": 48, "wn": 16, "tm": 6, "tn": 4, "stages": 3},
     {"bm": 16, "bn": 160, "bk": 8, "wm": 16, "wn": 16, "tm": 2, "tn": 4, "stages": 2},
@@ -90,6 +90,42 @@ def test_planted_mistake_in_uneven_copies_is_found(monkeypatch, tile, n, edit):
     use_the_cpu(monkeypatch, edits=(edit,))
     with pytest.raises((VerificationError, KernelFault)):
         compute("float64", (tile["bm"] + 1, n, 40), edge="redirected", **tile)
+
+
+@pytest.mark.parametrize("stagger", (2, 5, 16))
+def test_tiles_may_begin_anywhere_along_k(stagger):
+    for k in (1, 8, 40, 71):
+        compute("float64", (35, 150, k), edge="redirected", stagger=stagger)
+        compute("float64", (35, 150, k), shares=3, stagger=stagger)
+        compute("float32", (130, 35, k), accumulate=True, stagger=stagger)
+        compute_by_wgmma((140, 150, 10 * k), stagger=stagger)
+        compute_by_wgmma((300, 20, 10 * k), bn=32, tn=2, shares=2, stagger=stagger)
+
+
+PLANTED_IN_STAGGER = {
+    "no step after the last": ("++coming == tiles && STAGGER > 1", "++coming == tiles + 1"),
+    "back to another place": ("next_a -= tiles * BK", "next_a -= (tiles - 1) * BK"),
+    "B stays behind": ("next_b += (long long)coming * BK * ldb;", "next_b += 0;"),
+}
+
+
+@pytest.mark.parametrize("edit", PLANTED_IN_STAGGER.values(), ids=PLANTED_IN_STAGGER)
+def test_planted_mistake_in_where_tiles_begin_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute("float64", (35, 150, 71), edge="redirected", stagger=3)
+
+
+def test_planted_mistake_in_where_tiles_of_the_copy_engine_begin_is_found(monkeypatch):
+    use_the_cpu(monkeypatch, edits=(("if (++at == steps) at = 0;", "++at;"),))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute_by_wgmma((140, 150, 700), stagger=3)
+
+
+def test_tiles_that_begin_nowhere_are_refused():
+    for stagger in (0, -1, "2"):
+        with pytest.raises(PlanError, match="stagger"):
+            compute("float64", (35, 35, 40), stagger=stagger)
 
 
 def test_sums_of_16_terms_may_be_flushed():

@@ -39,7 +39,9 @@ def test_tiles_are_as_narrow_as_the_product(size, dtype, rows, columns):
 
 def test_few_tiles_share_a_long_k_and_many_do_not():
     for name, dtype in (("gpu-tuned", "float32"), ("gpu-tensor-core", "float64"), ("gpu-tensor-core", "float32")):
-        assert int(plan(name, (64, 64, 50000), dtype).options["shares"]) >= thin.MULTIPROCESSORS
+        deep = plan(name, (64, 64, 50000), dtype)
+        tiles = -(-64 // deep.launch.bm) * -(-64 // deep.launch.bn)
+        assert tiles * int(deep.options["shares"]) >= thin.MULTIPROCESSORS
         assert plan(name, (10**6, 64, 64), dtype).options["shares"] == 1
         assert plan(name, (4096, 4096, 4096), dtype).options["shares"] != 0
     assert plan("gpu-tensor-core", (256, 256, 65536), "float64").options["shares"] > 1
@@ -116,12 +118,16 @@ def _tiles_of_columns():
 
 
 def test_near_a_measured_product_the_fastest_is_taken():
-    """33 x 20000 x 1000 in float64: 192 columns, which the model alone would not take."""
-    for size in ((33, 20000, 1000), (32, 21000, 1000), (35, 19000, 1080)):
-        launch = plan("gpu-tensor-core", size, "float64").launch
-        assert (launch.bm, launch.bn) == (48, 192)
-    far = ((20, 20000, 1000), (33, 30000, 1000), (33, 20000, 1001), (33, 20001, 1000))
-    assert all(plan("gpu-tensor-core", size, "float64").launch.bn != 192 for size in far)
+    kind = {"mma": thin_tiles.DOUBLE_TMA}
+    for m, n, k in (size for size in thin._fastest()["float64"] if min(size) > 30):
+        (_, choice), near = thin.measured(Problem(m, n, k), kind), Problem(m, n + n % 2, k + 2 * (k // 50))
+        by_model = thin.choose(near, thin_tiles.DOUBLE_TMA)
+        if choice.tile != by_model.tile and not near.n % 2 and not (k | n) % 2:
+            break
+    assert thin.measured(near, kind) == ("mma", choice)
+    for far in (Problem(2 * m, n, k), Problem(m, n, k + 1), Problem(m, n + 1, k), Problem(m, n, 2 * k)):
+        found = thin.measured(far, kind)
+        assert found is None or found[1].tile != choice.tile
 
 
 def test_every_measured_product_has_a_tile_of_the_table():
@@ -135,9 +141,9 @@ def test_every_measured_product_has_a_tile_of_the_table():
             problem = Problem(*size, dtype=of, operand_dtype=narrow if dtype == "bfloat16" else None)
             _, choice = thin.measured(problem, kinds[dtype])
             of_tile = choice.tile.launch
-            *sides, _, _, shares, together = entries[size]
+            *sides, _, _, shares, together, stagger = entries[size]
             assert sides == [of_tile.bm, of_tile.bn, of_tile.bk]
-            assert (choice.shares, choice.together) == (shares, together)
+            assert choice[1:] == (shares, together, stagger)
 
 
 def test_what_was_measured_of_plus_times_holds_for_it_alone():

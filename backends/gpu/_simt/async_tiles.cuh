@@ -12,6 +12,7 @@
 #pragma once
 #include "edges.cuh"
 #include "grid.cuh"
+#include "stagger.cuh"
 #include "warp_tiles.cuh"
 
 constexpr int ROWS_A = THREADS / LANES_K, PASSES_M = BM / ROWS_A, PASSES_K = BK / LANES_K;
@@ -50,6 +51,7 @@ struct Copier {
     int p_a, p_b;    // first step of k that it copies, of A and of B
     int to_a, to_b;
     int ldb;
+    int left, all;   // whole tiles until the last one along k, and their number; of STAGGER alone
 
     __device__ __forceinline__ Copier(const T* a_, const T* b_, Tile tile, int m, int n, int lda, int ldb_)
         : a(a_ + (long long)tile.row * lda), b(b_ + tile.column), ldb(ldb_)
@@ -69,12 +71,21 @@ struct Copier {
         }
     }
 
+    // Of the `tiles` whole ones that follow the first, begin where tile `number` of C does.
+    __device__ __forceinline__ void stagger(int number, int tiles)
+    {
+        const int skipped = first_step(number, tiles);
+        a += skipped * BK, b += (long long)skipped * BK * ldb;
+        left = tiles - skipped, all = tiles;
+    }
+
     // Start the copies of the next whole tile, and go on to the one after it.
     __device__ __forceinline__ void start(T* tile_a, T* tile_b)
     {
         if (EDGE == CONDITIONAL) copy_carefully(tile_a + to_a, tile_b + to_b, BK);
         else copy_plainly(tile_a + to_a, tile_b + to_b);
         a += BK, b += (long long)BK * ldb;
+        if (STAGGER > 1 && --left == 0) a -= all * BK, b -= (long long)all * BK * ldb;
     }
 
     // The same for the first tile, of which only `steps` may exist.

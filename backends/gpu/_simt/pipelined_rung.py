@@ -44,7 +44,7 @@ class PipelinedRung(WarpRung):
         ):
             raise PlanError(
                 f"{self.name}: no whole passes over a tile",
-                expected=f"bk % {LANES_K} == 0, bm % {rows} == 0, a row of B for whole passes of {launch.threads} threads, "
+                expected=f"bk % {LANES_K} == 0, bm % {rows} == 0, a row of B for passes of {launch.threads} threads, "
                 f"stages >= {self.fewest_stages}, {', '.join(counts)} >= 1",
                 got=", ".join([str(launch), *(f"{name}={x!r}" for name, x in counts.items())]),
             )

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.program import Kernel, Place, Product, Step, ceil_div
+from harness.errors import PlanError
+from harness.plan import Plan
 from harness.tuning.gpu.rungs import FOLD_BLOCK, FOLD_EACH, FOLD_LEAST, FOLD_LINES, FOLD_THREADS
 
 
@@ -33,6 +35,20 @@ def share_steps(steps: int, shares: int) -> tuple[int, int]:
     """Return how many blocks share `steps`, none of them without a step, and how many each takes, but for the last."""
     each = ceil_div(steps, max(min(shares, steps), 1))
     return ceil_div(steps, each), each
+
+
+def stagger_defines(plan: Plan) -> Defines:
+    """Return the macro of stagger.cuh: at how many steps of k tiles begin, by the plan's option ``stagger``.
+
+    Raises
+    ------
+    PlanError
+        If that is no number of steps.
+    """
+    stagger = plan.options.get("stagger", 1)
+    if not isinstance(stagger, int) or stagger < 1:
+        raise PlanError("tiles begin at no step of k", expected="stagger >= 1", got=f"stagger={stagger!r}")
+    return as_defines({"STAGGER": stagger}) if stagger > 1 else ()
 
 
 def fold(defines: Defines, tile: tuple[int, int, int], tail: Tail, product: Product) -> Step:

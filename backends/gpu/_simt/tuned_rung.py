@@ -9,7 +9,7 @@ from backends.gpu._simt.operators import Form
 from backends.gpu._simt.pipelined_rung import PipelinedRung
 from backends.gpu._simt.program import Kernel, Place, Product, Program, Step, ceil_div
 from backends.gpu._simt.rung import product_defines
-from backends.gpu._simt.shares import Tail, fold, share_steps
+from backends.gpu._simt.shares import Tail, fold, share_steps, stagger_defines
 from backends.gpu._simt.warp_products import add_warp_products
 from harness.plan import Launch, Plan
 
@@ -24,6 +24,10 @@ class TunedRung(PipelinedRung):
     def prepare_launch(self, plan: Plan) -> Launch:
         """Return the tiles; those of warps are checked where they are launched."""
         return plan.launch if plan.options.get("products") else super().prepare_launch(plan)
+
+    def tile_defines(self, plan: Plan, product: Product) -> Defines:
+        """Return the tiles of the pipeline, and at how many steps of k they begin."""
+        return super().tile_defines(plan, product) + stagger_defines(plan)
 
     def add_product(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the kernel; where k is shared among blocks, add up the sums of the shares after it."""

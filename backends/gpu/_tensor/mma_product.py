@@ -10,6 +10,7 @@ from backends.gpu._simt.operators import Form, triangle_defines
 from backends.gpu._simt.padding import add_padding, is_aligned, width_of_loads
 from backends.gpu._simt.passes import add_extremes
 from backends.gpu._simt.program import Kernel, Product, Program, ceil_div
+from backends.gpu._simt.shares import stagger_defines
 from backends.gpu._tensor.row_product import add_double_product
 from backends.gpu._tensor.shared_product import add_parts, add_sums
 from backends.gpu._tensor.split_product import add_split_product
@@ -163,6 +164,7 @@ def _add_mma(program: Program, plan: Plan, product: Product, edge: str, depth: i
     else:
         mma, more = F64, as_defines({"ACCUMULATE": to.accumulate, "IS_LONG": 0, "K_STEP": depth})
     more += as_defines({"PAIRS": is_aligned(out, itemsize), **({} if tail is None else {"IS_SPLIT": 1})})
+    more += stagger_defines(plan)
     if m % launch.bm == n % launch.bn == k % launch.bk == 0:
         edge = "whole"
     kernel = mma_kernel(mma._replace(depth=depth), launch, widths, edge, (a.ld, b.ld), more + triangle_defines(problem))

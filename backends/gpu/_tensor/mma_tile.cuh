@@ -17,6 +17,7 @@
 // of C may be stored at once. OFFSET: an integer type that holds distances within a tile. GROUP: rows of tiles that are
 // traversed column by column. Optional: IS_SPLIT 1: several blocks compute each tile, a share of `depth` steps of k each;
 // they store tiles of BM x BN at `c`, what exists of them, share after share, which fold.cu adds up.
+// STAGGER: at how many steps of k tiles begin (stagger.cuh).
 // Source: PTX ISA, mma.sync; CUTLASS 2, efficient GEMM in CUDA, for the pipeline of fragments.
 #undef K_TAIL
 #define K_TAIL FILL
@@ -24,6 +25,7 @@
 #include "mma_intrinsics.cuh"
 #include "edges.cuh"
 #include "grid.cuh"
+#include "stagger.cuh"
 
 #ifndef IS_SPLIT
 #define IS_SPLIT 0
@@ -144,7 +146,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     T* to_a = tiles_a + row_a * STRIDE_A + column_a;
     T* to_b = tiles_b + row_b * STRIDE_B + column_b;
 
-    auto copy_tile = [&](int stage, int left) {
+    // Tiles of k are copied in turn from one on, and after the last one from the first.
+    const int tiles = (k + BK - 1) / BK;
+    int coming = first_step(IS_SPLIT ? blockIdx.x % TILES_C : blockIdx.x, tiles);
+    next_a += coming * BK, next_b += (long long)coming * BK * ldb;
+
+    auto copy_tile = [&](int stage) {
+        const int left = k - coming * BK;
         T* stage_a = to_a + stage * TILE_A;
         T* stage_b = to_b + stage * TILE_B;
         if (EDGE == PADDED) {
@@ -179,6 +187,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         }
         next_a += BK;
         next_b += (long long)BK * ldb;
+        if (++coming == tiles && STAGGER > 1) coming = 0, next_a -= tiles * BK, next_b -= (long long)tiles * BK * ldb;
     };
 
     auto load_fragments = [&](int stage, int p, T(*of_a)[OF_A], T(*of_b)[OF_B]) {
@@ -196,10 +205,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
     Sum sums[MI][NI][4] = {};
 
-    const int tiles = (k + BK - 1) / BK;
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
-        if (stage < tiles) copy_tile(stage, k - stage * BK);
+        if (stage < tiles) copy_tile(stage);
         commit_copies();
     }
     wait_copies<STAGES - 2>();
@@ -219,8 +227,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
             }
             load_fragments(is_last ? next : reading, is_last ? 0 : p + DEPTH, of_a[1 - now], of_b[1 - now]);
             if (p == 0) {
-                const int coming = index + STAGES - 1;
-                if (coming < tiles) copy_tile(writing, k - coming * BK);
+                if (index + STAGES - 1 < tiles) copy_tile(writing);
                 commit_copies();
                 writing = writing + 1 == STAGES ? 0 : writing + 1;
             }

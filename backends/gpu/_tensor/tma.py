@@ -11,6 +11,7 @@ from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.operators import triangle_defines
 from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
+from backends.gpu._simt.shares import stagger_defines
 from backends.gpu._tensor.shared_product import add_parts, add_sums
 from backends.gpu._tensor.tensor_map import TensorMap
 from harness.errors import PlanError
@@ -179,7 +180,7 @@ def add_tma(
         **({} if "ACCUMULATE" in dict(more) else {"ACCUMULATE": to.accumulate}),
         **({} if tail is None else {"IS_SPLIT": 1}),
     }
-    defines = as_defines(macros) + triangle_defines(plan.problem) + more
+    defines = as_defines(macros) + stagger_defines(plan) + triangle_defines(plan.problem) + more
     kernel = Kernel(tma.stem, defines, (threads,), shared, suffix="a", is_chained=True)
     clusters = layers * product.tiles(*tile[:2]) * (1 if tail is None else tail.shares)
     at_once = clusters if together > 1 else max(resident * int(plan.options["blocks"]) // cluster, 1)

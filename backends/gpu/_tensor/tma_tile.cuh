@@ -21,7 +21,7 @@
 // LAYERED 1, with `count_layers`, `count_terms` and `layers_of`.
 // Defined by the host: BM, 128 or 64; BN; RESIDENT: blocks of a multiprocessor at once; STAGES; CLUSTER; GROUP: rows of
 // clusters that are walked through column by column; TRIANGLE.
-// Optional: BY_COLUMNS 1: C lies by columns, as the tiles see it.
+// Optional: BY_COLUMNS 1: C lies by columns, as the tiles see it. STAGGER: at how many steps of k tiles begin (stagger.cuh).
 // IS_SPLIT 1: several clusters compute each tile, a share of `depth` stages each, of `shares`. They store tiles of FETCHERS *
 // BM x BN, which lie like C, at `c`, what exists of them, share after share, which fold.cu adds up.
 // BESIDE: a statement for the three warps that have no tiles to ask for; BESIDE_PARAMETERS, of the kernel, which it uses; and
@@ -31,6 +31,7 @@
 #pragma once
 #include "chain.cuh"
 #include "layers.cuh"
+#include "stagger.cuh"
 #include "tma.cuh"
 #include "grid.cuh"
 
@@ -135,12 +136,14 @@ __device__ __forceinline__ void produce(Ring& ring, unsigned tiles, const Tensor
 #pragma unroll 1
     for (int term = 0; term < count_terms(place.layer); ++term) {
         const Layers layers = layers_of(place.layer, term);
+        int at = first_step(index, steps);
         for (int step = 0; step < steps; ++step) {
             const unsigned barrier = ring.full + 8 * ring.stage;
             wait(ring.empty + 8 * ring.stage, ring.parity);
             expect(barrier, BYTES);
-            fill(tiles + ring.stage * BYTES, a, b, barrier, place, layers, (first + step) * BK, m, n, rank);
+            fill(tiles + ring.stage * BYTES, a, b, barrier, place, layers, (first + at) * BK, m, n, rank);
             ring.advance();
+            if (++at == steps) at = 0;
         }
     }
 }

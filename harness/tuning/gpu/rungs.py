@@ -309,11 +309,11 @@ def _thin_tiles(problem: Problem, row: _Tuned, can_share: bool) -> tuple[Launch,
     """Return the tiles and options of a thin, flat or deep product, all of whose tiles are shared alike."""
     kind = thin_tiles.SIMT_8 if problem.dtype.itemsize > 4 else thin_tiles.SIMT_4
     known = thin.measured(problem, {"": kind}) if row is _TUNED["4 fused"] and can_share else None
-    tile, shares, _ = known[1] if known else thin.choose(problem, kind, can_share=can_share)
+    tile, shares, _, stagger = known[1] if known else thin.choose(problem, kind, can_share=can_share)
     launch, blocks = tile.launch, tile.blocks
     shared = {"shares": shares, "wave": ENDLESS} if shares > 1 else WHOLE
     order = _order(problem, row, launch)
-    return launch, {"edge": "redirected", "order": order, "group": 8, "blocks": blocks, **shared}
+    return launch, {"edge": "redirected", "order": order, "group": 8, "blocks": blocks, **shared, "stagger": stagger}
 
 
 def _order(problem: Problem, row: _Tuned, tiles: Launch) -> int:

@@ -154,12 +154,13 @@ THIN = {
 
 
 class ThinChoice(NamedTuple):
-    """The instructions, a tile, its shares of k, and how many blocks of a cluster share each of these."""
+    """The instructions, a tile, its shares of k, how many blocks share each of these, and where along k tiles begin."""
 
     unit: str
     tile: thin.Tile
     shares: int
     together: int
+    stagger: int
 
 
 def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
@@ -180,7 +181,7 @@ def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
     known = thin.measured(problem, kinds) if is_thin else None
     found = [known] if known else [(unit, thin.choose(problem, kind)) for unit, kind in kinds.items()]
     unit, choice = min(found, key=lambda item: thin.time_s(problem, item[1], kinds[item[0]].costs))
-    return ThinChoice(unit, choice.tile, choice.shares, choice.together)
+    return ThinChoice(unit, *choice)
 
 
 def is_aligned(problem: Problem) -> bool:

@@ -1,14 +1,15 @@
 """Tiles of products on a GPU that are thin, flat or deep, with their rates, and the costs beside: data of `thin`.
 
-Fitted to 2,739 launches of 76 shapes on one H200, chained in a graph, operands in L2 where they fit (2026-11-23): the
-logarithms of modelled over measured times, those near the fastest of each shape counted most, and then the times of the
-choices. `tests/gpu/test_thin_sweep.py` holds the choices against the launches.
+Fitted to launches on one H200, chained in a graph, operands in L2 where they fit: the logarithms of modelled over
+measured times, those near the fastest of each shape counted most. Float64: 4,330 launches of 96 shapes; float32: 1,046
+of 64 (2026-11-24); 16-bit elements: 2,739 of 76, and what is said at them. `tests/gpu/test_thin_sweep.py` holds the
+choices against launches.
 """
 
 from __future__ import annotations
 
 from harness.plan import WARP, Launch
-from harness.tuning.gpu.thin import Costs, Kind, Tile
+from harness.tuning.gpu.thin import Costs, Kind, Stagger, Tile
 
 
 def _tile(sizes: tuple[int, ...], rate: float, warps: float, blocks: int, slices: int = 1) -> Tile:
@@ -18,32 +19,37 @@ def _tile(sizes: tuple[int, ...], rate: float, warps: float, blocks: int, slices
 # gpu-tuned, elements of 4 bytes, over float32. Narrow tiles along m cost more: each element of A is copied by itself.
 SIMT_4 = Kind(
     (
-        _tile((8, 128, 16, 8, 128, 4, 8, 4), 14.97, 3.18, 8),
-        _tile((16, 256, 16, 16, 64, 4, 8, 3), 17.82, 8.47, 4),
-        _tile((32, 128, 16, 32, 32, 8, 4, 3), 23.22, 9.5, 4),
-        _tile((32, 32, 32, 16, 32, 4, 4, 3), 13.22, 5.34, 8),
-        _tile((128, 16, 16, 64, 16, 8, 4, 3), 9.993, 3.67, 6),
-        _tile((128, 32, 16, 32, 32, 8, 4, 3), 15.89, 8.69, 4),
-        _tile((128, 64, 16, 64, 32, 8, 8, 2), 19.15, 8.1, 4),
-        _tile((64, 64, 16, 32, 32, 8, 4, 3), 21.4, 9.31, 4),
-        _tile((64, 128, 16, 32, 64, 8, 8, 2), 25.55, 13, 4),
-        _tile((96, 96, 16, 32, 96, 8, 12, 2), 18.85, 6.68, 4),
-        _tile((128, 32, 32, 32, 32, 8, 4, 2), 15.71, 6.4, 3),
-        _tile((64, 32, 16, 32, 32, 8, 4, 3), 12.14, 6.43, 6),
+        _tile((8, 128, 16, 8, 128, 4, 8, 4), 13.89, 2.74, 8),
+        _tile((16, 256, 16, 16, 64, 4, 8, 3), 19.67, 8.59, 4),
+        _tile((32, 128, 16, 32, 32, 8, 4, 3), 21.7, 9.2, 4),
+        _tile((32, 32, 32, 16, 32, 4, 4, 3), 12.6, 7.06, 8),
+        _tile((128, 16, 16, 64, 16, 8, 4, 3), 9.93, 2.13, 6),
+        _tile((128, 32, 16, 32, 32, 8, 4, 3), 15.84, 8.72, 4),
+        _tile((128, 64, 16, 64, 32, 8, 8, 2), 22.67, 9.7, 4),
+        _tile((64, 64, 16, 32, 32, 8, 4, 3), 20.2, 9.09, 4),
+        _tile((64, 128, 16, 32, 64, 8, 8, 2), 24.82, 9.54, 4),
+        _tile((96, 96, 16, 32, 96, 8, 12, 2), 21.07, 7.44, 4),
+        _tile((128, 32, 32, 32, 32, 8, 4, 2), 14.88, 4, 3),
+        _tile((64, 32, 16, 32, 32, 8, 4, 3), 13.72, 6.17, 6),
+        _tile((64, 16, 16, 32, 16, 4, 4, 3), 9.984, 2.75, 10),
+        _tile((64, 24, 16, 64, 24, 4, 12, 3), 11.32, 3.26, 8),
+        _tile((256, 24, 16, 64, 24, 4, 12, 3), 10.93, 2, 4),
+        _tile((256, 32, 16, 32, 32, 8, 4, 3), 15.12, 2, 2),
     ),
     Costs(
-        launch_s=2.077e-06,
-        wave_s=3.922e-07,
-        read=4.164e12,
-        write=3.894e12,
-        ends=2.509,
-        ragged_a=1.272,
-        ragged_b=1.126,
-        ragged_c=1.979,
-        fold_s=2.566e-06,
-        fold_byte_s=2.567e-13,
-        norm=2.716,
+        launch_s=2.6e-06,
+        wave_s=3.975e-07,
+        read=5e12,
+        write=4.5e12,
+        ends=2.604,
+        ragged_a=1.124,
+        ragged_b=1,
+        ragged_c=2.073,
+        fold_s=1.602e-06,
+        fold_byte_s=3.252e-13,
+        norm=1.949,
     ),
+    stagger=Stagger(tall=16),
 )
 # Elements of 8 bytes: 32 sums of a thread leave registers for three blocks.
 SIMT_8 = SIMT_4._replace(
@@ -54,45 +60,60 @@ SIMT_8 = SIMT_4._replace(
     )
 )
 
-# gpu-tensor-core over float64, by mma.sync. Three stages of 64 x 64 leave room for three blocks. 192 and 256 columns:
-# of cuBLAS 0.80 to 0.88 at 33 x 20000 x 1000, of which 128 columns leave some multiprocessors two blocks and most one;
-# 0.69 to 0.80 at 20 x 40000 x 300, where rows of B are read by 2 KiB.
+# gpu-tensor-core over float64, by mma.sync. Three stages of 64 x 64 leave room for three blocks. Wide tiles are for a
+# flat C: few blocks read the same rows of A, and there are at most as many as multiprocessors (20 x 40000 x 300 by 320
+# columns 0.88 of cuBLAS, by 128 0.75). Tiles of 64 by 80, 80 by 64 and 96, 112 by 64 and 96 by 64 leave less of C empty.
 DOUBLE = Kind(
     (
-        _tile((16, 128, 16, 16, 32, 4, 4, 4), 15.99, 7.51, 2),
-        _tile((32, 128, 16, 32, 32, 8, 4, 4), 23.93, 4.19, 2),
-        _tile((48, 64, 16, 48, 16, 6, 4, 3), 20.4, 4.86, 2),
-        _tile((48, 128, 16, 48, 32, 6, 8, 3), 27.73, 5.09, 2),
-        _tile((32, 64, 16, 16, 32, 4, 4, 4), 20.47, 4.84, 2),
-        _tile((32, 32, 16, 16, 16, 4, 2, 4), 15.84, 6.82, 2),
-        _tile((128, 8, 16, 32, 8, 4, 2, 4), 6.071, 3.98, 2),
-        _tile((128, 16, 16, 32, 16, 4, 4, 4), 10.24, 7.75, 2),
-        _tile((64, 32, 16, 32, 16, 4, 4, 4), 19.53, 6.59, 2),
-        _tile((64, 32, 32, 32, 16, 4, 4, 3), 20.71, 6.94, 2),
-        _tile((128, 32, 16, 32, 32, 8, 4, 3), 19.12, 7.26, 2),
-        _tile((64, 64, 16, 32, 32, 8, 4, 4), 25.3, 4.62, 2),
-        _tile((128, 64, 16, 32, 32, 8, 4, 3), 20.39, 7.68, 1),
-        _tile((32, 128, 16, 32, 32, 8, 4, 3), 22.46, 4.39, 3),
-        _tile((48, 192, 16, 48, 32, 6, 8, 3), 21.15, 4.94, 2),
-        _tile((32, 256, 16, 32, 32, 8, 4, 3), 22.13, 6.72, 1),
-        _tile((64, 64, 16, 32, 32, 8, 4, 3), 26.42, 4.4, 3),
+        _tile((16, 128, 16, 16, 32, 4, 4, 4), 18.27, 6.2, 2),
+        _tile((32, 128, 16, 32, 32, 8, 4, 4), 23.02, 3.65, 2),
+        _tile((48, 64, 16, 48, 16, 6, 4, 3), 22.83, 5.44, 2),
+        _tile((48, 128, 16, 48, 32, 6, 8, 3), 26.26, 4.73, 2),
+        _tile((32, 64, 16, 16, 32, 4, 4, 4), 20.14, 5.07, 2),
+        _tile((32, 32, 16, 16, 16, 4, 2, 4), 14.28, 5.84, 2),
+        _tile((128, 8, 16, 32, 8, 4, 2, 4), 6.553, 3.98, 2),
+        _tile((128, 16, 16, 32, 16, 4, 4, 4), 11.73, 5.7, 2),
+        _tile((64, 32, 16, 32, 16, 4, 4, 4), 19.86, 5.96, 2),
+        _tile((64, 32, 32, 32, 16, 4, 4, 3), 19.36, 5.54, 2),
+        _tile((128, 32, 16, 32, 32, 8, 4, 3), 22.3, 5.72, 2),
+        _tile((64, 64, 16, 32, 32, 8, 4, 4), 24.84, 4.78, 2),
+        _tile((128, 64, 16, 32, 32, 8, 4, 3), 25.48, 7.68, 1),
+        _tile((32, 128, 16, 32, 32, 8, 4, 3), 22.8, 4.84, 3),
+        _tile((48, 192, 16, 48, 32, 6, 8, 3), 21.22, 4.94, 2),
+        _tile((32, 256, 16, 32, 32, 8, 4, 3), 23.99, 6.72, 1),
+        _tile((64, 64, 16, 32, 32, 8, 4, 3), 24.65, 5.3, 3),
+        _tile((32, 320, 16, 32, 40, 4, 10, 4), 23.58, 4, 1),
+        _tile((32, 192, 24, 32, 24, 4, 6, 4), 22.38, 4, 1),
+        _tile((48, 192, 16, 48, 24, 6, 6, 4), 24.21, 4, 1),
+        _tile((48, 256, 16, 48, 32, 6, 8, 3), 24.99, 4, 1),
+        _tile((64, 80, 16, 32, 40, 4, 10, 4), 23.26, 5.23, 2),
+        _tile((64, 160, 16, 32, 40, 4, 10, 4), 23.19, 4, 1),
+        _tile((80, 64, 16, 80, 16, 10, 4, 4), 25.14, 2, 2),
+        _tile((80, 96, 16, 80, 24, 10, 6, 3), 26.81, 5.08, 2),
+        _tile((96, 64, 16, 48, 32, 6, 8, 4), 26.45, 2, 2),
+        _tile((112, 64, 16, 112, 16, 14, 4, 4), 24.3, 2, 2),
+        _tile((128, 8, 32, 32, 8, 4, 2, 4), 7.168, 2, 1),
+        _tile((128, 24, 16, 32, 24, 4, 6, 4), 15.47, 4.45, 2),
+        _tile((128, 40, 16, 32, 40, 4, 10, 3), 22.65, 5.33, 2),
+        _tile((256, 16, 16, 32, 16, 4, 4, 4), 12.08, 4, 1),
     ),
     Costs(
-        launch_s=1.727e-06,
-        wave_s=6.39e-07,
-        read=4.933e12,
-        write=3.67e12,
-        ends=7.558,
-        ragged_a=1.079,
-        ragged_b=1.048,
-        ragged_c=2.487,
-        fold_s=1.549e-06,
-        fold_byte_s=3.385e-13,
-        norm=2.498,
+        launch_s=2.555e-06,
+        wave_s=5.461e-07,
+        read=4.117e12,
+        write=3.936e12,
+        ends=19.06,
+        ragged_a=1,
+        ragged_b=1.004,
+        ragged_c=2.6,
+        fold_s=8e-07,
+        fold_byte_s=4.821e-13,
+        norm=2.012,
     ),
+    stagger=Stagger(flat=16, tall=16),
 )
 # The same with a tile that the copy engine of Hopper brings, for aligned rows.
-DOUBLE_TMA = DOUBLE._replace(tiles=(*DOUBLE.tiles, _tile((128, 128, 16, 32, 64, 8, 8, 6), 31.29, 8.08, 1)))
+DOUBLE_TMA = DOUBLE._replace(tiles=(*DOUBLE.tiles, _tile((128, 128, 16, 32, 64, 8, 8, 6), 32.93, 8.08, 1)))
 # float32, of three TF32 products (2026-11-22).
 SINGLE = Kind(
     (
@@ -151,6 +172,7 @@ HALF = Kind(
     clusters=(1, 2, 4, 8),
     least=64,
     is_alone=True,
+    stagger=Stagger(tall=4, columns=48),
 )
 # The same by mma.sync, in clusters that share k.
 HALF_MMA = Kind(
