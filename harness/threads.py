@@ -12,7 +12,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from harness.errors import ProblemError
+from harness.errors import BackendUnavailable, ProblemError
 from harness.machine import detect
 from harness.scalars import as_count
 
@@ -49,6 +49,8 @@ def limit(threads: int, *, libraries: bool = True) -> Iterator[None]:
     ------
     ProblemError
         If `threads` is not between 1 and the processors that this process may use.
+    BackendUnavailable
+        As `available` says.
     """
     threads = check(threads)
     numba = sys.modules.get("numba")
@@ -81,7 +83,14 @@ def check(threads: int) -> int:
 
 
 def available() -> int:
-    """Return how many threads Numba may use now: 1 where it is not loaded."""
+    """Return how many threads Numba may use now, after starting them; 1 where it is not loaded.
+
+    Raises
+    ------
+    BackendUnavailable
+        If Numba cannot load the threading layer that the environment names. No other one takes its place: loops of
+        other programs in this process may need what that layer promises.
+    """
     numba = sys.modules.get("numba")
     return _of_numba(numba) if numba else 1
 
@@ -96,6 +105,13 @@ def _of_numba(numba: Any) -> int:
         return int(numba.get_num_threads())
     except RuntimeError:  # Numba's workqueue loses the number in a forked child
         return int(numba.config.NUMBA_NUM_THREADS)
+    except ValueError as error:
+        raise BackendUnavailable(
+            "kernels for CPUs: Numba cannot load the threading layer that it is told to",
+            expected="NUMBA_THREADING_LAYER=default, omp or workqueue; or tbb, where TBB is installed",
+            got=f"{numba.config.THREADING_LAYER}: {str(error).splitlines()[0]}",
+            fix="unset NUMBA_THREADING_LAYER and NUMBA_THREADING_LAYER_PRIORITY",
+        ) from None
 
 
 _own_loops = False

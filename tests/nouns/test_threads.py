@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np  # noqa: F401 its pool is one of those that are set
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from harness import threads
 from harness.errors import ProblemError
 
+ROOT = Path(__file__).resolve().parents[2]
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -20,6 +24,28 @@ def test_all_libraries_use_what_they_are_told_and_go_back(number):
         found = threads.read_back()
         assert threads.disagreement(found, number) is None
     assert threads.read_back() == before
+
+
+PRODUCTS = {"several threads": "", "a limit": ", threads=1"}
+
+
+@pytest.mark.parametrize("how", PRODUCTS.values(), ids=PRODUCTS)
+def test_a_threading_layer_that_numba_cannot_load_is_named_with_the_cure(how):
+    program = f"import numpy as np; from harness import gemm; gemm(np.ones((300, 300)), np.ones((300, 300)){how})"
+    environment = {**os.environ, "NUMBA_THREADING_LAYER": "nonsense"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 1
+    message = done.stderr[done.stderr.rindex("BackendUnavailable: ") :]
+    assert "  got       nonsense: The threading layer requested 'nonsense' is unknown to Numba." in message
+    assert "  fix       unset NUMBA_THREADING_LAYER" in message
 
 
 def test_the_old_numbers_come_back_after_an_exception():

@@ -52,7 +52,7 @@ def _define(symbols: dict[str, int]) -> None:
 @functools.cache
 def _symbols() -> dict[str, int]:
     """Make the pool of this process, and return the addresses of its functions by Numba's names for them."""
-    parallel._launch_threads()  # noqa: SLF001 (it defines Numba's symbols, which must come first)
+    threads.available()  # has Numba define its symbols, which must come first
     fork_locks.drop_lock_of_processes()
     most = parallel.NUM_THREADS - 1
     size = (threads_pool.HEAD_BYTES + most * threads_pool.SEAT_BYTES) // WORD_BYTES
