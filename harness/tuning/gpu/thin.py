@@ -36,8 +36,8 @@ FEW_SHARES = (2, 3, 4, 5, 6)
 MEASURED, NEAR = Path(__file__).with_name("thin_measured.json"), 1.1
 
 # Time with stagger to that without, H200, 2026-11-24, by the tiles that are within 15 % of the fastest: float64 by 16
-# steps 0.965, at most 1.06; float32 by 16, C tall, 0.987, at most 1.05; 16 bits by 4, at most 48 columns, 0.958, at most
-# 1.03. With more shares of k, or several tiles on both sides, it gains nothing.
+# steps 0.965, at most 1.06; float32 by 16, C tall, 0.987, at most 1.05; 16 bits by 4, at most 48 columns, 0.958, at
+# most 1.03. With more shares of k, or several tiles on both sides, it gains nothing.
 SHARES, LINES = 2, 1024
 
 # Side of the tile of small products.

@@ -62,7 +62,7 @@ SIMT_8 = SIMT_4._replace(
 
 # gpu-tensor-core over float64, by mma.sync. Three stages of 64 x 64 leave room for three blocks. Wide tiles are for a
 # flat C: few blocks read the same rows of A, and there are at most as many as multiprocessors (20 x 40000 x 300 by 320
-# columns 0.88 of cuBLAS, by 128 0.75). Tiles of 64 by 80, 80 by 64 and 96, 112 by 64 and 96 by 64 leave less of C empty.
+# columns 0.88 of cuBLAS, by 128 0.75). Those of 64 by 80, 80 by 64 and 96, 112 by 64, 96 by 64 leave less of C empty.
 DOUBLE = Kind(
     (
         _tile((16, 128, 16, 16, 32, 4, 4, 4), 18.27, 6.2, 2),
