@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import ProblemError
-from harness.scalars import as_count
+from harness.scalars import as_count, as_value
 from harness.semiring import DTYPES, SEMIRINGS, Scalar, Semiring, as_semiring
 
 # Mixed precision: the dtype of A and B, and the wider one of the sums, of C and of D. Over plus_times alone.
@@ -128,17 +128,10 @@ class Problem:
     def _as_scalar(self, name: str, value: Scalar) -> Scalar:
         if value is None:
             return None
-        scalar = np.asarray(value)
-        fits = scalar.ndim == 0 and scalar.dtype.kind in "biuf"
-        if fits and scalar.dtype.kind == "f" and np.isnan(scalar):
+        converted = as_value(value, self.dtype)
+        if converted is not None and np.isnan(converted):
             raise ProblemError(f"{name} is NaN", expected=f"a value of {self.dtype.name}", got=repr(value))
-        if fits:
-            with np.errstate(all="ignore"):
-                converted = scalar.astype(self.dtype)[()]
-            is_rounded_float = self.dtype.kind == "f" and np.isfinite(converted) == np.isfinite(scalar)
-            same_kind = (scalar.dtype.kind == "b") == (self.dtype.kind == "b")
-            fits = same_kind and (is_rounded_float or bool(converted == scalar))
-        if not fits:
+        if converted is None or (np.asarray(value).dtype == bool) != (self.dtype == bool):
             raise ProblemError(
                 f"{name} is no value of the product's dtype",
                 expected=f"a scalar that {self.dtype.name} can hold",

@@ -1,7 +1,7 @@
 """Scalar functions of semirings: plain Python that Numba can compile, so that any backend inlines it.
 
 As (x) a function gets ``(x, y)``; as (+) it gets the accumulator first, ``(c, t)``. Over NumPy scalars of one dtype.
-Beside them, in Python alone, `as_count` reads the integers that callers give.
+Beside them, in Python alone, `as_count` and `as_value` read the numbers that callers give.
 """
 
 from __future__ import annotations
@@ -143,3 +143,25 @@ def as_count(value: Any, *, least: int = 1, most: int | None = None) -> int | No
     except TypeError:
         return None
     return count if least <= count and (most is None or count <= most) else None
+
+
+def as_value(value: Any, dtype: np.dtype[Any]) -> Scalar:
+    """Return `value` as a scalar of `dtype`, or None if it is no number that `dtype` can hold. Floats are rounded.
+
+    Examples
+    --------
+    >>> as_value(10**20, np.dtype(float)), as_value(300, np.dtype("int8")), as_value("x", np.dtype(float))
+    (np.float64(1e+20), None, None)
+    """
+    try:
+        scalar = np.asarray(value)
+        if scalar.dtype == object and isinstance(value, int) and dtype.kind == "f":
+            scalar = np.asarray(float(value))  # NumPy takes no larger ones than of 64 bits
+    except Exception:  # noqa: BLE001 whatever an object of another library raises
+        return None
+    if scalar.ndim or scalar.dtype.kind not in "biuf":
+        return None
+    with np.errstate(all="ignore"):
+        converted = scalar.astype(dtype)[()]
+    is_rounded_float = dtype.kind == "f" and np.isfinite(converted) == np.isfinite(scalar)
+    return converted if is_rounded_float or converted == scalar else None

@@ -15,6 +15,7 @@ Names are spelled ``add_mul`` as python-graphblas does. Source: GraphBLAS C API 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
@@ -62,7 +63,7 @@ class Constant:
     value: Scalar
 
     def __call__(self, dtype: np.dtype[Any]) -> Scalar:
-        return dtype.type(self.value)
+        return self.value
 
 
 # ------------------------------------------------------------------------------------------------------- the nouns
@@ -208,8 +209,11 @@ class Semiring:
         Raises
         ------
         ProblemError
-            If the name is taken, or a function is not callable with two scalars.
+            If the name is taken, a function is not callable with two scalars, an identity is no number, or `kinds` has
+            other letters.
         """
+        if not isinstance(name, str):
+            raise ProblemError("the name of a semiring is no str", expected="a name of your own", got=repr(name))
         if name in SEMIRINGS:
             raise ProblemError(f"semiring {name!r} is in the table already", fix="choose another name")
         for role, function in (("add", add), ("multiply", multiply)):
@@ -220,6 +224,19 @@ class Semiring:
                     got=repr(function),
                 )
             _check_takes_two(function, f"semiring {name!r}: {role}")
+        for role, identity in (("zero", zero), ("one", 0 if one is None else one)):
+            if not callable(identity) and all(scalars.as_value(identity, dtype) is None for dtype in DTYPES):
+                raise ProblemError(
+                    f"semiring {name!r}: {role} is no number",
+                    expected="a number, or a function of the dtype that returns one",
+                    got=repr(identity),
+                )
+        if not isinstance(kinds, str) or not kinds or set(kinds) - set("biuf"):
+            raise ProblemError(
+                f"semiring {name!r}: kinds is not understood",
+                expected="letters of 'biuf': bool, signed and unsigned integers, floats",
+                got=repr(kinds),
+            )
         return cls(
             Monoid(f"{name}.add", add, _as_identity(zero), kinds, is_selective),
             BinaryOp(f"{name}.multiply", multiply, None if one is None else _as_identity(one), kinds),
@@ -267,8 +284,26 @@ class Semiring:
                 return f"{op.name} is not defined for {dtype.name}"
         if dtype == HALF and not self._is_rounded_once():
             return "elements would be rounded more than once"
+        if not self.is_tabled and (fault := self._fault(dtype)):
+            return fault
         if self.absorbs(dtype) and self.one(dtype) == self.zero(dtype):
             return f"{self.name} has no one in {dtype.name}: its zero, {self.zero(dtype)}, absorbs"
+        return None
+
+    def _fault(self, dtype: np.dtype[Any]) -> str | None:
+        """Return which identity or result of a function of the user's own is no scalar of `dtype`, or None."""
+        for role, identity in (("zero", self.add.identity), ("one", self.multiply.identity)):
+            try:
+                value = None if identity is None else identity(dtype)
+            except Exception as error:  # noqa: BLE001 the user's function may raise anything
+                return f"its {role} cannot be computed: {type(error).__name__}: {error}"
+            if identity is not None and scalars.as_value(value, dtype) is None:
+                return f"its {role}, {value!r}, is no value of {dtype.name}"
+        for role, op in (("add", self.add), ("multiply", self.multiply)):
+            with contextlib.suppress(Exception), np.errstate(all="ignore"):  # what is meant for Numba need not run here
+                result = op.function(dtype.type(1), dtype.type(1))
+                if np.ndim(result):
+                    return f"{role} returns a {type(result).__name__}, and no scalar"
         return None
 
     def _is_rounded_once(self) -> bool:

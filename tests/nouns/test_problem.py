@@ -73,6 +73,8 @@ def test_byte_order_is_made_native() -> None:
         ("float64", True),
         ("int64", False),
         ("float64", object()),
+        ("float64", 10**400),
+        ("uint64", 2**64),
     ],
 )
 def test_a_scalar_that_the_dtype_cannot_hold_is_refused(dtype: str, alpha: Any) -> None:
@@ -94,6 +96,7 @@ def test_scalars_get_the_dtype_and_the_one_becomes_none() -> None:
     alpha = Problem(1, 1, 1, dtype=np.dtype(np.float32), alpha=0.1).alpha
     assert alpha == np.float32(0.1)
     assert alpha.dtype == np.float32
+    assert Problem(1, 1, 1, alpha=10**20).alpha == 1e20
     assert Problem(1, 1, 1, alpha=1).alpha is None
     assert Problem(1, 1, 1, "min_plus", alpha=0.0).alpha is None
     assert Problem(1, 1, 1, "min_plus", alpha=1).alpha == 1

@@ -70,6 +70,48 @@ def test_semirings_from_functions_need_functions_and_a_free_name() -> None:
     Semiring.from_functions("own", lambda *scalars: scalars[0], lambda x, y, z=0: x, zero=0)
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"zero": None}, "zero is no number"),
+        ({"zero": "x"}, "zero is no number"),
+        ({"one": [1, 2]}, "one is no number"),
+        ({"kinds": None}, "kinds is not understood"),
+        ({"kinds": ["f"]}, "kinds is not understood"),
+        ({"kinds": "fc"}, "kinds is not understood"),
+        ({"name": ["own"]}, "the name of a semiring is no str"),
+    ],
+)
+def test_semirings_from_functions_need_numbers_and_kinds(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ProblemError, match=says):
+        Semiring.from_functions(**{"name": "own", "add": max, "multiply": min, "zero": 0, **options})
+
+
+def _fails(dtype: np.dtype) -> int:
+    raise KeyError(dtype.name)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "reason"),
+    [
+        ("int64", {"zero": np.inf}, "its zero, inf, is no value of int64"),
+        ("int8", {"zero": 300}, "its zero, 300, is no value of int8"),
+        ("int64", {"zero": 0.5}, "its zero, 0.5, is no value of int64"),
+        ("uint8", {"one": -1}, "its one, -1, is no value of uint8"),
+        ("float64", {"zero": lambda dtype: "q"}, "its zero, 'q', is no value of float64"),
+        ("float64", {"one": _fails}, "its one cannot be computed: KeyError: 'float64'"),
+        ("float64", {"multiply": lambda x, y: (x, y)}, "multiply returns a tuple, and no scalar"),
+        ("float32", {"zero": 0.1}, None),
+        ("int8", {"zero": lambda dtype: np.iinfo(dtype).max}, None),
+        ("bool", {"zero": 0, "kinds": "b"}, None),
+        ("float64", {"add": lambda c, t: c.only_known_to_numba}, None),
+    ],
+)
+def test_functions_of_the_users_own_have_values_of_the_dtype(dtype: str, options: dict[str, Any], reason: Any) -> None:
+    own = Semiring.from_functions(**{"name": "own", "add": max, "multiply": min, "zero": 0, **options})
+    assert own.unsupported(np.dtype(dtype)) == reason
+
+
 def test_dtypes_are_refused_with_a_reason() -> None:
     assert "not defined for bool" in str(SEMIRINGS["min_plus"].unsupported(BOOL))
     assert "not defined for float64" in str(SEMIRINGS["lor_land"].unsupported(FLOAT))
