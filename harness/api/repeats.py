@@ -103,7 +103,7 @@ def options_of(caller: str, options: tuple[Any, ...], scalars: tuple[Scalar, ...
     """Return the options of a call as a part of a key; None if a scalar is no number, which the checks report."""
     try:
         return caller, options, arithmetic.is_native(), *map(_exactly, scalars)
-    except (TypeError, ValueError):
+    except Exception:  # noqa: BLE001 whatever an object of another library raises
         return None
 
 

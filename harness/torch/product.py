@@ -41,7 +41,8 @@ def gemm(
         With gradients: plus_times; logaddexp_plus; or any whose (+) is min or max, and whose (x) is plus, times, min,
         max, first or second. Without, any of `harness.gemm`.
     alpha, beta : scalar, optional
-        Numbers, not tensors. With gradients c, alpha and beta are for plus_times alone.
+        Numbers, not tensors: nothing records a gradient of them. With gradients c, alpha and beta are for plus_times
+        alone.
     backend, threads
         As in `harness.gemm`.
 
@@ -52,7 +53,7 @@ def gemm(
     Raises
     ------
     ProblemError
-        As `harness.gemm`; and if a gradient is asked for where there is none.
+        As `harness.gemm`; if alpha or beta is a tensor; and if a gradient is asked for where there is none.
     BackendUnavailable
         As `harness.gemm`; or if tensors lie on a GPU and CuPy is not installed.
 
@@ -74,6 +75,7 @@ def gemm(
     """
     operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
     tensors.check(operands)
+    _check_numbers(alpha=alpha, beta=beta)
     semiring = as_semiring(semiring)
     options = {"semiring": semiring, "backend": backend, "threads": threads}
     if not (torch.is_grad_enabled() and any(x.requires_grad for x in operands.values())):
@@ -89,6 +91,18 @@ def gemm(
             fix="combine afterwards with operations of PyTorch, such as torch.minimum(gemm(a, b), c)",
         )
     return function.apply(a, b, options)[0]
+
+
+def _check_numbers(**scalars: Scalar) -> None:
+    """Raise if a scalar is a tensor, whose gradient would be lost."""
+    for name, value in scalars.items():
+        if isinstance(value, torch.Tensor):
+            raise ProblemError(
+                f"harness.torch.gemm: {name} is a tensor, whose gradient would not be recorded",
+                expected="a number",
+                got=repr(value),
+                fix=f"{name}.item(), or alpha * gemm(a, b) + beta * c by PyTorch, which records it",
+            )
 
 
 class _Ordinary(torch.autograd.Function):

@@ -181,6 +181,15 @@ def test_integers_wrap_in_sums_and_saturate_in_paths() -> None:
 # ---------------------------------------------------------------------------------------------- what it refuses
 
 TWO = np.ones((2, 2))
+
+
+class Unreadable:
+    """What refuses to be an array of NumPy, as a tensor of PyTorch that requires gradients."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise RuntimeError("can't call numpy()")
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "inner sizes": ({"a": np.ones((2, 3)), "b": np.ones((2, 3))}, "inner sizes of a and b differ"),
     "one-dimensional a": ({"a": np.ones(2)}, "a is not a matrix"),
@@ -204,6 +213,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "NaN alpha": ({"alpha": np.nan}, "alpha is NaN"),
     "array alpha": ({"alpha": [1.0, 2.0]}, "alpha is no value"),
     "complex alpha": ({"alpha": 1j}, "alpha is no value"),
+    "alpha of another library": ({"alpha": Unreadable()}, "alpha is no value"),
     "alpha that does not fit": ({"a": TWO.astype(int), "b": TWO.astype(int), "alpha": 0.5}, "alpha is no value"),
     "out of another shape": ({"out": np.empty((2, 3))}, "out cannot take the result"),
     "out of another dtype": ({"out": np.empty((2, 2), np.float32)}, "out cannot take the result"),

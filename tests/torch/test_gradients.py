@@ -53,6 +53,12 @@ class TestFiniteDifferences:
         for scalars in ({}, {"alpha": 2.0}, {"beta": -0.5}, {"alpha": -1.5, "beta": 3.0}):
             assert torch.autograd.gradcheck(lambda a, b, c, o=scalars: gemm(a, b, c, **o), operands)
 
+    @pytest.mark.parametrize("name", ("alpha", "beta"))
+    def test_a_scalar_that_is_a_tensor_is_refused(self, name):
+        for value in (torch.tensor(2.0, requires_grad=True), torch.tensor(2.0)):
+            with pytest.raises(ProblemError, match=rf"harness.torch.gemm: {name} is a tensor(.|\n)*{name}.item"):
+                gemm(drawn(3, 4), drawn(4, 2), drawn(3, 2), **{name: value})
+
     @pytest.mark.parametrize("semiring", SEMIRINGS)
     def test_of_views_agree(self, semiring):
         a, b = drawn(8, 6), drawn(3, 8)
