@@ -93,7 +93,7 @@ class Problem:
         self._check_triangle()
 
     def _check_triangle(self) -> None:
-        if self.triangle not in TRIANGLES:
+        if not isinstance(self.triangle, str) or self.triangle not in TRIANGLES:
             names = ", ".join(map(repr, TRIANGLES))
             raise ProblemError("triangle is not understood", expected=f"one of {names}", got=repr(self.triangle))
         sizes = {"a": ("A", self.m, self.k), "d": ("D", self.m, self.n)}.get(self.triangle)

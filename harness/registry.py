@@ -105,6 +105,8 @@ def find(name: str) -> Backend:
     BackendUnavailable
         If there is none of that name, it could not be loaded, or this machine misses something.
     """
+    if not isinstance(name, str):
+        raise BackendUnavailable("backend is no name", expected="a name from `python -m harness list`", got=repr(name))
     entry = look_up(name)
     if entry is None:
         if name in RENAMED:

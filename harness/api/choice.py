@@ -39,7 +39,7 @@ def choose(
     BackendUnavailable
         If there is none, it declines, or it computes on the host and the arrays lie on a device.
     """
-    if name == "auto":
+    if _is_auto(name):
         return _choose_automatically(problem, arrays, batch, count)
     backend = registry.find(name)
     reason = registry.refusal(backend, problem)
@@ -52,6 +52,16 @@ def choose(
             fix=f"backend='auto', or {arrays.other_way}",
         )
     return backend
+
+
+def check_backend(name: str) -> None:
+    """Raise BackendUnavailable unless a backend of that name can run here, for a call that may have no product."""
+    if not _is_auto(name):
+        registry.find(name)
+
+
+def _is_auto(name: object) -> bool:
+    return isinstance(name, str) and name == "auto"
 
 
 def _choose_automatically(

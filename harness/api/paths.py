@@ -32,7 +32,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from harness.api import argk, gemm, predecessors
+from harness.api import argk, choice, gemm, predecessors
 from harness.api.arrays import Arrays, as_array, is_masked, kind_of
 from harness.api.views import any_library
 from harness.errors import ProblemError
@@ -174,6 +174,8 @@ class _Steps:
     ) -> None:
         self._module, self._is_on_device, self._add = arrays.module, arrays.on_device, semiring.add.ufunc
         self._best, self._other = best, arrays.empty(best.shape, best.dtype)
+        choice.check_backend(backend)  # one vertex has no product that would
+        gemm.check_threads(threads)
         options: dict[str, Any] = {"semiring": semiring, "backend": backend, "threads": threads}
         self._gemm: Callable[..., Any] = functools.partial(gemm.gemm, **options)
         self._gemm_argk: Callable[..., tuple[Any, Any]] = functools.partial(argk.gemm_argk, **options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from harness.cli.options import FAILED, INTERRUPTED, AsJson, complain
+from harness.cli.options import FAILED, INTERRUPTED, AsJson, complain, number
 
 if TYPE_CHECKING:
     from harness.interface import Backend
@@ -57,7 +57,10 @@ def check(
     ] = None,
     *,
     depth: Annotated[Literal["quick", "full"], typer.Option(help="How many combinations to try.")] = "quick",
-    patience: Annotated[float, typer.Option(min=0.1, help="Seconds without a finding that count as a hang.")] = 120.0,
+    patience: Annotated[
+        float,
+        typer.Option(min=0.1, max=1e6, callback=number, help="Seconds without a finding that count as a hang."),
+    ] = 120.0,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what is right as well.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line and finding.")] = False,
     in_process: Annotated[bool, typer.Option("--in-process", help="In this process: for a debugger.")] = False,

@@ -9,28 +9,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import DONE, FAILED, INTERRUPTED, RESULTS, AsJson, Results, complain
+from harness.cli.options import DONE, FAILED, INTERRUPTED, RESULTS, AsJson, Results, complain, number
 from harness.errors import ExperimentError
 
 if TYPE_CHECKING:
     from harness.experiment import Experiment
 
 ONLY = "Only of this; may be repeated."
-Effect = Annotated[float, typer.Option(min=0.0, help="Changes of the time below this count as none: 0.02 is 2 %.")]
+Effect = Annotated[
+    float, typer.Option(min=0.0, callback=number, help="Changes of the time below this count as none: 0.02 is 2 %.")
+]
 
 
 def calibrate(
     *,
     cells: Annotated[int, typer.Option(min=0, help="A/A cells: the same backend under two names.")] = 40,
     planted: Annotated[int, typer.Option(min=0, help="Cells in which one of the two really is slower.")] = 20,
-    slowdown: Annotated[float, typer.Option(min=0.0, help="How much slower the planted ones are: 0.05 is 5 %.")] = 0.05,
-    minutes: Annotated[float, typer.Option(min=0.0, help="Begin no cell after this time.")] = 30.0,
+    slowdown: Annotated[
+        float, typer.Option(min=0.0, callback=number, help="How much slower the planted ones are: 0.05 is 5 %.")
+    ] = 0.05,
+    minutes: Annotated[float, typer.Option(min=0.0, callback=number, help="Begin no cell after this time.")] = 30.0,
     processes: Annotated[int, typer.Option(min=1, help="Fresh processes of each contender and cell.")] = 3,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds in each process, at least.")] = 10,
     precision: Annotated[
         float,
         typer.Option(
-            min=0.0, help="Sample until each process knows the ratio to this, 4 s at most; 0: only the rounds."
+            min=0.0,
+            callback=number,
+            help="Sample until each process knows the ratio to this, 4 s at most; 0: only the rounds.",
         ),
     ] = 0.01,
     backends: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -44,6 +45,13 @@ Where = Annotated[
     list[str] | None, typer.Option(metavar="AXIS=VALUE", help="Only where this holds, as n=1024; may be repeated.")
 ]
 Names = Annotated[list[str] | None, typer.Argument(metavar="[EXPERIMENT]...", help="All of them by default.")]
+
+
+def number(value: float) -> float:
+    """Return the value of an option, or refuse NaN, which passes every least and greatest value."""
+    if math.isnan(value):
+        raise typer.BadParameter("nan is no number")
+    return value
 
 
 def chosen_experiments(names: list[str] | None) -> list[Experiment]:

@@ -32,7 +32,7 @@ def bench_compare(
         str | None, typer.Option(help="Folder of the project that modules are imported from. [default: src, or .]")
     ] = None,
     minimum_effect: Annotated[
-        float, typer.Option(min=0.0, help="Changes of the time below this count as none.")
+        float, typer.Option(min=0.0, callback=options.number, help="Changes of the time below this count as none.")
     ] = 0.02,
     results: options.Results = options.RESULTS,
     as_json: options.AsJson = False,

@@ -8,6 +8,8 @@ import numpy as np
 
 from harness.api.arguments import as_numbers, check_out
 from harness.api.arrays import kind_of
+from harness.api.choice import check_backend
+from harness.api.gemm import check_threads
 from harness.api.libraries import library_of
 from harness.api.views import by_views
 from harness.contraction import path as paths
@@ -103,6 +105,8 @@ def einsum(
     semiring = as_semiring(semiring)
     promoted, result_dtype = _dtypes(inputs, dtype, semiring)
     check_out("einsum", arrays, out, contraction.shape, result_dtype)
+    check_backend(backend)  # there may be no product that would
+    check_threads(threads)
     steps = None if path is None else paths.check(path, len(inputs))
     if len(inputs) > 2 and not semiring.is_commutative:
         raise _needs_pairs(semiring, len(inputs))

@@ -38,7 +38,7 @@ def read_matrices(caller: str, operands: dict[str, Any], *, vectors: Collection[
                 f"{caller}: {name} has a dtype that it is not computed in",
                 expected=" or ".join(FLOATS),
                 got=str(x.dtype),
-                fix=f"{name}.astype('float64')",
+                fix=_conversion(name, operands[name], x),
             )
         if x.ndim < (1 if name in vectors else 2):
             raise ProblemError(
@@ -48,6 +48,13 @@ def read_matrices(caller: str, operands: dict[str, Any], *, vectors: Collection[
             )
     dtype = np.result_type(*(x.dtype.newbyteorder("=") for x in inputs.values()))
     return Matrices(arrays, dtype, converted(arrays, inputs, dtype))
+
+
+def _conversion(name: str, x: Any, array: Any) -> str:
+    """Return how an operand `x`, read as `array`, becomes one of floats; empty: of complex numbers nothing does."""
+    if hasattr(x, "toarray"):
+        return f"{name}.toarray()"
+    return "" if array.dtype.kind == "c" else f"{name}.astype('float64')"
 
 
 def converted(arrays: Arrays, inputs: dict[str, Any], dtype: Any) -> dict[str, Any]:
@@ -63,17 +70,16 @@ def check_square(caller: str, a: Any, *, stacked: bool = False) -> None:
         raise ProblemError(f"{caller}: a is not square", expected=expected, got=f"shape {a.shape}")
 
 
-def check_finite(caller: str, inputs: dict[str, Any], arrays: Arrays) -> None:
-    """Raise unless all elements of all matrices are finite; on a GPU the host waits for the answer."""
+def check_finite(caller: str, inputs: dict[str, Any], arrays: Arrays, fix: str = "") -> None:
+    """Raise, with `fix`, unless all elements of all matrices are finite; on a GPU the host waits for the answer."""
     for name, x in inputs.items():
         with arrays.in_force():
             is_finite = arrays.module.isfinite(x)
             if is_finite.all():
                 continue
             first = tuple(int(i) for i in np.argwhere(~to_host(arrays, is_finite))[0])
-            raise ProblemError(
-                f"{caller}: {name} holds NaN or infinity", expected="finite numbers", got=f"{x[first]} at {first}"
-            )
+            what, got = f"{caller}: {name} holds NaN or infinity", f"{x[first]} at {first}"
+            raise ProblemError(what, expected="finite numbers", got=got, fix=fix)
 
 
 def check_rows(caller: str, b: Any, rows: int) -> None:
@@ -90,7 +96,7 @@ def check_rows(caller: str, b: Any, rows: int) -> None:
 
 def check_option(caller: str, option: str, value: object, known: Collection[str]) -> None:
     """Raise unless `value` is one of the `known` values of an option."""
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise ProblemError(f"{caller}: unknown {option}", expected=" or ".join(known), got=repr(value))
 
 

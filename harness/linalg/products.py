@@ -22,7 +22,7 @@ import numpy as np
 from harness import arithmetic
 from harness.api import repeats
 from harness.api.arrays import Arrays
-from harness.api.choice import choose, limited_shortcut
+from harness.api.choice import check_backend, choose, limited_shortcut
 from harness.api.gemm import check_threads, limited_to, machine_of, shortcut_of
 from harness.interface import Backend, Prepared, Repeat, Shortcut, prepare
 from harness.linalg.stages import Stages
@@ -90,6 +90,7 @@ class Products:
         operand_dtype: np.dtype[Any] | None = None,
     ) -> None:
         threads = check_threads(threads)
+        check_backend(backend)
         self.arrays, self.dtype, self.operations = arrays, dtype, 0
         self._backend, self._threads, self.operand_dtype = backend, threads, operand_dtype
         self._stages, self._stage = Stages(arrays) if stages is None else stages, stage

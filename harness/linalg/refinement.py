@@ -34,6 +34,7 @@ from harness.linalg.arguments import (
 from harness.linalg.elimination import LU
 from harness.linalg.products import Products
 from harness.problem import named_dtype
+from harness.scalars import as_value
 
 # The dtype of the factors, and that of the operands of the products that make them.
 FACTORS = {"float64": ("float64", None), "float32": ("float32", None), "bfloat16": ("float32", "bfloat16")}
@@ -120,7 +121,8 @@ def refine(
     check_count("refine", "most_steps", most_steps, least=0)
     default = BLOCK_ON_DEVICE if arrays.on_device else BLOCK
     width = check_count("refine", "block", default if block is None else block)
-    if tolerance is not None and not 0 < tolerance < 1:
+    least = None if tolerance is None else as_value(tolerance, np.dtype(float))
+    if tolerance is not None and (least is None or not 0 < least < 1):
         raise ProblemError("refine: tolerance is no small number", expected="0 < tolerance < 1", got=repr(tolerance))
     check_finite("refine", inputs, arrays)
     a, b = converted(arrays, inputs, np.float64).values()
@@ -128,7 +130,7 @@ def refine(
         raise ProblemError("refine: b is not one matrix", expected="shape (n, r) or (n,)", got=f"shape {b.shape}")
     system = _System(arrays, a, b[:, None] if b.ndim == 1 else b, backend, threads)
     rounding = float(np.finfo(np.float64).eps)
-    target, bound = (rounding, max(a.shape[0], 1) ** 0.5 * rounding) if tolerance is None else (tolerance, tolerance)
+    target, bound = (rounding, max(a.shape[0], 1) ** 0.5 * rounding) if least is None else (least, least)
     with system.products:
         x, residuals = system.iterate(system.factors(factor_dtype, width), target, most_steps)
     if not residuals[-1] <= bound:
@@ -154,7 +156,7 @@ class _System:
         narrow = None if operand is None else named_dtype(operand)
         with np.errstate(over="ignore"):
             low = self._a.astype(dtype, order="C")
-        check_finite("refine", {f"a in {dtype}": low}, self._arrays)
+        check_finite("refine", {f"a in {dtype}": low}, self._arrays, "factor_dtype='float64'")
         products, updates = (
             Products(self._arrays, np.dtype(dtype), self._backend, self._threads, operand_dtype=x)
             for x in (None, narrow)

@@ -215,6 +215,10 @@ def test_unknown_names_are_refused():
         closure(np.zeros((2, 2)), "plus_times")
     with pytest.raises(BackendUnavailable, match="unknown backend"):
         shortest_paths(np.zeros((3, 3)), backend="cpu-nothing")
+    with pytest.raises(BackendUnavailable, match="unknown backend"):
+        shortest_paths(np.zeros((1, 1)), backend="cpu-nothing")
+    with pytest.raises(ProblemError, match="threads"):
+        shortest_paths(np.zeros((1, 1)), threads=-5)
 
 
 def test_every_semiring_with_a_closure_starts_from_its_one():

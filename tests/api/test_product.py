@@ -228,6 +228,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"out": np.lib.stride_tricks.as_strided(np.empty(3), (2, 2), (8, 8))},
         "elements that share memory",
     ),
+    "a list of triangles": ({"triangle": ["a"]}, "triangle is not understood"),
     "no threads": ({"threads": 0}, "threads is no number of threads"),
     "negative threads": ({"threads": -1}, "threads is no number of threads"),
     "too many threads": ({"threads": 10**6}, "threads is no number of threads"),
@@ -282,6 +283,9 @@ def test_unknown_backends_are_refused_with_the_closest() -> None:
     with pytest.raises(BackendUnavailable, match="unknown backend 'cpu-naiv'") as caught:
         gemm(TWO, TWO, backend="cpu-naiv")
     assert caught.value.fix == "did you mean 'cpu-naive'?"
+    for name in (["cpu-naive"], None, np.array(["auto", "auto"])):
+        with pytest.raises(BackendUnavailable, match="backend is no name"):
+            gemm(TWO, TWO, backend=name)  # type: ignore[arg-type]
 
 
 def test_a_renamed_backend_is_refused_with_its_present_name() -> None:

@@ -417,6 +417,14 @@ def test_options_reach_every_product():
         einsum("ij->i", x, threads=0)
 
 
+@pytest.mark.parametrize(("subscripts", "operands"), [("ij->ji", [np.ones((3, 3))]), ("i,i", [np.ones(0)] * 2)])
+def test_options_are_checked_where_there_is_no_product(subscripts, operands):
+    with pytest.raises(BackendUnavailable, match="cpu-nonsense"):
+        einsum(subscripts, *operands, backend="cpu-nonsense")
+    with pytest.raises(ProblemError, match="threads"):
+        einsum(subscripts, *operands, threads=-5)
+
+
 def test_a_semiring_of_the_users_own_that_is_commutative():
     least = Semiring.of("min", "plus").add.function
     declared = Semiring.from_functions(

@@ -6,7 +6,14 @@ import pytest
 from harness import BackendUnavailable, ProblemError
 from harness.linalg import hessenberg, qr, refine, trsm
 
-EYE, NAN = np.eye(3), np.diag([1.0, np.nan, 2.0])
+EYE, NAN, NONE = np.eye(3), np.diag([1.0, np.nan, 2.0]), np.empty((0, 0))
+
+
+class Sparse:
+    """What NumPy takes for one object, as it does sparse matrices."""
+
+    def toarray(self):
+        return EYE
 
 
 @pytest.mark.parametrize(
@@ -48,14 +55,19 @@ EYE, NAN = np.eye(3), np.diag([1.0, np.nan, 2.0])
         (lambda: refine(EYE, np.ones(2)), "refine: b does not have as many rows"),
         (lambda: refine(EYE, np.ones((2, 3, 1))), "refine: b is not one matrix"),
         (lambda: refine(EYE, np.array([1, np.inf, 0])), r"(?s)refine: b holds NaN or infinity.*inf at \(1,\)"),
-        (lambda: refine(1e39 * EYE, np.ones(3)), "refine: a in float32 holds NaN or infinity"),
+        (lambda: refine(1e39 * EYE, np.ones(3)), "(?s)refine: a in float32 holds NaN or infinity.*='float64'"),
         (lambda: refine(np.ones((3, 3)), np.ones(3)), "(?s)refine: the matrix is singular in float32.*column 1"),
         (
             lambda: refine(EYE, np.ones(3), factor_dtype="int8"),
             "(?s)unknown factor_dtype.*float64 or float32 or bfloat16",
         ),
         (lambda: refine(EYE, np.ones(3), most_steps=-1), "refine: most_steps is no count"),
+        (lambda: refine(EYE, np.ones(3), factor_dtype=["float32"]), "unknown factor_dtype"),
         (lambda: refine(EYE, np.ones(3), tolerance=float("nan")), "refine: tolerance"),
+        (lambda: refine(EYE, np.ones(3), tolerance="x"), "refine: tolerance"),
+        (lambda: refine(EYE, np.ones(3), tolerance=[1e-3]), "refine: tolerance"),
+        (lambda: qr(Sparse()), r"(?s)qr: a has a dtype.*a\.toarray\(\)"),
+        (lambda: qr(EYE * 1j), "(?s)qr: a has a dtype.*complex128$"),
     ],
 )
 def test_one_clear_message(call, said):
@@ -64,7 +76,16 @@ def test_one_clear_message(call, said):
 
 
 @pytest.mark.parametrize(
-    "call", [lambda **x: trsm(EYE, EYE, **x), lambda **x: qr(EYE, **x), lambda **x: refine(EYE, EYE, **x)]
+    "call",
+    [
+        lambda **x: trsm(EYE, EYE, **x),
+        lambda **x: qr(EYE, **x),
+        lambda **x: refine(EYE, EYE, **x),
+        lambda **x: trsm(NONE, NONE, **x),  # without a product that would say it
+        lambda **x: qr(NONE, **x),
+        lambda **x: hessenberg(NONE, **x),
+        lambda **x: refine(NONE, NONE, **x),
+    ],
 )
 def test_backends_and_threads_are_those_of_gemm(call):
     with pytest.raises(BackendUnavailable, match="cpu-nothing"):
