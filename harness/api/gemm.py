@@ -53,7 +53,8 @@ def gemm(
     semiring : str or Semiring
         ``"plus_times"``, ``"min_plus"``, ... or an object of your own.
     alpha, beta : scalar, optional
-        None: the semiring's one. A beta that is the semiring's zero means that c is not read.
+        None: the semiring's one. A beta that is the semiring's zero, and not its one as well, means that c is
+        not read.
     out : (..., m, n) array, optional
         Where the result goes; may be c, or overlap any operand. Its dtype must be the result's.
     backend : str

@@ -69,7 +69,8 @@ def trsm(
     a : (..., n, n) array of float32 or float64
         Any strides. The other half is never read, nor with `unit_diagonal` the diagonal.
     b : (..., n, r) or (n,) array of float32 or float64
-        Leading dimensions of a and b broadcast.
+        Leading dimensions of a and b broadcast. NaN and infinity spread in their column of X to all rows that are
+        solved later, and unless `method` is ``"substitution"`` to the whole of their diagonal block.
     lower : bool
         Whether A, not op(A), is the lower triangle; else the upper.
     transposed : bool

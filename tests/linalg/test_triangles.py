@@ -157,3 +157,12 @@ def test_blocks_on_a_gpu_are_longer_where_columns_are_few():
     gpu, host = SimpleNamespace(on_device=True), SimpleNamespace(on_device=False)
     assert [triangles.default_block(gpu, n, r) for n, r in ((4096, 16), (4096, 256), (1000, 16))] == [1024, 512, 512]
     assert triangles.default_block(host, 4096, 256) == triangles.BLOCK
+
+
+@pytest.mark.parametrize(("method", "first"), [("blocks", 4), ("corrected", 4), ("substitution", 5)])
+def test_nan_spreads_within_its_column_from_its_block_or_its_row_on(method, first):
+    b = np.ones((10, 2))
+    b[5, 0] = np.nan
+    x = trsm(np.tri(10) + np.eye(10), b, method=method, block=4)
+    assert np.flatnonzero(np.isnan(x[:, 0])).tolist() == list(range(first, 10))
+    assert np.isfinite(x[:, 1]).all()

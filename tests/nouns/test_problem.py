@@ -111,6 +111,9 @@ def test_beta_needs_a_c_and_a_zero_beta_drops_it() -> None:
     assert (dropped.accumulate, dropped.beta) == (False, None)
     dropped = Problem(1, 1, 1, "min_plus", beta=np.inf, accumulate=True)
     assert not dropped.accumulate
+    for semiring, beta in ((Semiring.of("plus", "plus"), 0.0), (Semiring.of("max", "max"), -np.inf)):
+        kept = Problem(1, 1, 1, semiring, beta=beta, accumulate=True)  # the one as well: no factor
+        assert (kept.accumulate, kept.beta) == (True, None)
     assert Problem(1, 1, 1, "min_plus", beta=0.0, accumulate=True).accumulate
 
 
