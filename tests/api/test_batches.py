@@ -122,6 +122,18 @@ def test_an_out_that_overlaps_an_operand(rng):
         assert np.array_equal(gemm(shifted[1:6], shifted[:5], out=shifted[:5]), want)
 
 
+def test_an_out_whose_products_overlap_is_refused_in_every_call(rng):
+    a, b = numbers(rng, 2, 4, 5), numbers(rng, 2, 5, 3)
+    room = np.zeros(40)
+    out = np.lib.stride_tricks.as_strided(room, (2, 4, 3), (48, 24, 8))
+    good = np.empty((2, 4, 3))
+    for _ in range(3):
+        assert np.array_equal(gemm(a, b, out=good), a @ b)
+        with pytest.raises(ProblemError, match="out cannot take the result"):
+            gemm(a, b, out=out)
+    assert not room.any()
+
+
 def test_sums_of_exponentials_integers_and_bools(rng):
     a, b = rng.normal(size=(3, 1, 4, 5)), rng.normal(size=(2, 5, 6))
     want = np.logaddexp.reduce(a[..., None] + b[:, None], axis=-2)

@@ -20,6 +20,7 @@ from backends.cpu._simd.numpy_object import OBJECT, data_of, is_writeable
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
+from harness.operands import shares_with_itself
 
 MOST_LAYOUTS = 256  # tables that are kept
 
@@ -75,7 +76,7 @@ def _make(
         return None
     fits = shape_a[-2] == m and shape_b[-1] == n and shape_a[-1] == shape_b[-2]
     all_strides = (*strides_a, *strides_b, *strides_out)
-    has_memory = all(step != 0 or size == 1 for step, size in zip(strides_out, shape_out, strict=True))
+    has_memory = not shares_with_itself(shape_out, strides_out, itemsize)
     has_rows = n == 1 or strides_out[-1] == itemsize
     if not (fits and has_memory and has_rows and all(step % itemsize == 0 for step in all_strides)):
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from harness import registry
 from harness.interface import Backend
 from harness.problem import Problem
@@ -20,5 +22,10 @@ def contenders(problem: Problem, *, on_device: bool) -> list[Backend]:
 
 
 def is_contender(backend: Backend, problem: Problem) -> bool:
-    """Return whether `backend` computes in the arithmetic that auto allows, and starts no processes."""
-    return backend.keeps_arithmetic(problem) and not backend.loosens(problem) and not backend.starts_processes
+    """Return whether `backend` computes in the arithmetic that auto allows, and starts no processes.
+
+    Not one that fails to say so, as a plug-in may.
+    """
+    with contextlib.suppress(Exception):
+        return backend.keeps_arithmetic(problem) and not backend.loosens(problem) and not backend.starts_processes
+    return False
