@@ -276,6 +276,8 @@ def _factor(x: Any, value: Any) -> Any:
     """Return a matrix of one element, `value`, where `x` lies."""
     if isinstance(x, np.ndarray):
         return np.full((1, 1), value)
-    factor = type(x)((1, 1), dtype=np.asarray(value).dtype)
-    factor.fill(value)
+    arrays = kind_of("axpy", {"x": x})
+    with arrays.in_force():
+        factor = arrays.empty((1, 1), np.asarray(value).dtype)
+        factor.fill(value)
     return factor

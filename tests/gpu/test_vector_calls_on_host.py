@@ -1,0 +1,56 @@
+"""The vector calls with arrays of a GPU that the host plays: the first call and those after it, with y and out."""
+
+import numpy as np
+import pytest
+
+from harness import ProblemError, axpy, gemv, ger, symv, syr, syrk
+from harness.api import repeats
+from tests.gpu.host_gpu import install
+from tests.gpu.host_kernels import COMPILER
+
+pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Return a GPU that the host plays, on which nothing is remembered."""
+    repeats.forget()
+    monkeypatch.setattr(repeats, "classes", set())
+    yield install(monkeypatch)
+    repeats.forget()
+
+
+def numbers(gpu, *shape, seed=0):
+    x = np.random.default_rng(seed).integers(-9, 9, shape).astype("float32")
+    return x, gpu.array(x)
+
+
+def test_calls_with_vectors_are_right_in_the_first_call_and_later_ones(gpu):
+    (a, on_a), (x, on_x), (y, on_y) = (numbers(gpu, *shape) for shape in ((33, 21), (21,), (33,)))
+    (s, on_s), (v, on_v) = numbers(gpu, 29, 29, seed=1), numbers(gpu, 29, seed=2)
+    whole, lower = np.tril(s) + np.tril(s, -1).T, np.tril_indices(29)
+    for _ in range(3):
+        assert np.array_equal(gemv(on_a, on_x).get(), a @ x)
+        assert np.array_equal(gemv(on_a, on_x, on_y, alpha=2, beta=3).get(), 2 * (a @ x) + 3 * y)
+        assert np.array_equal(gemv(on_a, on_x, semiring="min_plus").get(), (a + x).min(1))
+        assert np.array_equal(symv(on_s, on_v).get(), whole @ v)
+        assert np.array_equal(ger(on_y, on_x).get(), np.outer(y, x))
+        assert np.array_equal(axpy(on_x, on_x, alpha=2).get(), 3 * x)
+        assert np.array_equal(syrk(on_a).get()[np.tril_indices(33)], (a @ a.T)[np.tril_indices(33)])
+        assert np.array_equal(syr(on_v).get()[lower], np.outer(v, v)[lower])
+        out = gpu.empty((33,), "float32")
+        assert gemv(on_a, on_x, out=out) is out
+        assert np.array_equal(out.get(), a @ x)
+
+
+def test_bad_vectors_are_refused_by_the_name_of_the_call(gpu):
+    (_, a), (_, x), (_, short) = numbers(gpu, 33, 21), numbers(gpu, 21), numbers(gpu, 20)
+    for arguments, match in (
+        ((a, short), "gemv: "),
+        ((x, x), "gemv: a is no matrix"),
+        ((a, np.zeros(21, "f4")), "gemv: "),
+    ):
+        with pytest.raises(ProblemError, match=match):
+            gemv(*arguments)
+    with pytest.raises(ProblemError, match="gemv: out"):
+        gemv(a, x, out=gpu.empty((32,), "float32"))
