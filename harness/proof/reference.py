@@ -15,7 +15,6 @@ from the semiring, since its function is the definition; it is applied element b
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -137,12 +136,12 @@ def argk(problem: Problem, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     -------
     (m, n) array of int32
     """
-    value, one_term = product(problem, a, b), dataclasses.replace(problem, k=1)
-    smallest = np.full(value.shape, -1, np.int32)
-    for p in reversed(range(problem.k)):
-        smallest[product(one_term, a[:, p : p + 1], b[p : p + 1]) == value] = p
-    smallest[value == _algebra(problem.semiring, problem.dtype).zero] = -1
-    return smallest
+    value, (add, multiply, zero, work) = product(problem, a, b), _algebra(problem.semiring, problem.dtype)
+    with np.errstate(all="ignore"):  # all terms at once: such products are small
+        terms = multiply(a.T.astype(work)[:, :, None], b.astype(work)[:, None, :])
+        is_value = add(np.full_like(terms, zero), terms).astype(problem.dtype) == value
+    has_k = is_value.any(0) & (value != zero)
+    return np.where(has_k, is_value.argmax(0) if problem.k else -1, -1).astype(np.int32)
 
 
 def magnitude(
