@@ -8,26 +8,16 @@ import pytest
 from backends.gpu._simt import program
 from backends.gpu._simt.program import Batch
 from harness import SEMIRINGS, ProblemError, gemm, gemm_argk
-from harness.api import repeats
 from harness.proof import contract
 from harness.tuning.choice import orders
 from harness.tuning.gpu import rungs as tuning_gpu
-from tests.gpu.host_gpu import CAPTURING, install
+from tests.gpu.host_gpu import CAPTURING
 from tests.gpu.host_kernels import COMPILER
 from tests.gpu.simt_products import RUNGS
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
 
 SIMT = ("gpu-naive", "gpu-row", "gpu-tiled", "gpu-register-tiled", "gpu-warp-tiled", "gpu-pipelined", "gpu-tuned")
-
-
-@pytest.fixture
-def gpu(monkeypatch):
-    """Return a GPU that the host plays, on which nothing is remembered."""
-    repeats.forget()
-    monkeypatch.setattr(repeats, "classes", set())
-    yield install(monkeypatch)
-    repeats.forget()
 
 
 def numbers(gpu, *shape, dtype="float32", seed=0):

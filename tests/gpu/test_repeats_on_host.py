@@ -15,22 +15,13 @@ from backends.gpu._simt.packed import PackedProgram
 from harness import ProblemError, gemm, gemm_argk
 from harness.api import repeats
 from harness.tuning.gpu import rungs as tuning_gpu
-from tests.gpu.host_gpu import CAPTURING, install
+from tests.gpu.host_gpu import CAPTURING
 from tests.gpu.host_kernels import COMPILER
 from tests.gpu.simt_products import RUNGS
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
 
 NAMES = ("gpu-naive", "gpu-tiled", "gpu-tuned")
-
-
-@pytest.fixture
-def gpu(monkeypatch):
-    """Return a GPU that the host plays, on which nothing is remembered."""
-    repeats.forget()
-    monkeypatch.setattr(repeats, "classes", set())
-    yield install(monkeypatch)
-    repeats.forget()
 
 
 def numbers(gpu, *shape, dtype="float32", seed=0, order="C"):

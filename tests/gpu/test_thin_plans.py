@@ -118,16 +118,25 @@ def _tiles_of_columns():
 
 
 def test_near_a_measured_product_the_fastest_is_taken():
+    """Also where the model would take another tile; not for other sizes, nor for rows that begin otherwise."""
     kind = {"mma": thin_tiles.DOUBLE_TMA}
-    for m, n, k in (size for size in thin._fastest()["float64"] if min(size) > 30):
-        (_, choice), near = thin.measured(Problem(m, n, k), kind), Problem(m, n + n % 2, k + 2 * (k // 50))
-        by_model = thin.choose(near, thin_tiles.DOUBLE_TMA)
-        if choice.tile != by_model.tile and not near.n % 2 and not (k | n) % 2:
-            break
+    (_, choice), near = thin.measured(Problem(40, 30000, 400), kind), Problem(40, 31000, 416)
+    assert choice.tile != thin.choose(near, thin_tiles.DOUBLE_TMA).tile
     assert thin.measured(near, kind) == ("mma", choice)
-    for far in (Problem(2 * m, n, k), Problem(m, n, k + 1), Problem(m, n + 1, k), Problem(m, n, 2 * k)):
-        found = thin.measured(far, kind)
-        assert found is None or found[1].tile != choice.tile
+    far = (80, 30000, 400), (40, 30000, 800), (40, 30000, 401), (40, 30001, 400)
+    assert not any(thin.measured(Problem(*sizes), kind) for sizes in far)
+
+
+def test_tiles_begin_at_several_steps_where_all_of_them_read_the_same_rows():
+    tile = thin_tiles.DOUBLE.tiles[0]
+    rows, columns = tile.launch.bm, tile.launch.bn
+    of = thin.Stagger(flat=16, tall=4, columns=100).of
+    flat, tall, square = (rows, 99 * columns + 1, 999), (99 * rows, columns - 30, 999), (2 * rows, 2 * columns, 999)
+    for size, shares, found in ((flat, 1, 16), (flat, 2, 16), (flat, 3, 1), (tall, 1, 4), (square, 1, 1)):
+        assert of(Problem(*size), thin.Choice(tile, shares)) == found
+    assert of(Problem(rows, 128 * columns, 999), thin.Choice(tile, 1)) == 1  # rows of B lie at multiples of 1 KiB
+    assert of(Problem(99 * rows, 101, 999), thin.Choice(tile, 1)) == 1  # more columns than are meant
+    assert of(Problem(*flat), thin.Choice(tile, 1, together=4)) == 1
 
 
 def test_every_measured_product_has_a_tile_of_the_table():

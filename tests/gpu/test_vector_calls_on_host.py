@@ -4,20 +4,9 @@ import numpy as np
 import pytest
 
 from harness import ProblemError, axpy, gemv, ger, symv, syr, syrk
-from harness.api import repeats
-from tests.gpu.host_gpu import install
 from tests.gpu.host_kernels import COMPILER
 
 pytestmark = [pytest.mark.no_cover, pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")]
-
-
-@pytest.fixture
-def gpu(monkeypatch):
-    """Return a GPU that the host plays, on which nothing is remembered."""
-    repeats.forget()
-    monkeypatch.setattr(repeats, "classes", set())
-    yield install(monkeypatch)
-    repeats.forget()
 
 
 def numbers(gpu, *shape, seed=0):

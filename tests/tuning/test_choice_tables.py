@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness import registry
 from harness.machine import VERSION, detect
 from harness.problem import Problem, named_dtype
 from harness.tuning import stored
 from harness.tuning.choice import orders
 from harness.tuning.choice.classes import Sizes, class_of, is_aligned
+from harness.tuning.choice.contenders import is_contender
 
 CLASS = "plus_times float64 whole rows, one thread"
 STATIC = ("cpu-simd", "cpu-mixed")
@@ -41,6 +43,15 @@ def record(**changed: object) -> str:
     values = {f"{CLASS}: 64x64x64": {"cpu-simd": 1200, "cpu-numpy": 1000}}
     key = orders.Choice(detect()).key
     return json.dumps({"format": 1, "date": "2026", "key": key, "version": VERSION, "values": values, **changed})
+
+
+def test_a_backend_that_fails_to_say_how_it_computes_is_no_contender(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = registry.find("cpu-simd")
+    assert is_contender(backend, Problem(8, 8, 8))
+    for name in ("keeps_arithmetic", "loosens"):
+        with monkeypatch.context() as patch:
+            patch.setattr(type(backend), name, lambda self, problem: 1 / 0)
+            assert not is_contender(backend, Problem(8, 8, 8))
 
 
 class TestClasses:

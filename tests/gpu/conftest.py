@@ -1,0 +1,15 @@
+"""The GPU that the host plays, for tests of whole calls."""
+
+import pytest
+
+from harness.api import repeats
+from tests.gpu.host_gpu import install
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Return a GPU that the host plays, on which nothing is remembered."""
+    repeats.forget()
+    monkeypatch.setattr(repeats, "classes", set())
+    yield install(monkeypatch)
+    repeats.forget()
