@@ -52,6 +52,10 @@ class Paired(TunedRung):
         tiles, options = paired_tiles(_words(problem))
         return Plan(problem, 1, options={**options, "edge": "redirected"}, launch=tiles)
 
+    def reads_columns(self, plan: Plan) -> frozenset[str]:
+        """Return none: words are made of rows."""
+        return frozenset()
+
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the product of words, or that of single elements for values that it cannot compute."""
         problem, a, b = plan.problem, product.a, product.b

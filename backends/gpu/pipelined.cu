@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
 #if WRAPS
         const int ahead = (t + STAGES - 1) % tiles_k;
         const int begin = EDGE == PADDED ? ahead * BK : max(k - (tiles_k - ahead) * BK, 0);
-        copier.a = at_start.a + begin, copier.b = at_start.b + (long long)begin * ldb;
+        copier = at_start, copier.skip(begin);
         if (k >= BK) copier.start(tiles_a + writing * TILE_A, tiles_b + writing * TILE_B);
 #else
         if (t + STAGES - 1 < tiles_k) copier.start(tiles_a + writing * TILE_A, tiles_b + writing * TILE_B);

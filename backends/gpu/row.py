@@ -46,10 +46,9 @@ class Row(Rung):
         is_apart = nest is not None and plan.problem.layout[0] != "F"
         return dataclasses.replace(nest, scattered="a") if nest and is_apart else nest
 
-    def reads_columns(self, problem: Problem) -> frozenset[str]:
-        """Return A, unless passes before the kernel read it, which take rows."""
-        is_read_first = problem.alpha is not None or self.looks_at_values(problem)
-        return frozenset() if is_read_first or problem.batch else frozenset({"a"})
+    def reads_columns(self, plan: Plan) -> frozenset[str]:
+        """Return A."""
+        return frozenset({"a"})
 
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the one launch."""

@@ -121,9 +121,10 @@ class TensorCore(Rung):
             launch = tensor_cores.NUMBERS[name].small
         return Plan(problem, 1, None, options, launch)
 
-    def reads_columns(self, problem: Problem) -> frozenset[str]:
-        """Return A and B if they are integers: which of them lies along k, a pass decides about."""
-        return frozenset("ab") if problem.input_dtype.kind in "iu" else frozenset()
+    def reads_columns(self, plan: Plan) -> frozenset[str]:
+        """Return A and B of integers, which a pass turns where it must, and of 16-bit elements by wgmma."""
+        is_taken = plan.problem.input_dtype.kind in "iu" or plan.options.get("unit") == "wgmma" and plan.problem.is_mixed
+        return frozenset("ab") if is_taken else frozenset()
 
     def pays(self, problem: Problem) -> bool:
         """Return whether integers have so many pairs that they are faster by their digits than one by one."""

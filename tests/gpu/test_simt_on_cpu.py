@@ -88,7 +88,7 @@ def test_threads_need_not_cut_the_copies_of_b_evenly(bm):
 
 
 @pytest.mark.parametrize("edit", (
-    ("(BK + ROWS_B - 1) / ROWS_B", "BK / ROWS_B"), ("BK % ROWS_B == 0 || p + u * ROWS_B < BK", "true"),
+    ("(BK + STEP_K - 1) / STEP_K", "BK / STEP_K"), ("BK % STEP_K == 0 || p + u * STEP_K < BK", "true"),
 ))  # fmt: skip
 def test_planted_mistake_in_uneven_copies_is_found(monkeypatch, edit):
     use_the_cpu(monkeypatch, edits=(edit,))
@@ -112,7 +112,7 @@ def check_staggered(kind, size, stagger, shares):
 
 
 @pytest.mark.parametrize("edit", (
-    ("if (STAGGER > 1 && --left == 0) a -= all * BK", "if (STAGGER > 1 && --left == 1) a -= all * BK"),
+    ("if (STAGGER > 1 && --left == 0)", "if (STAGGER > 1 && --left == 1)"),
     ("left = tiles - skipped", "left = tiles"),
     ("copier.stagger(index, tiles_k - 1)", "copier.stagger(index, tiles_k)"),
 ))  # fmt: skip
@@ -156,10 +156,35 @@ def test_rows_are_right(kind):
         check(with_small_tiles("gpu-row"), columns)
 
 
-def test_rows_take_an_a_by_columns_as_it_lies_unless_a_pass_reads_it_first():
-    for n, alpha, taken in ((64, None, {"a"}), (64, 2.0, set())):
-        problem = Problem(n, n, n, SEMIRINGS["plus_times"], np.dtype(np.float32), alpha=alpha, layout="FCC")
-        assert RUNGS["gpu-row"].reads_columns(problem) == taken
+def test_rows_take_an_a_by_columns_as_it_lies():
+    for n, alpha in ((64, None), (64, 2.0), (700, None)):
+        problem = Problem(n, n, n, SEMIRINGS["min_plus"], np.dtype(np.float32), alpha=alpha, layout="FCC")
+        plan = RUNGS["gpu-row"].plan(problem, detect())
+        assert RUNGS["gpu-row"].reads_columns(plan) == {"a"}
+        assert not {"rows_of_a"} & set(program_of("gpu-row", plan).scratch)
+
+
+def program_of(name, plan):
+    """Return the program of `plan` over operands without gaps, laid out as its problem says."""
+    p, layout = plan.problem, plan.problem.layout
+    a = Matrix(Place("a"), p.m if layout[0] == "F" else p.k, by_columns=layout[0] == "F")
+    b = Matrix(Place("b"), p.k if layout[1] == "F" else p.n, by_columns=layout[1] == "F")
+    return RUNGS[name].program(plan, a, b, Matrix(Place("out"), p.n))
+
+
+# Tiles whose copies threads cut evenly, and others.
+COLUMN_TILES = (SQUARE, UNEVEN | {"bm": 64}, UNEVEN | {"bm": 192, "wm": 64, "bn": 24})
+
+
+@pytest.mark.parametrize("layout", ("FCC", "CFC", "FFC"))
+@pytest.mark.parametrize("name", ("gpu-pipelined", "gpu-tuned"))
+def test_pipelines_take_columns_as_they_lie(name, layout):
+    for i, (semiring, dtype, accumulate) in enumerate(KINDS):
+        rung = with_options(name, **COLUMN_TILES[i % len(COLUMN_TILES)], edge=EDGES[(i + len(layout.strip("C"))) % 3])
+        for size in ((16, 16, 16), (33, 20, 61), (5, 7, 64), (70, 41, 9)):
+            problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate, layout=layout)
+            assert not {"rows_of_a", "rows_of_b"} & set(program_of(name, rung.plan(problem, detect())).scratch)
+            check(rung, problem)
 
 
 @pytest.mark.parametrize("accumulate", (False, True))

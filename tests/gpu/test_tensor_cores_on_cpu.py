@@ -285,11 +285,10 @@ LARGE_TILE = {**HALF, "bn": 256, "tn": 16, "stages": 3, "blocks": 1}
 WGMMA_SIZES = ((1, 1, 1), (20, 30, 40), (140, 150, 200), (300, 132, 64))
 
 
-def compute_by_wgmma(size, dtype="bfloat16", *, accumulate=False, alpha=None, **parameters):
+def compute_by_wgmma(size, dtype="bfloat16", *, accumulate=False, alpha=None, layout="CCC", **parameters):
     narrow = None if dtype == "float32" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
-    problem = Problem(
-        *size, SEMIRINGS["plus_times"], np.dtype(np.float32), accumulate=accumulate, alpha=alpha, operand_dtype=narrow
-    )
+    scalars = {"accumulate": accumulate, "alpha": alpha}
+    problem = Problem(*size, SEMIRINGS["plus_times"], np.dtype(np.float32), **scalars, operand_dtype=narrow, layout=layout)
     operands = Operands.generate(problem, sum(size))
     rung = RUNGS[RUNG]
     tile = {**SPLIT, "blocks": 2} if narrow is None else {**HALF, "together": 1}
@@ -381,6 +380,41 @@ def test_products_by_wgmma_are_right_with_narrow_tiles(launch):
         compute_by_wgmma(size, **scalars, **vars(launch), blocks=3, shares=shares)
 
 
+LAYOUTS = ("CFC", "FCC", "FFC")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_products_by_wgmma_take_columns_as_they_lie(layout):
+    tiles = ({}, {"bn": 256, "tn": 16}, {"bn": 32, "tn": 2}, {"bm": 16, "bn": 128, "tm": 1}, {"bm": 8, "bn": 64, "tm": 1})
+    for number, (tile, size) in enumerate(zip(tiles, NARROW_SIZES, strict=True)):
+        size = (min(size[0], tile.get("bm", 300)), *size[1:])
+        scalars = {"accumulate": number % 2 == 1, "alpha": -1.5 if number > 1 else None}
+        for odd in (0, 1):
+            compute_by_wgmma((*size[:2], size[2] + odd), layout=layout, **scalars, **tile, shares=1 + number % 2)
+
+
+# What is planted shows by an operand that lies by columns, in the tiles of the usual kernel or in those with few rows.
+PLANTED_IN_COLUMNS = {
+    "columns of A side by side": ("FCC", {}, "copy_box(to + box * BOX, first", "copy_box(to, first"),
+    "one box of A for all": ("FCC", {}, "place.row + box * BOX_COLUMNS", "place.row"),
+    "the same steps of A": ("FCC", {}, "first + NEXT_STEPS<FIRST_ALONG_K> * p", "first"),
+    "A along k": ("FCC", {}, '#define FIRST_FLAG ", 1"', '#define FIRST_FLAG ", 0"'),
+    "steps of B for columns": ("CFC", {}, "second, barrier, p, place.column + rows", "second, barrier, place.column + rows, p"),
+    "the same steps of B": ("CFC", {}, "second + NEXT_STEPS<SECOND_ALONG_K> * p", "second"),
+    "B along n": ("CFC", {}, 'FIRST_FLAG ", 0"', 'FIRST_FLAG ", 1"'),
+    "few rows by columns": ("FCC", {"bm": 32, "tm": 2}, 'FIRST_FLAG ", 1"', 'FIRST_FLAG ", 0"'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("layout", "tile", "old", "new"), PLANTED_IN_COLUMNS.values(), ids=PLANTED_IN_COLUMNS)
+def test_planted_mistake_with_columns_is_found(monkeypatch, layout, tile, old, new):
+    size = (tile.get("bm", 140), 140, 200)
+    compute_by_wgmma(size, layout=layout, **tile)
+    use_the_cpu(monkeypatch, edits=((old, new),))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute_by_wgmma(size, layout=layout, **tile)
+
+
 def test_a_c_higher_than_flat_tiles_shares_no_k():
     with pytest.raises(PlanError, match="shares=1, or bm >= 21"):
         compute_by_wgmma((21, 300, 200), bm=16, bn=128, tm=1, tn=8, shares=2)
@@ -408,8 +442,8 @@ PLANTED_IN_FLAT = {
     "alpha": ("alpha * sums[i] : alpha * sums[i]", "alpha * sums[i] : sums[i]"),
     "C by rows": ("(long long)place.column * ldc + i", "(long long)i * ldc + place.column"),
     "one box of B for all": ("place.row + box * BOX_COLUMNS", "place.row"),
-    "columns of the warpgroup beside": ("describe(tile + part * BOX, BOX,", "describe(tile, BOX,"),
-    "the same rows of B": ("b + ROW_BYTES * p", "b"),
+    "columns of the warpgroup beside": ("(tile + part * BOX)", "(tile)"),
+    "the same rows of B": ("first + NEXT_STEPS<FIRST_ALONG_K> * p", "first"),
     "parts as wide as high": ("BY_COLUMNS ? BM : BN", "BN"),
 }
 

@@ -1,12 +1,15 @@
 // Asynchronous copies of tiles of A and B to shared memory (cp.async): the elements of a tile that a thread copies, their
 // targets, and the treatment of edges of the matrices.
 //
-//   WIDTH_B   elements of B that a copy moves: 16 bytes, or 1 where leading dimension or address are not aligned
-//   LANES_K   threads of a copy of A that stand along k
-//   OFFSET    an integer type that holds distances within a tile
+// In shared memory neighbours are rows of A, or columns of B, of one step of k (warp_tiles.cuh). In memory they are
 //
-// Elements of A are copied one by one straight into the transposed tile, without registers or alignment. 8 threads along k
-// by 4 rows meet every bank of shared memory once.
+//   B by rows, A by columns      the same: copies of WIDTH elements
+//   A by rows, B by columns      steps of k: elements are copied one by one straight into the transposed tile, without
+//                                registers or alignment. 8 threads along k by 4 rows meet every bank once
+//
+//   WIDTH_B, WIDTH_A   elements that such a copy moves: 16 bytes, or 1 where leading dimension or address are not aligned
+//   LANES_K            threads of a copy that stand along k, where memory does
+//   OFFSET             an integer type that holds distances within a tile
 //
 // Source: CUDA C++ Programming Guide, "Asynchronous Data Copies".
 #pragma once
@@ -15,19 +18,12 @@
 #include "stagger.cuh"
 #include "warp_tiles.cuh"
 
-constexpr int ROWS_A = THREADS / LANES_K, PASSES_M = BM / ROWS_A, PASSES_K = BK / LANES_K;
-constexpr int VECTORS_B = BN / WIDTH_B;  // in a row of a tile
-constexpr int ACROSS = THREADS < VECTORS_B ? THREADS : VECTORS_B, ROWS_B = THREADS / ACROSS;
-constexpr int PASSES_N = VECTORS_B / ACROSS, PASSES_P = (BK + ROWS_B - 1) / ROWS_B;
-
-static_assert(THREADS % LANES_K == 0 && BM % ROWS_A == 0 && BK % LANES_K == 0, "whole passes over a tile of A");
-static_assert(VECTORS_B % ACROSS == 0, "whole passes over a row of B");
-
-// Whether a thread copies a row of B in pass `u`, `p` its row in the first one: threads beyond whole rows copy nothing.
-__device__ __forceinline__ bool copies_row(int p, int u)
-{
-    return (THREADS % ACROSS == 0 || p < ROWS_B) && (BK % ROWS_B == 0 || p + u * ROWS_B < BK);
-}
+#if B_BY_COLUMNS
+#define WIDTH_B 1
+#endif
+#if !A_BY_COLUMNS
+#define WIDTH_A 1
+#endif
 
 // Moves COUNT elements; through a register if they are smaller than the least that cp.async moves.
 template <int COUNT> __device__ __forceinline__ void move(T* to, const T* from)
@@ -43,95 +39,104 @@ template <int COUNT> __device__ __forceinline__ void move_if(T* to, const T* fro
     else *to = is_read ? *from : (T)0;
 }
 
-// The share of one thread in the copy of every tile. Addresses, with edges in m and n, are computed once.
-struct Copier {
-    const T *a, *b;  // where the next tile begins
-    OFFSET from_a[PASSES_M], from_b[PASSES_N];
-    bool reads_a[PASSES_M], reads_b[PASSES_N];
-    int p_a, p_b;    // first step of k that it copies, of A and of B
-    int to_a, to_b;
-    int ldb;
-    int left, all;   // whole tiles until the last one along k, and their number; of STAGGER alone
+// The share of one thread in the copies of one operand: of SIDE rows of A, or columns of B, by BK steps of k, which lie STRIDE
+// apart in shared memory. Addresses, with the edge of the side, are computed once.
+template <bool ALONG_K, int SIDE, int WIDTH, int STRIDE> struct Share {
+    static constexpr int VECTORS = SIDE / WIDTH;
+    // Threads along a line of memory, lines that all threads copy in a pass, and passes along the side and along k
+    static constexpr int ACROSS = ALONG_K ? LANES_K : THREADS < VECTORS ? THREADS : VECTORS, LINES = THREADS / ACROSS;
+    static constexpr int STEP_SIDE = ALONG_K ? LINES : ACROSS * WIDTH, STEP_K = ALONG_K ? LANES_K : LINES;
+    static constexpr int PASSES_SIDE = (SIDE + STEP_SIDE - 1) / STEP_SIDE, PASSES_K = (BK + STEP_K - 1) / STEP_K;
+    static constexpr bool IS_EVEN = THREADS % ACROSS == 0 && SIDE % STEP_SIDE == 0 && BK % STEP_K == 0;
+    static_assert(SIDE % WIDTH == 0 && (ALONG_K ? WIDTH == 1 && BK % LANES_K == 0 : VECTORS % ACROSS == 0), "whole lines");
 
-    __device__ __forceinline__ Copier(const T* a_, const T* b_, Tile tile, int m, int n, int lda, int ldb_)
-        : a(a_ + (long long)tile.row * lda), b(b_ + tile.column), ldb(ldb_)
+    const T* x;  // where the next tile begins
+    OFFSET from[PASSES_SIDE];
+    bool reads[PASSES_SIDE];
+    int p, i, ld;  // first step of k and first place along the side that it copies
+
+    // `place` is where the tile begins along a side of `size`.
+    __device__ __forceinline__ Share(const T* x_, int place, int size, int ld_)
+        : x(x_ + (ALONG_K ? (long long)place * ld_ : place)), ld(ld_)
     {
-        const int me = threadIdx.x, row = me / LANES_K, column = me % ACROSS * WIDTH_B;
-        p_a = me % LANES_K, p_b = me / ACROSS;
-        to_a = p_a * STRIDE_A + row, to_b = p_b * STRIDE_B + column;
+        const int along = threadIdx.x % ACROSS, line = threadIdx.x / ACROSS;
+        p = ALONG_K ? along : line, i = ALONG_K ? line : along * WIDTH;
 #pragma unroll
-        for (int q = 0; q < PASSES_M; ++q) {
-            const int i = tile.row + row + q * ROWS_A;
-            from_a[q] = (OFFSET)(redirect_row(i, m) - tile.row) * lda + p_a, reads_a[q] = is_inside(i, m);
-        }
-#pragma unroll
-        for (int q = 0; q < PASSES_N; ++q) {
-            const int j = tile.column + column + q * ACROSS * WIDTH_B;
-            from_b[q] = redirect_columns<BN, WIDTH_B>(j, n) - tile.column + (OFFSET)p_b * ldb, reads_b[q] = is_inside(j, n);
+        for (int q = 0; q < PASSES_SIDE; ++q) {
+            const int j = place + i + q * STEP_SIDE;
+            if (ALONG_K) from[q] = (OFFSET)(redirect_row(j, size) - place) * ld + p;
+            else from[q] = redirect_columns<SIDE, WIDTH>(j, size) - place + (OFFSET)p * ld;
+            reads[q] = is_inside(j, size);
         }
     }
+
+    __device__ __forceinline__ OFFSET along_k(int steps) const { return ALONG_K ? steps : (OFFSET)steps * ld; }
+    __device__ __forceinline__ void skip(int steps) { x += ALONG_K ? (long long)steps : (long long)steps * ld; }
+
+    // Threads beyond whole lines copy nothing, nor do lines beyond the tile.
+    __device__ __forceinline__ bool copies(int q, int u) const
+    {
+        return IS_EVEN || (threadIdx.x < LINES * ACROSS && (SIDE % STEP_SIDE == 0 || i + q * STEP_SIDE < SIDE) &&
+                           (BK % STEP_K == 0 || p + u * STEP_K < BK));
+    }
+
+    // Copy a tile of which `steps` may exist; all of them unless IS_CAREFUL.
+    template <bool IS_CAREFUL> __device__ __forceinline__ void copy(T* tile, int steps) const
+    {
+        tile += p * STRIDE + i;
+#pragma unroll
+        for (int pass = 0; pass < PASSES_SIDE * PASSES_K; ++pass) {
+            const int q = ALONG_K ? pass / PASSES_K : pass % PASSES_SIDE, u = ALONG_K ? pass % PASSES_K : pass / PASSES_SIDE;
+            if (!copies(q, u)) continue;
+            T* to = tile + u * STEP_K * STRIDE + q * STEP_SIDE;
+            const int step = p + u * STEP_K;
+            if (IS_CAREFUL)
+                move_if<WIDTH>(to, x + from[q] + along_k(source_step(step, steps) - p), reads[q] && is_step(step, steps));
+            else
+                move<WIDTH>(to, x + from[q] + along_k(u * STEP_K));
+        }
+    }
+};
+
+// The share of one thread in the copy of every tile.
+struct Copier {
+    Share<!A_BY_COLUMNS, BM, WIDTH_A, STRIDE_A> a;
+    Share<B_BY_COLUMNS, BN, WIDTH_B, STRIDE_B> b;
+    int left, all;  // whole tiles until the last one along k, and their number; of STAGGER alone
+
+    __device__ __forceinline__ Copier(const T* a_, const T* b_, Tile tile, int m, int n, int lda, int ldb)
+        : a(a_, tile.row, m, lda), b(b_, tile.column, n, ldb)
+    {
+    }
+
+    __device__ __forceinline__ void skip(int steps) { a.skip(steps), b.skip(steps); }
 
     // Of the `tiles` whole ones that follow the first, begin where tile `number` of C does.
     __device__ __forceinline__ void stagger(int number, int tiles)
     {
         const int skipped = first_step(number, tiles);
-        a += skipped * BK, b += (long long)skipped * BK * ldb;
+        skip(skipped * BK);
         left = tiles - skipped, all = tiles;
     }
 
     // Start the copies of the next whole tile, and go on to the one after it.
     __device__ __forceinline__ void start(T* tile_a, T* tile_b)
     {
-        if (EDGE == CONDITIONAL) copy_carefully(tile_a + to_a, tile_b + to_b, BK);
-        else copy_plainly(tile_a + to_a, tile_b + to_b);
-        a += BK, b += (long long)BK * ldb;
-        if (STAGGER > 1 && --left == 0) a -= all * BK, b -= (long long)all * BK * ldb;
+        copy<EDGE == CONDITIONAL>(tile_a, tile_b, BK);
+        skip(BK);
+        if (STAGGER > 1 && --left == 0) skip(-all * BK);
     }
 
     // The same for the first tile, of which only `steps` may exist.
     __device__ __forceinline__ void start_first(T* tile_a, T* tile_b, int steps)
     {
-        if (takes_care<BK>(steps)) copy_carefully(tile_a + to_a, tile_b + to_b, steps);
-        else copy_plainly(tile_a + to_a, tile_b + to_b);
-        a += steps, b += (long long)steps * ldb;
+        if (takes_care<BK>(steps)) copy<true>(tile_a, tile_b, steps);
+        else copy<false>(tile_a, tile_b, BK);
+        skip(steps);
     }
 
-    __device__ __forceinline__ void copy_plainly(T* tile_a, T* tile_b)
+    template <bool IS_CAREFUL> __device__ __forceinline__ void copy(T* tile_a, T* tile_b, int steps)
     {
-#pragma unroll
-        for (int q = 0; q < PASSES_M; ++q)
-#pragma unroll
-            for (int u = 0; u < PASSES_K; ++u)
-                move<1>(tile_a + u * LANES_K * STRIDE_A + q * ROWS_A, a + from_a[q] + u * LANES_K);
-#pragma unroll
-        for (int u = 0; u < PASSES_P; ++u)
-#pragma unroll
-            for (int q = 0; q < PASSES_N; ++q)
-                if (copies_row(p_b, u))
-                    move<WIDTH_B>(tile_b + u * ROWS_B * STRIDE_B + q * ACROSS * WIDTH_B,
-                                  b + from_b[q] + (OFFSET)u * ROWS_B * ldb);
-    }
-
-    __device__ __forceinline__ void copy_carefully(T* tile_a, T* tile_b, int left)
-    {
-#pragma unroll
-        for (int q = 0; q < PASSES_M; ++q)
-#pragma unroll
-            for (int u = 0; u < PASSES_K; ++u) {
-                const int p = p_a + u * LANES_K;
-                move_if<1>(tile_a + u * LANES_K * STRIDE_A + q * ROWS_A, a + from_a[q] + (source_step(p, left) - p_a),
-                        reads_a[q] && is_step(p, left));
-            }
-#pragma unroll
-        for (int u = 0; u < PASSES_P; ++u)
-#pragma unroll
-            for (int q = 0; q < PASSES_N; ++q) {
-                const int p = p_b + u * ROWS_B;
-                if (copies_row(p_b, u))
-                    move_if<WIDTH_B>(tile_b + u * ROWS_B * STRIDE_B + q * ACROSS * WIDTH_B,
-                                     b + from_b[q] + (OFFSET)(source_step(p, left) - p_b) * ldb,
-                                     reads_b[q] && is_step(p, left));
-            }
+        a.template copy<IS_CAREFUL>(tile_a, steps), b.template copy<IS_CAREFUL>(tile_b, steps);
     }
 };
-

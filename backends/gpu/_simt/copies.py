@@ -14,16 +14,18 @@ def group_size(itemsize: int, size_bytes: int = WIDE) -> int:
     return max(size_bytes // max(itemsize, 4), 1)
 
 
-def width_of_copies(b: Matrix, launch: Launch, itemsize: int, most_bytes: int = WIDE) -> int:
-    """Return how many elements of B a copy moves: `most_bytes` or less, so that the threads make whole passes."""
-    width = width_of_loads(b, itemsize, most_bytes)
-    while launch.bn % width or not has_whole_passes(launch, launch.bn // width):
-        width //= 2
-    return width
+def width_of_copies(x: Matrix, side: int, launch: Launch, itemsize: int, most_bytes: int = WIDE) -> int:
+    """Return how many elements of a line a copy moves: at most `most_bytes`, less for whole passes of the threads.
+
+    `x` is B by rows, `side` the columns of a tile, or A by columns, and its rows.
+    """
+    widest = width_of_loads(x, itemsize, most_bytes)
+    cutting = [width for width in (widest >> i for i in range(widest.bit_length())) if side % width == 0]
+    return next((width for width in cutting if has_whole_passes(launch, side // width)), cutting[0])
 
 
 def has_whole_passes(launch: Launch, vectors: int) -> bool:
-    """Return whether the threads of a block cover the `vectors` of a row of B in whole passes."""
+    """Return whether the threads of a block cover the `vectors` of a line in whole passes."""
     return vectors % min(launch.threads, vectors) == 0
 
 

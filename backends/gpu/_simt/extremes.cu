@@ -5,7 +5,7 @@
 //
 // Over floats a NaN among the elements is the result, and no comparison with it is true.
 //
-// Rows are read 16 bytes at a time if they begin and end at multiples of that.
+// Rows, or columns of a matrix that lies by columns, are read 16 bytes at a time if they begin and end at multiples of that.
 //
 //   VALUE_OF(x)  the value of an element x that is compared; x itself if it is not defined
 #include "semiring.cuh"
@@ -42,10 +42,10 @@ template <int WIDTH> __device__ __forceinline__ void reduce_rows(const T* x, int
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    extremes_of_shares(const T* a, int lda, int m, const T* b, int ldb, int n, int k, T* shares)
+    extremes_of_shares(const T* a, int lda, int rows_a, int columns_a, const T* b, int ldb, int rows_b, int columns_b, T* shares)
 {
     const T* x = blockIdx.y ? b : a;
-    const int ld = blockIdx.y ? ldb : lda, rows = blockIdx.y ? k : m, columns = blockIdx.y ? n : k;
+    const int ld = blockIdx.y ? ldb : lda, rows = blockIdx.y ? rows_b : rows_a, columns = blockIdx.y ? columns_b : columns_a;
     T low = VALUE_OF(x[0]), high = low;
     const bool is_wide = (ld | columns) % WIDEST == 0 && (size_t)x % (WIDEST * sizeof(T)) == 0;
     if (is_wide) reduce_rows<WIDEST>(x, ld, rows, columns, low, high);

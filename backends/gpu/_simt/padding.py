@@ -17,7 +17,7 @@ _ELEMENTS = {2: "unsigned short", 4: "float", 8: "double"}
 
 
 def is_aligned(x: Matrix, itemsize: int) -> bool:
-    """Return whether every row of `x` begins at a multiple of 16 bytes."""
+    """Return whether every row of `x`, or column if it lies so, begins at a multiple of 16 bytes."""
     return x.ld * itemsize % WIDE == 0 and x.alignment % WIDE == 0
 
 
@@ -33,18 +33,19 @@ def width_of_loads(matrix: Matrix, itemsize: int, most_bytes: int = WIDE) -> int
 
 
 def add_padding(program: Program, product: Product, dtype: np.dtype[Any]) -> Product:
-    """Return the product of A and B with aligned rows: unchanged if aligned, else copied, in one launch."""
+    """Return the product of A and B with aligned rows, or columns where they lie so: copied, in one launch, if not."""
     line, sizes = LINE_BYTES // dtype.itemsize, {"a": (product.m, product.k), "b": (product.k, product.n)}
-    copies, arguments = {}, []
-    for name, (rows, columns) in sizes.items():
+    copies, arguments, blocks = {}, [], 1
+    for name, size in sizes.items():
         x = getattr(product, name)
         if not is_aligned(x, dtype.itemsize):
+            rows, columns = reversed(size) if x.by_columns else size  # as they lie
             ld = ceil_div(columns, line) * line
             position = program.reserve(f"padded_{name}", rows * ld, np.dtype(f"u{dtype.itemsize}"))
-            copies[name] = Matrix(position, ld)
+            copies[name] = Matrix(position, ld, by_columns=x.by_columns)
             arguments.append((x.place, x.ld, rows, columns, position, ld))
+            blocks = max(blocks, _blocks(rows, ld * dtype.itemsize // WIDE))
     if copies:
-        blocks = max(_blocks(sizes[name][0], copy.ld * dtype.itemsize // WIDE) for name, copy in copies.items())
         kernel = Kernel("pad_rows", as_defines({"T": _ELEMENTS[dtype.itemsize]}), (_THREADS,), function="pad_rows")
         program.launch(kernel, (blocks, len(copies)), *arguments[0], *arguments[-1])
     return product._replace(**copies)

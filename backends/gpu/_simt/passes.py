@@ -48,6 +48,12 @@ def add_extremes(program: Program, problem: Problem, a: Matrix, b: Matrix, defin
     of_shares, of_all = (
         Kernel("extremes", defines, (_PASS_BLOCK,), function=f"extremes_of_{name}") for name in ("shares", "all")
     )
-    program.launch(of_shares, (blocks, 2), a.place, a.ld, problem.m, b.place, b.ld, problem.n, problem.k, shares)
+    lines = (*_lines(a, problem.m, problem.k), *_lines(b, problem.k, problem.n))
+    program.launch(of_shares, (blocks, 2), *lines, shares)
     program.launch(of_all, 2, shares, blocks, extremes)
     return extremes
+
+
+def _lines(x: Matrix, rows: int, columns: int) -> tuple[Place, int, int, int]:
+    """Return a matrix, its leading dimension, and how many lines of how many elements lie in memory."""
+    return (x.place, x.ld, *((columns, rows) if x.by_columns else (rows, columns)))

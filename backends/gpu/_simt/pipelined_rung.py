@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.copies import has_whole_passes, width_of_copies
+from backends.gpu._simt.copies import group_size, has_whole_passes, width_of_copies
+from backends.gpu._simt.log_sum_exp import is_log_sum_exp
 from backends.gpu._simt.program import Product
 from backends.gpu._simt.warp_tiles import WarpRung, widest_load
 from harness.errors import PlanError
@@ -54,9 +55,35 @@ class PipelinedRung(WarpRung):
         """Return the bytes of all stages."""
         return launch.stages * super().shared_bytes(launch, itemsize)
 
+    def shared_of(self, plan: Plan, product: Product) -> int:
+        """Return the bytes of all stages: tiles are padded whose elements are copied one by one, as of A by rows.
+
+        Raises
+        ------
+        PlanError
+            If they do not fit into shared memory.
+        """
+        launch, itemsize = plan.launch, plan.problem.dtype.itemsize
+        padded = (not product.a.by_columns) + product.b.by_columns
+        padding = launch.stages * launch.bk * group_size(itemsize) * itemsize
+        needed = self.shared_by(plan) + (padded - 1) * padding
+        device.fitting(self.name, needed, launch)
+        return needed
+
+    def reads_columns(self, plan: Plan) -> frozenset[str]:
+        """Return A and B, unless they are read by another kernel than that of the pipeline, which takes rows."""
+        is_read_by_others = plan.options.get("products") or not self.has_one_launch(plan)
+        return frozenset() if is_read_by_others or is_log_sum_exp(plan.problem) else frozenset("ab")
+
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles, the stages, and how wide copies may be."""
         launch, itemsize = plan.launch, plan.problem.dtype.itemsize
-        width = width_of_copies(product.b, launch, itemsize, widest_load(plan, "global_load", COPIES))
-        pipeline = {"STAGES": launch.stages, "WIDTH_B": width, "LANES_K": LANES_K, "BLOCKS": plan.options["blocks"]}
+        widest, (a, b, *_) = widest_load(plan, "global_load", COPIES), product
+        pipeline = {"STAGES": launch.stages, "LANES_K": LANES_K, "BLOCKS": plan.options["blocks"]}
+        if b.by_columns:
+            pipeline["B_BY_COLUMNS"] = 1
+        else:
+            pipeline["WIDTH_B"] = width_of_copies(b, launch.bn, launch, itemsize, widest)
+        if a.by_columns:
+            pipeline |= {"A_BY_COLUMNS": 1, "WIDTH_A": width_of_copies(a, launch.bm, launch, itemsize, widest)}
         return super().tile_defines(plan, product) + as_defines(pipeline)

@@ -85,7 +85,7 @@ class GpuBackend(Backend):
         def matrix(name: str) -> Matrix:
             rows, columns = shapes.get(name, (problem.m, problem.n))
             letter = dict(zip(("a", "b", "out"), problem.layout, strict=True)).get(name)
-            by_columns = name in self.columns_taken(problem) and letter == "F" and rows > 1
+            by_columns = name in self.columns_taken(plan) and letter == "F" and rows > 1
             return Matrix(Place(name), rows if by_columns else columns, by_columns=by_columns)
 
         try:
@@ -94,8 +94,8 @@ class GpuBackend(Backend):
             return []
         return program.kernels()
 
-    def columns_taken(self, problem: Problem) -> frozenset[str]:
-        """Return which matrices of `problem` its program takes by columns: `takes_columns`, unless overridden."""
+    def columns_taken(self, plan: Plan) -> frozenset[str]:
+        """Return which matrices the program of `plan` takes by columns: `takes_columns`, unless overridden."""
         return self.takes_columns
 
     def declines(self, problem: Problem) -> str | None:
@@ -109,7 +109,7 @@ class GpuBackend(Backend):
     def prepare(self, plan: Plan, operands: Operands) -> Execution:
         """Upload the operands, compile and load the kernels, allocate."""
         is_triangle = plan.problem.triangle == "d"
-        takes_columns = self.columns_taken(plan.problem)
+        takes_columns = self.columns_taken(plan)
         placed = GpuOperands(operands, takes_columns=takes_columns, is_triangle=is_triangle)
         if not plan.problem.batch:
             matrices = [placed.matrix(name) for name in placed.buffers]
@@ -170,13 +170,13 @@ class Rung(GpuBackend):
         """Return the tiles of blocks and warps as loops."""
         return nest_of(plan)
 
-    def reads_columns(self, problem: Problem) -> frozenset[str]:
+    def reads_columns(self, plan: Plan) -> frozenset[str]:
         """Return which of A and B `multiply` takes by columns; others that lie so are copied by a launch before it."""
         return frozenset()
 
-    def columns_taken(self, problem: Problem) -> frozenset[str]:
+    def columns_taken(self, plan: Plan) -> frozenset[str]:
         """Return A and B; of a batch what the kernel reads by columns."""
-        return self.reads_columns(problem) if problem.batch else frozenset("ab")
+        return self.reads_columns(plan) if plan.problem.batch else frozenset("ab")
 
     def scales_sums(self, problem: Problem) -> bool:
         """Return whether its kernel multiplies sums by alpha, as for a narrow A, which cannot hold alpha A."""
@@ -208,8 +208,7 @@ class Rung(GpuBackend):
             problem = widened(problem)
             plan = dataclasses.replace(plan, problem=problem)
         elif not problem.batch:
-            reads = self.reads_columns(problem)
-            a, b = add_rows(program, problem, a, b, reads=reads)
+            a, b = add_rows(program, problem, a, b, reads=self.reads_columns(plan))
         if problem.alpha is not None and not self.scales_sums(problem):
             a = scaled(program, problem, a)
         is_triangle, batch = problem.triangle == "d", Batch.of(problem.batch)

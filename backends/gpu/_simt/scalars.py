@@ -63,15 +63,16 @@ def add_constants(program: Program, problem: Problem, c: Matrix, out: Matrix) ->
 
 def scaled(program: Program, problem: Problem, a: Matrix) -> Matrix:
     """Add the pass that multiplies A by alpha, and return it without gaps: every different A of a batch once."""
-    m, k, batch = problem.m, problem.k, Batch.of(problem.batch)
+    m, k = (problem.k, problem.m) if a.by_columns else (problem.m, problem.k)  # rows as they lie
+    batch = Batch.of(problem.batch)
     if batch is None:
-        copy = Matrix(program.reserve("scaled_a", m * k, problem.dtype), k)
+        copy = Matrix(program.reserve("scaled_a", m * k, problem.dtype), k, by_columns=a.by_columns)
     else:
         outer, inner = (
             n if step else 1 for n, step in zip((batch.count // batch.inner, batch.inner), a.next, strict=True)
         )
         place, batch = program.reserve("scaled_a", outer * inner * m * k, problem.dtype), Batch(outer * inner, inner)
-        copy = Matrix(place, k, next=(inner * m * k if outer > 1 else 0, m * k if inner > 1 else 0))
+        copy = Matrix(place, k, by_columns=a.by_columns, next=(inner * m * k if outer > 1 else 0, m * k if inner > 1 else 0))
     arguments = problem.alpha, a.place, a.ld, copy.place, m, k
     add_pass(program, problem, "scale", m * k, *arguments, batch=batch, moves=(a, copy))
     is_aligned = all(step * problem.dtype.itemsize % copy.alignment == 0 for step in copy.next)

@@ -43,8 +43,11 @@ class TiledRung(Rung):
 
     def dimensions_at_once(self, plan: Plan) -> int:
         """Return 0 also where an edge takes passes or launches of its own."""
-        is_simple = self.edge(plan, plan.launch) in _AT_ONCE or self._is_whole(plan.problem, plan.launch)
-        return super().dimensions_at_once(plan) if is_simple else 0
+        return super().dimensions_at_once(plan) if self.has_one_launch(plan) else 0
+
+    def has_one_launch(self, plan: Plan) -> bool:
+        """Return whether the rung's own kernel alone reads A and B, and no pass or launch for edges."""
+        return self.edge(plan, plan.launch) in _AT_ONCE or self._is_whole(plan.problem, plan.launch)
 
     def prepare_launch(self, plan: Plan) -> Launch:
         """Return the tiles of `plan`.
@@ -72,6 +75,10 @@ class TiledRung(Rung):
     def shared_by(self, plan: Plan) -> int:
         """Return the shared memory of a block by the tiles of `plan`, whatever its options unless overridden."""
         return self.shared_bytes(plan.launch, plan.problem.dtype.itemsize)
+
+    def shared_of(self, plan: Plan, product: Product) -> int:
+        """Return the shared memory of a block of the rung's own kernel: `shared_by`, unless overridden."""
+        return self.shared_by(plan)
 
     @abstractmethod
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
@@ -110,7 +117,7 @@ class TiledRung(Rung):
         """Return the rung's own kernel for `product`."""
         defines = product_defines(plan.problem, product, **_EDGE_MACROS[product.edge])
         own = defines + self.tile_defines(plan, product)
-        return Kernel(self.stem, own, (plan.launch.threads,), self.shared_by(plan))
+        return Kernel(self.stem, own, (plan.launch.threads,), self.shared_of(plan, product))
 
     def _add_big_and_small(self, program: Program, plan: Plan, whole: Product, big: Product) -> None:
         """Add the kernel for `big`, and small tiles for the rest of `whole`."""

@@ -6,6 +6,7 @@
 //
 //   SHARED_LOAD   bytes that a thread reads from shared memory at once, if not 16: at least one element
 //   ROWS_OF_A     1: a tile of A lies as it does in A; PAD_A elements follow each of its rows
+//   A_BY_COLUMNS, B_BY_COLUMNS   1: of the operand columns are contiguous in memory, and not rows (async_tiles.cuh)
 //
 // In shared memory a tile of A lies transposed: element (i, p) at [p * STRIDE_A + i], so that a column is contiguous;
 // element (p, j) of B at [p * STRIDE_B + j]. With ROWS_OF_A element (i, p) of A is at [i * STRIDE_A + p].
@@ -17,6 +18,13 @@
 #define SHARED_LOAD 16
 #endif
 
+#ifndef A_BY_COLUMNS
+#define A_BY_COLUMNS 0
+#endif
+#ifndef B_BY_COLUMNS
+#define B_BY_COLUMNS 0
+#endif
+
 // Elements that a thread reads from shared memory at once: 16 bytes; for small types at most 4 elements.
 constexpr int GROUP_SIZE = SHARED_LOAD / (sizeof(T) >= 4 ? sizeof(T) : 4);
 
@@ -24,11 +32,11 @@ constexpr int GROUP_SIZE = SHARED_LOAD / (sizeof(T) >= 4 ? sizeof(T) : 4);
 constexpr int LANES_M = WM / TM, LANES_N = WN / TN, WARPS_N = BN / WN, THREADS = 32 * (BM / WM) * WARPS_N;
 
 // With 16 bytes of padding a transposed store of 8 steps of k by 4 rows meets each bank once.
-constexpr int PADDING = sizeof(T) >= 4 ? 16 / sizeof(T) : 4, STRIDE_B = BN;
+constexpr int PADDING = sizeof(T) >= 4 ? 16 / sizeof(T) : 4, STRIDE_B = BN + (B_BY_COLUMNS ? PADDING : 0);
 #if ROWS_OF_A
 constexpr int STRIDE_A = BK + PAD_A, TILE_A = BM * STRIDE_A;
 #else
-constexpr int STRIDE_A = BM + PADDING, TILE_A = BK * STRIDE_A;
+constexpr int STRIDE_A = BM + (A_BY_COLUMNS ? 0 : PADDING), TILE_A = BK * STRIDE_A;
 #endif
 constexpr int TILE_B = BK * STRIDE_B;
 

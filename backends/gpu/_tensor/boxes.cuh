@@ -1,22 +1,49 @@
-// Layout of a stage of tiles in shared memory: A's rows along k are one box. B's rows along n are boxes of BOX_COLUMNS
-// columns side by side, the last of them maybe used in part. The blocks of a cluster take turns to fetch the boxes of B for all.
+// Layout of a stage of tiles in shared memory: rows of 128 bytes of the first operand, of BM rows of C, and then of the second, of
+// BN columns. The blocks of a cluster take turns to fetch the second one for all.
 //
-// Defined before this file: BK (rows of a box of B), BOX_COLUMNS (128 bytes of them).
+//   FIRST_ALONG_K, SECOND_ALONG_K   how an operand lies in memory
+//                                   1  along k: a box of BK steps of k in each row
+//                                   0  along its side of C: boxes of BOX_COLUMNS of it and BK rows side by side, the last of
+//                                      them maybe used in part
+//
+// Not defined, A comes first, B second, and both lie by rows. Defined before this file: BK, BOX_COLUMNS (128 bytes of them).
 // Source: PTX ISA, cp.async.bulk.tensor.
 #pragma once
 #include "layers.cuh"
 #include "tma.cuh"
 
-constexpr int BOX = BK * 128, BOXES = (BN + BOX_COLUMNS - 1) / BOX_COLUMNS, BYTES_A = BM * 128, BYTES = BYTES_A + BOXES * BOX;
-static_assert(BOXES % FETCHERS == 0, "blocks of a cluster fetch equally many boxes");
+#ifndef FIRST_ALONG_K
+#define FIRST_ALONG_K 1
+#endif
+#ifndef SECOND_ALONG_K
+#define SECOND_ALONG_K 0
+#endif
 
-__device__ __forceinline__ void fill(unsigned to, const TensorMap* a, const TensorMap* b, unsigned barrier,
+constexpr int BOX = BK * 128, BOXES_FIRST = (BM + BOX_COLUMNS - 1) / BOX_COLUMNS, BOXES = (BN + BOX_COLUMNS - 1) / BOX_COLUMNS;
+constexpr int BYTES_FIRST = FIRST_ALONG_K ? BM * 128 : BOXES_FIRST * BOX, BYTES_SECOND = SECOND_ALONG_K ? BN * 128 : BOXES * BOX;
+constexpr int BYTES = BYTES_FIRST + BYTES_SECOND;
+// What a block of a cluster fetches of the second operand: pieces of 8 rows, whose 16-byte pieces are permuted, or boxes.
+static_assert((SECOND_ALONG_K ? BN / 8 : BOXES) % FETCHERS == 0, "blocks of a cluster fetch equally much");
+
+__device__ __forceinline__ void fill(unsigned to, const TensorMap* first, const TensorMap* second, unsigned barrier,
                                      const Place& place, const Layers&, int p, int, int, int rank)
 {
-    copy_box(to, a, barrier, p, place.row);
+    if (FIRST_ALONG_K) {
+        copy_box(to, first, barrier, p, place.row);
+    } else {
 #pragma unroll
-    for (int iteration = 0; iteration < BOXES / FETCHERS; ++iteration) {
-        const int box = rank * (BOXES / FETCHERS) + iteration;
-        copy_box_to_all(to + BYTES_A + box * BOX, b, barrier, place.column + box * BOX_COLUMNS, p);
+        for (int box = 0; box < BOXES_FIRST; ++box)
+            copy_box(to + box * BOX, first, barrier, place.row + box * BOX_COLUMNS, p);
+    }
+    to += BYTES_FIRST;
+    if (SECOND_ALONG_K) {
+        const int rows = BN / FETCHERS * rank;
+        copy_box_to_all(to + rows * 128, second, barrier, p, place.column + rows);
+    } else {
+#pragma unroll
+        for (int iteration = 0; iteration < BOXES / FETCHERS; ++iteration) {
+            const int box = rank * (BOXES / FETCHERS) + iteration;
+            copy_box_to_all(to + box * BOX, second, barrier, place.column + box * BOX_COLUMNS, p);
+        }
     }
 }

@@ -61,7 +61,7 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
     const int warp_row = warp / (BN / WN) * WM, warp_column = warp % (BN / WN) * WN;
     const int row_of_a = g / 2 + g % 2 * 4;  // of eight: neighbours in g would share a bank
     const unsigned char* tile_a = memory + warp_row * ROW_BYTES;
-    const unsigned char* tile_b = memory + BYTES_A + warp_column / BOX_COLUMNS * BOX;
+    const unsigned char* tile_b = memory + BYTES_FIRST + warp_column / BOX_COLUMNS * BOX;
     const unsigned char* from_a[2] = {tile_a + place(row_of_a, t), tile_a + place(row_of_a, t + 4)};
     const unsigned char* from_b[2] = {tile_b + place(2 * t, g), tile_b + place(2 * t + 1, g)};
     double sums[MI][NI][4] = {};

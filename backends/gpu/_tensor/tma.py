@@ -29,7 +29,7 @@ _ONE = np.float32(1)
 # capability 9.0).
 _MOST_RESIDENT, _SMALL, _ROOM_OF_ALL = 2, 224, (228 - 2) << 10
 _GROUP_ROWS, _GROUP_THREADS = 64, 128  # of a warpgroup that computes; one more copies
-_SWIZZLE_ALIGNMENT = 1024
+_SWIZZLE_ALIGNMENT, _PERMUTED_ROWS = 1024, 8
 # How rows of C are stored (store_rows.cuh). By fours take tiles with a multiple of 16 columns: 50000 x 128 x 128 in
 # bfloat16 takes 0.91 of the time, 4096 x 4096 x 64 0.91. By lines take wide ones: 8191 x 8191 x 512 0.86, 100003 x 97
 # x 96 0.90; tiles of 64 columns would take longer, 1001^3 1.06, 3001 x 3001 x 25 1.19. 3xTF32 gains by neither (H200,
@@ -59,7 +59,7 @@ class TmaKernel(NamedTuple):
     room : int
         Bytes of shared memory that a warpgroup stages its rows of C in.
     box_columns : int
-        Columns of a tile that take the room of so many at least: those of a box; 0: of none.
+        Columns of a tile that take the room of so many at least: those of a box; 0: of none, as of rows along k.
     has_stores : bool
         Whether it stores rows of C in the way that is best for them, by wgmma_tile.cuh.
     shares_steps : bool
@@ -146,8 +146,8 @@ def add_tma(
     """
     launch, itemsize = plan.launch, plan.problem.dtype.itemsize if itemsize is None else itemsize
     cluster, together = int(plan.choice("cluster", CLUSTERS)), _together(tma, plan)
-    boxes = ceil_div(launch.bn, tma.box_columns) if tma.box_columns else cluster
-    if boxes % cluster or (by_columns and cluster > 1):
+    pieces = ceil_div(launch.bn, tma.box_columns) if tma.box_columns else launch.bn // _PERMUTED_ROWS
+    if pieces % cluster or (by_columns and cluster > 1):
         raise PlanError(
             "gpu-tensor-core: a cluster cannot share these tiles", expected="cluster=1", got=f"{cluster}, {launch}"
         )

@@ -73,9 +73,9 @@ class Cublas(Rung):
             return f"cuBLAS takes int8 where k and n are multiples of {_INT8_STEP}"
         return None
 
-    def reads_columns(self, problem: Problem) -> frozenset[str]:
-        """Return A and B: the library transposes them. Not an A that a pass multiplies by alpha first."""
-        return frozenset("ab" if problem.is_mixed or problem.alpha is None else "b")
+    def reads_columns(self, plan: Plan) -> frozenset[str]:
+        """Return A and B: the library transposes them."""
+        return frozenset("ab")
 
     def dimensions_at_once(self, plan: Plan) -> int:
         """Return 1: the library knows batches of every size; 0 where operands are turned or widened one by one."""
