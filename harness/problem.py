@@ -156,6 +156,14 @@ class Problem:
         """The number of products: of a batch, all of them."""
         return math.prod(self.batch)
 
+    @property
+    def lines(self) -> tuple[int, int, int]:
+        """Elements of a line of A, of B and of the output as they lie: of a row, or in order ``F`` of a column."""
+        (m, n, k), sizes = (self.m, self.n, self.k), zip("abd", self.layout, strict=True)
+        of = {"a": (k, m), "b": (n, k), "d": (n, m)}
+        of_a, of_b, of_d = (of[name][order == "F"] for name, order in sizes)
+        return of_a, of_b, of_d
+
     def of_one(self) -> Problem:
         """Return the problem of one product of the batch."""
         return dataclasses.replace(self, batch=()) if self.batch else self

@@ -55,6 +55,10 @@ class Bits(TunedRung):
         tiles, options = tuned_tiles(_word_problem(problem), can_share=False)
         return Plan(problem, 1, options={"edge": "redirected", **options}, launch=tiles)
 
+    def reads_columns(self, plan: Plan) -> frozenset[str]:
+        """Return none: words are made of rows."""
+        return frozenset()
+
     def multiply(self, program: Program, plan: Plan, product: Product) -> None:
         """Add the packing, the product of words, and the unpacking."""
         a, b, out, semiring = product.a, product.b, product.out, plan.problem.semiring.name

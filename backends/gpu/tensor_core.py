@@ -53,6 +53,9 @@ from harness.tuning.gpu import tensor_cores
 # Error of 3xTF32 beyond float32's own, in units of rounding. It omits the product of the low parts (2^-11 of a times
 # 2^-11 of b) and rounds each low part (2^-23).
 _TF32_UNITS = 8
+# Dtypes of A and B, and the instructions, whose kernels read columns as they lie.
+_BY_COLUMNS = {("float64", "mma"), ("float64", "tma"), ("float16", "wgmma"), ("bfloat16", "wgmma")}
+
 _UNIT, _TINY = 2.0**-24, float(np.finfo(np.float32).smallest_normal)
 
 
@@ -105,6 +108,7 @@ class TensorCore(Rung):
             options["unit"] = UNITS[name][launch == tensor_cores.HOPPER_TILES[name]]
         if name in ("float32", "float64"):
             is_tma = options["unit"] == "tma"
+            launch = tensor_cores.brought_tiles(problem) if is_tma else launch
             options["depth"] = tensor_cores.HOPPER_DEPTH if is_tma else tensor_cores.depth_of(problem, launch)
         if tensor_cores.needs_wgmma(problem) or "unit" in options:
             options["blocks"] = tensor_cores.MULTIPROCESSORS if self.missing() else device.device().multiprocessors
@@ -122,8 +126,9 @@ class TensorCore(Rung):
         return Plan(problem, 1, None, options, launch)
 
     def reads_columns(self, plan: Plan) -> frozenset[str]:
-        """Return A and B of integers, which a pass turns where it must, and of 16-bit elements by wgmma."""
-        is_taken = plan.problem.input_dtype.kind in "iu" or plan.options.get("unit") == "wgmma" and plan.problem.is_mixed
+        """Return A and B of integers, which a pass turns where it must; and of floats by the kernels that take both orders."""
+        problem, unit = plan.problem, plan.options.get("unit")
+        is_taken = problem.input_dtype.kind in "iu" or (problem.input_dtype.name, unit) in _BY_COLUMNS
         return frozenset("ab") if is_taken else frozenset()
 
     def pays(self, problem: Problem) -> bool:

@@ -327,6 +327,26 @@ _OWN = (
 ).split()
 
 
+# Sizes of large tiles, and of thin ones, whose kernels read columns as they lie.
+READERS = {"float64": ("tensor_core_f64_tma", "tensor_core_f64"), "bfloat16": ("tensor_core_half", "tensor_core_half_flat")}
+
+
+@needs_nvrtc
+@needs_ml_dtypes
+@pytest.mark.parametrize("layout", ("CFC", "FCC", "FFC"))
+@pytest.mark.parametrize("dtype", READERS)
+def test_kernels_read_columns_as_they_lie_and_do_not_spill(monkeypatch, dtype, layout):
+    monkeypatch.setattr(type(TENSOR_CORE), "_has_wgmma", lambda self: True)
+    narrow = None if dtype == "float64" else mixed_dtypes()[1][0]
+    for stem, size in zip(READERS[dtype], ((4096,) * 3, (8, 4096, 8192)), strict=True):
+        problem = product(size, dtype="float64" if narrow is None else "float32", operand_dtype=narrow, layout=layout)
+        kernels = TENSOR_CORE.program(TENSOR_CORE.plan(problem, detect()), *matrices(problem)).kernels()
+        assert kernels[0].stem == stem and {x.stem for x in kernels[1:]} <= {"fold"}
+        for kernel in kernels:
+            found = resources(compile_kernel(kernel.stem, kernel.defines, "sm_90" + kernel.suffix))
+            assert found[kernel.function].spill_bytes == 0, (kernel.stem, layout)
+
+
 @needs_nvrtc
 def test_residues_compile_and_do_not_spill():
     program = Program()

@@ -374,7 +374,7 @@ class TestPlantedBugs:
             ("gpu-pipelined", "        __syncthreads();\n#if WRAPS", "#if WRAPS"),
             ("gpu-pipelined", "STAGES ? 0 : reading + 1", "STAGES ? 1 : reading + 1"),
             ("gpu-pipelined", "k - (tiles_k - 1) * BK", "BK"),
-            ("gpu-pipelined", "b += (long long)BK * ldb", "b += (long long)BK * ldb + 1"),
+            ("gpu-pipelined", "(long long)steps * ld; }", "(long long)steps * ld + 1; }"),
             ("gpu-pipelined", "LAST_VECTORS, last)) * WIDTH", "LAST_VECTORS, last)) * WIDTH + 1"),
             ("gpu-pipelined", "last - min(j / WIDTH", "last + min(j / WIDTH"),
             ("gpu-tuned", "    __syncthreads();\n    if (goes_on)", "    if (goes_on)"),

@@ -35,8 +35,9 @@ def _on_the_cpu(monkeypatch):
     use_the_cpu(monkeypatch)
 
 
-def compute(dtype, size, change=lambda operands: None, *, accumulate=False, alpha=None, **parameters):
-    problem = Problem(*size, SEMIRINGS["plus_times"], np.dtype(dtype), accumulate=accumulate, alpha=alpha)
+def compute(dtype, size, change=lambda operands: None, *, accumulate=False, alpha=None, layout="CCC", **parameters):
+    scalars = {"accumulate": accumulate, "alpha": alpha}
+    problem = Problem(*size, SEMIRINGS["plus_times"], np.dtype(dtype), **scalars, layout=layout)
     operands = Operands.generate(problem, sum(size))
     change(operands)
     rung = RUNGS[RUNG]
@@ -75,13 +76,36 @@ def test_threads_need_not_cut_the_copies_evenly(tile, edge):
         compute("float64", (tile["bm"] + 1, n, 40), edge=edge, **tile)
 
 
+LAYOUTS = ("CFC", "FCC", "FFC")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("edge", EDGES)
+def test_float64_by_columns_is_read_as_it_lies(layout, edge):
+    problem = Problem(40, 40, 40, SEMIRINGS["plus_times"], np.dtype(np.float64), layout=layout)
+    assert RUNGS[RUNG].reads_columns(RUNGS[RUNG].plan(problem, detect()).override({"unit": "mma"})) == {"a", "b"}
+    for number, (size, tile) in enumerate(zip(SIZES, (SMALL["float64"], *UNEVEN[:4]), strict=True)):
+        scalars = {"accumulate": number % 2 == 1, "alpha": 1.5 if number > 2 else None}
+        compute("float64", size, layout=layout, edge=edge, shares=1 + number % 2, **scalars, **tile)
+
+
+@pytest.mark.parametrize("edit", (
+    ("next + offsets[ALONG_K ? pass : 0]", "next"), ("steps * ld", "steps"), ("place + (long long)begin * ld", "place + begin"),
+    ("ALONG_K ? i * STRIDE + p : p * STRIDE + i", "p * STRIDE + i"),
+))  # fmt: skip
+def test_planted_mistake_with_columns_of_float64_is_found(monkeypatch, edit):
+    use_the_cpu(monkeypatch, edits=(edit,))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute("float64", (65, 47, 40), layout="FFC", edge="redirected", shares=2)
+
+
 PLANTED_IN_COPIES = {
-    "rows beyond the tile are copied": (UNEVEN[1], 162, ("ROWS % OF_PASS == 0 || row + pass * OF_PASS < ROWS", "true")),
-    "the last rows of B are not": (UNEVEN[2], 50, ("PASSES_B = ceiling(BK, ROWS_B)", "PASSES_B = BK / ROWS_B")),
+    "rows beyond the tile are copied": (UNEVEN[1], 162, ("COUNT % LINES == 0 || line + pass * LINES < COUNT", "true")),
+    "the last rows of B are not": (UNEVEN[2], 50, ("PASSES = ceiling(COUNT, LINES)", "PASSES = ALONG_K ? ceiling(COUNT, LINES) : COUNT / LINES")),
     "columns beyond the tile are copied": (
-        UNEVEN[4], 79, ("COPIES_B % ACROSS_B == 0 || threadIdx.x + part * ACROSS_B < COPIES_B", "true")
+        UNEVEN[4], 79, ("COPIES % ACROSS == 0 || threadIdx.x + part * ACROSS < COPIES", "true")
     ),
-    "the last part of a row of B is not": (UNEVEN[4], 79, ("part < PARTS_B", "part < 1")),
+    "the last part of a row of B is not": (UNEVEN[4], 79, ("part < PARTS; ++part) {", "part < 1; ++part) {")),
 }  # fmt: skip
 
 
@@ -104,8 +128,8 @@ def test_tiles_may_begin_anywhere_along_k(stagger):
 
 PLANTED_IN_STAGGER = {
     "no step after the last": ("++coming == tiles && STAGGER > 1", "++coming == tiles + 1"),
-    "back to another place": ("next_a -= tiles * BK", "next_a -= (tiles - 1) * BK"),
-    "B stays behind": ("next_b += (long long)coming * BK * ldb;", "next_b += 0;"),
+    "back to another place": ("copier_a.skip(-tiles * BK)", "copier_a.skip((1 - tiles) * BK)"),
+    "B stays behind": ("copier_b.skip(coming * BK);", "copier_b.skip(0);"),
 }
 
 
@@ -161,13 +185,13 @@ def test_nothing_before_the_operands_is_touched(monkeypatch):
 # What a mistake in a kernel looks like: each of these must be found.
 PLANTED = {
     "rows of a fragment swapped": ("v % 2 * 8", "v % 2 * 4"),
-    "columns of a fragment of B": ("p + t) * STRIDE_B", "p + g % 4) * STRIDE_B"),
+    "columns of a fragment of B": ("OfB::at(warp_column + g, p + t)", "OfB::at(warp_column + g, p + g % 4)"),
     "no barrier before the next tile": ("__syncthreads();\n            }", "}"),
     "one stage too early": (
         "wait_copies<STAGES - 2>();\n                __sync",
         "wait_copies<STAGES - 1>();\n                __sync",
     ),
-    "rows past the end are read": ("redirect_row(tile.row + row_a", "(tile.row + row_a"),
+    "rows past the end are read": ("redirect_row(place + line", "(place + line"),
     "the end of k is taken for a whole tile": ("if (EDGE == PADDED)", "if (true)"),
     "last row is stored by all": ("if (row >= rows) continue;", "if (row > rows) continue;"),
 }
@@ -204,6 +228,33 @@ def test_float64_of_tiles_that_are_brought_is_right(depth):
         compute("float64", size, accumulate=number % 2 == 1, **{**BROUGHT, **warps, "depth": depth})
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("depth", (8, 16))
+def test_float64_of_tiles_by_columns_is_right(layout, depth):
+    for number, size in enumerate(((1, 1, 1), (140, 130, 40), (300, 131, 66))):
+        warps = {"wm": 64, "wn": 32} if number == 1 else {}
+        compute("float64", size, accumulate=number % 2 == 1, layout=layout, **{**BROUGHT, **warps, "depth": depth})
+
+
+PLANTED_IN_BROUGHT_COLUMNS = {
+    "steps of B": ("CFC", "SECOND_ALONG_K ? v + 2 : 2 * v + 1", "2 * v + 1"),
+    "the second half of B": ("CFC", "from_b[v] + half * half_of_b", "from_b[v]"),
+    "columns of C": ("CFC", "warp_column + 2 * pair_of_b", "warp_column + 2 * g"),
+    "rows of A for one another": ("FCC", "of_a[j][2 * half + v] = x.x, of_a[j + 1]", "of_a[j + 1][2 * half + v] = x.x, of_a[j]"),
+    "rows of C": ("FCC", "4 * t + 2 * v + j % 2", "2 * t + v + j % 2 * 8"),
+    "steps of A": ("FFC", "place(2 * t + v, g));", "place(t + 4 * v, g));"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("layout", "old", "new"), PLANTED_IN_BROUGHT_COLUMNS.values(), ids=PLANTED_IN_BROUGHT_COLUMNS
+)
+def test_planted_mistake_with_tiles_by_columns_is_found(monkeypatch, layout, old, new):
+    use_the_cpu(monkeypatch, edits=((old, new),))
+    with pytest.raises((VerificationError, KernelFault)):
+        compute("float64", (300, 131, 70), layout=layout, **BROUGHT)
+
+
 PLANTED_IN_BROUGHT = {
     "pieces where they were": ("(piece ^ row % 8)", "piece"),
     "rows of A in order": ("g / 2 + g % 2 * 4", "g"),
@@ -213,7 +264,7 @@ PLANTED_IN_BROUGHT = {
         "        double of_b[MI][8], of_a[NI][4];",
         "        release(ring, ring.stage, lane); double of_b[MI][8], of_a[NI][4];",
     ),
-    "rows of C": ("t + 4 * v, j_of_c", "2 * t + v, j_of_c"),
+    "rows of C": ("j * 8 + t + 4 * v :", "j * 8 + 2 * t + v :"),
     "a row too many": ("if (i_of_c >= m)", "if (i_of_c > m)"),
     "a column too many": ("if (left > 1) to[1]", "to[1]"),
 }
@@ -378,9 +429,6 @@ def test_products_by_wgmma_are_right_with_narrow_tiles(launch):
         scalars = {"accumulate": number % 2 == 1, "alpha": -1.5 if number > 1 else None}
         shares = 1 if launch.bm < min(size[0], 64) else 1 + number % 3
         compute_by_wgmma(size, **scalars, **vars(launch), blocks=3, shares=shares)
-
-
-LAYOUTS = ("CFC", "FCC", "FFC")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

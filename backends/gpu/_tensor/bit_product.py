@@ -6,7 +6,7 @@ import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.padding import is_aligned
-from backends.gpu._simt.program import Kernel, Product, Program, ceil_div
+from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
 from backends.gpu._tensor.mma_product import B1, UNITS, mma_kernel
 from backends.gpu._tensor.tensor_map import TensorMap
 from backends.gpu._tensor.tma import TmaKernel, add_tma, bytes_at_once
@@ -40,7 +40,7 @@ def add_bit_product(program: Program, plan: Plan, product: Product) -> None:
         add_tma(program, plan, _KERNEL, more, (map_a, map_b), product._replace(extremes=bits_a))
         return
     more += as_defines({"ACCUMULATE": product.accumulate, "IS_LONG": 0, "AT_ONCE": bytes_at_once(out, 1)})
-    kernel = mma_kernel(B1, launch, (_VECTOR, _VECTOR), "redirected", (words, columns), more)
+    kernel = mma_kernel(B1, launch, Matrix(bits_a, words), Matrix(bits_b, columns), "redirected", more)
     blocks = product.tiles(launch.bm, launch.bn)
     program.launch(kernel, blocks, bits_a, bits_b, out.place, m, n, words, words, columns, out.ld, bits_a)
 

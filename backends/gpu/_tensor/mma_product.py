@@ -9,7 +9,7 @@ from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.operators import Form, triangle_defines
 from backends.gpu._simt.padding import add_padding, is_aligned, width_of_loads
 from backends.gpu._simt.passes import add_extremes
-from backends.gpu._simt.program import Kernel, Product, Program, ceil_div
+from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
 from backends.gpu._simt.shares import stagger_defines
 from backends.gpu._tensor.row_product import add_double_product
 from backends.gpu._tensor.shared_product import add_parts, add_sums
@@ -44,7 +44,8 @@ class Mma(NamedTuple):
     depth : int
         Steps of k of a fragment.
     pad_a, pad_b : int
-        Padding between rows of tiles, in elements, which avoids bank conflicts.
+        Padding between lines of a tile that lie along k, as those of A by rows, and of others, in elements; it avoids
+        bank conflicts.
     """
 
     stem: str
@@ -53,10 +54,15 @@ class Mma(NamedTuple):
     pad_a: int
     pad_b: int
 
-    def shared_bytes(self, launch: Launch) -> int:
-        """Return the shared memory of a block, in bytes."""
-        rows = launch.bm * (launch.bk + self.pad_a) + launch.bk * (launch.bn + self.pad_b)
-        return launch.stages * rows * self.itemsize
+    def shared_bytes(self, launch: Launch, *by_columns: bool) -> int:
+        """Return the shared memory of a block, in bytes; `by_columns` says whether A and B lie so, by rows if not given."""
+        of_a, of_b = by_columns or (False, False)
+        tile_a, tile_b = self._tile(launch.bm, launch.bk, not of_a), self._tile(launch.bn, launch.bk, of_b)
+        return launch.stages * (tile_a + tile_b) * self.itemsize
+
+    def _tile(self, side: int, bk: int, along_k: bool) -> int:
+        """Return the elements of a tile with its padding."""
+        return side * (bk + self.pad_a) if along_k else bk * (side + self.pad_b)
 
 
 F64, F32, B1 = (
@@ -74,21 +80,17 @@ UNITS = {"float64": ("mma", "tma"), "float32": ("mma", "wgmma"), "bool": ("mma",
 MMA = {"float64": F64, "float32": F32, "bool": B1}
 
 
-def mma_kernel(
-    mma: Mma, launch: Launch, widths: tuple[int, int], edge: str, lds: tuple[int, int], more: Defines
-) -> Kernel:
+def mma_kernel(mma: Mma, launch: Launch, a: Matrix, b: Matrix, edge: str, more: Defines) -> Kernel:
     """Return the kernel of `mma` with these tiles.
 
     Parameters
     ----------
     mma : Mma
     launch : Launch
-    widths : (int, int)
-        Elements of A and of B that one copy moves at most: fewer if threads do not cut rows of so many evenly.
+    a, b : Matrix
+        By rows or by columns.
     edge : str
         One of `EDGES`, or ``"whole"`` if all tiles are whole.
-    lds : (int, int)
-        Leading dimensions of A and B.
     more : Defines
         Of the kernel file itself.
 
@@ -99,25 +101,25 @@ def mma_kernel(
     """
     bm, bn, bk, threads = launch.bm, launch.bn, launch.bk, launch.threads
     is_even = launch.wm % 16 == 0 and launch.wn % 8 == 0 and launch.wm > 0 and bk % (2 * mma.depth) == 0
-    va, vb = _cutting(widths[0], bk), _cutting(widths[1], bn)
-    is_even = is_even and bk // va <= threads and launch.wm * launch.wn > _FRAGMENT
-    if not is_even or launch.stages < 2:
+    if not is_even or launch.wm * launch.wn <= _FRAGMENT or launch.stages < 2:
         raise PlanError(
-            "gpu-tensor-core: fragments and copies do not cut the tiles evenly",
-            expected=f"wm % 16 == wn % 8 == bk % {2 * mma.depth} == 0, wm * wn > {_FRAGMENT}, stages >= 2, "
-            f"a row of bk steps for {threads} threads",
+            "gpu-tensor-core: fragments do not cut the tiles evenly",
+            expected=f"wm % 16 == wn % 8 == bk % {2 * mma.depth} == 0, wm * wn > {_FRAGMENT}, stages >= 2",
             got=str(launch),
         )
-    farthest = max(bm * lds[0], bk * lds[1]) + bn
+    lines_a, lines_b = (bk, bm) if a.by_columns else (bm, bk), (bn, bk) if b.by_columns else (bk, bn)
+    farthest = max(lines * x.ld + length for x, (lines, length) in ((a, lines_a), (b, lines_b)))
     offset = "int" if farthest < 1 << 31 else "long long"
+    va, vb = (
+        _cutting(width_of_loads(x, mma.itemsize), length) for x, (_, length) in ((a, lines_a), (b, lines_b))
+    )
     tile = {"BM": bm, "BN": bn, "BK": bk, "WM": launch.wm, "WN": launch.wn, "STAGES": launch.stages}
     rest = {"MIN_BLOCKS": max(1, _THREADS // threads), "PAD_A": mma.pad_a, "PAD_B": mma.pad_b, "VA": va, "VB": vb}
-    rest["GROUP"] = GROUP
-    shared = mma.shared_bytes(launch)
+    orders = {name: 1 for name, x in (("A_BY_COLUMNS", a), ("B_BY_COLUMNS", b)) if x.by_columns}
+    shared = mma.shared_bytes(launch, a.by_columns, b.by_columns)
     device.fitting("gpu-tensor-core", shared, launch)
-    return Kernel(
-        mma.stem, as_defines({**tile, **rest, "EDGE": _CODES[edge], "OFFSET": offset}) + more, (threads,), shared
-    )
+    macros = {**tile, **rest, **orders, "GROUP": GROUP, "EDGE": _CODES[edge], "OFFSET": offset}
+    return Kernel(mma.stem, as_defines(macros) + more, (threads,), shared)
 
 
 def _cutting(width: int, columns: int) -> int:
@@ -158,7 +160,6 @@ def _add_mma(program: Program, plan: Plan, product: Product, edge: str, depth: i
     tile = launch.bm, launch.bn, GROUP
     to, tail = add_parts(program, plan, product, tile, launch.bk, ceil_div(product.k, launch.bk))
     a, b, out, m, n, k, *_ = to
-    widths = width_of_loads(a, itemsize), width_of_loads(b, itemsize)
     if itemsize == 4:
         mma, more = F32, single_defines(problem, Form.FAST, accumulate=to.accumulate) + as_defines({"FLUSH": depth})
     else:
@@ -167,7 +168,7 @@ def _add_mma(program: Program, plan: Plan, product: Product, edge: str, depth: i
     more += stagger_defines(plan)
     if m % launch.bm == n % launch.bn == k % launch.bk == 0:
         edge = "whole"
-    kernel = mma_kernel(mma._replace(depth=depth), launch, widths, edge, (a.ld, b.ld), more + triangle_defines(problem))
+    kernel = mma_kernel(mma._replace(depth=depth), launch, a, b, edge, more + triangle_defines(problem))
     split, shares = ((), 1) if tail is None else ((tail.rest, tail.depth), tail.shares)
     program.launch(kernel, shares * product.tiles(launch.bm, launch.bn), *to.arguments, *split)
     add_sums(program, plan, product, tile, tail)

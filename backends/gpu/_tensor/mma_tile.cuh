@@ -12,12 +12,12 @@
 //
 // Defined before this file: T (of an element), Sum, Result, DEPTH (steps of k in a fragment); `multiply`, `is_chosen`;
 // `joined`, which makes an element of C of a sum, or STORE_TILE, which stores sums in another way than by fragments. Defined
-// by the host: BM, BN, BK, WM, WN, STAGES, MIN_BLOCKS; EDGE; PAD_A, PAD_B: padding between rows of the tiles, in elements,
-// against bank conflicts. VA, VB: elements of A and of B in one copy: 1, or 16 bytes if aligned. PAIRS: whether two elements
-// of C may be stored at once. OFFSET: an integer type that holds distances within a tile. GROUP: rows of tiles that are
+// by the host: BM, BN, BK, WM, WN, STAGES, MIN_BLOCKS; EDGE; PAD_A, PAD_B: padding between lines of a tile that lie along k, as
+// those of A by rows, and of others, in elements, against bank conflicts. VA, VB: elements of A and of B in one copy: 1, or 16
+// bytes if aligned. PAIRS: whether two elements of C may be stored at once. OFFSET: an integer type that holds distances within a tile. GROUP: rows of tiles that are
 // traversed column by column. Optional: IS_SPLIT 1: several blocks compute each tile, a share of `depth` steps of k each;
 // they store tiles of BM x BN at `c`, what exists of them, share after share, which fold.cu adds up.
-// STAGGER: at how many steps of k tiles begin (stagger.cuh).
+// STAGGER: at how many steps of k tiles begin (stagger.cuh). A_BY_COLUMNS, B_BY_COLUMNS 1: columns of the operand are contiguous.
 // Source: PTX ISA, mma.sync; CUTLASS 2, efficient GEMM in CUDA, for the pipeline of fragments.
 #undef K_TAIL
 #define K_TAIL FILL
@@ -30,6 +30,12 @@
 #ifndef IS_SPLIT
 #define IS_SPLIT 0
 #endif
+#ifndef A_BY_COLUMNS
+#define A_BY_COLUMNS 0
+#endif
+#ifndef B_BY_COLUMNS
+#define B_BY_COLUMNS 0
+#endif
 #if IS_SPLIT
 #define SPLIT_PARAMETERS , int tiles_c, int depth
 #define TILES_C tiles_c
@@ -41,38 +47,90 @@
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
 constexpr int MI = WM / 16, NI = WN / 8;
 constexpr int OF_A = DEPTH / 2, OF_B = DEPTH / 4;  // registers of a fragment
-constexpr int STRIDE_A = BK + PAD_A, STRIDE_B = BN + PAD_B;
-constexpr int TILE_A = BM * STRIDE_A, TILE_B = BK * STRIDE_B;
-// Threads of a row of a tile, rows of a pass, and passes; of B also the parts of a row, where it is longer than a block.
-// Threads beyond whole rows copy nothing, nor do rows beyond the tile.
-__device__ constexpr int ceiling(int x, int y) { return (x + y - 1) / y; }
-constexpr int ACROSS_A = BK / VA, ROWS_A = THREADS / ACROSS_A, PASSES_A = ceiling(BM, ROWS_A);
-constexpr int COPIES_B = BN / VB, ACROSS_B = COPIES_B < THREADS ? COPIES_B : THREADS, PARTS_B = ceiling(COPIES_B, ACROSS_B);
-constexpr int ROWS_B = THREADS / ACROSS_B, PASSES_B = ceiling(BK, ROWS_B);
-constexpr int SIZE_A = VA * sizeof(T), SIZE_B = VB * sizeof(T);
 
 static_assert(BM % WM == 0 && BN % WN == 0 && WM % 16 == 0 && WN % 8 == 0, "warps cut the tile evenly");
-static_assert(BK % VA == 0 && BN % VB == 0 && ROWS_A > 0, "copies cut rows evenly");
 static_assert(BK % (2 * DEPTH) == 0, "an even number of steps, so that each has a fixed buffer");
 static_assert(STAGES >= 2, "one tile is used while another is copied");
 
-// Whether a thread copies a row of a tile of ROWS rows, `row` in the first pass.
-template <int ROWS, int OF_PASS, int ACROSS> __device__ __forceinline__ bool is_copied(int row, int pass)
-{
-    return (THREADS % ACROSS == 0 || row < OF_PASS) && (ROWS % OF_PASS == 0 || row + pass * OF_PASS < ROWS);
-}
-
-// Whether a thread copies a vector of a row of B, in this part of the row.
-__device__ __forceinline__ bool is_in_row(int part)
-{
-    return COPIES_B % ACROSS_B == 0 || threadIdx.x + part * ACROSS_B < COPIES_B;
-}
+__device__ constexpr int ceiling(int x, int y) { return (x + y - 1) / y; }
 
 // Bytes of a vector of WIDTH elements of which `left` exist
 template <int WIDTH> __device__ __forceinline__ int size_of(int left)
 {
     return max(min(left, WIDTH), 0) * (int)sizeof(T);
 }
+
+// The share of a thread in the copies of one operand: SIDE rows of A, or columns of B, by BK steps of k. Lines of a tile lie in
+// shared memory as they do in memory: along k, SIDE of them, or along the side, BK of them. Addresses are computed once.
+template <bool ALONG_K, int SIDE, int WIDTH> struct Share {
+    static constexpr int LENGTH = ALONG_K ? BK : SIDE, COUNT = ALONG_K ? SIDE : BK;
+    static constexpr int STRIDE = LENGTH + (ALONG_K ? PAD_A : PAD_B), TILE = COUNT * STRIDE, SIZE = WIDTH * sizeof(T);
+    // Copies of a line, threads of a line and the parts of it where it is longer than a block, lines of a pass, and passes.
+    // Threads beyond whole lines copy nothing, nor do lines beyond the tile.
+    static constexpr int COPIES = LENGTH / WIDTH, ACROSS = COPIES < THREADS ? COPIES : THREADS, PARTS = ceiling(COPIES, ACROSS);
+    static constexpr int LINES = THREADS / ACROSS, PASSES = ceiling(COUNT, LINES);
+    static_assert(LENGTH % WIDTH == 0, "copies cut lines evenly");
+
+    const T* next;                               // where the next tile begins
+    OFFSET offsets[ALONG_K ? PASSES : PARTS];    // of the places along the side
+    int exist[ALONG_K ? 1 : PARTS];              // bytes of a copy along the side
+    int line, column, place, size, ld;
+
+    // `place` is where the tile begins along a side of `size`, `begin` where k does.
+    __device__ __forceinline__ Share(const T* x, int place_, int size_, int ld_, int begin)
+        : line(threadIdx.x / ACROSS), column(threadIdx.x % ACROSS * WIDTH), place(place_), size(size_), ld(ld_)
+    {
+        next = x + (ALONG_K ? (long long)place * ld + begin : place + (long long)begin * ld);
+#pragma unroll
+        for (int i = 0; i < (ALONG_K ? PASSES : PARTS); ++i)
+            if (ALONG_K) {
+                offsets[i] = (OFFSET)(redirect_row(place + line + i * LINES, size) - place) * ld + column;
+            } else {
+                const int j = place + column + i * ACROSS * WIDTH;
+                offsets[i] = redirect_columns<SIDE, WIDTH>(j, size) - place;
+                exist[i] = EDGE == CONDITIONAL ? size_of<WIDTH>(size - j) : SIZE;
+            }
+    }
+
+    __device__ __forceinline__ void skip(int steps) { next += ALONG_K ? (long long)steps : (long long)steps * ld; }
+
+    __device__ __forceinline__ bool copies(int pass, int part) const
+    {
+        return (THREADS % ACROSS == 0 || line < LINES) && (COUNT % LINES == 0 || line + pass * LINES < COUNT) &&
+               (COPIES % ACROSS == 0 || threadIdx.x + part * ACROSS < COPIES);
+    }
+
+    // Bytes of a copy of which `left` steps exist from the beginning of the tile on: no byte past the end is read. Checking this
+    // at every tile is cheaper than two kinds of tiles.
+    __device__ __forceinline__ int bytes(int pass, int part, int left) const
+    {
+        if (EDGE == PADDED) return SIZE;
+        if (ALONG_K)
+            return is_inside(place + line + pass * LINES, size) ? size_of<WIDTH>(left - column - part * ACROSS * WIDTH) : 0;
+        return is_step(line + pass * LINES, left) ? exist[ALONG_K ? 0 : part] : 0;
+    }
+
+    __device__ __forceinline__ void copy(T* tile, int left) const
+    {
+        tile += line * STRIDE + column;
+#pragma unroll
+        for (int pass = 0; pass < PASSES; ++pass)
+#pragma unroll
+            for (int part = 0; part < PARTS; ++part) {
+                if (!copies(pass, part)) continue;
+                const T* from = ALONG_K ? next + offsets[ALONG_K ? pass : 0] + part * ACROSS * WIDTH
+                                        : next + offsets[ALONG_K ? 0 : part] + (OFFSET)(line + pass * LINES) * ld;
+                copy_part<SIZE>(tile + pass * LINES * STRIDE + part * ACROSS * WIDTH, from, bytes(pass, part, left));
+            }
+    }
+
+    // Distance in a tile of an element `i` further along the side and `p` steps of k further on.
+    static __device__ constexpr int at(int i, int p) { return ALONG_K ? i * STRIDE + p : p * STRIDE + i; }
+};
+
+typedef Share<!A_BY_COLUMNS, BM, VA> OfA;
+typedef Share<B_BY_COLUMNS, BN, VB> OfB;
+constexpr int TILE_A = OfA::TILE, TILE_B = OfB::TILE;
 
 #ifndef STORE_TILE
 #define STORE_TILE store_fragments
@@ -117,9 +175,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     if (!is_chosen(extremes)) return;
 #if IS_SPLIT
     const int begin = blockIdx.x / tiles_c * depth;
-    a += begin, b += (long long)begin * ldb, k = min(k - begin, depth);
+    k = min(k - begin, depth);
     const Tile tile = tile_at<BM, BN, GROUP>(blockIdx.x % tiles_c, m, n);
 #else
+    const int begin = 0;
     const Tile tile = tile_of_block<BM, BN, GROUP>(m, n);
 #endif
     DYNAMIC_SHARED(tiles_a);
@@ -127,80 +186,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const int warp_row = warp / (BN / WN) * WM, warp_column = warp % (BN / WN) * WN;
 
-    // Addresses are computed once.
-    const int column_a = threadIdx.x % ACROSS_A * VA, row_a = threadIdx.x / ACROSS_A;
-    const int column_b = threadIdx.x % ACROSS_B * VB, row_b = threadIdx.x / ACROSS_B;
-    OFFSET offsets_a[PASSES_A];
-#pragma unroll
-    for (int pass = 0; pass < PASSES_A; ++pass)
-        offsets_a[pass] = (OFFSET)(redirect_row(tile.row + row_a + pass * ROWS_A, m) - tile.row) * lda + column_a;
-    int offsets_b[PARTS_B], exist_b[PARTS_B];
-#pragma unroll
-    for (int part = 0; part < PARTS_B; ++part) {
-        const int column = tile.column + column_b + part * ACROSS_B * VB;
-        offsets_b[part] = redirect_columns<BN, VB>(column, n) - tile.column;
-        exist_b[part] = EDGE == CONDITIONAL ? size_of<VB>(n - column) : SIZE_B;
-    }
-    const T* next_a = a + (long long)tile.row * lda;
-    const T* next_b = b + tile.column;
-    T* to_a = tiles_a + row_a * STRIDE_A + column_a;
-    T* to_b = tiles_b + row_b * STRIDE_B + column_b;
-
     // Tiles of k are copied in turn from one on, and after the last one from the first.
     const int tiles = (k + BK - 1) / BK;
     int coming = first_step(IS_SPLIT ? blockIdx.x % TILES_C : blockIdx.x, tiles);
-    next_a += coming * BK, next_b += (long long)coming * BK * ldb;
+    OfA copier_a(a, tile.row, m, lda, begin);
+    OfB copier_b(b, tile.column, n, ldb, begin);
+    copier_a.skip(coming * BK), copier_b.skip(coming * BK);
 
     auto copy_tile = [&](int stage) {
         const int left = k - coming * BK;
-        T* stage_a = to_a + stage * TILE_A;
-        T* stage_b = to_b + stage * TILE_B;
-        if (EDGE == PADDED) {
-#pragma unroll
-            for (int pass = 0; pass < PASSES_A; ++pass)
-                if (is_copied<BM, ROWS_A, ACROSS_A>(row_a, pass))
-                    copy_part<SIZE_A>(stage_a + pass * ROWS_A * STRIDE_A, next_a + offsets_a[pass], SIZE_A);
-#pragma unroll
-            for (int pass = 0; pass < PASSES_B; ++pass)
-#pragma unroll
-                for (int part = 0; part < PARTS_B; ++part)
-                    if (is_copied<BK, ROWS_B, ACROSS_B>(row_b, pass) && is_in_row(part))
-                        copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B + part * ACROSS_B * VB,
-                                          next_b + offsets_b[part] + (OFFSET)(row_b + pass * ROWS_B) * ldb, SIZE_B);
-        } else {
-            // No byte past the end is read; checking this at every tile is cheaper than two kinds of tiles.
-            const int exist_a = size_of<VA>(left - column_a);
-#pragma unroll
-            for (int pass = 0; pass < PASSES_A; ++pass)
-                if (is_copied<BM, ROWS_A, ACROSS_A>(row_a, pass))
-                    copy_part<SIZE_A>(stage_a + pass * ROWS_A * STRIDE_A, next_a + offsets_a[pass],
-                                      is_inside(tile.row + row_a + pass * ROWS_A, m) ? exist_a : 0);
-#pragma unroll
-            for (int pass = 0; pass < PASSES_B; ++pass) {
-                const int p = row_b + pass * ROWS_B;
-#pragma unroll
-                for (int part = 0; part < PARTS_B; ++part)
-                    if (is_copied<BK, ROWS_B, ACROSS_B>(row_b, pass) && is_in_row(part))
-                        copy_part<SIZE_B>(stage_b + pass * ROWS_B * STRIDE_B + part * ACROSS_B * VB,
-                                          next_b + offsets_b[part] + (OFFSET)p * ldb, is_step(p, left) ? exist_b[part] : 0);
-            }
-        }
-        next_a += BK;
-        next_b += (long long)BK * ldb;
-        if (++coming == tiles && STAGGER > 1) coming = 0, next_a -= tiles * BK, next_b -= (long long)tiles * BK * ldb;
+        copier_a.copy(tiles_a + stage * TILE_A, left), copier_b.copy(tiles_b + stage * TILE_B, left);
+        copier_a.skip(BK), copier_b.skip(BK);
+        if (++coming == tiles && STAGGER > 1) coming = 0, copier_a.skip(-tiles * BK), copier_b.skip(-tiles * BK);
     };
 
     auto load_fragments = [&](int stage, int p, T(*of_a)[OF_A], T(*of_b)[OF_B]) {
-        const T* from_a = tiles_a + stage * TILE_A + (warp_row + g) * STRIDE_A + p + t;
-        const T* from_b = tiles_b + stage * TILE_B + (p + t) * STRIDE_B + warp_column + g;
+        const T* from_a = tiles_a + stage * TILE_A + OfA::at(warp_row + g, p + t);
+        const T* from_b = tiles_b + stage * TILE_B + OfB::at(warp_column + g, p + t);
 #pragma unroll
         for (int i = 0; i < MI; ++i)
 #pragma unroll
-            for (int v = 0; v < OF_A; ++v) of_a[i][v] = from_a[(i * 16 + v % 2 * 8) * STRIDE_A + v / 2 * 4];
+            for (int v = 0; v < OF_A; ++v) of_a[i][v] = from_a[OfA::at(i * 16 + v % 2 * 8, v / 2 * 4)];
 #pragma unroll
         for (int j = 0; j < NI; ++j)
 #pragma unroll
-            for (int v = 0; v < OF_B; ++v) of_b[j][v] = from_b[v * 4 * STRIDE_B + j * 8];
+            for (int v = 0; v < OF_B; ++v) of_b[j][v] = from_b[OfB::at(j * 8, v * 4)];
     };
 
     Sum sums[MI][NI][4] = {};

@@ -1,4 +1,4 @@
-"""Products of A and B that the copy engine of Hopper reads: float64 by rows, float16 and bfloat16 as they lie.
+"""Products of A and B that the copy engine of Hopper reads, by rows or by columns: float64, float16 and bfloat16.
 
 A C of few rows in 16 bits is computed transposed, by tiles as low as it is (tensor_core_half_flat.cu).
 """
@@ -12,10 +12,10 @@ import numpy as np
 from backends.gpu._cuda.kernel_files import as_defines
 from backends.gpu._simt.padding import add_padding
 from backends.gpu._simt.program import Matrix, Place, Product, Program
-from backends.gpu._tensor.tensor_map import TensorMap
+from backends.gpu._tensor.tensor_map import ITEMSIZES, TensorMap
 from backends.gpu._tensor.tma import ROW_BYTES, TmaKernel, add_tma
 from harness.errors import PlanError
-from harness.plan import Plan
+from harness.plan import Launch, Plan
 from harness.tuning.gpu.tensor_cores import (
     DOUBLE_WARPS,
     FLAT_COLUMNS,
@@ -45,21 +45,19 @@ _KINDS = {"float16": '"f16"', "bfloat16": '"bf16"'}
 def add_double_product(
     program: Program, plan: Plan, product: Product, depth: int, *, unless: Place | None = None
 ) -> None:
-    """Add ``out := [out +] a b`` in float64, by instructions of `depth` steps of k; rows not aligned are copied first.
+    """Add ``out := [out +] a b`` in float64, by instructions of `depth` steps of k; what is not aligned is copied first.
 
     The kernel computes unless the int32 at `unless`, in the memory of the GPU, is then another number than 0.
     """
     macros = {"WM": plan.launch.wm, "WN": plan.launch.wn, "K_STEP": depth}
     if unless is not None:
         macros["UNLESS"] = 1
-    dtype, bk = plan.problem.input_dtype, _DOUBLE.bk
-    product = add_padding(program, product, dtype)
-    a, b, _, m, n, k, *_ = product
-    maps = (
-        TensorMap(a.place, m, k, a.ld, plan.launch.bm, bk, dtype.name),
-        TensorMap(b.place, k, n, b.ld, bk, ROW_BYTES // dtype.itemsize, dtype.name),
-    )
-    add_tma(program, plan, _DOUBLE, as_defines(macros), maps, product._replace(extremes=unless or a.place))
+    product = add_padding(program, product, plan.problem.input_dtype)
+    a, b = _operands(plan.launch, product)
+    cluster = int(plan.options["cluster"])
+    maps = a.map("float64", _DOUBLE.bk), b.map("float64", _DOUBLE.bk, cluster)
+    macros |= _orders(a, b)
+    add_tma(program, plan, _DOUBLE, as_defines(macros), maps, product._replace(extremes=unless or product.a.place))
 
 
 def add_half_product(program: Program, plan: Plan, product: Product) -> None:
@@ -76,13 +74,11 @@ def add_half_product(program: Program, plan: Plan, product: Product) -> None:
     launch, is_flat = plan.launch, plan.launch.bm in FLAT_ROWS
     if is_flat:
         _check_flat(plan, product)
-    a = _Operand(product.a, product.m, product.k, launch.bm, along_k=not product.a.by_columns)
-    b = _Operand(product.b, product.n, product.k, launch.bn, along_k=product.b.by_columns)
+    a, b = _operands(launch, product)
     first, second = (b, a) if is_flat else (a, b)
     cluster, dtype = int(plan.options["cluster"]), plan.problem.input_dtype.name
-    maps = first.map(dtype), second.map(dtype, cluster)
-    order = {"FIRST_ALONG_K": int(first.along_k), "SECOND_ALONG_K": int(second.along_k)}
-    defines = as_defines({"KIND": _KINDS[dtype], **order})
+    maps = first.map(dtype, _HALF.bk), second.map(dtype, _HALF.bk, cluster)
+    defines = as_defines({"KIND": _KINDS[dtype], **_orders(first, second)})
     tma = (_FLAT if is_flat else _HALF)._replace(box_columns=0 if second.along_k else _BOX_COLUMNS)
     is_shared = int(plan.options.get("together", 1)) > 1  # then rows of C are stored by several elements
     width = 1 if is_flat and not is_shared else None
@@ -101,12 +97,22 @@ class _Operand(NamedTuple):
     tile: int
     along_k: bool
 
-    def map(self, dtype: str, cluster: int = 1) -> TensorMap:
+    def map(self, dtype: str, bk: int, cluster: int = 1) -> TensorMap:
         """Return its boxes: of rows along k, which the blocks of a cluster divide among them, or of columns of the side."""
-        x, bk = self.matrix, _HALF.bk
+        x, columns = self.matrix, ROW_BYTES // ITEMSIZES[dtype]
         if self.along_k:
             return TensorMap(x.place, self.side, self.k, x.ld, self.tile // cluster, bk, dtype)
-        return TensorMap(x.place, self.k, self.side, x.ld, bk, _BOX_COLUMNS, dtype)
+        return TensorMap(x.place, self.k, self.side, x.ld, bk, columns, dtype)
+
+
+def _operands(launch: Launch, product: Product) -> tuple[_Operand, _Operand]:
+    a, b, _, m, n, k, *_ = product
+    return _Operand(a, m, k, launch.bm, not a.by_columns), _Operand(b, n, k, launch.bn, b.by_columns)
+
+
+def _orders(first: _Operand, second: _Operand) -> dict[str, int]:
+    """Return the macros of boxes.cuh."""
+    return {"FIRST_ALONG_K": int(first.along_k), "SECOND_ALONG_K": int(second.along_k)}
 
 
 def _check_flat(plan: Plan, product: Product) -> None:

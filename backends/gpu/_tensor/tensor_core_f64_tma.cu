@@ -1,13 +1,15 @@
 // C := A B, or C + A B, in float64 by mma.sync, from tiles that the copy engine fetches; for sm_90a. The rounding is that of
 // tensor_core_f64.cu.
 //
-// A tile of A is rows of BK = 16 elements, 128 bytes; one of B is boxes of BK rows of 16 columns. Fragments are multiplied
-// transposed, (A B)' = B' A'. The instruction expects two of its rows and two steps of k of its columns side by side in
-// registers. Pairs of columns of B, and pairs of steps of k of A, lie side by side in memory. So every load is of 16 bytes,
-// and nothing is rearranged. With lane = 4 g + t, rows and columns are those of C:
+// An operand along k (boxes.cuh) has rows of BK = 16 steps, 128 bytes; another one boxes of BK rows of 16 rows of A, or columns of
+// B. Fragments are multiplied transposed, (A B)' = B' A'. The instruction leaves open which steps of k, rows and columns its numbers
+// mean, if those of A and B are the same. So every load is of 16 bytes, two steps or two places along the side, and nothing is
+// rearranged. With lane = 4 g + t, rows and columns are those of C:
 //
-//   of B   columns 2 g, 2 g + 1 of 16         steps 2 t, 2 t + 1 of 8    C   columns 2 g, 2 g + 1
-//   of A   row g / 2 + 4 (g % 2) of 8         steps 2 t, 2 t + 1 of 8        rows t, t + 4
+//   of B, by rows      columns 2 g, 2 g + 1 of 16              steps 2 t, 2 t + 1 of 8    C   columns 2 g, 2 g + 1
+//   of B, by columns   the same of h, g with two bits exchanged                               columns 2 h, 2 h + 1
+//   of A, by rows      row g / 2 + 4 (g % 2) of 8              steps 2 t, 2 t + 1 of 8        rows t, t + 4
+//   of A, by columns   rows 2 g, 2 g + 1 of 16, of two fragments                              rows 4 t, 4 t + 2, and those after
 //
 // so that eight lanes read 128 bytes of different banks: the swizzle permutes pieces of 16 bytes by the row's number.
 //
@@ -29,7 +31,7 @@ constexpr int ARRIVALS = 8;  // of the warps
 #include "mma_intrinsics.cuh"
 
 constexpr int MI = WN / 16, NI = WM / 8;  // the instruction's rows are columns of C
-static_assert(WM * WN * ARRIVALS == BM * BN && WM % 8 == 0 && WN % 16 == 0, "eight warps cut the tile evenly");
+static_assert(WM * WN * ARRIVALS == BM * BN && WM % 16 == 0 && WN % 16 == 0, "eight warps cut the tile evenly");
 
 struct alignas(16) Pair {
     double x, y;
@@ -59,11 +61,17 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
 {
     const int warp = threadIdx.x / 32 - 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     const int warp_row = warp / (BN / WN) * WM, warp_column = warp % (BN / WN) * WN;
-    const int row_of_a = g / 2 + g % 2 * 4;  // of eight: neighbours in g would share a bank
+    const int row_of_a = g / 2 + g % 2 * 4, pair_of_b = SECOND_ALONG_K ? g / 4 * 4 + g % 2 * 2 + g / 2 % 2 : g;
     const unsigned char* tile_a = memory + warp_row * ROW_BYTES;
     const unsigned char* tile_b = memory + BYTES_FIRST + warp_column / BOX_COLUMNS * BOX;
-    const unsigned char* from_a[2] = {tile_a + place(row_of_a, t), tile_a + place(row_of_a, t + 4)};
-    const unsigned char* from_b[2] = {tile_b + place(2 * t, g), tile_b + place(2 * t + 1, g)};
+    // Of A for each half of the steps, or of two steps; of B for two columns, or of two steps
+    const unsigned char *from_a[2], *from_b[2];
+#pragma unroll
+    for (int v = 0; v < 2; ++v) {
+        from_a[v] = tile_a + (FIRST_ALONG_K ? place(row_of_a, t + 4 * v) : place(2 * t + v, g));
+        from_b[v] = tile_b + (SECOND_ALONG_K ? place(2 * pair_of_b + v, t) : place(2 * t + v, g));
+    }
+    const int half_of_b = SECOND_ALONG_K ? place(2 * pair_of_b, t + 4) - place(2 * pair_of_b, t) : 8 * ROW_BYTES;
     double sums[MI][NI][4] = {};
     auto leave = [&](int stage) {
         end_reads();
@@ -82,11 +90,24 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
 #pragma unroll
             for (int i = 0; i < MI; ++i)
 #pragma unroll
-                for (int v = 0; v < 2; ++v)
-                    *(Pair*)(of_b[i] + 4 * half + 2 * v) = *(const Pair*)(from_b[v] + stage + i * BOX + half * 8 * ROW_BYTES);
+                for (int v = 0; v < 2; ++v) {
+                    const Pair x = *(const Pair*)(from_b[v] + half * half_of_b + stage + i * BOX);
+                    of_b[i][4 * half + (SECOND_ALONG_K ? v : 2 * v)] = x.x;
+                    of_b[i][4 * half + (SECOND_ALONG_K ? v + 2 : 2 * v + 1)] = x.y;
+                }
+#if FIRST_ALONG_K
 #pragma unroll
             for (int j = 0; j < NI; ++j)
                 *(Pair*)(of_a[j] + 2 * half) = *(const Pair*)(from_a[half] + stage + j * 8 * ROW_BYTES);
+#else
+#pragma unroll
+            for (int j = 0; j < NI; j += 2)
+#pragma unroll
+                for (int v = 0; v < 2; ++v) {
+                    const Pair x = *(const Pair*)(from_a[v] + stage + j / 2 * BOX + half * 8 * ROW_BYTES);
+                    of_a[j][2 * half + v] = x.x, of_a[j + 1][2 * half + v] = x.y;
+                }
+#endif
         }
         ring.advance();
 #pragma unroll
@@ -106,7 +127,8 @@ __device__ __forceinline__ void compute(Ring& ring, unsigned char* memory, doubl
     for (int j = 0; j < NI; ++j)
 #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            const int i_of_c = row + warp_row + j * 8 + t + 4 * v, j_of_c = column + warp_column + 2 * g;
+            const int i_of_c = row + warp_row + (FIRST_ALONG_K ? j * 8 + t + 4 * v : j / 2 * 16 + 4 * t + 2 * v + j % 2);
+            const int j_of_c = column + warp_column + 2 * pair_of_b;
             if (i_of_c >= m) continue;
             const int end = end_of_row(i_of_c, n);
             double* to = c + (long long)i_of_c * ldc + j_of_c;

@@ -72,9 +72,10 @@ def class_of(problem: Problem, threads: int | None) -> str:
 
 
 def is_aligned(problem: Problem) -> bool:
-    """Return whether every row of A, B and D begins at a multiple of 16 bytes, if the first one does."""
+    """Return whether every line of A, B and D as they lie begins at a multiple of 16 bytes, if the first one does."""
     narrow, wide = problem.input_dtype.itemsize, problem.dtype.itemsize
-    return not (problem.k * narrow % ALIGNMENT or problem.n * narrow % ALIGNMENT or problem.n * wide % ALIGNMENT)
+    of_a, of_b, of_d = problem.lines
+    return not (of_a * narrow % ALIGNMENT or of_b * narrow % ALIGNMENT or of_d * wide % ALIGNMENT)
 
 
 @functools.lru_cache(256)

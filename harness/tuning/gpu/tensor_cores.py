@@ -6,6 +6,7 @@ to cuBLAS at n = 4096, interleaved in one process.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 from harness.plan import Launch, count_tiles
@@ -91,6 +92,8 @@ HOPPER_TILES = {
 HOPPER_FROM = {"float32": 64, "bool": 64}
 # Steps of k of an instruction in float64 there.
 HOPPER_DEPTH = 16
+# Rows and columns of a warp where A lies by rows and B by columns: with 32 x 64 registers spill.
+WARPS_BY_COLUMNS = {"wm": 64, "wn": 32}
 
 # Fixed sizes of the kernels on tma_tile.cuh, which no plan changes. Rows of a tile: 64 for each of two warpgroups,
 # of 16-bit elements also one; and of those tiles as low as C, which are computed transposed.
@@ -176,6 +179,8 @@ def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
     if not (is_thin or is_small):
         return None
     kinds = THIN[name] if is_thin or problem.k <= STAGE_STEPS["float16"] else {"wgmma": thin_tiles.HALF_SMALL}
+    if problem.is_mixed and "F" in problem.layout[:2]:  # mma.sync over 16 bits reads rows
+        kinds = {"wgmma": kinds["wgmma"]}
     if name == "float64" and is_hopper and is_aligned(problem):
         kinds = {"mma": thin_tiles.DOUBLE_TMA}
     known = thin.measured(problem, kinds) if is_thin else None
@@ -185,8 +190,8 @@ def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
 
 
 def is_aligned(problem: Problem) -> bool:
-    """Return whether all rows of A and B begin at multiples of 16 bytes, if the first ones do."""
-    return not (problem.k * problem.input_dtype.itemsize % 16 or problem.n * problem.input_dtype.itemsize % 16)
+    """Return whether all lines of A and B as they lie begin at multiples of 16 bytes, if the first ones do."""
+    return not any(line * problem.input_dtype.itemsize % 16 for line in problem.lines[:2])
 
 
 def tensor_core_launch(problem: Problem) -> Launch:
@@ -251,6 +256,13 @@ def depth_of(problem: Problem, launch: Launch) -> int:
 def is_busy(tiles: int) -> bool:
     """Return whether so many tiles, one a multiprocessor at a time, leave few multiprocessors idle in the last wave."""
     return tiles >= BUSY * MULTIPROCESSORS * -(-tiles // MULTIPROCESSORS)
+
+
+def brought_tiles(problem: Problem) -> Launch:
+    """Return the tiles of float64 that the copy engine brings."""
+    launch = HOPPER_TILES["float64"]
+    is_along_k = problem.layout[0] != "F" and problem.layout[1] == "F"
+    return dataclasses.replace(launch, **WARPS_BY_COLUMNS) if is_along_k else launch
 
 
 def suits_hopper(problem: Problem) -> bool:

@@ -193,7 +193,8 @@ def measured(problem: Problem, kinds: Mapping[str, Kind]) -> tuple[str, Choice] 
     sizes, found = (problem.m, problem.n, problem.k), []
     for of, numbers in _fastest().get(dtype, {}).items():
         far = max(abs(math.log(x / y)) for x, y in zip(sizes, of, strict=True)) if min(sizes) else math.inf
-        if far <= math.log(NEAR) and _is_ragged(problem, *of[1:]) == _is_ragged(problem, *sizes[1:]):
+        _, n, k = of
+        if far <= math.log(NEAR) and _is_ragged(problem, k, n, n) == _is_ragged(problem, *problem.lines):
             found.append((far, numbers))
     for _, (*of_tile, shares, together, stagger) in sorted(found):
         for name, kind in kinds.items():
@@ -246,7 +247,7 @@ def time_s(problem: Problem, choice: Choice, costs: Costs) -> float:
     tile, (each, shares) = choice.tile, _steps(problem, choice)
     launch, narrow, wide = tile.launch, problem.input_dtype.itemsize, problem.dtype.itemsize
     m, n, k = problem.m, problem.n, problem.k
-    is_ragged = _is_ragged(problem, n, k)
+    is_ragged = _is_ragged(problem, *problem.lines)
     blocks = shares * choice.together * _count(problem, tile)
     at_once = CLUSTERED.get(choice.together, MULTIPROCESSORS)
     waves, rest = divmod(blocks, at_once * tile.blocks)
@@ -266,10 +267,10 @@ def time_s(problem: Problem, choice: Choice, costs: Costs) -> float:
     return float((product_s**costs.norm + memory_s**costs.norm) ** (1 / costs.norm) + beside_s)
 
 
-def _is_ragged(problem: Problem, n: int, k: int) -> tuple[bool, bool, bool]:
-    """Return whether rows of A, of B and of C of such a product, with other sizes, are not aligned."""
+def _is_ragged(problem: Problem, of_a: int, of_b: int, of_c: int) -> tuple[bool, bool, bool]:
+    """Return whether lines of A, of B and of C with so many elements are not aligned, in a product of such dtypes."""
     narrow, wide = problem.input_dtype.itemsize, problem.dtype.itemsize
-    return k * narrow % ALIGNMENT != 0, n * narrow % ALIGNMENT != 0, n * wide % ALIGNMENT != 0
+    return of_a * narrow % ALIGNMENT != 0, of_b * narrow % ALIGNMENT != 0, of_c * wide % ALIGNMENT != 0
 
 
 def _steps(problem: Problem, choice: Choice) -> tuple[int, int]:
