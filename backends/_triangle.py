@@ -24,7 +24,7 @@ from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.scalars import as_count
-from harness.tuning.cpu import AUTO_FIRST
+from harness.tuning.static_order import AUTO_FIRST
 
 # Blocks of rows that a triangle of D is cut into by default, the fewest rows of one, and rows mirrored at once.
 BLOCKS, FEWEST_ROWS, MIRRORED_ROWS = 16, 64, 64

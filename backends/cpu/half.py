@@ -41,7 +41,7 @@ from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import HALF
-from harness.tuning.cpu import AUTO_FIRST
+from harness.tuning.static_order import AUTO_FIRST
 
 _WIDE = np.dtype(np.float32)
 _BITS = np.dtype(np.uint16)  # the type in which kernels take float16: Numba has none

@@ -88,7 +88,7 @@ class Simd(Backend):
         """Return why `problem` has no generated kernel."""
         if problem.triangle == "a" and problem.n != 1:
             return "a symmetric A by a matrix: it packs no mirrored A"
-        if problem.triangle and (problem.dtype.kind == "b" or problem.semiring.add.name == "logaddexp"):
+        if problem.triangle and (problem.dtype.kind == "b" or problem.semiring.is_log_sum):
             return f"{problem.semiring.name} over {problem.dtype.name} is computed by whole matrices"
         if problem.batch and (problem.triangle or problem.dtype.kind == "b"):
             return "batches of triangles and of bools are computed one by one"
@@ -225,13 +225,13 @@ def _prepare(
 ) -> Run:
     """Return ``out := [out (+)] a (x) b``, ready to run, for m, n, k >= 1."""
     semiring, dtype = problem.semiring, problem.dtype
-    if problem.batch and semiring.add.name == "logaddexp":
+    if problem.batch and semiring.is_log_sum:
         return prepare_log_sum(semiring, _computed(semiring), settings, a, b, out, accumulate)
     if problem.batch:
         return prepare_batch(semiring, settings, a, b, out, accumulate)
     if dtype.kind == "b":
         return prepare_bits(semiring, settings, a, b, out, accumulate)
-    if semiring.add.name != "logaddexp":
+    if not semiring.is_log_sum:
         return prepare_generated(semiring, settings, a, b, out, accumulate, triangle=problem.triangle)
     ordinary = _computed(semiring)
 

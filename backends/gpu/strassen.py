@@ -31,7 +31,7 @@ from harness.errors import PlanError
 from harness.machine import detect
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu.rungs import STRASSEN_BASES, strassen_crossover
+from harness.tuning.gpu.strassen import STRASSEN_BASES, strassen_crossover
 
 
 class Strassen(Recursion, GpuBackend):

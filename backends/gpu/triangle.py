@@ -17,8 +17,8 @@ from backends.gpu._simt.program import Matrix, Place, Program
 from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan
-from harness.tuning.cpu import AUTO_FIRST_ON_GPU
-from harness.tuning.gpu.rungs import TRIANGLE_ROWS
+from harness.tuning.gpu.triangles import TRIANGLE_ROWS
+from harness.tuning.static_order import AUTO_FIRST_ON_GPU
 
 
 class GpuTriangle(Triangle):

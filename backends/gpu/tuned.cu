@@ -128,12 +128,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
 {
     if (!is_chosen(extremes)) return;
     ENTER_GEMM
-    int index = blockIdx.x;  // of the tile
+    int index = blockIdx.x, begin = 0;  // of the tile, and of its steps of k
 #if IS_SPLIT
     const int part = index - whole;
     if (part >= 0) {
-        const int begin = part / rest * depth;
-        a += begin, b += (long long)begin * ldb, k = min(k - begin, depth), index = whole + part % rest;
+        begin = part / rest * depth, k = min(k - begin, depth), index = whole + part % rest;
     }
 #endif
     DYNAMIC_SHARED(tiles_a);
@@ -143,6 +142,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) gemm(GEMM_PARAMETE
     const int tiles_k = (k + BK - 1) / BK;
     const int first = EDGE == PADDED ? BK : k - (tiles_k - 1) * BK;  // steps of the first tile
     Copier copier(a, b, tile, m, n, lda, ldb);
+    copier.skip(begin);
     Sums sums;
     sums.clear();
 

@@ -19,8 +19,10 @@ from backends.gpu._simt.tuned_rung import TunedRung
 from harness.machine import Machine, detect
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu.rungs import batched_tiles, is_mirrored, tuned_tiles
+from harness.tuning.gpu.batches import batched_tiles
+from harness.tuning.gpu.rungs import tuned_tiles
 from harness.tuning.gpu.stored import with_stored
+from harness.tuning.gpu.triangles import is_mirrored
 
 
 class Tuned(TunedRung):

@@ -5,7 +5,7 @@ import pytest
 
 from harness import ProblemError, gemm
 from harness.api import repeats
-from harness.tuning.gpu import rungs as tuning_gpu
+from harness.tuning.gpu import triangles as tuning_gpu
 from tests.gpu.host_gpu import CAPTURING, install
 from tests.gpu.host_kernels import COMPILER
 from tests.gpu.test_repeats_on_host import numbers

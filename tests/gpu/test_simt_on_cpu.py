@@ -112,7 +112,7 @@ def check_staggered(kind, size, stagger, shares):
 
 
 @pytest.mark.parametrize("edit", (
-    ("if (STAGGER > 1 && --left == 0)", "if (STAGGER > 1 && --left == 1)"),
+    ("STAGGER > 1 && --left == 0 ?", "STAGGER > 1 && --left == 1 ?"),
     ("left = tiles - skipped", "left = tiles"),
     ("copier.stagger(index, tiles_k - 1)", "copier.stagger(index, tiles_k)"),
 ))  # fmt: skip
@@ -185,6 +185,18 @@ def test_pipelines_take_columns_as_they_lie(name, layout):
             problem = Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate, layout=layout)
             assert not {"rows_of_a", "rows_of_b"} & set(program_of(name, rung.plan(problem, detect())).scratch)
             check(rung, problem)
+
+
+@pytest.mark.parametrize("layout", ("CFC", "FCC", "FFC"))
+def test_shares_of_k_and_of_the_last_tiles_are_right_by_columns(layout):
+    for i, (semiring, dtype, accumulate) in enumerate(KINDS[:4]):
+        for size, options in (
+            ((70, 33, 61 + i), {"shares": 3, "wave": 1 << 30}),
+            ((70, 33, 61 + i), {"shares": 3, "wave": 5}),
+            ((300, 20, 61 + i), {"shares": 2, "wave": 1 << 30, "stagger": 4}),
+        ):
+            rung = with_options("gpu-tuned", **{**SQUARE, **options})
+            check(rung, Problem(*size, SEMIRINGS[semiring], np.dtype(dtype), accumulate=accumulate, layout=layout))
 
 
 @pytest.mark.parametrize("accumulate", (False, True))

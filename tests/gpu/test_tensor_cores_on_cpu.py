@@ -127,8 +127,8 @@ def test_tiles_may_begin_anywhere_along_k(stagger):
 
 
 PLANTED_IN_STAGGER = {
-    "no step after the last": ("++coming == tiles && STAGGER > 1", "++coming == tiles + 1"),
-    "back to another place": ("copier_a.skip(-tiles * BK)", "copier_a.skip((1 - tiles) * BK)"),
+    "no step after the last": ("STAGGER > 1 && coming + 1 == tiles ?", "STAGGER > 1 && coming == tiles ?"),
+    "back to another place": ("copier_a.skip(steps), copier_b", "copier_a.skip(BK), copier_b"),
     "B stays behind": ("copier_b.skip(coming * BK);", "copier_b.skip(0);"),
 }
 

@@ -20,7 +20,7 @@ from backends.cpu._simd.numpy_object import OBJECT, data_of, is_writeable
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
-from harness.operands import shares_with_itself
+from harness.operands import shares_with_itself, span
 
 MOST_LAYOUTS = 256  # tables that are kept
 
@@ -84,7 +84,7 @@ def _make(
     along = strides_a[:-2], strides_b[:-2], strides_out[:-2], (0,) * len(batch)
     table = BatchTable(loops_of, shape, batch, along, threads, accumulate=False)
     (low_a, end_a), (low_b, end_b), (low, end) = (
-        _span(size, steps, itemsize)
+        span(size, steps, itemsize)
         for size, steps in (((*batch, *shape_a[-2:]), strides_a), ((*batch, *shape_b[-2:]), strides_b), layout[4:])
     )
     facts = np.array([low_a, end_a, low_b, end_b, low, end, itemsize - 1, table.addresses.ctypes.data], np.int64)
@@ -130,9 +130,3 @@ def _spread(shape: tuple[int, ...], strides: tuple[int, ...], batch: tuple[int, 
             return None
         steps.append(step if size == wanted else 0)
     return (*steps, *strides[-2:])
-
-
-def _span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
-    """Return the first byte that an array spans, and the one after its last, relative to its first element."""
-    extents = [step * (size - 1) for size, step in zip(shape, strides, strict=True)]
-    return sum(min(x, 0) for x in extents), itemsize + sum(max(x, 0) for x in extents)

@@ -17,11 +17,12 @@ from typing import Any
 
 from backends import _kernel_files, cpu
 from harness import scalars, semiring
+from harness.semiring import operations
 
 _FOLDER = Path(str(cpu.__file__)).parent
 # Modules that store kernels or are inlined by them. Where only bytecode is installed, these files are missing.
-_FILES = [Path(str(module.__file__)).with_suffix(".py") for module in (_kernel_files, scalars, semiring)]
-_OURS = (f"{_FOLDER}/", f"{Path(str(semiring.__file__)).parent}/")
+_FILES = [Path(str(module.__file__)).with_suffix(".py") for module in (_kernel_files, scalars, semiring, operations)]
+_OURS = (f"{_FOLDER}/", f"{Path(str(scalars.__file__)).parent}/")
 
 
 def is_ours(thing: Any) -> bool:

@@ -72,7 +72,8 @@ class LogSumExp:
     """
 
     def __init__(self, semiring: Semiring, dtype: np.dtype[Any], shape: tuple[int, int, int], product: Product) -> None:
-        assert (semiring.add.name, semiring.multiply.name) == ("logaddexp", "plus"), semiring.name
+        assert semiring.is_log_sum, semiring.name
+        assert semiring.multiply.name == "plus", semiring.name
         (m, n, k), width = shape, LINE_BYTES // dtype.itemsize
         self._product, self._dtype = product, dtype
         self._blocks, self._strips = -(-m // ROWS), -(-n // width)

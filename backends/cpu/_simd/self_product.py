@@ -24,10 +24,8 @@ from backends.cpu._simd.block_copies import BlockCopies, BlockCopy
 from backends.cpu._simd.loops import NO_DIAGONAL, row_bytes, tile_bytes
 from backends.cpu._simd.run_parts import SCRATCH
 from backends.cpu._vector.operators import Operations
+from harness.semiring import BINARY_OPS
 from harness.tuning import simd as tuning_simd
-
-# Those (x) of the vector code for which x (x) y = y (x) x.
-COMMUTATIVE = frozenset({"plus", "times", "min", "max", "land", "pair", "absdiff", "sqdiff"})
 
 ROWS = 16  # of A that are copied together are a multiple of this: whole squares of registers
 
@@ -36,7 +34,7 @@ def is_self_product(shape: Shape, ops: Operations) -> bool:
     """Return whether B has the layout of A transposed: the product is symmetric if both begin at one address."""
     is_large = shape.m >= tuning_simd.SIMD_FEWEST_ROWS_TO_MIRROR and shape.k > tuning_simd.SIMD_FEW_TERMS
     is_transposed = shape.m == shape.n and shape.strides_b == shape.strides_a[::-1]
-    return is_large and is_transposed and ops.multiply in COMMUTATIVE
+    return is_large and is_transposed and BINARY_OPS[ops.multiply].is_commutative
 
 
 class LowerLoops(Loops):

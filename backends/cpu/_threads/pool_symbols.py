@@ -25,7 +25,7 @@ from backends.cpu._threads import pool as threads_pool
 from backends.cpu._threads.atomics import WORD_BYTES
 from harness import threads
 from harness.operands import aligned_empty
-from harness.tuning import cpu as tuning_cpu
+from harness.tuning import pool as tuning_pool
 
 
 @contextlib.contextmanager
@@ -62,9 +62,9 @@ def _symbols() -> dict[str, int]:
     word = types.intp
     head = {
         threads_pool.MOST: most,
-        threads_pool.LOOKS: tuning_cpu.POOL_LOOKS,
-        threads_pool.YIELDS: tuning_cpu.POOL_YIELDS,
-        threads_pool.PATIENCE: tuning_cpu.POOL_PATIENCE,
+        threads_pool.LOOKS: tuning_pool.POOL_LOOKS,
+        threads_pool.YIELDS: tuning_pool.POOL_YIELDS,
+        threads_pool.PATIENCE: tuning_pool.POOL_PATIENCE,
         threads_pool.NUMBA: llvm.address_of_symbol("get_num_threads"),
         threads_pool.WORKER: _address_in_c(threads_pool.run_worker, word(word)),
     }

@@ -28,7 +28,7 @@ from harness.plan import Plan
 from harness.problem import Problem
 from harness.scalars import as_count
 from harness.threads import check
-from harness.tuning.cpu import AUTO_FIRST
+from harness.tuning.static_order import AUTO_FIRST
 
 AUTO = "auto"
 ON_GPUS = "gpu-"  # what the name of a base begins with that has ranks compute on GPUs

@@ -123,8 +123,7 @@ struct Copier {
     __device__ __forceinline__ void start(T* tile_a, T* tile_b)
     {
         copy<EDGE == CONDITIONAL>(tile_a, tile_b, BK);
-        skip(BK);
-        if (STAGGER > 1 && --left == 0) skip(-all * BK);
+        skip(STAGGER > 1 && --left == 0 ? BK - all * BK : BK);
     }
 
     // The same for the first tile, of which only `steps` may exist.

@@ -38,7 +38,8 @@ from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu.rungs import is_at_once, is_scanned
+from harness.tuning.gpu.batches import is_at_once
+from harness.tuning.gpu.rungs import is_scanned
 
 # Why a rung whose tiles are those of D declines a symmetric A.
 SYMMETRIC = "its tiles leave a triangle of D out, not of A"

@@ -8,7 +8,7 @@ from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._simt.program import Kernel, Place, Product, Step, ceil_div
 from harness.errors import PlanError
 from harness.plan import Plan
-from harness.tuning.gpu.rungs import FOLD_BLOCK, FOLD_EACH, FOLD_LEAST, FOLD_LINES, FOLD_THREADS
+from harness.tuning.gpu.sharing import FOLD_BLOCK, FOLD_EACH, FOLD_LEAST, FOLD_LINES, FOLD_THREADS
 
 
 class Tail(NamedTuple):

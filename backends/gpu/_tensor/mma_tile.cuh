@@ -74,12 +74,13 @@ template <bool ALONG_K, int SIDE, int WIDTH> struct Share {
     const T* next;                               // where the next tile begins
     OFFSET offsets[ALONG_K ? PASSES : PARTS];    // of the places along the side
     int exist[ALONG_K ? 1 : PARTS];              // bytes of a copy along the side
-    int line, column, place, size, ld;
+    int line, column, to, place, size, ld;
 
     // `place` is where the tile begins along a side of `size`, `begin` where k does.
     __device__ __forceinline__ Share(const T* x, int place_, int size_, int ld_, int begin)
         : line(threadIdx.x / ACROSS), column(threadIdx.x % ACROSS * WIDTH), place(place_), size(size_), ld(ld_)
     {
+        to = line * STRIDE + column;
         next = x + (ALONG_K ? (long long)place * ld + begin : place + (long long)begin * ld);
 #pragma unroll
         for (int i = 0; i < (ALONG_K ? PASSES : PARTS); ++i)
@@ -100,28 +101,26 @@ template <bool ALONG_K, int SIDE, int WIDTH> struct Share {
                (COPIES % ACROSS == 0 || threadIdx.x + part * ACROSS < COPIES);
     }
 
-    // Bytes of a copy of which `left` steps exist from the beginning of the tile on: no byte past the end is read. Checking this
-    // at every tile is cheaper than two kinds of tiles.
-    __device__ __forceinline__ int bytes(int pass, int part, int left) const
-    {
-        if (EDGE == PADDED) return SIZE;
-        if (ALONG_K)
-            return is_inside(place + line + pass * LINES, size) ? size_of<WIDTH>(left - column - part * ACROSS * WIDTH) : 0;
-        return is_step(line + pass * LINES, left) ? exist[ALONG_K ? 0 : part] : 0;
-    }
-
+    // Copy a tile of which `left` steps of k exist: no byte past the end is read. Checking this at every tile is cheaper than two
+    // kinds of tiles.
     __device__ __forceinline__ void copy(T* tile, int left) const
     {
-        tile += line * STRIDE + column;
+        tile += to;
 #pragma unroll
-        for (int pass = 0; pass < PASSES; ++pass)
+        for (int part = 0; part < PARTS; ++part) {
+            const int along = part * ACROSS * WIDTH, of_line = EDGE == PADDED ? SIZE : size_of<WIDTH>(left - column - along);
 #pragma unroll
-            for (int part = 0; part < PARTS; ++part) {
+            for (int pass = 0; pass < PASSES; ++pass) {
                 if (!copies(pass, part)) continue;
-                const T* from = ALONG_K ? next + offsets[ALONG_K ? pass : 0] + part * ACROSS * WIDTH
-                                        : next + offsets[ALONG_K ? 0 : part] + (OFFSET)(line + pass * LINES) * ld;
-                copy_part<SIZE>(tile + pass * LINES * STRIDE + part * ACROSS * WIDTH, from, bytes(pass, part, left));
+                const int p = line + pass * LINES;
+                const T* from = ALONG_K ? next + offsets[ALONG_K ? pass : 0] + along
+                                        : next + offsets[ALONG_K ? 0 : part] + (OFFSET)p * ld;
+                const int bytes = EDGE == PADDED ? SIZE
+                                  : ALONG_K      ? (is_inside(place + p, size) ? of_line : 0)
+                                                 : (is_step(p, left) ? exist[ALONG_K ? 0 : part] : 0);
+                copy_part<SIZE>(tile + pass * LINES * STRIDE + along, from, bytes);
             }
+        }
     }
 
     // Distance in a tile of an element `i` further along the side and `p` steps of k further on.
@@ -196,8 +195,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     auto copy_tile = [&](int stage) {
         const int left = k - coming * BK;
         copier_a.copy(tiles_a + stage * TILE_A, left), copier_b.copy(tiles_b + stage * TILE_B, left);
-        copier_a.skip(BK), copier_b.skip(BK);
-        if (++coming == tiles && STAGGER > 1) coming = 0, copier_a.skip(-tiles * BK), copier_b.skip(-tiles * BK);
+        // A choice between numbers: with a branch the copies would no longer run between the instructions of this tile.
+        const int after = STAGGER > 1 && coming + 1 == tiles ? 0 : coming + 1, steps = (after - coming) * BK;
+        copier_a.skip(steps), copier_b.skip(steps), coming = after;
     };
 
     auto load_fragments = [&](int stage, int p, T(*of_a)[OF_A], T(*of_b)[OF_B]) {

@@ -31,7 +31,7 @@ from backends.gpu.libraries._cublas import bind, missing
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
-from harness.tuning.gpu.rungs import cublas_is_behind, is_at_once
+from harness.tuning.gpu.batches import cublas_is_behind, is_at_once
 
 # cublas_api.h and library_types.h
 _NO_TRANSPOSE, _TRANSPOSE, _DEFAULT_ALGORITHM = 0, 1, -1
