@@ -189,7 +189,7 @@ def test_pipelines_take_columns_as_they_lie(name, layout):
 
 @pytest.mark.parametrize("layout", ("CFC", "FCC", "FFC"))
 def test_shares_of_k_and_of_the_last_tiles_are_right_by_columns(layout):
-    for i, (semiring, dtype, accumulate) in enumerate(KINDS[:4]):
+    for i, (semiring, dtype, accumulate) in enumerate((KINDS[0], KINDS[1], KINDS[3])):
         for size, options in (
             ((70, 33, 61 + i), {"shares": 3, "wave": 1 << 30}),
             ((70, 33, 61 + i), {"shares": 3, "wave": 5}),

@@ -192,7 +192,7 @@ PLANTED = {
         "wait_copies<STAGES - 1>();\n                __sync",
     ),
     "rows past the end are read": ("redirect_row(place + line", "(place + line"),
-    "the end of k is taken for a whole tile": ("if (EDGE == PADDED)", "if (true)"),
+    "the end of k is taken for a whole tile": ("EDGE == PADDED ? SIZE :", "true ? SIZE :"),
     "last row is stored by all": ("if (row >= rows) continue;", "if (row > rows) continue;"),
 }
 
