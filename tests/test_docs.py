@@ -163,14 +163,14 @@ def test_example(source, tmp_path, monkeypatch):
     if "mpi4py" not in source and 'backend="dist-' not in source:
         exec(compile(source, "example", "exec"), {"__name__": "example"})
         return
-    from backends.distributed._job import job
+    from backends.distributed._job import launcher
 
-    if reason := job.missing():
+    if reason := launcher.missing():
         pytest.skip(reason)
     program = tmp_path / "program.py"
     program.write_text(source)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    ranks = [str(job.launcher()), "-n", "3"] if "mpi4py" in source else []
+    ranks = [str(launcher.mpiexec()), "-n", "3"] if "mpi4py" in source else []
     answer = shell([*ranks, sys.executable, *(["-m", "mpi4py"] if ranks else []), str(program)], ROOT)
     assert answer.returncode == 0, answer.stdout + answer.stderr
 

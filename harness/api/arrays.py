@@ -17,7 +17,8 @@ import numpy as np
 
 from harness.api.libraries import check_one_library, type_name
 from harness.errors import ProblemError
-from harness.tuning import cpu as tuning_cpu
+from harness.operands import span
+from harness.tuning import static_order
 
 
 class Arrays:
@@ -39,7 +40,7 @@ class Arrays:
 
     def tried_first(self) -> tuple[str, ...]:
         """Return the backends that ``backend="auto"`` asks before all others, the first one first."""
-        return tuning_cpu.AUTO_FIRST
+        return static_order.AUTO_FIRST
 
     def take(self, caller: str, name: str, x: Any) -> Any:
         """Return the operand `name` of `caller` as an array of this kind, or raise ProblemError."""
@@ -130,7 +131,7 @@ class CupyArrays(Arrays):
     other_way = "x.get() of each"
 
     def __init__(self, caller: str, arguments: dict[str, Any]) -> None:
-        self.module = sys.modules["cupy"]
+        self.module, self._caller = sys.modules["cupy"], caller
         first = next(name for name, x in arguments.items() if isinstance(x, self.module.ndarray))
         self._index = int(arguments[first].device.id)
         for name, x in arguments.items():
@@ -150,7 +151,7 @@ class CupyArrays(Arrays):
                 )
 
     def tried_first(self) -> tuple[str, ...]:
-        return tuning_cpu.AUTO_FIRST_ON_GPU
+        return static_order.AUTO_FIRST_ON_GPU
 
     def take(self, caller: str, name: str, x: Any) -> Any:
         return x  # it lies on the GPU already
@@ -163,7 +164,7 @@ class CupyArrays(Arrays):
 
     def overlaps(self, x: Any, y: Any) -> bool:
         # by addresses: `cupy.may_share_memory` compares blocks of memory, which differ in views of one tensor
-        (begin, end), (other_begin, other_end) = (span(z) for z in (x, y))
+        (begin, end), (other_begin, other_end) = (addresses(z) for z in (x, y))
         return x.size > 0 and y.size > 0 and begin < other_end and other_begin < end
 
     def fetch(self, x: Any) -> Callable[[], np.ndarray]:
@@ -190,7 +191,7 @@ class CupyArrays(Arrays):
         stream = self.module.cuda.get_current_stream()
         if stream.ptr not in _NEVER_CAPTURED and stream.is_capturing():
             raise ProblemError(
-                f"gemm: {what}, and a CUDA graph captures this call",
+                f"{self._caller}: {what}, and a CUDA graph captures this call",
                 expected="a product that has been computed before, and takes no copies",
                 fix=fix,
             )
@@ -205,10 +206,10 @@ HOST = Arrays()
 _BY_PACKAGE: dict[str, Callable[[str, dict[str, Any]], Arrays]] = {"cupy": CupyArrays}
 
 
-def span(x: Any) -> tuple[int, int]:
+def addresses(x: Any) -> tuple[int, int]:
     """Return the addresses of the first byte of an array of CuPy, and of the one after its last."""
-    steps = [step * (size - 1) for step, size in zip(x.strides, x.shape, strict=True)]
-    return x.data.ptr + sum(min(s, 0) for s in steps), x.data.ptr + x.itemsize + sum(max(s, 0) for s in steps)
+    low, end = span(x.shape, x.strides, x.itemsize)
+    return x.data.ptr + low, x.data.ptr + end
 
 
 def kind_of(caller: str, arguments: dict[str, Any]) -> Arrays:

@@ -1,9 +1,9 @@
 """The backend of a product: the named one, or for ``"auto"`` the first of an order that may compute it.
 
 The order is what was measured near the product, in the user's table or the shipped one (`harness.tuning.choice`). Then
-come the static order of `harness.tuning.cpu`, by each backend's own rule on what pays, and all others by falling step.
-No order can make a backend compute what it declines, or in an arithmetic that auto does not allow: every one of them
-is asked (`Backend.keeps_arithmetic`, `Backend.loosens`).
+come those of `harness.tuning.static_order`, by each backend's own rule on what pays, and all others by falling step. No
+order can make a backend compute what it declines, or in an arithmetic that auto does not allow: every one of them is
+asked (`Backend.keeps_arithmetic`, `Backend.loosens`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 from harness import machine, registry
 from harness.api.arrays import HOST, Arrays
 from harness.errors import BackendUnavailable
-from harness.interface import Backend, Shortcut
+from harness.interface import ALIGNMENT, Backend, Shortcut
 from harness.machine import Machine
 from harness.problem import Problem
 from harness.tuning.choice import orders
-from harness.tuning.choice.classes import ALIGNMENT, Sizes, class_of
+from harness.tuning.choice.classes import Sizes, class_of
 from harness.tuning.choice.contenders import is_contender
 from harness.tuning.stored import Chip
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from harness import machine, threads
 from harness.api import libraries, repeats, staged, view_products
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.choice import choose, limited_shortcut
+from harness.api.limits import check_threads, limited_to, machine_of
+from harness.api.shortcuts import known_shortcuts, new_result, plain_shortcut
 from harness.errors import ProblemError
 from harness.interface import Backend, Prepared, Shortcut, prepare
-from harness.machine import Machine
 from harness.operands import Operands
 from harness.problem import Problem
 from harness.semiring import Scalar, Semiring, as_semiring
 
-_NUMPY, _empty = np.ndarray, np.empty  # an attribute of a module takes 10 ns of a call of 0.9 us
+_NUMPY = np.ndarray  # an attribute of a module takes 10 ns of a call of 0.9 us
 
 
 def gemm(
@@ -102,12 +102,12 @@ def gemm(
         # 1, 1.0 and True are equal keys but different arguments, so the key contains their classes
         key = semiring, alpha, alpha.__class__, backend, threads, threads.__class__, dtype, a.dtype
         try:
-            remembered = _remembered.get(key)
+            remembered = known_shortcuts.get(key)
         except TypeError:  # not hashable, so neither a name nor a number: the checks below report it
             remembered = key = None
         if remembered is not None:
             shortcut, result_dtype = remembered
-            result = _new_result(a, b, result_dtype) if out is None else out
+            result = new_result(a, b, result_dtype) if out is None else out
             if shortcut(a, b, result):
                 return result
     elif a.__class__ is not _NUMPY and (library := libraries.library_of(a)) is not None:
@@ -115,8 +115,8 @@ def gemm(
         rest |= {"threads": threads, "dtype": library.dtype(dtype), "triangle": triangle}
         return view_products.gemm_of(library, gemm, a, b, c, out, rest)
     operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
-    options = repeats.options_of(
-        "gemm", (semiring, backend, threads, threads.__class__, dtype, triangle), (alpha, beta)
+    options = repeats.options_of_gemm(
+        semiring=semiring, alpha=alpha, beta=beta, backend=backend, threads=threads, dtype=dtype, triangle=triangle
     )
     result = _recall(options, tuple(operands.values()), out)
     if result is not None:
@@ -152,11 +152,11 @@ def _gemm(
     arrays, problem = arguments.arrays, arguments.problem
     with arrays.in_force():
         chosen = choose(problem, backend, arrays, arguments.batch, count)
-        shortcut = _shortcut(chosen, problem, count)
+        shortcut = plain_shortcut(chosen, problem, count)
         if key and shortcut is not None and all(x.dtype == problem.input_dtype for x in arguments.inputs.values()):
-            _remembered[key] = limited_shortcut(shortcut, chosen, problem, backend, count), problem.dtype
+            known_shortcuts[key] = limited_shortcut(shortcut, chosen, problem, backend, count), problem.dtype
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
-        with enough_memory(arguments):
+        with enough_memory("gemm", arguments):
             result = _new(arguments) if out is None else out
             prepared, target = _compute(arguments, chosen, result, count, shortcut if arguments.batch else None)
         if prepared is None:
@@ -172,11 +172,6 @@ def _gemm(
     return result
 
 
-# Shortcuts, with the dtype of the result, by the arguments of `gemm` of a call that has passed every check. Other calls
-# with the same key differ only in sizes, strides and values.
-_remembered: dict[tuple[Any, ...], tuple[Shortcut, np.dtype[Any]]] = {}
-
-
 def _new(arguments: Arguments) -> Any:
     """Return an array for the result, which holds the semiring's zero where the product writes nothing."""
     arrays, problem = arguments.arrays, arguments.problem
@@ -185,75 +180,6 @@ def _new(arguments: Arguments) -> Any:
     if problem.triangle == "d":
         return arrays.module.full(arguments.shape, problem.semiring.zero(problem.dtype), problem.dtype)
     return arrays.empty(arguments.shape, problem.dtype)
-
-
-def _new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
-    """Return an array for the product of matrices, or of batches of which one is the other's or absent.
-
-    The shortcut checks whether the sizes fit.
-    """
-    if b.__class__ is not _NUMPY:
-        return None
-    of_a, of_b = a.shape, b.shape
-    if len(of_a) == len(of_b) == 2:
-        return _empty((of_a[0], of_b[1]), dtype)
-    if len(of_a) < 2 or len(of_b) < 2:
-        return None
-    batch, batch_of_b = of_a[:-2], of_b[:-2]
-    if batch != batch_of_b and batch and batch_of_b:
-        return None
-    try:
-        return _empty((*(batch or batch_of_b), of_a[-2], of_b[-1]), dtype)
-    except (MemoryError, ValueError):  # which the checks report
-        return None
-
-
-def _shortcut(backend: Backend, problem: Problem, count: int | None) -> Shortcut | None:
-    """Return the short way of `backend` for products of that kind, if there is one."""
-    is_plain = not problem.accumulate and problem.alpha is None and not problem.triangle
-    if not is_plain or not problem.semiring.is_named:
-        return None
-    return shortcut_of(backend, problem.semiring, problem.dtype, problem.operand_dtype, count)
-
-
-@functools.cache
-def shortcut_of(
-    backend: Backend,
-    semiring: Semiring,
-    dtype: np.dtype[Any],
-    operand_dtype: np.dtype[Any] | None,
-    count: int | None,
-    *,
-    adds: bool = False,
-) -> Shortcut | None:
-    """Return the shortcut of a backend for `count` threads, or None; with `adds` for sums with products."""
-    if operand_dtype is None:
-        shortcut = (backend.adding_shortcut if adds else backend.shortcut)(semiring, dtype, machine_of(count))
-    else:
-        shortcut = backend.mixed_shortcut(dtype, operand_dtype, machine_of(count))
-    if shortcut is None or count is None or count == 1:
-        return shortcut
-
-    def where_threads_suffice(a: Any, b: Any, out: Any) -> bool:
-        return threads.available() >= count and shortcut(a, b, out)
-
-    return where_threads_suffice
-
-
-def check_threads(count: int | None) -> int | None:
-    """Return a number of threads as an int, or None for None; raise if it is neither."""
-    return None if count is None else threads.check(count)
-
-
-def machine_of(count: int | None) -> Machine:
-    """Return this machine, with `count` threads unless that is None."""
-    here = machine.detect()
-    return here if count is None else here.with_threads(count)
-
-
-def limited_to(count: int | None, backend: Backend) -> contextlib.AbstractContextManager[Any]:
-    """Return the context in which `backend` has `count` threads; with None nothing changes."""
-    return contextlib.nullcontext() if count is None else threads.limit(count, libraries=backend.calls_libraries)
 
 
 def _compute(
@@ -321,8 +247,8 @@ def _aside(arguments: Arguments, result: Any) -> Any:
 
 
 @contextlib.contextmanager
-def enough_memory(arguments: Arguments) -> Iterator[None]:
-    """Report that the result, or copies that the product takes, do not fit into memory.
+def enough_memory(caller: str, arguments: Arguments) -> Iterator[None]:
+    """Report that the result of `caller`, or copies that the product takes, do not fit into memory.
 
     Every array is made before any of the result is written.
     """
@@ -332,7 +258,7 @@ def enough_memory(arguments: Arguments) -> Iterator[None]:
         result = math.prod(arguments.shape) * arguments.problem.dtype.itemsize
         what = f"{arguments.problem}, {math.prod(arguments.batch)} of them"
         raise ProblemError(
-            "gemm: the product does not fit into memory",
+            f"{caller}: the product does not fit into memory",
             expected="room for the result, and for copies of operands that are not used in place",
             got=f"a result of {result / 2**30:.3g} GiB: {what}",
             fix="call it for parts of the batch, each with its part of out",

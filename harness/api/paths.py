@@ -32,14 +32,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from harness.api import argk, choice, gemm, predecessors
+from harness.api import argk, choice, gemm, limits, predecessors
 from harness.api.arrays import Arrays, as_array, is_masked, kind_of
 from harness.api.views import any_library
 from harness.errors import ProblemError
 from harness.problem import Problem
 from harness.scalars import as_count
 from harness.semiring import Semiring, as_semiring
-from harness.tuning import cpu as tuning_cpu
+from harness.tuning import paths as tuning_paths
 
 METHODS = ("blocked", "squaring")
 
@@ -175,7 +175,7 @@ class _Steps:
         self._module, self._is_on_device, self._add = arrays.module, arrays.on_device, semiring.add.ufunc
         self._best, self._other = best, arrays.empty(best.shape, best.dtype)
         choice.check_backend(backend)  # one vertex has no product that would
-        gemm.check_threads(threads)
+        limits.check_threads(threads)
         options: dict[str, Any] = {"semiring": semiring, "backend": backend, "threads": threads}
         self._gemm: Callable[..., Any] = functools.partial(gemm.gemm, **options)
         self._gemm_argk: Callable[..., tuple[Any, Any]] = functools.partial(argk.gemm_argk, **options)
@@ -259,7 +259,7 @@ def _check_method(method: str, block: int | None) -> int:
     if method not in METHODS:
         raise ProblemError("closure: unknown method", expected=" or ".join(METHODS), got=repr(method))
     if block is None:
-        return tuning_cpu.PATHS_BLOCK
+        return tuning_paths.PATHS_BLOCK
     vertices = as_count(block)
     if vertices is None:
         raise ProblemError("closure: block is not a number of vertices", expected="an integer >= 1", got=repr(block))

@@ -17,14 +17,12 @@ import numpy as np
 
 from harness import arithmetic
 from harness.api.arrays import Arrays
-from harness.interface import Prepared, Repeat
+from harness.interface import ALIGNMENT, Prepared, Repeat
+from harness.operands import span
 from harness.semiring import Scalar
 
 # Most products that are remembered: a few KiB of host memory each.
 MOST = 1024
-
-# Bytes that wide loads need an address to be a multiple of.
-_ALIGNMENT = 16
 
 
 class _Entry(NamedTuple):
@@ -99,12 +97,20 @@ _entries = Recent[_Entry](lambda: MOST)
 classes: set[type] = set()
 
 
-def options_of(caller: str, options: tuple[Any, ...], scalars: tuple[Scalar, ...] = ()) -> Hashable:
-    """Return the options of a call as a part of a key; None if a scalar is no number, which the checks report."""
+def options_of_gemm(
+    *, semiring: Any, alpha: Scalar, beta: Scalar, backend: str, threads: Any, dtype: Any, triangle: str
+) -> Hashable:
+    """Return the options of a call of `gemm` as a part of a key; None if a scalar is no number, which checks report."""
     try:
-        return caller, options, arithmetic.is_native(), *map(_exactly, scalars)
+        scalars = _exactly(alpha), _exactly(beta)
     except Exception:  # noqa: BLE001 whatever an object of another library raises
         return None
+    return "gemm", semiring, scalars, backend, threads, threads.__class__, dtype, triangle, arithmetic.is_native()
+
+
+def options_of_argk(*, semiring: Any, backend: str, threads: Any) -> Hashable:
+    """Return the options of a call of `gemm_argk` as a part of a key."""
+    return "gemm_argk", semiring, backend, threads, threads.__class__, arithmetic.is_native()
 
 
 def recall(options: Hashable, operands: Sequence[Any], out: Any = None) -> tuple[Any, ...] | None:
@@ -113,7 +119,7 @@ def recall(options: Hashable, operands: Sequence[Any], out: Any = None) -> tuple
     Parameters
     ----------
     options : hashable
-        That of `options_of`.
+        That of `options_of_gemm` or `options_of_argk`.
     operands : sequence of array
         a, b, and c if there is one.
     out : array, optional
@@ -142,7 +148,7 @@ def recall_at(options: Hashable, operands: Sequence[Any], out: Any, cls: type) -
     Parameters
     ----------
     options : hashable
-        That of `options_of`.
+        That of `options_of_gemm` or `options_of_argk`.
     operands : sequence of Address
         Of a, b, and c if there is one.
     out : Address
@@ -192,7 +198,7 @@ def remember(
     repeat = prepared.repeat() if options is not None and is_plain and problem.pairs else None
     if repeat is None:
         return
-    ranges = tuple(_range(x) for x in (*operands, results[0] if out is None else out))
+    ranges = tuple(span(x.shape, x.strides, x.itemsize) for x in (*operands, results[0] if out is None else out))
     dtypes = tuple(x.dtype for x in results)
     has_triangle = problem.triangle == "d"
     fill = problem.semiring.zero(problem.dtype) if has_triangle else None
@@ -261,16 +267,10 @@ def _exactly(x: Scalar) -> Hashable:
 
 def _layout_at(x: Any, cls: type) -> Hashable:
     """Return the `layout` of an array of class `cls` at an address."""
-    return cls, x.dtype, x.shape, x.strides, x.device_id, x.ptr % _ALIGNMENT == 0
+    return cls, x.dtype, x.shape, x.strides, x.device_id, x.ptr % ALIGNMENT == 0
 
 
 def layout(x: Any) -> Hashable:
     """Return all of an array that a remembered product depends on."""
     data = x.data
-    return x.__class__, x.dtype, x.shape, x.strides, data.device_id, data.ptr % _ALIGNMENT == 0
-
-
-def _range(x: Any) -> tuple[int, int]:
-    """Return the first byte that matrices span, and the one after their last, relative to the first element."""
-    extents = [step * (size - 1) for step, size in zip(x.strides, x.shape, strict=True)]
-    return sum(min(e, 0) for e in extents), x.itemsize + sum(max(e, 0) for e in extents)
+    return x.__class__, x.dtype, x.shape, x.strides, data.device_id, data.ptr % ALIGNMENT == 0

@@ -22,7 +22,7 @@ import numpy as np
 from harness.api.arguments import Arguments
 from harness.api.repeats import Recent
 from harness.memory import on_free
-from harness.operands import Operands
+from harness.operands import Operands, span
 
 # Most kinds of calls, and most bytes of the arrays of one: a copy of more takes as long as what it saves.
 MOST, MOST_BYTES = 64, 2**19
@@ -100,7 +100,7 @@ def recall(options: Hashable, operands: Sequence[Any], out: tuple[Any, ...] | No
     Parameters
     ----------
     options : hashable
-        Those of `repeats.options_of`.
+        Those of `repeats.options_of_gemm` or `repeats.options_of_argk`.
     operands : sequence of array
         a, b, and C if there is one.
     out : tuple of array or None
@@ -180,7 +180,8 @@ def _stage(arguments: Arguments, out: Results | None, prepare: Prepare, others: 
 def _bytes_of(arguments: Arguments, out: Results | None, others: Sequence[np.dtype[Any]]) -> int:
     """Return the bytes of the arrays of a stage: operands, and results, also those that a call returns as new ones."""
     arrays = [*arguments.inputs.values(), *(out or ())]
-    total = sum(max(_span(x), int(x.nbytes)) for x in arrays)
+    spans = [span(x.shape, x.strides, x.itemsize) for x in arrays]
+    total = sum(max(end - low, int(x.nbytes)) for x, (low, end) in zip(arrays, spans, strict=True))
     if out is None:
         total += math.prod(arguments.shape) * sum(x.itemsize for x in (arguments.problem.dtype, *others))
     return total
@@ -190,10 +191,5 @@ def _like(x: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """Return an array of the layout that backends see of `x`: its own, or that of a copy with the product's dtype."""
     if x.dtype != dtype or not x.flags.aligned:
         return np.empty_like(x, dtype, subok=False)
-    low = sum(min(step * (size - 1), 0) for step, size in zip(x.strides, x.shape, strict=True))
-    return np.ndarray(x.shape, dtype, np.empty(_span(x), np.uint8), -low, x.strides)
-
-
-def _span(x: np.ndarray) -> int:
-    """Return the bytes from the first element in memory to the end of the last."""
-    return int(x.itemsize + sum(abs(step) * (size - 1) for step, size in zip(x.strides, x.shape, strict=True)))
+    low, end = span(x.shape, x.strides, x.itemsize)
+    return np.ndarray(x.shape, dtype, np.empty(end - low, np.uint8), -low, x.strides)

@@ -13,7 +13,7 @@ from harness.api.libraries import Library
 from harness.api.libraries.gpu import cupy
 from harness.api.views import by_views
 
-_ARGK = np.dtype(np.int32)
+ARGK = np.dtype(np.int32)  # of the second result of `gemm_argk`
 NAMES = "out[0]", "out[1]"  # of the results of `gemm_argk`
 
 
@@ -41,12 +41,7 @@ def _recall(library: Library, place: int, operands: tuple[Any, ...], out: Any, o
         result = _new(library, addresses, options, place)
         if result is None:
             return None
-    keyed = [options[name] for name in ("semiring", "backend", "threads")]
-    key = repeats.options_of(
-        "gemm",
-        (*keyed, keyed[2].__class__, options["dtype"], options["triangle"]),
-        (options["alpha"], options["beta"]),
-    )
+    key = repeats.options_of_gemm(**options)
     context, target, cls = library.in_force(place), library.address(result, place), cupy().ndarray
     try:
         if context is None:
@@ -101,9 +96,9 @@ def _recall_argk(library: Library, place: int, operands: tuple[Any, Any], option
     product = _new(library, addresses, {"triangle": "", "dtype": None}, place)
     if product is None:
         return None
-    results = product, library.empty_like_itself(product.shape, _ARGK, place)
-    threads, targets, cls = options["threads"], [library.address(x, place) for x in results], cupy().ndarray
-    key = repeats.options_of("gemm_argk", (options["semiring"], options["backend"], threads, threads.__class__))
+    results = product, library.empty_like_itself(product.shape, ARGK, place)
+    targets, cls = [library.address(x, place) for x in results], cupy().ndarray
+    key = repeats.options_of_argk(**options)
     context = library.in_force(place)
     try:
         with context or contextlib.nullcontext():

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from harness.cli import backends, experiments, judge, page, results, track
+from harness.cli import backends, experiments, judge, page, results, track, tune
 from harness.cli.options import USER_ERROR, complain
 from harness.errors import HarnessError
 from harness.run import ending
@@ -43,7 +43,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "report": experiments.report,
     "page": page.page,
     "results": results.results,
-    "tune": backends.tune,
+    "tune": tune.tune,
     "calibrate": judge.calibrate,
     "compare": judge.compare,
     "bench-compare": track.bench_compare,

@@ -1,4 +1,4 @@
-"""Commands about backends and this machine: list, info, check, kernel, tune."""
+"""Commands about backends and this machine: list, info, check, kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from harness.cli.options import FAILED, INTERRUPTED, AsJson, complain, number
+from harness.cli.options import FAILED, AsJson, number
 
 if TYPE_CHECKING:
     from harness.interface import Backend
@@ -124,59 +124,3 @@ def kernel(
         able = [e.name for e in registry.discover() if e.backend and type(e.backend).listing is not Backend.listing]
         raise BackendUnavailable(f"{backend}: it has no listing of its kernel", expected=" or ".join(able), got=backend)
     console.print_lines(listing)
-
-
-def tune(
-    *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure and print, store nothing.")] = False,
-    forget: Annotated[bool, typer.Option("--forget", help="Remove what is stored for this machine.")] = False,
-    gpu: Annotated[bool, typer.Option("--gpu", help="Tune gpu-tuned for this GPU, and not cpu-simd.")] = False,
-    auto: Annotated[
-        bool, typer.Option("--auto", help="Race the backends that auto chooses from, here or, with --gpu, on this GPU.")
-    ] = False,
-    show: Annotated[bool, typer.Option("--show", help="With --auto: print what is in use, and its source.")] = False,
-) -> None:
-    """Measure the block sizes of cpu-simd on this machine, and use what is better than the model's from then on.
-
-    It takes less than five minutes. What is found is stored at once, and kept if the command is interrupted. With --gpu
-    it is the tiles of gpu-tuned, stored for the architecture of this GPU. With --auto it is which backend is fastest,
-    for each class of products.
-    """
-    if dry_run + forget + show > 1:
-        raise typer.BadParameter("--dry-run, --forget and --show exclude one another")
-    if auto:
-        from harness.cli import choosing
-
-        choosing.run(gpu=gpu, is_dry=dry_run, show=show, is_forgotten=forget)
-        return
-    if show:
-        raise typer.BadParameter("--show is for --auto: what block sizes are in use, `info` says")
-    from harness import registry
-    from harness.autotune import gpu as autotune_gpu
-    from harness.autotune import search
-    from harness.cli import console
-    from harness.cli.progress import Progress
-    from harness.machine import detect
-    from harness.tuning import stored as tuning_stored
-
-    backend = registry.find(autotune_gpu.BACKEND if gpu else search.BACKEND)
-    owner = tuning_stored.Chip(backend.architecture()) if gpu else detect()
-    if forget:
-        gone = tuning_stored.forget(owner)
-        console.print_lines(f"removed  {gone}" if gone else f"nothing is stored for this {'GPU' if gpu else 'machine'}")
-        return
-    path = None if dry_run else tuning_stored.writable(owner)
-    choices: list[search.Choice] = []
-    is_interrupted = False
-    try:
-        with Progress() as progress:
-            make = autotune_gpu.GpuTuner if gpu else search.Tuner
-            tuner = make(backend, observer=progress, is_stored=not dry_run)
-            choices.extend(tuner.tune())
-    except KeyboardInterrupt:
-        is_interrupted, choices = True, tuner.choices
-    console.print_table(*search.table(choices), numeric=("gain",))
-    console.print_lines("", f"stored   {path}" if path and choices else "nothing was stored")
-    if is_interrupted:
-        complain("interrupted: what is finished is kept")
-        raise typer.Exit(INTERRUPTED)

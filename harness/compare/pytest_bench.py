@@ -29,7 +29,7 @@ from harness import machine, registry
 from harness.experiment import GEMM_TASK, PEAK_TASK, Budget, Case, Contender, backend_contender, product_case
 from harness.problem import Problem
 from harness.run import provenance, trial
-from harness.run.process import Pool
+from harness.run.process.pool import Pool
 from harness.run.trial import Entrant, Patience
 from harness.stats import statistics, verdict
 from harness.timing.measure import Measurement

@@ -13,7 +13,7 @@ from typing import Any
 from harness.compare import source_tree_probe
 from harness.compare.worktree import Repository
 from harness.errors import HarnessError
-from harness.run.process import import_path, module_of
+from harness.run.process.other_trees import import_path, module_of
 
 # Commands and arguments that the worker of a tree must know; trees without them are too old to compare with.
 COMMANDS = {

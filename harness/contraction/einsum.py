@@ -9,8 +9,8 @@ import numpy as np
 from harness.api.arguments import as_numbers, check_out
 from harness.api.arrays import kind_of
 from harness.api.choice import check_backend
-from harness.api.gemm import check_threads
 from harness.api.libraries import library_of
+from harness.api.limits import check_threads
 from harness.api.views import by_views
 from harness.contraction import path as paths
 from harness.contraction import recipes

@@ -46,7 +46,7 @@ def together(comm: Any, work: Callable[[], T]) -> list[T]:
     return [answer for answer, _ in answers]
 
 
-def check_equal(comm: Any, name: str, values: list[Any], fix: str = "") -> None:
+def check_equal(comm: Any, name: str, values: list[Any]) -> None:
     """Raise DistributedError on all ranks unless all have the same value of `name`."""
     for rank, value in enumerate(values):
         if value != values[0]:
@@ -55,7 +55,6 @@ def check_equal(comm: Any, name: str, values: list[Any], fix: str = "") -> None:
                 f"ranks 0 and {rank} do not agree on {name}",
                 f"{values[0]} on all ranks",
                 f"{value} on rank {rank}",
-                fix,
             )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from harness.api.arguments import read_arguments
 from harness.api.arrays import HOST, Arrays, kind_of
 from harness.api.choice import choose
-from harness.api.gemm import limited_to, machine_of
+from harness.api.limits import limited_to, machine_of
 from harness.interface import Prepared, prepare
 from harness.operands import Operands
 from harness.problem import Problem

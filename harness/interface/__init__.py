@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.interface.abilities import Abilities, Shortcut
-from harness.interface.execution import DeviceQueue, Execution, HostExecution, Repeat
+from harness.interface.execution import ALIGNMENT, DeviceQueue, Execution, HostExecution, Repeat
 from harness.interface.nest import Nest
 from harness.machine import Machine
 from harness.operands import Operands, write_result
@@ -16,7 +16,18 @@ from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import HALF
 
-__all__ = ["Backend", "DeviceQueue", "Execution", "HostExecution", "Nest", "Prepared", "Repeat", "Shortcut", "prepare"]
+__all__ = [
+    "ALIGNMENT",
+    "Backend",
+    "DeviceQueue",
+    "Execution",
+    "HostExecution",
+    "Nest",
+    "Prepared",
+    "Repeat",
+    "Shortcut",
+    "prepare",
+]
 
 
 class Backend(Abilities, ABC):

@@ -11,6 +11,10 @@ from harness.operands import Operands
 
 Repeat = Callable[..., None]
 
+# Bytes that wide loads need an address to be a multiple of. Arrays of `Execution.repeat` are as much aligned to it as
+# those that it was prepared for.
+ALIGNMENT = 16
+
 
 class Execution(Protocol):
     """A product that is ready to be computed, any number of times. Made by `Backend.prepare`.
@@ -41,7 +45,7 @@ class Execution(Protocol):
 
         The public calls keep it, by problem and layouts. It is called with a, b, c if there is one, out, and argk if
         `prepare_argk` made it. They have the shapes, dtypes, strides and GPU of those in `prepare`, addresses as much
-        aligned (to 16 bytes or not), any values, and no memory in common with out.
+        aligned (to `ALIGNMENT` or not), any values, and no memory in common with out.
         Their GPU is the current one. The function enqueues to its current stream, does not wait, and computes
         everything that depends on values anew. It may be called by several threads at once, and while a graph is
         captured. If it reads nothing of its arrays but ``data.ptr``, its attribute ``takes_addresses = True`` says so:

@@ -23,7 +23,8 @@ from harness import arithmetic
 from harness.api import repeats
 from harness.api.arrays import Arrays
 from harness.api.choice import check_backend, choose, limited_shortcut
-from harness.api.gemm import check_threads, limited_to, machine_of, shortcut_of
+from harness.api.limits import check_threads, limited_to, machine_of
+from harness.api.shortcuts import shortcut_of
 from harness.interface import Backend, Prepared, Repeat, Shortcut, prepare
 from harness.linalg.stages import Stages
 from harness.linalg.tapes import Tape

@@ -11,12 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from harness.api.arrays import span
+from harness.api.arrays import addresses
 from harness.api.libraries.base import Address
-from harness.interface import Repeat
-
-# Bytes that arrays must begin at a multiple of: then windows of others are as much aligned as those recorded.
-ALIGNMENT = 16
+from harness.interface import ALIGNMENT, Repeat
 
 
 class Tape:
@@ -36,8 +33,9 @@ class Tape:
     """
 
     def __init__(self, arrays: Sequence[Any]) -> None:
-        self._ranges, self._begins = [span(x) for x in arrays], [x.data.ptr for x in arrays]
+        self._ranges, self._begins = [addresses(x) for x in arrays], [x.data.ptr for x in arrays]
         self._steps: list[tuple[Repeat, list[tuple[int, int]]]] = []
+        # then windows of other such arrays are as much aligned as those recorded
         self.is_whole = all(begin % ALIGNMENT == 0 for begin in self._begins)
         self.operations = 0
 

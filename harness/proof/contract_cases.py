@@ -13,9 +13,10 @@ import numpy as np
 from harness.errors import PlanError
 from harness.interface import Backend
 from harness.machine import Machine
-from harness.operands import Operands, float_limits
+from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
+from harness.proof import operand_changes
 from harness.semiring import Semiring
 
 SEED = 20260701
@@ -35,8 +36,6 @@ MATRIX_VECTOR_SIZES = (
 ROWS_AND_COLUMNS = (1, 50), (50, 1), (7, 30)
 ARGK_LAYOUTS = "CFC FCC CCC FFC AAC".split()
 
-OperandChange = Callable[[Operands, np.random.Generator], None]
-
 # A size whose own plan shows the blocks that a large product gets, and the pairs that one case may take.
 LARGE, MOST_PAIRS = 1024, 1 << 20
 
@@ -48,7 +47,7 @@ class ContractCase:
     aspect: str  # "sizes", "layouts"
     what: str  # tells it from the other cases of its aspect
     problem: Problem
-    change: OperandChange | None = None  # puts other values into generated operands, in place
+    change: operand_changes.OperandChange | None = None  # puts other values into generated operands, in place
     is_read_only: bool = False  # whether A, B and C may not be written
     parameters: Mapping[str, int | str] = field(default_factory=dict)  # of the plan, in place of the backend's own
     expected: Callable[[Operands], np.ndarray] | None = None  # returns the exact D, which the definition may only bound
@@ -155,27 +154,9 @@ def _batch_cases(problem: Callable[..., Problem], dtype: np.dtype[Any], backend:
         case = problem(9, 6, 17, batch=(3, 2), layout=layout, accumulate=layout != "FCC")
         yield ContractCase("batches", f"{layout}, (3, 2) of 9x6x17", case)
     for options in ({}, scaled):
-        for change in (_broadcast_a, _broadcast_both, _spread_out):
-            what = f"{change.__name__.strip('_')}, {'with' if options else 'without'} factors and C"
+        for change in (operand_changes.broadcast_a, operand_changes.broadcast_both, operand_changes.spread_out):
+            what = f"{change.__name__}, {'with' if options else 'without'} factors and C"
             yield ContractCase("batches", what, problem(33, 34, 35, batch=(3, 4), **options), change)
-
-
-def _broadcast_a(operands: Operands, rng: np.random.Generator) -> None:
-    operands.a = np.broadcast_to(operands.a[:1, :1], operands.a.shape)
-
-
-def _broadcast_both(operands: Operands, rng: np.random.Generator) -> None:
-    operands.a = np.broadcast_to(operands.a[:, :1], operands.a.shape)
-    operands.b = np.broadcast_to(operands.b[:1], operands.b.shape)
-    operands.c = None if operands.c is None else np.broadcast_to(operands.c[:1, :1], operands.c.shape)
-
-
-def _spread_out(operands: Operands, rng: np.random.Generator) -> None:
-    """Have the products lie backwards and apart, and those of B in another order of dimensions."""
-    operands.a = operands.a[::-1, ::-1]
-    operands.b = np.ascontiguousarray(operands.b.swapaxes(0, 1)).swapaxes(0, 1)
-    room = np.full((2 * len(operands.out), *operands.out.shape[1:]), operands.out.flat[0], operands.out.dtype)
-    operands.out = room[::2]
 
 
 def _matrix_vector_cases(
@@ -184,7 +165,7 @@ def _matrix_vector_cases(
     """Yield products of a matrix and a vector on either side of it: sizes, layouts, scalars and special values."""
     factors: dict[str, Any] = {"alpha": dtype.kind == "b" or 3, "beta": dtype.kind == "b" or 2}
     scaled = {**factors, "accumulate": True}
-    some_special = _scatter(_special_values(problem(1, 1, 1)), 0.1)
+    some_special = operand_changes.scatter(operand_changes.special_values(problem(1, 1, 1)), 0.1)
 
     def both_sides(count: int, k: int, **options: Any) -> Iterator[tuple[str, Problem]]:
         for m, n in ((count, 1), (1, count)):
@@ -214,22 +195,10 @@ def _argk_cases(ordinary: Problem, backend: Backend) -> Iterator[ContractCase]:
     batches: tuple[tuple[int, ...], ...] = ((), (5,), (2, 3)) if "batch" in backend.takes else ((),)
     for (m, n), batch, layout in itertools.product(ROWS_AND_COLUMNS, batches, ARGK_LAYOUTS):
         for k in (1, 20, 130) if layout in ARGK_LAYOUTS[:2] and len(batch) < 2 else (1, 20):
-            for change in (_few_values, _few_values_backwards)[: 1 + (k == 20)]:
-                what = f"{change.__name__.strip('_')}, {layout} {batch} of {m}x{n}x{k}"
+            for change in (operand_changes.few_values, operand_changes.few_values_backwards)[: 1 + (k == 20)]:
+                what = f"{change.__name__}, {layout} {batch} of {m}x{n}x{k}"
                 case = dataclasses.replace(ordinary, m=m, n=n, k=k, batch=batch, layout=layout)
                 yield ContractCase("argk", what, case, change, seeks_k=True)
-
-
-def _few_values(operands: Operands, rng: np.random.Generator) -> None:
-    """Have ties everywhere."""
-    for x in (operands.a, operands.b):
-        x[...] = rng.integers(0, 2 if x.dtype.kind == "b" else 9, x.shape)
-
-
-def _few_values_backwards(operands: Operands, rng: np.random.Generator) -> None:
-    """Have ties everywhere, and negative strides."""
-    _few_values(operands, rng)
-    operands.a, operands.b = operands.a[..., ::-1, ::-1], operands.b[..., ::-1, ::-1]
 
 
 def _edges(plan: Plan) -> Iterator[tuple[int, int, int]]:
@@ -297,66 +266,34 @@ def _scalar_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np
 
 def _special_cases(problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]) -> Iterator[ContractCase]:
     """Yield cases whose operands hold the values that break kernels."""
-    zero, special = semiring.zero(dtype), _special_values(problem(1, 1, 1))
+    zero, special = semiring.zero(dtype), operand_changes.special_values(problem(1, 1, 1))
     for label, values, share in (("all", special, 1.0), ("some", special, 0.1), ("the zero among others", [zero], 0.5)):
         name = "special values" if values is special else "values"
         options = {"accumulate": True}
-        scatter = _scatter(values, share)
+        scatter = operand_changes.scatter(values, share)
         yield ContractCase("special values", f"{label} {name}", problem(23, 21, 9), scatter)
         yield ContractCase("special values", f"{label} {name}, added to C", problem(23, 21, 9, **options), scatter)
     yield ContractCase(
-        "special values", "nothing but the zero", problem(5, 6, 7, accumulate=True), _scatter([zero], 1.0)
+        "special values",
+        "nothing but the zero",
+        problem(5, 6, 7, accumulate=True),
+        operand_changes.scatter([zero], 1.0),
     )
     if dtype.kind == "f":
-        yield ContractCase("special values", "nothing but NaN", problem(5, 6, 7), _scatter([np.nan], 1.0))
-        yield ContractCase("special values", "NaN at one end of k", problem(5, 6, 7), _nan_at_ends)
-        yield ContractCase("special values", "negative numbers alone", problem(9, 10, 11), _negate)
+        yield ContractCase(
+            "special values", "nothing but NaN", problem(5, 6, 7), operand_changes.scatter([np.nan], 1.0)
+        )
+        yield ContractCase("special values", "NaN at one end of k", problem(5, 6, 7), operand_changes.nan_at_ends)
+        yield ContractCase("special values", "negative numbers alone", problem(9, 10, 11), operand_changes.negate)
 
 
 def _identity_cases(
     problem: Callable[..., Problem], semiring: Semiring, dtype: np.dtype[Any]
 ) -> Iterator[ContractCase]:
     same_a, same_b = (lambda o: o.a.astype(dtype)), (lambda o: o.b.astype(dtype))
-    yield ContractCase("identity", "A (x) I is A", problem(9, 11, 11), _identity("b", semiring), expected=same_a)
-    yield ContractCase("identity", "I (x) B is B", problem(11, 9, 11), _identity("a", semiring), expected=same_b)
-
-
-def _special_values(problem: Problem) -> list[Any]:
-    """Return the values that break kernels, of those that A and B of `problem` can hold."""
-    narrow = problem.input_dtype
-    if problem.dtype.kind == "f":
-        info = float_limits(narrow)
-        return [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, info.max, -info.max, info.smallest_subnormal]
-    if problem.dtype.kind == "b":
-        return [False, True]
-    least, greatest = int(np.iinfo(narrow).min), int(np.iinfo(narrow).max)
-    return [least, greatest, least + 1, greatest - 1, 0, 1, 7, greatest // 2 + 1]
-
-
-def _scatter(values: list[Any], share: float) -> OperandChange:
-    def change(operands: Operands, rng: np.random.Generator) -> None:
-        for x in operands.inputs():
-            chosen = rng.random(x.shape) < share
-            x[chosen] = rng.choice(np.array(values, x.dtype), x.shape)[chosen]
-
-    return change
-
-
-def _nan_at_ends(operands: Operands, rng: np.random.Generator) -> None:
-    operands.a[::2, 0] = np.nan
-    operands.b[-1, ::2] = np.nan
-
-
-def _negate(operands: Operands, rng: np.random.Generator) -> None:
-    operands.a[...] = -np.abs(operands.a)
-
-
-def _identity(name: str, semiring: Semiring) -> OperandChange:
-    """Return the change that makes an identity matrix of the operand called `name`."""
-
-    def change(operands: Operands, rng: np.random.Generator) -> None:
-        x = getattr(operands, name)
-        x[...] = semiring.zero(x.dtype)
-        np.fill_diagonal(x, semiring.one(x.dtype))
-
-    return change
+    yield ContractCase(
+        "identity", "A (x) I is A", problem(9, 11, 11), operand_changes.identity("b", semiring), expected=same_a
+    )
+    yield ContractCase(
+        "identity", "I (x) B is B", problem(11, 9, 11), operand_changes.identity("a", semiring), expected=same_b
+    )

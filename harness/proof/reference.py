@@ -112,11 +112,11 @@ def product(
     (len(rows), len(columns)) array of problem.dtype
         Above the diagonal too where the problem leaves that out.
     """
-    a, b, c = _part(_whole_a(problem, a), b, c, rows, columns)
-    add, multiply, zero, work = _algebra(problem.semiring, problem.dtype)
+    a, b, c = part_of(whole_a(problem, a), b, c, rows, columns)
+    add, multiply, zero, work = algebra(problem.semiring, problem.dtype)
     with np.errstate(all="ignore"):
         total = np.full((a.shape[0], b.shape[1]), zero, work)
-        for x, y in _steps(a, b, lambda part: part.astype(work, order="C")):
+        for x, y in steps_of(a, b, lambda part: part.astype(work, order="C")):
             scaled = x if problem.alpha is None else multiply(np.full_like(x, problem.alpha), x)
             if (add, multiply) == (np.add, np.multiply):  # two to five times as fast as the steps below
                 total += np.einsum("pi,pj->ij", scaled, y)
@@ -136,7 +136,7 @@ def argk(problem: Problem, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     -------
     (m, n) array of int32
     """
-    value, (add, multiply, zero, work) = product(problem, a, b), _algebra(problem.semiring, problem.dtype)
+    value, (add, multiply, zero, work) = product(problem, a, b), algebra(problem.semiring, problem.dtype)
     with np.errstate(all="ignore"):  # all terms at once: such products are small
         terms = multiply(a.T.astype(work)[:, :, None], b.astype(work)[:, None, :])
         is_value = add(np.full_like(terms, zero), terms).astype(problem.dtype) == value
@@ -144,74 +144,8 @@ def argk(problem: Problem, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(has_k, is_value.argmax(0) if problem.k else -1, -1).astype(np.int32)
 
 
-def magnitude(
-    problem: Problem,
-    a: np.ndarray,
-    b: np.ndarray,
-    c: np.ndarray | None = None,
-    *,
-    rows: np.ndarray | None = None,
-    columns: np.ndarray | None = None,
-) -> np.ndarray:
-    """Compute the scale of rounding errors of ``D[rows][:, columns]``, for floats under a (+) that rounds.
-
-    Under plus it is the sum of absolute terms, ``|alpha||A||B| + |beta||C|`` for plus_times. Under logaddexp it is the
-    largest of them, under an operation of the user's own their sum. NaN and infinite operands count as absent.
-
-    Returns
-    -------
-    (len(rows), len(columns)) array of float64
-    """
-    a, b, c = _part(_whole_a(problem, a), b, c, rows, columns)
-    times, add = problem.semiring.multiply.name, problem.semiring.add.name
-    if add == "times" or not problem.semiring.is_tabled:
-        return _sum_of_terms(problem, a, b, c)
-    fold = np.maximum if add == "logaddexp" else np.add
-    total = np.zeros((a.shape[0], b.shape[1]))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for x, y in _steps(a, b, _absolute):
-            scaled = x if problem.alpha is None else _BOUNDS.get(times, np.add)(_absolute(problem.alpha), x)
-            fold(total, _bound(add, times, scaled, y), out=total)
-        if problem.accumulate and c is not None:
-            z = _absolute(c)
-            total = total + (z if problem.beta is None else _BOUNDS.get(times, np.add)(_absolute(problem.beta), z))
-    return np.nan_to_num(total, nan=np.inf, posinf=np.inf)
-
-
-def _bound(add: str, times: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return what some steps of k, (steps, m) and (steps, n) absolute values, contribute to `magnitude`."""
-    if add == "logaddexp":
-        largest = _BOUNDS.get(times, np.add)(x.max(axis=0)[:, None], y.max(axis=0)[None, :])
-        return np.asarray(largest + 1 if times == "pair" else largest)
-    if times == "times":
-        return np.asarray(x.T @ y)
-    if times == "sqdiff":
-        return np.asarray((x * x).sum(axis=0)[:, None] + 2 * (x.T @ y) + (y * y).sum(axis=0)[None, :])
-    ones = x.shape[0] if times == "pair" else 0
-    return np.asarray(x.sum(axis=0)[:, None] + y.sum(axis=0)[None, :] + ones)
-
-
-# |x (x) y| is at most this function of |x| and |y|, and at most |x| + |y| for every operation that is not listed.
-_BOUNDS: dict[str, ArrayFunction] = {"times": np.multiply, "sqdiff": lambda x, y: (x + y) ** 2}
-
-
-def _sum_of_terms(problem: Problem, a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
-    """Return the sum of the absolute values of all terms of each element."""
-    _, multiply, _, work = _algebra(problem.semiring, problem.dtype)
-    a, b = a.astype(work), b.astype(work)
-    with np.errstate(all="ignore"):
-        if problem.alpha is not None:
-            a = multiply(np.full_like(a, problem.alpha), a)
-        total = np.zeros((a.shape[0], b.shape[1]))
-        for p in range(problem.k):
-            total += _absolute(multiply(a[:, p, None], b[None, p, :]))
-        if problem.accumulate and c is not None:
-            c = c.astype(work)
-            total += _absolute(c if problem.beta is None else multiply(np.full_like(c, problem.beta), c))
-    return total
-
-
-def _whole_a(problem: Problem, a: np.ndarray) -> np.ndarray:
+def whole_a(problem: Problem, a: np.ndarray) -> np.ndarray:
+    """Return A with what a symmetric one leaves out."""
     return mirrored(a) if problem.triangle == "a" else a
 
 
@@ -220,14 +154,7 @@ def mirrored(x: np.ndarray) -> np.ndarray:
     return np.where(np.tri(x.shape[0], dtype=np.bool_), x, x.T)
 
 
-def _absolute(x: Any) -> np.ndarray:
-    absolute = np.array(x, np.float64)
-    np.abs(absolute, out=absolute)
-    absolute[~np.isfinite(absolute)] = 0.0
-    return absolute
-
-
-def _part(
+def part_of(
     a: np.ndarray, b: np.ndarray, c: np.ndarray | None, rows: np.ndarray | None, columns: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return the rows of A, the columns of B, and the part of C that the wanted part of D depends on."""
@@ -242,7 +169,7 @@ def _take(x: np.ndarray, indices: np.ndarray | None, axis: int) -> np.ndarray:
     return np.take(x, indices, axis)
 
 
-def _steps(
+def steps_of(
     a: np.ndarray, b: np.ndarray, convert: Callable[[np.ndarray], np.ndarray]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield some columns of A, as rows, and the rows of B that they meet, converted, until all of k is done."""
@@ -254,13 +181,14 @@ def _steps(
 # ------------------------------------------------------------------------------------------------- the operations
 
 
-def _algebra(semiring: Semiring, dtype: np.dtype[Any]) -> _Algebra:
+def algebra(semiring: Semiring, dtype: np.dtype[Any]) -> _Algebra:
+    """Return the array forms of the operations of `semiring` over `dtype`."""
     add, multiply = semiring.add, semiring.multiply
     known_add, known_multiply = MONOIDS.get(add.name) is add, BINARY_OPS.get(multiply.name) is multiply
     zero = _zero(add.name, dtype) if known_add else semiring.zero(dtype)
     work: Any = dtype
     if known_add and known_multiply and dtype.kind == "f" and not add.is_selective:
-        work = np.dtype(np.float64) if add.name == "logaddexp" else _WIDER[dtype.name]
+        work = np.dtype(np.float64) if semiring.is_log_sum else _WIDER[dtype.name]
     if not known_multiply:
         times = _elementwise(multiply.function, dtype)
     elif multiply.name == "plus" and add.is_selective and dtype.kind in "iu":

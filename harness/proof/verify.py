@@ -24,6 +24,7 @@ from harness.operands import Operands
 from harness.problem import Problem
 from harness.proof import diagnosis, reference
 from harness.proof.freivalds import most_suspect_rows
+from harness.proof.magnitude import magnitude_of
 
 # Pairs up to which every element is compared, and that a sample of rows or of columns may cost. A user's own function
 # is called from Python, a thousand times slower than a NumPy operation on an element.
@@ -122,7 +123,7 @@ def allowed_error(problem: Problem, expected: np.ndarray, magnitude: np.ndarray)
     with np.errstate(over="ignore"):
         if not problem.semiring.is_tabled or problem.semiring.add.name == "times":
             return _gamma(4 * steps, unit) * (magnitude + size) + steps * tiny
-        if problem.semiring.add.name == "logaddexp":
+        if problem.semiring.is_log_sum:
             return 2 * _gamma(steps, unit) * (size + 4) + _gamma(3, unit) * magnitude
         return _gamma(steps, unit) * magnitude + steps * tiny
 
@@ -193,7 +194,7 @@ def _compare(
         allowed, worst = None, 0.0
         right = (got == expected) | ((got != got) & (expected != expected))  # noqa: PLR0124 x != x: NaN
     else:
-        magnitude = reference.magnitude(problem, *arrays, **part)
+        magnitude = magnitude_of(problem, *arrays, **part)
         allowed = allowed_error(problem, expected, magnitude) + extra_error
         right, worst = _compare_floats(problem, expected, got, allowed, magnitude)
     if problem.triangle == "d":

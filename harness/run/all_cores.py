@@ -15,7 +15,8 @@ from typing import Any
 
 from harness.errors import Declined
 from harness.experiment import PEAK_TASK
-from harness.run.process import Slot, WorkerFailed, WorkerProcess
+from harness.run.process import WorkerFailed, WorkerProcess
+from harness.run.process.pool import Slot
 
 # Part of threads times one thread's work from which on the cores count as free.
 ENOUGH = 0.9

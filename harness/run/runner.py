@@ -19,7 +19,7 @@ from harness.experiment import Budget, Case, Contender, Experiment, content_hash
 from harness.machine import Machine, detect
 from harness.run import descendants, ending, provenance, trial
 from harness.run.all_cores import Gate
-from harness.run.process import Pool
+from harness.run.process.pool import Pool
 from harness.run.trial import Entrant, Patience
 from harness.store.folders import slug_of
 from harness.store.store import Store

@@ -18,7 +18,9 @@ from harness.experiment import COLD, HOT, Budget, Case, Contender
 from harness.machine import Machine, detect
 from harness.run import all_cores
 from harness.run.all_cores import Gate
-from harness.run.process import Pool, Slot, WorkerFailed, WorkerProcess, call_all, full_name
+from harness.run.process import WorkerFailed, WorkerProcess, call_all
+from harness.run.process.other_trees import full_name
+from harness.run.process.pool import Pool, Slot
 from harness.timing.clock import Sample
 from harness.timing.host import on_one_core
 from harness.timing.measure import Measurement, measure

@@ -56,7 +56,7 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Inter
     return Interval(middle, float(ordered[rank]), float(ordered[count - 1 - rank]))
 
 
-def paired_ratio(samples: Sequence[float], reference: Sequence[float], confidence: float = 0.95) -> Interval:
+def paired_ratio(samples: Sequence[float], reference: Sequence[float]) -> Interval:
     """Return the median of ``samples[i] / reference[i]`` with its interval (see `median_interval`).
 
     Samples of equal index must have been taken side by side: what the machine did to both then cancels. Samples without
@@ -64,7 +64,7 @@ def paired_ratio(samples: Sequence[float], reference: Sequence[float], confidenc
     """
     count = min(len(samples), len(reference))
     ratios = np.asarray(samples[:count], float) / np.asarray(reference[:count], float)
-    return median_interval(ratios.tolist(), confidence)
+    return median_interval(ratios.tolist())
 
 
 def bootstrap_intervals(values: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:

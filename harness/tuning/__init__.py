@@ -1,5 +1,6 @@
 """Numbers of kernels: block sizes, tiles and thresholds, each with where it comes from, and the files `tune` writes.
 
+Here too are the orders in which ``backend="auto"`` tries backends, as measured or fixed.
 May be imported by every wing above it and by backends: it is the only wing that backends know. Imports the nouns only.
 Never imports a backend, or anything that measures.
 """

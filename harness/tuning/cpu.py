@@ -33,33 +33,6 @@ PACKED_PIECES = 4
 # Longest k block: beyond it the cost of updating C (one load and store per kc pairs) is negligible.
 LONGEST_KC = 1024
 
-# Vertices in a block of pivots (harness/api/paths.py). Time over that of 128, cpu-simd, one thread, float64 and
-# float32: 64 vertices 1.1 to 1.5 at n = 256 and 512, 0.89 to 0.95 at 1024 and 2048; 256 vertices 0.9 to 1.2 and 1.16 to
-# 1.28. Measured 2026-11-21, interleaved, on the machine above.
-PATHS_BLOCK = 128
-
-# Polls of an idle thread for work, with a pause between, before it sleeps: about 40 us on the machine above. Waking it
-# takes 10 to 50 us. OpenMP's threads poll for 1 to 10 ms, which halved the speed of interleaved NumPy products of
-# n = 500. With 40 us these keep 0.95 to 1.0 of it.
-# A thread that waits for others to finish their parts yields so often before it sleeps, which takes about 5 ms. If it
-# slept after 40 us, a tenth of the interleaved products took 2 to 5 times as long, and NumPy's next ones too.
-# Measured 2026-11-22, interleaved with np.matmul, on the machine above.
-# A worker whose loop still runs polls so much longer, about 1 ms. On 16 processors of unlike speed, n = 300 and 500,
-# products took 1.25 times as long with workers that slept after 40 us as with ones that polled (Xeon, 2026-11-23).
-POOL_LOOKS, POOL_YIELDS, POOL_PATIENCE = 1000, 20_000, 20_000
-
-# Backends that gemm(..., backend="auto") tries first, for arrays on the host and on a GPU; then any by falling step.
-AUTO_FIRST = ("cpu-simd", "cpu-mixed")
-AUTO_FIRST_ON_GPU = (
-    "gpu-mv-tuned",
-    "gpu-ozaki",
-    "gpu-cublas",
-    "gpu-tensor-core",
-    "gpu-bits",
-    "gpu-paired",
-    "gpu-tuned",
-)
-
 # Bases of cpu-strassen, best first, with the smallest half for which one more level pays. Time of one level over that
 # of the base alone: cpu-simd float64 0.99, 0.94, 0.89 at n = 1536, 2048, 3000, float32 1.04, 0.98 at 2048, 3000;
 # cpu-packed float64 1.03, 0.99 at 1536, 2048, float32 1.04, 0.97 to 1.01. Two levels were no better.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.distributed._job.job import launcher
+from backends.distributed._job.launcher import mpiexec
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).parent
@@ -26,7 +26,7 @@ def need_mpi() -> None:
     """Skip the test where no program can be started on ranks."""
     if importlib.util.find_spec("mpi4py") is None:
         pytest.skip("mpi4py is not installed")
-    if launcher() is None:
+    if mpiexec() is None:
         pytest.skip("no mpiexec is installed")
 
 
@@ -39,7 +39,7 @@ def run(
     """
     need_mpi()
     start = [sys.executable, *(["-m", "mpi4py"] if module else []), str(PROGRAMS / program[0]), *program[1:]]
-    command = [str(launcher()), "-n", str(ranks), *start]
+    command = [str(mpiexec()), "-n", str(ranks), *start]
     with started(command, **variables) as process:
         try:
             output, errors = process.communicate(timeout=timeout)

@@ -25,7 +25,7 @@ from harness.composite import Composite
 from harness.errors import BackendUnavailable
 from harness.paths import shortest_paths
 from harness.problem import named_dtype
-from harness.tuning import cpu as tuning_cpu
+from harness.tuning import static_order
 from tests._support.planted_registry import entry_of, plant_entries
 
 
@@ -56,7 +56,7 @@ class LooseWhereMixed(Loose):
 def loose(monkeypatch: pytest.MonkeyPatch) -> None:
     plant_entries(monkeypatch, [*registry.discover(), *(entry_of(cls()) for cls in (Loose, LooseWhereMixed))])
     monkeypatch.setattr(LooseWhereMixed, "refuses", lambda self, problem: None if problem.is_mixed else "mixed only")
-    monkeypatch.setattr(api_gemm, "_remembered", {})
+    monkeypatch.setattr(api_gemm, "known_shortcuts", {})
 
 
 def _own(x: float, y: float) -> float:
@@ -82,7 +82,7 @@ class TestWhatLoosensTheBound:
         assert (gemm(a, a.T, dtype="float32") == 180_000).all()
 
     def test_nor_as_the_first_choice(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tuning_cpu, "AUTO_FIRST", (Loose.name,))
+        monkeypatch.setattr(static_order, "AUTO_FIRST", (Loose.name,))
         assert choose(Problem(9, 9, 9), "auto").name != Loose.name
 
     def test_nor_as_a_base(self) -> None:
@@ -148,7 +148,7 @@ class TestBases:
             problem = Problem(m, n, k, "plus_times", np.dtype(np.float32), triangle=triangle)
             bases[triangle] = registry.find("gpu-triangle").plan(problem, machine.detect()).options["base"]
         assert bases["a"] == "gpu-mv-tuned"
-        assert bases["d"] in tuning_cpu.AUTO_FIRST_ON_GPU
+        assert bases["d"] in static_order.AUTO_FIRST_ON_GPU
 
 
 class Device(Loose):

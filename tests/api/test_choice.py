@@ -15,7 +15,7 @@ from harness.api import choice, staged
 from harness.api import gemm as api_gemm
 from harness.api.choice import choose
 from harness.machine import detect
-from harness.tuning import cpu as tuning_cpu
+from harness.tuning import static_order
 from harness.tuning.choice import orders
 from harness.tuning.choice.classes import Sizes, class_of
 from harness.tuning.choice.contenders import contenders
@@ -34,7 +34,7 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
         times = {name: 1000 + 500 * index for index, name in enumerate(names)}
         entries = {class_of(problem, detect().threads): {Sizes.of(problem): times}}
         monkeypatch.setattr(orders, "tables_of", lambda place: (orders.Table(entries),))
-        monkeypatch.setattr(api_gemm, "_remembered", {})
+        monkeypatch.setattr(api_gemm, "known_shortcuts", {})
 
     return planted
 
@@ -59,7 +59,7 @@ def add(monkeypatch: pytest.MonkeyPatch) -> Callable[[Backend], None]:
 
 class TestATable:
     def test_changes_the_choice(self, plant: Plant) -> None:
-        assert choose(PRODUCT, "auto").name == tuning_cpu.AUTO_FIRST[0]
+        assert choose(PRODUCT, "auto").name == static_order.AUTO_FIRST[0]
         plant("cpu-packed", "cpu-simd")
         assert choose(PRODUCT, "auto").name == "cpu-packed"
         assert choose(PRODUCT, "cpu-naive").name == "cpu-naive"
@@ -67,7 +67,7 @@ class TestATable:
     def test_says_nothing_of_what_was_not_measured(self, plant: Plant) -> None:
         plant("cpu-packed", "cpu-simd")
         for other in (Problem(500, 64, 64), Problem(64, 64, 64, "min_plus"), Problem(63, 63, 63)):
-            assert choose(other, "auto").name == tuning_cpu.AUTO_FIRST[0]
+            assert choose(other, "auto").name == static_order.AUTO_FIRST[0]
 
     @pytest.mark.parametrize("name", ["nobody", "cpu-mixed", "gpu-tuned"])  # unknown, declines, of a device
     def test_passes_over_who_cannot(self, plant: Plant, name: str) -> None:

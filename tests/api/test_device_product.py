@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from harness import BackendUnavailable, Operands, Problem, ProblemError, gemm, gemm_argk, registry
 from harness.api.arrays import kind_of
 from harness.api.choice import choose
-from harness.tuning import cpu as tuning_cpu
+from harness.tuning import static_order
 from tests._support.fake_cupy import Array, Gpus, OnDevice
 from tests._support.planted_registry import plant_entries
 from tests.api.test_argk import by_definition
@@ -72,6 +73,22 @@ def test_mixed_products_keep_narrow_operands():
     got = gemm(a, b, dtype="float32")
     assert got.dtype == np.float32
     assert np.array_equal(got.get(), a.values.astype("f4") @ b.values.astype("f4"))
+
+
+@pytest.mark.parametrize("call", [gemm, gemm_argk])
+def test_what_cannot_be_captured_names_its_call(call, gpus):
+    stream = types.SimpleNamespace(ptr=9, is_capturing=lambda: True)
+    gpus.cuda.get_current_stream = lambda: stream
+    with pytest.raises(ProblemError, match=rf"^{call.__name__}: this product has not been computed before, and a CUDA"):
+        call(numbers(3, 4), numbers(4, 5), semiring="min_plus")
+
+
+def test_results_that_are_copied_to_out_cannot_be_captured(gpus):
+    stream = types.SimpleNamespace(ptr=9, is_capturing=lambda: True)
+    gpus.cuda.get_current_stream = lambda: stream
+    out = numbers(3, 5), numbers(3, 5, dtype="int32")
+    with pytest.raises(ProblemError, match=r"^gemm_argk: it copies its results to out, and a CUDA graph captures"):
+        gemm_argk(numbers(3, 4), numbers(4, 5), out=out)
 
 
 @pytest.mark.parametrize("which", ["a", "b", "c", "all of a"])
@@ -183,7 +200,7 @@ class TestWhoComputes:
                 assert ("device arrays" in entry.backend.takes) == entry.name.startswith("gpu-"), entry.name
 
     def test_names_that_are_tried_first_exist(self):
-        assert {*tuning_cpu.AUTO_FIRST, *tuning_cpu.AUTO_FIRST_ON_GPU} <= {entry.name for entry in REAL}
+        assert {*static_order.AUTO_FIRST, *static_order.AUTO_FIRST_ON_GPU} <= {entry.name for entry in REAL}
 
 
 REFUSED = {

@@ -15,7 +15,7 @@ from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemErr
 from harness.api.choice import choose
 from harness.proof.reference import product
 from harness.proof.verify import verify
-from harness.tuning import cpu as tuning_cpu
+from harness.tuning import static_order
 
 EITHER = pytest.mark.parametrize("backend", ["cpu-naive", "auto"])
 
@@ -415,9 +415,9 @@ def test_the_first_choice_is_taken_before_any_other_backend_is_asked(monkeypatch
         raise AssertionError("the others are asked")
 
     monkeypatch.setattr(registry, "able", ask)
-    assert choose(problem, "auto").name == tuning_cpu.AUTO_FIRST[0]
+    assert choose(problem, "auto").name == static_order.AUTO_FIRST[0]
     for elsewhere in ("nobody", "cpu-mkl", "gpu-tuned"):  # unknown, or not here, or else it is taken
-        monkeypatch.setattr(tuning_cpu, "AUTO_FIRST", (elsewhere,))
+        monkeypatch.setattr(static_order, "AUTO_FIRST", (elsewhere,))
         monkeypatch.setattr(registry, "able", lambda problem, **_: iter([registry.find("cpu-naive")]))
         known = {entry.name for entry in registry.discover() if not entry.unavailable()}
         assert choose(problem, "auto").name == (elsewhere if elsewhere in known else "cpu-naive")
@@ -425,8 +425,8 @@ def test_the_first_choice_is_taken_before_any_other_backend_is_asked(monkeypatch
 
 def test_what_the_first_choice_declines_others_compute(monkeypatch):
     problem = Problem(9, 9, 9)
-    monkeypatch.setattr(type(registry.find(tuning_cpu.AUTO_FIRST[0])), "refuses", lambda self, problem: "not today")
-    assert choose(problem, "auto").name != tuning_cpu.AUTO_FIRST[0]
+    monkeypatch.setattr(type(registry.find(static_order.AUTO_FIRST[0])), "refuses", lambda self, problem: "not today")
+    assert choose(problem, "auto").name != static_order.AUTO_FIRST[0]
     monkeypatch.setattr(registry, "able", lambda problem, **_: iter(()))
     with pytest.raises(BackendUnavailable, match="no backend here"):
         choose(problem, "auto")

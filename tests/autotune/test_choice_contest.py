@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from harness import cli, gemm
 from harness.api.arrays import HOST
 from harness.autotune import choice, grid
-from harness.cli import choosing
+from harness.cli import tune
 from harness.errors import VerificationError
 from harness.interface import Backend, HostExecution
 from harness.machine import detect
@@ -136,4 +136,4 @@ def test_the_command_stores_shows_and_forgets(monkeypatch):
     assert run(cli.app, ["tune", "--show"]).exit_code != 0
     path.write_text("{")
     assert "is ignored" in run(cli.app, ["tune", "--auto", "--show"]).output
-    assert choosing.SECONDS_ON_HOST > 0
+    assert tune.SECONDS_ON_HOST > 0

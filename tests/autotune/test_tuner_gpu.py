@@ -18,7 +18,7 @@ from harness.errors import BackendUnavailable
 from harness.machine import detect
 from harness.tuning import stored as tuning_stored
 from harness.tuning.gpu import stored as stored_gpu
-from harness.tuning.gpu.rungs import sharing
+from harness.tuning.gpu.sharing import sharing
 from tests.autotune.test_tuner import racing
 from tests.gpu.test_kernels_compile import MOST_REGISTERS, REGISTERS, needs_nvrtc
 

@@ -18,7 +18,8 @@ from harness.compare.worktree import PREFIX, Repository, RevisionError
 from harness.errors import BackendUnavailable, ProblemError
 from harness.experiment import GEMM_TASK
 from harness.problem import Problem
-from harness.run.process import WorkerProcess, full_name
+from harness.run.process import WorkerProcess
+from harness.run.process.other_trees import full_name
 from harness.stats.verdict import Verdict
 from tests._support import planted_project as planted
 from tests._support.planted_store import read_cell

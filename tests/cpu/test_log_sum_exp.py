@@ -13,8 +13,8 @@ from backends.cpu._log_sum.product import LogSumExp
 from backends.cpu._log_sum.scaling import Scale
 from harness import SEMIRINGS, Backend, Operands, Problem, VerificationError, threads
 from harness.plan import Plan
-from harness.proof import reference
 from harness.proof.contract import check_kernel
+from harness.proof.magnitude import magnitude_of
 from harness.proof.verify import allowed_error, verify
 
 LOG = SEMIRINGS["logaddexp_plus"]
@@ -261,5 +261,5 @@ def test_pairwise_lines_are_right_within_a_fraction_of_the_bound(dtype, rng):
     problem, terms = Problem(20, 150, 200, LOG, dtype), (a[:, :, None] + b[None]).astype(np.longdouble)
     top = terms.max(axis=1)
     exact = top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
-    allowed = allowed_error(problem, exact, reference.magnitude(problem, a, b))
+    allowed = allowed_error(problem, exact, magnitude_of(problem, a, b))
     assert (np.abs(result - exact) / allowed).max() < 0.25

@@ -15,7 +15,7 @@ from harness.experiment import Budget, Case, Experiment, backend_contender, prod
 from harness.problem import mixed_dtypes
 from harness.proof.verify import verify
 from harness.run import runner
-from harness.run.process import Pool, Slot
+from harness.run.process.pool import Pool, Slot
 from harness.store.store import Store
 from tests._support.planted_store import read_cell
 

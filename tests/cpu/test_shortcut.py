@@ -19,7 +19,7 @@ from backends.cpu._vector.unit import usable_units
 from backends.cpu.simd import Simd
 from harness import SEMIRINGS, BackendUnavailable, Operands, Problem, ProblemError, Semiring, gemm, machine, registry
 from harness.api import gemm as api_gemm
-from harness.api import staged
+from harness.api import shortcuts, staged
 from harness.interface import prepare
 from harness.tuning import simd as tuning_simd
 
@@ -203,10 +203,10 @@ def test_a_shortcut_is_made_for_the_threads_of_the_call(count: int | None, monke
         made.append(here.threads)
 
     monkeypatch.setattr(type(registry.find("cpu-simd")), "shortcut", shortcut)
-    monkeypatch.setattr(api_gemm, "_remembered", {})
-    api_gemm.shortcut_of.cache_clear()
+    monkeypatch.setattr(api_gemm, "known_shortcuts", {})
+    shortcuts.shortcut_of.cache_clear()
     gemm(A, B, threads=count)
-    api_gemm.shortcut_of.cache_clear()
+    shortcuts.shortcut_of.cache_clear()
     assert made == [count or machine.detect().threads]
 
 

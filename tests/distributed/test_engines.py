@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.distributed._job import job
+from backends.distributed._job import launcher
 from harness import registry
 from harness.distributed.grid import Decomposition, Grid
 from harness.distributed.transport import choice, gpus
@@ -28,8 +28,8 @@ ROOT = Path(__file__).parents[2]
 def run(ranks: int, *arguments: str, program: str = "gpu_ranks") -> str:
     """Run the program of a rank on so many, and return what it printed; it must end well."""
     module = f"tests._support.{program}"
-    command = [str(job.launcher()), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", module]
-    environment = {**job._PERMISSIONS, **os.environ, "PYTHONPATH": str(ROOT), "NCCL_NVLS_ENABLE": "0"}
+    command = [str(launcher.mpiexec()), "-n", str(ranks), sys.executable, "-m", "mpi4py", "-m", module]
+    environment = {**launcher.PERMISSIONS, **os.environ, "PYTHONPATH": str(ROOT), "NCCL_NVLS_ENABLE": "0"}
     done = subprocess.run(
         [*command, *arguments], check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
     )

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import harness
-from backends.distributed._job import job, jobs
+from backends.distributed._job import job, jobs, launcher
 from backends.distributed._job.job import RankFailed
 from harness import machine, registry
 from harness.distributed.transport.shared_arrays import SharedArray, attach
@@ -275,10 +275,10 @@ def test_rows_of_shared_memory_do_not_share_cache_sets(columns, dtype):
     ],
 )
 def test_a_launcher_that_starts_no_job_is_one_clear_message(program, message, tmp_path, monkeypatch):
-    launcher = tmp_path / "mpiexec"
-    launcher.write_text(f"#!/bin/sh\n{program}\n")
-    launcher.chmod(0o700)
-    monkeypatch.setattr(job, "launcher", lambda: str(launcher))
+    script = tmp_path / "mpiexec"
+    script.write_text(f"#!/bin/sh\n{program}\n")
+    script.chmod(0o700)
+    monkeypatch.setattr(launcher, "mpiexec", lambda: str(script))
     jobs.close_all()
     x = np.arange(36.0).reshape(6, 6)
     with pytest.raises(RankFailed, match=message):
@@ -288,21 +288,22 @@ def test_a_launcher_that_starts_no_job_is_one_clear_message(program, message, tm
 
 
 def test_ranks_load_the_library_that_lies_beside_their_launcher(tmp_path):
-    assert job.library(str(tmp_path / "bin" / "mpiexec")) == {}
+    assert launcher.library(str(tmp_path / "bin" / "mpiexec")) == {}
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libmpi.so.12").touch()
-    assert job.library(str(tmp_path / "bin" / "mpiexec")) == {"MPI4PY_LIBMPI": str(tmp_path / "lib" / "libmpi.so.12")}
+    library = {"MPI4PY_LIBMPI": str(tmp_path / "lib" / "libmpi.so.12")}
+    assert launcher.library(str(tmp_path / "bin" / "mpiexec")) == library
 
 
 def test_without_mpi_the_backends_are_missing_with_a_reason(monkeypatch):
-    monkeypatch.setattr(job, "launcher", lambda: None)
+    monkeypatch.setattr(launcher, "mpiexec", lambda: None)
     entries = {entry.name: entry for entry in registry.discover()}
     assert all("no mpiexec" in str(entries[name].unavailable()) for name in NAMES)
-    monkeypatch.setattr(job.importlib.util, "find_spec", lambda name: None)
-    job._find_mpi4py.cache_clear()
-    assert "mpi4py is not installed" in str(job.missing())
+    monkeypatch.setattr(launcher.importlib.util, "find_spec", lambda name: None)
+    launcher._find_mpi4py.cache_clear()
+    assert "mpi4py is not installed" in str(launcher.missing())
     monkeypatch.setenv("PMI_RANK", "0")
-    assert "call harness.distributed.gemm" in str(job.missing())
+    assert "call harness.distributed.gemm" in str(launcher.missing())
 
 
 def test_automatic_choice_leaves_the_ranks_alone():

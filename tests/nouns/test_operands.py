@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies
 
 from harness import Operands, Problem
-from harness.operands import poison, shares_with_itself
+from harness.operands import poison, shares_with_itself, span
 from harness.semiring import DTYPES, SEMIRINGS
 
 
@@ -61,6 +61,8 @@ def test_whether_elements_share_memory(layout: list[tuple[int, int]], itemsize: 
     begins = [int(np.dot(index, strides)) for index in np.ndindex(shape)]
     touched = [begin + byte for begin in begins for byte in range(itemsize)]
     assert shares_with_itself(shape, strides, itemsize) == (len(set(touched)) < len(touched))
+    if touched:
+        assert span(shape, strides, itemsize) == (min(touched), max(touched) + 1)
 
 
 @pytest.mark.parametrize("size", [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)])

@@ -32,6 +32,18 @@ def test_only_plus_times_is_ordinary() -> None:
     assert [name for name, semiring in SEMIRINGS.items() if semiring.is_ordinary] == ["plus_times"]
 
 
+def test_what_commutes_says_so() -> None:
+    values = {"b": np.array([False, True, True, False]), "i": np.array([3, -5, 7, 2])}
+    for op in BINARY_OPS.values():
+        x = values["b" if op.kinds == "b" else "i"]
+        assert op.ufunc is not None
+        assert np.array_equal(op.ufunc(x[:, None], x), op.ufunc(x, x[:, None])) == op.is_commutative, op.name
+
+
+def test_only_sums_of_exponentials_are_log_sums() -> None:
+    assert [name for name, semiring in SEMIRINGS.items() if semiring.is_log_sum] == ["logaddexp_plus"]
+
+
 def test_unknown_names_are_refused_with_the_closest() -> None:
     with pytest.raises(ProblemError, match="unknown semiring 'min_plsu'") as caught:
         as_semiring("min_plsu")

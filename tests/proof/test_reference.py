@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from harness import SEMIRINGS, Operands, Problem, Semiring
-from harness.proof.reference import magnitude, product
+from harness.proof.magnitude import magnitude_of
+from harness.proof.reference import product
 from harness.semiring import DTYPES
 
 INTEGERS = [dtype for dtype in DTYPES if dtype.kind in "iu"]
@@ -187,8 +188,8 @@ def test_parts_equal_the_whole(rng: np.random.Generator) -> None:
     assert np.array_equal(product(problem, *arrays, columns=columns), whole[:, columns])
     assert np.array_equal(product(problem, *arrays, rows=rows, columns=columns), whole[np.ix_(rows, columns)])
     ordinary = Problem(11, 13, 7, alpha=0.5, accumulate=True)
-    sizes = magnitude(ordinary, *arrays)
-    assert np.allclose(magnitude(ordinary, *arrays, rows=rows, columns=columns), sizes[np.ix_(rows, columns)])
+    sizes = magnitude_of(ordinary, *arrays)
+    assert np.allclose(magnitude_of(ordinary, *arrays, rows=rows, columns=columns), sizes[np.ix_(rows, columns)])
 
 
 def test_functions_of_the_user_define_their_semiring() -> None:
@@ -207,7 +208,7 @@ def test_magnitude_is_at_least_the_sum_of_absolute_terms(name: str, alpha: float
     operands = Operands.generate(problem, 1)
     a, b, c = (x for x in (operands.a, operands.b, operands.c) if x is not None)
     multiply = OPERATIONS[semiring.multiply.name]
-    got = magnitude(problem, a, b, c)
+    got = magnitude_of(problem, a, b, c)
     for i, j in itertools.product(range(4), range(5)):
         left = a[i] if alpha is None else [multiply(alpha, x) for x in a[i]]
         terms = [abs(multiply(x, y)) for x, y in zip(left, b[:, j], strict=True)]
@@ -218,4 +219,4 @@ def test_magnitude_is_at_least_the_sum_of_absolute_terms(name: str, alpha: float
 
 def test_magnitude_passes_over_what_is_not_finite() -> None:
     a, b = np.array([[np.nan, 2.0, np.inf]]), np.array([[1.0], [3.0], [0.0]])
-    assert magnitude(Problem(1, 1, 3), a, b)[0, 0] == 6
+    assert magnitude_of(Problem(1, 1, 3), a, b)[0, 0] == 6

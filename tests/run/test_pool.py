@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from harness.machine import detect
-from harness.run import descendants, process
+from harness.run import descendants
 from harness.run.memory import available_memory
-from harness.run.process import Pool, Slot
+from harness.run.process import pool as pool_module
+from harness.run.process.pool import Pool, Slot
 
 SLOTS = [Slot("gemm", number) for number in range(4)]
 SIZE = 64 << 20
@@ -44,7 +45,7 @@ def test_idle_processes_live_on_up_to_a_number(pool):
 
 
 def test_few_idle_processes_hold_memory_of_a_device(pool, monkeypatch):
-    monkeypatch.setattr(process, "IDLE_ON_DEVICE", 1)
+    monkeypatch.setattr(pool_module, "IDLE_ON_DEVICE", 1)
     slots = [Slot("gpu-tuned", number, is_on_device=True) for number in range(3)]
     workers = [pool.processes([slot])[slot] for slot in [SLOTS[0], *slots]]
     assert [worker.is_alive for worker in workers] == [False, False, True, True]
@@ -57,7 +58,7 @@ def test_idle_processes_end_that_hold_too_much_though_few(pool):
 
 
 def test_idle_processes_may_hold_a_part_of_the_memory_by_default():
-    assert Pool()._idle_bytes == int(available_memory() * process.IDLE_PART) < detect().memory / 2
+    assert Pool()._idle_bytes == int(available_memory() * pool_module.IDLE_PART) < detect().memory / 2
 
 
 @needs_proc

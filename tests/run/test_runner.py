@@ -20,7 +20,9 @@ from harness.errors import StoreError
 from harness.experiment import Budget, Case, Contender, Experiment
 from harness.machine import detect
 from harness.run import runner, trial
-from harness.run.process import Pool, WorkerProcess, full_name
+from harness.run.process import WorkerProcess
+from harness.run.process.other_trees import full_name
+from harness.run.process.pool import Pool
 from harness.run.runner import Observer, Summary
 from harness.run.trial import Patience
 from harness.store import schema

@@ -11,7 +11,8 @@ import pytest
 
 from harness.errors import Declined
 from harness.machine import detect
-from harness.run.process import Pool, Slot, WorkerFailed, WorkerProcess, call_all
+from harness.run.process import WorkerFailed, WorkerProcess, call_all
+from harness.run.process.pool import Pool, Slot
 from harness.run.trial import Entrant
 from harness.run.worker import MEMORY_FRACTION, MOST_PRINTED
 

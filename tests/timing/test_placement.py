@@ -9,7 +9,7 @@ from harness.compare.calibration import SlowedTask, calls_ns
 from harness.experiment import Budget, Contender, product_case
 from harness.problem import Problem
 from harness.run import trial
-from harness.run.process import Pool, Slot
+from harness.run.process.pool import Pool, Slot
 from harness.timing import host
 
 ALLOWED = sorted(os.sched_getaffinity(0))

@@ -27,7 +27,7 @@ class Scale(NamedTuple):
     Attributes
     ----------
     scale, floor : float
-        Of `_exp_log.exp_scale` for 2^h.
+        Of `exp_log.exp_scale` for 2^h.
     exponent : float
         2 h.
     narrow : float

@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import functools
-import importlib.util
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,24 +24,14 @@ from multiprocessing.connection import Connection, Listener, wait
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from backends.distributed._job import launcher
 from harness.distributed.transport.nccl import ENVIRONMENT
 from harness.errors import HarnessError
-from harness.surroundings import is_there, working_directory
+from harness.surroundings import working_directory
 
 START_S = 60.0  # the most that P processes may take to start
 STOP_S = 2.0  # what the launcher is given to end the ranks and to clear up
 TAIL = 2000  # bytes of what the ranks printed that go into a message
-# Environment of a process that is itself a rank of a job: MPICH and Slurm, Open MPI, Intel MPI.
-_OF_A_RANK = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID")
-# Open MPI refuses to run as root, and more ranks than cores, unless it is told; other libraries read none of these.
-_PERMISSIONS = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "OMPI_MCA_osc": "^ucx",
-}
-_LIBRARIES = ("libmpi.so.12", "libmpi.so.40")  # of MPICH and its kin, of Open MPI
 _POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -64,42 +51,6 @@ class Shape(NamedTuple):
 
     ranks: int
     threads: int
-
-
-def missing() -> str | None:
-    """Return why no job can be started here, or None."""
-    if any(name in os.environ for name in _OF_A_RANK):
-        return "this process is a rank of an MPI job itself: call harness.distributed.gemm"
-    if not hasattr(os, "memfd_create"):
-        return "ranks share memory by memfd_create, which this system has not: Linux has"
-    try:
-        _find_mpi4py()
-    except ModuleNotFoundError:
-        return "mpi4py is not installed (make setup MPI=mpich, or MPI=system for an MPI library of your own)"
-    return None if launcher() else "no mpiexec in the environment or on PATH (make setup MPI=mpich brings MPICH)"
-
-
-@functools.cache
-def _find_mpi4py() -> None:
-    """Raise ModuleNotFoundError unless mpi4py is installed. That it is will be remembered: to look takes 0.1 ms."""
-    if importlib.util.find_spec("mpi4py") is None:
-        raise ModuleNotFoundError
-
-
-def launcher() -> str | None:
-    """Return the path of ``mpiexec``: the one beside this interpreter, else the first on PATH."""
-    beside = Path(sys.executable).parent / "mpiexec"
-    return str(beside) if is_there(beside) else shutil.which("mpiexec")
-
-
-def library(launched_by: str) -> dict[str, str]:
-    """Return the variable by which mpi4py loads the library that lies beside a launcher; empty where none does.
-
-    By itself mpi4py takes the first that the dynamic linker knows, which may belong to another launcher.
-    """
-    folder = Path(launched_by).parent.parent / "lib"
-    beside = (folder / name for name in _LIBRARIES)
-    return next(({"MPI4PY_LIBMPI": str(path)} for path in beside if is_there(path)), {})
 
 
 class Job:
@@ -221,10 +172,10 @@ class Job:
         rank = [sys.executable, "-P", "-m", "backends.distributed._job.rank", address]
         pools = dict.fromkeys(_POOLS, str(self.shape.threads))
         path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
-        mpiexec = launcher() or "mpiexec"
+        mpiexec = launcher.mpiexec() or "mpiexec"
         environment = {
-            **_PERMISSIONS,
-            **library(mpiexec),
+            **launcher.PERMISSIONS,
+            **launcher.library(mpiexec),
             **os.environ,
             **ENVIRONMENT,
             **pools,
@@ -271,7 +222,7 @@ class Job:
         self.end()
         return RankFailed(
             "mpiexec and mpi4py belong to different MPI libraries",
-            expected=f"{self.shape.ranks} ranks, which {launcher()} has started",
+            expected=f"{self.shape.ranks} ranks, which {launcher.mpiexec()} has started",
             got=f"a program of {size} rank{'s' * (size != 1)}",
             fix="one MPI library in this environment; or name that of mpiexec: MPI4PY_LIBMPI=/path/to/libmpi.so",
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from backends.distributed._job import job
+from backends.distributed._job import job, launcher
 from backends.distributed._job.execution import DistributedExecution, RanksExecution
 from backends.distributed._job.rank import Assignment
 from harness import registry
@@ -67,7 +67,7 @@ class Strategy(Composite):
 
     def missing(self) -> str | None:
         """Return why no job can be started here."""
-        return job.missing()
+        return launcher.missing()
 
     def _able(self, problem: Problem) -> dict[str, Backend]:
         """Return the possible bases: composites of the host too, which start no ranks, if as accurate as sums are."""

@@ -31,13 +31,13 @@ from harness.api.argk.locator import Locator
 from harness.api.arguments import Arguments, read_arguments
 from harness.api.arrays import HOST, kind_of
 from harness.api.choice import choose
-from harness.api.gemm import as_batch, check_threads, enough_memory, limited_to
+from harness.api.gemm import as_batch, enough_memory
+from harness.api.limits import check_threads, limited_to
+from harness.api.view_products import ARGK
 from harness.errors import ProblemError
 from harness.interface import Backend
 from harness.operands import Operands
 from harness.semiring import SEMIRINGS, Semiring, as_semiring
-
-ARGK = np.dtype(np.int32)
 
 
 def gemm_argk(
@@ -96,7 +96,7 @@ def gemm_argk(
         return view_products.argk_of(library, gemm_argk, a, b, pair_of(out), rest)  # type: ignore[no-any-return]
     if out is not None:
         return _into(pair_of(out), a, b, semiring, backend, threads)
-    options = repeats.options_of("gemm_argk", (semiring, backend, threads, threads.__class__))
+    options = repeats.options_of_argk(semiring=semiring, backend=backend, threads=threads)
     results = _recall(options, (a, b))
     if results is None:
         threads = check_threads(threads)
@@ -108,7 +108,7 @@ def gemm_argk(
 
 def _into(out: Any, a: Any, b: Any, semiring: str | Semiring, backend: str, threads: int | None) -> tuple[Any, Any]:
     """Write the results to `out`, and return it."""
-    options = repeats.options_of("gemm_argk", (semiring, backend, threads, threads.__class__))
+    options = repeats.options_of_argk(semiring=semiring, backend=backend, threads=threads)
     results = _recall(options, (a, b)) if a.__class__ is np.ndarray else None
     if results is not None:
         check_pair(HOST, out, results[0].shape, (results[0].dtype, ARGK))
@@ -118,7 +118,7 @@ def _into(out: Any, a: Any, b: Any, semiring: str | Semiring, backend: str, thre
     arrays = kind_of("gemm_argk", {"a": a, "b": b, **dict(zip(view_products.NAMES, out, strict=True))})
     check_pair(arrays, out, arguments.shape, (arguments.problem.dtype, ARGK))
     with arrays.in_force():
-        arrays.refuse_capture("gemm_argk copies its results to out", "call it without out")
+        arrays.refuse_capture("it copies its results to out", "call it without out")
         results = _recall(options, (a, b))
         if results is not None:
             return _copied(results, out)
@@ -146,7 +146,7 @@ def _compute(
 ) -> tuple[Any, Any]:
     """Return product and argk of arguments that fit, in `out` if given, and remember the product by `options`."""
     arrays, problem, batch = arguments.arrays, arguments.problem, arguments.batch
-    with arrays.in_force(), enough_memory(arguments):
+    with arrays.in_force(), enough_memory("gemm_argk", arguments):
         chosen = choose(problem, backend, arrays, batch)
         arrays.refuse_capture("this product has not been computed before", "call it once before the capture begins")
         x, y = arguments.operands().values()

@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.api.argk.numbering import Numbered, number_blocks, passes, prepare_part
 from harness.api.arrays import Arrays
-from harness.api.gemm import machine_of
+from harness.api.limits import machine_of
 from harness.errors import BackendUnavailable, VerificationError
 from harness.interface import Backend, Prepared
 from harness.machine import Machine

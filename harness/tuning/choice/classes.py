@@ -17,11 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.interface import ALIGNMENT
 from harness.problem import Problem
 from harness.semiring import Semiring
-
-# Bytes that wide loads need rows to begin at a multiple of.
-ALIGNMENT = 16
 
 # Forms of products by `Problem.triangle`; that of others depends on their sizes.
 _TRIANGLES = {"a": "symmetric ", "d": "triangle "}

@@ -6,7 +6,7 @@ from harness.errors import PlanError
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning import stored as tuning_stored
-from harness.tuning.gpu.rungs import sharing
+from harness.tuning.gpu.sharing import sharing
 
 # Elements of C from which on there are tiles enough for any GPU: 1536 x 1536. Tiles found for one such product suit
 # another. Smaller products keep the table's tiles, chosen by their number of blocks.

@@ -1,19 +1,20 @@
-"""`tune --auto`: measure, show and forget what ``backend="auto"`` chooses by."""
+"""The command tune: measure, show and forget block sizes, or what ``backend="auto"`` chooses by."""
 
 from __future__ import annotations
 
 import collections
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.options import INTERRUPTED, complain
 from harness.machine import Machine, detect
-from harness.tuning import cpu as tuning_cpu
+from harness.tuning import static_order
 from harness.tuning.choice import orders
-from harness.tuning.stored import Chip, forget, writable
+from harness.tuning.stored import Chip, writable
+from harness.tuning.stored import forget as remove_stored
 
 if TYPE_CHECKING:
     from harness.autotune.choice import Place
@@ -24,16 +25,76 @@ SECONDS_ON_GPU, SECONDS_ON_HOST = 240.0, 140.0
 REPORTED = 100
 
 
-def run(*, gpu: bool, is_dry: bool, show: bool, is_forgotten: bool) -> None:
-    """Carry out `tune --auto` with these options, for the host or for the current GPU."""
-    place = _place(gpu=gpu)
+def tune(
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure and print, store nothing.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Remove what is stored for this machine.")] = False,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Tune gpu-tuned for this GPU, and not cpu-simd.")] = False,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Race the backends that auto chooses from, here or, with --gpu, on this GPU.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--show", help="With --auto: print what is in use, and its source.")] = False,
+) -> None:
+    """Measure the block sizes of cpu-simd on this machine, and use what is better than the model's from then on.
+
+    It takes less than five minutes. What is found is stored at once, and kept if the command is interrupted. With --gpu
+    it is the tiles of gpu-tuned, stored for the architecture of this GPU. With --auto it is which backend is fastest,
+    for each class of products.
+    """
+    if dry_run + forget + show > 1:
+        raise typer.BadParameter("--dry-run, --forget and --show exclude one another")
+    if auto:
+        _tune_auto(_place(gpu=gpu), is_dry=dry_run, show=show, is_forgotten=forget)
+        return
+    if show:
+        raise typer.BadParameter("--show is for --auto: what block sizes are in use, `info` says")
+    _tune_blocks(gpu=gpu, is_dry=dry_run, is_forgotten=forget)
+
+
+def _tune_blocks(*, gpu: bool, is_dry: bool, is_forgotten: bool) -> None:
+    """Carry out `tune` of block sizes, for cpu-simd or for gpu-tuned."""
+    from harness import registry
+    from harness.autotune import gpu as autotune_gpu
+    from harness.autotune import search
+    from harness.cli import console
+    from harness.cli.progress import Progress
+
+    backend = registry.find(autotune_gpu.BACKEND if gpu else search.BACKEND)
+    owner = Chip(backend.architecture()) if gpu else detect()
+    if is_forgotten:
+        gone = remove_stored(owner)
+        _print(f"removed  {gone}" if gone else _nothing_stored(on_gpu=gpu))
+        return
+    path = None if is_dry else writable(owner)
+    choices: list[search.Choice] = []
+    is_interrupted = False
+    try:
+        with Progress() as progress:
+            make = autotune_gpu.GpuTuner if gpu else search.Tuner
+            tuner = make(backend, observer=progress, is_stored=not is_dry)
+            choices.extend(tuner.tune())
+    except KeyboardInterrupt:
+        is_interrupted, choices = True, tuner.choices
+    console.print_table(*search.table(choices), numeric=("gain",))
+    _print("", f"stored   {path}" if path and choices else "nothing was stored")
+    if is_interrupted:
+        complain("interrupted: what is finished is kept")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _tune_auto(place: Machine | Chip, *, is_dry: bool, show: bool, is_forgotten: bool) -> None:
+    """Carry out `tune --auto`, for the host or for the current GPU."""
     if show:
         _show(place)
     elif is_forgotten:
-        gone = forget(orders.Choice(place))
-        _print(f"removed  {gone}" if gone else f"nothing is stored for this {'GPU' if gpu else 'machine'}")
+        gone = remove_stored(orders.Choice(place))
+        _print(f"removed  {gone}" if gone else _nothing_stored(on_gpu=isinstance(place, Chip)))
     else:
         _measure(place, is_stored=not is_dry)
+
+
+def _nothing_stored(*, on_gpu: bool) -> str:
+    return f"nothing is stored for this {'GPU' if on_gpu else 'machine'}"
 
 
 def _place(*, gpu: bool) -> Machine | Chip:
@@ -94,14 +155,14 @@ def _show(place: Machine | Chip) -> None:
     if own.notice:
         _print(f"warning: {own.notice}")
     if not tables:
-        _print(f"nothing was measured for {orders.Choice(place).kind}: the static order of harness.tuning.cpu holds")
+        _print(f"nothing was measured for {orders.Choice(place).kind}: harness.tuning.static_order holds")
 
 
 def _table(table: orders.Table, *, on_gpu: bool) -> None:
     """Print for each class how many sizes were measured, and at how many of them each backend is tried first."""
     from harness.cli import console
 
-    static, rows = tuning_cpu.AUTO_FIRST_ON_GPU if on_gpu else tuning_cpu.AUTO_FIRST, []
+    static, rows = static_order.AUTO_FIRST_ON_GPU if on_gpu else static_order.AUTO_FIRST, []
     for of_class, entries in sorted(table.entries.items()):
         firsts = collections.Counter(orders.order((table,), of_class, sizes, static)[0] for sizes in entries)
         rows.append((of_class, str(len(entries)), ", ".join(f"{name} {count}" for name, count in firsts.most_common())))

@@ -21,25 +21,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.errors import Declined
 from harness.run import descendants, messages
-from harness.run.memory import available_memory
+from harness.run.process.other_trees import import_path, module_of
 
 # The most of a backend's output that goes into the reason of its failure, in bytes.
 TAIL = 600
 # The longest reason that is kept, in characters.
 LONGEST_REASON = 2000
-# Folders below ``harness`` in which trees have kept the worker and the task of a product, the latest first.
-HOMES = ("run", "")
-# Processes kept although the current case does not need them: three of each of a dozen contenders. And the part of
-# memory that they may hold, with all that they have started. One holds some 150 MB; one with a job of 16 ranks 3 GB.
-IDLE_PROCESSES, IDLE_PART = 36, 1 / 4
-# Of those that compute on a device: the context of each takes half a gigabyte there, however idle it is.
-IDLE_ON_DEVICE = 8
-
-
 # Longest wait for all threads of a process to stop [s]. On busy cores it takes a time slice or two.
 STOPPING_S = 0.5
 
@@ -249,83 +240,6 @@ def call_all(
                 except (WorkerFailed, Declined) as outcome:
                     answers[label] = outcome
     return answers
-
-
-class Slot(NamedTuple):
-    """The role of a process in case after case: contender `number` of a backend, of one source and environment."""
-
-    task: str  # or backend
-    number: int = 0
-    source: Path | None = None
-    environment: tuple[tuple[str, str], ...] = ()  # sorted
-    replicate: int = 0  # of the processes that a contender is measured in, one after the other
-    is_on_device: bool = False  # holds some of the memory of a device for as long as it lives
-
-
-class Pool:
-    """Processes that live on from case to case, so that they start and their kernels are compiled once.
-
-    Parameters
-    ----------
-    idle_processes : int
-        Most processes that are kept although the current case does not need them.
-    idle_bytes : int, optional
-        Most bytes that these hold together; by default `IDLE_PART` of the memory.
-    """
-
-    def __init__(self, idle_processes: int = IDLE_PROCESSES, idle_bytes: int | None = None) -> None:
-        self._workers: dict[Slot, WorkerProcess] = {}
-        self._idle_processes = idle_processes
-        self._idle_bytes = int(available_memory() * IDLE_PART) if idle_bytes is None else idle_bytes
-
-    def processes(self, slots: Iterable[Slot]) -> dict[Slot, WorkerProcess]:
-        """Return a live process for each of `slots`: the previous one of that slot, if it lives."""
-        needed = list(slots)
-        for slot in needed:
-            worker = self._workers.pop(slot, None)  # reinserted at the end: the first is the one longest unused
-            self._workers[slot] = worker if worker and worker.is_alive else WorkerProcess(slot.source, slot.environment)
-        for slot in self._too_many([slot for slot in self._workers if slot not in needed]):
-            self._workers.pop(slot).kill()
-        return {slot: self._workers[slot] for slot in needed}
-
-    def _too_many(self, idle: list[Slot]) -> list[Slot]:
-        """Return which idle processes are to end: all but the last used, as many as number and memory allow."""
-        marks = {slot: self._workers[slot].mark for slot in idle}
-        held, total, on_device = descendants.memory_of(marks.values()), 0, 0
-        for kept, slot in enumerate(reversed(idle)):
-            total += held[marks[slot]]
-            on_device += slot.is_on_device
-            if kept == self._idle_processes or total > self._idle_bytes or on_device > IDLE_ON_DEVICE:
-                return idle[: len(idle) - kept]
-        return []
-
-    def kill(self) -> None:
-        """Kill all processes."""
-        for worker in self._workers.values():
-            worker.kill()
-        self._workers.clear()
-
-
-def import_path(source: Path | None = None) -> str:
-    """Return the import path of this process, after `source`: a worker imports the same modules, and no others."""
-    folders = [Path(folder).absolute() for folder in sys.path]
-    return os.pathsep.join(map(str, [source.absolute(), *folders] if source else folders))
-
-
-def module_of(source: Path | None, name: str) -> str:
-    """Return the full name of the module "worker" or "task" in the harness that a worker of `source` imports.
-
-    A tree may be older than this one and arranged in another way, so its files are searched.
-    """
-    packages = [Path(folder) / "harness" for folder in import_path(source).split(os.pathsep)]
-    package = next((path for path in packages if (path / "__init__.py").exists()), Path(__file__).parents[1])
-    home = next((home for home in HOMES if (package / home / f"{name}.py").exists()), HOMES[0])
-    return ".".join(filter(None, ("harness", home, name)))
-
-
-def full_name(task: str, source: Path | None) -> str:
-    """Return ``"module:function"`` of `task` in the tree of `source`."""
-    return task if ":" in task else f"{module_of(source, 'task')}:{task}"
 
 
 def _end_of(process: subprocess.Popen[bytes]) -> int | None:

@@ -1,7 +1,7 @@
-"""Semirings: a Monoid (+) and a BinaryOp (x), identities computed from the dtype, and the named table.
+"""Semirings: a Monoid (+) and a BinaryOp (x) of `harness.semiring.operations`, and the named table.
 
-A product over a semiring is ``D[i, j] = (+)_p  A[i, p] (x) B[p, j]``. Every scalar function here is plain Python that
-Numba can compile, so that any backend can inline it. The rules (also the product's, see docs/semirings.md):
+A product over a semiring is ``D[i, j] = (+)_p  A[i, p] (x) B[p, j]``. The rules (also the product's, see
+docs/semirings.md):
 
 * NaN: a term with a NaN factor is NaN, unless (x) does not look at that factor (pair, first, second). Under min and max
   a NaN term is absent; every other (+) follows IEEE.
@@ -16,9 +16,7 @@ Names are spelled ``add_mul`` as python-graphblas does. Source: GraphBLAS C API 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +25,18 @@ import numpy as np
 from harness import scalars
 from harness.errors import ProblemError
 from harness.scalars import Scalar, ScalarFunction, highest, lowest
+from harness.semiring.operations import (
+    BINARY_OPS,
+    MONOIDS,
+    BinaryOp,
+    Constant,
+    Identity,
+    Monoid,
+    find_binary_op,
+    find_monoid,
+    look_up,
+    reduced,
+)
 
 __all__ = [
     "BINARY_OPS",
@@ -44,8 +54,6 @@ __all__ = [
     "lowest",
 ]
 
-Identity = Callable[[np.dtype[Any]], Scalar]
-
 DTYPES = tuple(
     np.dtype(name) for name in "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split()
 )
@@ -54,75 +62,6 @@ DTYPES = tuple(
 # term may be computed in float32 and then rounded, since 24 bits are more than twice 11; so may a minimum of terms.
 HALF = np.dtype(np.float16)
 _ROUNDED_ONCE = frozenset("plus times min max pair first second absdiff".split())
-
-
-@dataclass(frozen=True)
-class Constant:
-    """The identity that is the same number in every dtype: a function of the dtype that can be pickled."""
-
-    value: Scalar
-
-    def __call__(self, dtype: np.dtype[Any]) -> Scalar:
-        return self.value
-
-
-# ------------------------------------------------------------------------------------------------------- the nouns
-
-
-@dataclass(frozen=True)
-class BinaryOp:
-    """A scalar function ``(x, y) -> z`` that can stand as (x).
-
-    Parameters
-    ----------
-    name : str
-        GraphBLAS name in lower case: ``"plus"``, ``"min"``.
-    function : callable
-        Plain Python that Numba can compile; receives and returns scalars of the problem's dtype.
-    identity : callable, optional
-        ``identity(dtype)``: the one of a semiring that multiplies with it. None: it has none.
-    kinds : str
-        NumPy dtype kinds it is defined for, from ``"biuf"``.
-    absorbing : callable, optional
-        ``absorbing(zero, low, high) -> function``: the form to use on integers where an extreme stands for infinity.
-    ufunc : callable, optional
-        The same function elementwise over NumPy arrays.
-    """
-
-    name: str
-    function: ScalarFunction
-    identity: Identity | None = None
-    kinds: str = "iuf"
-    absorbing: Callable[[Scalar, Scalar, Scalar], ScalarFunction] | None = None
-    ufunc: Callable[..., Any] | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reduced(self, BINARY_OPS, "binary operation")
-
-
-@dataclass(frozen=True)
-class Monoid:
-    """An associative and commutative ``(c, t) -> c`` with an identity, that can stand as (+).
-
-    Parameters
-    ----------
-    name, function, kinds, ufunc
-        As in `BinaryOp`; `function` gets the accumulator first. `ufunc` must have ``reduce``.
-    identity : callable
-        ``identity(dtype)``: the semiring's zero.
-    is_selective : bool
-        The result is always one of the operands (min, max; or, and): exact in any order, a NaN term is absent.
-    """
-
-    name: str
-    function: ScalarFunction
-    identity: Identity
-    kinds: str = "iuf"
-    is_selective: bool = False
-    ufunc: Any = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reduced(self, MONOIDS, "monoid")
 
 
 @dataclass(frozen=True)
@@ -161,7 +100,7 @@ class Semiring:
             object.__setattr__(self, "is_commutative", True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reduced(self, SEMIRINGS, "semiring")
+        return reduced(self, SEMIRINGS, as_semiring)
 
     @classmethod
     def of(cls, add: str, multiply: str) -> Semiring:
@@ -172,7 +111,7 @@ class Semiring:
         ProblemError
             If an operation is not in `MONOIDS` or `BINARY_OPS`.
         """
-        return cls(_look_up(MONOIDS, add, "monoid"), _look_up(BINARY_OPS, multiply, "binary operation"))
+        return cls(find_monoid(add), find_binary_op(multiply))
 
     @classmethod
     def from_functions(
@@ -259,6 +198,11 @@ class Semiring:
         """True if this is plus_times, which BLAS computes."""
         return self.add.name == "plus" and self.multiply.name == "times"
 
+    @property
+    def is_log_sum(self) -> bool:
+        """True if (+) is logaddexp, which kernels compute by a maximum and a sum of exponentials."""
+        return self.add.name == "logaddexp"
+
     def zero(self, dtype: np.dtype[Any]) -> Scalar:
         """Return the identity of (+) as a scalar of `dtype`."""
         return dtype.type(self.add.identity(dtype))
@@ -314,57 +258,6 @@ def _as_identity(value: Scalar) -> Identity:
     return value if callable(value) else Constant(value)
 
 
-def _reduced(x: Any, table: Mapping[str, Any], noun: str) -> tuple[Any, ...]:
-    """Return the pickled and copied form of `x`: its name if it is of the table, so that it stays one; else parts."""
-    if x.name in table and table[x.name] is x:
-        return _find, (noun, x.name)
-    return type(x), tuple(getattr(x, field.name) for field in dataclasses.fields(x))
-
-
-def _find(noun: str, name: str) -> Any:
-    tables: dict[str, dict[str, Any]] = {"monoid": MONOIDS, "binary operation": BINARY_OPS, "semiring": SEMIRINGS}
-    return _look_up(tables[noun], name, noun)
-
-
-def _look_up(table: dict[str, Any], name: str, noun: str) -> Any:
-    if name not in table:
-        raise ProblemError.unknown(noun, name, table)
-    return table[name]
-
-
-# ------------------------------------------------------------------------------------------------------ the tables
-
-MONOIDS = {
-    monoid.name: monoid
-    for monoid in (
-        Monoid("plus", scalars.plus, Constant(0), ufunc=np.add),
-        Monoid("min", scalars.keep_smaller, highest, is_selective=True, ufunc=np.fmin),
-        Monoid("max", scalars.keep_greater, lowest, is_selective=True, ufunc=np.fmax),
-        Monoid("times", scalars.times, Constant(1), ufunc=np.multiply),
-        Monoid("lor", scalars.lor, lowest, kinds="b", is_selective=True, ufunc=np.logical_or),
-        Monoid("land", scalars.land, highest, kinds="b", is_selective=True, ufunc=np.logical_and),
-        Monoid("lxor", scalars.lxor, lowest, kinds="b", ufunc=np.logical_xor),
-        Monoid("logaddexp", scalars.logaddexp, lowest, kinds="f", ufunc=np.logaddexp),
-    )
-}
-
-BINARY_OPS = {
-    op.name: op
-    for op in (
-        BinaryOp("plus", scalars.plus, Constant(0), absorbing=scalars.absorbing_plus, ufunc=np.add),
-        BinaryOp("times", scalars.times, Constant(1), ufunc=np.multiply),
-        BinaryOp("min", scalars.minimum, highest, ufunc=np.minimum),
-        BinaryOp("max", scalars.maximum, lowest, ufunc=np.maximum),
-        BinaryOp("pair", scalars.pair, ufunc=lambda x, y: np.ones(np.broadcast_shapes(x.shape, y.shape), x.dtype)),
-        BinaryOp("first", scalars.first, ufunc=lambda x, y: np.broadcast_arrays(x, y)[0]),
-        BinaryOp("second", scalars.second, ufunc=lambda x, y: np.broadcast_arrays(x, y)[1]),
-        BinaryOp("absdiff", scalars.absdiff, ufunc=lambda x, y: np.maximum(x, y) - np.minimum(x, y)),
-        BinaryOp("sqdiff", scalars.sqdiff, ufunc=lambda x, y: (x - y) * (x - y)),
-        BinaryOp("land", scalars.land, highest, kinds="b", ufunc=np.logical_and),
-        BinaryOp("lor", scalars.lor, lowest, kinds="b", ufunc=np.logical_or),
-    )
-}
-
 # max_times and min_times are commutative semirings over numbers >= 0 alone: a negative factor reverses the order.
 _COMMUTATIVE = frozenset(
     "plus_times min_plus max_plus max_min min_max lor_land land_lor lxor_land logaddexp_plus".split()
@@ -407,5 +300,5 @@ def as_semiring(semiring: str | Semiring) -> Semiring:
             expected="one of " + ", ".join(SEMIRINGS) + ", or a Semiring object",
             got=f"{type(semiring).__name__}: {semiring!r}",
         )
-    known: Semiring = _look_up(SEMIRINGS, semiring, "semiring")
+    known: Semiring = look_up(SEMIRINGS, semiring, "semiring")
     return known

@@ -1,0 +1,26 @@
+"""The number of threads of a call: checked, as a machine to plan for, and as a context to compute in."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from harness import machine, threads
+from harness.interface import Backend
+from harness.machine import Machine
+
+
+def check_threads(count: int | None) -> int | None:
+    """Return a number of threads as an int, or None for None; raise if it is neither."""
+    return None if count is None else threads.check(count)
+
+
+def machine_of(count: int | None) -> Machine:
+    """Return this machine, with `count` threads unless that is None."""
+    here = machine.detect()
+    return here if count is None else here.with_threads(count)
+
+
+def limited_to(count: int | None, backend: Backend) -> contextlib.AbstractContextManager[Any]:
+    """Return the context in which `backend` has `count` threads; with None nothing changes."""
+    return contextlib.nullcontext() if count is None else threads.limit(count, libraries=backend.calls_libraries)

@@ -1,0 +1,76 @@
+"""Shortcuts of `gemm`: what a backend offers for plain products, and those that calls have taken before.
+
+A shortcut computes a product of NumPy arrays without checks, plan and execution, or returns False.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from harness import threads
+from harness.api.limits import machine_of
+from harness.interface import Backend, Shortcut
+from harness.problem import Problem
+from harness.semiring import Semiring
+
+_NUMPY, _empty = np.ndarray, np.empty  # an attribute of a module takes 10 ns of a call of 0.9 us
+
+# Shortcuts, with the dtype of the result, by the arguments of `gemm` of a call that has passed every check. Other calls
+# with the same key differ only in sizes, strides and values.
+known_shortcuts: dict[tuple[Any, ...], tuple[Shortcut, np.dtype[Any]]] = {}
+
+
+def new_result(a: np.ndarray, b: Any, dtype: np.dtype[Any]) -> np.ndarray | None:
+    """Return an array for the product of matrices, or of batches of which one is the other's or absent.
+
+    The shortcut checks whether the sizes fit.
+    """
+    if b.__class__ is not _NUMPY:
+        return None
+    of_a, of_b = a.shape, b.shape
+    if len(of_a) == len(of_b) == 2:
+        return _empty((of_a[0], of_b[1]), dtype)
+    if len(of_a) < 2 or len(of_b) < 2:
+        return None
+    batch, batch_of_b = of_a[:-2], of_b[:-2]
+    if batch != batch_of_b and batch and batch_of_b:
+        return None
+    try:
+        return _empty((*(batch or batch_of_b), of_a[-2], of_b[-1]), dtype)
+    except (MemoryError, ValueError):  # which the checks report
+        return None
+
+
+def plain_shortcut(backend: Backend, problem: Problem, count: int | None) -> Shortcut | None:
+    """Return the short way of `backend` for products of that kind, if there is one."""
+    is_plain = not problem.accumulate and problem.alpha is None and not problem.triangle
+    if not is_plain or not problem.semiring.is_named:
+        return None
+    return shortcut_of(backend, problem.semiring, problem.dtype, problem.operand_dtype, count)
+
+
+@functools.cache
+def shortcut_of(
+    backend: Backend,
+    semiring: Semiring,
+    dtype: np.dtype[Any],
+    operand_dtype: np.dtype[Any] | None,
+    count: int | None,
+    *,
+    adds: bool = False,
+) -> Shortcut | None:
+    """Return the shortcut of a backend for `count` threads, or None; with `adds` for sums with products."""
+    if operand_dtype is None:
+        shortcut = (backend.adding_shortcut if adds else backend.shortcut)(semiring, dtype, machine_of(count))
+    else:
+        shortcut = backend.mixed_shortcut(dtype, operand_dtype, machine_of(count))
+    if shortcut is None or count is None or count == 1:
+        return shortcut
+
+    def where_threads_suffice(a: Any, b: Any, out: Any) -> bool:
+        return threads.available() >= count and shortcut(a, b, out)
+
+    return where_threads_suffice

@@ -1,0 +1,84 @@
+"""The scale of the rounding errors of each element: sums of absolute terms, which bound what a right result may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.problem import Problem
+from harness.proof.reference import ArrayFunction, algebra, part_of, steps_of, whole_a
+
+
+def magnitude_of(
+    problem: Problem,
+    a: np.ndarray,
+    b: np.ndarray,
+    c: np.ndarray | None = None,
+    *,
+    rows: np.ndarray | None = None,
+    columns: np.ndarray | None = None,
+) -> np.ndarray:
+    """Compute the scale of rounding errors of ``D[rows][:, columns]``, for floats under a (+) that rounds.
+
+    Under plus it is the sum of absolute terms, ``|alpha||A||B| + |beta||C|`` for plus_times. Under logaddexp it is the
+    largest of them, under an operation of the user's own their sum. NaN and infinite operands count as absent.
+
+    Returns
+    -------
+    (len(rows), len(columns)) array of float64
+    """
+    a, b, c = part_of(whole_a(problem, a), b, c, rows, columns)
+    times, add = problem.semiring.multiply.name, problem.semiring.add.name
+    if add == "times" or not problem.semiring.is_tabled:
+        return _sum_of_terms(problem, a, b, c)
+    fold = np.maximum if add == "logaddexp" else np.add
+    total = np.zeros((a.shape[0], b.shape[1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for x, y in steps_of(a, b, _absolute):
+            scaled = x if problem.alpha is None else _BOUNDS.get(times, np.add)(_absolute(problem.alpha), x)
+            fold(total, _bound(add, times, scaled, y), out=total)
+        if problem.accumulate and c is not None:
+            z = _absolute(c)
+            total = total + (z if problem.beta is None else _BOUNDS.get(times, np.add)(_absolute(problem.beta), z))
+    return np.nan_to_num(total, nan=np.inf, posinf=np.inf)
+
+
+def _bound(add: str, times: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return what some steps of k, (steps, m) and (steps, n) absolute values, contribute to `magnitude_of`."""
+    if add == "logaddexp":
+        largest = _BOUNDS.get(times, np.add)(x.max(axis=0)[:, None], y.max(axis=0)[None, :])
+        return np.asarray(largest + 1 if times == "pair" else largest)
+    if times == "times":
+        return np.asarray(x.T @ y)
+    if times == "sqdiff":
+        return np.asarray((x * x).sum(axis=0)[:, None] + 2 * (x.T @ y) + (y * y).sum(axis=0)[None, :])
+    ones = x.shape[0] if times == "pair" else 0
+    return np.asarray(x.sum(axis=0)[:, None] + y.sum(axis=0)[None, :] + ones)
+
+
+# |x (x) y| is at most this function of |x| and |y|, and at most |x| + |y| for every operation that is not listed.
+_BOUNDS: dict[str, ArrayFunction] = {"times": np.multiply, "sqdiff": lambda x, y: (x + y) ** 2}
+
+
+def _sum_of_terms(problem: Problem, a: np.ndarray, b: np.ndarray, c: np.ndarray | None) -> np.ndarray:
+    """Return the sum of the absolute values of all terms of each element."""
+    _, multiply, _, work = algebra(problem.semiring, problem.dtype)
+    a, b = a.astype(work), b.astype(work)
+    with np.errstate(all="ignore"):
+        if problem.alpha is not None:
+            a = multiply(np.full_like(a, problem.alpha), a)
+        total = np.zeros((a.shape[0], b.shape[1]))
+        for p in range(problem.k):
+            total += _absolute(multiply(a[:, p, None], b[None, p, :]))
+        if problem.accumulate and c is not None:
+            c = c.astype(work)
+            total += _absolute(c if problem.beta is None else multiply(np.full_like(c, problem.beta), c))
+    return total
+
+
+def _absolute(x: Any) -> np.ndarray:
+    absolute = np.array(x, np.float64)
+    np.abs(absolute, out=absolute)
+    absolute[~np.isfinite(absolute)] = 0.0
+    return absolute

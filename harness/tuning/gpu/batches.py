@@ -1,0 +1,63 @@
+"""Batches on a GPU: which of them one launch computes, by which tiles, and where cuBLAS is slower."""
+
+from __future__ import annotations
+
+from harness.plan import Launch
+from harness.problem import Problem
+from harness.tuning.gpu import rungs
+from harness.tuning.gpu.sharing import FEWEST_BLOCKS, WHOLE, count_of
+
+# Pairs from which on products of bools in a batch are launched one after the other; of other kinds the numbers above.
+LARGE_BOOLS = 1 << 26
+
+# Tiles of warps for small products of a batch, by their side, by bytes of an element (up to 4, or 8), and by whether a
+# pair is one instruction: tile of a warp (bm, bn), tile of a thread (tm, tn), warps of a block. And the depths of such
+# tiles. Time of all products, us, best of 7 to 30 tilings; cublasGemmStridedBatchedEx (H200, 2026-11-22, device time):
+#   512 x 32^3    float32 plus_times 4.6 (5.1), min_plus 5.1, with 32 x 32 a warp 7.1
+#                 float64 plus_times 8.0 (5.5), 32 x 32 by 2 warps 7.5; min_plus 7.8, with 32 x 32 a warp 14.2
+#   4096 x 16^3   float32 5.3 (12.8), min_plus 5.3; float64 7.0 (15.6), min_plus 8.4
+#   4096 x 8^3    float32 3.5 (15.0), min_plus 3.5
+# Of 2, 4, 8 or 16 warps in a block none is more than 5 % ahead.
+WARP_TILES = {
+    8: {4: (8, 8, 1, 2, 8), 8: (8, 8, 1, 2, 8)},
+    16: {4: (16, 16, 2, 4, 8), 8: (16, 16, 4, 2, 8)},
+    32: {4: (16, 32, 4, 4, 4), 8: (16, 16, 2, 4, 2)},
+}
+WARP_TILES_FUSED = {**WARP_TILES, 32: {**WARP_TILES[32], 4: (32, 32, 8, 4, 4)}}
+WARP_DEPTHS = {4: (8, 16, 32), 8: (8, 16)}
+
+# cuBLAS is behind gpu-tuned at batches of products up to these sides, with k up to the last number, by bytes of an
+# element: 15 to 17 us of its 16 to 20 us a call pass on the host, where gpu-tuned takes 10. On the device see above.
+CUBLAS_BEHIND = {4: 32, 8: 16}
+CUBLAS_BEHIND_DEPTH = 64
+
+
+def is_at_once(problem: Problem) -> bool:
+    """Return whether one launch computes a batch of such products; large ones fill a GPU one after the other.
+
+    Those of a kind that has a fast form for some values are large where that form pays.
+    """
+    return problem.of_one().pairs < rungs.SCANNED_FROM.get(problem.dtype.kind, LARGE_BOOLS)
+
+
+def batched_tiles(problem: Problem) -> tuple[Launch, rungs.Options]:
+    """Return the tiles and options of gpu-tuned for a batch: of warps for small products, else unshared tiles."""
+    row, size = rungs.TUNED[rungs.kind_of(problem)], 8 if problem.dtype.itemsize == 8 else 4
+    side = next((side for side in WARP_TILES if max(problem.m, problem.n) <= side), 0)
+    if side and is_at_once(problem):
+        is_fused = problem.dtype.kind == "f" and problem.semiring.is_ordinary
+        bm, bn, tm, tn, products = (WARP_TILES_FUSED if is_fused else WARP_TILES)[side][size]
+        bk = next((bk for bk in WARP_DEPTHS[size] if problem.k <= bk), WARP_DEPTHS[size][-1])
+        tiles = Launch(bm=bm, bn=bn, bk=bk, tm=tm, tn=tn)
+        return tiles, {"edge": "redirected", "order": row.order, "group": 1, "blocks": 1, **WHOLE, "products": products}
+    if not is_at_once(problem):  # launched one after the other
+        return rungs.tuned_tiles(problem.of_one())
+    is_narrow = min(problem.m, problem.n) <= row.few.bn
+    tiles = row.few if is_narrow or problem.products * count_of(problem, row.many) < FEWEST_BLOCKS else row.many
+    return tiles, {"edge": "redirected", "order": row.order, "group": 8, "blocks": row.blocks, **WHOLE, "products": 0}
+
+
+def cublas_is_behind(problem: Problem) -> bool:
+    """Return whether gpu-tuned is known to be faster than cuBLAS at a batch."""
+    is_small = max(problem.m, problem.n) <= CUBLAS_BEHIND.get(problem.dtype.itemsize, 0)
+    return bool(problem.batch) and not problem.is_mixed and is_small and problem.k <= CUBLAS_BEHIND_DEPTH

@@ -1,0 +1,138 @@
+"""Blocks of a GPU that share k: which tiles of a product they share, by how many, and how the shares are added up.
+
+Tiles rarely fill the GPU a whole number of times. Blocks share those that whole waves leave over, or all of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.plan import Launch, count_tiles
+from harness.problem import Problem
+
+# Fewest blocks for which large tiles pay on an H100 or H200 (132 multiprocessors). With fewer, small tiles are quicker,
+# though each element is loaded more often. Rows for which 128 are enough say so (2026-11-21).
+FEWEST_BLOCKS = 132
+
+# Tiles that an H100 or H200 computes in one wave, one a multiprocessor. Blocks share the tiles that whole waves leave
+# over where `sharing` says so. Its costs are steps of k of a wave (42 ns over float32): fold.cu itself, and each sum of
+# a share (4.5 us, 11 ns). WAIT: how long the last blocks wait for each other, in shares. LEAST_GAIN: in waves. H200,
+# 2026-11-21, of cuBLAS over float32, shared (by how many) to not:
+#   4096, 68 of 132 left over   0.999 and 0.997 (11), 0.997 (5, 7), 0.996 (15) to 0.968
+#   8192, 8   1.016 (16), 1.012 (64) to 1.005     5120, 32   1.103 (33) to 1.074     3072, 96   1.121 (11) to 1.086
+# with no more tiles than fit at once, the left-over ones shared, or all:
+#   1152, 30   0.98 (4), 0.65 (8) to 0.70     1536, 24   1.11 (4), 0.88 (8) to 0.94
+#   1280, all   1.07 (3) to 0.90     1792, all   1.06 (2) to 1.15     2048, all   0.89 (2) to 0.95
+# and at 4096 of the ceilings of min_plus: int32 0.952 (11) to 0.923, float32 0.986 (11) to 0.957, float64 1.035 (7) to
+# 1.008; int32 at 2048, 0.74 (4) to 0.86, where most of a wave is left over and sharing gains nothing.
+WAVE = 132
+FOLD_STEPS, FOLD_STEPS_EACH, WAIT, LEAST_GAIN = 128, 0.25, 0.25, 0.25
+
+# Most shares of a tile, of which 64 were no better at 8192; and of all tiles: 24 MiB of float32, which stay in L2.
+MOST_SHARES, MOST_PARTS = 16, 768
+
+# Threads of a block of fold.cu, which adds up shares of k; elements of a thread, if that leaves so many threads.
+# With fewer, up to FOLD_LINES threads add up one element, each of them FOLD_LEAST shares at least.
+FOLD_BLOCK, FOLD_EACH, FOLD_THREADS = 256, 4, 1 << 16
+FOLD_LINES, FOLD_LEAST = 32, 4
+
+# Fewest steps of k in a share where blocks share k: with large tiles, and with small ones.
+# Of cuBLAS over float32, shared to not: 256 x 256 x 65536 0.95 (66 shares), 1024^3 1.02 to 0.98 (4), 768^3 1.08 to 0.79
+# (6), 512^3 1.03 to 0.78 (4), 256^3 1.17 to 0.84 (4); 2048^3, of two waves of blocks, loses (H200, 2026-11-21).
+LEAST_SHARE, LEAST_SHARE_OF_FEW = 128, 64
+
+# Fused products of so many large tiles, about one to two waves, share all of their tiles. A whole tile alone on its
+# multiprocessor hides no latency, and shares beside it wait for it. A ragged C takes small tiles, each by a number of
+# blocks from MIDDLE_SHARES; a C of whole small tiles takes large ones, if they are more than a wave. H200, 2026-11-21,
+# 25 sizes up to 1450, of cuBLAS over float32, this to sharing only the left-over large tiles:
+#   900  0.92 to 0.88   1025  0.94 to 0.84   1060  0.98 to 0.88   1100  0.98 to 0.89   1151  0.93 to 0.84
+#   1200  0.92 to 0.87  1300  0.96 to 0.87   1400  0.92 to 0.88   1450  0.93 to 0.70
+#   whole: 1152  1.06 to 0.98   1216  0.95 to 0.88   1408  0.98 to 0.94
+# Sharing only the left-over tiles is 0 to 2 % better at 1000 to 1023, nearly a full wave, and 2 to 5 % at 1500 to 1800.
+# min_plus gains less than 5 %, at most sizes nothing.
+# 91 large tiles, 769 to 832: small ones by 3, 1.16 to 0.99 at 776, 1.11 to 0.95 at 818 (H200, 2026-11-22).
+MIDDLE = (91, *range(116, 124), *range(WAVE + 1, 281))
+MIDDLE_SHARES, MIDDLE_SHARES_OF_LARGE, NOT_SHARED, EACH_SHARE = (1, 2, 3, 4), (2, 3, 4, 5, 6), 0.03, 0.005
+
+# Options that share no tile; and a wave so long that all tiles are left over.
+WHOLE = {"shares": 1, "wave": WAVE}
+ENDLESS = 1 << 30
+
+
+class Tuned(NamedTuple):
+    """Tiles for products with many blocks and for those with few, and the options of either."""
+
+    many: Launch
+    few: Launch
+    blocks: int  # that are to fit on a multiprocessor at once
+    order: int  # of the products of a step, 0 to 6: see fragments.cuh
+    fewest: int = FEWEST_BLOCKS  # blocks from which on there are many
+    middle: Launch | None = None  # tiles for ragged products of one to two waves
+    middle_blocks: int = 5  # of `middle` that are to fit on a multiprocessor at once
+
+
+def tiles_and_shares(problem: Problem, row: Tuned, can_share: bool) -> tuple[Launch, dict[str, int]]:
+    """Return the tiles, and which of them blocks share: all of them if they alone are too few to fill the GPU."""
+    if row.middle is not None and can_share and count_of(problem, row.many) in MIDDLE:
+        middle = _all_shared(problem, row.many, row.middle)
+        if middle is not None:
+            tiles, shared = middle
+            return tiles, shared | ({"blocks": row.middle_blocks} if tiles is row.middle else {})
+    choices = (row.many, row.fewest, LEAST_SHARE), (row.few, 0, LEAST_SHARE_OF_FEW)
+    for tiles, fewest, least in choices[problem.n <= row.few.bn :]:
+        blocks = count_of(problem, tiles)
+        if blocks >= (max(fewest, FEWEST_BLOCKS) if can_share else fewest):
+            return tiles, sharing(problem, tiles, row.blocks) if can_share else WHOLE
+        most = problem.k // least if can_share else 1
+        shares = max(1, min(FEWEST_BLOCKS * row.blocks // max(blocks, 1), most))
+        if blocks * shares >= fewest:
+            break
+    return tiles, {"shares": shares, "wave": WAVE}
+
+
+def _all_shared(problem: Problem, large: Launch, small: Launch) -> tuple[Launch, dict[str, int]] | None:
+    """Return tiles for one to two waves and the number of shares of each; None if sharing all of them gains nothing."""
+    is_ragged = bool(problem.m % small.bm or problem.n % small.bn)
+    tiles, numbers = (small, MIDDLE_SHARES) if is_ragged else (large, MIDDLE_SHARES_OF_LARGE)
+    count, most = count_of(problem, tiles), max(1, problem.k // LEAST_SHARE)
+    if not is_ragged and count <= WAVE:
+        return None  # about 960 x 960: as good without
+
+    def waves(shares: int) -> float:
+        return -(-count * shares // WAVE) / shares + (EACH_SHARE * shares if shares > 1 else NOT_SHARED)
+
+    return tiles, {"shares": min((x for x in numbers if x <= most), key=waves, default=1), "wave": ENDLESS}
+
+
+def count_of(problem: Problem, tiles: Launch) -> int:
+    """Return how many tiles C consists of."""
+    return count_tiles(problem.m, problem.n, tiles.bm, tiles.bn, triangle=problem.triangle == "d")
+
+
+def sharing(problem: Problem, tiles: Launch, blocks: int) -> dict[str, int]:
+    """Return how many blocks share each of the tiles that whole waves leave over, and the tiles of a wave.
+
+    The time of a product is counted in waves: a share takes its part of one. If all tiles fit on the GPU at once, a
+    second choice shares all of them: its wave is longer than their number.
+
+    Parameters
+    ----------
+    problem : Problem
+    tiles : Launch
+    blocks : int
+        Blocks that are to fit on a multiprocessor at once.
+    """
+    count = count_of(problem, tiles)
+    room, most = WAVE * blocks, min(problem.k // LEAST_SHARE, MOST_SHARES)
+
+    def waves(shares: int, shared: int) -> float:
+        fold = FOLD_STEPS + FOLD_STEPS_EACH * shares * shared if shares > 1 else 0
+        return (-(-count * shares // WAVE) + WAIT) / shares + fold / problem.k
+
+    choices = [(waves(1, 0) - LEAST_GAIN, WHOLE)]
+    for wave in (WAVE, room) if count < room else (WAVE,):
+        rest = count % wave
+        parts = WAVE if wave == WAVE and count < room else MOST_PARTS
+        numbers = range(min(most, parts // rest if rest else 0), 1, -1)
+        choices += [(waves(shares, rest), {"shares": shares, "wave": wave}) for shares in numbers]
+    return min(choices, key=lambda choice: choice[0])[1]
