@@ -231,7 +231,7 @@ def test_float64_of_tiles_that_are_brought_is_right(depth):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("depth", (8, 16))
 def test_float64_of_tiles_by_columns_is_right(layout, depth):
-    for number, size in enumerate(((1, 1, 1), (140, 130, 40), (300, 131, 66))):
+    for number, size in enumerate(((1, 1, 1), (140, 130, 40), (300, 131, 66), (20, 30, 200))):
         warps = {"wm": 64, "wn": 32} if number == 1 else {}
         compute("float64", size, accumulate=number % 2 == 1, layout=layout, **{**BROUGHT, **warps, "depth": depth})
 

@@ -57,7 +57,8 @@ def add_double_product(
     cluster = int(plan.options["cluster"])
     maps = a.map("float64", _DOUBLE.bk), b.map("float64", _DOUBLE.bk, cluster)
     macros |= _orders(a, b)
-    add_tma(program, plan, _DOUBLE, as_defines(macros), maps, product._replace(extremes=unless or product.a.place))
+    product = product._replace(extremes=unless or product.a.place)
+    add_tma(program, plan, _DOUBLE, as_defines(macros), maps, product, steps=product.k)
 
 
 def add_half_product(program: Program, plan: Plan, product: Product) -> None:
