@@ -53,9 +53,6 @@ from harness.tuning.gpu import tensor_cores
 # Error of 3xTF32 beyond float32's own, in units of rounding. It omits the product of the low parts (2^-11 of a times
 # 2^-11 of b) and rounds each low part (2^-23).
 _TF32_UNITS = 8
-# Dtypes of A and B, and the instructions, whose kernels read columns as they lie.
-_BY_COLUMNS = {("float64", "mma"), ("float64", "tma"), ("float16", "wgmma"), ("bfloat16", "wgmma")}
-
 _UNIT, _TINY = 2.0**-24, float(np.finfo(np.float32).smallest_normal)
 
 
@@ -127,9 +124,9 @@ class TensorCore(Rung):
 
     def reads_columns(self, plan: Plan) -> frozenset[str]:
         """Return A and B of integers, which a pass turns where it must; and of floats by the kernels that take both orders."""
-        problem, unit = plan.problem, plan.options.get("unit")
-        is_taken = problem.input_dtype.kind in "iu" or (problem.input_dtype.name, unit) in _BY_COLUMNS
-        return frozenset("ab") if is_taken else frozenset()
+        if plan.problem.input_dtype.kind in "iu":
+            return frozenset("ab")
+        return tensor_cores.read_by_columns(plan.problem, str(plan.options.get("unit")))
 
     def pays(self, problem: Problem) -> bool:
         """Return whether integers have so many pairs that they are faster by their digits than one by one."""

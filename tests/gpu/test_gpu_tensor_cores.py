@@ -329,6 +329,7 @@ _OWN = (
 
 # Sizes of large tiles, and of thin ones, whose kernels read columns as they lie.
 READERS = {"float64": ("tensor_core_f64_tma", "tensor_core_f64"), "bfloat16": ("tensor_core_half", "tensor_core_half_flat")}
+DEEP, FLAT = (500, 500, 20000), (8, 4096, 8192)
 
 
 @needs_nvrtc
@@ -338,13 +339,21 @@ READERS = {"float64": ("tensor_core_f64_tma", "tensor_core_f64"), "bfloat16": ("
 def test_kernels_read_columns_as_they_lie_and_do_not_spill(monkeypatch, dtype, layout):
     monkeypatch.setattr(type(TENSOR_CORE), "_has_wgmma", lambda self: True)
     narrow = None if dtype == "float64" else mixed_dtypes()[1][0]
-    for stem, size in zip(READERS[dtype], ((4096,) * 3, (8, 4096, 8192)), strict=True):
+    for stem, size in zip(READERS[dtype], (DEEP if narrow is None else (4096,) * 3, FLAT), strict=True):
         problem = product(size, dtype="float64" if narrow is None else "float32", operand_dtype=narrow, layout=layout)
         kernels = TENSOR_CORE.program(TENSOR_CORE.plan(problem, detect()), *matrices(problem)).kernels()
         assert kernels[0].stem == stem and {x.stem for x in kernels[1:]} <= {"fold"}
         for kernel in kernels:
             found = resources(compile_kernel(kernel.stem, kernel.defines, "sm_90" + kernel.suffix))
             assert found[kernel.function].spill_bytes == 0, (kernel.stem, layout)
+
+
+def test_columns_that_many_rows_of_c_use_are_turned_for_the_tiles_of_the_copy_engine(monkeypatch):
+    monkeypatch.setattr(type(TENSOR_CORE), "_has_wgmma", lambda self: True)
+    for size, turned in (((2048, 2048, 2048), {"rows_of_a", "rows_of_b"}), ((500, 500, 20000), set())):
+        problem = product(size, dtype="float64", layout="FFC")
+        scratch = TENSOR_CORE.program(TENSOR_CORE.plan(problem, detect()), *matrices(problem)).scratch
+        assert {"rows_of_a", "rows_of_b"} & set(scratch) == turned
 
 
 @needs_nvrtc

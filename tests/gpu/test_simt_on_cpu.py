@@ -187,6 +187,13 @@ def test_pipelines_take_columns_as_they_lie(name, layout):
             check(rung, problem)
 
 
+def test_a_b_by_columns_that_many_rows_use_is_turned_first():
+    for m, turned in ((1000, set()), (1024, {"rows_of_b"})):
+        problem = Problem(m, 64, 4096, SEMIRINGS["min_plus"], np.dtype(np.float32), layout="FFC")
+        scratch = program_of("gpu-tuned", RUNGS["gpu-tuned"].plan(problem, detect())).scratch
+        assert {"rows_of_a", "rows_of_b"} & set(scratch) == turned
+
+
 @pytest.mark.parametrize("layout", ("CFC", "FCC", "FFC"))
 def test_shares_of_k_and_of_the_last_tiles_are_right_by_columns(layout):
     for i, (semiring, dtype, accumulate) in enumerate((KINDS[0], KINDS[1], KINDS[3])):

@@ -12,7 +12,7 @@ from backends.gpu._simt.program import Product
 from backends.gpu._simt.warp_tiles import WarpRung, widest_load
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
-from harness.tuning.gpu.rungs import LANES_K
+from harness.tuning.gpu.rungs import LANES_K, TURNED_FROM
 
 # Bytes that cp.async copies at once.
 COPIES = (4, 8, 16)
@@ -71,9 +71,13 @@ class PipelinedRung(WarpRung):
         return needed
 
     def reads_columns(self, plan: Plan) -> frozenset[str]:
-        """Return A and B, unless they are read by another kernel than that of the pipeline, which takes rows."""
-        is_read_by_others = plan.options.get("products") or not self.has_one_launch(plan)
-        return frozenset() if is_read_by_others or is_log_sum_exp(plan.problem) else frozenset("ab")
+        """Return A and B, unless they are read by another kernel than that of the pipeline, which takes rows.
+
+        B is copied element by element then, so one that many rows of C use is turned by a launch before.
+        """
+        if plan.options.get("products") or not self.has_one_launch(plan) or is_log_sum_exp(plan.problem):
+            return frozenset()
+        return frozenset("a" if plan.problem.m >= TURNED_FROM else "ab")
 
     def tile_defines(self, plan: Plan, product: Product) -> Defines:
         """Return the tiles, the stages, and how wide copies may be."""

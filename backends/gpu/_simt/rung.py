@@ -176,8 +176,9 @@ class Rung(GpuBackend):
         return frozenset()
 
     def columns_taken(self, plan: Plan) -> frozenset[str]:
-        """Return A and B; of a batch what the kernel reads by columns."""
-        return self.reads_columns(plan) if plan.problem.batch else frozenset("ab")
+        """Return A and B; of products of a batch in one launch, what the kernel reads by columns."""
+        is_at_once = plan.problem.batch and self.dimensions_at_once(plan)
+        return self.reads_columns(plan) if is_at_once else frozenset("ab")
 
     def scales_sums(self, problem: Problem) -> bool:
         """Return whether its kernel multiplies sums by alpha, as for a narrow A, which cannot hold alpha A."""

@@ -4,7 +4,8 @@
     min_plus int32 ragged rows, one thread     on the host, by one thread
     batch plus_times float32 whole rows, several threads
 
-Neither values nor layouts are part of a class. Every semiring whose (+) selects is the class of min_plus: their kernels
+Neither values nor layouts are part of a class: on a GPU the backends that auto takes read rows and columns alike, as
+they lie. Every semiring whose (+) selects is the class of min_plus: their kernels
 differ in an instruction or two.
 """
 

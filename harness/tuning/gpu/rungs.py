@@ -65,6 +65,11 @@ SMALL_TILE = 16
 # meets each bank of shared memory once.
 LANES_K = 8
 
+# Rows of C from which a B by columns is turned first, and not copied one by one. Copied so, products of plus_times over
+# float32 take 1.11 times as long at n = 4096, 1.07 at 1501 and 1.05 at 1000; to turn B takes 0.02, 0.04 and 0.08 of the
+# time there (H200, 2026-11-24).
+TURNED_FROM = 1024
+
 # Order of products of plus_times over float32 where a thread has four columns, unless its tile is wider than high and
 # rows of C are aligned. Time by it over that by order 2: 802^3 0.98, 1531^3 0.98, 5000 x 333 x 333 0.97, 40000 x 20 x
 # 301 0.98; 2500 x 2500 x 31 1.04, 400 x 400 x 8000 1.02, and with eight columns 1001^3 1.02 (H200, 2026-11-24).

@@ -92,7 +92,13 @@ HOPPER_TILES = {
 HOPPER_FROM = {"float32": 64, "bool": 64}
 # Steps of k of an instruction in float64 there.
 HOPPER_DEPTH = 16
-# Rows and columns of a warp where A lies by rows and B by columns: with 32 x 64 registers spill.
+# Dtypes of A and B, and the instructions, whose kernels read columns as they lie. From so many rows or columns of C on that
+# use an operand the copy engine's tiles of float64 are faster of rows, which a pass makes: by columns fragments take moves
+# between registers. B by columns, native to turned, at 4096 1.05, 1501 1.18, 500 x 500 x 20000 0.85; A 1.03 and 0.78 (H200,
+# 2026-11-24).
+BY_COLUMNS = {("float64", "mma"), ("float64", "tma"), ("float16", "wgmma"), ("bfloat16", "wgmma")}
+TURNED_FROM = 1024
+# Rows and columns of a warp where one of A and B is read by columns: with 32 x 64 registers spill.
 WARPS_BY_COLUMNS = {"wm": 64, "wn": 32}
 
 # Fixed sizes of the kernels on tma_tile.cuh, which no plan changes. Rows of a tile: 64 for each of two warpgroups,
@@ -261,8 +267,18 @@ def is_busy(tiles: int) -> bool:
 def brought_tiles(problem: Problem) -> Launch:
     """Return the tiles of float64 that the copy engine brings."""
     launch = HOPPER_TILES["float64"]
-    is_along_k = problem.layout[0] != "F" and problem.layout[1] == "F"
-    return dataclasses.replace(launch, **WARPS_BY_COLUMNS) if is_along_k else launch
+    read = read_by_columns(problem, "tma")
+    of_a, of_b = (order == "F" and name in read for name, order in zip("ab", problem.layout, strict=False))
+    return dataclasses.replace(launch, **WARPS_BY_COLUMNS) if of_a != of_b else launch
+
+
+def read_by_columns(problem: Problem, unit: str) -> frozenset[str]:
+    """Return which of A and B the kernels of floats read by columns as they lie, by these instructions."""
+    name = problem.input_dtype.name
+    if (name, unit) not in BY_COLUMNS:
+        return frozenset()
+    uses = {"a": problem.n, "b": problem.m}
+    return frozenset(x for x in "ab" if unit != "tma" or uses[x] < TURNED_FROM)
 
 
 def suits_hopper(problem: Problem) -> bool:
