@@ -88,6 +88,12 @@ class TestOrder:
         assert first([two], (64, 64, 1024)) == ()
         assert orders.order((two,), "another class", Sizes(64, 64, 64), STATIC) == ()
 
+    def test_a_side_longer_than_all_measured_counts_as_the_longest_if_that_is_long(self) -> None:
+        at = {Sizes(16384, 64, 64): {"cpu-numpy": 1000}, Sizes(64, 64, 64): {"cpu-simd": 1000}}
+        assert first([orders.Table({CLASS: at})], (1_000_000, 64, 64)) == ("cpu-numpy",)
+        few = {Sizes(512, 64, 64): {"cpu-numpy": 1000}}
+        assert first([orders.Table({CLASS: few})], (1_000_000, 64, 64)) == ()
+
     def test_keeps_the_static_first_choice_unless_another_is_faster_beyond_doubt(self) -> None:
         assert first([table(cpu_numpy=1000, cpu_simd=1020, other=1010)]) == ("cpu-simd", "cpu-numpy", "other")
         assert first([table(cpu_numpy=1000, cpu_simd=1040)]) == ("cpu-numpy", "cpu-simd")

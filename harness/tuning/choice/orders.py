@@ -25,6 +25,10 @@ from harness.tuning.choice.classes import Sizes
 # time of the best backend in the median, and 1.06 in the worst tenth (2026-11-23). Of real products most are nearer.
 REACH = 8  # quarters of an octave
 
+# A side so long that a longer one changes nothing, in the same steps: 4096 elements. Before sides of 16384 spoke for longer
+# ones, 500000 x 32 x 8 in bfloat16 took 12 times the time of the best backend (H200, 2026-11-24).
+LONG = 48
+
 # A backend of the static order stays the first unless another is faster by more than this: 3 % is what two medians of
 # the same backend differ by in short races.
 MARGIN = 1.03
@@ -81,7 +85,11 @@ class Table:
     _found: dict[tuple[str, tuple[int, ...]], Times] = field(default_factory=dict)
 
     def times(self, of_class: str, sizes: Sizes) -> Times:
-        """Return the times of the nearest measured sizes of that class; empty if none is near. Kept by sizes."""
+        """Return the times of the nearest measured sizes of that class; empty if none is near. Kept by sizes.
+
+        A size beyond all measured ones of the class counts as the greatest of them, if that is at least `LONG`: a longer
+        side then changes the time of every backend alike.
+        """
         steps = sizes.steps()
         key = of_class, steps
         found = self._found.get(key)
@@ -92,8 +100,11 @@ class Table:
     def _nearest(self, of_class: str, steps: Sequence[int]) -> Times:
         nearest: Times = {}
         best = REACH + 1.0
-        for sizes, times in self.entries.get(of_class, {}).items():
-            apart = [abs(x - y) for x, y in zip(sizes.steps(), steps, strict=True)]
+        measured = {sizes.steps(): times for sizes, times in self.entries.get(of_class, {}).items()}
+        most = [max(LONG, *column) for column in zip(*measured, strict=True)] or steps
+        within = [min(pair) for pair in zip(steps, most, strict=True)]
+        for at, times in measured.items():
+            apart = [abs(x - y) for x, y in zip(at, within, strict=True)]
             if max(apart) <= REACH and (distance := max(apart) + sum(apart) / 100) < best:
                 best, nearest = distance, times
         return nearest
