@@ -57,8 +57,15 @@ class _Discovery:
     def __init__(self) -> None:
         self._ahead = itertools.chain(_modules(), _entry_points())
         self.loaded: dict[str, Entry] = {}
-        self.failed: list[Entry] = []
+        self._unloaded: list[Entry] = []
+        self._faulty: list[Entry] = []
+        self._disturbed: list[_Source] = []
         self.lock = threading.RLock()  # a plug-in may call `gemm` while it is imported
+
+    @property
+    def failed(self) -> list[Entry]:
+        """What could not be loaded, and what is no backend."""
+        return self._unloaded + self._faulty
 
     def until(self, name: str | None) -> Entry | None:
         """Load sources until there is a backend of that name, and return its entry; None: load all."""
@@ -71,17 +78,25 @@ class _Discovery:
                     self._load(*source)
             return self.loaded[name]
 
+    def again(self, name: str) -> Entry | None:
+        """Load anew what could not be loaded, which a signal's handler or want of memory may have disturbed; as `until`."""
+        with self.lock:
+            sources, self._disturbed, self._unloaded = self._disturbed, [], []
+            self._ahead = itertools.chain(sources, self._ahead)
+            return self.until(name)
+
     def _load(self, origin: str, load: Callable[[], Iterator[type[Backend]]]) -> None:
         try:
             with working_directory():
                 backends = list(load())
         except Exception as error:  # noqa: BLE001 a plug-in may raise anything; the listing goes on and says what
-            self.failed.append(Entry(origin, origin, error=f"import failed: {type(error).__name__}: {error}"))
+            self._disturbed.append((origin, load))
+            self._unloaded.append(Entry(origin, origin, error=f"import failed: {type(error).__name__}: {error}"))
             return
         for cls in backends:
             entry = _instantiate(cls, origin, self.loaded)
             if entry.backend is None:
-                self.failed.append(entry)
+                self._faulty.append(entry)
             else:
                 self.loaded[entry.name] = entry
 
@@ -94,7 +109,8 @@ def discover() -> tuple[Entry, ...]:
 
 def look_up(name: str) -> Entry | None:
     """Return the entry of that name, or None. Modules are imported only until the backend is found."""
-    return _discovery.until(name) or next((entry for entry in discover() if entry.name == name), None)
+    found = _discovery.until(name) or _discovery.again(name)
+    return found or next((entry for entry in discover() if entry.name == name), None)
 
 
 def find(name: str) -> Backend:

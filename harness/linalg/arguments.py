@@ -100,6 +100,12 @@ def check_option(caller: str, option: str, value: object, known: Collection[str]
         raise ProblemError(f"{caller}: unknown {option}", expected=" or ".join(known), got=repr(value))
 
 
+def check_flag(caller: str, option: str, value: object) -> None:
+    """Raise unless `value` is True or False: letters, as of BLAS, would all count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise ProblemError(f"{caller}: {option} is no flag", expected="True or False", got=repr(value))
+
+
 def check_count(caller: str, option: str, value: object, *, least: int = 1) -> int:
     """Return the option `value` as a number, or raise unless it is an integer of at least `least`."""
     count = as_count(value, least=least)

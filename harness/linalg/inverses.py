@@ -114,7 +114,10 @@ def _invert_first(lower: Any, inverse: Any, size: int, module: Any, unit_diagona
     blocks = module.tril(diagonal_blocks(lower, size, module), -1 if unit_diagonal else 0)
     if unit_diagonal:
         blocks += module.eye(size, dtype=lower.dtype)
-    found = module.linalg.inv(blocks.swapaxes(-1, -2)).swapaxes(-1, -2)
+    try:
+        found = module.linalg.inv(blocks.swapaxes(-1, -2)).swapaxes(-1, -2)
+    except module.linalg.LinAlgError:  # of T, where reflectors overflowed; trsm has reported a zero on the diagonal
+        found = module.full_like(blocks, np.nan)
     diagonal_blocks(inverse, size, module)[...] = -module.tril(found)
 
 

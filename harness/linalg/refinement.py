@@ -192,8 +192,10 @@ class _System:
         module = self._arrays.module
         residual = self._b.copy()
         self.products.subtract(self._a, x, residual)
-        size = norm * self._largest(x) + self._largest(self._b)
-        scaled = self._largest(residual) / module.where(size > 0, size, 1.0)
+        largest = self._largest(x)
+        unit = module.where(largest > 1, largest, 1.0)  # in which the size is finite even if norm times x is not
+        size = norm * (largest / unit) + self._largest(self._b) / unit
+        scaled = self._largest(residual) / unit / module.where(size > 0, size, 1.0)
         return residual, float(scaled.max()) if scaled.size else 0.0
 
     def _largest(self, x: Any) -> Any:

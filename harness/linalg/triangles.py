@@ -27,7 +27,15 @@ import numpy as np
 from harness.api.arrays import Arrays
 from harness.api.views import any_library
 from harness.errors import ProblemError
-from harness.linalg.arguments import check_count, check_option, check_rows, check_square, read_matrices, to_host
+from harness.linalg.arguments import (
+    check_count,
+    check_flag,
+    check_option,
+    check_rows,
+    check_square,
+    read_matrices,
+    to_host,
+)
 from harness.linalg.inverses import diagonal_blocks, inverted
 from harness.linalg.products import Products
 
@@ -114,6 +122,8 @@ def trsm(
     check_rows("trsm", b, a.shape[-1])
     check_option("trsm", "method", method, METHODS)
     check_option("trsm", "inverses", inverses, INVERSES)
+    for name, flag in {"lower": lower, "transposed": transposed, "unit_diagonal": unit_diagonal}.items():
+        check_flag("trsm", name, flag)
     columns = 1 if b.ndim == 1 else b.shape[-1]
     size = check_count("trsm", "block", default_block(arrays, a.shape[-1], columns) if block is None else block)
     if transposed:
@@ -238,7 +248,7 @@ class Triangle:
         part, target = x[..., rows, :], negated[..., rows, :]
         if self._inverses is None:
             self._substitute(a[..., rows, rows], part)
-            products.arrays.module.negative(part, out=target)
+            target[...] = -part  # NumPy 2.4's negative(x, out=) of columns four elements apart is wrong
             return
         size = rows.stop - rows.start
         inverse = self._inverses[..., number, :size, :size]
@@ -250,13 +260,14 @@ class Triangle:
     def _substitute(self, a: Any, x: Any) -> None:
         """Solve ``A X = X`` in place, row by row."""
         matmul, n = self._products.arrays.module.matmul, a.shape[-1]
-        for i in range(n) if self._lower else reversed(range(n)):
-            known = slice(0, i) if self._lower else slice(i + 1, n)
-            row = x[..., i : i + 1, :]
-            if known.start < known.stop:
-                row -= matmul(a[..., i : i + 1, known], x[..., known, :])
-            if not self._is_unit:
-                row /= a[..., i : i + 1, i : i + 1]
+        with np.errstate(all="ignore"):  # infinities of B become NaN, as by the other methods
+            for i in range(n) if self._lower else reversed(range(n)):
+                known = slice(0, i) if self._lower else slice(i + 1, n)
+                row = x[..., i : i + 1, :]
+                if known.start < known.stop:
+                    row -= matmul(a[..., i : i + 1, known], x[..., known, :])
+                if not self._is_unit:
+                    row /= a[..., i : i + 1, i : i + 1]
 
     def _diagonal_blocks(self) -> Any:
         """Return the diagonal blocks (..., blocks, size, size), any numbers beside the triangle.

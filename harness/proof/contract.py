@@ -1,7 +1,7 @@
 """Prove a backend: every case of `contract_cases` for every semiring and dtype that it does not decline.
 
 Each case is planned, prepared, run, verified against the definition, and run again over other garbage in the output;
-its operands must be unchanged afterwards. Whatever a backend raises becomes a finding; the other cases go on.
+its operands must be unchanged afterwards. Those of other layouts are run once more, with other values in the operands. Whatever a backend raises becomes a finding; the other cases go on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.operands import Operands, lower_triangle
 from harness.plan import Plan
 from harness.problem import Problem, mixed_dtypes
 from harness.proof.argk import run_argk_case
-from harness.proof.contract_cases import SEED, ContractCase, cases
+from harness.proof.contract_cases import LAYOUTS, SEED, ContractCase, cases
 from harness.proof.verify import is_exact, verify
 from harness.semiring import DTYPES, HALF, SEMIRINGS, Semiring
 
@@ -178,6 +178,21 @@ def _run_case(backend: Backend, case: ContractCase, here: Machine) -> None:
             case.problem, operands, second, seed=SEED, extra_error=extra_error
         )  # sums may overflow in one order alone
     _check_unchanged(before, operands)
+    if case.aspect == LAYOUTS and not case.is_read_only:
+        _check_other_values(backend, prepared, operands)
+
+
+def _check_other_values(backend: Backend, prepared: Prepared, operands: Operands) -> None:
+    """Check that a further run reads the operands, whose values are others by then: that nothing of them was kept."""
+    for x in operands.inputs():
+        x[...] = x[..., ::-1, ::-1].copy()
+    prepared.upload()
+    plan = prepared.plan
+    extra_error = backend.extra_error(plan, operands)
+    try:
+        verify(plan.problem, operands, np.asarray(_produce(prepared)), seed=SEED, extra_error=extra_error)
+    except VerificationError as error:
+        raise VerificationError(f"a run after the operands changed does not compute with their new values: {error}") from None
 
 
 def _produce(prepared: Prepared) -> np.ndarray:

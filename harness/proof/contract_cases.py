@@ -21,6 +21,9 @@ from harness.semiring import Semiring
 
 SEED = 20260701
 
+# The aspect whose cases are run again with other values in the operands.
+LAYOUTS = "layouts"
+
 # Semirings in which the zero annihilates every number of the dtype, so that A (x) I is A.
 WITH_IDENTITY_MATRIX = frozenset(
     "plus_times min_plus max_plus max_min min_max lor_land lxor_land logaddexp_plus".split()
@@ -44,7 +47,7 @@ LARGE, MOST_PAIRS = 1024, 1 << 20
 class ContractCase:
     """One product to compute."""
 
-    aspect: str  # "sizes", "layouts"
+    aspect: str  # "sizes", `LAYOUTS`
     what: str  # tells it from the other cases of its aspect
     problem: Problem
     change: operand_changes.OperandChange | None = None  # puts other values into generated operands, in place
@@ -119,10 +122,10 @@ def _sizes() -> list[tuple[int, int, int]]:
 def _layout_cases(problem: Callable[..., Problem]) -> Iterator[ContractCase]:
     for layout in ("FCC", "CFC", "CCF", "FFF", "ACC", "CAC", "CCA", "AAA", "FAC", "AFA"):
         yield ContractCase(
-            "layouts", f"{layout} 13x11x7", problem(13, 11, 7, layout=layout, accumulate=layout[2] != "C")
+            LAYOUTS, f"{layout} 13x11x7", problem(13, 11, 7, layout=layout, accumulate=layout[2] != "C")
         )
-    yield ContractCase("layouts", "read-only, 7x13x11", problem(7, 13, 11, accumulate=True), is_read_only=True)
-    yield ContractCase("layouts", "read-only, any strides", problem(7, 13, 11, layout="AAA"), is_read_only=True)
+    yield ContractCase(LAYOUTS, "read-only, 7x13x11", problem(7, 13, 11, accumulate=True), is_read_only=True)
+    yield ContractCase(LAYOUTS, "read-only, any strides", problem(7, 13, 11, layout="AAA"), is_read_only=True)
 
 
 def _triangle_cases(problem: Callable[..., Problem], plan: Plan) -> Iterator[ContractCase]:

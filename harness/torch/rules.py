@@ -75,7 +75,8 @@ def log_sum(a: Tensor, b: Tensor, result: Tensor, g: Tensor, needs: tuple[bool, 
     """
     nothing = torch.full_like(g, -torch.inf)
     counts, (m, n) = result > -torch.inf, g.shape[-2:]
-    above, below = (torch.where(counts & (part > 0), part.log() - result, nothing) for part in (g, -g))
+    # The logarithm of a NaN is one: neither part leaves it out.
+    above, below = (torch.where(counts & ~(part <= 0), part.log() - result, nothing) for part in (g, -g))
     of_a = of_b = None
     if needs[0]:  # both parts as rows of one product
         sums = product(torch.cat([above, below], -2), b.mT)

@@ -139,8 +139,13 @@ class HostOperands:
                 self._shapes[name] = x.shape
                 if name in takes_columns and name != "out" and x.flags.f_contiguous and not x.flags.c_contiguous:
                     self._by_columns.add(name)
-                if name != "out":
-                    self.buffers[name][...] = (x.T if name in self._by_columns else x).reshape(-1)
+
+        self._inputs = {name: x for name in "abc" if (x := getattr(operands, name)) is not None}
+        self.upload()
+
+    def upload(self) -> None:
+        for name, x in self._inputs.items():
+            self.buffers[name][...] = (x.T if name in self._by_columns else x).reshape(-1)
 
     def matrix(self, name: str) -> Matrix:
         address, by_columns = self.buffers[name].ctypes.data, name in self._by_columns
@@ -185,6 +190,9 @@ class HostExecution:
 
     def wait(self) -> None:
         pass
+
+    def upload(self) -> None:
+        self._operands.upload()
 
     def result(self) -> np.ndarray:
         return self._operands.result()

@@ -143,3 +143,9 @@ def test_planted_bugs_are_seen(rng, monkeypatch):
             factors = qr(a, block=16, panel="recursive")
             with pytest.raises(AssertionError):
                 check_qr(a, factors)
+
+
+@pytest.mark.parametrize("panel", parts.PANELS)
+def test_columns_whose_squares_overflow_raise_nothing(panel):
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(qr(np.full((4, 4), 1e308), panel=panel).r[0, 1:]).all()

@@ -92,3 +92,11 @@ def test_planted_bugs_are_seen(rng, monkeypatch):
             patch.setattr(*target, wrong)
             with pytest.raises((ConvergenceError, ProblemError)):
                 refine(a, b, block=BLOCK)
+
+
+def test_solutions_near_the_greatest_float_are_refined_too(rng):
+    a = rng.standard_normal((30, 30)) + 8 * np.eye(30)
+    x = np.sign(rng.standard_normal(30))
+    found = refine(a, a @ (x * 4e306))
+    np.testing.assert_allclose(found.x / 4e306, x, rtol=0, atol=1e-13)
+    assert len(found.residuals) > 1

@@ -166,3 +166,21 @@ def test_nan_spreads_within_its_column_from_its_block_or_its_row_on(method, firs
     x = trsm(np.tri(10) + np.eye(10), b, method=method, block=4)
     assert np.flatnonzero(np.isnan(x[:, 0])).tolist() == list(range(first, 10))
     assert np.isfinite(x[:, 1]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_substitution_solves_every_matrix_of_a_batch_whatever_the_blocks(dtype, rng):
+    for n in (4, 8):
+        a, b = np.stack([np.eye(n)] * 3).astype(dtype), rng.standard_normal((3, n, 1)).astype(dtype)
+        for block in range(1, n + 1):
+            np.testing.assert_array_equal(trsm(a, b, method="substitution", block=block), b)
+
+
+@pytest.mark.parametrize("method", ["substitution", "blocks", "corrected"])
+@pytest.mark.filterwarnings("error")
+def test_infinities_of_b_spread_in_their_column_without_a_warning(method):
+    b = np.ones((5, 2))
+    b[1, 0] = np.inf
+    x = trsm(np.tril(np.ones((5, 5))), b, method=method)
+    assert not np.isfinite(x[1:, 0]).any()
+    np.testing.assert_array_equal(x[:, 1], [1, 0, 0, 0, 0])

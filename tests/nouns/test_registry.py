@@ -83,6 +83,17 @@ def test_who_failed_and_who_is_not_there_is_told(sources: Sources) -> None:
         registry.find("cpu-onee")
 
 
+def test_what_could_not_be_loaded_is_tried_again_when_it_is_asked_for(sources: Sources) -> None:
+    handlers = [_interrupt]  # of a signal, which raises once
+    sources.while_loading["two"] = lambda: handlers.pop()() if handlers else None
+    assert registry.find("cpu-two").name == "cpu-two"
+    assert [entry.name for entry in registry.discover()] == ["cpu-one", "cpu-two", "broken", "again"]
+
+
+def _interrupt() -> None:
+    raise RuntimeError("of a signal's handler")
+
+
 def test_a_module_may_ask_for_another_backend_while_it_is_imported(sources: Sources) -> None:
     sources.while_loading["one"] = lambda: registry.look_up("cpu-two")
     assert registry.find("cpu-one").name == "cpu-one"

@@ -52,6 +52,12 @@ class Execution(HostExecution):
             self.backend.compute(self.problem, self.operands)
 
 
+class KeepsOperands(Good):
+    def prepare(self, plan: Plan, operands: Operands) -> Any:
+        kept = Operands(operands.a.copy(), operands.b.copy(), operands.c, operands.out)
+        return Execution(self, plan.problem, kept)
+
+
 class Lazy(Good):
     def compute(self, problem: Problem, operands: Operands) -> None:
         """Write nothing."""
@@ -230,3 +236,9 @@ def test_who_says_k_says_the_smallest_and_writes_nothing_else(backend: SaysK, re
     (finding,) = (x for x in check_kernel(backend, SEMIRINGS["min_plus"], INT) if x.what.endswith(": argk"))
     assert finding.status == ("failed" if reason else "ok"), finding
     assert re.search(reason, finding.detail)
+
+
+def test_a_backend_that_keeps_values_of_its_operands_is_found() -> None:
+    faults = [finding for finding in check_kernel(KeepsOperands(), SEMIRINGS["plus_times"], FLOAT) if finding.status == "failed"]
+    assert [finding.what for finding in faults] == ["plus_times float64: layouts"]
+    assert "a run after the operands changed does not compute with their new values" in faults[0].detail

@@ -142,6 +142,13 @@ class TestWeights:
         assert of_a.tolist() == [[0.0, 0.0], [2.0, 0.0]]
         assert of_b.tolist() == [[1.0, 1.0], [0.0, 0.0]]
 
+    def test_nan_that_comes_from_above_stays_nan(self):
+        a, b, g = torch.rand(3, 2), torch.rand(2, 3), torch.ones(3, 3)
+        g[1, 2] = torch.nan
+        _, of_a, of_b = gradients("logaddexp_plus", a, b, g)
+        assert of_a.isnan().tolist() == [[False] * 2, [True] * 2, [False] * 2]
+        assert of_b.isnan().tolist() == [[False, False, True]] * 2
+
     def test_cannot_be_differentiated_again(self):
         a, b = drawn(2, 3), drawn(3, 2)
         with pytest.raises(ProblemError, match="cannot be differentiated again"):
