@@ -21,6 +21,7 @@ from harness.stats import changepoints
 from harness.stats.statistics import median
 from harness.stats.verdict import Verdict
 from harness.store import store
+from harness.surroundings import write_whole
 
 PAGE = "history.md"
 MOST_COMPARISONS = 30
@@ -88,7 +89,7 @@ def write(results_root: Path, figures: Path, slug: str, machine: Machine, *, mar
             draw(name, members, machine, figure)
         parts.append(_section(name, members, figure.with_name(f"{figure.name}.svg") if has_runs else None, page.parent))
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
+    write_whole(page, "\n\n".join(part for part in parts if part) + "\n")
     return page, sum(len(one.steps) for one in [*totals, *series])
 
 

@@ -1,8 +1,8 @@
 """The program around a call: its Ctrl-C, forks and folders, as code that cannot stand them needs them."""
 
-from harness.surroundings.files import is_there
+from harness.surroundings.files import is_there, write_whole
 from harness.surroundings.forks import hold_across_forks
 from harness.surroundings.interrupts import interrupts_held
 from harness.surroundings.working_directory import working_directory
 
-__all__ = ["hold_across_forks", "interrupts_held", "is_there", "working_directory"]
+__all__ = ["hold_across_forks", "interrupts_held", "is_there", "working_directory", "write_whole"]

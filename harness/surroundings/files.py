@@ -1,7 +1,8 @@
-"""Files that may not be looked at count as absent: folders of the user's home, which may be closed to this process."""
+"""Files of a user: those that may not be looked at count as absent, and a text takes the place of an old one as a whole."""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 
@@ -15,3 +16,30 @@ def is_there(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write `text` to a file, which keeps what it held until all is written: a full disk leaves the old one.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; the error names `path`.
+    """
+    path = path.resolve()  # of a link, what it leads to
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False
+    ) as part:
+        aside = Path(part.name)
+        try:
+            part.write(text)
+            part.close()
+            aside.chmod(mode)
+            aside.replace(path)
+        except OSError as error:
+            aside.unlink(missing_ok=True)
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise

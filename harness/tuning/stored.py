@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,7 +187,7 @@ def write(machine: Owner, values_by_kind: Values, evidence: Mapping[str, Any]) -
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, json.dumps(record, indent=1) + "\n")
+        write_whole(path, json.dumps(record, indent=1) + "\n")
     except OSError as error:
         raise StoreError(f"tuned values cannot be stored: {error.strerror or error}", got=str(path)) from None
     _known.clear()
@@ -226,19 +225,6 @@ def writable(machine: Owner) -> Path:
     if own_folder is None:
         raise StoreError("tuned values are turned off", got=f"{VARIABLE} is empty", fix=f"unset {VARIABLE}")
     return own_folder / f"{machine.key}.json"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file atomically: a reader sees all of the old one or all of the new one."""
-    descriptor, name = tempfile.mkstemp(".part", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
 
 
 def _validated(record: Any, machine: Owner) -> Values:
