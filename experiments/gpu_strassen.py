@@ -59,7 +59,7 @@ EXPERIMENT = Experiment(
             "gpu_strassen",
             "lines",
             "Strassen's algorithm on a GPU against its base",
-            {**OPTIONS, "value": "time_ratio", "y_scale": "log", "finding": "recursion"},
+            {**OPTIONS, "value": "time_ratio", "y_scale": "log", "finding": "recursion", "who": "Strassen"},
         ),
         Figure(
             "gpu_strassen_errors",

@@ -47,13 +47,13 @@ EXPERIMENT = Experiment(
         Figure(
             "gpu_tensor_cores",
             "strip",
-            f"{TENSOR} over the fastest other",
+            f"{TENSOR} over the fastest other kernel",
             {
                 "rows": ["semiring", "operands"],
                 "markers": "n",
-                "value": "over_fastest",
+                "value": "over_other",
                 "subject": TENSOR,
-                "finding": "over_fastest",
+                "finding": "over_other",
             },
             prominence=85,
         ),

@@ -32,7 +32,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 
 def _figure(name: str, title: str, value: str, finding: str) -> Figure:
-    options = {"x": "n", "x_label": "n (logarithmic)", "value": value, "panels": "setting", "finding": finding}
+    options = {"x": "n", "x_label": "n (log scale)", "value": value, "panels": "setting", "finding": finding}
     options |= {"peak": False, "algorithm": "the reduction"}
     return Figure(name, "lines", title, options)
 

@@ -53,7 +53,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 def _figure(name: str, title: str, value: str, finding: str) -> Figure:
     options = {
         "x": "n",
-        "x_label": "n (logarithmic)",
+        "x_label": "n (log scale)",
         "value": value,
         "panels": ["setting", "kind"],
         "peak": False,

@@ -42,7 +42,7 @@ EXPERIMENT = Experiment(
             "Refined linear systems",
             {
                 "x": "n",
-                "x_label": "n (logarithmic)",
+                "x_label": "n (log scale)",
                 "value": "time_ratio",
                 "y_scale": "log",
                 "panels": "setting",

@@ -67,7 +67,7 @@ EXPERIMENT = Experiment(
             {
                 "where": {"family": "random"},
                 "x": "n",
-                "x_label": "vertices (logarithmic)",
+                "x_label": "vertices (log scale)",
                 "value": "time",
                 "y_scale": "log",
                 "finding": "pays",

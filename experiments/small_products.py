@@ -35,7 +35,7 @@ EXPERIMENT = Experiment(
         Figure(
             "small_products",
             "versus",
-            f"Prepared once: {SUBJECT} over the fastest peer",
+            f"Prepared once: {SUBJECT} over the fastest library",
             {"x": "n", "panels": "problem", "subject": SUBJECT, "where": {"form": PREPARED}, "finding": "over_fastest"},
         ),
         Figure(

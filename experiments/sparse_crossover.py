@@ -65,7 +65,7 @@ EXPERIMENT = Experiment(
                 "y_scale": "log",
                 "panels": "kind",
                 "finding": "crossings",
-                "subject": "dense",
+                "subject": "cpu-simd",
                 "who": "A dense matrix",
                 "point": "{:g} %",
             },

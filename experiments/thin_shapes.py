@@ -55,7 +55,7 @@ EXPERIMENT = Experiment(
         Figure(
             "thin_shapes",
             "strip",
-            f"{SUBJECT} over the fastest peer on thin shapes, one thread",
+            f"{SUBJECT} over the fastest library on thin shapes, one thread",
             {"rows": ROWS, "colours": "dtype", "value": "over_fastest", "subject": SUBJECT, "finding": "over_fastest"},
             prominence=78,
         ),

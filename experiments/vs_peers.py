@@ -60,7 +60,7 @@ def _figures() -> tuple[Figure, ...]:
     panels = ["problem", "threads"]
     by_size = {"x": "n", "panels": panels, "merged": True}
     one = {"shared_by": ONE}
-    title = f"{SUBJECT} over the fastest peer"
+    title = f"{SUBJECT} over the fastest library"
     return (
         Figure(
             "vs_peers_rates",
@@ -85,7 +85,7 @@ def _figures() -> tuple[Figure, ...]:
             "vs_peers_semirings",
             "strip",
             f"{title}, other semirings, one thread",
-            {**ALIKE, "merged": True, "where": {"n": [*OTHER], **one}, "finding": "over_fastest"},
+            {**ALIKE, "merged": True, "named": "min_plus", "where": {"n": [*OTHER], **one}, "finding": "over_fastest"},
             prominence=88,
         ),
     )

@@ -79,7 +79,7 @@ class _Discovery:
             return self.loaded[name]
 
     def again(self, name: str) -> Entry | None:
-        """Load anew what could not be loaded, which a signal's handler or want of memory may have disturbed; as `until`."""
+        """Load anew what failed, which a signal's handler or want of memory may have disturbed; as `until`."""
         with self.lock:
             sources, self._disturbed, self._unloaded = self._disturbed, [], []
             self._ahead = itertools.chain(sources, self._ahead)

@@ -123,7 +123,7 @@ class TensorCore(Rung):
         return Plan(problem, 1, None, options, launch)
 
     def reads_columns(self, plan: Plan) -> frozenset[str]:
-        """Return A and B of integers, which a pass turns where it must; and of floats by the kernels that take both orders."""
+        """Return A and B of integers, which a pass turns where it must, and of floats what the kernel takes so."""
         if plan.problem.input_dtype.kind in "iu":
             return frozenset("ab")
         return tensor_cores.read_by_columns(plan.problem, str(plan.options.get("unit")))

@@ -1,7 +1,7 @@
 """The task of an algorithm of `harness.linalg`, or of the library's own: run, its residual checked and stored.
 
 The residual is in the facts, in units of nothing: about the rounding error of the dtype where an algorithm is stable.
-Beside it stands the share of the time that products take, from a run of its own that waits for each of them.
+Beside it stands the share of the time that products take, from runs of their own (`linalg_shares`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments._parts import linalg_shares as shares
+from experiments._parts.linalg_shares import BLOCK
 from harness import linalg
 from harness.api.arrays import kind_of
 from harness.errors import BackendUnavailable, Declined, VerificationError
 from harness.linalg.elimination import LU
 from harness.linalg.products import Products
-from harness.linalg.stages import Stages
-from harness.linalg.triangles import Triangle, default_block
 
 # Vectors by which factors are compared with the matrix: products of them all would take longer than the algorithm.
 PROBES = 8
@@ -26,7 +26,6 @@ PROBES = 8
 MOST = 4.0
 HOST, GPU = "host", "gpu"
 LIBRARY = "library"
-BLOCK = 64
 
 Options = Mapping[str, Any]
 Arrays = dict[str, Any]
@@ -107,7 +106,7 @@ class LinalgTask:
         return f"a scaled residual of {residual:.1e}, of at most {bound:.1e}"
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the work of one run, its residual and the share of the products."""
+        """Return the work of one run, its residual, and the share of the products where runs agree on it."""
         return self._facts
 
 
@@ -160,10 +159,7 @@ def algorithm(
     if method == LIBRARY:
         return LinalgTask(chosen, arrays, lambda: chosen.library(module, arrays), facts, synchronize)
     try:
-        chosen.shares(arrays, own)  # compiles kernels
-        seconds = dict(chosen.shares(arrays, own))
-        products = sum(spent for stage, spent in seconds.items() if stage.endswith("products"))
-        facts |= {"seconds": seconds, "share": products / sum(seconds.values())}
+        facts |= shares.measured(lambda: chosen.run(arrays, own), lambda: chosen.shares(arrays, own), wait=synchronize)
         return LinalgTask(chosen, arrays, lambda: chosen.run(arrays, own), facts, synchronize)
     except BackendUnavailable as error:
         raise Declined("missing", str(error)) from None
@@ -266,40 +262,21 @@ def _require(package: str) -> None:
         raise Declined("missing", f"package {package} is not installed: pip install {package}")
 
 
-def _trsm_shares(arrays: Arrays, options: Options) -> Mapping[str, float]:
-    """Return the seconds of one solve by stages."""
-    kind = kind_of("trsm", arrays)
-    a, x = arrays["a"], arrays["b"].copy()
-    stages = Stages(kind, is_timed=True)
-    with Products(kind, np.dtype(a.dtype), options["backend"], options["threads"], stages=stages) as products:
-        given = {key: options[key] for key in ("method", "inverses") if key in options}
-        given["block"] = options.get("block", default_block(kind, *arrays["b"].shape))
-        Triangle(a, products, lower=True, unit_diagonal=False, caller="trsm", **given).solve(x)
-    stages.enter_time()
-    return stages.seconds
-
-
-def _refine_shares(arrays: Arrays, options: Options) -> Mapping[str, float]:
-    """Return the seconds of the factorisation by stages, its operands as wide as the factors."""
-    low = arrays["a"].astype("float64" if options["factor_dtype"] == "float64" else "float32")
-    kind = kind_of("refine", {"a": low})
-    stages = Stages(kind, is_timed=True)
-    with Products(kind, np.dtype(low.dtype), options["backend"], options["threads"], stages=stages) as products:
-        LU(low, products, products, block=BLOCK)
-    stages.enter_time()
-    return stages.seconds
-
-
 ALGORITHMS = {
     "trsm": Algorithm(
-        _triangle, lambda x, options: linalg.trsm(x["a"], x["b"], **options), _library_trsm, _solved, _trsm_shares, 1.0
+        _triangle,
+        lambda x, options: linalg.trsm(x["a"], x["b"], **options),
+        _library_trsm,
+        _solved,
+        shares.of_trsm,
+        1.0,
     ),
     "refine": Algorithm(
         _system,
         lambda x, options: linalg.refine(x["a"], x["b"], **options).x,
         lambda module, x: module.linalg.solve(x["a"], x["b"]),
         _solved,
-        _refine_shares,
+        shares.of_refine,
         2 / 3,
     ),
     "qr": Algorithm(

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from experiments._parts.peers import SUBJECT as ONE_PROCESS
 from harness import registry
-from harness.analysis.rank_model import BANDWIDTH, BLOCK, FROM_ROOT, LATENCY, REDUCTION, ROOT
+from harness.analysis.ranks.model import BANDWIDTH, BLOCK, FROM_ROOT, LATENCY, REDUCTION, ROOT
 from harness.analysis.rates import LINK
 from harness.errors import Declined
 from harness.experiment import Case, Contender, backend_contender

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from harness.analysis import caveats, rates
-from harness.analysis.findings import DETAILS, FINDINGS, libraries
+from harness.analysis import caveats, rates, shares
+from harness.analysis.findings import DETAILS, FINDINGS, PLACES, libraries
 from harness.experiment import Experiment, Figure
 from harness.store.store import Cell
 
 # If this part of the ratios of a figure is undecided, or more, its title says so, and it is not published.
 MOST_UNDECIDED = 0.2
-# What can be said of any times, where the cells are too few, or too old, for the finding of a figure.
-AT_LEAST = "winners"
 # Values of figures that are no times, and kinds of figures that show none: no ratios of times, so no verdicts.
 FACTS = ("residual", "share", "greatest_error")
 NOT_TIMED = {"grids": "counted", "projected": "modelled", "model_error": "modelled", "extra_work": "modelled"}
@@ -62,20 +60,37 @@ def of_figure(figure: Figure, of: Shown) -> str:
     if "finding" not in figure.options:
         return ""
     sentence = FINDINGS[figure.options["finding"]]([*of.cells, *of.peaks], figure.options)
-    if not sentence and _is_timed(figure):
-        sentence = FINDINGS[AT_LEAST](of.cells, figure.options)
     if sentence and not caveats.speaks_of_doubt(sentence):
-        sentence += _too_many(figure, of)
+        part, mark = caveats.greatest_doubt(places_of_figure(figure, of))
+        sentence += mark if part >= MOST_UNDECIDED else "" if part else _too_many(figure, of)
     return sentence
+
+
+def places_of_figure(figure: Figure, of: Shown) -> str:
+    """Return where the numbers of its title hold, and how many of them are undecided; mostly nothing."""
+    name = figure.options.get("finding", "")
+    return PLACES[name]([*of.cells, *of.peaks], figure.options) if name in PLACES else ""
 
 
 def doubt(figure: Figure, of: Shown) -> str:
     """Return how many ratios of a figure are undecided, " (7 of 12 undecided)", if those are too many; else nothing.
 
-    Ratios to the reference of their case, and those that its finding speaks of.
+    Ratios to the reference of their case, and those that its finding speaks of. Of a figure of shares it is how many
+    of them are of runs that took far longer than a plain one.
     """
+    if figure.options.get("value") == "share":
+        slow, stored = shares.of_slow_runs(of.cells)
+        return f" ({slow} of {stored} from slow runs)" if stored and slow >= MOST_UNDECIDED * stored else ""
     part, mark = caveats.greatest_doubt(of_figure(figure, of))
     return mark if part >= MOST_UNDECIDED else _too_many(figure, of)
+
+
+def is_without_subject(figure: Figure, of: Shown) -> bool:
+    """Return whether what a figure is about has no time among its cells: older runs may lack it, or say nothing."""
+    subject, done = figure.options.get("subject"), [cell for cell in rates.contenders(of.cells) if cell.is_ok]
+    names = {name for cell in done for name in (cell.contender, rates.axis(cell, "backend"))}
+    is_absent = subject is not None and subject not in names
+    return is_absent or ("finding" in figure.options and not of_figure(figure, of))
 
 
 def _too_many(figure: Figure, of: Shown) -> str:
@@ -102,3 +117,9 @@ def of_experiment(experiment: Experiment, cells: Sequence[Cell]) -> str:
     """Return what an experiment has found: the finding of its first figure that has one."""
     sentences = (of_figure(figure, shown(figure, experiment.name, cells)) for figure in experiment.figures)
     return next(filter(None, sentences), "")
+
+
+def by_name(experiment: Experiment, cells: Sequence[Cell]) -> dict[str, str]:
+    """Return what an experiment has found, by its name, and what each of its figures has, by theirs."""
+    found = {figure.name: of_figure(figure, shown(figure, experiment.name, cells)) for figure in experiment.figures}
+    return {**found, experiment.name: next(filter(None, found.values()), "")}

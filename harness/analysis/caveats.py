@@ -29,12 +29,10 @@ LAUNCH_BOUND = "launch-bound"
 _LAUNCH_BOUND_MEANING = "the host takes about as long to launch a call as the GPU to compute it, or longer"
 
 # Why a verdict on the ratio to the reference is UNSURE, as rows and lists say it.
-EVEN, FEW = "unsure", "few samples"
+EVEN, FEW = "undecided: level", "undecided: few samples"
 # Weak scaling asks how much of a rate is left, not who is faster. A time within this factor of one thread's answers.
 LEVEL = 1.05
-# So few samples are counted, in words: numbers in digits stand behind single places.
-_IN_WORDS = {2: "two", 3: "three", 4: "four", 5: "five"}
-_MARK = re.compile(rf" \((?:(\d+) of (\d+) )?(?:undecided|(?:lack|{'|'.join([*_IN_WORDS.values(), 'few'])}) samples)\)")
+_MARK = re.compile(r" \((?:(\d+) of (\d+) )?undecided\)")
 _MEANING = {
     EVEN: "the interval of the ratio to the reference contains 1",
     FEW: "too few samples to exclude that the ratio to the reference is chance",
@@ -74,7 +72,7 @@ def of_section(cells: Sequence[Cell], unsure: Mapping[Key, str]) -> list[str]:
     for doubt, meaning in _MEANING.items():
         group = [cell for cell in timed if unsure.get(key(cell)) == doubt]
         if group:
-            lines.append(f"**Unsure**, {_of(group, compared)}: {meaning}")
+            lines.append(f"**Undecided**, {_of(group, compared)}: {meaning}")
     lines += [f"**{OFFLOAD_THRESHOLD}**, {_OFFLOAD_MEANING}: {sentence}" for sentence in offload.sentences(timed)]
     bound = [cell for cell in timed if analysis_conditions.is_launch_bound(cell)]
     if bound:
@@ -98,8 +96,7 @@ def in_figure(cells: Iterable[Cell]) -> list[str]:
     timed = [cell for cell in rates.contenders(cells) if cell.is_ok]
     unsure = undecided(timed)
     counts = {
-        "ratios undecided": (unsure.undecided - unsure.few, unsure.ratios),
-        f"ratios from {_count(unsure.samples)} samples, too few for a verdict": (unsure.few, unsure.ratios),
+        "ratios undecided": (unsure.undecided, unsure.ratios),
         "times taken on a throttled or shared machine": (
             sum(bool(analysis_conditions.marks(cell.record)) for cell in timed),
             len(timed),
@@ -183,16 +180,10 @@ def without_verdict(pairs: Sequence[tuple[Cell, Cell]]) -> Undecided:
 
 
 def doubt(found: Undecided) -> str:
-    """Return a mark for a sentence about ratios of which some have no verdict: " (7 of 12 undecided)"; else nothing.
-
-    Where they lack nothing but samples, it says so: " (two samples)", " (7 of 12 lack samples)".
-    """
+    """Return a mark for a sentence about ratios of which some have no verdict: " (7 of 12 undecided)"; else nothing."""
     if not found.undecided:
         return ""
-    lacks = found.few == found.undecided
-    if found.undecided == found.ratios:
-        return f" ({_count(found.samples)} samples)" if lacks else " (undecided)"
-    return f" ({found.undecided} of {found.ratios} {'lack samples' if lacks else 'undecided'})"
+    return " (undecided)" if found.undecided == found.ratios else f" ({found.undecided} of {found.ratios} undecided)"
 
 
 def speaks_of_doubt(sentence: str) -> bool:
@@ -204,10 +195,6 @@ def greatest_doubt(sentence: str) -> tuple[float, str]:
     """Return the mark of `doubt` in a sentence that speaks of most, and the part: 0.58, " (7 of 12 undecided)"."""
     marks = [(int(mark[1]) / int(mark[2]) if mark[1] else 1.0, mark[0]) for mark in _MARK.finditer(sentence)]
     return max(marks, default=(0.0, ""))
-
-
-def _count(samples: int) -> str:
-    return _IN_WORDS.get(samples, "few")
 
 
 def conditions(cell: Cell) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.analysis import rates
+from harness.analysis import rates, rivals
 from harness.store.store import Cell
 
 
@@ -43,7 +43,7 @@ def thresholds(cells: Iterable[Cell]) -> list[Threshold]:
     square = [cell for cell in rates.contenders(cells) if cell.is_ok and rates.size(cell).startswith("n=")]
     hosts = [cell for cell in square if not rates.is_on_device(cell)]
     copied = [cell for cell in square if rates.is_on_device(cell) and "copies" in cell.arguments]
-    devices = [cell for cell in copied if rates.fastest_peer(cell, hosts)]
+    devices = [cell for cell in copied if rivals.fastest_other(cell, hosts)]
     crossings = []
     for (problem, name), series in rates.group(devices, lambda c: (rates.axis(c, "problem"), c.contender)).items():
         above = max((rates.axis(cell, "n") for cell in series if not _is_faster(cell, hosts)), default=None)
@@ -60,5 +60,5 @@ def sentences(cells: Iterable[Cell]) -> list[str]:
 
 def _is_faster(cell: Cell, hosts: list[Cell]) -> bool:
     """Return whether `cell` is surely faster than the fastest of the host in its case."""
-    ratio = rates.over_fastest(cell, hosts)
+    ratio = rivals.over_other(cell, hosts)
     return ratio is not None and ratio.low > 1

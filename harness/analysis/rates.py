@@ -233,26 +233,6 @@ def reference_of(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
     return None
 
 
-def fastest_peer(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
-    """Return the other contender with the highest median rate in the case and run of `cell`, or None."""
-    peers = [
-        other
-        for other in cells
-        if other.is_ok and in_turns(other, cell) and other.contender != cell.contender
-        if not is_roof(other)
-    ]
-    return max(peers, key=lambda peer: peer.rate, default=None)
-
-
-def over_fastest(cell: Cell, cells: Iterable[Cell]) -> Interval | None:
-    """Return the rate of `cell` over that of its fastest peer, or None if one of the two has no time.
-
-    The same samples decide which peer is the fastest, so chance in that choice counts against `cell`.
-    """
-    peer = fastest_peer(cell, cells)
-    return speed_up(cell, peer) if peer is not None and cell.is_ok else None
-
-
 def rungs(cells: Sequence[Cell], options: Mapping[str, Any]) -> list[Cell]:
     """Return the rungs of a ladder among `cells`: not what stands ``beside`` it, as libraries do."""
     return [cell for cell in cells if axis(cell, "backend") not in options.get("beside", ())]

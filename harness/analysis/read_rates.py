@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from harness.analysis import conditions, peaks, rates
+from harness.analysis import peaks, rates
+from harness.analysis.places import ends_in_words
 from harness.experiment import Json
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
@@ -13,8 +14,8 @@ from harness.store.store import Cell
 # The level at which a percentage of the rate of reading means something.
 MEMORY = "memory"
 
-# Winners that are named in a title; the part of its best rate from which on more of anything hardly helps.
-MOST_NAMED, KNEE = 4, 0.9
+# The part of its best rate from which on more of anything hardly helps.
+KNEE = 0.9
 
 
 def read_roof(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
@@ -70,7 +71,7 @@ def shares(cells: list[Cell], options: Json) -> str:
     found = [(share.estimate, cell) for cell in ours if (share := of_read(cell, cells)) is not None]
     sentences = []
     if found:
-        sentences.append(f"{options['subject']} reads at {_ends(found, '.0f')} % of the measured rate")
+        sentences.append(f"{options['subject']} reads at {ends_in_words(found, '.0f')} % of the measured rate")
     ratios = []
     for cell in ours:
         peer = next((o for o in shown if o.contender == options["library"] and rates.in_turns(o, cell)), None)
@@ -78,31 +79,8 @@ def shares(cells: list[Cell], options: Json) -> str:
             ratios.append((rates.speed_up(cell, peer).estimate, cell))
     if ratios:
         verb = "" if found else f"{options['subject']} has "
-        sentences.append(f"{verb}{_ends(ratios, '.2f')} times the speed of {options['library']}")
+        sentences.append(f"{verb}{ends_in_words(ratios, '.2f')} times the speed of {options['library']}")
     return "; ".join(sentences)
-
-
-def fastest(cells: list[Cell], options: Json) -> str:
-    """Return who is fastest in most cases, and by how much over the reference, both ends; all where none is in most."""
-    winners = []
-    for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
-        done = [cell for cell in own if cell.is_ok]
-        if len(done) > 1:
-            winner = min(done, key=lambda cell: cell.median_ns)
-            winners.append((winner, rates.reference_of(winner, own)))
-    if not winners:
-        return ""
-    by_name = rates.group(winners, lambda entry: entry[0].contender)
-    name, own_wins = max(by_name.items(), key=lambda entry: len(entry[1]))
-    if 2 * len(own_wins) <= len(winners):
-        most_first = sorted(by_name.items(), key=lambda entry: -len(entry[1]))
-        return f"Fastest: {_counted([(who, len(wins)) for who, wins in most_first], len(winners))}"
-    ratios = [(1 / rates.time_ratio(w, r).estimate, w) for w, r in own_wins if r is not None and r is not w]
-    count = rates.plural(len(winners), "case")
-    first = (
-        f"Fastest is {name} in {f'all {count}' if len(own_wins) == len(winners) > 1 else f'{len(own_wins)} of {count}'}"
-    )
-    return f"{first}, {_ends(ratios, '.2f')} times as fast as {own_wins[0][0].reference}" if ratios else first
 
 
 def speeds(cells: list[Cell], options: Json) -> str:
@@ -148,40 +126,16 @@ def _span(ratios: Sequence[float]) -> str:
     return " to ".join(dict.fromkeys(f"{end:.2f}" if end < 10 else f"{end:.3g}" for end in (min(ratios), max(ratios))))
 
 
-def winners(cells: list[Cell], options: Json) -> str:
-    """Return who is fastest in each case, in the order of the cases."""
-    found = []
-    for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
-        done = [cell for cell in own if cell.is_ok]
-        if len(done) > 1:
-            winner = min(done, key=lambda cell: cell.median_ns)
-            found.append((winner.contender, place(winner)))
-    names = {name for name, _ in found}
-    if len(names) == 1 and len(found) > 1:
-        return f"Fastest is {names.pop()} in all {len(found)} cases"
-    if len(found) > MOST_NAMED:
-        wins = [(name, len(own)) for name, own in rates.group(found, lambda entry: entry[0]).items()]
-        return f"Fastest: {_counted(sorted(wins, key=lambda win: -win[1]), len(found))}"
-    shown = ", ".join(f"{name} ({where})" for name, where in found)
-    return f"Fastest {'is' if len(found) == 1 else 'are'} {shown}" if found else ""
-
-
-def _counted(wins: Sequence[tuple[str, int]], cases: int) -> str:
-    """Return "gpu-symv in 3 of 7 cases, gpu-cublas-triangle in 2": the first of those who won some of the cases."""
-    (name, count), *others = wins[:MOST_NAMED]
-    return ", ".join([f"{name} in {count} of {rates.plural(cases, 'case')}", *(f"{who} in {n}" for who, n in others)])
-
-
 def knees(cells: list[Cell], options: Json) -> str:
     """Return for each contender the fewest threads, on the axis ``x``, with which it has `KNEE` of its best rate."""
-    found = []
+    found: list[str] = []
     for name, own in rates.group(rates.contenders(cells), lambda cell: cell.contender).items():
         done = sorted((c for c in own if c.is_ok), key=lambda c: float(rates.axis(c, options["x"])))
         if len(done) > 1:
             most = max(cell.rate for cell in done)
             knee = next(cell for cell in done if cell.rate >= KNEE * most)
-            found.append(f"{rates.axis(knee, options['x']):,} with {name}")
-    return f"Threads for {100 * KNEE:.0f} % of the best rate: {'; '.join(found)}" if found else ""
+            found.append(f"{rates.axis(knee, options['x']):,}{' threads' * (not found)} with {name}")
+    return f"{100 * KNEE:.0f} % of the best rate take {', '.join(found)}" if found else ""
 
 
 def crossings(cells: list[Cell], options: Json) -> str:
@@ -231,36 +185,10 @@ def _residual_over(cell: Cell, base: Cell) -> float | None:
     return residual / of_base if residual is not None and of_base else None
 
 
-def product_shares(cells: list[Cell], options: Json) -> str:
-    """Return which part of the time of the algorithm, the option ``algorithm``, products take: at least and at most."""
-    found = [(100 * c.facts["share"], c) for c in rates.contenders(cells) if c.is_ok and "share" in c.facts]
-    return f"Products take {_ends(found, '.0f')} % of the time of {options['algorithm']}" if found else ""
-
-
-def _ends(found: list[tuple[float, Cell]], form: str) -> str:
-    """Return "12 (10 x 10) to 98": the least with its place, and the most."""
-    (least, where), (most, _) = min(found, key=lambda x: x[0]), max(found, key=lambda x: x[0])
-    if f"{least:{form}}" == f"{most:{form}}":
-        return f"{most:{form}}"
-    return f"{least:{form}} ({place(where)}{conditions.weakness(where)}) to {most:{form}}"
-
-
-def place(cell: Cell) -> str:
-    """Return the sizes of the matrix, or where on the axes of its case `cell` stands."""
-    if "rows" in cell.axes and "columns" in cell.axes:
-        return f"{cell.axes['rows']:,} x {cell.axes['columns']:,}"
-    if "block" in cell.axes:
-        return f"blocks of {cell.axes['block']}"
-    return rates.size(cell)
-
-
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
     "read_shares": shares,
-    "fastest": fastest,
     "speeds": speeds,
-    "winners": winners,
     "knees": knees,
     "crossings": crossings,
     "residuals": residuals,
-    "product_shares": product_shares,
 }

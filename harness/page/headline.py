@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from harness.analysis import answers, peaks, rates
+from harness.analysis import answers, peaks, rates, rivals
 from harness.experiment import Figure, Json
 from harness.report.tables import number
 from harness.stats import statistics
@@ -107,7 +107,8 @@ def _where(cell: Cell) -> str:
 
 # By the name of the finding. Those without an entry say all in their sentence.
 NUMBERS: dict[str, Numbers] = {
-    "over_fastest": _each(rates.over_fastest, "times the speed of the fastest other"),
+    "over_fastest": _each(rivals.over_fastest, "times the speed of the fastest library"),
+    "over_other": _each(rivals.over_other, "times the speed of the fastest other kernel"),
     "of_peak": _each(peaks.interval_of_peak, "% of the measured peak"),
     "ladder": _each(peaks.interval_of_peak, "% of the measured peak"),
     "cost": _each(_cost, "times the time of {reference}: {own}"),

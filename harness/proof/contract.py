@@ -1,7 +1,8 @@
 """Prove a backend: every case of `contract_cases` for every semiring and dtype that it does not decline.
 
 Each case is planned, prepared, run, verified against the definition, and run again over other garbage in the output;
-its operands must be unchanged afterwards. Those of other layouts are run once more, with other values in the operands. Whatever a backend raises becomes a finding; the other cases go on.
+its operands must be unchanged afterwards. Those of other layouts are run once more, with other values in the operands.
+Whatever a backend raises becomes a finding; the other cases go on.
 """
 
 from __future__ import annotations
@@ -192,7 +193,9 @@ def _check_other_values(backend: Backend, prepared: Prepared, operands: Operands
     try:
         verify(plan.problem, operands, np.asarray(_produce(prepared)), seed=SEED, extra_error=extra_error)
     except VerificationError as error:
-        raise VerificationError(f"a run after the operands changed does not compute with their new values: {error}") from None
+        raise VerificationError(
+            f"a run after the operands changed does not compute with their new values: {error}"
+        ) from None
 
 
 def _produce(prepared: Prepared) -> np.ndarray:

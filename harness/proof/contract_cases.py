@@ -121,9 +121,7 @@ def _sizes() -> list[tuple[int, int, int]]:
 
 def _layout_cases(problem: Callable[..., Problem]) -> Iterator[ContractCase]:
     for layout in ("FCC", "CFC", "CCF", "FFF", "ACC", "CAC", "CCA", "AAA", "FAC", "AFA"):
-        yield ContractCase(
-            LAYOUTS, f"{layout} 13x11x7", problem(13, 11, 7, layout=layout, accumulate=layout[2] != "C")
-        )
+        yield ContractCase(LAYOUTS, f"{layout} 13x11x7", problem(13, 11, 7, layout=layout, accumulate=layout[2] != "C"))
     yield ContractCase(LAYOUTS, "read-only, 7x13x11", problem(7, 13, 11, accumulate=True), is_read_only=True)
     yield ContractCase(LAYOUTS, "read-only, any strides", problem(7, 13, 11, layout="AAA"), is_read_only=True)
 

@@ -19,7 +19,7 @@ from harness.analysis import answers, caveats, rates
 from harness.errors import HarnessError
 from harness.experiment import Experiment
 from harness.machine import Machine
-from harness.report import closing, tables
+from harness.report import answers_by_place, closing, tables
 from harness.report.tables import byte_size, markdown_table, short_table
 from harness.store.schema import UNKNOWN
 from harness.store.store import Cell
@@ -34,8 +34,8 @@ semiring, dtype and threads; on a GPU it is that of the SIMT units, which tensor
 operations a pair, one (x) and one (+).
 
 The bold sentence of a section is made from the stored times; its figure shows them. Caveats say of how many cells. An
-*unsure* ratio has no verdict: its interval contains 1, which a title calls undecided, or it has too few samples.
-Verdicts are corrected for the number of cells. Remarks on single cells are in the CSV file.
+*undecided* ratio has no verdict: its interval contains 1, or it has too few samples. A *disturbed* time was taken on
+a throttled or shared machine. Verdicts are corrected for the number of cells. The CSV file has all remarks.
 
 `docs/vocabulary.md` explains the words, `docs/experiments.md` the marks of a figure, `docs/first-hour.md` the rungs."""
 
@@ -94,9 +94,9 @@ def write_tables(
 ) -> None:
     """Rewrite what stands in `page` between the markers of an experiment.
 
-    ``<!-- ladder:begin -->``: a table of its first case, without intervals. ``<!-- finding ladder:begin -->``: what it
-    has found, as an item of a list; between indented markers, within the item that they stand in. Markers of
-    experiments without cells are left alone.
+    ``<!-- ladder:begin -->``: a table of its first case, without intervals. ``<!-- finding ladder:begin -->``: what it,
+    or a figure of that name, has found, as an item of a list; between indented markers, within the item that they
+    stand in. Markers of experiments without cells are left alone.
 
     Parameters
     ----------
@@ -118,15 +118,15 @@ def write_tables(
     for experiment in experiments:
         if experiment.name not in measured:
             continue
-        marker = f"{experiment.name} of {slug}" if slug else experiment.name
-        if f"<!-- finding {marker}:" in text:
-            in_item = re.search(rf"^ +<!-- finding {re.escape(marker)}:begin", text, re.MULTILINE)
-            sentence = f"{answers.of_experiment(experiment, cells)}."
-            text = update_markers(text, f"finding {marker}", sentence if in_item else f"- {sentence}")
-        if f"<!-- {marker}:" in text:
+        of = f" of {slug}" if slug else ""
+        for name, finding in answers.by_name(experiment, cells).items():
+            if f"<!-- finding {name}{of}:" in text:
+                in_item = re.search(rf"^ +<!-- finding {re.escape(name + of)}:begin", text, re.MULTILINE)
+                text = update_markers(text, f"finding {name}{of}", f"{finding}." if in_item else f"- {finding}.")
+        if f"<!-- {experiment.name}{of}:" in text:
             recorded = [cell for cell in cells if cell.experiment == experiment.name]
             notes = [f"*{note}.*" for note in (caveats.of_code(recorded), mark) if note]
-            text = update_markers(text, marker, "\n\n".join([short_table(experiment, cells), *notes]))
+            text = update_markers(text, f"{experiment.name}{of}", "\n\n".join([short_table(experiment, cells), *notes]))
     page.write_text(text, encoding="utf-8")
 
 
@@ -198,20 +198,20 @@ def _answers(experiments: Sequence[Experiment], cells: Sequence[Cell], machine: 
     found = {experiment.name: answers.of_experiment(experiment, cells) for experiment in experiments}
     unsettled = [name for name, sentence in found.items() if caveats.greatest_doubt(sentence)[0] == 1]
     told = {name: sentence for name, sentence in found.items() if sentence and name not in unsettled}
-    lines = [f"- [{name}](#{name}): {sentence}" for name, sentence in told.items()]
+    parts = answers_by_place.lines(told)
     if unsettled:
-        lines.append(f"- Without a verdict yet, for want of samples: {', '.join(f'[{n}](#{n})' for n in unsettled)}")
+        parts.append(f"Undecided yet: {', '.join(f'[{name}](#{name})' for name in unsettled)}")
     title = f"# Results: {machine.processor}, {rates.plural(machine.cores, 'core')}"
     doubts = [_undecided(cells)] if any(map(caveats.speaks_of_doubt, found.values())) else []
-    return "\n\n".join([title, "## What came out", *doubts, "\n".join(lines)])
+    return "\n\n".join([title, "## What came out", *doubts, *parts])
 
 
 def _undecided(cells: Sequence[Cell]) -> str:
     """Return what the mark of doubt means, and what would remove it."""
     more = "" if any(cell.preset == "full" for cell in cells) else " `make experiments PRESET=full` takes more samples."
     return (
-        '"Undecided": the samples are too far apart to call the ratios of the sentence faster, slower or the same. '
-        f'"Two samples", "lack samples": too few for that.{more}'
+        '"Undecided": the samples are too few, or too far apart, to call the ratios of the sentence faster, slower or '
+        f"the same.{more}"
     )
 
 
@@ -249,7 +249,7 @@ def _section(
                     *([f"**{finding}.**"] if finding else []),
                     *(f"{detail}." for detail in details if detail),
                     f"{experiment.question} See also: {more}."
-                    + (f" Not drawn, for want of verdicts: {', '.join(left_out)}." if left_out else "")
+                    + (f" Not drawn: {', '.join(left_out)}." if left_out else "")
                     + (f" {_folded('Caveats', known)}" if known else ""),
                 ]
             ),

@@ -1,4 +1,4 @@
-"""Files of a user: those that may not be looked at count as absent, and a text takes the place of an old one as a whole."""
+"""Files of a user: those that may not be looked at count as absent, and an old text stays until a new one is whole."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from harness.errors import StoreError
 from harness.machine import VERSION, Machine
+from harness.surroundings import write_whole
 
 VARIABLE = "GEMM_HARNESS_TUNED"
 FORMAT = 1

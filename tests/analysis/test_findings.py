@@ -5,13 +5,16 @@ import re
 
 import pytest
 
-from harness.analysis import answers, caveats, rates, read_rates
+from harness.analysis import answers, caveats, rates, read_rates, shares
 from harness.analysis.findings import (
     DETAILS,
     FINDINGS,
+    PLACES,
     contenders,
+    fastest,
     kernels,
     libraries,
+    over_rivals,
     pays,
     ranks,
     regret,
@@ -44,11 +47,16 @@ def test_the_fastest_peer_counts_and_the_ends_are_named():
     small = at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 10.0, "cpu-scipy": 20.0}, n=257, **case)
     large = at_rates("vs_peers", {"cpu-simd": 40.0, "cpu-numpy": 80.0}, n=1025, **case)
     sentence = found("over_fastest", [*small, *large], subject="cpu-simd")
-    assert sentence == "cpu-simd has 1.00 times the speed of the fastest peer: 0.50 (n=1025) to 2.00 (n=257)"
+    assert sentence == (
+        "cpu-simd is 1.00 times as fast as the fastest library (geometric mean of 2 products, 0.50 to 2.00)"
+    )
+    assert PLACES["over_fastest"]([*small, *large], {"subject": "cpu-simd"}) == "0.50 (n=1025) to 2.00 (n=257)"
     told = [dataclasses.replace(c, facts={**c.facts, "kernels": "wide"}) for c in [*small[:2], *large]]
-    assert "the fastest peer, cpu-numpy (wide kernels): 0.50" in found("over_fastest", told, subject="cpu-simd")
+    assert "the fastest library, here NumPy with wide kernels (geometric" in found(
+        "over_fastest", told, subject="cpu-simd"
+    )
     assert found("over_fastest", small, subject="cpu-simd") == (
-        "cpu-simd has 2.00 times the speed of cpu-scipy (plus_times, float64, n=257)"
+        "cpu-simd is 2.00 times as fast as cpu-scipy (plus_times, float64, n=257)"
     )
     assert found("over_fastest", small[:1], subject="cpu-simd") == ""
 
@@ -59,8 +67,10 @@ def test_a_ladder_names_its_share_its_gain_and_its_largest_step():
     rungs = at_rates("ladder", rates, n=1024, **case)
     peak = [cell for cell in cells(EXPERIMENTS["ladder"]) if cell.axes.get("role") == "peak"]
     sentence = found("ladder", [*rungs, *peak], subject="cpu-simd", beside=["cpu-numpy"], panels="semiring")
-    assert re.match(r"cpu-simd reaches \d+ % of the peak over plus_times \(40 times cpu-naive\)", sentence)
-    assert sentence.endswith("largest step: cpu-transposed (4)"), "the library is no step"
+    assert re.match(
+        r"cpu-simd reaches \d+ % of the peak over plus_times \(0.10 times cpu-numpy, 40 times cpu-naive\)", sentence
+    )
+    assert sentence.endswith("largest step: cpu-transposed (4 times)"), "the library is no step"
 
 
 ABLATION = EXPERIMENTS["ablation"].figures[0].options
@@ -85,8 +95,8 @@ class TestAblation:
 
     def test_factors_multiply_to_the_whole_and_what_interacts_is_named(self):
         assert self.sentence() == (
-            "cpu-packed is 40 times as fast as the definition, most by SIMD (8) and contiguous rows (2); "
-            "all ideas multiply to 40"
+            "cpu-packed is 40 times as fast as the definition; SIMD (8 times), then contiguous rows (2 times) gains "
+            "most; the gains of all ideas multiply to 40"
         )
         assert self.sentence(say=DETAILS) == (
             "Factor of each idea alone: contiguous rows 2, SIMD 8, cache tiles 0.75, 2x2 reuse 2, "
@@ -94,7 +104,7 @@ class TestAblation:
         )
 
     def test_a_product_that_is_more_than_a_tenth_off_is_said(self):
-        assert "all ideas do not multiply: their product is 45" in self.sentence(tiled={"cpu-tiled": 27.0})
+        assert "the gains of all ideas do not multiply: their product is 45" in self.sentence(tiled={"cpu-tiled": 27.0})
         assert "do not multiply" not in self.sentence(tiled={"cpu-tiled": 26.0})
 
     def test_a_product_that_only_the_spread_allows_is_said_so(self):
@@ -181,7 +191,9 @@ def test_of_several_panels_those_that_pay_somewhere_are_named():
 def test_who_is_fastest_in_how_many_cases_is_said_of_all_where_nobody_is_in_most():
     first = at_rates("size_sweep", {"cpu-numpy": 1.0, "cpu-simd": 2.0}, n=64)
     second = at_rates("size_sweep", {"cpu-numpy": 2.0, "cpu-simd": 1.0}, n=128)
-    assert found("fastest", [*first, *second]) == "Fastest: cpu-simd in 1 of 2 cases, cpu-numpy in 1"
+    assert found("fastest", [*first, *second]) == (
+        "The fastest takes 0.50 to 1.00 of the time of cpu-numpy: cpu-simd in 1 of 2 cases, cpu-numpy in 1"
+    )
 
 
 def lost_at(rates, few=()):
@@ -272,9 +284,9 @@ def test_a_figure_of_another_experiment_takes_its_cells_and_peaks_from_elsewhere
 @pytest.mark.parametrize(
     ("sentence", "part"),
     [
-        ("1.04 times (3 of 24 lack samples)", 0.125),
+        ("1.04 times (3 of 24 undecided)", 0.125),
         ("1.04 times (2 samples) (9 of 36 undecided)", 0.25),
-        ("a (1 of 2 undecided), b (two samples)", 1.0),
+        ("a (1 of 2 undecided), b (undecided)", 1.0),
         ("1.04 times (n=512; disturbed)", 0.0),
     ],
 )
@@ -310,7 +322,8 @@ def test_the_best_configuration_of_each_library_counts_and_what_is_installed_is_
         for cell in shown
     ]
     sentence = found("over_fastest", told, subject="cpu-simd")
-    assert sentence.startswith("cpu-simd has 1.25 times (2.00 as installed) the speed of the fastest peer, cpu-scipy: ")
+    assert sentence.startswith("cpu-simd is 1.25 times as fast as the fastest library, here SciPy ")
+    assert sentence.endswith("2.00 as installed)")
     plain = found("over_fastest", [cell for shown in sizes for cell in shown], subject="cpu-simd")
     assert "installed" not in plain
 
@@ -359,9 +372,9 @@ def test_an_efficiency_within_five_percent_answers_weak_scaling(mode, efficiency
         ((12, 4, 12, 2), " (undecided)"),
         ((7, 6, 12, 10), " (7 of 12 undecided)"),
         ((1, 0, 1, 8), " (undecided)"),
-        ((12, 12, 12, 2), " (two samples)"),
-        ((7, 7, 12, 5), " (7 of 12 lack samples)"),
-        ((9, 9, 9, 10), " (few samples)"),
+        ((12, 12, 12, 2), " (undecided)"),
+        ((7, 7, 12, 5), " (7 of 12 undecided)"),
+        ((9, 9, 9, 10), " (undecided)"),
         ((0, 0, 5, 0), ""),
     ],
 )
@@ -409,7 +422,7 @@ def test_contenders_with_equal_kernels_of_openblas_are_one_with_the_names_of_all
     assert rates.axis(one, "backend") == "cpu-numpy", "it keeps one colour"
     assert libraries.is_as_installed(one)
     assert found("over_fastest", merged, subject="cpu-simd").startswith(
-        "cpu-simd has 1.74 times the speed of the fastest peer, OpenBLAS (SkylakeX kernels): "
+        "cpu-simd is 1.74 times as fast as the fastest library, here OpenBLAS with SkylakeX kernels ("
     )
 
 
@@ -421,13 +434,18 @@ def test_contenders_with_other_kernels_or_unknown_ones_stay_apart():
 
 
 def test_no_name_stands_for_two_findings():
-    modules = (contenders, kernels, pays, ranks, read_rates, regret, stages, switches, traffic)
+    modules = (
+        *(contenders, fastest, kernels, over_rivals, pays, ranks),
+        *(read_rates, regret, shares, stages, switches, traffic),
+    )
     assert sum(len(module.FINDINGS) for module in modules) == len(FINDINGS)
 
 
-def test_where_a_figure_has_no_finding_it_says_at_least_who_was_fastest():
+def test_a_figure_whose_subject_has_no_time_invents_no_finding():
     experiment = EXPERIMENTS["workloads"]
     (figure,) = experiment.figures
     own = [cell for cell in cells(experiment) if cell.contender != figure.options["subject"]]
     assert FINDINGS[figure.options["finding"]](own, figure.options) == ""
-    assert answers.of_figure(figure, answers.Shown(own, [])).startswith("Fastest ")
+    assert answers.of_figure(figure, answers.Shown(own, [])) == ""
+    assert answers.is_without_subject(figure, answers.Shown(own, []))
+    assert not answers.is_without_subject(figure, answers.Shown(cells(experiment), []))

@@ -57,6 +57,6 @@ def test_the_best_recursion_at_both_ends_is_named():
     planted = [dataclasses.replace(cell, samples_ns=[[1e6 * ms] * 8]) for cell, ms in times]
     figure = EXPERIMENTS["gpu_strassen"].figures[0]
     assert FINDINGS["recursion"](planted, figure.options) == (
-        "float64: 0.85 times the time of gpu-cublas at n=8192 (2 levels), 1.20 at n=2048"
+        "Strassen takes 0.85 times the time of gpu-cublas at n=8192 (2 levels, over float64), 1.20 at n=2048"
     )
     assert FINDINGS["recursion"](large[:1], figure.options) == "", "the base alone"

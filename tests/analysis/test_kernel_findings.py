@@ -30,7 +30,8 @@ def test_factors_of_ideas_stand_beside_the_step_of_all_of_them():
     ideas = dict(zip(options["ideas"], (20.0, 10.0, 40.0), strict=True))
     rates = {"gpu-warp-tiled": 40.0, **ideas, options["all"]: 5.0}
     assert FINDINGS["left_out"](at_rates(rates, **where), options) == (
-        "float64: without any of its ideas gpu-warp-tiled takes 8.00 times as long, with scalar shared loads alone 4.00"
+        "Without any of its ideas gpu-warp-tiled takes 8.00 times as long over float64; "
+        "most does scalar shared loads alone 4.00"
     )
     assert DETAILS["left_out"](at_rates(rates, **where), options) == "float64: the factors multiply to 8.00"
     slow = at_rates({**rates, options["pair"]: 20.0, options["all"]: 10.0}, **where)
@@ -55,8 +56,8 @@ def test_one_thread_a_row_stands_beside_one_an_element():
     rates = {"gpu-naive": 10.0, "gpu-row, 1 of B": 1.0, "gpu-row, 4 of B": 4.0, "gpu-row, 16 of B": 20.0}
     own = at_rates(rates, role="rows", a="A by rows")
     assert FINDINGS["rows"](own, options) == (
-        "One thread a row takes the time of one an element: A by rows 10 times with a column of B, "
-        "0.5 with the widest panel"
+        "One thread a row takes 10 times as long as one an element with 1 column of B in shared memory, "
+        "0.5 times with 16 (A by rows)"
     )
 
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from experiments._parts import ranks as parts
-from harness.analysis import projection, rank_model, ranks, rates
+from harness.analysis import ranks, rates
+from harness.analysis.ranks import model as rank_model
+from harness.analysis.ranks import projection
 from harness.distributed.grid import Decomposition, Grid
 from harness.distributed.model import predict
 from harness.experiment import load_all

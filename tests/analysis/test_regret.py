@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from harness.analysis import answers, caveats, rates
+from harness.analysis import answers, caveats, rivals
 from harness.analysis.findings.regret import finding, regret
 from harness.experiment import load_all
 from harness.store.store import Cell
@@ -26,7 +26,7 @@ def product(times_ms: dict[str, float], setting: str) -> list[Cell]:
 def test_is_that_over_the_fastest_other_and_the_worst_is_named() -> None:
     lost = product({"auto": 6.0, "cpu-simd": 6.0, "cpu-numpy": 4.0}, "plus_times float64")
     kept = product({"auto": 2.0, "cpu-simd": 2.0, "cpu-numpy": 4.0}, "plus_times float32")
-    assert rates.fastest_peer(lost[0], lost) is lost[2]
+    assert rivals.fastest_other(lost[0], lost) is lost[2]
     at = regret(lost[0], lost)
     assert at is not None
     assert at.estimate == pytest.approx(1.5)

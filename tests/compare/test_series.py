@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.analysis import rates
+from harness.analysis import rates, rivals
 from harness.errors import ExperimentError
 from harness.experiment import Budget, Case, Contender, Experiment, backend_contender, product_case
 from harness.problem import Problem
@@ -38,7 +38,7 @@ def test_nothing_that_compares_cells_joins_the_two_series():
     assert len(cells) == 4
     for cell in cells:
         series = cell.axes.get("series", "hot")
-        for other in (rates.reference_of(cell, cells), rates.fastest_peer(cell, cells)):
+        for other in (rates.reference_of(cell, cells), rivals.fastest_other(cell, cells)):
             assert other is not None
             assert other.axes.get("series", "hot") == series
     by_case = rates.group(cells, lambda cell: (cell.experiment, cell.run, cell.case))

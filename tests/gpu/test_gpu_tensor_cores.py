@@ -328,7 +328,10 @@ _OWN = (
 
 
 # Sizes of large tiles, and of thin ones, whose kernels read columns as they lie.
-READERS = {"float64": ("tensor_core_f64_tma", "tensor_core_f64"), "bfloat16": ("tensor_core_half", "tensor_core_half_flat")}
+READERS = {
+    "float64": ("tensor_core_f64_tma", "tensor_core_f64"),
+    "bfloat16": ("tensor_core_half", "tensor_core_half_flat"),
+}
 DEEP, FLAT = (500, 500, 20000), (8, 4096, 8192)
 
 
@@ -342,7 +345,8 @@ def test_kernels_read_columns_as_they_lie_and_do_not_spill(monkeypatch, dtype, l
     for stem, size in zip(READERS[dtype], (DEEP if narrow is None else (4096,) * 3, FLAT), strict=True):
         problem = product(size, dtype="float64" if narrow is None else "float32", operand_dtype=narrow, layout=layout)
         kernels = TENSOR_CORE.program(TENSOR_CORE.plan(problem, detect()), *matrices(problem)).kernels()
-        assert kernels[0].stem == stem and {x.stem for x in kernels[1:]} <= {"fold"}
+        assert kernels[0].stem == stem
+        assert {x.stem for x in kernels[1:]} <= {"fold"}
         for kernel in kernels:
             found = resources(compile_kernel(kernel.stem, kernel.defines, "sm_90" + kernel.suffix))
             assert found[kernel.function].spill_bytes == 0, (kernel.stem, layout)

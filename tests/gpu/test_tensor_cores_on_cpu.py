@@ -90,7 +90,8 @@ def test_float64_by_columns_is_read_as_it_lies(layout, edge):
 
 
 @pytest.mark.parametrize("edit", (
-    ("next + offsets[ALONG_K ? pass : 0]", "next"), ("steps * ld", "steps"), ("place + (long long)begin * ld", "place + begin"),
+    ("next + offsets[ALONG_K ? pass : 0]", "next"), ("steps * ld", "steps"),
+    ("place + (long long)begin * ld", "place + begin"),
     ("ALONG_K ? i * STRIDE + p : p * STRIDE + i", "p * STRIDE + i"),
 ))  # fmt: skip
 def test_planted_mistake_with_columns_of_float64_is_found(monkeypatch, edit):
@@ -101,7 +102,9 @@ def test_planted_mistake_with_columns_of_float64_is_found(monkeypatch, edit):
 
 PLANTED_IN_COPIES = {
     "rows beyond the tile are copied": (UNEVEN[1], 162, ("COUNT % LINES == 0 || line + pass * LINES < COUNT", "true")),
-    "the last rows of B are not": (UNEVEN[2], 50, ("PASSES = ceiling(COUNT, LINES)", "PASSES = ALONG_K ? ceiling(COUNT, LINES) : COUNT / LINES")),
+    "the last rows of B are not": (
+        UNEVEN[2], 50, ("PASSES = ceiling(COUNT, LINES)", "PASSES = ALONG_K ? ceiling(COUNT, LINES) : COUNT / LINES")
+    ),
     "columns beyond the tile are copied": (
         UNEVEN[4], 79, ("COPIES % ACROSS == 0 || threadIdx.x + part * ACROSS < COPIES", "true")
     ),
@@ -240,15 +243,15 @@ PLANTED_IN_BROUGHT_COLUMNS = {
     "steps of B": ("CFC", "SECOND_ALONG_K ? v + 2 : 2 * v + 1", "2 * v + 1"),
     "the second half of B": ("CFC", "from_b[v] + half * half_of_b", "from_b[v]"),
     "columns of C": ("CFC", "warp_column + 2 * pair_of_b", "warp_column + 2 * g"),
-    "rows of A for one another": ("FCC", "of_a[j][2 * half + v] = x.x, of_a[j + 1]", "of_a[j + 1][2 * half + v] = x.x, of_a[j]"),
+    "rows of A for one another": (
+        "FCC", "of_a[j][2 * half + v] = x.x, of_a[j + 1]", "of_a[j + 1][2 * half + v] = x.x, of_a[j]"
+    ),
     "rows of C": ("FCC", "4 * t + 2 * v + j % 2", "2 * t + v + j % 2 * 8"),
     "steps of A": ("FFC", "place(2 * t + v, g));", "place(t + 4 * v, g));"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("layout", "old", "new"), PLANTED_IN_BROUGHT_COLUMNS.values(), ids=PLANTED_IN_BROUGHT_COLUMNS
-)
+@pytest.mark.parametrize(("layout", "old", "new"), PLANTED_IN_BROUGHT_COLUMNS.values(), ids=PLANTED_IN_BROUGHT_COLUMNS)
 def test_planted_mistake_with_tiles_by_columns_is_found(monkeypatch, layout, old, new):
     use_the_cpu(monkeypatch, edits=((old, new),))
     with pytest.raises((VerificationError, KernelFault)):
@@ -339,7 +342,9 @@ WGMMA_SIZES = ((1, 1, 1), (20, 30, 40), (140, 150, 200), (300, 132, 64))
 def compute_by_wgmma(size, dtype="bfloat16", *, accumulate=False, alpha=None, layout="CCC", **parameters):
     narrow = None if dtype == "float32" else np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
     scalars = {"accumulate": accumulate, "alpha": alpha}
-    problem = Problem(*size, SEMIRINGS["plus_times"], np.dtype(np.float32), **scalars, operand_dtype=narrow, layout=layout)
+    problem = Problem(
+        *size, SEMIRINGS["plus_times"], np.dtype(np.float32), **scalars, operand_dtype=narrow, layout=layout
+    )
     operands = Operands.generate(problem, sum(size))
     rung = RUNGS[RUNG]
     tile = {**SPLIT, "blocks": 2} if narrow is None else {**HALF, "together": 1}
@@ -433,9 +438,15 @@ def test_products_by_wgmma_are_right_with_narrow_tiles(launch):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_products_by_wgmma_take_columns_as_they_lie(layout):
-    tiles = ({}, {"bn": 256, "tn": 16}, {"bn": 32, "tn": 2}, {"bm": 16, "bn": 128, "tm": 1}, {"bm": 8, "bn": 64, "tm": 1})
-    for number, (tile, size) in enumerate(zip(tiles, NARROW_SIZES, strict=True)):
-        size = (min(size[0], tile.get("bm", 300)), *size[1:])
+    tiles = (
+        {},
+        {"bn": 256, "tn": 16},
+        {"bn": 32, "tn": 2},
+        {"bm": 16, "bn": 128, "tm": 1},
+        {"bm": 8, "bn": 64, "tm": 1},
+    )
+    for number, (tile, (rows, *rest)) in enumerate(zip(tiles, NARROW_SIZES, strict=True)):
+        size = (min(rows, tile.get("bm", 300)), *rest)
         scalars = {"accumulate": number % 2 == 1, "alpha": -1.5 if number > 1 else None}
         for odd in (0, 1):
             compute_by_wgmma((*size[:2], size[2] + odd), layout=layout, **scalars, **tile, shares=1 + number % 2)
@@ -447,7 +458,9 @@ PLANTED_IN_COLUMNS = {
     "one box of A for all": ("FCC", {}, "place.row + box * BOX_COLUMNS", "place.row"),
     "the same steps of A": ("FCC", {}, "first + NEXT_STEPS<FIRST_ALONG_K> * p", "first"),
     "A along k": ("FCC", {}, '#define FIRST_FLAG ", 1"', '#define FIRST_FLAG ", 0"'),
-    "steps of B for columns": ("CFC", {}, "second, barrier, p, place.column + rows", "second, barrier, place.column + rows, p"),
+    "steps of B for columns": (
+        "CFC", {}, "second, barrier, p, place.column + rows", "second, barrier, place.column + rows, p"
+    ),
     "the same steps of B": ("CFC", {}, "second + NEXT_STEPS<SECOND_ALONG_K> * p", "second"),
     "B along n": ("CFC", {}, 'FIRST_FLAG ", 0"', 'FIRST_FLAG ", 1"'),
     "few rows by columns": ("FCC", {"bm": 32, "tm": 2}, 'FIRST_FLAG ", 1"', 'FIRST_FLAG ", 0"'),

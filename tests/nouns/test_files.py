@@ -27,5 +27,5 @@ def test_what_cannot_be_written_leaves_the_old_one_and_names_it(tmp_path: Path) 
         write_whole(page, "a surrogate: \ud800")
     assert page.read_text(encoding="utf-8") == "old"
     assert [x.name for x in tmp_path.iterdir()] == ["page.md"]
-    with pytest.raises(OSError, match="none.*page.md"):
+    with pytest.raises(OSError, match=r"none.*page.md"):
         write_whole(tmp_path / "none" / "page.md", "new")

@@ -239,6 +239,10 @@ def test_who_says_k_says_the_smallest_and_writes_nothing_else(backend: SaysK, re
 
 
 def test_a_backend_that_keeps_values_of_its_operands_is_found() -> None:
-    faults = [finding for finding in check_kernel(KeepsOperands(), SEMIRINGS["plus_times"], FLOAT) if finding.status == "failed"]
+    faults = [
+        finding
+        for finding in check_kernel(KeepsOperands(), SEMIRINGS["plus_times"], FLOAT)
+        if finding.status == "failed"
+    ]
     assert [finding.what for finding in faults] == ["plus_times float64: layouts"]
     assert "a run after the operands changed does not compute with their new values" in faults[0].detail

@@ -123,7 +123,7 @@ def test_hot_and_cold_have_a_panel_for_each_side(draw):
     words = draw("cold_caches")["cold_caches"]
     assert "plus_times float64, on the CPU" in words
     assert "plus_times float64, on the GPU" in words
-    assert "n, elements (logarithmic), on the GPU or 1 thread" in words
+    assert "n (log scale)" in words
 
 
 def test_panels_of_different_sizes_share_their_ticks(sheets):

@@ -48,6 +48,13 @@ def test_every_figure_is_drawn_and_says_where_it_was_measured(name, machine, dra
         )
 
 
+def test_counts_of_other_sizes_stand_beside_each_other(draw):
+    own = planted(EXPERIMENTS["dist_memory"])
+    larger = [dataclasses.replace(cell, axes={**cell.axes, **dict.fromkeys("mnk", 480)}) for cell in own]
+    panels = [len(draw("dist_memory", some)["dist_memory"].canvas.axes) for some in (own, [*own, *larger])]
+    assert panels[1] == 2 * panels[0]
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_is_missing_is_said(name, draw):
     absent = [

@@ -48,7 +48,7 @@ def test_what_has_no_verdict_is_named_after_what_came_out(tmp_path):
     first, _, rest = text.partition("## How to read")
     assert "- [ladder](#ladder): " in first
     assert "- [size_sweep]" not in first
-    assert first.rstrip().endswith("- Without a verdict yet, for want of samples: [size_sweep](#size_sweep)")
+    assert first.rstrip().endswith("Undecided yet: [size_sweep](#size_sweep)")
     section = rest.partition("## size_sweep")[2]
     assert section.strip().startswith("**"), "its sentence stands in its section"
     some = [cell if cell.axes["n"] > 100 else little for cell, little in zip(cells(sweep), few, strict=True)]
@@ -192,16 +192,16 @@ def like_the_reference(own, index, samples):
     return [reference, *own[1:index], dataclasses.replace(own[index], samples_ns=near), *own[index + 1 :]]
 
 
-def test_a_ratio_that_may_be_one_is_unsure_and_of_too_few_samples_too(tmp_path):
+def test_a_ratio_that_may_be_one_is_undecided_and_of_too_few_samples_too(tmp_path):
     own = cells(LADDER)
     text = page(like_the_reference(own, 1, 20), tmp_path)
     (line,) = (line for line in section(text) if "contains 1" in line)
-    assert line.startswith("**Unsure**, 1 of")
+    assert line.startswith("**Undecided**, 1 of")
     assert own[1].contender in line
-    assert "unsure" in remarks(tmp_path)[own[1].contender]
+    assert "undecided: level" in remarks(tmp_path)[own[1].contender]
     few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:3]]) for cell in own]
-    (line,) = (line for line in section(page(few, tmp_path)) if "Unsure" in line)
-    assert line.startswith("**Unsure**, all")
+    (line,) = (line for line in section(page(few, tmp_path)) if "Undecided" in line)
+    assert line.startswith("**Undecided**, all")
     assert "too few samples" in line
 
 
@@ -209,7 +209,7 @@ def test_a_figure_that_is_not_published_is_named_with_its_reason(tmp_path):
     few = [dataclasses.replace(cell, samples_ns=[cell.samples_ns[0][:3]]) for cell in cells(LADDER)]
     drawing.draw(LADDER, few, MACHINE, tmp_path, decided=True)
     text = report_page.write([LADDER], few, MACHINE, tmp_path, tmp_path / "results").read_text(encoding="utf-8")
-    assert f"Not drawn, for want of verdicts: {LADDER.figures[0].title} (three samples)." in text
+    assert f"Not drawn: {LADDER.figures[0].title} (undecided)." in text
     assert "![" not in text
     drawing.draw(LADDER, cells(LADDER), MACHINE, tmp_path, decided=True)
     text = report_page.write([LADDER], cells(LADDER), MACHINE, tmp_path, tmp_path / "results").read_text("utf-8")

@@ -81,6 +81,10 @@ def argk_program(problem: Problem, a: Matrix, b: Matrix, out: Matrix, which: Mat
 def _macros(tiles: Launch, a: Matrix, b: Matrix, itemsize: int) -> Defines:
     """Return the macros of argk.cu beside those of the semiring."""
     sizes = {name.upper(): getattr(tiles, name) for name in "bm bn bk wm wn tm tn stages".split()}
-    copies = {"LANES_K": LANES_K, "WIDTH_B": width_of_copies(b, tiles.bn, tiles, itemsize), "OFFSET": offset_type(tiles, a, b)}
+    copies = {
+        "LANES_K": LANES_K,
+        "WIDTH_B": width_of_copies(b, tiles.bn, tiles, itemsize),
+        "OFFSET": offset_type(tiles, a, b),
+    }
     order = {"ORDER": 0, "GROUP": ARGK_GROUP, "C_VECTORS": False, "BLOCKS": ARGK_BLOCKS}
     return as_defines({**sizes, **copies, **order, "SEARCHERS": ARGK_SEARCHERS, "SEARCHED_ROWS": ARGK_SEARCHED_ROWS})

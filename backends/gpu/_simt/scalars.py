@@ -72,7 +72,9 @@ def scaled(program: Program, problem: Problem, a: Matrix) -> Matrix:
             n if step else 1 for n, step in zip((batch.count // batch.inner, batch.inner), a.next, strict=True)
         )
         place, batch = program.reserve("scaled_a", outer * inner * m * k, problem.dtype), Batch(outer * inner, inner)
-        copy = Matrix(place, k, by_columns=a.by_columns, next=(inner * m * k if outer > 1 else 0, m * k if inner > 1 else 0))
+        copy = Matrix(
+            place, k, by_columns=a.by_columns, next=(inner * m * k if outer > 1 else 0, m * k if inner > 1 else 0)
+        )
     arguments = problem.alpha, a.place, a.ld, copy.place, m, k
     add_pass(program, problem, "scale", m * k, *arguments, batch=batch, moves=(a, copy))
     is_aligned = all(step * problem.dtype.itemsize % copy.alignment == 0 for step in copy.next)

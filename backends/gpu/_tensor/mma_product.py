@@ -55,7 +55,7 @@ class Mma(NamedTuple):
     pad_b: int
 
     def shared_bytes(self, launch: Launch, *by_columns: bool) -> int:
-        """Return the shared memory of a block, in bytes; `by_columns` says whether A and B lie so, by rows if not given."""
+        """Return the shared memory of a block, in bytes; of A and B by rows unless `by_columns` says so."""
         of_a, of_b = by_columns or (False, False)
         tile_a, tile_b = self._tile(launch.bm, launch.bk, not of_a), self._tile(launch.bn, launch.bk, of_b)
         return launch.stages * (tile_a + tile_b) * self.itemsize
@@ -110,9 +110,7 @@ def mma_kernel(mma: Mma, launch: Launch, a: Matrix, b: Matrix, edge: str, more: 
     lines_a, lines_b = (bk, bm) if a.by_columns else (bm, bk), (bn, bk) if b.by_columns else (bk, bn)
     farthest = max(lines * x.ld + length for x, (lines, length) in ((a, lines_a), (b, lines_b)))
     offset = "int" if farthest < 1 << 31 else "long long"
-    va, vb = (
-        _cutting(width_of_loads(x, mma.itemsize), length) for x, (_, length) in ((a, lines_a), (b, lines_b))
-    )
+    va, vb = (_cutting(width_of_loads(x, mma.itemsize), length) for x, (_, length) in ((a, lines_a), (b, lines_b)))
     tile = {"BM": bm, "BN": bn, "BK": bk, "WM": launch.wm, "WN": launch.wn, "STAGES": launch.stages}
     rest = {"MIN_BLOCKS": max(1, _THREADS // threads), "PAD_A": mma.pad_a, "PAD_B": mma.pad_b, "VA": va, "VB": vb}
     orders = {name: 1 for name, x in (("A_BY_COLUMNS", a), ("B_BY_COLUMNS", b)) if x.by_columns}

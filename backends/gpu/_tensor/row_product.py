@@ -45,7 +45,7 @@ _KINDS = {"float16": '"f16"', "bfloat16": '"bf16"'}
 def add_double_product(
     program: Program, plan: Plan, product: Product, depth: int, *, unless: Place | None = None
 ) -> None:
-    """Add ``out := [out +] a b`` in float64, by instructions of `depth` steps of k; what is not aligned is copied first.
+    """Add ``out := [out +] a b`` in float64, by instructions of `depth` steps of k; what is not aligned is copied.
 
     The kernel computes unless the int32 at `unless`, in the memory of the GPU, is then another number than 0.
     """
@@ -99,7 +99,7 @@ class _Operand(NamedTuple):
     along_k: bool
 
     def map(self, dtype: str, bk: int, cluster: int = 1) -> TensorMap:
-        """Return its boxes: of rows along k, which the blocks of a cluster divide among them, or of columns of the side."""
+        """Return its boxes: rows along k, which the blocks of a cluster divide among them, or columns of the side."""
         x, columns = self.matrix, ROW_BYTES // ITEMSIZES[dtype]
         if self.along_k:
             return TensorMap(x.place, self.side, self.k, x.ld, self.tile // cluster, bk, dtype)

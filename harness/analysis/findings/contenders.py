@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
-from harness.analysis import caveats, conditions, peaks, rates
-from harness.analysis.findings import libraries as of_libraries
+from harness.analysis import conditions, peaks, rates, rivals
 from harness.analysis.findings.panels import named_panels, panels
 from harness.analysis.findings.ranks import Claim, ends, number
+from harness.analysis.places import where_in_words
 from harness.experiment import COLD, HOT, Json
-from harness.stats.statistics import geometric_mean, median
+from harness.stats.statistics import median
 from harness.store.store import Cell
 
 # A choice is as good as the best if it has this part of its rate.
 AS_GOOD = 0.95
 LITTLE = 10  # percent of work in vain
-
-
-def over_fastest(cells: list[Cell], options: Json) -> str:
-    """Return the speed of the subject over the fastest other of each case: mean, least, most, and what is undecided.
-
-    Who is the fastest mostly is named, with the kernels that its library took. Of a library in several configurations
-    the best counts; what it is as installed is said too where it differs.
-    """
-    claims, pairs = [], []
-    own = _of_subject(cells, options)
-    for cell in own:
-        peer = rates.fastest_peer(cell, cells)
-        if peer is not None:
-            claims.append(Claim(rates.speed_up(cell, peer), peer.contender, _where(cell, own[1:] and own), cell))
-            pairs.append((cell, peer))
-    if not claims:
-        return ""
-    who, (best, worst) = options["subject"], ends(claims)
-    if len(claims) == 1:
-        return f"{who} has {number(best)} times the speed of {best.who} ({best.where})"
-    if rates.common((claim.cell for claim in claims), "semiring") is None:
-        span = f"{worst.value.estimate:.2f} ({worst.where}) to {best.value.estimate:.3g} times ({best.where})"
-        return f"{who} has {span} the speed of the fastest peer{_undecided(pairs)}"
-    mean = f"{geometric_mean([claim.value.estimate for claim in claims]):.2f}"
-    plain = of_libraries.as_installed(cells, options)
-    installed = f" ({plain} as installed)" if plain not in ("", mean) else ""
-    first = f"{who} has {mean} times{installed} the speed of the fastest peer{_mostly(pairs, cells)}"
-    return f"{first}: {_short(worst)} to {_short(best)}{_undecided(pairs)}"
+ABOVE = 105  # percent of a peak that no noise explains
 
 
 def subject_over_reference(cells: list[Cell], options: Json) -> str:
@@ -69,20 +42,20 @@ def _place(cell: Cell, names: str | list[str]) -> str:
 
 
 def ladder(cells: list[Cell], options: Json) -> str:
-    """Return for the first panels which part of the peak the subject reaches, and over what; and the largest step."""
+    """Return for the first panels which part of the peak the subject reaches, over which library; the largest step."""
     parts, steps, dtypes = list[str](), list[tuple[float, str]](), list[object]()
     for group in panels(cells, options):
         subject = next((c for c in group if c.is_ok and rates.axis(c, "backend") == options["subject"]), None)
         share = None if subject is None else peaks.percent_of_peak(subject, cells)
         if subject is None or share is None:
             continue
-        slowest, is_first = rates.reference_of(subject, group), not parts
-        times = f"{rates.speed_up(subject, slowest).estimate:.3g} times" if slowest else ""
-        gain = f" ({times}{f' {slowest.contender}' * is_first})" if slowest else ""
         dtypes.append(rates.axis(subject, "dtype"))
         is_named = "problem" in str(options.get("panels")) and dtypes.count(dtypes[-1]) == 1  # once, if it is the same
         words = rates.axis(subject, "problem" if is_named else "semiring")
-        parts.append(f"{share:.0f} %{' of the peak' * is_first} over {words}{gain}")
+        with_first = not parts and options.get("over_reference", True)
+        gains = _gains(subject, group, with_first=with_first)
+        reached = share if share > ABOVE else min(share, 100)  # a peak may be measured a little low
+        parts.append(f"{reached:.0f} %{' of the peak' * (not parts)} over {words}{gains}")
         rungs = rates.rungs(group, options)
         steps += [
             (rates.speed_up(cell, below).estimate, cell.contender)
@@ -92,7 +65,16 @@ def ladder(cells: list[Cell], options: Json) -> str:
     if not parts:
         return ""
     first = f"{options['subject']} reaches {' and '.join(parts)}"
-    return f"{first}; largest step: {max(steps)[1]} ({max(steps)[0]:.3g})" if steps else first
+    return f"{first}; largest step: {max(steps)[1]} ({max(steps)[0]:.3g} times)" if steps else first
+
+
+def _gains(subject: Cell, group: list[Cell], *, with_first: bool) -> str:
+    """Return the speed of a rung over the fastest library, and `with_first` or alone over the first rung."""
+    peer, slowest = rivals.fastest_peer(subject, group), rates.reference_of(subject, group)
+    others = [peer, slowest if with_first or peer is None else None]
+    gains = [(rates.speed_up(subject, other).estimate, other.contender) for other in others if other is not None]
+    words = [f"{gain:.2f} times {name}" if gain < 10 else f"{gain:.3g} times {name}" for gain, name in gains]
+    return f" ({', '.join(words)})" if words else ""
 
 
 def of_peak(cells: list[Cell], options: Json) -> str:
@@ -107,7 +89,7 @@ def of_peak(cells: list[Cell], options: Json) -> str:
     (least, where), (most, _) = min(shares, key=lambda x: x[0]), max(shares, key=lambda x: x[0])
     middle = median([share for share, _ in shares])
     first = f"{options['subject']} reaches {middle:.0f} % of the measured peak"
-    place = _where(where) + conditions.weakness(where)
+    place = where_in_words(where) + conditions.weakness(where)
     ends_of = f"(median of {len(shares)}; {least:.0f} % at {place}, at most {most:.0f} %)"
     return first if len(shares) == 1 else f"{first} {ends_of}"
 
@@ -155,15 +137,18 @@ def _in_row(name: tuple[str, str]) -> str:
 
 
 def cost(cells: list[Cell], options: Json) -> str:
-    """Return the time of each contender over the reference's: least and most."""
+    """Return the time of each contender over the reference's: least and most; ``what`` is the subject of all."""
     claims = [
-        Claim(rates.time_ratio(cell, reference), cell.contender, _where(cell), cell)
+        Claim(rates.time_ratio(cell, reference), cell.contender, where_in_words(cell), cell)
         for cell in rates.contenders(cells)
         if cell.is_ok and (reference := rates.reference_of(cell, cells)) is not None and reference is not cell
     ]
     if not claims:
         return ""
     most, least = ends(claims)
+    if "what" in options and least is not most:
+        span = f"{least.value.estimate:.2f} ({least.who}) to {most.value.estimate:.2f} times ({most.who})"
+        return f"{options['what']} takes {span} as long as {most.cell.reference}"
     first = f"{most.who} takes {number(most)} times as long as {most.cell.reference}"
     return first if least is most else f"{first}; {least.who} takes least, {number(least)} times"
 
@@ -209,7 +194,6 @@ def extra_work(cells: list[Cell], options: Json) -> str:
 
 
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {
-    "over_fastest": over_fastest,
     "subject_over_reference": subject_over_reference,
     "ladder": ladder,
     "of_peak": of_peak,
@@ -227,32 +211,3 @@ def _of_subject(cells: Iterable[Cell], options: Json) -> list[Cell]:
 
 def _coordinates(cell: Cell) -> tuple[object, ...]:
     return tuple(rates.axis(cell, name) for name in ("semiring", "dtype", "m", "n", "k", "threads"))
-
-
-def _where(cell: Cell, among: Sequence[Cell] = ()) -> str:
-    """Return semiring, dtype and size of `cell`, without the two first where all of `among` share them."""
-    shared = [name for name in ("semiring", "dtype") if among and rates.common(among, name)]
-    words = [str(rates.axis(cell, name)) for name in ("semiring", "dtype") if name not in shared]
-    threads = [rates.plural(cell.threads, "thread")] if among and not rates.common(among, "threads") else []
-    return ", ".join([*words, rates.size(cell), *threads])
-
-
-def _short(claim: Claim) -> str:
-    return f"{claim.value.estimate:.2f} ({claim.where})"
-
-
-def _mostly(pairs: Sequence[tuple[Cell, Cell]], cells: Sequence[Cell]) -> str:
-    """Return who is the fastest peer in most cases, with the kernels that it took: ", mostly cpu-numpy (...)"."""
-    names = [peer.contender for _, peer in pairs]
-    name = max(dict.fromkeys(names), key=names.count)
-    if 2 * names.count(name) <= len(names):
-        return ""
-    kernels = of_libraries.families([cell for cell in cells if cell.contender == name]).get(name)
-    known = "OpenBLAS" if " = " in name else name  # the names of all who call it stand in the legend
-    words = f"{known} ({kernels})" if kernels else known
-    return f", {'' if len(set(names)) == 1 else 'mostly '}{words}"
-
-
-def _undecided(pairs: Sequence[tuple[Cell, Cell]]) -> str:
-    """Return how many of the ratios have no verdict; empty if all have one."""
-    return caveats.doubt(caveats.without_verdict(pairs))

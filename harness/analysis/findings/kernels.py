@@ -25,17 +25,24 @@ def left_out(cells: list[Cell], options: Json) -> str:
         ``ideas``: contenders that lack one idea each; ``pair``: the one that lacks the last two of them, which
         depend on each other; ``all``: the one that lacks all.
     """
-    parts = []
-    for kind, times, ideas in _ablated(cells, options)[:MOST_PANELS]:
-        if not ideas:
-            others = sorted(times.items(), key=lambda entry: -entry[1])
-            parts.append(f"{kind}: " + ", ".join(f"{name} takes {time:.2f} times as long" for name, time in others))
-            continue
-        best, whole = max(ideas, key=lambda name: ideas[name]), times.get(options["all"], math.nan)
-        who = next(cell.reference for cell in rates.contenders(cells))
-        words = f"without any of its ideas {who} takes " if not parts else ""
-        parts.append(f"{kind}: {words}{whole:.2f} times as long, with {best} alone {ideas[best]:.2f}")
-    return "; ".join(parts)
+    found = _ablated(cells, options)[:MOST_PANELS]
+    if not any(ideas for _, _, ideas in found):
+        others = [(kind, sorted(times.items(), key=lambda entry: -entry[1])) for kind, times, _ in found]
+        slower = (
+            f"{kind}: {', '.join(f'{who} takes {t:.2f} times as long' for who, t in own)}" for kind, own in others
+        )
+        return "; ".join(slower)
+    who = next(cell.reference for cell in rates.contenders(cells))
+    told = [(kind, times.get(options["all"], math.nan), ideas) for kind, times, ideas in found if ideas]
+    wholes = ", ".join(
+        f"{whole:.2f} times{' as long' * (not i)} over {kind}" for i, (kind, whole, _) in enumerate(told)
+    )
+    costliest = [max(ideas, key=lambda name: ideas[name]) for _, _, ideas in told]
+    alone = rates.group(zip(costliest, told, strict=True), lambda entry: entry[0])
+    costs = ", ".join(
+        f"{idea} alone {' and '.join(f'{ideas[idea]:.2f}' for _, (_, _, ideas) in own)}" for idea, own in alone.items()
+    )
+    return f"Without any of its ideas {who} takes {wholes}; most does {costs}"
 
 
 def products(cells: list[Cell], options: Json) -> str:
@@ -104,14 +111,25 @@ def tiles(cells: list[Cell], options: Json) -> str:
     return f"{first}; {', '.join(slower)} are slower than none" if slower else first
 
 
+BY_ROWS = " as long as one an element with {} of B in shared memory"
+
+
 def rows(cells: list[Cell], options: Json) -> str:
-    """Return by panel the time of one thread a row over one an element, with a column of B and with the most."""
-    found = []
+    """Return by panel the time of one thread a row over that of one an element, by the least and the most columns."""
+    found: list[str] = []
     for name, group in rates.group(rates.contenders(cells), lambda cell: rates.words(cell, options["panels"])).items():
-        own = [ratio for cell in group if rates.axis(cell, "backend") == "gpu-row" and (ratio := _slower(cell, group))]
+        own = [(c, t) for c in group if rates.axis(c, "backend") == "gpu-row" and (t := _slower(c, group)) is not None]
         if own:
-            found.append(f"{name} {own[0]:.2g} times with a column of B, {own[-1]:.2g} with the widest panel")
-    return f"One thread a row takes the time of one an element: {'; '.join(found)}" if found else ""
+            ends = {_columns(cell): time for cell, time in (own[0], own[-1])}
+            (least, slow), (most, quick) = ends.items() if len(ends) > 1 else [*ends.items()] * 2
+            one = f"{slow:.2g} times{BY_ROWS.format(rates.plural(int(least), 'column')) if not found else ''}"
+            found.append(f"{one}, {quick:.2g} times with {most} ({name})")
+    return f"One thread a row takes {'; '.join(found)}" if found else ""
+
+
+def _columns(cell: Cell) -> str:
+    """Return how many columns of B a contender keeps: "4" of "gpu-row, 4 of B"."""
+    return cell.contender.partition(", ")[2].partition(" ")[0]
 
 
 def _gain(found: tuple[float, str, int, int]) -> str:

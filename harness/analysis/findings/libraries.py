@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from harness.analysis import conditions, rates
+from harness.analysis import conditions, rates, rivals
 from harness.experiment import Json
 from harness.stats.statistics import geometric_mean
 from harness.store.store import Cell
@@ -76,6 +76,16 @@ def _as_one(cells: Sequence[Cell], name: str) -> Cell:
     )
 
 
+# What a reader knows libraries by.
+NAMES = {"cpu-numpy": "NumPy", "cpu-scipy": "SciPy", "cpu-mkl": "MKL", "cpu-openblas": "OpenBLAS", "cpu-blis": "BLIS"}
+NAMES |= {"cpu-torch": "PyTorch", "gpu-torch": "PyTorch", "gpu-cublas": "cuBLAS"}
+
+
+def plain_name(contender: str) -> str:
+    """Return what a reader knows a library by; the names of all who call OpenBLAS stand in the legend."""
+    return "OpenBLAS" if " = " in contender else NAMES.get(contender, contender)
+
+
 def kernels_of(cell: Cell) -> str:
     """Return the kernel family that its library took; older records of OpenBLAS have it beside the threads."""
     recorded = str((cell.record.get("threads_read") or {}).get("openblas kernels", ""))
@@ -94,5 +104,5 @@ def as_installed(cells: Sequence[Cell], options: Json) -> str:
     if len(plain) == len(cells):
         return ""
     own = [c for c in rates.contenders(plain) if c.is_ok and rates.axis(c, "backend") == options["subject"]]
-    ratios = [ratio.estimate for cell in own if (ratio := rates.over_fastest(cell, plain)) is not None]
+    ratios = [ratio.estimate for cell in own if (ratio := rivals.over_fastest(cell, plain)) is not None]
     return f"{geometric_mean(ratios):.2f}" if ratios else ""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from harness.analysis import conditions, projection, rank_model, ranks, rates
+from harness.analysis import conditions, ranks, rates
+from harness.analysis.ranks import model as rank_model
+from harness.analysis.ranks import projection
 from harness.experiment import Json
 from harness.stats.statistics import FEWEST_FOR_INTERVAL, Interval
 from harness.store.store import Cell
@@ -125,15 +127,18 @@ def peers(cells: list[Cell], options: Json) -> str:
 
 
 def shares(cells: list[Cell], options: Json) -> str:
-    """Return which part of a warm call computes, at most and at least."""
+    """Return which part of a warm call computes, at most and at least, of the largest product that several computed."""
     warm = [(cell, bar) for cell in rates.contenders(cells) if cell.is_ok and (bar := ranks.warm_stages(cell))]
-    found = [(100 * bar["compute"] / sum(bar.values()), cell) for cell, bar in warm]
-    if not found:
+    by_case = rates.group(
+        [(100 * bar["compute"] / sum(bar.values()), cell) for cell, bar in warm], lambda found: found[1].case
+    )
+    if not by_case:
         return ""
-    (least, worst), (most, best) = min(found, key=lambda x: x[0]), max(found, key=lambda x: x[0])
-    first = f"{best.contender} computes for {most:.0f} % of a warm call ({_place(best)})"
-    where = "" if _place(worst) == _place(best) else f" ({_place(worst)})"
-    return first if worst is best else f"{first}, {worst.contender} for {least:.0f} %{where}"
+    own = max(by_case.values(), key=lambda own: (len(own) > 1, float(own[0][1].facts["operations"])))
+    (least, worst), (most, best) = min(own, key=lambda x: x[0]), max(own, key=lambda x: x[0])
+    first = f"Of a warm call {best.contender} computes for {most:.0f} %"
+    rest = "" if worst is best else f", {worst.contender} for {least:.0f} %"
+    return f"{first}{rest} ({_place(best)})"
 
 
 # What a rank has counted, and what that is held against.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis import conditions, rates
+from harness.analysis import conditions, rates, rivals
 from harness.experiment import Json
 from harness.stats.statistics import Interval, median
 from harness.store.store import Cell
@@ -15,8 +15,13 @@ NONE, LITTLE = 1.02, 1.10
 
 def regret(cell: Cell, cells: Sequence[Cell]) -> Interval | None:
     """Return the time of `cell` over that of the fastest other contender of its case; None: there is no other."""
-    best = rates.fastest_peer(cell, cells) if cell.is_ok else None
+    best = rivals.fastest_other(cell, cells) if cell.is_ok else None
     return None if best is None else rates.time_ratio(cell, best)
+
+
+def missed(own: Sequence[Cell], cells: Sequence[Cell]) -> list[tuple[Interval, Cell]]:
+    """Return the regret of those cells of `own` that did not take the best backend; where one did, nothing is lost."""
+    return [(at, c) for c in own if (at := regret(c, cells)) is not None and not _took_the_best(c, cells)]
 
 
 def finding(cells: list[Cell], options: Json) -> str:
@@ -27,34 +32,34 @@ def finding(cells: list[Cell], options: Json) -> str:
         return ""
     values = [value.estimate for value, _ in found]
     first = f"{options['subject']} takes {median(values):.2f} times the time of the best backend"
-    return f"{first} (median of {rates.plural(len(values), 'product')}){_worst(found, cells)}"
+    of = f"median of {rates.plural(len(values), 'product')}"
+    return f"{first} ({of}){_worst(missed(own, cells), len(values), cells)}"
 
 
-def _worst(found: Sequence[tuple[Interval, Cell]], cells: Sequence[Cell]) -> str:
+def _worst(missed: Sequence[tuple[Interval, Cell]], count: int, cells: Sequence[Cell]) -> str:
     """Return the largest regret that is certainly more than a little, or that none is, with the largest median.
 
-    Of products whose best backend the subject did not take: where it did, its choice lost nothing.
+    Of the products, `count` in all, whose best backend the subject `missed`.
     """
-    missed = [(at, cell) for at, cell in found if not _took_the_best(cell, cells)]
     if not missed:
         return "; it took the best each time"
     largest, own = max(missed, key=lambda one: one[0].estimate)
     firm = [(at, cell) for at, cell in missed if conditions.is_firm(cell) and at.low > LITTLE]
     if not firm:
         samples = rates.plural(len(own.all_samples_ns), "sample")
-        where = "where another was best, " if len(missed) < len(found) else ""
+        where = "where another was best, " if len(missed) < count else ""
         return (
             f"; {where}no loss above {LITTLE:.2f} is certain, the largest median is {largest.estimate:.2f} ({samples})"
         )
     at, own = max(firm, key=lambda one: one[0].estimate)
-    best = rates.fastest_peer(own, cells)
+    best = rivals.fastest_other(own, cells)
     place = f"{rates.axis(own, 'setting')}, {rates.axis(own, 'shape')}: {best.contender if best else ''}"
     more = f"; {len(firm)} certainly above {LITTLE:.2f}" if len(firm) > 1 else ""
     return f", at worst {at.estimate:.2f} ({place}){more}"
 
 
 def _took_the_best(cell: Cell, cells: Sequence[Cell]) -> bool:
-    best, taken = rates.fastest_peer(cell, cells), rates.chosen_backend(cell)
+    best, taken = rivals.fastest_other(cell, cells), rates.chosen_backend(cell)
     return best is not None and taken != "" and taken == rates.chosen_backend(best)
 
 

@@ -70,9 +70,9 @@ def recursion(cells: list[Cell], options: Json) -> str:
         among = ", ".join(word for word in title.split(", ") if word != best.reference)
         rest = f", {at_least:.2f} at n={least}" if least != n else ""
         of = f"the time of {best.reference} " if not found else ""
-        sentence = f"{ratio:.2f} times {of}at n={n} ({best.contender}){rest}"
-        found.append(f"{among}: {sentence}" if among else sentence)
-    return "; ".join(found[:MOST])
+        over = f", over {among}" if among else ""
+        found.append(f"{ratio:.2f} times {of}at n={n} ({best.contender}{over}){rest}")
+    return f"{options.get('who', 'Recursion')} takes {'; '.join(found[:MOST])}" if found else ""
 
 
 FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"copies": copies, "errors": errors, "recursion": recursion}

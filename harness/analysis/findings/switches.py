@@ -34,9 +34,9 @@ def ablation(cells: list[Cell], options: Json) -> str:
     _, factors, whole = found
     product = Interval(*(math.prod(bounds) for bounds in zip(*(factor for _, _, factor in factors), strict=True)))
     largest = sorted(factors, key=lambda entry: -entry[2].estimate)[:LARGEST]
-    most = " and ".join(f"{idea} ({factor.estimate:.2g})" for idea, _, factor in largest)
-    first = f"{options['whole'][-1]} is {whole.estimate:.3g} times as fast as the definition, most by {most}"
-    return f"{first}; all ideas {_relation(product, whole)}"
+    most = ", then ".join(f"{idea} ({factor.estimate:.2g} times)" for idea, _, factor in largest)
+    first = f"{options['whole'][-1]} is {whole.estimate:.3g} times as fast as the definition; {most} gains most"
+    return f"{first}; the gains of all ideas {_relation(product, whole)}"
 
 
 def factors(cells: list[Cell], options: Json) -> str:

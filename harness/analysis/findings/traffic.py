@@ -26,8 +26,9 @@ def predicted(cells: list[Cell], options: Json) -> str:
         return ""
     near = sum(1 / EXPLAINED <= ratio <= EXPLAINED for ratio, _ in ratios)
     ratio, cell = max(ratios, key=lambda entry: abs(math.log(entry[0])))
-    first = f"Loads alone predict {near} of {len(ratios)} rates within a factor of {EXPLAINED}"
-    return f"{first}; {cell.contender} has {1 / ratio:.2g} of what they allow ({rates.size(cell)})"
+    first = f"What a kernel loads explains {near} of {len(ratios)} rates, within a factor of {EXPLAINED}"
+    far = f"{1 / ratio:.2g} of the rate that its loads allow"
+    return f"{first}; furthest off is {cell.contender}, at {far} ({rates.size(cell)})"
 
 
 def own_traffic(cells: list[Cell], options: Json) -> str:
@@ -41,9 +42,9 @@ def own_traffic(cells: list[Cell], options: Json) -> str:
         (first, from_), (last, to) = known[0], subject
         saved, faster = to.intensity / from_.intensity, last.rate / first.rate
         share = peaks.percent_of_peak(last, cells)
-        reached = "" if share is None else f", {share:.0f} % of the peak"
-        gain = f"{faster:.3g} times as fast{reached}"
-        sentences.append(f"{last.contender} loads 1/{saved:.3g} of the bytes of {first.contender}: {gain}")
+        reached = "" if share is None else f", at {share:.0f} % of the peak"
+        gain = f"{faster:.3g} times as fast as {first.contender}{reached}"
+        sentences.append(f"{last.contender} loads 1/{saved:.3g} of the bytes and is {gain}")
     return "; ".join(sentences)
 
 

@@ -28,7 +28,8 @@ kind            shows                                                       opti
 ``where`` keeps the cells that stand there, as ``{"mode": "strong"}`` or ``{"n": [257, 512]}``. ``panels`` is the axis
 with a panel for each value (``"problem"``, semiring and dtype, by default), or several of them. ``value`` is
 ``"rate"``, ``"time"``, ``"time_ratio"`` or ``"speed_up"``; the last two are relative to the reference of the case.
-``"of_peak"`` is percent of the measured peak, ``"over_fastest"`` relative to the fastest other contender of the case.
+``"of_peak"`` is percent of the measured peak, ``"over_fastest"`` relative to the fastest library of the case, and
+ ``"over_other"`` to the fastest other contender, one of our own kernels or not.
 ``rows`` and ``columns`` are axes or ``"contender"``. ``subject`` is the backend that the figure is about.
 ``table`` adds to the table of bars, by head, what a kernel takes of a multiprocessor or a note of the contender.
 ``titles``: "panels" leaves what all cases share to the title of the figure.
@@ -52,7 +53,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.analysis import answers, caveats, rates
+from harness.analysis import answers, caveats, rates, shares
 from harness.analysis.findings import libraries
 from harness.errors import ExperimentError
 from harness.experiment import Experiment, Figure, Json
@@ -107,8 +108,9 @@ def draw(
 
     Contenders without a time are named below the figure. A figure without any data is not drawn, and one that stands
     there from earlier is removed: the report says why nothing was measured. With `decided` the same holds of a figure
-    of which too many ratios have no verdict (`answers.doubt`). A peak that another experiment measured on this machine,
-    in the same preset, holds here too. `mark` is a further sentence below each.
+    of which too many ratios have no verdict (`answers.doubt`), and of one whose subject has no time. A peak that
+    another experiment measured on this machine, in the same preset, holds here too. `mark` is a further sentence below
+    each.
 
     Raises
     ------
@@ -122,7 +124,7 @@ def draw(
             for of in [answers.shown(figure, experiment.name, cells)]
             for path in (
                 _remove(folder / figure.name)
-                if decided and answers.doubt(figure, of)
+                if decided and (answers.doubt(figure, of) or answers.is_without_subject(figure, of))
                 else _draw_one(figure, of, machine, folder, mark)
             )
         ]
@@ -145,7 +147,8 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
     sheet.names = libraries.families(shown)
     table[figure.kind](sheet, [*shown, *of.peaks], figure.options)
     sheet.title = answers.of_figure(figure, of) or figure.title
-    sheet.subtitle = figure.title if sheet.title != figure.title else ""
+    places = answers.places_of_figure(figure, of)
+    sheet.subtitle = ": ".join(filter(None, [figure.title, places])) if sheet.title != figure.title else ""
     details = answers.details_of_figure(figure, of)
     sheet.notes += [f"{details}."] if details else []
     sheet.notes += [figure.options["note"]] if "note" in figure.options else []
@@ -159,7 +162,11 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
 def _has_data(cell: Cell, options: Json) -> bool:
     """Return whether a figure has something to show of `cell`: a time, or the fact that it shows instead."""
     value = options.get("value")
-    return cell.is_ok and not rates.is_roof(cell) and (value not in answers.FACTS or value in cell.facts)
+    if not cell.is_ok or rates.is_roof(cell):
+        return False
+    if value == "share":
+        return shares.share(cell) is not None
+    return value not in answers.FACTS or value in cell.facts
 
 
 def absences(cells: list[Cell]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +16,13 @@ from harness.report.figures.roofs import mark_peaks
 from harness.report.figures.style import INK, Looks, Sheet
 from harness.report.figures.values import (
     FEWEST_JOINED,
+    MOST_PERCENT,
+    PERCENTAGES,
     PlainLogFormatter,
     and_where,
     estimate,
+    joined,
+    log_label,
     mark_spread,
     plain_ticks,
     power_of_two,
@@ -39,6 +43,7 @@ LETTERS_AN_INCH, FEWEST_LETTERS = 13, 16  # in a line of the label along a colou
 MOST_LETTERS = 34  # of the names below a heat map that fit upright side by side
 LAUNCHES: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}  # the line of the host's time to launch a call
 NO_TIME = {"declined": "\N{EN DASH}"}  # in a field of a heat map, where words of neighbours would overlap
+CLIP = 95  # percentile of the values at which colours end: one far off would make all others alike
 LUMA = (0.299, 0.587, 0.114)  # perceived brightness of red, green and blue (ITU-R BT.601)
 
 
@@ -78,7 +83,7 @@ def lines(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         panel.set_xscale("log", base=2)
         _value_axis(panel, value, group, is_log=options.get("y_scale", "linear") == "log")
         plain_ticks(panel, sorted(set.union(*places.values()) if is_shared else places[title]))
-    panels[-1].set_xlabel(and_where(options.get("x_label", f"{x_name}, elements (logarithmic)"), shown))
+    panels[-1].set_xlabel(options.get("x_label", log_label(x_name)))
     if are_launched:  # last in the legend
         sheet.add_to_legend("launching a call, on the host", color=INK, **LAUNCHES)
     if "marker" in options:
@@ -89,6 +94,9 @@ def _value_axis(panel: Axes, value: str, group: list[Cell], *, is_log: bool) -> 
     """Scale and name the axis of values of a panel of `lines`."""
     label = rates.unit(group) if value == "rate" and is_log else value_label(value, group)
     panel.set_ylabel("\n".join(textwrap.wrap(label, LETTERS_BESIDE, break_on_hyphens=False)))
+    if value in PERCENTAGES:
+        panel.set_ylim(0, MOST_PERCENT)
+        return
     if not is_log:
         panel.set_ylim(bottom=0)
         scale_ticks(panel.yaxis, value, group)
@@ -109,7 +117,10 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     shown = rates.contenders(cells)
     of_row, of_column = (_labeller(options.get(name, name)) for name in ("rows", "columns"))
     done = [cell for cell in shown if cell.is_ok]  # who has no time anywhere is named below the figure
-    rows, columns = list(dict.fromkeys(map(of_row, done))), list(dict.fromkeys(map(of_column, done)))
+    others = [cell for cell in done if cell.contender != cell.reference or value not in RATIOS] or done
+    by_contender = {name: others if options.get(name) == "contender" else done for name in ("rows", "columns")}
+    rows = _in_order(map(of_row, by_contender["rows"]))  # without the reference, which is 1 everywhere
+    columns = list(dict.fromkeys(map(of_column, by_contender["columns"])))
     shown = [cell for cell in shown if of_row(cell) in rows and of_column(cell) in columns]
     factor = scale(value, shown)
     numbers, words = np.full((len(rows), len(columns)), np.nan), np.full((len(rows), len(columns)), "", dtype=object)
@@ -121,7 +132,8 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     (panel,) = sheet.panels(height=1.3 + ROW_INCHES * len(rows))
     is_ratio = value not in ("rate", "of_peak", "of_read")
     shades = np.log2(numbers) if is_ratio else numbers
-    most = max(float(np.nanmax(np.abs(shades))), 1e-9) if np.isfinite(shades).any() else 1.0
+    known = np.abs(shades[np.isfinite(shades)])
+    most = max(float(np.percentile(known, CLIP)), 1e-9) if known.size else 1.0
     image = panel.imshow(
         shades, cmap="PuOr_r" if is_ratio else "cividis", vmin=-most if is_ratio else 0, vmax=most, aspect="auto"
     )
@@ -144,6 +156,12 @@ def heatmap(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         bar.update_ticks()
 
 
+def _in_order(names: Iterable[Any]) -> list[Any]:
+    """Return the names of rows, each once: numbers by size, others as they come."""
+    known = list(dict.fromkeys(names))
+    return sorted(known) if all(isinstance(name, int | float) for name in known) else known
+
+
 class SeriesPoint(NamedTuple):
     """A point of a series: position, value, and kind of size."""
 
@@ -154,13 +172,18 @@ class SeriesPoint(NamedTuple):
 
 
 def _series(panel: Axes, points: list[SeriesPoint], look: dict[str, Any], *, is_marked: bool) -> None:
-    """Draw a line with intervals; where sizes have kinds, the line and filled markers are those that fit tiles."""
-    regular = [point for point in points if not is_marked or point.kind in rates.REGULAR_KINDS]
-    ragged = [point for point in points if point not in regular]
+    """Draw a line with intervals; where sizes have kinds, the line and filled markers are those that fit tiles.
+
+    Where they have none, the line passes by what lies beside a whole tile.
+    """
+    fits = [p.kind in rates.REGULAR_KINDS for p in points] if is_marked else joined([p.x for p in points])
+    regular = [point for point, is_regular in zip(points, fits, strict=True) if is_regular]
+    ragged = [point for point, is_regular in zip(points, fits, strict=True) if not is_regular]
     for point in points:
         mark_spread(panel, point.x, point.y.estimate, point.y, point.samples, look["color"])
-    joined = {} if len(regular) >= FEWEST_JOINED else {"linestyle": ""}
-    for some, changed in ((regular, joined), (ragged, {"linestyle": "", "markerfacecolor": "white"})):
+    line = {} if len(regular) >= FEWEST_JOINED else {"linestyle": ""}
+    beside = {"linestyle": "", "markerfacecolor": "white"} if is_marked else {"linestyle": ""}
+    for some, changed in ((regular, line), (ragged, beside)):
         marker = {**look, "markersize": 5.5, "zorder": 3, **changed}
         panel.plot([point.x for point in some], [point.y.estimate for point in some], **marker)
 

@@ -28,7 +28,7 @@ def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     if not counted:
         sheet.say("Nothing has been counted")
         return
-    groups = {_place(cell): _by_grid(cell, what) for cell in counted}
+    groups = {f"{_place(cell)}, {rates.size(cell)}": _by_grid(cell, what) for cell in counted}
     tables = [_table(own, what) for own in groups.values()]
     width = max(table_width(*one) for one in tables)
     counts = [len(own) + HEAD_INCHES / ROW_INCHES for own in groups.values()]
@@ -46,7 +46,7 @@ def dots(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         chart.axvline(bound, **BOUND)
         chart.set_xlim(left=0)
         chart.set_yticks(range(len(own)), list(own))
-        chart.set_title(f"{place}, {rates.size(counted[0])}: {_finding(own, what)}")
+        chart.set_title(f"{place}: {_finding(own, what)}")
         chart.grid(visible=False, axis="y")
         chart.tick_params(axis="y", length=0)
         for panel in (chart, beside):

@@ -19,6 +19,7 @@ from harness.report.figures.values import short
 from harness.store.store import Cell
 
 HEIGHT = 6.6
+FEWEST_RIVALS = 3  # contenders: of two the ratio says who is faster
 IN_CACHE, NO_MEMORY = "in cache", "out of\nmemory"
 LUMA = (0.299, 0.587, 0.114)  # perceived brightness of red, green and blue (ITU-R BT.601)
 
@@ -29,7 +30,7 @@ def matrix_map(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw four maps over rows and columns of the matrix, which cases have as axes.
 
     Percent of the rate of reading is drawn where the matrix comes from memory; elsewhere a field is hatched. Where none
-    comes from memory, these two maps are left out.
+    comes from memory, these two maps are left out, and with two contenders that of who is fastest.
     """
     subject, library = options["subject"], options["library"]
     shown = rates.contenders(cells)
@@ -43,17 +44,22 @@ def matrix_map(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     if all(isinstance(share, str) for own in shares.values() for share in own.values()):
         shares = {}
         sheet.notes.append("No matrix comes from memory, so there is no percentage of the rate of reading.")
+    has_rivals = len({cell.contender for cell in shown if cell.is_ok}) >= FEWEST_RIVALS
     rows = 1 + bool(shares)
-    panels = sheet.panels(rows, 2, height=HEIGHT * rows / 2)
+    panels = sheet.panels(rows, 2 if shares or has_rivals else 1, height=HEIGHT * rows / 2)
     for panel, (name, percents) in zip(panels, shares.items(), strict=False):
         _numbers(panel, percents, (len(heights), len(widths)), "cividis", (0, 100))
         panel.set_title(f"{name}, % of the rate of reading")
-    over, fastest = panels[-2:]
+    over, *others = panels[2 * bool(shares) :]
     ratios = at(lambda own: _ratio(own, subject, library))
     _numbers(over, ratios, (len(heights), len(widths)), "PuOr_r", (-2, 2))
     over.set_title(f"{subject} over {library}")
-    _winners(sheet, fastest, at(_winner), (len(heights), len(widths)), Looks(shown))
-    fastest.set_title("the fastest")
+    for fastest in others if has_rivals else ():
+        _winners(sheet, fastest, at(_winner), (len(heights), len(widths)), Looks(shown))
+        fastest.set_title("the fastest")
+    for panel in others if not has_rivals else ():
+        panel.remove()
+        panels.remove(panel)
     for panel in panels:
         panel.set_xticks(range(len(widths)), [_power(size) for size in widths])
         panel.set_yticks(range(len(heights)), [_power(size) for size in heights])

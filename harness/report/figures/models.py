@@ -13,7 +13,7 @@ from harness.analysis.traffic.model import balance_of, is_model
 from harness.experiment import Json
 from harness.machine import Machine
 from harness.report.figures.style import GREY, INK, PALETTE, PAPER, Looks, Sheet
-from harness.report.figures.values import mark_spread, plain_ticks, short, spread
+from harness.report.figures.values import log_label, mark_spread, plain_ticks, short, spread
 from harness.report.tables import byte_size
 from harness.stats.statistics import Interval, median
 from harness.store.store import Cell
@@ -90,7 +90,7 @@ def extra_work(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     panel.yaxis.set_major_formatter(PercentFormatter(decimals=0))
     panel.yaxis.set_minor_locator(NullLocator())
     panel.set_ylabel("extra work, % of n³ pairs")
-    panel.set_xlabel("n, elements (logarithmic)")
+    panel.set_xlabel(log_label("n"))
     plain_ticks(panel, sizes)
     sheet.notes.append(
         "Computed, not measured. Dots: the sizes of the sweep. Thin lines: every size, beyond "

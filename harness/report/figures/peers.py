@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from harness.analysis import rates
+from harness.analysis import rates, rivals
+from harness.analysis.findings import regret
 from harness.experiment import Json
 from harness.report.figures.rows import rows_with_table
 from harness.report.figures.style import GREY, INK, MARKERS, PALETTE, PAPER, Looks, Sheet, table
 from harness.report.figures.values import (
     FEWEST_JOINED,
+    MOST_PERCENT,
+    POWERS,
+    RATIO_TICKS,
+    WIDEST,
     estimate,
+    joined,
+    log_label,
     log_ticks,
     mark_spread,
     plain_ticks,
@@ -27,10 +35,7 @@ from harness.store.store import Cell
 
 SPREAD = 0.62  # of the height of a row, over which its dots are spread
 
-# Ticks of an axis of ratios, on which points keep so much room; beyond a range as wide only powers of two are ticks.
-POWERS = tuple(2.0**power for power in range(-6, 11))
-RATIO_TICKS = tuple(sorted({*POWERS, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.5, 1.75, 2.5, 3.0}))
-ROOM, WIDEST = 1.25, 4.0
+ROOM = 1.25  # that points keep on an axis of ratios
 
 DOT: dict[str, Any] = {"markersize": 5.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
 REASON: dict[str, Any] = {"color": GREY, "style": "italic", "size": 9.5}
@@ -46,14 +51,14 @@ def versus(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     shown: list[float] = []
     for index, (panel, (title, group)) in enumerate(zip(panels, groups.items(), strict=False)):
         group.sort(key=lambda cell: rates.axis(cell, x_name))
-        points = [(cell, ratio) for cell in group if (ratio := rates.over_fastest(cell, cells))]
+        points = [(cell, ratio) for cell in group if (ratio := rivals.over_fastest(cell, cells))]
         shown += [ratio.estimate for _, ratio in points]
         _curve(sheet, panel, points, cells, looks, x_name)
         panel.axhline(1, color=INK, linewidth=1.2)
         panel.set_title(f"{title}\n{_in_short(points, x_name)}", size=9.5)
         if index % columns == 0:
-            panel.set_ylabel("rate / rate of fastest peer")
-        panel.set_xlabel(f"{x_name}, elements (logarithmic)")
+            panel.set_ylabel("rate / rate of fastest library")
+        panel.set_xlabel(log_label(x_name))
         panel.set_xscale("log", base=2)
         plain_ticks(panel, sorted({rates.axis(cell, x_name) for cell in group}))
     for panel in panels[len(groups) :]:
@@ -61,8 +66,8 @@ def versus(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     if shown:
         _scale_ratios(panels[0], shown)
     sheet.notes.append(
-        "Above 1 the subject is faster. The fastest peer is found at each size by the same samples, so luck counts for "
-        "it. Samples beyond the axis are left out."
+        "Above 1 the subject is faster. The fastest library is found at each size by the same samples, so luck counts "
+        "for it. Samples beyond the axis are left out."
     )
 
 
@@ -78,6 +83,7 @@ def strip(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         is_bare = True
         for cell in group:
             at = estimate(value, cell, cells)
+            at = Interval(*(min(bound, MOST_PERCENT) for bound in at)) if value == "of_peak" else at
             if np.isfinite(at.estimate):
                 is_bare = False
                 colour, marker = (
@@ -116,15 +122,20 @@ def _curve(
     """Draw the points of one panel of `versus`, and name their peers in the legend."""
     sizes, ratios = [rates.axis(cell, x_name) for cell, _ in points], [ratio.estimate for _, ratio in points]
     if len(set(sizes)) >= FEWEST_JOINED:
-        panel.plot(sizes, ratios, color=GREY, lw=0.9)
+        regular = [
+            point
+            for point, is_regular in zip(zip(sizes, ratios, strict=True), joined(sizes), strict=True)
+            if is_regular
+        ]
+        panel.plot(*zip(*regular, strict=True), color=GREY, lw=0.9)
     for cell, ratio in points:
-        peer = rates.fastest_peer(cell, cells)
+        peer = rivals.fastest_peer(cell, cells)
         assert peer is not None
         look = {**looks.of(looks.name(peer)), "linestyle": ""}
         x = rates.axis(cell, x_name)
         panel.plot([x], [ratio.estimate], zorder=3, **look)
         mark_spread(panel, x, ratio.estimate, ratio, spread("over_fastest", cell, cells), look["color"])
-        sheet.add_to_legend(f"fastest peer: {peer.contender}", **look)
+        sheet.add_to_legend(f"fastest library: {peer.contender}", **look)
 
 
 def _scale_ratios(panel: Axes, ratios: list[float]) -> None:
@@ -141,7 +152,7 @@ def _scale_ratios(panel: Axes, ratios: list[float]) -> None:
 def _in_short(points: list[tuple[Cell, Interval]], x_name: str) -> str:
     """Return the geometric mean of the ratios, and the lowest with its place."""
     if not points:
-        return "no peer has a time"
+        return "no library has a time"
     worst, lowest = min(points, key=lambda point: point[1].estimate)
     mean = geometric_mean([ratio.estimate for _, ratio in points])
     where = rates.axis(worst, x_name)
@@ -149,16 +160,34 @@ def _in_short(points: list[tuple[Cell, Interval]], x_name: str) -> str:
 
 
 def _summary(groups: list[list[Cell]], cells: list[Cell], value: str) -> tuple[list[str], list[list[str]]]:
-    """Return heads and rows of the table beside a `strip`: geometric mean of the dots, and peers or lowest dot."""
+    """Return heads and rows of the table beside a `strip`: geometric mean of the dots, and rivals or the lowest dot."""
+    unit = " %" if value == "of_peak" else ""
+    head, fill = LAST_COLUMNS.get(value, ("lowest", None))
     entries = []
     for group in groups:
         values = [at.estimate for cell in group if np.isfinite((at := estimate(value, cell, cells)).estimate)]
-        peers = dict.fromkeys(p.contender for cell in group if cell.is_ok and (p := rates.fastest_peer(cell, cells)))
-        names = ", ".join(name.removeprefix("cpu-") for name in peers)
-        unit = " %" if value == "of_peak" else ""
-        mean, lowest, worst = ((short(f(values)) + unit if values else "-") for f in (geometric_mean, min, max))
-        entries.append([mean, {"over_fastest": names or "-", "regret": worst}.get(value, lowest)])
-    return ["geom. mean", {"over_fastest": "fastest peer", "regret": "worst"}.get(value, "lowest")], entries
+        mean, lowest = ((short(f(values)) + unit if values else "-") for f in (geometric_mean, min))
+        entries.append([mean, fill(group, cells) if fill else lowest])
+    return ["geom. mean", head], entries
+
+
+def _names(group: list[Cell], cells: list[Cell], rival: Callable[[Cell, list[Cell]], Cell | None]) -> str:
+    names = dict.fromkeys(p.contender for cell in group if cell.is_ok and (p := rival(cell, cells)))
+    return ", ".join(name.removeprefix("cpu-") for name in names) or "-"
+
+
+def _worst_choice(group: list[Cell], cells: list[Cell]) -> str:
+    """Return the largest regret of a product whose best backend was not taken; where it was, nothing is lost."""
+    missed = [at.estimate for at, _ in regret.missed(group, cells)]
+    return f"{max(missed):.2f}" if missed else "-"
+
+
+# By value: the head of the last column beside a `strip`, and the function of a group and all cells that fills it.
+LAST_COLUMNS: dict[str, tuple[str, Callable[[list[Cell], list[Cell]], str]]] = {
+    "over_fastest": ("fastest library", lambda group, cells: _names(group, cells, rivals.fastest_peer)),
+    "over_other": ("fastest other", lambda group, cells: _names(group, cells, rivals.fastest_other)),
+    "regret": ("worst where another is best", _worst_choice),
+}
 
 
 def _distinct(cells: list[Cell], name: str | None) -> list[Any]:
@@ -174,14 +203,18 @@ def _index(cell: Cell, values: list[Any], name: str | None) -> int:
 def _why_bare(group: list[Cell], value: str) -> str:
     """Return why a row has no dot."""
     failed = next((cell.status for cell in group if not cell.is_ok), None)
-    return failed or ("no peer has a time" if value == "over_fastest" else "no peak was measured")
+    return failed or (
+        {"over_fastest": "no library has a time"}.get(value, "no other has a time")
+        if "over" in value
+        else "no peak was measured"
+    )
 
 
 def _scale(chart: Axes, value: str) -> None:
     """Set the axis of a `strip`, with the line that its values are compared with."""
     if value == "of_peak":
         chart.axvline(100, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-        chart.set_xlim(0, max(105.0, chart.get_xlim()[1]))
+        chart.set_xlim(0, MOST_PERCENT)
     else:
         chart.axvline(1, color=INK, linewidth=1.2)
         log_ticks(chart)

@@ -7,8 +7,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from harness.analysis import projection, rank_model, ranks, rates
-from harness.analysis.ranks import RankPoint
+from harness.analysis import ranks, rates
+from harness.analysis.ranks import RankPoint, projection
+from harness.analysis.ranks import model as rank_model
 from harness.experiment import Json
 from harness.report.figures import values
 from harness.report.figures.style import GREY, INK, Looks, Sheet
@@ -87,11 +88,11 @@ def _curve(panel: Axes, points: list[RankPoint], look: dict[str, Any], shift: fl
 
 
 def _best(curves: dict[str, list[RankPoint]]) -> str:
-    """Return the method with ranks that is the fastest on the most ranks: "dist-2d 3.8x on 4 ranks"."""
+    """Return the method that gains most by the most ranks: "dist-2d 3.8x on 4 ranks"."""
     last = {method: points[-1] for method, points in curves.items() if rank_model.decomposition(points[-1].cell)}
     if not last:
         return "no strategy has a time"
-    method, point = max(last.items(), key=lambda entry: entry[1].cell.rate)
+    method, point = max(last.items(), key=lambda entry: entry[1].measured.estimate)
     noun = "GPU" if rates.is_on_device(point.cell) else "rank"
     return f"{method} {short(point.measured.estimate)}x on {rates.plural(point.ranks, noun)}"
 

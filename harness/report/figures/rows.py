@@ -19,6 +19,7 @@ from harness.report.figures.values import (
     estimate,
     log_ticks,
     mark_spread,
+    percent,
     scale,
     scale_ticks,
     short,
@@ -142,13 +143,13 @@ def table_of_rows(group: list[Cell], cells: list[Cell], options: Json) -> tuple[
         times = scale("time", group)
         columns = {"us" if times > 1 else "ms": [short(cell.median_ns / 1e6 * times) for cell in group]}
     percents = [analysis_peaks.percent_of_peak(cell, cells if options.get("peak", True) else group) for cell in group]
-    if any(percent is not None for percent in percents):
+    if any(part is not None for part in percents):
         peaks = {
             analysis_peaks.name_of_peak(peak, short=True)
             for cell in group
             if (peak := analysis_peaks.peak_of(cell, cells))
         }
-        shares = ["-" if percent is None else f"{short(percent, 2)} %" for percent in percents]
+        shares = ["-" if part is None else percent(part) for part in percents]
         columns[f"of {peaks.pop() if len(peaks) == 1 else 'own peak'}"] = shares
     if options.get("table") and options["value"] != "rate":
         columns = {}  # the bars' own numbers are enough

@@ -179,7 +179,7 @@ def _predictions(group: list[Cell], cells: list[Cell]) -> tuple[list[str], list[
         held = f"{allowed.level.name}, {short(allowed.intensity, 2)} op/B" if allowed.bound != "peak" else "peak"
         values = (allowed.rate * factor, cell.rate * factor, allowed.rate / cell.rate)
         rows.append([short(each), held, *map(short, values)])
-    heads = ["loads/n\N{SUPERSCRIPT THREE}", "held back by", "predicted", "measured", "pred./meas."]
+    heads = ["loads/n\N{SUPERSCRIPT THREE}", "held back by", "allowed", "measured", "ratio"]
     return heads, rows
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, LogFormatter, NullLocator, ScalarFormatter
 
-from harness.analysis import peaks, rates, read_rates
+from harness.analysis import peaks, rates, read_rates, rivals, shares
 from harness.analysis.findings import regret
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
@@ -24,7 +24,8 @@ NO_VALUE = Interval(math.nan, math.nan, math.nan)
 SHARES = {
     "of_peak": peaks.interval_of_peak,
     "of_read": read_rates.of_read,
-    "over_fastest": rates.over_fastest,
+    "over_fastest": rivals.over_fastest,
+    "over_other": rivals.over_other,
     "regret": regret.regret,
 }
 
@@ -37,6 +38,41 @@ FACTS = {
 }
 
 
+# Ticks of an axis of ratios of which the ends are less than `WIDEST` apart; beyond it only powers of two are ticks.
+POWERS = tuple(2.0**power for power in range(-6, 11))
+RATIO_TICKS = tuple(sorted({*POWERS, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.5, 1.75, 2.5, 3.0}))
+WIDEST = 4.0
+FEW_RATIOS = (0.25, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)  # of them, as many as have room along x
+
+# Percentages that 100 bounds have this axis; the little above 100 is room for marks there.
+PERCENTAGES, MOST_PERCENT = ("of_peak", "share"), 105.0
+AT_THE_PEAK = "at the peak"  # said of what is a little above 100 %: the peak was measured a little low
+
+
+def percent(value: float) -> str:
+    """Return a percentage of a peak in words: "84 %", or that it is at the peak; tensor cores are far above SIMT's."""
+    return AT_THE_PEAK if 100 < value <= MOST_PERCENT else f"{short(value, 2)} %"
+
+
+def log_label(name: str) -> str:
+    """Return the label of a logarithmic axis of sizes."""
+    return f"{name} (log scale)"
+
+
+def joined(sizes: Sequence[float]) -> list[bool]:
+    """Return which of some sizes a line joins: not those one or two beside a multiple of 8, which fit no tile.
+
+    A line through 511, 512 and 513 would be a zigzag that hides the points. Where few are regular, all are joined.
+    """
+    known = set(sizes)
+    regular = [not _is_beside(size, known) for size in sizes]
+    return regular if sum(regular) >= FEWEST_JOINED else [True] * len(sizes)
+
+
+def _is_beside(size: float, known: set[float]) -> bool:
+    return size % 8 != 0 and any(size + step in known and (size + step) % 8 == 0 for step in (-2, -1, 1, 2))
+
+
 def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
     """Return one of the values that a figure can show, with its interval."""
     if value == "rate":
@@ -44,7 +80,8 @@ def estimate(value: str, cell: Cell, cells: list[Cell]) -> Interval:
     if value == "time":
         return Interval(*(bound / 1e6 for bound in rates.time_interval(cell)))
     if value in FACTS:
-        fact = FACTS[value][1] * float(cell.facts.get(value, math.nan))
+        stored = shares.share(cell) if value == "share" else cell.facts.get(value)
+        fact = FACTS[value][1] * float(math.nan if stored is None else stored)
         return Interval(fact, fact, fact)
     if value in SHARES:
         return SHARES[value](cell, cells) or NO_VALUE
@@ -84,8 +121,9 @@ SAMPLES: dict[str, Callable[[Cell, list[Cell]], list[float]]] = {
     "of_read": read_rates.samples_of_read,
 }
 OTHERS: dict[str, Callable[[Cell, list[Cell]], Cell | None]] = {
-    "over_fastest": rates.fastest_peer,
-    "regret": rates.fastest_peer,
+    "over_fastest": rivals.fastest_peer,
+    "over_other": rivals.fastest_other,
+    "regret": rivals.fastest_other,
     "time_ratio": rates.reference_of,
     "speed_up": rates.reference_of,
 }
@@ -121,7 +159,8 @@ def value_label(value: str, cells: list[Cell]) -> str:
         "speed_up": f"speed relative to {reference}",
         "of_peak": "% of measured SIMT peak" if all(map(rates.is_on_device, cells)) else "% of measured peak",
         "of_read": "% of the measured rate of reading",
-        "over_fastest": "rate / rate of the fastest peer, log scale",
+        "over_fastest": "rate / rate of the fastest library, log scale",
+        "over_other": "rate / rate of the fastest other kernel, log scale",
         "regret": "time / time of the fastest backend, log scale",
     }[value]
 
@@ -201,10 +240,16 @@ class PlainLogFormatter(LogFormatter):
 
 
 def log_ticks(chart: Axes) -> None:
-    """Make the x axis of ratios logarithmic, from below 1 to above 2, with powers of two as ticks."""
+    """Make the x axis of ratios logarithmic, from below 1 to above 2: ticks are powers of two, more if it is short."""
     chart.set_xscale("log", base=2)
     low, high = chart.get_xlim()
-    chart.set_xlim(min(low, 0.8), max(high, 2.5))
+    chart.set_xlim(low, high) if high >= WIDEST * low else chart.set_xlim(min(low, 0.8), max(high, 1.5))
+    low, high = chart.get_xlim()
+    if high < WIDEST * low:
+        chart.xaxis.set_major_locator(FixedLocator([tick for tick in FEW_RATIOS if low <= tick <= high]))
+        chart.xaxis.set_minor_locator(NullLocator())
+        chart.xaxis.set_major_formatter(lambda tick, _: f"{tick:g}")
+        return
     powers = range(math.ceil(math.log2(chart.get_xlim()[0])), math.floor(math.log2(chart.get_xlim()[1])) + 1)
     step = -(-len(powers) // MOST_TICKS)
     chart.xaxis.set_major_locator(FixedLocator([2.0**power for power in powers if power % step == 0]))

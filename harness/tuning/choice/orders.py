@@ -25,8 +25,8 @@ from harness.tuning.choice.classes import Sizes
 # time of the best backend in the median, and 1.06 in the worst tenth (2026-11-23). Of real products most are nearer.
 REACH = 8  # quarters of an octave
 
-# A side so long that a longer one changes nothing, in the same steps: 4096 elements. Before sides of 16384 spoke for longer
-# ones, 500000 x 32 x 8 in bfloat16 took 12 times the time of the best backend (H200, 2026-11-24).
+# A side so long that a longer one changes nothing, in the same steps: 4096 elements. Before sides of 16384 spoke for
+# longer ones, 500000 x 32 x 8 in bfloat16 took 12 times the time of the best backend (H200, 2026-11-24).
 LONG = 48
 
 # A backend of the static order stays the first unless another is faster by more than this: 3 % is what two medians of
@@ -87,8 +87,8 @@ class Table:
     def times(self, of_class: str, sizes: Sizes) -> Times:
         """Return the times of the nearest measured sizes of that class; empty if none is near. Kept by sizes.
 
-        A size beyond all measured ones of the class counts as the greatest of them, if that is at least `LONG`: a longer
-        side then changes the time of every backend alike.
+        A size beyond all measured ones of the class counts as the greatest of them, if that is at least `LONG`: a
+        longer side then changes the time of every backend alike.
         """
         steps = sizes.steps()
         key = of_class, steps

@@ -92,10 +92,10 @@ HOPPER_TILES = {
 HOPPER_FROM = {"float32": 64, "bool": 64}
 # Steps of k of an instruction in float64 there.
 HOPPER_DEPTH = 16
-# Dtypes of A and B, and the instructions, whose kernels read columns as they lie. From so many rows or columns of C on that
-# use an operand the copy engine's tiles of float64 are faster of rows, which a pass makes: by columns fragments take moves
-# between registers. B by columns, native to turned, at 4096 1.05, 1501 1.18, 500 x 500 x 20000 0.85; A 1.03 and 0.78 (H200,
-# 2026-11-24).
+# Dtypes of A and B, and the instructions, whose kernels read columns as they lie. If so many rows or columns of C use
+# an operand, tiles of float64 that the copy engine brings are faster of rows, which a pass makes: by columns fragments
+# take moves between registers. Time by columns to turned: B 1.05 at 4096, 1.18 at 1501, 0.85 at 500 x 500 x 20000; A
+# 1.03 and 0.78 (H200, 2026-11-24).
 BY_COLUMNS = {("float64", "mma"), ("float64", "tma"), ("float16", "wgmma"), ("bfloat16", "wgmma")}
 TURNED_FROM = 1024
 # Rows and columns of a warp where one of A and B is read by columns: with 32 x 64 registers spill.

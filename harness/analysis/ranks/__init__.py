@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from harness.analysis import rates
 from harness.analysis.conditions import reading
-from harness.analysis.rank_model import FROM_ROOT, decomposition, modelled_s, ranks_of, root_s
+from harness.analysis.ranks.model import FROM_ROOT, decomposition, modelled_s, ranks_of, root_s
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 

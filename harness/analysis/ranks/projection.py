@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.analysis.rank_model import word_bytes
+from harness.analysis.ranks.model import word_bytes
 from harness.distributed.grid import Decomposition, Grid, grids, root_bound
 from harness.distributed.links import Link
 from harness.distributed.model import Rates, predict

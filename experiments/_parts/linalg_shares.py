@@ -1,0 +1,82 @@
+"""The share of an algorithm's time that products take, from runs that wait for each of them.
+
+Such a run does more than a plain one, and the first of them are slow: caches are cold and threads asleep. So the
+fastest of some runs counts, and only if it took about as long as a plain run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from harness.analysis.shares import MOST_OF_A_RUN
+from harness.api.arrays import kind_of
+from harness.linalg.elimination import LU
+from harness.linalg.products import Products
+from harness.linalg.stages import Stages
+from harness.linalg.triangles import Triangle, default_block
+
+# Runs whose stages are timed: so many, or where they are long as many as fit these seconds.
+RUNS, FEWEST_RUNS, SECONDS = 7, 2, 20.0
+BLOCK = 64  # columns of a panel of elimination
+
+Options = Mapping[str, Any]
+Arrays = dict[str, Any]
+
+
+def measured(
+    run: Callable[[], object], staged: Callable[[], Mapping[str, float]], *, wait: Callable[[], None]
+) -> dict[str, Any]:
+    """Return the seconds by stage of the fastest run, and the share of products; nothing if it was much slower.
+
+    Parameters
+    ----------
+    run : callable
+        Starts a plain run. It alternates with the timed ones, so that what slows the machine down slows both.
+    staged : callable
+        Returns the seconds of a run by stage.
+    wait : callable
+        Returns when the plain run is done.
+    """
+    staged()  # compiles kernels
+    plain, timed = list[float](), list[Mapping[str, float]]()
+    end = time.perf_counter() + SECONDS
+    while len(timed) < RUNS and (len(timed) < FEWEST_RUNS or time.perf_counter() < end):
+        begin = time.perf_counter()
+        run()
+        wait()
+        plain.append(time.perf_counter() - begin)
+        timed.append(dict(staged()))
+    fastest = min(timed, key=lambda seconds: sum(seconds.values()))
+    total = sum(fastest.values())
+    if total > MOST_OF_A_RUN * min(plain):
+        return {}
+    products = sum(spent for stage, spent in fastest.items() if stage.endswith("products"))
+    return {"seconds": fastest, "share": products / total}
+
+
+def of_trsm(arrays: Arrays, options: Options) -> Mapping[str, float]:
+    """Return the seconds of one solve by stages."""
+    kind = kind_of("trsm", arrays)
+    a, x = arrays["a"], arrays["b"].copy()
+    stages = Stages(kind, is_timed=True)
+    with Products(kind, np.dtype(a.dtype), options["backend"], options["threads"], stages=stages) as products:
+        given = {key: options[key] for key in ("method", "inverses") if key in options}
+        given["block"] = options.get("block", default_block(kind, *arrays["b"].shape))
+        Triangle(a, products, lower=True, unit_diagonal=False, caller="trsm", **given).solve(x)
+    stages.enter_time()
+    return stages.seconds
+
+
+def of_refine(arrays: Arrays, options: Options) -> Mapping[str, float]:
+    """Return the seconds of the factorisation by stages, its operands as wide as the factors."""
+    low = arrays["a"].astype("float64" if options["factor_dtype"] == "float64" else "float32")
+    kind = kind_of("refine", {"a": low})
+    stages = Stages(kind, is_timed=True)
+    with Products(kind, np.dtype(low.dtype), options["backend"], options["threads"], stages=stages) as products:
+        LU(low, products, products, block=BLOCK)
+    stages.enter_time()
+    return stages.seconds

@@ -1,0 +1,36 @@
+"""Shares of an algorithm's time that products take: which stored ones hold, and findings about them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from harness.analysis import rates
+from harness.analysis.places import ends_in_words
+from harness.experiment import Json
+from harness.store.store import Cell
+
+# A share is of a run that waits for each product. If that took more than this many times a plain run, what it spent
+# its time on is not what a plain run spends it on.
+MOST_OF_A_RUN = 1.5
+
+
+def share(cell: Cell) -> float | None:
+    """Return the part of its time that `cell` spends in products; None if nothing, or nothing that holds, is stored."""
+    stored = cell.facts.get("share")
+    total_ns = 1e9 * sum(cell.facts.get("seconds", {}).values())
+    return None if stored is None or total_ns > MOST_OF_A_RUN * cell.median_ns else float(stored)
+
+
+def of_slow_runs(cells: Iterable[Cell]) -> tuple[int, int]:
+    """Return how many of the stored shares are of runs that were too slow to hold, and how many there are."""
+    stored = [cell for cell in rates.contenders(cells) if cell.is_ok and "share" in cell.facts]
+    return sum(share(cell) is None for cell in stored), len(stored)
+
+
+def finding(cells: list[Cell], options: Json) -> str:
+    """Return which part of the time of the algorithm, the option ``algorithm``, products take: at least and at most."""
+    found = [(100 * part, c) for c in rates.contenders(cells) if c.is_ok and (part := share(c)) is not None]
+    return f"Products take {ends_in_words(found, '.0f')} % of the time of {options['algorithm']}" if found else ""
+
+
+FINDINGS: dict[str, Callable[[list[Cell], Json], str]] = {"product_shares": finding}

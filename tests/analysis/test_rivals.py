@@ -1,0 +1,81 @@
+"""The fastest library and the fastest other kernel; places, and shares that hold, of the cells of a figure."""
+
+import dataclasses
+
+from harness.analysis import answers, rivals, shares
+from harness.analysis.findings import FINDINGS
+from harness.analysis.places import where_in_words
+from harness.experiment import load_all
+from tests._support.synthetic import cells
+
+EXPERIMENTS = load_all()
+
+
+def at_rates(name, rates, **where):
+    """Return cells of one case of an experiment: of each contender called in `rates`, at that rate."""
+    some = [cell for cell in cells(EXPERIMENTS[name]) if all(cell.axes.get(k) == v for k, v in where.items())]
+    own = {cell.contender: cell for cell in some}
+    return [
+        dataclasses.replace(own[name], samples_ns=[[own[name].facts["operations"] / rate] * 8])
+        for name, rate in rates.items()
+    ]
+
+
+def found(kind, shown, **options):
+    return FINDINGS[kind](shown, options)
+
+
+def test_who_wins_most_cases_is_held_against_the_fastest_library_in_those_it_loses_too():
+    won = [at_rates("size_sweep", {"cpu-numpy": 1.0, "cpu-packed": 1.9, "cpu-simd": 2.0}, n=n) for n in (64, 128)]
+    lost = at_rates("size_sweep", {"cpu-numpy": 4.0, "cpu-simd": 1.0}, n=512)
+    shown = [cell for own in (*won, lost) for cell in own]
+    assert found("fastest", shown) == (
+        "Fastest is cpu-simd in 2 of 3 cases, 0.25 (n=512) to 2.00 times as fast as the fastest library"
+    )
+    ours = [cell for cell in shown if cell.contender != "cpu-numpy" and cell.axes["n"] != 512]
+    assert found("fastest", [dataclasses.replace(c, reference="cpu-simd") for c in ours]) == (
+        "Fastest is cpu-simd in all 2 cases, 1.05 times as fast as the next"
+    )
+
+
+def test_a_kernel_of_ours_is_no_peer_and_counts_only_among_others():
+    own = at_rates("size_sweep", {"cpu-numpy": 10.0, "cpu-packed": 20.0, "cpu-simd": 40.0}, n=64)
+    assert found("over_fastest", own, subject="cpu-simd").startswith("cpu-simd is 4.00 times as fast as cpu-numpy")
+    assert found("over_other", own, subject="cpu-simd").startswith("cpu-simd is 2.00 times as fast as cpu-packed")
+    assert [rivals.is_peer(cell) for cell in own] == [True, False, False]
+
+
+def test_of_several_semirings_the_ends_over_all_cases_are_told_and_the_mean_of_the_named_one():
+    case = {"shared_by": "one thread", "dtype": "float64"}
+    plain = at_rates("vs_peers", {"cpu-simd": 8.0, "cpu-numpy": 10.0}, n=257, semiring="plus_times", **case)
+    tropical = at_rates("vs_peers", {"cpu-simd": 50.0, "cpu-numpy": 1.0}, n=257, semiring="min_plus", **case)
+    shown = [*plain, *tropical]
+    assert found("over_fastest", shown, subject="cpu-simd", named="min_plus") == (
+        "cpu-simd is 50 times as fast as the fastest library over min_plus; "
+        "of all products 0.80 (plus_times float64) to 50 times (min_plus float64)"
+    )
+    assert found("over_fastest", shown, subject="cpu-simd") == (
+        "cpu-simd is 0.80 (plus_times float64) to 50 times (min_plus float64) as fast as the fastest library"
+    )
+
+
+def test_narrow_operands_are_said_where_a_row_is_named_after_them():
+    own = at_rates("size_sweep", {"cpu-simd": 40.0}, n=64)[0]
+    narrow = dataclasses.replace(own, axes={**own.axes, "operands": "int8"})
+    assert where_in_words(own) == "plus_times, float64, n=64"
+    assert where_in_words(narrow) == "plus_times, int8, n=64"
+    assert where_in_words(narrow, [narrow]) == "int8, n=64", "the dtype of sums is shared, that of operands is said"
+
+
+def test_a_share_of_a_run_far_slower_than_a_plain_one_is_none():
+    (own,) = at_rates("size_sweep", {"cpu-simd": 40.0}, n=64)
+    plain = own.median_ns / 1e9
+    told = [
+        dataclasses.replace(own, facts={**own.facts, "share": 0.5, "seconds": {"products": seconds}})
+        for seconds in (1.4 * plain, 1.6 * plain)
+    ]
+    assert [shares.share(cell) for cell in (*told, own)] == [0.5, None, None]
+    assert shares.of_slow_runs([*told, own]) == (1, 2)
+    figure = EXPERIMENTS["qr"].figures[1]
+    assert answers.doubt(figure, answers.Shown(told, [])) == " (1 of 2 from slow runs)"
+    assert answers.doubt(figure, answers.Shown(told[:1], [])) == ""
