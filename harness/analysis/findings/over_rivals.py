@@ -64,13 +64,18 @@ def _by_problem(pairs: Sequence[tuple[Cell, Cell]], over: Over, options: Json) -
 
     Before them stands the geometric mean over the semiring that the option ``named`` names.
     """
-    speeds = [(rates.speed_up(cell, rival).estimate, str(rates.axis(cell, "problem"))) for cell, rival in pairs]
+    speeds = [(rates.speed_up(cell, rival).estimate, _kind(cell)) for cell, rival in pairs]
     (least, low), (most, high) = min(speeds), max(speeds)
     own = [pair for pair in pairs if rates.axis(pair[0], "semiring") == options.get("named")]
     if not own:
         return f"{_rounded(least)} ({low}) to {_rounded(most)} times ({high}) as fast as {over.name}"
     mean = f"{_rounded(geometric_mean(_speeds(own)))} times as fast as {over.name} over {options['named']}"
     return f"{mean}; of all products {_rounded(least)} ({low}) to {_rounded(most)} times ({high})"
+
+
+def _kind(cell: Cell) -> str:
+    """Return semiring and dtype: that of the operands where it is another, as in the row of a figure."""
+    return f"{rates.axis(cell, 'semiring')} {cell.axes.get('operands', rates.axis(cell, 'dtype'))}"
 
 
 def _rounded(speed: float) -> str:
