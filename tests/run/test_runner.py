@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from harness.analysis import rates
+from harness.analysis import rates, rivals
 from harness.analysis.conditions import marks
 from harness.errors import StoreError
 from harness.experiment import Budget, Case, Contender, Experiment
@@ -243,7 +243,7 @@ def test_the_cold_series_stands_elsewhere_under_another_name_and_is_one_call_a_s
     for cell, partner in zip(found, [1, 1, 3, 3], strict=True):
         reference = rates.reference_of(cell, found)
         assert reference is found[partner], "a ratio never joins two series"
-        assert rates.fastest_peer(cell, found).record["series"] == cell.record["series"]
+        assert rivals.fastest_other(cell, found).record["series"] == cell.record["series"]
 
 
 def test_what_a_device_computes_is_timed_on_the_device(tmp_path):
