@@ -17,6 +17,7 @@ from harness.errors import HarnessError
 from harness.experiment import Experiment
 from harness.page import belief, cards, charts, colours, extra, matrix, plain, recorded, rungs, weak
 from harness.page.recorded import Recorded, Shown
+from harness.surroundings import write_whole
 
 # Of the whole file. What gives way to it: first the intervals of the tables that need no script; then samples, of which
 # so many a cell are shown, by the pointer alone.
@@ -60,7 +61,7 @@ def write(machines: Sequence[Recorded], experiments: Mapping[str, Experiment], p
         size = len(text.encode())
         if size <= LIMIT:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text.encode())
+            write_whole(path, text)
             return size
     raise HarnessError(
         "the page is too large", expected=f"at most {LIMIT:,} bytes", got=f"{size:,}", fix="fewer machines: --machine"

@@ -23,6 +23,7 @@ from harness.report import answers_by_place, closing, tables
 from harness.report.tables import byte_size, markdown_table, short_table
 from harness.store.schema import UNKNOWN
 from harness.store.store import Cell
+from harness.surroundings import write_whole
 
 PAGE, CELLS = "report.md", "cells.csv"
 MOST_FIGURES, MOST_ROWS = 14, 10
@@ -85,7 +86,7 @@ def write(
     results.mkdir(parents=True, exist_ok=True)
     _write_cells(results / CELLS, measured, cells, unsure)
     page = results / PAGE
-    page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    write_whole(page, "\n\n".join(parts) + "\n")
     return page
 
 
@@ -127,7 +128,7 @@ def write_tables(
             recorded = [cell for cell in cells if cell.experiment == experiment.name]
             notes = [f"*{note}.*" for note in (caveats.of_code(recorded), mark) if note]
             text = update_markers(text, f"{experiment.name}{of}", "\n\n".join([short_table(experiment, cells), *notes]))
-    page.write_text(text, encoding="utf-8")
+    write_whole(page, text)
 
 
 def update_markers(text: str, name: str, content: str) -> str:

@@ -1,31 +1,57 @@
-"""A text takes the place of an old file as a whole."""
+"""What may not be looked at counts as absent, in every place that looks at folders of the user."""
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
+import site
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from harness.surroundings import write_whole
+from backends.cpu.libraries import mkl
+from harness.surroundings import is_there
+
+ROOT = Path(__file__).resolve().parents[2]
+TOO_LONG = "/" + "x" * 300
+# The rights of root by which it may search every folder: a process of root must give them up for this test.
+RIGHTS = "-dac_override,-dac_read_search"
+PROGRAM = """
+import numpy as np
+from harness import gemm
+assert (gemm(np.ones((70, 70)), np.ones((70, 70))) == 70).all()
+"""
 
 
-def test_a_text_replaces_an_old_one_and_keeps_the_files_mode(tmp_path: Path) -> None:
-    page, link = tmp_path / "page ü.md", tmp_path / "link.md"
-    page.write_text("old", encoding="utf-8")
-    page.chmod(0o600)
-    link.symlink_to(page)
-    write_whole(link, "new ü")
-    assert (page.read_text(encoding="utf-8"), page.stat().st_mode & 0o777, link.is_symlink()) == ("new ü", 0o600, True)
-    write_whole(tmp_path / "another.md", "text")
-    assert sorted(x.name for x in tmp_path.iterdir()) == ["another.md", "link.md", "page ü.md"]
+def test_what_is_there_what_is_not_and_what_nobody_may_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_there(tmp_path)
+    assert not is_there(tmp_path / "x")
+    assert not is_there(Path(TOO_LONG))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    assert not is_there(tmp_path)
 
 
-def test_what_cannot_be_written_leaves_the_old_one_and_names_it(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("old", encoding="utf-8")
-    with pytest.raises(UnicodeEncodeError):
-        write_whole(page, "a surrogate: \ud800")
-    assert page.read_text(encoding="utf-8") == "old"
-    assert [x.name for x in tmp_path.iterdir()] == ["page.md"]
-    with pytest.raises(OSError, match=r"none.*page.md"):
-        write_whole(tmp_path / "none" / "page.md", "new")
+def test_a_library_is_looked_for_where_one_may_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "base_prefix", TOO_LONG)
+    monkeypatch.setattr(site, "getuserbase", lambda: TOO_LONG)
+    assert mkl._library_path.__wrapped__() is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root without setpriv may search all")
+def test_gemm_in_a_home_that_may_not_be_searched(tmp_path: Path) -> None:
+    closed = tmp_path / "home"
+    closed.mkdir(mode=0)
+    named = ("GEMM_HARNESS_CACHE", "GEMM_HARNESS_TUNED", "XDG_CACHE_HOME", "XDG_DATA_HOME")
+    environment = {name: value for name, value in os.environ.items() if name not in named} | {"HOME": str(closed)}
+    given_up = ["setpriv", f"--bounding-set={RIGHTS}", f"--inh-caps={RIGHTS}"] if os.geteuid() == 0 else []
+    command = [*given_up, sys.executable, "-W", "error", "-c", PROGRAM]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,5 +1,6 @@
 import csv
 import dataclasses
+import errno
 import html
 import math
 import random
@@ -418,3 +419,22 @@ def test_an_experiment_without_any_time_is_one_line_with_its_reason(tmp_path):
         assert f"- Not possible here (no GPU here): size_sweep{'' if has_failed else ', strassen'}." in text
         assert ("- Failed (wrong): strassen." in text) == has_failed
         assert "size_sweep" in (tmp_path / "results" / report_page.CELLS).read_text()
+
+
+@pytest.mark.parametrize("write", (
+    lambda page: report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER)),
+    lambda page: report_page.write([LADDER], cells(LADDER), MACHINE, page.parent, page.parent),
+))  # fmt: skip
+def test_a_page_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch, write):
+    page = tmp_path / report_page.PAGE
+    page.write_text("old <!-- ladder:begin -->x<!-- ladder:end -->", encoding="utf-8")
+    before = page.read_text(encoding="utf-8")
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match=f"No space left on device.*{report_page.PAGE}"):
+        write(page)
+    assert page.read_text(encoding="utf-8") == before
+    assert not list(tmp_path.glob(".*"))
