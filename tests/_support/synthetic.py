@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
+from collections.abc import Mapping
 
 from harness.analysis.rates import READ
 from harness.experiment import Case, Experiment
@@ -86,3 +88,13 @@ def _facts(arguments: dict, threads: int, label: str) -> tuple[dict, float]:
         **({} if computed_by in LIBRARIES else {"nest": NEST.to_json()}),
     }
     return facts, problem.operations / (RATES.get(computed_by, 5.0) * threads)
+
+
+def at_rates(experiment: Experiment, rates: Mapping[str, float], **where: object) -> list[Cell]:
+    """Return cells of one case of an experiment: of each contender called in `rates`, at that rate."""
+    some = [cell for cell in cells(experiment) if all(cell.axes.get(k) == v for k, v in where.items())]
+    own = {cell.contender: cell for cell in some}
+    return [
+        dataclasses.replace(own[name], samples_ns=[[own[name].facts["operations"] / rate] * SAMPLES])
+        for name, rate in rates.items()
+    ]

@@ -23,19 +23,14 @@ from harness.analysis.findings import (
     traffic,
 )
 from harness.experiment import load_all
+from tests._support import synthetic
 from tests._support.synthetic import cells
 
 EXPERIMENTS = load_all()
 
 
 def at_rates(name, rates, **where):
-    """Return cells of one case of an experiment: of each contender called in `rates`, at that rate."""
-    some = [cell for cell in cells(EXPERIMENTS[name]) if all(cell.axes.get(k) == v for k, v in where.items())]
-    own = {cell.contender: cell for cell in some}
-    return [
-        dataclasses.replace(own[name], samples_ns=[[own[name].facts["operations"] / rate] * 8])
-        for name, rate in rates.items()
-    ]
+    return synthetic.at_rates(EXPERIMENTS[name], rates, **where)
 
 
 def found(kind, shown, **options):

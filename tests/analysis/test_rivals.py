@@ -6,19 +6,13 @@ from harness.analysis import answers, rivals, shares
 from harness.analysis.findings import FINDINGS
 from harness.analysis.places import where_in_words
 from harness.experiment import load_all
-from tests._support.synthetic import cells
+from tests._support import synthetic
 
 EXPERIMENTS = load_all()
 
 
 def at_rates(name, rates, **where):
-    """Return cells of one case of an experiment: of each contender called in `rates`, at that rate."""
-    some = [cell for cell in cells(EXPERIMENTS[name]) if all(cell.axes.get(k) == v for k, v in where.items())]
-    own = {cell.contender: cell for cell in some}
-    return [
-        dataclasses.replace(own[name], samples_ns=[[own[name].facts["operations"] / rate] * 8])
-        for name, rate in rates.items()
-    ]
+    return synthetic.at_rates(EXPERIMENTS[name], rates, **where)
 
 
 def found(kind, shown, **options):

@@ -352,9 +352,11 @@ def test_kernels_read_columns_as_they_lie_and_do_not_spill(monkeypatch, dtype, l
             assert found[kernel.function].spill_bytes == 0, (kernel.stem, layout)
 
 
-def test_columns_that_many_rows_of_c_use_are_turned_for_the_tiles_of_the_copy_engine(monkeypatch):
+def test_columns_that_many_rows_of_c_use_are_turned_over_float64(monkeypatch):
     monkeypatch.setattr(type(TENSOR_CORE), "_has_wgmma", lambda self: True)
-    for size, turned in (((2048, 2048, 2048), {"rows_of_a", "rows_of_b"}), ((500, 500, 20000), set())):
+    both, of_b = {"rows_of_a", "rows_of_b"}, {"rows_of_b"}
+    brought = ((2048, 2048, 2048), both), ((500, 500, 20000), set())
+    for size, turned in (*brought, ((1501, 1503, 1502), of_b), ((5000, 32, 5000), set()), ((1000, 1000, 1000), set())):
         problem = product(size, dtype="float64", layout="FFC")
         scratch = TENSOR_CORE.program(TENSOR_CORE.plan(problem, detect()), *matrices(problem)).scratch
         assert {"rows_of_a", "rows_of_b"} & set(scratch) == turned

@@ -162,3 +162,14 @@ def test_what_was_measured_of_plus_times_holds_for_it_alone():
     assert [tiles[0].bm, tiles[0].bn, tiles[0].bk] == known[:3]
     problem = Problem(*size, "min_plus", np.dtype(np.float32))
     assert tiles[1] == thin.choose(problem, thin_tiles.SIMT_4).tile.launch
+
+
+def test_16_bits_by_columns_are_left_to_wgmma_which_reads_them_as_they_lie():
+    narrow, rung = np.dtype(pytest.importorskip("ml_dtypes").bfloat16), RUNGS["gpu-tensor-core"]
+    units = {
+        layout: rung.plan(
+            Problem(31, 5001, 5003, dtype="float32", operand_dtype=narrow, layout=layout), detect()
+        ).options["unit"]
+        for layout in ("CCC", "CFC", "FCC")
+    }
+    assert units == {"CCC": "mma", "CFC": "wgmma", "FCC": "wgmma"}

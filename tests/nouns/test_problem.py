@@ -150,3 +150,8 @@ def test_bfloat16_is_known_by_name_whoever_has_imported_it() -> None:
 def test_an_operand_dtype_that_is_none_is_named() -> None:
     with pytest.raises(ProblemError, match="operand_dtype is not a dtype"):
         Problem(2, 2, 2, dtype="float32", operand_dtype="bfloat17")
+
+
+def test_lines_are_rows_or_columns_as_they_lie() -> None:
+    lines = {layout: Problem(2, 3, 5, layout=layout).lines for layout in ("CCC", "FCC", "CFC", "CCF", "AAA")}
+    assert lines == {"CCC": (5, 3, 3), "FCC": (2, 3, 3), "CFC": (5, 5, 3), "CCF": (5, 3, 2), "AAA": (5, 3, 3)}

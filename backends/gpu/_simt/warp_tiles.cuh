@@ -6,24 +6,19 @@
 //
 //   SHARED_LOAD   bytes that a thread reads from shared memory at once, if not 16: at least one element
 //   ROWS_OF_A     1: a tile of A lies as it does in A; PAD_A elements follow each of its rows
-//   A_BY_COLUMNS, B_BY_COLUMNS   1: of the operand columns are contiguous in memory, and not rows (async_tiles.cuh)
+//   A_BY_COLUMNS, B_BY_COLUMNS   by_columns.cuh
 //
 // In shared memory a tile of A lies transposed: element (i, p) at [p * STRIDE_A + i], so that a column is contiguous;
 // element (p, j) of B at [p * STRIDE_B + j]. With ROWS_OF_A element (i, p) of A is at [i * STRIDE_A + p].
 //
 // Source: CUTLASS, "Efficient GEMM in CUDA": warp-level and thread-level tiles.
 #pragma once
+#include "by_columns.cuh"
 
 #ifndef SHARED_LOAD
 #define SHARED_LOAD 16
 #endif
 
-#ifndef A_BY_COLUMNS
-#define A_BY_COLUMNS 0
-#endif
-#ifndef B_BY_COLUMNS
-#define B_BY_COLUMNS 0
-#endif
 
 // Elements that a thread reads from shared memory at once: 16 bytes; for small types at most 4 elements.
 constexpr int GROUP_SIZE = SHARED_LOAD / (sizeof(T) >= 4 ? sizeof(T) : 4);

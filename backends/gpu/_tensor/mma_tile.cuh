@@ -14,27 +14,22 @@
 // `joined`, which makes an element of C of a sum, or STORE_TILE, which stores sums in another way than by fragments. Defined
 // by the host: BM, BN, BK, WM, WN, STAGES, MIN_BLOCKS; EDGE; PAD_A, PAD_B: padding between lines of a tile that lie along k, as
 // those of A by rows, and of others, in elements, against bank conflicts. VA, VB: elements of A and of B in one copy: 1, or 16
-// bytes if aligned. PAIRS: whether two elements of C may be stored at once. OFFSET: an integer type that holds distances within a tile. GROUP: rows of tiles that are
-// traversed column by column. Optional: IS_SPLIT 1: several blocks compute each tile, a share of `depth` steps of k each;
-// they store tiles of BM x BN at `c`, what exists of them, share after share, which fold.cu adds up.
-// STAGGER: at how many steps of k tiles begin (stagger.cuh). A_BY_COLUMNS, B_BY_COLUMNS 1: columns of the operand are contiguous.
+// bytes if aligned. PAIRS: whether two elements of C may be stored at once. OFFSET: an integer type that holds distances within
+// a tile. GROUP: rows of tiles that are traversed column by column. Optional: IS_SPLIT 1: several blocks compute each tile, a
+// share of `depth` steps of k each; they store tiles of BM x BN at `c`, what exists of them, share after share, which fold.cu adds
+// up. STAGGER: at how many steps of k tiles begin (stagger.cuh). A_BY_COLUMNS, B_BY_COLUMNS: by_columns.cuh.
 // Source: PTX ISA, mma.sync; CUTLASS 2, efficient GEMM in CUDA, for the pipeline of fragments.
 #undef K_TAIL
 #define K_TAIL FILL
 #include "intrinsics.cuh"
 #include "mma_intrinsics.cuh"
+#include "by_columns.cuh"
 #include "edges.cuh"
 #include "grid.cuh"
 #include "stagger.cuh"
 
 #ifndef IS_SPLIT
 #define IS_SPLIT 0
-#endif
-#ifndef A_BY_COLUMNS
-#define A_BY_COLUMNS 0
-#endif
-#ifndef B_BY_COLUMNS
-#define B_BY_COLUMNS 0
 #endif
 #if IS_SPLIT
 #define SPLIT_PARAMETERS , int tiles_c, int depth

@@ -4,8 +4,9 @@
     min_plus int32 ragged rows, one thread     on the host, by one thread
     batch plus_times float32 whole rows, several threads
 
-Neither values nor layouts are part of a class: on a GPU the backends that auto takes read rows and columns alike, as
-they lie. Every semiring whose (+) selects is the class of min_plus: their kernels
+Neither values nor layouts are part of a class. On a GPU most backends that auto takes read columns as they lie, so an
+entry by rows mostly holds: at worst 500 x 500 x 20000 over float32, B by columns, took 1.10 times the best (H200,
+2026-11-24). Every semiring whose (+) selects is the class of min_plus: their kernels
 differ in an instruction or two.
 """
 

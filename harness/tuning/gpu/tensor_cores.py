@@ -93,9 +93,9 @@ HOPPER_FROM = {"float32": 64, "bool": 64}
 # Steps of k of an instruction in float64 there.
 HOPPER_DEPTH = 16
 # Dtypes of A and B, and the instructions, whose kernels read columns as they lie. If so many rows or columns of C use
-# an operand, tiles of float64 that the copy engine brings are faster of rows, which a pass makes: by columns fragments
-# take moves between registers. Time by columns to turned: B 1.05 at 4096, 1.18 at 1501, 0.85 at 500 x 500 x 20000; A
-# 1.03 and 0.78 (H200, 2026-11-24).
+# an operand, float64 is faster of rows, which a pass makes. Time by columns to turned (H200, 2026-11-24), of tiles that
+# the copy engine brings: B 1.05 at 4096, 0.85 at 500 x 500 x 20000; A 1.03 and 0.78. Of the others: B 1.12 at 1501 x
+# 1503 x 1502, where C is large both ways, and 0.33 to 0.4 where it is thin; A is never slower.
 BY_COLUMNS = {("float64", "mma"), ("float64", "tma"), ("float16", "wgmma"), ("bfloat16", "wgmma")}
 TURNED_FROM = 1024
 # Rows and columns of a warp where one of A and B is read by columns: with 32 x 64 registers spill.
@@ -277,8 +277,12 @@ def read_by_columns(problem: Problem, unit: str) -> frozenset[str]:
     name = problem.input_dtype.name
     if (name, unit) not in BY_COLUMNS:
         return frozenset()
-    uses = {"a": problem.n, "b": problem.m}
-    return frozenset(x for x in "ab" if unit != "tma" or uses[x] < TURNED_FROM)
+    uses = {
+        "tma": {"a": problem.n, "b": problem.m},
+        "mma": {"a": 0, "b": min(problem.m, problem.n)},
+        "wgmma": {"a": 0, "b": 0},
+    }
+    return frozenset(x for x in "ab" if uses[unit][x] < TURNED_FROM)
 
 
 def suits_hopper(problem: Problem) -> bool:
