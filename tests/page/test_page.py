@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("altair")
 
-from harness.analysis import answers
+from harness.analysis import answers, rates
 from harness.analysis.findings import FINDINGS
 from harness.cli import page as command
 from harness.errors import HarnessError
@@ -344,6 +344,18 @@ def test_the_same_results_give_the_same_file(machines, tmp_path):
     for name in ("one", "two"):
         document.write(machines[-1:], EXPERIMENTS, tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_rungs_without_a_measured_peak_show_their_rate_alone(machines, tmp_path):
+    some = next(
+        own for own in machines if any(cell.experiment == "ladder" and rates.is_peak(cell) for cell in own.cells)
+    )
+    ladder = [cell for cell in some.cells if cell.experiment == "ladder" and not rates.is_peak(cell)]
+    document.write([some._replace(cells=ladder)], EXPERIMENTS, tmp_path / "page.html")
+    (summary,) = re.findall(r"<summary><b>1\..*?</summary>", (tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "cpu-naive" in summary
+    assert "of the peak" not in summary
+    assert "GFLOP/s" in summary
 
 
 def test_texts_of_a_store_are_no_markup(tmp_path):
