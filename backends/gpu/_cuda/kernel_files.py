@@ -29,8 +29,6 @@ _FUNCTION = re.compile(r"Compiling entry function '(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
 
-# Dynamic shared memory of a block that needs no attribute of the kernel, in bytes.
-SHARED_WITHOUT_ASKING = 48 << 10
 
 Defines = tuple[tuple[str, str], ...]
 
@@ -196,7 +194,7 @@ def _load(index: int, stem: str, defines: Defines, function: str, shared_bytes: 
     module = cupy.cuda.function.Module()
     module.load(compiled.cubin)
     kernel = module.get_function(function)
-    if shared_bytes > SHARED_WITHOUT_ASKING:
+    if shared_bytes:  # unasked a block has 48 KiB, less what the kernel itself declares
         driver = cupy.cuda.driver
         driver.funcSetAttribute(kernel.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes)
     return kernel
