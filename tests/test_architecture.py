@@ -86,6 +86,10 @@ LOADED_BY_NAME = {
     "harness.experiment": {"experiments", "backends.cpu._ceilings"},
     "harness.api.argk.numbering": {"backends.cpu._argk.passes"},
 }
+# Folders of parts of a family of backends, lowest floor first: each imports, and includes, from floors below it alone.
+FLOORS = {
+    "gpu": ("_cuda", "_program", "_passes", "_simt _tensor", "_base", "_residues _strassen _matrix_vector _tasks")
+}
 MOST_FLAT, MOST_IN_A_WING = 16, 14
 HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "jax", "ml_dtypes", "altair")
 
@@ -208,6 +212,36 @@ def test_arrows_go_down() -> None:
 )
 def test_a_planted_arrow_is_found(module: str, text: str, arrow: str) -> None:
     assert arrow in _wrong_arrows({**_sources(), module: text})
+
+
+@pytest.mark.parametrize("family", FLOORS)
+def test_folders_of_a_family_have_floors(family: str) -> None:
+    floor_of = {folder: floor for floor, folders in enumerate(FLOORS[family]) for folder in folders.split()}
+    root = ROOT / "backends" / family
+    assert {path.name for path in root.glob("_*/") if path.name != "__pycache__"} == floor_of.keys()
+    found = {(user, used) for user, used in _arrows_between_folders(root) if user in floor_of}
+    assert found
+    assert [arrow for arrow in found if floor_of[arrow[0]] <= floor_of.get(arrow[1], len(floor_of))] == []
+
+
+def _arrows_between_folders(root: Path) -> set[tuple[str, str]]:
+    """Return the pairs of subfolders of `root` of which the first imports, or includes, from the second."""
+    name, sources = ".".join(root.relative_to(ROOT).parts), {x.name: x for x in root.rglob("*.cu*")}
+    found = set()
+    for path in (*root.rglob("*.py"), *sources.values()):
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".py":
+            used = [root.joinpath(*x.removeprefix(f"{name}.").split(".")) for x in _names(text) if x.startswith(name)]
+        else:
+            used = [sources[header] for header in re.findall(r'^#include "([\w.]+)"$', text, re.MULTILINE)]
+        found |= {(_folder(path, root), _folder(x, root)) for x in used}
+    return {(user, used) for user, used in found if user != used and used}
+
+
+def _folder(path: Path, root: Path) -> str:
+    """Return the subfolder of `root` that `path` lies in; empty for a file beside the subfolders."""
+    first = path.relative_to(root).parts[0] if path != root else ""
+    return first if (root / first).is_dir() else ""
 
 
 def test_few_backends_ask_for_another() -> None:

@@ -13,11 +13,11 @@ import dataclasses
 
 import numpy as np
 
+from backends.gpu._base.tuned_rung import TunedRung
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.operators import Form, semiring_defines
-from backends.gpu._simt.padding import is_aligned
-from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
-from backends.gpu._simt.tuned_rung import TunedRung
+from backends.gpu._passes.padding import is_aligned
+from backends.gpu._program.operators import Form, semiring_defines
+from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
 from backends.gpu._tensor.bit_product import pack_defines
 from harness.machine import Machine
 from harness.plan import Plan

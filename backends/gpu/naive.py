@@ -13,9 +13,9 @@ Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".
 
 from __future__ import annotations
 
-from backends.gpu._simt.operators import operand_defines
-from backends.gpu._simt.program import Kernel, Product, Program
-from backends.gpu._simt.rung import Rung, product_defines
+from backends.gpu._base.rung import Rung
+from backends.gpu._program.operators import operand_defines
+from backends.gpu._program.program import Kernel, Product, Program, product_defines
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem

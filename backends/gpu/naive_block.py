@@ -9,8 +9,8 @@ Source: lecture notes on GPU programming, the first matrix product.
 
 from __future__ import annotations
 
-from backends.gpu._simt.program import Kernel, Product, Program
-from backends.gpu._simt.rung import Rung, product_defines
+from backends.gpu._base.rung import Rung
+from backends.gpu._program.program import Kernel, Product, Program, product_defines
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.gpu.rungs import LARGEST_BLOCK_SIDE

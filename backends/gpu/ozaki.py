@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from backends.gpu._base.backend import GpuBackend
 from backends.gpu._cuda import device
+from backends.gpu._program.program import Matrix, Program
 from backends.gpu._residues.moduli import table
 from backends.gpu._residues.native import add_start
 from backends.gpu._residues.product import add_residue_product, stack_bytes
 from backends.gpu._residues.shape import ResidueProduct
-from backends.gpu._simt.program import Matrix, Program
-from backends.gpu._simt.rung import GpuBackend
 from backends.gpu._tensor.norms import largest_dot
 from backends.gpu._tensor.residue_product import PACKED_RUN
 from harness import arithmetic

@@ -17,10 +17,10 @@ import dataclasses
 
 import numpy as np
 
+from backends.gpu._base.tuned_rung import TunedRung, launch_tuned
+from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
 from backends.gpu._simt import pairs
 from backends.gpu._simt.pairs import PER_WORD, WORD
-from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
-from backends.gpu._simt.tuned_rung import TunedRung, launch_tuned
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem

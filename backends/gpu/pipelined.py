@@ -19,9 +19,9 @@ Source: CUDA C++ Programming Guide, "Asynchronous Data Copies"; CUTLASS, multist
 
 from __future__ import annotations
 
+from backends.gpu._base.pipelined_rung import PipelinedRung
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.pipelined_rung import PipelinedRung
-from backends.gpu._simt.program import Product
+from backends.gpu._program.program import Product
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem

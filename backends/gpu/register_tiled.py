@@ -13,10 +13,10 @@ Source: Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (200
 
 from __future__ import annotations
 
+from backends.gpu._base.tiled_rung import TiledRung
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._program.program import Product
 from backends.gpu._simt.copies import offset_type
-from backends.gpu._simt.program import Product
-from backends.gpu._simt.tiled_rung import TiledRung
 from harness.machine import Machine
 from harness.plan import Launch, Plan
 from harness.problem import Problem

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from backends.gpu._base.rung import Rung
 from backends.gpu._cuda import device
-from backends.gpu._simt.nest import nest_of
-from backends.gpu._simt.program import Kernel, Product, Program
-from backends.gpu._simt.rung import Rung, product_defines
+from backends.gpu._program.nest import nest_of
+from backends.gpu._program.program import Kernel, Product, Program, product_defines
 from harness.errors import PlanError
 from harness.interface import Nest
 from harness.machine import Machine

@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from backends._strassen.recursion import Recursion, count_levels, form_of, has_finite_alpha
-from backends.gpu._simt.operators import unsupported
-from backends.gpu._simt.program import Matrix, Program
-from backends.gpu._simt.rung import GpuBackend
+from backends.gpu._base.backend import GpuBackend
+from backends.gpu._program.operators import unsupported
+from backends.gpu._program.program import Matrix, Program
 from backends.gpu._strassen.unrolled import Unrolled
 from harness.errors import PlanError
 from harness.machine import detect

@@ -34,10 +34,11 @@ import dataclasses
 
 import numpy as np
 
+from backends.gpu._base.backend import SYMMETRIC
+from backends.gpu._base.rung import Rung
 from backends.gpu._cuda import device
-from backends.gpu._simt.program import Product, Program
-from backends.gpu._simt.rows import is_widened, widened
-from backends.gpu._simt.rung import SYMMETRIC, Rung
+from backends.gpu._passes.rows import is_widened, widened
+from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.bit_product import add_bit_product
 from backends.gpu._tensor.half_mma_product import HALF_UNITS, add_half_mma_product, half_options
 from backends.gpu._tensor.integer_product import add_integer_product

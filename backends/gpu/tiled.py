@@ -9,9 +9,9 @@ Source: CUDA C++ Programming Guide, "Shared Memory"; lecture notes on GPU progra
 
 from __future__ import annotations
 
+from backends.gpu._base.tiled_rung import TiledRung
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.program import Product
-from backends.gpu._simt.tiled_rung import TiledRung
+from backends.gpu._program.program import Product
 from harness.errors import PlanError
 from harness.machine import Machine
 from harness.plan import Launch, Plan

@@ -11,9 +11,9 @@ from typing import Any
 from backends._triangle import Triangle
 from backends.gpu._cuda import device
 from backends.gpu._cuda.queue import CudaQueue, current_queue
-from backends.gpu._simt.mirror import add_mirror
-from backends.gpu._simt.packed import PackedProgram
-from backends.gpu._simt.program import Matrix, Place, Program
+from backends.gpu._passes.mirror import add_mirror
+from backends.gpu._program.packed import PackedProgram
+from backends.gpu._program.program import Matrix, Place, Program
 from harness.interface import Execution
 from harness.operands import Operands
 from harness.plan import Plan

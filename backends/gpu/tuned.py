@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from backends.gpu._base.backend import SYMMETRIC
+from backends.gpu._base.tuned_rung import TunedRung
+from backends.gpu._passes.mirror import add_mirror
+from backends.gpu._program.program import Matrix, Program
 from backends.gpu._simt.log_sum_exp import real_product
-from backends.gpu._simt.mirror import add_mirror
-from backends.gpu._simt.program import Matrix, Program
-from backends.gpu._simt.rung import SYMMETRIC
-from backends.gpu._simt.tuned_rung import TunedRung
 from harness.machine import Machine, detect
 from harness.plan import Plan
 from harness.problem import Problem

@@ -19,10 +19,10 @@ Source: CUTLASS, "Efficient GEMM in CUDA": threadblock, warp and thread tiles.
 
 from __future__ import annotations
 
+from backends.gpu._base.warp_rung import WarpRung, widest_load
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.padding import width_of_loads
-from backends.gpu._simt.program import Product
-from backends.gpu._simt.warp_tiles import WarpRung, widest_load
+from backends.gpu._passes.padding import width_of_loads
+from backends.gpu._program.program import Product
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem

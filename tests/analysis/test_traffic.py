@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 import pytest
 
-from backends.gpu._simt.nest import warp_tile
+from backends.gpu._program.nest import warp_tile
 from harness import registry
 from harness.analysis.findings import FINDINGS
 from harness.analysis.traffic import bounds, model

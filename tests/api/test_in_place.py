@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from backends.gpu._simt.program import Matrix, Place
+from backends.gpu._program.program import Matrix, Place
 from backends.gpu.tuned import Tuned
 from harness import gemm, registry
 from harness.api import gemm as api_gemm

@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from backends import _kernel_files
+from backends.gpu._base import rung
 from backends.gpu._cuda import device
-from backends.gpu._simt import precompile
-from backends.gpu._simt import rung as simt_rung
-from backends.gpu._simt.program import Kernel
+from backends.gpu._program import precompile
+from backends.gpu._program.program import Kernel
 from backends.gpu.tuned import Tuned
 from harness import SEMIRINGS, Problem, cli, registry
 from harness.autotune import gpu
@@ -222,7 +222,7 @@ def test_kernels_are_compiled_in_workers_once_and_loaded_from_files(monkeypatch,
 
 def test_a_plan_that_is_not_legal_has_no_kernels():
     assert Tuned().kernels_of(plan().override({"stages": 1})) == []
-    assert isinstance(Tuned(), simt_rung.Rung)
+    assert isinstance(Tuned(), rung.Rung)
 
 
 def test_kinds_are_told_by_what_a_pair_takes():

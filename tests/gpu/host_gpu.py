@@ -18,9 +18,9 @@ import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.device import Device
-from backends.gpu._simt import packed
-from backends.gpu._simt.program import Kernel
-from backends.gpu._tensor.tensor_map import MAP_BYTES, TensorMap
+from backends.gpu._program import packed
+from backends.gpu._program.program import Kernel
+from backends.gpu._program.tensor_map import MAP_BYTES, TensorMap
 from backends.gpu.libraries import _cublas
 from tests._support.fake_cupy import Array, Gpus
 from tests.gpu.host_kernels import describe, fenced, load

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import FOLDER, Defines, assemble
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, Step
-from backends.gpu._tensor.tensor_map import ITEMSIZES, TensorMap
+from backends.gpu._program.program import Kernel, Matrix, Place, Program, Step
+from backends.gpu._program.tensor_map import ITEMSIZES, TensorMap
 from harness.operands import Operands
 
 COMPILER = shutil.which("g++") or shutil.which("c++")

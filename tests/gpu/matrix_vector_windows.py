@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu._simt.program import Matrix, Place
+from backends.gpu._program.program import Matrix, Place
 from harness.interface import Backend
 from harness.machine import detect
 from harness.operands import Operands

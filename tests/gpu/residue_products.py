@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu._simt.program import Place, Step
+from backends.gpu._program.program import Place, Step
 from backends.gpu._tensor.residue_product import MODULI, neighbour
 from harness import Operands, registry
 from harness.machine import detect

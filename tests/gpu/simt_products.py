@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu._simt import passes
-from backends.gpu._simt import rung as simt_rung
+from backends.gpu._base import backend as gpu_backend
+from backends.gpu._passes import passes
 from harness import SEMIRINGS, Operands, registry
 from harness.interface import Backend
 from harness.machine import detect
@@ -22,7 +22,7 @@ from tests.gpu.host_kernels import HostExecution, HostOperands
 RUNGS: dict[str, Backend] = {
     entry.name: entry.backend
     for entry in registry.discover()
-    if entry.backend is not None and isinstance(entry.backend, simt_rung.GpuBackend)
+    if entry.backend is not None and isinstance(entry.backend, gpu_backend.GpuBackend)
 }
 
 SMALL: dict[str, dict[str, int | str]] = {
@@ -39,9 +39,9 @@ TILED = tuple(name for name in SMALL if name not in ("gpu-naive", "gpu-row"))
 
 def use_the_cpu(patch: Any, *, at_end: bool = True, edits: tuple[tuple[str, str], ...] = ()) -> None:
     """Have rungs execute their programs on the CPU, by pytest's monkeypatch."""
-    patch.setattr(simt_rung, "GpuOperands", HostOperands)
-    patch.setattr(simt_rung, "GpuExecution", HostExecution)
-    patch.setattr(simt_rung.GpuBackend, "prepare_argk", Backend.prepare_argk)  # argk.cu: see test_batches_on_host.py
+    patch.setattr(gpu_backend, "GpuOperands", HostOperands)
+    patch.setattr(gpu_backend, "GpuExecution", HostExecution)
+    patch.setattr(gpu_backend.GpuBackend, "prepare_argk", Backend.prepare_argk)  # argk.cu: see test_batches_on_host.py
     for rung in RUNGS.values():  # these stand-ins know no batches: see test_batches_on_host.py
         patch.setattr(type(rung), "takes", rung.takes - {"batch"})
     patch.setattr(HostOperands, "at_end", at_end)

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from backends.gpu._simt import program
-from backends.gpu._simt.program import Batch
+from backends.gpu._program import program
+from backends.gpu._program.program import Batch
 from harness import SEMIRINGS, ProblemError, gemm, gemm_argk
 from harness.proof import contract
 from harness.tuning.choice import orders

@@ -8,7 +8,7 @@ import pytest
 from backends.gpu import ozaki, tensor_core
 from backends.gpu._cuda import chain
 from backends.gpu._cuda.kernel_files import assemble
-from backends.gpu._simt.program import Matrix, Place
+from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import HarnessError
 from harness.machine import detect

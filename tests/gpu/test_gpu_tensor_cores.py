@@ -7,7 +7,7 @@ import pytest
 
 from backends.gpu._cuda import nvrtc
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
-from backends.gpu._simt.program import Call, Matrix, Place, Program
+from backends.gpu._program.program import Call, Matrix, Place, Program
 from backends.gpu._tensor.residue_product import Residues, add_residue_products
 from harness import SEMIRINGS, Operands, registry
 from harness.errors import BackendUnavailable, PlanError

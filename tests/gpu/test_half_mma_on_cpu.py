@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
-from backends.gpu._simt.program import Matrix, Place
+from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS, Operands
 from harness.errors import PlanError, VerificationError
 from harness.machine import detect

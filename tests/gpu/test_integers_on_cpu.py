@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from backends.gpu._simt.program import Place, Program
+from backends.gpu._program.program import Place, Program
 from backends.gpu._tensor import integer_product, residue_product
 from backends.gpu._tensor.residue_product import MODULI, Residues, add_residue_products, columns_of, neighbour
 from harness import SEMIRINGS, Operands

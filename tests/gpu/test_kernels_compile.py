@@ -8,7 +8,7 @@ import pytest
 
 from backends.gpu._cuda import nvrtc
 from backends.gpu._cuda.kernel_files import as_defines, compile_kernel, find_source, resources
-from backends.gpu._simt.program import Matrix, Place
+from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import BackendUnavailable
 from harness.machine import detect

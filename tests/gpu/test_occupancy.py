@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from backends.gpu._cuda import device
-from backends.gpu._simt.program import Kernel
+from backends.gpu._program.program import Kernel
 from backends.gpu._tasks import occupancy
 
 ATTRIBUTES = {1: 256, 4: 96}  # cuda.h: static shared memory, registers

@@ -9,9 +9,9 @@ import pytest
 from backends.gpu import ozaki
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
+from backends.gpu._program.operators import semiring_defines
+from backends.gpu._program.program import Matrix, Place
 from backends.gpu._simt import argk
-from backends.gpu._simt.operators import semiring_defines
-from backends.gpu._simt.program import Matrix, Place
 from backends.gpu._tasks import ceilings, layouts
 from harness import SEMIRINGS
 from harness.errors import Declined

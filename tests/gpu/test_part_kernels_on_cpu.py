@@ -6,9 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
+from backends.gpu._program.program import Kernel, Matrix, Place, Program
 from backends.gpu._simt import argk as simt_argk
 from backends.gpu._simt import log_sum_exp as simt_log_sum_exp
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program
 from backends.gpu._tasks import layouts
 from harness import SEMIRINGS, Operands
 from harness.errors import VerificationError

@@ -10,8 +10,8 @@ import weakref
 import numpy as np
 import pytest
 
-from backends.gpu._simt import tiled_rung
-from backends.gpu._simt.packed import PackedProgram
+from backends.gpu._base import tiled_rung
+from backends.gpu._program.packed import PackedProgram
 from harness import ProblemError, gemm, gemm_argk
 from harness.api import repeats
 from harness.tuning.gpu import rungs as tuning_gpu

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import harness
+from backends.gpu._base.backend import GpuBackend
 from backends.gpu._cuda import device
 from backends.gpu._residues.product import stack_bytes
-from backends.gpu._simt.rung import GpuBackend
 from backends.gpu.ozaki import panel_columns
 from harness.api import repeats
 from harness.api.arrays import kind_of

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from backends.gpu._base import backend as gpu_backend
 from backends.gpu._residues.moduli import table
-from backends.gpu._simt import rung as simt_rung
 from backends.gpu._tensor import residue_product
 from backends.gpu._tensor.residue_product import MODULI, columns_of, neighbour, width_of
 from harness.errors import PlanError, VerificationError
@@ -23,8 +23,8 @@ UNIT = 2.0**-53
 
 @pytest.fixture(autouse=True)
 def _on_the_cpu(monkeypatch):
-    monkeypatch.setattr(simt_rung, "GpuOperands", HostOperands)
-    monkeypatch.setattr(simt_rung, "GpuExecution", ByteProducts)
+    monkeypatch.setattr(gpu_backend, "GpuOperands", HostOperands)
+    monkeypatch.setattr(gpu_backend, "GpuExecution", ByteProducts)
 
 
 # ------------------------------------------------------------------------------------------------------------- tables
@@ -163,7 +163,7 @@ def test_nothing_before_the_operands_is_touched(monkeypatch):
 
 def test_the_products_of_bytes_are_those_of_the_kernel(monkeypatch):
     _, expected, _ = compute(SMALL, **OFF)
-    monkeypatch.setattr(simt_rung, "GpuExecution", HostExecution)
+    monkeypatch.setattr(gpu_backend, "GpuExecution", HostExecution)
     _, result, _ = compute(SMALL, **OFF, bn=128, stages=2)
     assert (result == expected).all()
 

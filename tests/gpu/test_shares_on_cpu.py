@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from backends.gpu._simt import shares
-from backends.gpu._simt.program import Product
+from backends.gpu._passes import shares
+from backends.gpu._program.program import Product
 from harness.errors import VerificationError
 from tests.gpu import simt_products
 from tests.gpu.host_kernels import COMPILER, KernelFault
@@ -87,7 +87,7 @@ def _add_up(**more):
 def test_threads_share_the_sums_of_an_element(monkeypatch):
     lines = []
     fold = shares.fold
-    monkeypatch.setattr("backends.gpu._simt.tuned_rung.fold", lambda *x: lines.append(fold(*x)) or lines[-1])
+    monkeypatch.setattr("backends.gpu._base.tuned_rung.fold", lambda *x: lines.append(fold(*x)) or lines[-1])
     _add_up()
     simt_products.compute("gpu-tuned", "min_plus", "float32", (16, 32, 300), **MANY)
     assert all(int(dict(step.kernel.defines)["LINES"]) > 2 for step in lines)

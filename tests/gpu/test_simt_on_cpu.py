@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from backends.gpu._simt import shares as simt_shares
-from backends.gpu._simt.program import Matrix, Place
+from backends.gpu._passes import shares as simt_shares
+from backends.gpu._program.program import Matrix, Place
 from harness import SEMIRINGS
 from harness.errors import VerificationError
 from harness.machine import detect

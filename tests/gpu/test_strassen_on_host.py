@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from backends.gpu._cuda.kernel_files import compile_kernel, resources
-from backends.gpu._simt.program import Matrix, Place
+from backends.gpu._program.program import Matrix, Place
 from backends.gpu._strassen import passes
 from backends.gpu.libraries import _peer
 from harness import Operands, PlanError, Problem, gemm, registry

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.program import Place, Product, Program
+from backends.gpu._program.operators import Form
+from backends.gpu._program.program import Place, Product, Program
 from backends.gpu._tensor.split_product import add_split_product
 from harness import SEMIRINGS, Operands
 from harness.errors import PlanError, VerificationError

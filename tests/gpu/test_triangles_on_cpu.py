@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backends.gpu._cuda.kernel_files import FOLDER, as_defines
-from backends.gpu._simt.program import Kernel
+from backends.gpu._program.program import Kernel
 from harness import SEMIRINGS, Operands
 from harness.errors import PlanError, VerificationError
 from harness.machine import detect

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.operators import semiring_defines
-from backends.gpu._simt.program import Matrix, Place
+from backends.gpu._program.operators import semiring_defines
+from backends.gpu._program.program import Matrix, Place
 from harness.problem import Problem
 
 

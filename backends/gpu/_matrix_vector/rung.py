@@ -8,9 +8,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
+from backends.gpu._base.backend import GpuBackend
 from backends.gpu._matrix_vector.product import MatrixVector, matrix_vector, matrix_vector_defines
-from backends.gpu._simt.program import Kernel, Matrix, Program
-from backends.gpu._simt.rung import GpuBackend
+from backends.gpu._program.program import Kernel, Matrix, Program
 from harness.machine import Machine
 from harness.plan import Plan
 from harness.problem import Problem

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._program.operators import Form
+from backends.gpu._program.program import Kernel, Matrix, Product, Program
+from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._residues.norms import Operand
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.program import Kernel, Matrix, Product, Program
 from backends.gpu._tensor.residue_product import BYTES, KERNEL, LONGEST, Residues, columns_of, width_of
-from backends.gpu._tensor.tensor_map import TensorMap
 from backends.gpu._tensor.tma import add_tma
 from harness.plan import Plan
 from harness.tuning.gpu.tensor_cores import TILE_ROWS

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from backends.gpu._base.guarded import add_product_if
 from backends.gpu._cuda.kernel_files import as_defines
+from backends.gpu._passes.padding import is_aligned
+from backends.gpu._program.operators import TYPES, Form
+from backends.gpu._program.program import Kernel, Matrix, Place, Product, Program, ceil_div
 from backends.gpu._residues.shape import ResidueProduct, padded
-from backends.gpu._simt.guarded import add_product_if
-from backends.gpu._simt.operators import TYPES, Form
-from backends.gpu._simt.padding import is_aligned
-from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, ceil_div
 from backends.gpu._tensor.row_product import add_double_product
 from harness.plan import Plan
 from harness.problem import Problem

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._program.program import Kernel, Matrix, Place, Program, ceil_div
 
 _NORM_THREADS, _NORM_VECTORS = 512, 16  # norms.cu
 _TRIAL_GROUPS, _TRIAL_PART = 4, 256  # trial.cuh

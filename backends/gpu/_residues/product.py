@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._passes.padding import is_aligned
+from backends.gpu._passes.scalars import Scalars
+from backends.gpu._program.operators import TYPES
+from backends.gpu._program.program import Kernel, Place, Program, ceil_div
 from backends.gpu._residues.certificate import add_certificate
 from backends.gpu._residues.moduli import crt_defines, look_defines
 from backends.gpu._residues.native import Copies, add_native
 from backends.gpu._residues.norms import Found, Grades, Operand, Trial, add_grades, add_norms
 from backends.gpu._residues.shape import ResidueProduct, padded
-from backends.gpu._simt.operators import TYPES
-from backends.gpu._simt.padding import is_aligned
-from backends.gpu._simt.program import Kernel, Place, Program, ceil_div
-from backends.gpu._simt.scalars import Scalars
 from backends.gpu._tensor.residue_product import MODULI, Residues, add_residue_products, columns_of, width_of
 from harness.errors import PlanError
 from harness.plan import Plan

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from backends.gpu._simt.padding import LINE_BYTES
-from backends.gpu._simt.program import Matrix, ceil_div
+from backends.gpu._passes.padding import LINE_BYTES
+from backends.gpu._program.program import Matrix, ceil_div
 from harness.problem import Problem
 
 

@@ -1,1 +1,1 @@
-"""Parts of the rungs of the GPU ladder: kernels on CUDA cores."""
+"""Kernels on CUDA cores: what the rungs of the ladder share, tiles of warps, pipelines of copies, pairs, argk."""

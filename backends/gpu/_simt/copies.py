@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from backends.gpu._simt.padding import WIDE, width_of_loads
-from backends.gpu._simt.program import Matrix
+from backends.gpu._passes.padding import WIDE, width_of_loads
+from backends.gpu._program.program import Matrix
 from harness.plan import Launch
 
 _LARGEST_INT = 2**31 - 1

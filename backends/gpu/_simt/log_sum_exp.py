@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from backends.gpu._simt.operators import Form, batch_defines, semiring_defines, triangle_defines
-from backends.gpu._simt.padding import WIDE
-from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, ceil_div
+from backends.gpu._passes.padding import WIDE
+from backends.gpu._program.operators import Form, batch_defines, semiring_defines, triangle_defines
+from backends.gpu._program.program import Kernel, Matrix, Place, Product, Program, ceil_div
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.semiring import SEMIRINGS

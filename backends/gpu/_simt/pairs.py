@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt import operators as simt_operators
-from backends.gpu._simt.operators import TYPES, Form, semiring_defines
+from backends.gpu._program import operators as simt_operators
+from backends.gpu._program.operators import TYPES, Form, semiring_defines
 from harness.semiring import SEMIRINGS, Semiring, highest, lowest
 
 PER_WORD = 2

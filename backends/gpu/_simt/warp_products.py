@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.padding import WIDE, is_aligned
-from backends.gpu._simt.program import Batch, Kernel, Matrix, Product, Program, ceil_div
-from backends.gpu._simt.rung import product_defines
+from backends.gpu._passes.padding import WIDE, is_aligned
+from backends.gpu._program.program import Batch, Kernel, Matrix, Product, Program, ceil_div, product_defines
 from harness.errors import PlanError
 from harness.plan import WARP, Plan
 

@@ -10,9 +10,9 @@ import numpy as np
 from backends._strassen.form import Form, Operands, Sum
 from backends._strassen.recursion import halved
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.operators import semiring_defines
-from backends.gpu._simt.padding import WIDE, is_aligned
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._passes.padding import WIDE, is_aligned
+from backends.gpu._program.operators import semiring_defines
+from backends.gpu._program.program import Kernel, Matrix, Place, Program, ceil_div
 from harness.problem import Problem
 
 _THREADS, _BLOCKS = 256, 132 * 16  # quarters.cuh, and blocks enough for any GPU

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 from backends._strassen.form import PRODUCTS, Form, Operands
 from backends._strassen.recursion import halved, largest_element
-from backends.gpu._simt.guarded import add_product_if
-from backends.gpu._simt.operators import Form as ValueForm
-from backends.gpu._simt.operators import literal
-from backends.gpu._simt.padding import LINE_BYTES
-from backends.gpu._simt.program import Matrix, Place, Product, Program, ceil_div
-from backends.gpu._simt.rung import GpuBackend
+from backends.gpu._base.backend import GpuBackend
+from backends.gpu._base.guarded import add_product_if
+from backends.gpu._passes.padding import LINE_BYTES
+from backends.gpu._program.operators import Form as ValueForm
+from backends.gpu._program.operators import literal
+from backends.gpu._program.program import Matrix, Place, Product, Program, ceil_div
 from backends.gpu._strassen import passes
 from backends.gpu._strassen.passes import Guard, Scaled
 from harness.machine import Machine

@@ -16,8 +16,8 @@ import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines, load_kernel
+from backends.gpu._program.operators import Form, semiring_defines, unsupported
 from backends.gpu._simt import pairs as simt_pairs
-from backends.gpu._simt.operators import Form, semiring_defines, unsupported
 from backends.gpu._tasks.device_task import DeviceTask, require_gpu
 from harness.errors import Declined, VerificationError
 from harness.semiring import SEMIRINGS, Semiring

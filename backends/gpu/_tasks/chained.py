@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
-from backends.gpu._simt.packed import PackedProgram
-from backends.gpu._simt.program import Program
+from backends.gpu._program.packed import PackedProgram
+from backends.gpu._program.program import Program
 
 # A chain lasts about so long [s], and has as many launches.
 CHAIN_S, MOST_LAUNCHES = 4e-4, 40

@@ -6,7 +6,7 @@ import math
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import load_kernel
-from backends.gpu._simt.program import Kernel
+from backends.gpu._program.program import Kernel
 from harness.interface import Backend
 from harness.plan import Plan
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
-from backends.gpu._simt.program import ceil_div
+from backends.gpu._program.program import ceil_div
 from harness.errors import PlanError
 from harness.interface import Backend, Execution
 from harness.machine import detect

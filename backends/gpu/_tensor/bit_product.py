@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.padding import is_aligned
-from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
+from backends.gpu._passes.padding import is_aligned
+from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
+from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.mma_product import B1, UNITS, mma_kernel
-from backends.gpu._tensor.tensor_map import TensorMap
 from backends.gpu._tensor.tma import TmaKernel, add_tma, bytes_at_once
 from harness.plan import Plan
 from harness.tuning.gpu import tensor_cores as tuning

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.padding import is_aligned
-from backends.gpu._simt.program import Kernel, Place, Product, Program, ceil_div
+from backends.gpu._passes.padding import is_aligned
+from backends.gpu._program.program import Kernel, Place, Product, Program, ceil_div
 from backends.gpu._tensor.residue_product import width_of
 from harness.tuning.gpu import tensor_cores as tuning
 

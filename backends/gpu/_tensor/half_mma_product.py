@@ -10,8 +10,8 @@ import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.padding import WIDE, is_aligned
-from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
+from backends.gpu._passes.padding import WIDE, is_aligned
+from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
 from backends.gpu._tensor.shared_product import add_parts, add_sums
 from backends.gpu._tensor.tma import bytes_at_once
 from harness.errors import PlanError

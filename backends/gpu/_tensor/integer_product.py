@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.operators import TYPES, triangle_defines
-from backends.gpu._simt.padding import WIDE
-from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
+from backends.gpu._passes.padding import WIDE
+from backends.gpu._program.operators import TYPES, triangle_defines
+from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
+from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.digits import Stack, add_digits
 from backends.gpu._tensor.residue_product import BYTES, KERNEL
-from backends.gpu._tensor.tensor_map import TensorMap
 from backends.gpu._tensor.tma import add_tma
 from harness.plan import Plan
 from harness.tuning.gpu import tensor_cores as tuning

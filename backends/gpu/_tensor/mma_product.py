@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.operators import Form, triangle_defines
-from backends.gpu._simt.padding import add_padding, is_aligned, width_of_loads
-from backends.gpu._simt.passes import add_extremes
-from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
-from backends.gpu._simt.shares import stagger_defines
+from backends.gpu._passes.padding import add_padding, is_aligned, width_of_loads
+from backends.gpu._passes.passes import add_extremes
+from backends.gpu._passes.shares import stagger_defines
+from backends.gpu._program.operators import Form, triangle_defines
+from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
 from backends.gpu._tensor.row_product import add_double_product
 from backends.gpu._tensor.shared_product import add_parts, add_sums
 from backends.gpu._tensor.split_product import add_split_product

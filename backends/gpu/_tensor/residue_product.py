@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.program import Matrix, Place, Product, Program, ceil_div
-from backends.gpu._tensor.tensor_map import TensorMap
+from backends.gpu._program.operators import Form
+from backends.gpu._program.program import Matrix, Place, Product, Program, ceil_div
+from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.tma import ROW_BYTES, TmaKernel, add_tma
 from harness.plan import Plan
 from harness.tuning.gpu.tensor_cores import PACKED_RUN, STAGE_STEPS, TILE_COLUMNS, TILE_ROWS

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.padding import add_padding
-from backends.gpu._simt.program import Matrix, Place, Product, Program
-from backends.gpu._tensor.tensor_map import ITEMSIZES, TensorMap
+from backends.gpu._passes.padding import add_padding
+from backends.gpu._program.program import Matrix, Place, Product, Program
+from backends.gpu._program.tensor_map import ITEMSIZES, TensorMap
 from backends.gpu._tensor.tma import ROW_BYTES, TmaKernel, add_tma
 from harness.errors import PlanError
 from harness.plan import Launch, Plan

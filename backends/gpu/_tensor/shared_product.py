@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from backends.gpu._simt.operators import Form, triangle_defines
-from backends.gpu._simt.program import Matrix, Product, Program
-from backends.gpu._simt.rung import product_defines
-from backends.gpu._simt.shares import Tail, fold, share_steps
+from backends.gpu._passes.shares import Tail, fold, share_steps
+from backends.gpu._program.operators import Form, triangle_defines
+from backends.gpu._program.program import Matrix, Product, Program, product_defines
 from backends.gpu._tensor.tf32 import single_defines
 from harness.plan import Plan
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.padding import LINE_BYTES, is_aligned
-from backends.gpu._simt.program import Kernel, Product, Program, ceil_div
-from backends.gpu._tensor.tensor_map import TensorMap
+from backends.gpu._passes.padding import LINE_BYTES, is_aligned
+from backends.gpu._program.operators import Form
+from backends.gpu._program.program import Kernel, Product, Program, ceil_div
+from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.tf32 import single_defines
 from backends.gpu._tensor.tma import TmaKernel, add_tma
 from harness.plan import Plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.operators import Form, semiring_defines
+from backends.gpu._program.operators import Form, semiring_defines
 from harness.problem import Problem
 
 # 3xTF32 is right for magnitudes between these, and for zeros: parts are finite and normal, products finite.

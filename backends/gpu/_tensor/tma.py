@@ -9,11 +9,11 @@ import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.operators import triangle_defines
-from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
-from backends.gpu._simt.shares import stagger_defines
+from backends.gpu._passes.shares import stagger_defines
+from backends.gpu._program.operators import triangle_defines
+from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
+from backends.gpu._program.tensor_map import TensorMap
 from backends.gpu._tensor.shared_product import add_parts, add_sums
-from backends.gpu._tensor.tensor_map import TensorMap
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.gpu.tensor_cores import TILE_ROWS

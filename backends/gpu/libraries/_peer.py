@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from backends.gpu._base.rung import Rung
 from backends.gpu._cuda import device
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.program import Product, Program
-from backends.gpu._simt.rung import Rung
+from backends.gpu._program.operators import Form
+from backends.gpu._program.program import Product, Program
 from harness.plan import Plan
 from harness.problem import Problem
 

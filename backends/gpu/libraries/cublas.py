@@ -22,9 +22,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from backends.gpu._simt.program import Product, Program
-from backends.gpu._simt.rows import is_widened
-from backends.gpu._simt.rung import Rung
+from backends.gpu._base.rung import Rung
+from backends.gpu._passes.rows import is_widened
+from backends.gpu._program.program import Product, Program
 from backends.gpu._tensor.digits import add_digits
 from backends.gpu._tensor.norms import largest_dot
 from backends.gpu.libraries._cublas import bind, missing

@@ -16,8 +16,8 @@ import numpy as np
 
 from backends.gpu._matrix_vector.product import MatrixVector
 from backends.gpu._matrix_vector.rung import MatrixVectorRung
-from backends.gpu._simt.passes import add_pass
-from backends.gpu._simt.program import Program
+from backends.gpu._passes.passes import add_pass
+from backends.gpu._program.program import Program
 from backends.gpu.libraries._cublas import bind, missing
 from harness.plan import Plan
 from harness.problem import Problem

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backends.gpu._simt import rung
-from backends.gpu._simt.program import Product, Program
+from backends.gpu._base.rung import Rung
+from backends.gpu._program.execution import GpuExecution, GpuOperands
+from backends.gpu._program.program import Product, Program
 from backends.gpu.libraries._cublas import bind, missing
 from harness.interface import Execution
 from harness.operands import Operands
@@ -31,7 +32,7 @@ _UPPER, _TRANSPOSED = 1, 1
 _LETTERS = {"float32": "S", "float64": "D"}
 
 
-class CublasTriangle(rung.Rung):
+class CublasTriangle(Rung):
     """The vendor's routines for triangles, TF32 off."""
 
     name = "gpu-cublas-triangle"
@@ -57,7 +58,7 @@ class CublasTriangle(rung.Rung):
         is_update = plan.problem.triangle == "d"
         if is_update:
             operands = dataclasses.replace(operands, b=operands.b.T)
-        placed = rung.GpuOperands(operands, is_triangle=is_update)
+        placed = GpuOperands(operands, is_triangle=is_update)
         matrices = {name: placed.matrix(name) for name in placed.buffers}
         a, b = (placed.buffers[name] for name in "ab")
         if is_update and a.data.ptr == b.data.ptr and matrices["a"].ld == matrices["b"].ld:
@@ -110,7 +111,7 @@ class _Call(NamedTuple):
         return bind(self.name, "compute a triangle", arguments, (*operands, out))
 
 
-class _Once(rung.GpuExecution):
+class _Once(GpuExecution):
     """A product that is not repeated with other arrays: whether B is A transposed was seen in these."""
 
     def repeat(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda import device
-from backends.gpu._simt.program import ceil_div
+from backends.gpu._program.program import ceil_div
 from backends.gpu.libraries._peer import Peer
 from harness.problem import Problem
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from backends.gpu._matrix_vector.product import MatrixVector
 from backends.gpu._matrix_vector.rung import BLOCKS, MatrixVectorRung, launch_one
-from backends.gpu._simt.program import Program, ceil_div
+from backends.gpu._program.program import Program, ceil_div
 from harness.plan import Plan
 from harness.tuning.gpu.matrix_vector.rungs import THREADS
 

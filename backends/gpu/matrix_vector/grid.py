@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from backends.gpu._matrix_vector.product import MatrixVector
 from backends.gpu._matrix_vector.rung import BLOCKS, MatrixVectorRung, launch_one
-from backends.gpu._simt.program import Program, ceil_div
+from backends.gpu._program.program import Program, ceil_div
 from harness.errors import PlanError
 from harness.plan import LARGEST_BLOCK, WARP, Plan
 from harness.tuning.gpu.matrix_vector.rungs import DEEP, ROWS_OF_THREAD, TALL

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from backends.gpu._base.backend import SYMMETRIC, GpuBackend
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.operators import semiring_defines, triangle_defines
-from backends.gpu._simt.program import Kernel, Matrix, Place, Program
-from backends.gpu._simt.rung import SYMMETRIC, GpuBackend
-from backends.gpu._simt.scalars import Scalars, add_constants
+from backends.gpu._passes.scalars import Scalars, add_constants
+from backends.gpu._program.operators import semiring_defines, triangle_defines
+from backends.gpu._program.program import Kernel, Matrix, Place, Program
 from harness.errors import PlanError
 from harness.machine import Machine
 from harness.plan import Plan, count_tiles

@@ -16,8 +16,8 @@ import numpy as np
 
 from backends.gpu._matrix_vector.product import MatrixVector, matrix_vector_defines
 from backends.gpu._matrix_vector.rung import BLOCKS, MatrixVectorRung
-from backends.gpu._simt.operators import TYPES
-from backends.gpu._simt.program import Kernel, Program, ceil_div
+from backends.gpu._program.operators import TYPES
+from backends.gpu._program.program import Kernel, Program, ceil_div
 from harness.plan import Plan
 from harness.problem import Problem
 from harness.tuning.gpu.matrix_vector.rungs import ROWS_OF_SCATTER, THREADS

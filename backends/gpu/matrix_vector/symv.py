@@ -13,11 +13,11 @@ Source: Abdelfattah, Keyes, Ltaief, "KBLAS: an optimized library for dense matri
 
 from __future__ import annotations
 
+from backends.gpu._base.backend import GpuBackend
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.operators import semiring_defines
-from backends.gpu._simt.program import Kernel, Matrix, Program, ceil_div
-from backends.gpu._simt.rung import GpuBackend
-from backends.gpu._simt.scalars import Scalars
+from backends.gpu._passes.scalars import Scalars
+from backends.gpu._program.operators import semiring_defines
+from backends.gpu._program.program import Kernel, Matrix, Program, ceil_div
 from harness.errors import PlanError
 from harness.machine import Machine
 from harness.plan import Plan, count_tiles

@@ -16,7 +16,7 @@ import numpy as np
 
 from backends.gpu._matrix_vector.product import MatrixVector, matrix_vector_defines
 from backends.gpu._matrix_vector.rung import MatrixVectorRung
-from backends.gpu._simt.program import Kernel, Place, Program, ceil_div
+from backends.gpu._program.program import Kernel, Place, Program, ceil_div
 from harness.errors import PlanError
 from harness.plan import Plan
 from harness.tuning.gpu.matrix_vector.columns import columns_launch

@@ -1,4 +1,4 @@
-// The functions of backends/gpu/_simt/intrinsics.cuh on a CPU, where cuda_host.h comes first.
+// The functions of backends/gpu/_program/intrinsics.cuh on a CPU, where cuda_host.h comes first.
 #pragma once
 
 inline float min_or_nan(float x, float y) { return x < y || x != x ? x : y; }

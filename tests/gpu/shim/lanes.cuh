@@ -1,4 +1,4 @@
-// The functions of backends/gpu/_simt/lanes.cuh on a CPU: lanes of a warp meet; all deposit a value, meet, and take another's.
+// The functions of backends/gpu/_program/lanes.cuh on a CPU: lanes of a warp meet; all deposit a value, meet, and take another's.
 #pragma once
 
 namespace shim {

@@ -1,4 +1,4 @@
-// The functions of backends/gpu/_matrix_vector/memory.cuh on a CPU, where cuda_host.h comes first.
+// The functions of backends/gpu/_program/memory.cuh on a CPU, where cuda_host.h comes first.
 #pragma once
 
 template <class V, class W> inline V as_value(W word)

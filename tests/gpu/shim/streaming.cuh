@@ -1,4 +1,4 @@
-// The functions of backends/gpu/_simt/streaming.cuh on a CPU.
+// The functions of backends/gpu/_matrix_vector/streaming.cuh on a CPU.
 #pragma once
 #include "intrinsics.cuh"
 

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from backends.gpu._cuda.kernel_files import Defines
-from backends.gpu._simt.operators import Form
+from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._program.operators import Form, batch_defines, semiring_defines, triangle_defines
 from harness.errors import PlanError
 from harness.plan import count_tiles
+from harness.problem import Problem
 
 # Extents of a grid along y and z end at 65535.
 _MOST_ALONG_Y = 1 << 15
@@ -254,6 +255,12 @@ class Program:
     def kernels(self) -> list[Kernel]:
         """Return the kernels of all steps, in their order."""
         return [step.kernel for step in self.steps if isinstance(step, Step)]
+
+
+def product_defines(problem: Problem, product: Product, **tile: int) -> Defines:
+    """Return the macros of a kernel that computes `product`, with its own macros, `tile`."""
+    macros = semiring_defines(problem.semiring, problem.dtype, form=product.form, accumulate=product.accumulate)
+    return macros + triangle_defines(problem) + batch_defines(product.batch) + as_defines(tile)
 
 
 def ceil_div(x: int, y: int) -> int:

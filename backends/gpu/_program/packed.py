@@ -16,8 +16,8 @@ import numpy as np
 from backends.gpu._cuda import device
 from backends.gpu._cuda.chain import chained_launch
 from backends.gpu._cuda.kernel_files import compile_together, load_kernel
-from backends.gpu._simt.program import Call, Place, Program, Step
-from backends.gpu._tensor.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
+from backends.gpu._program.program import Call, Place, Program, Step
+from backends.gpu._program.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 
 _SLOT = 8  # bytes of every argument but a tensor map
 _SCRATCH_ALIGNMENT = 256  # bytes, as of cudaMalloc

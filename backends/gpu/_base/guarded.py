@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from backends.gpu._base.tuned_rung import TunedRung
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.program import Product, Program, Step
-from backends.gpu._simt.tuned_rung import TunedRung
+from backends.gpu._program.operators import Form
+from backends.gpu._program.program import Product, Program, Step
 from harness.machine import Machine, detect
 from harness.plan import Plan
 from harness.problem import Problem

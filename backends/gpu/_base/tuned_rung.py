@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from backends.gpu._base.pipelined_rung import PipelinedRung
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.operators import Form
-from backends.gpu._simt.pipelined_rung import PipelinedRung
-from backends.gpu._simt.program import Kernel, Place, Product, Program, Step, ceil_div
-from backends.gpu._simt.rung import product_defines
-from backends.gpu._simt.shares import Tail, fold, share_steps, stagger_defines
+from backends.gpu._passes.shares import Tail, fold, share_steps, stagger_defines
+from backends.gpu._program.operators import Form
+from backends.gpu._program.program import Kernel, Place, Product, Program, Step, ceil_div, product_defines
 from backends.gpu._simt.warp_products import add_warp_products
 from harness.plan import Launch, Plan
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.passes import add_pass
-from backends.gpu._simt.program import Batch, Matrix, Program
+from backends.gpu._passes.passes import add_pass
+from backends.gpu._program.program import Batch, Matrix, Program
 from harness.problem import Problem
 
 

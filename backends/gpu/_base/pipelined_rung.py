@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from backends.gpu._base.warp_rung import WarpRung, widest_load
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._program.program import Product
 from backends.gpu._simt.copies import group_size, has_whole_passes, width_of_copies
 from backends.gpu._simt.log_sum_exp import is_log_sum_exp
-from backends.gpu._simt.program import Product
-from backends.gpu._simt.warp_tiles import WarpRung, widest_load
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.gpu.rungs import LANES_K, TURNED_FROM

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from backends.gpu._base.rung import Rung
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines
-from backends.gpu._simt.passes import add_pass
-from backends.gpu._simt.program import Kernel, Matrix, Place, Product, Program, ceil_div
-from backends.gpu._simt.rung import Rung, product_defines
+from backends.gpu._passes.passes import add_pass
+from backends.gpu._program.program import Kernel, Matrix, Place, Product, Program, ceil_div, product_defines
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.problem import Problem

@@ -6,7 +6,7 @@ import ctypes
 import functools
 from typing import NamedTuple
 
-from backends.gpu._simt.program import Place
+from backends.gpu._program.program import Place
 from harness.errors import BackendUnavailable, HarnessError
 
 # CUtensorMapDataType, and the other enumerations of cuda.h in use here.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from backends.gpu._base.tiled_rung import TiledRung
 from backends.gpu._cuda.kernel_files import Defines, as_defines
+from backends.gpu._passes.padding import WIDE
+from backends.gpu._program.program import Product
 from backends.gpu._simt.copies import group_size, offset_type
-from backends.gpu._simt.padding import WIDE
-from backends.gpu._simt.program import Product
-from backends.gpu._simt.tiled_rung import TiledRung
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 

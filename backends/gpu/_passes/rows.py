@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.padding import LINE_BYTES
-from backends.gpu._simt.program import Kernel, Matrix, Program, ceil_div
+from backends.gpu._passes.padding import LINE_BYTES
+from backends.gpu._program.program import Kernel, Matrix, Program, ceil_div
 from harness.problem import Problem
 
 # As in rows.cu: threads of a block, and the side of a tile by whether elements have 4 bytes or more. Blocks enough for

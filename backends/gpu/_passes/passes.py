@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import Defines
-from backends.gpu._simt.operators import batch_defines, semiring_defines, triangle_defines
-from backends.gpu._simt.program import Batch, Kernel, Matrix, Place, Program, ceil_div
+from backends.gpu._program.operators import batch_defines, semiring_defines, triangle_defines
+from backends.gpu._program.program import Batch, Kernel, Matrix, Place, Program, ceil_div
 from harness.problem import Problem
 
 # Threads of a block, and blocks enough for any GPU.

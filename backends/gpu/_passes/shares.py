@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from backends.gpu._cuda.kernel_files import Defines, as_defines
-from backends.gpu._simt.program import Kernel, Place, Product, Step, ceil_div
+from backends.gpu._program.program import Kernel, Place, Product, Step, ceil_div
 from harness.errors import PlanError
 from harness.plan import Plan
 from harness.tuning.gpu.sharing import FOLD_BLOCK, FOLD_EACH, FOLD_LEAST, FOLD_LINES, FOLD_THREADS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.program import Kernel, Matrix, Program, ceil_div
+from backends.gpu._program.program import Kernel, Matrix, Program, ceil_div
 
 # Of mirror.cu: the side of a tile, and threads of a block.
 _SIDE, _THREADS = 32, 256

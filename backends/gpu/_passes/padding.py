@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from backends.gpu._cuda.kernel_files import as_defines
-from backends.gpu._simt.program import Kernel, Matrix, Product, Program, ceil_div
+from backends.gpu._program.program import Kernel, Matrix, Product, Program, ceil_div
 
 WIDE = 16  # bytes of the widest load
 # Rows of copies are whole lines: on an H200, 4097 bfloat16 at a distance of 4104 multiply 1/4 slower than at 4224.

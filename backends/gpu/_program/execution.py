@@ -14,8 +14,8 @@ import numpy as np
 
 from backends.gpu._cuda import device
 from backends.gpu._cuda.queue import CudaQueue, current_queue
-from backends.gpu._simt.packed import PackedProgram
-from backends.gpu._simt.program import Matrix, Place, Program
+from backends.gpu._program.packed import PackedProgram
+from backends.gpu._program.program import Matrix, Place, Program
 from harness.errors import ProblemError
 from harness.interface import Execution, Repeat
 from harness.operands import Operands, collapsed, distinct

@@ -11,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from backends import _kernel_files
 from backends.gpu._cuda.kernel_files import Defines, compile_kernel, is_kept
 from backends.gpu._cuda.nvrtc import CompileError
-from backends.gpu._simt.program import Kernel
+from backends.gpu._program.program import Kernel
 
 # Starting workers takes as long as compiling this many kernels.
 WORTH_WORKERS = 4
