@@ -13,6 +13,7 @@ from harness.api.gemm import gemm as product_of_arrays
 from harness.errors import ProblemError
 from harness.semiring import Scalar, Semiring, as_semiring
 from harness.torch import rules, tensors
+from harness.torch.batched import broadcasting
 
 Tensor = Any  # torch.Tensor, whose types are not checked
 
@@ -73,24 +74,26 @@ def gemm(
     >>> a.grad
     tensor([[0., 1.]])
     """
+    if torch.compiler.is_compiling():
+        from harness.torch import uncompiled
+
+        return uncompiled.gemm(a, b, c, semiring=semiring, alpha=alpha, beta=beta, backend=backend, threads=threads)
     operands = {"a": a, "b": b} if c is None else {"a": a, "b": b, "c": c}
     tensors.check(operands)
     _check_numbers(alpha=alpha, beta=beta)
     semiring = as_semiring(semiring)
     options = {"semiring": semiring, "backend": backend, "threads": threads}
-    if not (torch.is_grad_enabled() and any(x.requires_grad for x in operands.values())):
+    is_recorded = torch.is_grad_enabled() and any(x.requires_grad for x in operands.values())
+    if not (is_recorded or tensors.are_transformed()):
         return _compute(*operands.values(), alpha=alpha, beta=beta, **options)
     if semiring.is_ordinary:
         return _Ordinary.apply(a, b, c, alpha, beta, options)
-    function = _differentiable(semiring)
-    if c is not None or alpha is not None or beta is not None:
-        raise ProblemError(
-            f"harness.torch.gemm: gradients over {semiring.name} take no c, alpha or beta",
-            expected="a and b alone, or plus_times",
-            got=", ".join(name for name, x in (("c", c), ("alpha", alpha), ("beta", beta)) if x is not None),
-            fix="combine afterwards with operations of PyTorch, such as torch.minimum(gemm(a, b), c)",
-        )
-    return function.apply(a, b, options)[0]
+    function, reason = _function(semiring), _no_gradients(semiring, c=c, alpha=alpha, beta=beta)
+    if function is not None and reason is None:
+        return function.apply(a, b, options)[0]
+    if reason is not None and is_recorded:
+        raise reason
+    return _Constant.apply(a, b, c, alpha, beta, options)
 
 
 def _check_numbers(**scalars: Scalar) -> None:
@@ -105,12 +108,20 @@ def _check_numbers(**scalars: Scalar) -> None:
             )
 
 
-class _Ordinary(torch.autograd.Function):
-    """plus_times: gradients are products of the same kind, and so differentiable again."""
+class _Product(torch.autograd.Function):
+    """A product of operands that broadcast, so that one more dimension of `torch.func.vmap` is one more of these."""
 
     @staticmethod
     def forward(a: Tensor, b: Tensor, c: Tensor | None, alpha: Scalar, beta: Scalar, options: Any) -> Tensor:
-        return _compute(a, b, *([] if c is None else [c]), alpha=alpha, beta=beta, **options)
+        return _compute(a, b, c, alpha=alpha, beta=beta, **options)
+
+    @classmethod
+    def vmap(cls, info: Any, in_dims: Any, a: Tensor, b: Tensor, c: Tensor | None, *others: Any) -> tuple[Tensor, int]:
+        return cls.apply(*broadcasting(info.batch_size, in_dims, a, b, c), *others), 0
+
+
+class _Ordinary(_Product):
+    """plus_times: gradients are products of the same kind, and so differentiable again."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -127,6 +138,19 @@ class _Ordinary(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             of_c = (g if ctx.beta is None else g * ctx.beta).sum_to_size(ctx.c_shape)
         return of_a, of_b, of_c, None, None, None
+
+
+class _Constant(_Product):
+    """A product without gradients in a function that is transformed: whether one is asked for shows later."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _, _, c, alpha, beta, options = inputs
+        ctx.reason = _no_gradients(options["semiring"], c=c, alpha=alpha, beta=beta)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        raise ctx.reason
 
 
 class _Selected(torch.autograd.Function):
@@ -152,6 +176,10 @@ class _Selected(torch.autograd.Function):
         a, b, argk = ctx.saved_tensors
         return *rules.selected(ctx.options["semiring"], a, b, argk, g, ctx.needs_input_grad[:2]), None
 
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, a: Tensor, b: Tensor, options: Any) -> tuple[tuple[Tensor, Tensor], Any]:
+        return _Selected.apply(*broadcasting(info.batch_size, in_dims, a, b), options), (0, 0)
+
 
 class _LogSum(torch.autograd.Function):
     """logaddexp_plus: every term counts by its weight."""
@@ -167,34 +195,74 @@ class _LogSum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        if torch.is_grad_enabled():  # `once_differentiable` would drop what depends on a and b, and say nothing
-            raise ProblemError(
-                "harness.torch.gemm: gradients over logaddexp_plus cannot be differentiated again",
-                expected="first derivatives, or another semiring",
-                got="create_graph=True",
-            )
         a, b, result = ctx.saved_tensors
-        product = functools.partial(_compute, **ctx.options)
-        return *rules.log_sum(a, b, result, g, ctx.needs_input_grad[:2], product), None
+        with torch.no_grad():
+            product = functools.partial(gemm, **ctx.options)
+            of_a, of_b = rules.log_sum(a, b, result, g, ctx.needs_input_grad[:2], product)
+        if torch.is_grad_enabled():  # `once_differentiable` would drop what depends on a and b, and say nothing
+            of_a, of_b = (None if x is None else _Once.apply(x, a, b, g) for x in (of_a, of_b))
+        return of_a, of_b, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, a: Tensor, b: Tensor, options: Any) -> tuple[tuple[Tensor], Any]:
+        return _LogSum.apply(*broadcasting(info.batch_size, in_dims, a, b), options), (0,)
+
+
+class _Once(torch.autograd.Function):
+    """A gradient as it is, and what it depends on, by which it cannot be differentiated."""
+
+    @staticmethod
+    def forward(gradient: Tensor, a: Tensor, b: Tensor, g: Tensor) -> Tensor:
+        return gradient.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Keep nothing."""
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        raise ProblemError(
+            "harness.torch.gemm: gradients over logaddexp_plus cannot be differentiated again",
+            expected="first derivatives, or another semiring",
+            got="a derivative of a gradient",
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *inputs: Tensor) -> tuple[Tensor, Any]:
+        return _Once.apply(*inputs), in_dims[0]
 
 
 # PyTorch asks for the signature at every call; to read it off a function takes as long as a launch.
-for _function in (_Ordinary, _Selected, _LogSum):
-    _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[union-attr]
+for _with_signature in (_Product, _Selected, _LogSum):
+    _with_signature.forward.__signature__ = inspect.signature(_with_signature.forward)  # type: ignore[union-attr]
 
 
-def _differentiable(semiring: Semiring) -> type[torch.autograd.Function]:
-    """Return the function that knows the gradients over a semiring."""
+def _function(semiring: Semiring) -> type[torch.autograd.Function] | None:
+    """Return the function that knows the gradients over a semiring that is not the ordinary one."""
     if semiring.is_tabled and (semiring.add.name, semiring.multiply.name) == ("logaddexp", "plus"):
         return _LogSum
     if semiring.is_tabled and semiring.add.name in {"min", "max"} and semiring.multiply.name in rules.MULTIPLY:
         return _Selected
-    raise ProblemError(
-        f"harness.torch.gemm: there are no gradients over {semiring.name}",
-        expected="plus_times, logaddexp_plus, or min or max of " + ", ".join(rules.MULTIPLY),
-        got=semiring.name,
-        fix="tensor.detach(), or torch.no_grad(), if no gradient is needed",
-    )
+    return None
+
+
+def _no_gradients(semiring: Semiring, **terms: Any) -> ProblemError | None:
+    """Return why a product over a semiring that is not the ordinary one has no gradients; None: it has."""
+    if _function(semiring) is None:
+        return ProblemError(
+            f"harness.torch.gemm: there are no gradients over {semiring.name}",
+            expected="plus_times, logaddexp_plus, or min or max of " + ", ".join(rules.MULTIPLY),
+            got=semiring.name,
+            fix="tensor.detach(), or torch.no_grad(), if no gradient is needed",
+        )
+    if any(x is not None for x in terms.values()):
+        return ProblemError(
+            f"harness.torch.gemm: gradients over {semiring.name} take no c, alpha or beta",
+            expected="a and b alone, or plus_times",
+            got=", ".join(name for name, x in terms.items() if x is not None),
+            fix="combine afterwards with operations of PyTorch, such as torch.minimum(gemm(a, b), c)",
+        )
+    return None
 
 
 def _compute(a: Tensor, b: Tensor, c: Tensor | None = None, **options: Any) -> Tensor:

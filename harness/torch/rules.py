@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from harness.semiring import Semiring
-from harness.torch import scatter
+from harness.torch import scatter, tensors
 
 Tensor = Any  # torch.Tensor, whose types are not checked
 Pair = tuple[Tensor | None, Tensor | None]
@@ -49,7 +49,7 @@ def selected(semiring: Semiring, a: Tensor, b: Tensor, argk: Tensor, g: Tensor, 
     needs : (bool, bool)
         Which of the two gradients is asked for.
     """
-    is_free = not (torch.is_grad_enabled() or torch.are_deterministic_algorithms_enabled())
+    is_free = not (torch.is_grad_enabled() or torch.are_deterministic_algorithms_enabled() or tensors.are_transformed())
     if is_free and scatter.takes(a, b, g):  # not to be differentiated again, and in any order
         return scatter.scatter(semiring.multiply.name, a, b, argk, g, needs)
     batch = g.shape[:-2]

@@ -63,6 +63,17 @@ def check(tensors: dict[str, Any]) -> None:
                 )
 
 
+def are_transformed() -> bool:
+    """Return whether PyTorch has to be told of every product.
+
+    In a transform of torch.func tensors have no memory, nor has what comes of others. In forward mode a tangent would
+    be lost. `Function.apply` asks the same, by the same private names.
+    """
+    if torch.autograd.forward_ad._current_level >= 0:  # noqa: SLF001
+        return True
+    return bool(torch._C._are_functorch_transforms_active())  # noqa: SLF001
+
+
 def array(x: Any) -> Any:
     """Return the array over the memory of a tensor: of NumPy, or on a GPU of CuPy. Nothing is copied."""
     x = x.detach()

@@ -70,7 +70,10 @@ class Torch:
         self.streams = {0: 0, 1: 0}
         current = lambda index: types.SimpleNamespace(cuda_stream=self.streams[index])  # noqa: E731
         self.cuda = types.SimpleNamespace(current_stream=current)
-        self.autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=self._wrote))
+        self.autograd = types.SimpleNamespace(
+            graph=types.SimpleNamespace(increment_version=self._wrote),
+            forward_ad=types.SimpleNamespace(_current_level=-1),
+        )
         self.made: list[Tensor] = []
 
     def __getattr__(self, name: str) -> str:

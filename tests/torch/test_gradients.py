@@ -14,6 +14,7 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 from harness import BackendUnavailable, ProblemError, Semiring
+from harness import gemm as arrays_gemm
 from harness.torch import gemm, product
 
 SELECTING = ("min_plus", "max_plus", "min_max", "max_min", "max_times")
@@ -151,8 +152,10 @@ class TestWeights:
 
     def test_cannot_be_differentiated_again(self):
         a, b = drawn(2, 3), drawn(3, 2)
+        (of_a,) = torch.autograd.grad(gemm(a, b, semiring="logaddexp_plus").sum(), a, create_graph=True)
+        assert torch.equal(of_a, gradients("logaddexp_plus", a, b, torch.ones(2, 2).double())[1])
         with pytest.raises(ProblemError, match="cannot be differentiated again"):
-            torch.autograd.grad(gemm(a, b, semiring="logaddexp_plus").sum(), a, create_graph=True)
+            torch.autograd.grad(of_a.sum(), b)
 
 
 class TestTensors:
@@ -187,10 +190,113 @@ class TestTensors:
             gemm(a, b, semiring=semiring).sum().backward()
             assert (a.grad.tolist(), b.grad.tolist()) == (torch.zeros(m, k).tolist(), torch.zeros(k, n).tolist())
 
-    def test_of_functional_transforms(self):
+
+def by_torch(a, b, semiring):
+    """The same products from operations of PyTorch, which transforms of torch.func know."""
+    add, multiply = semiring.split("_")
+    terms = {"plus": torch.add, "times": torch.mul, "min": torch.minimum, "max": torch.maximum}[multiply](
+        a[..., :, :, None], b[..., None, :, :]
+    )
+    return {"plus": torch.sum, "min": torch.amin, "max": torch.amax, "logaddexp": torch.logsumexp}[add](terms, -2)
+
+
+class TestTransforms:
+    """torch.func, under which tensors are wrappers without memory."""
+
+    @pytest.mark.parametrize("semiring", SEMIRINGS)
+    @pytest.mark.parametrize("by", (0, 1, (0, 1)))
+    def test_grad_by_some_operands(self, semiring, by):
         a, b = drawn(3, 4).detach(), drawn(4, 2).detach()
-        of_a = torch.func.grad(lambda x: gemm(x, b, semiring="max_plus").sum())(a)
-        assert torch.equal(of_a, gradients("max_plus", a, b, torch.ones(3, 2).double())[1])
+        got = torch.func.grad(lambda a, b: gemm(a, b, semiring=semiring).square().sum(), by)(a, b)
+        expected = torch.func.grad(lambda a, b: by_torch(a, b, semiring).square().sum(), by)(a, b)
+        torch.testing.assert_close(got, expected)
+
+    @pytest.mark.parametrize("semiring", ("plus_times", *SELECTING))
+    def test_grad_of_grad(self, semiring):
+        a, b = drawn(3, 4).detach(), drawn(4, 2).detach()
+
+        def of_both(product):
+            of_a = torch.func.grad(lambda a, b: product(a, b, semiring=semiring).square().sum())
+            return torch.func.grad(lambda b: of_a(a, b).square().sum())(b)
+
+        torch.testing.assert_close(of_both(gemm), of_both(by_torch))
+
+    @pytest.mark.parametrize("semiring", SEMIRINGS)
+    def test_jacrev(self, semiring):
+        a, b = drawn(2, 3, 4).detach(), drawn(4, 2).detach()
+        for by in 0, 1:
+            got = torch.func.jacrev(lambda a, b: gemm(a, b, semiring=semiring), by)(a, b)
+            torch.testing.assert_close(got, torch.func.jacrev(lambda a, b: by_torch(a, b, semiring), by)(a, b))
+
+    @pytest.mark.parametrize("semiring", SEMIRINGS)
+    @pytest.mark.parametrize(
+        ("a", "b", "in_dims"),
+        (
+            ((5, 3, 4), (4, 2), (0, None)),
+            ((3, 4), (4, 5, 2), (None, 1)),
+            ((5, 3, 4), (4, 2, 5), (0, -1)),
+            ((5, 3, 4), (6, 5, 4, 2), (0, 1)),
+            ((6, 3, 5, 4), (4, 2, 5), (2, -1)),
+        ),
+    )
+    def test_vmap_of_products_and_gradients(self, semiring, a, b, in_dims):
+        a, b = drawn(*a).detach(), drawn(*b).detach()
+        for got, expected in (
+            (lambda a, b: gemm(a, b, semiring=semiring), lambda a, b: by_torch(a, b, semiring)),
+            *(
+                tuple(
+                    torch.func.grad(lambda a, b, f=f: f(a, b, semiring=semiring).square().sum(), by)
+                    for f in (gemm, by_torch)
+                )
+                for by in (0, 1)
+            ),
+        ):
+            torch.testing.assert_close(torch.vmap(got, in_dims)(a, b), torch.vmap(expected, in_dims)(a, b))
+
+    def test_vmap_of_c_alone(self):
+        a, b, c = drawn(3, 4).detach(), drawn(4, 2).detach(), drawn(5, 3, 2).detach()
+        got = torch.vmap(lambda c: gemm(a, b, c, alpha=2.0, beta=3.0))(c)
+        torch.testing.assert_close(got, 2 * a @ b + 3 * c)
+        got = torch.vmap(torch.func.grad(lambda c: gemm(a, b, c, beta=3.0).sum()))(c)
+        torch.testing.assert_close(got, torch.full_like(c, 3))
+
+    def test_products_that_depend_on_nothing_inside(self):
+        a, x = torch.tensor([[True, False], [True, True]]), torch.tensor(2.0)
+        assert torch.func.grad(lambda x: (x * gemm(a, a, semiring="lor_land")).sum())(x) == 3.0
+        b = drawn(2, 2).detach()
+        for semiring in ("plus_times", "max_plus"):
+            of_x = torch.func.grad(lambda x, s=semiring: (x * gemm(b, b, semiring=s)).sum())(x)
+            torch.testing.assert_close(of_x.double(), by_torch(b, b, semiring).sum(), atol=1e-6, rtol=1e-6)
+
+    def test_gradients_that_are_not_there_are_refused_when_asked_for(self):
+        x = drawn(2, 2).detach()
+        with pytest.raises(ProblemError, match="no gradients over plus_pair"):
+            torch.func.grad(lambda x: gemm(x, x, semiring="plus_pair").sum())(x)
+        with pytest.raises(ProblemError, match="gradients over min_plus take no c, alpha or beta"):
+            torch.func.grad(lambda x: gemm(x + 1, x, x, semiring="min_plus").sum())(x)
+        assert torch.vmap(lambda x: gemm(x, x, semiring="plus_pair"))(x[None]).tolist() == [[[2.0, 2.0], [2.0, 2.0]]]
+
+    @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # by PyTorch itself
+    @pytest.mark.parametrize("multiply", (gemm, arrays_gemm))
+    def test_a_tangent_of_forward_mode_is_not_lost(self, multiply):
+        a = drawn(2, 2).detach()
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(a, a)
+            with pytest.raises((NotImplementedError, ProblemError), match="forward mode"):
+                multiply(dual, a)
+            assert torch.equal(multiply(a, a), multiply(a.clone(), a))
+
+    @pytest.mark.filterwarnings("ignore")  # of the compiler itself
+    def test_compiled_functions_call_it_as_it_is(self):
+        a, b = drawn(3, 4), drawn(4, 2)
+
+        def both(a, b):
+            return gemm(a.relu() + 1, b, semiring="max_plus").square() @ gemm(b.T, a.T)
+
+        got, expected = torch.compile(both, backend="eager")(a, b), both(a, b)
+        assert torch.equal(got, expected)
+        for x, y in zip(*(torch.autograd.grad(x.sum(), (a, b)) for x in (got, expected)), strict=True):
+            assert torch.equal(x, y)
 
 
 @pytest.mark.parametrize(

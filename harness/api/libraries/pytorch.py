@@ -34,6 +34,8 @@ class PyTorch(Library):
 
     def quick_place(self, arrays: Collection[Any]) -> tuple[Place] | None:
         torch = sys.modules["torch"]
+        if torch.autograd.forward_ad._current_level >= 0:  # noqa: SLF001 - tangents are looked for by `check`
+            return None
         tensor, strided, index = torch.Tensor, torch.strided, -1
         for number, x in enumerate(arrays):
             if x.__class__ is not tensor or x.requires_grad or not (x.is_cpu or x.is_cuda):
@@ -54,6 +56,14 @@ class PyTorch(Library):
                 expected="tensors that require none; harness.torch.gemm records them",
                 got=f"{type_name(x)} with requires_grad=True",
                 fix=f"harness.torch.gemm, {name}.detach(), or with torch.no_grad()",
+            )
+        forward_ad = torch.autograd.forward_ad
+        if forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None:  # noqa: SLF001
+            raise ProblemError(
+                f"{caller}: {name} has a tangent of forward mode, which this call does not pass on",
+                expected="tensors without tangents",
+                got=f"{type_name(x)} in torch.autograd.forward_ad.dual_level()",
+                fix=f"torch.autograd.forward_ad.unpack_dual({name}).primal",
             )
         if x.layout is not torch.strided or x.is_neg():
             raise ProblemError(
