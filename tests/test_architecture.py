@@ -88,7 +88,8 @@ LOADED_BY_NAME = {
 }
 # Folders of parts of a family of backends, lowest floor first: each imports, and includes, from floors below it alone.
 FLOORS = {
-    "gpu": ("_cuda", "_program", "_passes", "_simt _tensor", "_base", "_residues _strassen _matrix_vector _tasks")
+    "cpu": ("_vector _cache", "_threads", "_compile", "_ladder", "_simd", "_log_sum _mixed _argk _strassen", "_batch"),
+    "gpu": ("_cuda", "_program", "_passes", "_simt _tensor", "_base", "_residues _strassen _matrix_vector _tasks"),
 }
 MOST_FLAT, MOST_IN_A_WING = 16, 14
 HEAVY = ("numba", "cupy", "mpi4py", "matplotlib", "scipy", "pandas", "torch", "jax", "ml_dtypes", "altair")

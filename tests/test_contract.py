@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from backends.cpu._compile import cache
+from backends.cpu._cache import cache
 from harness import SEMIRINGS, Semiring, registry
 from harness.problem import mixed_dtypes
 from harness.proof.contract import Finding, check_declaration, check_kernel

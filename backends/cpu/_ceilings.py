@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba import prange, types
 
-from backends.cpu._compile.cache import compile_kernel
+from backends.cpu._cache.cache import compile_kernel
 from backends.cpu._simd.bits import WORD, WORD_BITS
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.register_loop import register_loop

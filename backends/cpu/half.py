@@ -31,7 +31,7 @@ import numpy as np
 from llvmlite import ir
 from numba import prange
 
-from backends.cpu._ladder.jit import jit, rows, scalar, scratch
+from backends.cpu._compile.jit import jit, rows, scalar, scratch
 from backends.cpu._vector.half import CUT, INFINITE, SIGN, WIDE_INFINITE, widen_half
 from backends.cpu._vector.intrinsics import emits
 from harness.composite import Composite

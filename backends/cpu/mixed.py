@@ -25,8 +25,8 @@ import numba
 import numpy as np
 from numba import types
 
+from backends.cpu._compile.jit import jit, output, scalar, strided
 from backends.cpu._ladder.execution import KernelExecution
-from backends.cpu._ladder.jit import jit, output, scalar, strided
 from backends.cpu._mixed.amx_kernel import check_tiles
 from backends.cpu._mixed.methods import METHODS, MixedKey, refusal, usable_methods
 from backends.cpu._mixed.product import ProductOfRows, prepare_mixed

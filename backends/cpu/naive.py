@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._compile.jit import jit, output, strided
 from backends.cpu._ladder.execution import KernelExecution, float32_only, kernel_dtypes
-from backends.cpu._ladder.jit import jit, output, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.options import ON, SIMD, choices, defaults
 from harness.interface import Backend, Execution

@@ -36,9 +36,9 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
+from backends.cpu._compile.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder import in_place, shared_loops, shares
 from backends.cpu._ladder.execution import KernelExecution, float32_only, kernel_dtypes
-from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.options import OFF, ON, SIMD, choices, defaults
 from harness.errors import PlanError

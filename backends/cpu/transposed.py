@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numba import prange, types
 
+from backends.cpu._compile.jit import jit, output, rows
 from backends.cpu._ladder.execution import KernelExecution
-from backends.cpu._ladder.jit import jit, output, rows
 from backends.cpu._ladder.operators import operators
 from backends.cpu._ladder.options import ON, SIMD, choices, defaults
 from backends.cpu._ladder.rows import contiguous_rows

@@ -17,7 +17,7 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._threads.pool_symbols import pool_for_loops
 from harness import SEMIRINGS, Semiring, gemm, gemm_argk, threads
 from harness.paths import shortest_paths

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+from backends.cpu._compile.pieces import build_run_piece, build_run_pieces
 from backends.cpu._mixed import amx_claims, amx_code, amx_kernel, amx_loops, amx_pieces, amx_product, methods
 from backends.cpu._mixed.amx_code import TileCode
 from backends.cpu._mixed.amx_loops import compile_amx_product
 from backends.cpu._mixed.amx_product import ARGUMENTS, TileLoops, TileProduct, prepare_tiles
 from backends.cpu._mixed.methods import usable_methods
 from backends.cpu._mixed.product import ProductOfRows
-from backends.cpu._threads.pieces import build_run_piece, build_run_pieces
 from backends.cpu._vector import code as v
 from backends.cpu._vector.scalar import WORD, ScalarCode
 from harness import Operands, PlanError, VerificationError, machine, registry

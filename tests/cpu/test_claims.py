@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import prange, types
 
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._threads import claims
 from backends.cpu._threads.atomics import add
 

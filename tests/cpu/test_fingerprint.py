@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba import types
 
-from backends.cpu._compile.fingerprint import Uncertain, digest
+from backends.cpu._cache.fingerprint import Uncertain, digest
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.numpy_object import OBJECT, ObjectType
 from harness import SEMIRINGS, Semiring

@@ -6,7 +6,8 @@ import gc
 import numpy as np
 import pytest
 
-from backends.cpu._compile import cache, functions, sources
+from backends.cpu._cache import cache, sources
+from backends.cpu._compile import functions
 from backends.cpu._vector import code as v
 
 

@@ -17,7 +17,7 @@ import pytest
 from numba import types
 
 from backends import _kernel_files
-from backends.cpu._compile import cache, sources
+from backends.cpu._cache import cache, sources
 from backends.cpu._threads.pool_symbols import pool_for_loops
 from harness import Semiring, gemm, scalars
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # ------------------------------------------------------------------------------------------- programs, run in processes
 
 REPORT = """
-from backends.cpu._compile import cache
+from backends.cpu._cache import cache
 print(json.dumps({"counts": dict(cache.counts), "not_kept": cache.not_kept, "results": results}))
 """
 
@@ -296,7 +296,7 @@ def test_a_forked_process_numbers_functions_anew(tmp_path):
     program = """
 import json, os
 from numba.core.bytecode import FunctionIdentity
-from backends.cpu._compile import cache
+from backends.cpu._cache import cache
 end, begin = os.pipe()
 if os.fork() == 0:
     os.write(begin, str(next(FunctionIdentity._unique_ids)).encode())
@@ -311,7 +311,7 @@ results = [int(os.read(end, 100)), next(FunctionIdentity._unique_ids)]
 def test_start_of_this_process_is_before_now_and_after_its_parent():
     assert sources._started_s() < time.time()
     began = time.time()
-    program = "import json; from backends.cpu._compile import sources; results = sources._started_s()"
+    program = "import json; from backends.cpu._cache import sources; results = sources._started_s()"
     assert began - 1 <= run(program, "")["results"] <= time.time()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba import types
 
-from backends.cpu._compile import cache, sources
+from backends.cpu._cache import cache, sources
 from backends.cpu._ladder.operators import operators
 from harness import SEMIRINGS
 
@@ -78,7 +78,7 @@ def run(program, project, *arguments):
 def test_an_edit_makes_another_digest_if_it_is_of_the_kernels(project):
     program = """
 import sys
-from backends.cpu._compile import sources as kernel_sources
+from backends.cpu._cache import sources as kernel_sources
 for name in sys.argv[1:]:
     before = kernel_sources.digest.__wrapped__()
     with open(name, "a") as file:
@@ -91,7 +91,7 @@ for name in sys.argv[1:]:
 
 def test_sources_are_the_same_from_whatever_folder_they_are_asked_for(project):
     program = """
-from backends.cpu._compile import sources as kernel_sources
+from backends.cpu._cache import sources as kernel_sources
 from backends.cpu._made_up import part, sources
 from harness import scalars
 assert sources.__file__.endswith("_made_up/sources.py")
@@ -104,7 +104,7 @@ print(sources.digest() == kernel_sources.digest(), *map(sources.is_ours, (part, 
 def test_a_file_that_moves_makes_another_digest(project):
     program = """
 import os
-from backends.cpu._compile import sources as kernel_sources
+from backends.cpu._cache import sources as kernel_sources
 before = kernel_sources.digest.__wrapped__()
 os.rename("backends/cpu/_made_up/part.py", "backends/cpu/_made_up/q.py")
 print(before != kernel_sources.digest.__wrapped__())

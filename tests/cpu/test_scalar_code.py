@@ -5,9 +5,9 @@ import pytest
 from numba import types
 
 from backends.cpu._compile.call_by_address import address_of
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
+from backends.cpu._compile.pieces import build_run_piece, build_run_pieces
 from backends.cpu._threads.atomics import add
-from backends.cpu._threads.pieces import build_run_piece, build_run_pieces
 from backends.cpu._vector import code as v
 from backends.cpu._vector.scalar import WORD, ScalarCode, call_compiled
 from tests._support.vector_functions import Functions, compile_anew

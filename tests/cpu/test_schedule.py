@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numba import prange, types
 
-from backends.cpu._ladder.jit import in_chunks, jit
+from backends.cpu._compile.jit import in_chunks, jit
 from harness import machine, threads
 
 pytestmark = [

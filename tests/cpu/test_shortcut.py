@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from backends.cpu import simd
-from backends.cpu._compile.fingerprint import digest
+from backends.cpu._cache.fingerprint import digest
 from backends.cpu._simd import numpy_object, small_products
 from backends.cpu._simd.numpy_object import OBJECT, ArrayFields, DtypeFields, has_known_layout
 from backends.cpu._vector.unit import usable_units

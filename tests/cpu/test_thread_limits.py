@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import prange, types
 
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._threads.limits import limit_threads, restore_threads
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="loops have no threads without compilation")

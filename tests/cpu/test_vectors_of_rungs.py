@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from backends.cpu import naive, packed, tiled, transposed
+from backends.cpu._compile.jit import assembly_of
 from backends.cpu._ladder import in_place
-from backends.cpu._ladder.jit import assembly_of
 from harness import SEMIRINGS, Operands, Problem, machine, registry
 from harness.proof.verify import verify
 

@@ -8,8 +8,9 @@ import threading
 import pytest
 from numba import types
 
-from backends.cpu._compile import cache, functions
-from backends.cpu._ladder.jit import jit
+from backends.cpu._cache import cache
+from backends.cpu._compile import functions
+from backends.cpu._compile.jit import jit
 from harness.surroundings import interrupts_held
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends.cpu._compile import cache
+from backends.cpu._cache import cache
 from harness import BINARY_OPS, MONOIDS, SEMIRINGS, Blocking, Plan, Problem, ProblemError, Semiring, gemm
 from harness.semiring import as_semiring
 

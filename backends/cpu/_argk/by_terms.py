@@ -12,7 +12,7 @@ from numba import prange, types
 
 from backends.cpu._argk.matches import POSITION
 from backends.cpu._argk.transpose import build_transpose
-from backends.cpu._ladder.jit import jit, scratch, strided
+from backends.cpu._compile.jit import jit, scratch, strided
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.block_tracker import BLOCK, NO_BLOCK
 from harness.semiring import Semiring

@@ -19,7 +19,7 @@ from numba import prange, types
 
 from backends.cpu._argk.search import searches_by_vectors
 from backends.cpu._argk.work import Work
-from backends.cpu._ladder.jit import jit, rows, scratch
+from backends.cpu._compile.jit import jit, rows, scratch
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.block_tracker import NO_BLOCK
 from backends.cpu._simd.value_scan import Look

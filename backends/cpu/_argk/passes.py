@@ -23,7 +23,7 @@ from backends.cpu._argk.packed import Ranges
 from backends.cpu._argk.search import build_search, searches_by_vectors
 from backends.cpu._argk.transpose import build_transpose
 from backends.cpu._argk.work import Work
-from backends.cpu._ladder.jit import jit, output, scratch
+from backends.cpu._compile.jit import jit, output, scratch
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.block_tracker import BLOCK
 from backends.cpu._simd.loops import row_bytes

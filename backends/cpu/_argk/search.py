@@ -24,9 +24,9 @@ from backends.cpu._argk.matches import POSITION, WORD_BITS, chunk_begins, compil
 from backends.cpu._argk.transpose import gather_of
 from backends.cpu._compile.call_by_address import address_of
 from backends.cpu._compile.functions import compile_functions
+from backends.cpu._compile.pieces import build_run_piece, build_run_pieces
 from backends.cpu._simd.block_tracker import BLOCK, NO_BLOCK
 from backends.cpu._simd.run_parts import entry_point
-from backends.cpu._threads.pieces import build_run_piece, build_run_pieces
 from backends.cpu._vector import code as v
 from backends.cpu._vector.operators import operations
 from backends.cpu._vector.scalar import WORD, ScalarCode, call_compiled

@@ -8,7 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from backends.cpu._ladder.jit import jit, scratch, strided
+from backends.cpu._compile.jit import jit, scratch, strided
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._vector.operators import Operations

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba import carray, prange, types
 
-from backends.cpu._ladder.jit import jit, scalar
+from backends.cpu._compile.jit import jit, scalar
 from backends.cpu._ladder.operators import operators
 from backends.cpu._simd.product import has_contiguous_rows
 from backends.cpu._vector.intrinsics import as_pointer

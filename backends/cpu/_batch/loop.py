@@ -22,7 +22,7 @@ from numba.core import cgutils
 
 from backends.cpu._batch.tiles import compute_tiles
 from backends.cpu._compile.call_by_address import call
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.loops import ARGUMENTS
 from backends.cpu._simd.run_parts import OPERANDS, PACKED, SCRATCH
 from backends.cpu._threads.atomics import add

@@ -14,7 +14,7 @@ import numpy as np
 from numba import carray, types
 
 from backends.cpu._batch.table import BatchTable, LoopsOf
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Shape
 from backends.cpu._simd.numpy_object import OBJECT, data_of, is_writeable
 from backends.cpu._simd.run_parts import entry_point

@@ -1,1 +1,1 @@
-"""Compiled kernels: kept between processes, called by address, with their scratch memory."""
+"""Compile kernels, by Numba or as LLVM IR, and call them: by address, for pieces, without the GIL, with work memory."""

@@ -5,7 +5,7 @@ time. Short loops that stream memory do: they are unrolled. Instructions are sel
 
 Compiled loops call such functions by their addresses. So loops are compiled once, not once for each semiring and dtype.
 
-The machine code of a key is kept between processes like a kernel (`_compile.cache`), but as it is, not as a pickle.
+The machine code of a key is kept between processes like a kernel (`_cache.cache`), but as it is, not as a pickle.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from numba.core import config, registry
 from numba.core.compiler_lock import global_compiler_lock
 
 from backends import _kernel_files
-from backends.cpu._compile import cache, sources
-from backends.cpu._compile.collector import collector_paused
+from backends.cpu._cache import cache, sources
+from backends.cpu._cache.collector import collector_paused
 from harness.surroundings import interrupts_held
 
 # emit(module) writes functions of sizes and addresses that return nothing, and returns those that others call.

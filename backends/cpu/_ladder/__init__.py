@@ -1,1 +1,1 @@
-"""Parts of the rungs of the CPU ladder: compilation, operators, rows, alpha and beta."""
+"""Parts of the rungs of the CPU ladder: operators, rows, alpha and beta."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from backends.cpu._ladder.jit import jit, output, scalar, strided
+from backends.cpu._compile.jit import jit, output, scalar, strided
 from backends.cpu._ladder.operators import operators
 from harness.interface import HostExecution
 from harness.operands import Operands, distinct, lower_triangle, stacks

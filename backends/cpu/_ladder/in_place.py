@@ -21,8 +21,8 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
+from backends.cpu._compile.jit import jit, output, rows
 from backends.cpu._ladder.execution import Kernel
-from backends.cpu._ladder.jit import jit, output, rows
 from backends.cpu._ladder.rows import build_transpose
 from harness.errors import PlanError
 from harness.operands import Operands, aligned_empty

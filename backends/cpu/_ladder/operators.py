@@ -18,8 +18,8 @@ import numba
 import numpy as np
 from numba.core.errors import NumbaError
 
-from backends.cpu._compile.inlined import inlined
 from backends.cpu._vector.code import Builder, Value, call_on_floats
+from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import emits
 from harness import scalars
 from harness.errors import ProblemError

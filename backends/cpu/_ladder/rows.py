@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba import prange
 
-from backends.cpu._ladder.jit import jit, scratch, strided
+from backends.cpu._compile.jit import jit, scratch, strided
 from harness.operands import aligned_empty
 
 # Width of the strip that `transpose` copies at a time: a cache line of 8-byte elements.

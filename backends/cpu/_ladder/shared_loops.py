@@ -20,9 +20,9 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
+from backends.cpu._compile.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder import shares
 from backends.cpu._ladder.execution import Kernel, kernel_dtypes
-from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
 from harness.plan import Plan
 
 Dtypes = tuple[np.dtype[Any], np.dtype[Any], np.dtype[Any]]  # of the sums, and of A and B as they are packed

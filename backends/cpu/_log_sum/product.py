@@ -34,12 +34,12 @@ import numpy as np
 from llvmlite import ir
 
 from backends.cpu._compile.functions import compile_functions
+from backends.cpu._compile.pieces import build_run_pieces
 from backends.cpu._log_sum.lines import LINE_BYTES, ROWS, WORDS, Code
 from backends.cpu._log_sum.logarithms import logarithms
 from backends.cpu._log_sum.pairwise import copy_strip, pairwise
 from backends.cpu._log_sum.scaling import Scale, scale_columns, scale_rows
 from backends.cpu._simd.run_parts import entry_point
-from backends.cpu._threads.pieces import build_run_pieces
 from backends.cpu._vector import code as v
 from harness.operands import aligned_empty
 from harness.semiring import Semiring

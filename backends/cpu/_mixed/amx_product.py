@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from backends.cpu._compile.pieces import build_run_piece, build_run_pieces
 from backends.cpu._compile.scratch import Scratch, scratch
 from backends.cpu._mixed.amx_code import ROW_BYTES, ROWS
 from backends.cpu._mixed.amx_loops import ARGUMENTS, WORD_BYTES, compile_amx_product
@@ -25,7 +26,6 @@ from backends.cpu._mixed.packing import element_bytes
 from backends.cpu._simd.argument_table import Shape, cut_evenly
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._threads.atomics import WORD_BYTES as CLAIM_BYTES
-from backends.cpu._threads.pieces import build_run_piece, build_run_pieces
 from harness.plan import Blocking
 from harness.tuning import amx as tuning_amx
 

@@ -20,7 +20,7 @@ from numba import types
 
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._mixed.methods import WORD_BITS, MixedKey
 from backends.cpu._mixed.packing import element_bytes, emit_pack_a, emit_pack_b, emit_seed
 from backends.cpu._simd.argument_table import Loops

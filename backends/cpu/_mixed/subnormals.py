@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 from numba import carray, types
 
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
 from backends.cpu._vector.intrinsics import Emit, as_pointer

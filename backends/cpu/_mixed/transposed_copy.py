@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode
 from backends.cpu._vector.intrinsics import size_intrinsic

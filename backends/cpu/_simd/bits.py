@@ -19,7 +19,7 @@ import numpy as np
 from llvmlite import ir
 from numba import carray, types
 
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Run, Shape, prepare_product
 from backends.cpu._simd.product import Settings, through
 from backends.cpu._vector import code as v

@@ -13,7 +13,7 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.packing import build_gather
 from backends.cpu._simd.run_parts import entry_point

@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 
 from backends.cpu._compile.call_by_address import call_function
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Stage
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.loops import ARGUMENTS

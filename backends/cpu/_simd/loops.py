@@ -24,7 +24,7 @@ import numba
 from numba import types
 
 from backends.cpu._compile.call_by_address import call
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.block_tracker import BLOCK_BYTES
 from backends.cpu._simd.dot_products import multiply_columns
 from backends.cpu._simd.kernel import KernelKey

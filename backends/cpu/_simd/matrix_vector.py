@@ -30,7 +30,7 @@ from numba import types
 
 from backends.cpu._compile.call_by_address import address_of, call, call_function
 from backends.cpu._compile.functions import compile_functions
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Loops, Shape, Stage, cut_evenly
 from backends.cpu._simd.dot_products import emit_dots
 from backends.cpu._simd.fold_stage import fold_stage

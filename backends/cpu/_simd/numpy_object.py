@@ -18,9 +18,9 @@ from numba import types
 from numba.core.datamodel.models import OpaqueModel
 from numba.extending import NativeValue, register_model, unbox
 
-from backends.cpu._compile.inlined import inlined
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import emits, word_at
 
 _WRITEABLE = 0x0400  # NPY_ARRAY_WRITEABLE

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 
 from backends.cpu._compile.functions import compile_functions
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value, VectorCode

@@ -21,7 +21,7 @@ from numba import types
 
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Loops, Shape, Stage, cut_evenly
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.loops import ARGUMENTS, NO_DIAGONAL

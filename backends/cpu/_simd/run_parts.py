@@ -17,7 +17,7 @@ from numba import prange, types
 from numba.core import cgutils
 
 from backends.cpu._compile.call_by_address import call
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.loops import ARGUMENTS
 from backends.cpu._threads.claims import claim, first_part, next_run
 from backends.cpu._threads.limits import limit_threads, restore_threads

@@ -19,8 +19,8 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._compile.call_by_address import address_of, call
+from backends.cpu._compile.jit import jit
 from backends.cpu._compile.scratch import scratch
-from backends.cpu._ladder.jit import jit
 from backends.cpu._simd.argument_table import Loops, LoopTable, Shape, cut_evenly
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import may_take_dots

@@ -18,8 +18,8 @@ import numpy as np
 from numba import carray, types
 
 from backends.cpu._compile.call_by_address import address_of
-from backends.cpu._compile.inlined import inlined
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.gil import call_without_gil_if_long
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Loops, Shape
 from backends.cpu._simd.kernel import KernelKey
 from backends.cpu._simd.kernel_table import kernel_table
@@ -27,7 +27,7 @@ from backends.cpu._simd.loops import NO_DIAGONAL, build_product
 from backends.cpu._simd.numpy_object import OBJECT, data_of, dtype_code, fields_of, is_matrix, is_writeable
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._simd.self_product import SelfProduct, is_self_product
-from backends.cpu._threads.gil import call_without_gil_if_long
+from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import as_pointer, word_at
 from harness.interface import Shortcut
 

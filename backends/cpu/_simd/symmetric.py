@@ -26,7 +26,7 @@ from numba import types
 
 from backends.cpu._compile.call_by_address import call_function
 from backends.cpu._compile.functions import compile_functions
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._simd.argument_table import Loops, Shape, Stage
 from backends.cpu._simd.dot_products import add_totals
 from backends.cpu._simd.fold_stage import fold_stage

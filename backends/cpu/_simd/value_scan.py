@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from numba import carray, types
 
-from backends.cpu._ladder.jit import jit, scalar
+from backends.cpu._compile.jit import jit, scalar
 from backends.cpu._simd.run_parts import entry_point
 from backends.cpu._vector.intrinsics import as_pointer
 from backends.cpu._vector.operators import Guard

@@ -19,9 +19,9 @@ from numba import prange, types
 
 from backends._strassen.form import QUARTERS, RESULTS, Form, Sum
 from backends._strassen.form import Operands as SevenOperands
-from backends.cpu._compile.inlined import inlined
-from backends.cpu._ladder.jit import jit, output, scalar, scratch, strided
+from backends.cpu._compile.jit import jit, output, scalar, scratch, strided
 from backends.cpu._ladder.operators import operators
+from backends.cpu._vector.inlined import inlined
 from harness import scalars
 from harness.semiring import ScalarFunction, Semiring
 

@@ -1,1 +1,1 @@
-"""Threads of the kernels: the pool, the atomic operations under it, and forks."""
+"""Threads of the kernels: the pool that their loops run on, claims of work, limits, atomic operations, and forks."""

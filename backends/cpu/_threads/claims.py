@@ -21,8 +21,8 @@ import numba
 import numpy as np
 from numba import types
 
-from backends.cpu._compile.inlined import inlined
 from backends.cpu._threads.atomics import WORD_BYTES, load, replace
+from backends.cpu._vector.inlined import inlined
 
 _here = types.ExternalFunction("sched_getcpu", types.int32())
 

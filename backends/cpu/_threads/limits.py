@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from numba import types
 
-from backends.cpu._compile.inlined import inlined
+from backends.cpu._vector.inlined import inlined
 
 _get = types.ExternalFunction("get_num_threads", types.int32())
 _set = types.ExternalFunction("set_num_threads", types.void(types.int32))

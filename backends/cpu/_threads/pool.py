@@ -28,10 +28,10 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from backends.cpu._compile.inlined import inlined
 from backends.cpu._threads.atomics import WORD_BYTES, add, load, pause, replace, store
 from backends.cpu._vector import code as v
 from backends.cpu._vector.code import Builder, Value
+from backends.cpu._vector.inlined import inlined
 from backends.cpu._vector.intrinsics import emits
 
 # The state of a worker: one of these, or the address of the loop that it is invited to.

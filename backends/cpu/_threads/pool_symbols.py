@@ -19,7 +19,7 @@ from numba import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np.ufunc import parallel
 
-from backends.cpu._compile.cache import compile_kernel
+from backends.cpu._cache.cache import compile_kernel
 from backends.cpu._threads import fork_locks
 from backends.cpu._threads import pool as threads_pool
 from backends.cpu._threads.atomics import WORD_BYTES

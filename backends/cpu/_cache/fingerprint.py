@@ -24,7 +24,7 @@ from numba import types
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
 
-from backends.cpu._compile.plain_values import (
+from backends.cpu._cache.plain_values import (
     VALUES,
     Description,
     Role,
@@ -33,7 +33,7 @@ from backends.cpu._compile.plain_values import (
     describe_value,
     names_in,
 )
-from backends.cpu._compile.sources import is_ours
+from backends.cpu._cache.sources import is_ours
 
 _LIBRARIES = frozenset({"llvmlite", "numba", "numpy"}) | sys.stdlib_module_names
 # Numba's types whose name describes them fully: no addresses, no Python objects.

@@ -36,9 +36,9 @@ from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from backends import _kernel_files
-from backends.cpu._compile import sources
-from backends.cpu._compile.collector import collector_paused
-from backends.cpu._compile.fingerprint import Uncertain, digest
+from backends.cpu._cache import sources
+from backends.cpu._cache.collector import collector_paused
+from backends.cpu._cache.fingerprint import Uncertain, digest
 from harness.surroundings import interrupts_held, working_directory
 
 # Number of kernels of this process that were "loaded", "compiled" or "kept"; and the reasons of those that could not be

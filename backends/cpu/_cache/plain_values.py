@@ -1,6 +1,6 @@
 """The parts of a kernel that hold no other object: numbers, strings, dtypes and bytecode, described by their content.
 
-`_compile.fingerprint` walks from a kernel down to these.
+`_cache.fingerprint` walks from a kernel down to these.
 """
 
 from __future__ import annotations

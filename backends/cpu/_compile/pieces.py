@@ -12,7 +12,7 @@ import numpy as np
 from numba import prange, types
 
 from backends.cpu._compile.call_by_address import call_function
-from backends.cpu._ladder.jit import jit
+from backends.cpu._compile.jit import jit
 from backends.cpu._threads.limits import limit_threads, restore_threads
 
 

@@ -8,8 +8,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from backends.cpu._compile.call_by_address import call
-from backends.cpu._compile.inlined import inlined
 from backends.cpu._vector import code as v
+from backends.cpu._vector.inlined import inlined
 from harness.tuning import simd as tuning_simd
 
 _MOST = tuning_simd.SIMD_MOST_PAIRS_WITH_GIL

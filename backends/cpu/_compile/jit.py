@@ -1,4 +1,4 @@
-"""Compilation of the CPU ladder: one signature for all strides, and the hints that let LLVM use SIMD.
+"""Compile a kernel by Numba: one signature for all strides, and the hints that let LLVM use SIMD.
 
 * ``parallel=True``: `prange` loops run on the threads of `_threads.pool`.
 * The inner loop of every rung runs over k into one or more sums, over contiguous memory where the rung provides it.
@@ -21,7 +21,7 @@ import numpy as np
 from numba import types
 from numba.core.compiler_lock import global_compiler_lock
 
-from backends.cpu._compile.cache import compile_kernel
+from backends.cpu._cache.cache import compile_kernel
 from backends.cpu._threads.pool_symbols import pool_for_loops
 from harness.semiring import Semiring
 from harness.surroundings import interrupts_held
@@ -37,7 +37,7 @@ def jit(
     vectorizes: bool = True,
     returns: Any = types.void,
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that compiles a kernel, or loads it (`_compile.cache`), at once and for one signature.
+    """Return a decorator that compiles a kernel, or loads it (`_cache.cache`), at once and for one signature.
 
     The functions that the kernel calls are compiled with it and take over its floating-point flags. `semiring` decides
     those; None: the kernel only moves values. It runs without the GIL, unless it reads objects of Python.
