@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.api.arrays import Arrays
+from harness.api.arrays import Arrays, kind_of
+from harness.api.libraries import library_of
 from harness.api.views import Giver, any_library
 from harness.errors import ProblemError
 from harness.linalg.arguments import check_count, check_finite, check_option, check_rows, read_matrices
@@ -58,20 +59,28 @@ class QR:
         self.seconds, self.operations = seconds, operations
         self._blocks, self._products = blocks, products
         self._reflectors = reflectors
-        self._give: Giver | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but what is planned and compiled, which stays in its process."""
+        return {**vars(self), "_products": self._products.chosen()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        arrays = kind_of("qr", {"reflectors": state["_reflectors"]})
+        vars(self).update(state, _products=Products(arrays, *state["_products"]))
 
     def given(self, give: Giver) -> QR:
         """Return these factors with arrays of another library, which the methods return too."""
         self.r, self.reflectors, self.taus = (give(x) for x in (self.r, self.reflectors, self.taus))
-        self._give = give
         return self
 
     def q(self) -> Any:
         """Return the (m, k) array Q of orthonormal columns."""
-        if self._give is None:
+        library = library_of(self.r)
+        if library is None:
             return self._form()
-        with self._give.in_force():
-            return self._give(self._form())
+        give = Giver(library, library.place(self.r), library.namespace(self.r))
+        with give.in_force():
+            return give(self._form())
 
     def _form(self) -> Any:
         m, k = self._reflectors.shape

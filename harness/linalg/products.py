@@ -109,6 +109,10 @@ class Products:
         self._context.close()
         self._is_limited = False
 
+    def chosen(self) -> tuple[np.dtype[Any], str, int | None]:
+        """Return dtype, backend and threads, by which another process makes the same products."""
+        return self.dtype, self._backend, self._threads
+
     def multiply(self, a: Any, b: Any, out: Any = None) -> Any:
         """Compute ``out := a b`` and return `out`, a new array if there is none."""
         if out is None:

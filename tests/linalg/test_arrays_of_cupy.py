@@ -1,5 +1,6 @@
 """The algorithms on arrays of CuPy: on the first GPU, and by a stand-in for CuPy that tells host arrays from others."""
 
+import pickle
 import sys
 
 import numpy as np
@@ -52,6 +53,14 @@ def test_qr(panel, dtype, cupy, rng):
         b = rng.standard_normal((m, 2)).astype(dtype)
         there = wide(factors.apply_q_transposed(cupy.asarray(b)))[: min(m, n)]
         np.testing.assert_allclose(there, wide(factors.q()).T @ b, atol=1e-4 if dtype == "float32" else 1e-12)
+
+
+def test_factors_that_have_been_used_can_be_pickled(cupy, rng):
+    factors = qr(cupy.asarray(rng.standard_normal((30, 20))), block=7)
+    q = factors.q()
+    there = pickle.loads(pickle.dumps(factors)).q()
+    assert isinstance(there, cupy.ndarray)
+    assert np.array_equal(there.get(), q.get())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -1,5 +1,9 @@
 """QR: the factors, all sizes around panels, all kinds of panels, and that the work outside panels is products."""
 
+import copy
+import pickle
+
+import array_api_strict
 import numba
 import numpy as np
 import pytest
@@ -53,6 +57,19 @@ def test_q_is_applied_without_being_formed(shape, rng):
     np.testing.assert_allclose(factors.apply_q(there), b, atol=1e-13)
     np.testing.assert_allclose(factors.apply_q_transposed(b[:, 0]), there[:, 0], atol=1e-13)
     np.testing.assert_allclose(factors.apply_q_transposed(a)[: min(shape)], factors.r, atol=1e-13)
+
+
+@pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy, copy.copy])
+@pytest.mark.parametrize("array", [np.asarray, array_api_strict.asarray])
+def test_factors_that_have_been_used_can_be_sent_elsewhere(array, copied, rng):
+    a, b = array(rng.standard_normal((30, 20))), array(rng.standard_normal((30, 2)))
+    factors = qr(a, block=7, backend="cpu-simd", threads=1)
+    used = factors.q(), factors.apply_q(b)
+    there = copied(factors)
+    for got, expected in zip((there.q(), there.apply_q(b), there.r), (*used, factors.r), strict=True):
+        assert type(got) is type(a)
+        assert np.array_equal(np.from_dlpack(got), np.from_dlpack(expected))
+    assert there._products.chosen() == ("float64", "cpu-simd", 1)
 
 
 def test_reflectors_and_taus_are_those_of_q(rng):
