@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from backends.gpu._cuda import device
-from backends.gpu._program.execution import GpuExecution, GpuOperands
+from backends.gpu._program.execution import GpuExecution
+from backends.gpu._program.operands import GpuOperands
 from backends.gpu._program.operators import unsupported
 from backends.gpu._program.precompile import precompile
 from backends.gpu._program.program import Kernel, Matrix, Place, Program

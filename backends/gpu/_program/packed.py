@@ -8,6 +8,7 @@ the GPU, waits, or depends on values.
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -128,6 +129,15 @@ class PackedProgram:
         if kernel.is_chained and step is not self.program.steps[0] and device.chains_launches():
             return chained_launch(handle, sizes, parameters)
         return lambda stream: launch_kernel(handle, *sizes, stream, parameters, 0)
+
+
+def launch_all(packed: PackedProgram, addresses: list[int], stream: int, shifts: list[tuple[int, ...]] | None) -> None:
+    """Launch a program, or for each of `shifts` with buffers that begin further on; scratch, the last, stays."""
+    if shifts is None:
+        packed.launch(addresses, stream)
+        return
+    for shift in shifts:
+        packed.launch([*map(operator.add, addresses, shift), *addresses[len(shift) :]], stream)
 
 
 def _lay_out(program: Program, itemsizes: Mapping[str, int]) -> tuple[int, int, dict[str, tuple[int, int, int]]]:

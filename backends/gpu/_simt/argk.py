@@ -11,7 +11,7 @@ from typing import Any
 from backends.gpu._cuda import device
 from backends.gpu._cuda.kernel_files import Defines, as_defines
 from backends.gpu._passes.passes import add_extremes
-from backends.gpu._program.execution import GpuOperands, is_on_device
+from backends.gpu._program.operands import GpuOperands, is_on_device
 from backends.gpu._program.operators import Form, batch_defines, semiring_defines
 from backends.gpu._program.program import Batch, Kernel, Matrix, Program, ceil_div
 from backends.gpu._simt.copies import group_size, offset_type, width_of_copies

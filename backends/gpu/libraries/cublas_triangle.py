@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from backends.gpu._base.rung import Rung
-from backends.gpu._program.execution import GpuExecution, GpuOperands
+from backends.gpu._program.execution import GpuExecution
+from backends.gpu._program.operands import GpuOperands
 from backends.gpu._program.program import Product, Program
 from backends.gpu.libraries._cublas import bind, missing
 from harness.interface import Execution

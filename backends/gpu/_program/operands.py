@@ -1,0 +1,168 @@
+"""Operands in the memory of a GPU: uploaded or used in place, by rows or by columns, and the dimensions of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from backends.gpu._cuda import device
+from backends.gpu._program.program import Matrix, Place
+from harness.operands import Operands, collapsed, distinct
+
+_ALIGNMENT = 16  # bytes of the widest load
+
+
+class GpuOperands:
+    """The operands of a product in the memory of the current GPU, row by row, or by columns where a rung takes that.
+
+    Host arrays are uploaded; arrays of CuPy are used in place if their rows are contiguous, else copied.
+
+    Parameters
+    ----------
+    operands : Operands
+    takes_columns : set of str
+        Names of the buffers that stay as they lie if their columns are contiguous, and not their rows.
+    is_triangle : bool
+        Whether an output that is copied back keeps what it holds above its diagonal.
+
+    Attributes
+    ----------
+    buffers : dict
+        ``{"a": ..., "b": ..., "c": ..., "out": ...}``, CuPy arrays; no c without a C.
+    is_uploaded : bool
+        Whether there are host arrays among the inputs.
+    are_on_device, are_in_place : bool
+        Whether all of them, and `out`, are arrays of CuPy; and whether none of those is copied.
+    """
+
+    def __init__(
+        self, operands: Operands, *, takes_columns: frozenset[str] = frozenset(), is_triangle: bool = False
+    ) -> None:
+        inputs = {"a": operands.a, "b": operands.b, "c": operands.c}
+        self.takes_columns, self.is_triangle = takes_columns, is_triangle
+        self.sizes = operands.out.shape[:-2]
+        self._inputs = {name: _spread(x, self.sizes) for name, x in inputs.items() if x is not None}
+        self.buffers = {name: self._placed(name, x) for name, x in self._inputs.items()}
+        self.is_uploaded = not all(map(is_on_device, self._inputs.values()))
+        self._out = operands.out
+        stays = is_on_device(self._out) and (_has_contiguous_rows(self._out) or self._is_by_columns("out", self._out))
+        self.buffers["out"] = self._out if stays else device.empty(self._out.shape, self._out.dtype)
+        is_copied = is_on_device(self._out) and not stays
+        self._below = device.cupy().tri(self._out.shape[-2], dtype=np.bool_) if is_copied and is_triangle else None
+        self.are_on_device = not self.is_uploaded and is_on_device(self._out)
+        self.are_in_place = stays and all(self.buffers[name] is x for name, x in self._inputs.items())
+
+    @classmethod
+    def of(cls, names: Sequence[str], arrays: Sequence[Any], **options: Any) -> GpuOperands:
+        """Return the operands whose `buffers` have these names; `arrays` are in their order."""
+        given = dict(zip(names, arrays, strict=True))
+        return cls(Operands(given["a"], given["b"], given.get("c"), given["out"]), **options)
+
+    def upload(self) -> None:
+        """Copy the host arrays anew after their values changed, including `out` with its poison."""
+        for name, x in {**self._inputs, "out": self._out}.items():
+            if not is_on_device(x):
+                distinct(self.buffers[name])[...] = device.upload(distinct(x))
+
+    def matrix(self, name: str, following: tuple[int, int] = (0, 0)) -> Matrix:
+        """Return the matrix in buffer `name`: its beginning, and the distance of its rows or columns.
+
+        Of a batch it is the first one, and `following` is its `Matrix.next`.
+        """
+        x = self.buffers[name]
+        if x is self.buffers["out"]:
+            name = "out"  # a C that is the output
+        by_columns = self._is_by_columns(name, x)
+        across, along = (-1, -2) if by_columns else (-2, -1)
+        ld = x.strides[across] // x.itemsize if x.shape[across] > 1 else max(x.shape[along], 1)
+        is_aligned = x.data.ptr % _ALIGNMENT == 0 and all(step % _ALIGNMENT == 0 for step in x.strides[:-2])
+        return Matrix(Place(name), ld, _ALIGNMENT if is_aligned else x.itemsize, by_columns, following)
+
+    def batch(self, at_once: int) -> tuple[tuple[int, ...], dict[str, tuple[int, int]], list[tuple[int, ...]]]:
+        """Return the batch in as few dimensions as possible, the longest `at_once` of them apart.
+
+        Returns
+        -------
+        sizes : tuple of int
+            Of the dimensions for one program.
+        steps : dict
+            By buffer its `Matrix.next` along these.
+        shifts : list of tuples of int
+            For every place in the other dimensions, how many bytes on each buffer begins.
+        """
+        dimensions = sorted(collapsed(self.sizes, *(x.strides[:-2] for x in self.buffers.values())))
+        others, together = dimensions[: len(dimensions) - at_once], dimensions[len(dimensions) - at_once :]
+        if at_once > len(dimensions):
+            others, together = [], dimensions
+        moves = {
+            name: [dimension[1 + i] // x.itemsize for dimension in together]
+            for i, (name, x) in enumerate(self.buffers.items())
+        }
+        steps = {name: (*[0] * (2 - len(each)), *each)[-2:] for name, each in moves.items()}
+        shifts = [
+            tuple(
+                sum(i * step for i, step in zip(index, along, strict=True)) for along in _columns(others, self.buffers)
+            )
+            for index in np.ndindex(*(size for size, *_ in others))
+        ]
+        return tuple(size for size, *_ in together), steps, shifts
+
+    def _is_by_columns(self, name: str, x: Any) -> bool:
+        is_taken = name in self.takes_columns
+        return is_taken and not _has_contiguous_rows(x) and _has_contiguous_rows(_transposed(x))
+
+    def _placed(self, name: str, x: Any) -> Any:
+        """Return `x` on the GPU, in the memory order that kernels take; the array itself if it has that order there."""
+        if self._is_by_columns(name, x):
+            return x if is_on_device(x) else _transposed(_on_device(_transposed(x)))
+        return _on_device(x)
+
+    def result(self) -> Any:
+        """Return D: as a host array, or as an array of CuPy if `out` is one."""
+        produced = self.buffers["out"]
+        if not is_on_device(self._out):
+            return produced.get()
+        if self._below is not None:
+            device.cupy().copyto(self._out, produced, where=self._below)
+        elif produced is not self._out:
+            self._out[...] = produced
+        return self._out
+
+
+def is_on_device(x: Any) -> bool:
+    """Return whether `x` is an array on a GPU."""
+    return hasattr(type(x), "__cuda_array_interface__")  # of the array itself it would be made, which takes time
+
+
+def _has_contiguous_rows(x: Any) -> bool:
+    rows, columns = x.shape[-2:]
+    is_unit = columns <= 1 or x.strides[-1] == x.itemsize
+    return bool(is_unit and (rows <= 1 or x.strides[-2] >= columns * x.itemsize))
+
+
+def _on_device(x: Any) -> Any:
+    """Return `x` on the GPU with contiguous rows; of a batch every different matrix is copied once."""
+    if is_on_device(x) and _has_contiguous_rows(x):
+        return x
+    copied = device.cupy().ascontiguousarray if is_on_device(x) else device.upload
+    return _spread(copied(distinct(x)), x.shape[:-2])
+
+
+def _spread(x: Any, batch: tuple[int, ...]) -> Any:
+    """Return `x` broadcast to a batch."""
+    if x.shape[:-2] == batch:
+        return x
+    module = device.cupy() if is_on_device(x) else np
+    return module.broadcast_to(x, (*batch, *x.shape[-2:]))
+
+
+def _transposed(x: Any) -> Any:
+    """Return the transposed matrices of a batch."""
+    return x.T if x.ndim == 2 else x.swapaxes(-1, -2)
+
+
+def _columns(dimensions: list[tuple[int, ...]], buffers: dict[str, Any]) -> list[list[int]]:
+    """Return for each buffer its strides along the dimensions."""
+    return [[dimension[1 + i] for dimension in dimensions] for i in range(len(buffers))]
