@@ -131,7 +131,10 @@ def _conversion(name: str, x: Any, array: Any) -> str:
     """Return how an operand `x`, as an array without real numbers, becomes one with them."""
     if array.dtype.kind == "c":
         return f"a product of {name}.real and one of {name}.imag"
-    return f"{name}.toarray()" if hasattr(x, "toarray") else f"{name}.astype(float), if its elements are numbers"
+    if hasattr(x, "toarray"):
+        return f"{name}.toarray()"
+    as_floats = f"{name}.astype(float)" if hasattr(x, "astype") else f"numpy.array({name}, float)"
+    return f"{as_floats}, if its elements are numbers"
 
 
 def _shapes(caller: str, operands: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, int, int]]:

@@ -94,7 +94,7 @@ def einsum(
             return recipe(*operands, options)
     if not isinstance(subscripts, str) or not operands:
         raise _no_contraction(subscripts, operands)
-    named = {f"operand {i}": x for i, x in enumerate(operands)}
+    named = {f"operands[{i}]": x for i, x in enumerate(operands)}  # so that a remedy with the name is Python
     library = None if operands[0].__class__ is np.ndarray else next(filter(None, map(library_of, operands)), None)
     if library is not None:
         rest = {"subscripts": subscripts, "dtype": dtype, "path": path, **options}
@@ -120,7 +120,7 @@ def einsum(
 
 def _of_views(*, out: Any = None, subscripts: str, **arguments: Any) -> Any:
     """Return `einsum` of operands by name, in their order."""
-    names = [name for name in arguments if name.startswith("operand ")]
+    names = [name for name in arguments if name.startswith("operands[")]
     operands = [arguments.pop(name) for name in names]
     return einsum(subscripts, *operands, out=out, **arguments)
 

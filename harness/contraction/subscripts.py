@@ -81,19 +81,25 @@ def _check_letters(subscripts: str, letters: str, where: str) -> None:
 def _sizes(subscripts: str, inputs: tuple[Labels, ...], shapes: tuple[Shape, ...]) -> dict[str, int]:
     """Return the size of each label; an axis of size 1 gives way to that of another operand."""
     sizes: dict[str, int] = {}
+    owners: dict[str, int] = {}  # the operand that a size is of
     for number, (labels, shape) in enumerate(zip(inputs, shapes, strict=True)):
         own = dict(zip(labels, shape, strict=True))
         for label, size in zip(labels, shape, strict=True):
-            known = sizes.setdefault(label, size)
-            if own[label] != size or (size != known and 1 not in {size, known}):
-                what = f"index {label!r} has two sizes"
-                other = own[label] if own[label] != size else known
-                raise _wrong(
-                    subscripts, what, "one size for each index, or 1", f"{other}, and {size} in operand {number}"
-                )
+            if own[label] != size:
+                raise _no_diagonal(subscripts, label, number, sorted({own[label], size}))
+            known, owner = sizes.setdefault(label, size), owners.setdefault(label, number)
+            if size != known and 1 not in {size, known}:
+                got = f"{known} in operands[{owner}], {size} in operands[{number}]"
+                raise _wrong(subscripts, f"index {label!r} has two sizes", "one size for each index, or 1", got)
             if known == 1:
-                sizes[label] = size
+                sizes[label], owners[label] = size, number
     return sizes
+
+
+def _no_diagonal(subscripts: str, label: str, number: int, sizes: list[int]) -> ProblemError:
+    what = f"index {label!r} has two sizes in one operand, of which it takes the diagonal"
+    got = f"axes of {sizes[0]} and {sizes[1]} in operands[{number}]"
+    return _wrong(subscripts, what, "one size for both axes", got, "two letters, unless a diagonal is meant")
 
 
 def _output(subscripts: str, right: str, inputs: tuple[Labels, ...]) -> Labels:
@@ -110,9 +116,19 @@ def _output(subscripts: str, right: str, inputs: tuple[Labels, ...]) -> Labels:
             what = f"index {letter!r} of the result is in no operand"
             raise _wrong(subscripts, what, "one of " + ", ".join(sorted(known)), repr(letter))
         if count > 1:
-            what = f"index {letter!r} occurs twice in the result"
-            raise _wrong(subscripts, what, "every index once", repr(right))
+            raise _no_new_diagonal(subscripts, letter, right)
     return (*before, *(hidden if dots else ()), *after)
+
+
+def _no_new_diagonal(subscripts: str, letter: str, right: str) -> ProblemError:
+    once = ELLIPSIS * (ELLIPSIS in right) + "".join(dict.fromkeys(right.replace(ELLIPSIS, "")))
+    return _wrong(
+        subscripts,
+        f"index {letter!r} occurs more than once in the result",
+        "every index once: a result is no diagonal of a larger array",
+        repr(right),
+        f"'->{once}'; with out=numpy.einsum('{right}->{once}', d) it goes to the diagonal of an array d of zeros",
+    )
 
 
 def _implicit(inputs: tuple[Labels, ...]) -> Labels:
