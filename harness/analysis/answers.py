@@ -72,6 +72,16 @@ def places_of_figure(figure: Figure, of: Shown) -> str:
     return PLACES[name]([*of.cells, *of.peaks], figure.options) if name in PLACES else ""
 
 
+def below_title(figure: Figure, of: Shown) -> str:
+    """Return what a figure shows, and where the numbers of its title hold; of doubt, what the title does not say."""
+    title = of_figure(figure, of)
+    if not title:
+        return ""
+    places = places_of_figure(figure, of)
+    is_said = caveats.speaks_of_doubt(title)
+    return ". ".join(filter(None, [figure.title, caveats.without_doubt(places) if is_said else places]))
+
+
 def doubt(figure: Figure, of: Shown) -> str:
     """Return how many ratios of a figure are undecided, " (7 of 12 undecided)", if those are too many; else nothing.
 
@@ -87,10 +97,13 @@ def doubt(figure: Figure, of: Shown) -> str:
 
 def is_without_subject(figure: Figure, of: Shown) -> bool:
     """Return whether what a figure is about has no time among its cells: older runs may lack it, or say nothing."""
+    return _lacks_subject(figure, of) or ("finding" in figure.options and not of_figure(figure, of))
+
+
+def _lacks_subject(figure: Figure, of: Shown) -> bool:
     subject, done = figure.options.get("subject"), [cell for cell in rates.contenders(of.cells) if cell.is_ok]
     names = {name for cell in done for name in (cell.contender, rates.axis(cell, "backend"))}
-    is_absent = subject is not None and subject not in names
-    return is_absent or ("finding" in figure.options and not of_figure(figure, of))
+    return subject is not None and subject not in names
 
 
 def _too_many(figure: Figure, of: Shown) -> str:
@@ -114,12 +127,17 @@ def details_of_figure(figure: Figure, of: Shown) -> str:
 
 
 def of_experiment(experiment: Experiment, cells: Sequence[Cell]) -> str:
-    """Return what an experiment has found: the finding of its first figure that has one."""
-    sentences = (of_figure(figure, shown(figure, experiment.name, cells)) for figure in experiment.figures)
-    return next(filter(None, sentences), "")
+    """Return what an experiment has found: the finding of its first figure that has one, and its subject."""
+    return next(filter(None, (_answer(figure, experiment, cells) for figure in experiment.figures)), "")
 
 
 def by_name(experiment: Experiment, cells: Sequence[Cell]) -> dict[str, str]:
     """Return what an experiment has found, by its name, and what each of its figures has, by theirs."""
-    found = {figure.name: of_figure(figure, shown(figure, experiment.name, cells)) for figure in experiment.figures}
+    found = {figure.name: _answer(figure, experiment, cells) for figure in experiment.figures}
     return {**found, experiment.name: next(filter(None, found.values()), "")}
+
+
+def _answer(figure: Figure, experiment: Experiment, cells: Sequence[Cell]) -> str:
+    """Return the finding of a figure; none of one without its subject: older runs were about another backend."""
+    of = shown(figure, experiment.name, cells)
+    return "" if _lacks_subject(figure, of) else of_figure(figure, of)

@@ -191,6 +191,11 @@ def speaks_of_doubt(sentence: str) -> bool:
     return _MARK.search(sentence) is not None
 
 
+def without_doubt(sentence: str) -> str:
+    """Return a sentence without the marks of `doubt`."""
+    return _MARK.sub("", sentence)
+
+
 def greatest_doubt(sentence: str) -> tuple[float, str]:
     """Return the mark of `doubt` in a sentence that speaks of most, and the part: 0.58, " (7 of 12 undecided)"."""
     marks = [(int(mark[1]) / int(mark[2]) if mark[1] else 1.0, mark[0]) for mark in _MARK.finditer(sentence)]

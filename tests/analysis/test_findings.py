@@ -45,7 +45,7 @@ def test_the_fastest_peer_counts_and_the_ends_are_named():
     assert sentence == (
         "cpu-simd is 1.00 times as fast as the fastest library (geometric mean of 2 products, 0.50 to 2.00)"
     )
-    assert PLACES["over_fastest"]([*small, *large], {"subject": "cpu-simd"}) == "0.50 (n=1025) to 2.00 (n=257)"
+    assert PLACES["over_fastest"]([*small, *large], {"subject": "cpu-simd"}) == "Least 0.50 (n=1025), most 2.00 (n=257)"
     told = [dataclasses.replace(c, facts={**c.facts, "kernels": "wide"}) for c in [*small[:2], *large]]
     assert "the fastest library, here NumPy with wide kernels (geometric" in found(
         "over_fastest", told, subject="cpu-simd"
@@ -444,3 +444,12 @@ def test_a_figure_whose_subject_has_no_time_invents_no_finding():
     assert answers.of_figure(figure, answers.Shown(own, [])) == ""
     assert answers.is_without_subject(figure, answers.Shown(own, []))
     assert not answers.is_without_subject(figure, answers.Shown(cells(experiment), []))
+
+
+def test_old_results_about_another_backend_answer_nothing():
+    experiment = EXPERIMENTS["semiring_cost"]
+    own = cells(experiment)
+    old = [dataclasses.replace(c, axes={**c.axes, "backend": "cpu-packed"}) for c in own]
+    assert answers.of_experiment(experiment, own) != ""
+    assert answers.of_experiment(experiment, old) == ""
+    assert set(answers.by_name(experiment, old).values()) == {""}

@@ -486,6 +486,16 @@ def test_the_title_says_that_many_ratios_are_undecided(tmp_path, sheets):
     assert "undecided" not in sheets["ladder"].title
 
 
+def test_what_is_undecided_is_said_once(tmp_path, sheets):
+    experiment = EXPERIMENTS["vs_peers"]
+    few = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:2]]) for c in cells(experiment)]
+    drawing.draw(experiment, few, MACHINE, tmp_path)
+    sheet = sheets["vs_peers"]
+    assert "undecided" in sheet.title
+    assert "undecided" not in sheet.subtitle
+    assert sheet.subtitle.startswith("cpu-simd over the fastest library, by size. Least "), "the places stay"
+
+
 def test_of_figures_to_publish_those_without_verdicts_are_left_out_and_removed(tmp_path):
     few = [dataclasses.replace(c, samples_ns=[c.samples_ns[0][:3]]) for c in cells(EXPERIMENTS["ladder"])]
     drawn = drawing.draw(EXPERIMENTS["ladder"], few, MACHINE, tmp_path)

@@ -101,8 +101,8 @@ def _places(over: Over, cells: list[Cell], options: Json) -> str:
     own = [cell for cell, _ in pairs]
     claims = [Claim(rates.speed_up(c, r), r.contender, where_in_words(c, own), c) for c, r in pairs]
     best, worst = ends(claims)
-    ends_of = " to ".join(f"{_rounded(claim.value.estimate)} ({claim.where})" for claim in (worst, best))
-    return f"{ends_of}{caveats.doubt(caveats.without_verdict(pairs))}"
+    least, most = (f"{_rounded(claim.value.estimate)} ({claim.where})" for claim in (worst, best))
+    return f"Least {least}, most {most}{caveats.doubt(caveats.without_verdict(pairs))}"
 
 
 def over_fastest(cells: list[Cell], options: Json) -> str:

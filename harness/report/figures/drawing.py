@@ -147,8 +147,7 @@ def _draw_one(figure: Figure, of: answers.Shown, machine: Machine, folder: Path,
     sheet.names = libraries.families(shown)
     table[figure.kind](sheet, [*shown, *of.peaks], figure.options)
     sheet.title = answers.of_figure(figure, of) or figure.title
-    places = answers.places_of_figure(figure, of)
-    sheet.subtitle = ": ".join(filter(None, [figure.title, places])) if sheet.title != figure.title else ""
+    sheet.subtitle = answers.below_title(figure, of)
     details = answers.details_of_figure(figure, of)
     sheet.notes += [f"{details}."] if details else []
     sheet.notes += [figure.options["note"]] if "note" in figure.options else []
