@@ -113,7 +113,7 @@ def report(
     """
     from harness.cli import console
     from harness.machine import detect
-    from harness.report import page, tables
+    from harness.report import markers, page, tables
     from harness.store.folders import slug_of
 
     chosen, mark = options.chosen_experiments(None), provenance.mark()
@@ -126,9 +126,9 @@ def report(
             ladder = next(experiment for experiment in chosen if experiment.name == tables.HEADLINE)
             console.print_table(*tables.headline(ladder, cells), numeric=tables.HEADLINE_NUMBERS)
             if readme:
-                page.write_tables(readme, chosen, cells, mark=mark)
+                markers.write_tables(readme, chosen, cells, mark=mark)
         if readme:
-            page.write_tables(readme, chosen, cells, slug, mark=mark)
+            markers.write_tables(readme, chosen, cells, slug, mark=mark)
         console.print_lines(f"report   {written}")
 
 

@@ -1,4 +1,4 @@
-"""The report of a machine as a page, and short tables between markers in README.md, from stored results alone.
+"""The report of a machine as a page, from stored results alone.
 
 The page is ``<results>/<machine slug>/report.md``. It begins with what each experiment has found. It shows the most
 prominent figures by their relative path, and links to the others. Every cell is in ``cells.csv`` beside it. Cells
@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.analysis import answers, caveats, rates
-from harness.errors import HarnessError
 from harness.experiment import Experiment
 from harness.machine import Machine
 from harness.report import answers_by_place, closing, tables
-from harness.report.tables import byte_size, markdown_table, short_table
+from harness.report.tables import byte_size, markdown_table
 from harness.store.schema import UNKNOWN
 from harness.store.store import Cell
 from harness.surroundings import write_whole
@@ -88,68 +87,6 @@ def write(
     page = results / PAGE
     write_whole(page, "\n\n".join(parts) + "\n")
     return page
-
-
-def write_tables(
-    page: Path, experiments: Iterable[Experiment], cells: Sequence[Cell], slug: str = "", *, mark: str = ""
-) -> None:
-    """Rewrite what stands in `page` between the markers of an experiment.
-
-    ``<!-- ladder:begin -->``: a table of its first case, without intervals. ``<!-- finding ladder:begin -->``: what it,
-    or a figure of that name, has found, as an item of a list; between indented markers, within the item that they
-    stand in. Markers of experiments without cells are left alone.
-
-    Parameters
-    ----------
-    page : Path
-    experiments : iterable of Experiment
-    cells : sequence of Cell
-        Of one machine.
-    slug : str
-        Only markers that name this machine, ``<!-- ladder of SLUG:begin -->``; empty: those that name none.
-    mark : str
-        A sentence about the code that makes the tables. It stands below each, with `caveats.of_code`.
-
-    Raises
-    ------
-    HarnessError
-        If a marker has no counterpart.
-    """
-    text, measured = page.read_text(encoding="utf-8"), {cell.experiment for cell in cells}
-    for experiment in experiments:
-        if experiment.name not in measured:
-            continue
-        of = f" of {slug}" if slug else ""
-        for name, finding in answers.by_name(experiment, cells).items():
-            if f"<!-- finding {name}{of}:" in text:
-                in_item = re.search(rf"^ +<!-- finding {re.escape(name + of)}:begin", text, re.MULTILINE)
-                text = update_markers(text, f"finding {name}{of}", f"{finding}." if in_item else f"- {finding}.")
-        if f"<!-- {experiment.name}{of}:" in text:
-            recorded = [cell for cell in cells if cell.experiment == experiment.name]
-            notes = [f"*{note}.*" for note in (caveats.of_code(recorded), mark) if note]
-            text = update_markers(text, f"{experiment.name}{of}", "\n\n".join([short_table(experiment, cells), *notes]))
-    write_whole(page, text)
-
-
-def update_markers(text: str, name: str, content: str) -> str:
-    """Return `text` with `content` in place of the text between ``<!-- name:begin -->`` and ``<!-- name:end -->``.
-
-    Raises
-    ------
-    HarnessError
-        If the two markers do not stand in `text` exactly once, in this order.
-    """
-    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
-        raise HarnessError(
-            f"the markers of {name!r} are not in place",
-            expected=f"{begin} and then {end}, once each",
-            got=f"{text.count(begin)} and {text.count(end)} of them",
-        )
-    indent = re.search(f"( *){re.escape(begin)}", text)
-    lines = [begin, *content.strip().split("\n"), end]
-    written = f"\n{indent[1] if indent else ''}".join(lines)
-    return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: written, text, flags=re.DOTALL)
 
 
 def _head(cells: Sequence[Cell], machine: Machine) -> str:

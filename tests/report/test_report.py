@@ -13,8 +13,8 @@ from harness.analysis import caveats, peaks, rates
 from harness.analysis.calibration import FILE
 from harness.errors import HarnessError
 from harness.experiment import load_all
+from harness.report import markers, tables
 from harness.report import page as report_page
-from harness.report import tables
 from harness.report.figures import drawing
 from harness.stats.statistics import Interval
 from harness.store.journal import Journal
@@ -275,9 +275,9 @@ def test_a_table_keeps_its_columns_whatever_the_reason():
 
 def test_markers_are_idempotent_and_leave_the_rest_alone():
     before = "# Top\n<!-- ladder:begin -->\nold\n<!-- ladder:end -->\nrest \\1\n"
-    once = report_page.update_markers(before, "ladder", "| new \\d |\n")
+    once = markers.update_markers(before, "ladder", "| new \\d |\n")
     assert once == "# Top\n<!-- ladder:begin -->\n| new \\d |\n<!-- ladder:end -->\nrest \\1\n"
-    assert report_page.update_markers(once, "ladder", "| new \\d |") == once
+    assert markers.update_markers(once, "ladder", "| new \\d |") == once
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_markers_are_idempotent_and_leave_the_rest_alone():
 )
 def test_markers_that_are_not_in_place_are_refused(text):
     with pytest.raises(HarnessError, match="markers of 'x' are not in place"):
-        report_page.update_markers(text, "x", "new")
+        markers.update_markers(text, "x", "new")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_the_headline_names_every_rung_and_what_has_no_time():
 def test_tables_of_a_page_are_rewritten_between_their_markers_only(tmp_path):
     page = tmp_path / "README.md"
     page.write_text("before <!-- ladder:begin -->old<!-- ladder:end --> after")
-    report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
+    markers.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
     text = page.read_text()
     assert text.startswith("before ")
     assert text.endswith(" after")
@@ -331,7 +331,7 @@ def test_a_finding_stands_within_the_item_of_a_list_where_its_markers_are_indent
     page = tmp_path / "README.md"
     page.write_text("- **Here:**\n  <!-- finding ladder:begin -->\n  <!-- finding ladder:end -->\n- next\n")
     for _ in range(2):  # again nothing changes
-        report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
+        markers.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
         first, begin, sentence, end, last = page.read_text().splitlines()
         assert (first, last) == ("- **Here:**", "- next")
         assert (begin, end) == ("  <!-- finding ladder:begin -->", "  <!-- finding ladder:end -->")
@@ -342,7 +342,7 @@ def test_a_table_of_a_page_has_the_first_case_and_no_intervals(tmp_path):
     page = tmp_path / "README.md"
     page.write_text("<!-- ladder:begin -->old<!-- ladder:end -->")
     own = cells(LADDER, failing=("cpu-tiled",))
-    report_page.write_tables(page, EXPERIMENTS.values(), own)
+    markers.write_tables(page, EXPERIMENTS.values(), own)
     first, heads, _, *rows = [line for line in page.read_text().splitlines() if line and "<!--" not in line]
     assert first == "plus_times, float64, n=1024, 1 thread:"
     assert heads == "| contender | rate | of peak | speed over step below | over cpu-naive |"
@@ -359,19 +359,37 @@ def test_markers_that_name_a_machine_show_what_that_one_measured(tmp_path):
     other = "ladder of far-away"
     before = f"<!-- ladder:begin -->own<!-- ladder:end --> <!-- {other}:begin -->old<!-- {other}:end -->"
     page.write_text(before)
-    report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER), "elsewhere")
+    markers.write_tables(page, EXPERIMENTS.values(), cells(LADDER), "elsewhere")
     assert page.read_text() == before
-    report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER), "far-away")
+    markers.write_tables(page, EXPERIMENTS.values(), cells(LADDER), "far-away")
     own, table = page.read_text().split("<!-- ladder of far-away:begin -->")
     assert own == before.partition("<!-- ladder of")[0]
     assert "cpu-packed" in table
     assert "old" not in table
 
 
+def test_a_page_that_is_not_utf8_is_one_message_and_stays_as_it_is(tmp_path):
+    page = tmp_path / "README.md"
+    content = "caf\xe9\r\n".encode() + b"<!-- ladder:begin -->old<!-- ladder:end -->\r\nna\xefve"
+    page.write_bytes(content)
+    with pytest.raises(HarnessError, match=rf"{page}: the page cannot be read(.|\n)*byte 0xef in line 3(.|\n)*iconv"):
+        markers.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
+    assert page.read_bytes() == content
+
+
+def test_a_page_keeps_the_ends_of_its_lines(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_bytes(b"\xef\xbb\xbfbefore\r\n<!-- ladder:begin -->old<!-- ladder:end -->\r\nafter\r\n")
+    markers.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
+    content = page.read_bytes()
+    assert content.startswith(b"\xef\xbb\xbfbefore\r\n<!-- ladder:begin -->\r\n")
+    assert content.count(b"\n") == content.count(b"\r\n") > 10
+
+
 def test_a_table_of_what_was_not_measured_stays_as_it_is(tmp_path):
     page = tmp_path / "README.md"
     page.write_text("<!-- ladder:begin -->old<!-- ladder:end -->")
-    report_page.write_tables(page, EXPERIMENTS.values(), [])
+    markers.write_tables(page, EXPERIMENTS.values(), [])
     assert page.read_text() == "<!-- ladder:begin -->old<!-- ladder:end -->"
 
 
@@ -398,7 +416,7 @@ def test_an_interval_is_shown_with_three_digits_or_as_unknown(value, text):
 def test_a_page_quotes_findings_between_their_markers(tmp_path):
     page = tmp_path / "README.md"
     page.write_text("a\n<!-- finding ladder:begin -->old<!-- finding ladder:end -->\nb")
-    report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
+    markers.write_tables(page, EXPERIMENTS.values(), cells(LADDER))
     assert re.search(r"^- cpu-simd reaches \d+ % of the peak.*\.$", page.read_text(), re.MULTILINE)
     assert "old" not in page.read_text()
 
@@ -422,7 +440,7 @@ def test_an_experiment_without_any_time_is_one_line_with_its_reason(tmp_path):
 
 
 @pytest.mark.parametrize("write", (
-    lambda page: report_page.write_tables(page, EXPERIMENTS.values(), cells(LADDER)),
+    lambda page: markers.write_tables(page, EXPERIMENTS.values(), cells(LADDER)),
     lambda page: report_page.write([LADDER], cells(LADDER), MACHINE, page.parent, page.parent),
 ))  # fmt: skip
 def test_a_page_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch, write):
