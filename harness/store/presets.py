@@ -1,18 +1,26 @@
-"""Choose among the presets of a machine: each point of an experiment from the largest preset that has it. Pure."""
+"""Choose among the presets of a machine: each point of an experiment from the largest preset that has it.
+
+Where a larger preset asks the same at other sizes, at as many or more, those of a smaller one are left out: one
+question would stand there twice. Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from harness.experiment import PRESETS, content_hash
+from harness.experiment import PRESETS, Json, content_hash
 from harness.store.store import Cell, Store
+
+# Axes that are numbers and no sizes: a point with others of them is another question.
+NO_SIZES = ("threads", "ranks")
 
 
 def cells_of_machine(stores: Sequence[Store]) -> list[Cell]:
     """Return the cells to show of a machine: each point on an experiment's axes from the largest preset that has it.
 
     A point whose cells have no time anywhere is taken from the largest preset too. Preset smoke is no evidence: its
-    cells stand where an experiment has no others.
+    cells stand where an experiment has no others. Points of a smaller preset that differ from those of a larger one in
+    sizes alone are left out, if the larger one has as many.
 
     Parameters
     ----------
@@ -24,12 +32,48 @@ def cells_of_machine(stores: Sequence[Store]) -> list[Cell]:
         recorded = [records for records in stores if name in records.experiments()]
         evidence = [records for records in recorded if records.folder.name != PRESETS[0]] or recorded
         by_point: dict[str, list[Cell]] = {}
+        asked: dict[str, list[set[str]]] = {}  # points with a time by question, of each preset from the largest on
         for records in reversed(evidence):
             points = dict[str, list[Cell]]()
             for cell in records.cells(name):
                 points.setdefault(content_hash(cell.axes), []).append(cell)
+            timed = {point: own for point, own in points.items() if any(cell.is_ok for cell in own)}
             for point, own in points.items():
                 if not any(cell.is_ok for cell in by_point.get(point, ())):
-                    by_point[point] = own if any(cell.is_ok for cell in own) else by_point.get(point, own)
-        cells += [cell for own in by_point.values() for cell in own]
+                    by_point[point] = own if point in timed else by_point.get(point, own)
+            for question, found in _by_question(timed).items():
+                asked.setdefault(question, []).append(found)
+        answered = {question: _of_larger_presets(found) for question, found in asked.items()}
+        cells += [
+            cell
+            for point, own in by_point.items()
+            for cell in own
+            if point in answered.get(_question(cell.axes), {point})
+        ]
     return cells
+
+
+def _by_question(points: Mapping[str, Sequence[Cell]]) -> dict[str, set[str]]:
+    """Return points by what they ask, whatever the sizes."""
+    found: dict[str, set[str]] = {}
+    for point, (cell, *_) in points.items():
+        found.setdefault(_question(cell.axes), set()).add(point)
+    return found
+
+
+def _of_larger_presets(points: Sequence[set[str]]) -> set[str]:
+    """Return the points to show of one question: those of a smaller preset only where it has more than each larger one.
+
+    `points` are those of each preset, the largest preset first.
+    """
+    most = max(range(len(points)), key=lambda place: (len(points[place]), -place))
+    return set[str]().union(*points[: most + 1])
+
+
+def _question(axes: Json) -> str:
+    """Return what a point asks, whatever its sizes: its axes that are words."""
+    return content_hash({name: value for name, value in axes.items() if name in NO_SIZES or not _is_number(value)})
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

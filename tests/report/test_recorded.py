@@ -31,6 +31,27 @@ def test_each_point_of_the_largest_preset_that_has_it(results):
     assert [(c.preset, c.axes["n"]) for c in cells if c.experiment == "sweep"] == [("full", 64), ("quick", 5)]
 
 
+def test_one_question_at_other_sizes_is_shown_of_the_larger_preset_if_that_has_as_many(results):
+    quick, full = Store(results / "m" / "quick"), Store(results / "m" / "full")
+    for store, name, sizes in ((quick, "quick", (256, 512)), (full, "full", (1024, 2048, 4096))):
+        for n in sizes:
+            axes = {"semiring": "min_plus", "n": n}
+            store.append(cell(experiment="peers", preset=name, axes=axes), machine=MACHINE)
+    other = {"semiring": "max_plus", "n": 256}
+    quick.append(cell(experiment="peers", preset="quick", axes=other), machine=MACHINE)
+
+    def sizes(semiring):
+        ((_, cells, _),) = recorded(results, None)
+        return [c.axes["n"] for c in cells if c.axes.get("semiring") == semiring]
+
+    assert sizes("min_plus") == [1024, 2048, 4096]
+    assert sizes("max_plus") == [256], "what the larger preset does not ask is shown"
+    for n in (128, 384):
+        axes = {"semiring": "min_plus", "n": n}
+        quick.append(cell(experiment="peers", preset="quick", axes=axes), machine=MACHINE)
+    assert sorted(sizes("min_plus")) == [128, 256, 384, 512, 1024, 2048, 4096], "a part of the larger one hides nothing"
+
+
 def test_a_run_that_covered_a_part_counts(results):
     Store(results / "m" / "quick").append(done("run1", "sweep"))
     assert ("sweep", "full") in shown(results), "no run of preset full has finished"
