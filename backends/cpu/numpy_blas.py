@@ -31,6 +31,7 @@ class NumpyBlas(Backend):
     step = 90
     idea = "the vendor's library: NumPy's BLAS, and NumPy's ufuncs for the semirings that BLAS does not know"
     source = "numpy.matmul; Goto and van de Geijn (2008)"
+    project = "NumPy"
     rereads_operands = True
     accumulates_in_place = True
 

@@ -9,7 +9,9 @@ from experiments._parts.gpu import DEVICE
 from harness.experiment import Case, Contender
 
 TASK = "experiments._parts.linalg_task:algorithm"
-LIBRARIES = {"": "LAPACK", "gpu": "CUDA libraries"}
+# Whose the library's own algorithm is, by where it computes.
+HOST, GPU = "host", "gpu"
+LIBRARIES = {HOST: "LAPACK", GPU: "CUDA libraries"}
 
 
 def solver(backend: str, label: str = "", threads: int = 1, **options: Any) -> Contender:
@@ -20,15 +22,18 @@ def solver(backend: str, label: str = "", threads: int = 1, **options: Any) -> C
 
 def library(device: str = "", threads: int = 1) -> Contender:
     """Return the contender that is the library's own algorithm."""
-    return Contender(LIBRARIES[device], {"method": "library", "options": {}}, threads, TASK)
+    return Contender(LIBRARIES[_where(device)], {"method": "library", "options": {}}, threads, TASK)
 
 
 def algorithm_case(
     name: str, n: int, dtype: str, contenders: Sequence[Contender], *, device: str = "", columns: int = 1, **axes: Any
 ) -> Case:
     """Return the case of one algorithm on a matrix of n rows, on the host or on the GPU."""
-    where = "gpu" if device else "host"
     setting = f"{dtype}{', on the GPU' if device else ''}"
     place = {"m": n, "n": n, "k": n, "semiring": "plus_times", "dtype": dtype, "setting": setting}
-    arguments = {"name": name, "n": n, "dtype": dtype, "where": where, "columns": columns}
+    arguments = {"name": name, "n": n, "dtype": dtype, "where": _where(device), "columns": columns}
     return Case({**place, **axes, **(DEVICE if device else {})}, tuple(contenders), arguments)
+
+
+def _where(device: str) -> str:
+    return GPU if device else HOST

@@ -18,6 +18,7 @@ from harness.problem import Problem
 
 Compute = Callable[[], np.ndarray]
 
+PROJECT = "SciPy"
 # Methods of scipy.sparse.csgraph.shortest_path, and the graph format in which each is fastest.
 SCIPY_METHODS = {"floyd_warshall": ("FW", "dense"), "dijkstra": ("D", "sparse")}
 
@@ -99,7 +100,10 @@ def apsp(*, graph: Mapping[str, Any], method: str, threads: int, backend: str = 
         compute = distances_by(method, weights)
     oracle = "floyd_warshall" if method == "dijkstra" else "dijkstra"
     known = oracle if _has_scipy() else "definition"
-    return PathsTask(graph, weights, compute, known, {"method": method, "plan": {"threads": threads}})
+    facts = {"method": method, "plan": {"threads": threads}}
+    if method in SCIPY_METHODS:
+        facts["project"] = PROJECT
+    return PathsTask(graph, weights, compute, known, facts)
 
 
 def distances_by(method: str, weights: np.ndarray, backend: str = "") -> Compute:

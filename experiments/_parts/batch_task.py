@@ -21,6 +21,9 @@ from harness.threads import limit
 # What is called, by name; a name of `gemm` may say a semiring.
 GEMM, MIN_PLUS, NUMPY, CUPY, TORCH = "gemm", "gemm, min_plus", "numpy.matmul", "cupy.matmul", "torch.bmm"
 
+# Whose calls are not this project's.
+PROJECTS = {NUMPY: "NumPy", CUPY: "CuPy", TORCH: "PyTorch"}
+
 
 class BatchCall:
     """One call on the host, from arguments to result."""
@@ -50,7 +53,8 @@ class BatchCall:
         """Return the work of one call."""
         problem = self._problem
         work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
-        return {**work, "problem": problem.to_json(), "plan": {"call": self._name}}
+        whose = {"project": PROJECTS[self._name]} if self._name in PROJECTS else {}
+        return {**work, "problem": problem.to_json(), "plan": {"call": self._name}, **whose}
 
     def _bound(self, a: Any, b: Any, threads: int) -> Callable[[], object]:
         """Return the call without arguments."""

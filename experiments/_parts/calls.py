@@ -47,7 +47,8 @@ class WholeCall:
         """Return the work of one call."""
         problem = self._problem
         work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
-        return {**work, "problem": problem.to_json(), "plan": {"call": self._name}}
+        whose = {"project": "NumPy"} if self._name == CALL_OF_LIBRARY else {}
+        return {**work, "problem": problem.to_json(), "plan": {"call": self._name}, **whose}
 
 
 def call(*, problem: Mapping[str, Any], name: str, seed: int, threads: int) -> WholeCall:

@@ -37,11 +37,16 @@ class GradientTask:
     function : callable
         ``function(a, b)`` returns the product of tensors that require gradients.
     seed : int
+    project : str
+        Whose function it is, if not this project's.
     """
 
-    def __init__(self, problem: Problem, device: str, function: Callable[[Any, Any], Any], seed: int) -> None:
+    def __init__(
+        self, problem: Problem, device: str, function: Callable[[Any, Any], Any], seed: int, project: str = ""
+    ) -> None:
         import torch
 
+        self._project = project
         self._torch, self._problem, self._function, self._device = torch, problem, function, device
         rng = np.random.default_rng(seed)
         shapes = (problem.m, problem.k), (problem.k, problem.n), (problem.m, problem.n)
@@ -91,7 +96,8 @@ class GradientTask:
     def facts(self) -> dict[str, Any]:
         """Return the work of the product alone for every method, so that rates rank as times do."""
         work = {"operations": self._problem.operations, "bytes_moved": self._problem.bytes_moved}
-        return {**work, "problem": self._problem.to_json(), "software": {"torch": self._torch.__version__}}
+        whose = {"project": self._project} if self._project else {}
+        return {**work, "problem": self._problem.to_json(), "software": {"torch": self._torch.__version__}, **whose}
 
 
 def gradients(
@@ -112,7 +118,7 @@ def gradients(
     torch.set_num_threads(threads)
     problem = Problem(m, n, k, semiring, "float32")
     try:
-        return GradientTask(problem, device, METHODS[method](semiring), seed)
+        return GradientTask(problem, device, METHODS[method](semiring), seed, PROJECTS.get(method, ""))
     except BackendUnavailable as error:
         raise Declined("missing", str(error)) from None
 
@@ -140,6 +146,8 @@ def _einsum(semiring: str) -> Callable[[Any, Any], Any]:
 
 
 METHODS = {"harness": _harness, "broadcast": _broadcast, "einsum": _einsum}
+# Whose the methods of others are.
+PROJECTS = {"broadcast": "PyTorch", "einsum": "torch-semiring-einsum"}
 
 
 def _require(module: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments._parts import linalg_shares as shares
+from experiments._parts.algorithms import GPU, HOST, LIBRARIES
 from experiments._parts.linalg_shares import BLOCK
 from harness import linalg
 from harness.api.arrays import kind_of
@@ -24,7 +25,6 @@ from harness.linalg.products import Products
 PROBES = 8
 # Residuals may be so many times sqrt(n) rounding errors.
 MOST = 4.0
-HOST, GPU = "host", "gpu"
 LIBRARY = "library"
 
 Options = Mapping[str, Any]
@@ -157,6 +157,7 @@ def algorithm(
     facts: dict[str, Any] = {"operations": chosen.operations * size, "bytes_moved": 2 * arrays["a"].nbytes}
     facts["bound"] = MOST * n**0.5 * unit
     if method == LIBRARY:
+        facts["project"] = LIBRARIES[where]
         return LinalgTask(chosen, arrays, lambda: chosen.library(module, arrays), facts, synchronize)
     try:
         facts |= shares.measured(lambda: chosen.run(arrays, own), lambda: chosen.shares(arrays, own), wait=synchronize)

@@ -19,6 +19,8 @@ from harness.semiring import SEMIRINGS
 
 Compute = Callable[[], np.ndarray]
 PACKAGES = {"scipy": "scipy", "graphblas": "python-graphblas"}
+# Whose the methods of others are.
+PROJECTS = {"csr": "SciPy", "dia": "SciPy", "graphblas": "GraphBLAS"}
 FORMS = ("uniform", "band")
 
 
@@ -36,6 +38,8 @@ class SparseTask:
         Elements of A that are not absent.
     compute : callable
         Returns the result, its input converted beforehand.
+    project : str
+        Whose method it is, if not this project's.
     """
 
     problem: Problem
@@ -43,6 +47,7 @@ class SparseTask:
     b: np.ndarray
     stored: int
     compute: Compute
+    project: str = ""
 
     def __post_init__(self) -> None:
         self._result = self.compute()  # loads and compiles
@@ -67,7 +72,9 @@ class SparseTask:
         """Return the work of the dense product for every method, so that rates rank as times do."""
         problem = self.problem
         work = {"operations": problem.operations, "bytes_moved": problem.bytes_moved}
-        return {**work, "problem": problem.to_json(), "stored": self.stored, "density": self.stored / self.a.size}
+        whose = {"project": self.project} if self.project else {}
+        density = self.stored / self.a.size
+        return {**work, "problem": problem.to_json(), "stored": self.stored, "density": density, **whose}
 
 
 def sparse(form: str, n: int, percent: float, semiring: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -129,7 +136,7 @@ def product(
     b = np.random.default_rng(seed + 1).uniform(0.5, 1.5, (n, columns))
     makers = {"dense": _dense, "csr": _scipy, "dia": _scipy, "graphblas": _graphblas}
     compute = makers[method](problem, a, b, mask, backend if method == "dense" else method, threads)
-    return SparseTask(problem, a, b, int(mask.sum()), compute)
+    return SparseTask(problem, a, b, int(mask.sum()), compute, PROJECTS.get(method, ""))
 
 
 def _dense(problem: Problem, a: np.ndarray, b: np.ndarray, _: np.ndarray, backend: str, threads: int) -> Compute:

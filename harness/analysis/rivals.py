@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
+from harness import registry
 from harness.analysis import rates
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
-# What the name of a backend or of a call has in it if it is another project's. All others are kernels of this one.
-OTHER_PROJECTS = (
-    *("numpy", "scipy", "mkl", "openblas", "blis", "numkong", "torch", "tropical-gemm", "jax", "dask"),
-    *("cublas", "cupy", "triton", "lapack", "cuda libraries"),
-)
+# Whose contenders are that are no backends, in results that do not say so themselves: those before a task did.
+_BEFORE = {
+    "LAPACK": "LAPACK",
+    "CUDA libraries": "CUDA libraries",
+    "PyTorch, broadcast": "PyTorch",
+    "torch-semiring-einsum": "torch-semiring-einsum",
+    "torch.bmm": "PyTorch",
+    "cupy.matmul": "CuPy",
+    "numpy.matmul": "NumPy",
+    "numpy.matmul(a, b, out=c)": "NumPy",
+    "scipy CSR": "SciPy",
+    "scipy DIA": "SciPy",
+    "scipy dijkstra": "SciPy",
+    "scipy floyd_warshall": "SciPy",
+}
+
+
+def project_of(cell: Cell) -> str:
+    """Return whose kernel `cell` ran, as a reader knows it: ``"MKL"``; empty if it is one of this project.
+
+    A backend declares it, and the tasks of experiments tell it in their facts.
+    """
+    told = cell.facts.get("project") or cell.arguments.get("package")
+    return str(told or _projects().get(rates.axis(cell, "backend")) or _BEFORE.get(cell.contender, ""))
+
+
+@functools.cache
+def _projects() -> dict[str, str]:
+    """Return whose kernel each backend runs; those that are not installed here are declared too."""
+    return {entry.name: entry.backend.project for entry in registry.discover() if entry.backend}
 
 
 def is_peer(cell: Cell) -> bool:
     """Return whether `cell` is a library, or another project's kernel."""
-    name = str(rates.axis(cell, "backend")).lower()
-    return "package" in cell.arguments or any(project in name for project in OTHER_PROJECTS)
+    return project_of(cell) != ""
 
 
 def fastest_other(cell: Cell, cells: Iterable[Cell]) -> Cell | None:

@@ -48,6 +48,9 @@ class Abilities:
     rereads_operands : bool
         Whether every run of an execution reads the operands anew, and executions share nothing that changes their
         results. `gemm` then computes small products of the same kind by one execution, on arrays of its own.
+    project : str
+        The library, or other project, whose kernel it runs, as a reader knows it: ``"MKL"``. Empty: this project's own.
+        Reports hold our kernels against the fastest of all others.
     accumulates_in_place : bool
         Whether `operands.c` may be `operands.out`, to which the product is then added, without a copy of C. Where (+)
         selects, it holds no NaN then, as a sum of products never does.
@@ -59,6 +62,7 @@ class Abilities:
     is_optional: ClassVar[bool] = False
     rereads_operands: ClassVar[bool] = False
     accumulates_in_place: ClassVar[bool] = False
+    project: ClassVar[str] = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Read ``takes_mixed = True`` and its like as `takes`, and raise TypeError if that names no ability."""

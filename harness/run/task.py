@@ -65,6 +65,8 @@ class GemmTask(Prepared):
         Of the backend, too.
     kernels : str
         Family of the kernels that the backend's library took, see there.
+    project : str
+        Whose kernels these are, if not this project's, see there.
     """
 
     def __init__(
@@ -78,11 +80,12 @@ class GemmTask(Prepared):
         nest: Nest | None = None,
         starts_processes: bool = False,
         kernels: str = "",
+        project: str = "",
     ) -> None:
         super().__init__(plan, operands, execution)
         self._nest = nest
         self.seed, self.extra_error, self.is_reversed = seed, extra_error, False
-        self.starts_processes, self._kernels = starts_processes, kernels
+        self.starts_processes, self._kernels, self._project = starts_processes, kernels, project
         self._drawn_again: Operands | None = None  # for the next verification; drawing takes longer than the product
         self._is_reversed_there = False
 
@@ -139,6 +142,7 @@ class GemmTask(Prepared):
             "problem": problem.to_json(),
             **({"nest": self._nest.to_json()} if self._nest else {}),
             **({"kernels": self._kernels} if self._kernels else {}),
+            **({"project": self._project} if self._project else {}),
         }
 
 
@@ -168,6 +172,7 @@ def gemm(
         nest=chosen.loops(plan),
         starts_processes=chosen.starts_processes,
         kernels=chosen.kernels(),
+        project=chosen.project,
     )
 
 

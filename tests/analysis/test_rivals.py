@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from harness import registry
 from harness.analysis import answers, rivals, shares
 from harness.analysis.findings import FINDINGS
 from harness.analysis.places import where_in_words
@@ -37,6 +38,23 @@ def test_a_kernel_of_ours_is_no_peer_and_counts_only_among_others():
     assert found("over_fastest", own, subject="cpu-simd").startswith("cpu-simd is 4.00 times as fast as cpu-numpy")
     assert found("over_other", own, subject="cpu-simd").startswith("cpu-simd is 2.00 times as fast as cpu-packed")
     assert [rivals.is_peer(cell) for cell in own] == [True, False, False]
+
+
+def test_a_peer_is_what_its_backend_its_task_or_an_older_result_says():
+    (own,) = at_rates("size_sweep", {"cpu-simd": 40.0}, n=64)
+    told = dataclasses.replace(own, contender="a new peer", arguments={}, facts={**own.facts, "project": "Another"})
+    assert [rivals.project_of(cell) for cell in (own, told)] == ["", "Another"]
+    older = dataclasses.replace(own, contender="scipy dijkstra", arguments={})
+    assert rivals.project_of(older) == "SciPy"
+    by_its_kernel = dataclasses.replace(own, contender="blocked, MKL", arguments={"backend": "cpu-mkl"})
+    assert rivals.project_of(by_its_kernel) == "MKL"
+
+
+def test_every_backend_of_a_library_and_no_other_declares_a_project():
+    loaded = [entry for entry in registry.discover() if entry.backend]
+    of_others = {entry.name for entry in loaded if entry.backend.project}
+    in_their_folder = {entry.name for entry in loaded if ".libraries." in entry.origin}
+    assert of_others == {*in_their_folder, "cpu-numpy"}
 
 
 def test_of_several_semirings_the_ends_over_all_cases_are_told_and_the_mean_of_the_named_one():

@@ -76,6 +76,7 @@ def test_kernels_are_those_that_the_variable_asks_for_and_are_recorded(tmp_path)
     cells = {cell.contender: cell for cell in Store(summary.folder).cells()}
     assert {name: cell.status for name, cell in cells.items()} == {"Haswell": "ok", "Sandybridge": "ok"}
     assert {name: cell.facts["kernels"] for name, cell in cells.items()} == {c: c for c in cells}
+    assert {cell.facts["project"] for cell in cells.values()} == {"OpenBLAS"}
     assert cells["Haswell"].record["environment"] == {"OPENBLAS_CORETYPE": "Haswell"}
     assert libraries.families(list(cells.values())) == {core: f"{core} kernels" for core in cells}
 

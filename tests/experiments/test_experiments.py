@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments._parts import batch_task, calls, linalg_task
 from harness import registry
 from harness.experiment import GEMM_TASK, PRESETS, Case, Contender, load_all
 from harness.plan import Blocking
@@ -420,3 +421,19 @@ def test_a_gpu_has_ceilings_of_its_own():
         asked = {(c.axes["semiring"], c.axes["dtype"]) for c in cases if c.axes["role"] == "product"}
         peaks = {(c.axes["semiring"], c.axes["dtype"]) for c in cases if c.axes["role"] == "peak"}
         assert asked == peaks
+
+
+def test_tasks_say_whose_call_or_algorithm_they_time():
+    problem = Problem(4, 4, 4).to_json()
+    of_calls = {name: calls.call(problem=problem, name=name, seed=1, threads=1) for name in calls.CALLS}
+    batch = Problem(4, 4, 4, batch=(2,)).to_json()
+    names = (batch_task.GEMM, batch_task.NUMPY)
+    of_batches = {name: batch_task.call(problem=batch, name=name, seed=1, threads=1) for name in names}
+    solve = {"name": "qr", "n": 40, "dtype": "float64", "where": "host", "threads": 1}
+    of_solves = {name: linalg_task.algorithm(**solve, method=name) for name in ("cpu-numpy", linalg_task.LIBRARY)}
+    told = {name: task.facts().get("project", "") for name, task in (of_calls | of_batches | of_solves).items()}
+    assert {name: project for name, project in told.items() if project} == {
+        calls.CALL_OF_LIBRARY: "NumPy",
+        batch_task.NUMPY: "NumPy",
+        linalg_task.LIBRARY: "LAPACK",
+    }

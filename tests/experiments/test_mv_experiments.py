@@ -141,6 +141,7 @@ def test_a_sparse_product_is_proven_and_a_wrong_one_is_found(form, method):
     task.run()
     assert task.verify()
     assert 0.1 < task.facts()["density"] < 0.3
+    assert bool(task.facts().get("project")) == (method != "dense"), "whose method it is"
     task.spoil()
     with pytest.raises(VerificationError):
         task.verify()

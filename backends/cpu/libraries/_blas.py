@@ -33,13 +33,10 @@ class BlasPeer(Backend):
         The optional module that it is called through.
     package : str
         The package to install for it; empty: named as the module.
-    library : str
-        Its name in reasons.
     """
 
     module: ClassVar[str]
     package: ClassVar[str] = ""
-    library: ClassVar[str] = "BLAS"
     is_optional = True
     accumulates_in_place = True
 
@@ -50,9 +47,9 @@ class BlasPeer(Backend):
     def declines(self, problem: Problem) -> str | None:
         """Return why the library does not compute `problem`, or None."""
         if not problem.semiring.is_ordinary:
-            return f"{self.library} computes plus_times only"
+            return f"{self.project} computes plus_times only"
         if problem.dtype.kind != "f":
-            return f"{self.library} takes float32 and float64 only"
+            return f"{self.project} takes float32 and float64 only"
         return None
 
     def plan(self, problem: Problem, machine: Machine) -> Plan:

@@ -32,7 +32,7 @@ class Blis(BlasPeer):
     step = 80
     idea = "BLIS: the same five loops around a hand-written micro-kernel, one thread"
     source = "Van Zee and van de Geijn 2015, BLIS; wheel blis"
-    module, library = "blis", "BLIS"
+    module, project = "blis", "BLIS"
 
     def kernels(self) -> str:
         """Return the sub-configuration that BLIS took for this processor."""

@@ -51,6 +51,7 @@ class Mkl(BlasPeer):
     step = 95
     idea = "Intel oneMKL: the vendor's kernels for each processor, chosen at run time"
     source = "Intel oneMKL developer reference, cblas_?gemm; wheel mkl"
+    project = "MKL"
     takes = frozenset({"mixed"})
 
     def missing(self) -> str | None:

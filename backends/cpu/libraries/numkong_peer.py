@@ -38,6 +38,7 @@ class NumKong(Backend):
     step = 82
     idea = "NumKong: dot products of packed rows, for narrow operands and bits, in AVX-512 and AMX"
     source = "Vardanian, NumKong (SimSIMD); wheel numkong"
+    project = "NumKong"
     is_optional = True
     takes = frozenset({"mixed"})
 

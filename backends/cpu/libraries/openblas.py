@@ -40,7 +40,7 @@ class OpenBlas(BlasPeer):
     step = 88
     idea = "OpenBLAS: hand-written kernels for each processor; as installed, and told which processor this is"
     source = "OpenBLAS, interface/gemm.c; Goto and van de Geijn (2008); wheel scipy-openblas32"
-    module, package, library = "scipy_openblas32", "scipy-openblas32", "OpenBLAS"
+    module, package, project = "scipy_openblas32", "scipy-openblas32", "OpenBLAS"
 
     def configurations(self, machine: Machine) -> Mapping[str, Mapping[str, str]]:
         """Return it as installed, and with the widest kernels that `machine` can run, if they are of x86-64."""

@@ -29,7 +29,7 @@ class ScipyBlas(BlasPeer):
     step = 85
     idea = "the BLAS that SciPy ships, called without NumPy's dispatch"
     source = "scipy.linalg.blas.dgemm and sgemm; Dongarra et al. 1990, level 3 BLAS"
-    module = "scipy"
+    module, project = "scipy", "SciPy"
 
     def kernels(self) -> str:
         """Return the processor that its OpenBLAS took this one for."""

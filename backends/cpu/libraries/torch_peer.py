@@ -32,7 +32,7 @@ class Torch(BlasPeer):
     step = 90
     idea = "what PyTorch offers on a CPU: MKL, and oneDNN for bfloat16, float16 and int8"
     source = "torch.addmm, torch.mm, torch._int_mm; oneDNN"
-    library = "PyTorch"
+    project = "PyTorch"
     takes = frozenset({"mixed"})
 
     def missing(self) -> str | None:

@@ -45,6 +45,7 @@ class TropicalGemm(Backend):
     step = 81
     idea = "tropical-gemm: packed micro-kernels in Rust, 128-bit vectors, one thread"
     source = "TensorBFS, tropical-gemm; wheel tropical-gemm"
+    project = "tropical-gemm"
     is_optional = True
 
     def missing(self) -> str | None:

@@ -50,6 +50,7 @@ class Cublas(Rung):
     step = 90
     idea = "the vendor's library, in full precision: what every rung below is measured against"
     source = "NVIDIA cuBLAS, cublasGemmEx with CUBLAS_COMPUTE_32F, 64F, 32I"
+    project = "cuBLAS"
     takes = Rung.takes | {"mixed"}
     most_dimensions = 1
     widens = True

@@ -34,6 +34,7 @@ class CublasMatrixVector(MatrixVectorRung):
     step = 89
     idea = "the vendor's matrix-vector product, not its matrix product with one column"
     source = "NVIDIA cuBLAS, cublasSgemv and cublasDgemv"
+    project = "cuBLAS"
     calls_libraries = True
 
     def missing(self) -> str | None:

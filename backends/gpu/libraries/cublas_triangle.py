@@ -40,6 +40,7 @@ class CublasTriangle(Rung):
     step = 69  # below gpu-tuned and gpu-tensor-core, which are as fast or faster
     idea = "the vendor's routines for triangles, symv and syrk: what the rungs below are measured against"
     source = "NVIDIA cuBLAS, cublasSsymv, cublasSsyrk, cublasSsyrkx and those of float64"
+    project = "cuBLAS"
     takes = frozenset({"device arrays", "triangle"})
 
     def missing(self) -> str | None:

@@ -25,6 +25,7 @@ class CupyBroadcast(Peer):
     step = 5
     idea = "no kernel of one's own: CuPy makes every term in memory and reduces along k"
     source = "CuPy: broadcasting and reductions"
+    project = "CuPy"
     package = "cupy"
 
     def declines(self, problem: Problem) -> str | None:

@@ -24,6 +24,7 @@ class TorchPeer(Peer):
     step = 92
     idea = "what PyTorch offers: cuBLAS for plus_times, broadcasting for the rest"
     source = "torch.mm; torch.amin of a broadcast"
+    project = "PyTorch"
     package = "torch"
 
     def declines(self, problem: Problem) -> str | None:

@@ -30,6 +30,7 @@ class TritonPeer(Peer):
     step = 93
     idea = "tiles as values of a language: Triton chooses threads, registers and shared memory"
     source = "Tillet, Kung and Cox, Triton (2019)"
+    project = "Triton"
     package = "triton"
     needs = device.ASYNC_COPY
 

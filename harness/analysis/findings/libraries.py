@@ -76,14 +76,9 @@ def _as_one(cells: Sequence[Cell], name: str) -> Cell:
     )
 
 
-# What a reader knows libraries by.
-NAMES = {"cpu-numpy": "NumPy", "cpu-scipy": "SciPy", "cpu-mkl": "MKL", "cpu-openblas": "OpenBLAS", "cpu-blis": "BLIS"}
-NAMES |= {"cpu-torch": "PyTorch", "gpu-torch": "PyTorch", "gpu-cublas": "cuBLAS"}
-
-
-def plain_name(contender: str) -> str:
-    """Return what a reader knows a library by; the names of all who call OpenBLAS stand in the legend."""
-    return "OpenBLAS" if " = " in contender else NAMES.get(contender, contender)
+def plain_name(cell: Cell) -> str:
+    """Return what a reader knows its library by; the names of all who call OpenBLAS stand in the legend."""
+    return "OpenBLAS" if " = " in cell.contender else rivals.project_of(cell) or cell.contender
 
 
 def kernels_of(cell: Cell) -> str:

@@ -84,13 +84,13 @@ def _rounded(speed: float) -> str:
 
 def _mostly(pairs: Sequence[tuple[Cell, Cell]], cells: Sequence[Cell]) -> str:
     """Return who is the fastest in most cases, with the kernels that it took: ", mostly OpenBLAS (Haswell kernels)"."""
-    names = [rival.contender for _, rival in pairs]
-    name = max(dict.fromkeys(names), key=names.count)
-    if 2 * names.count(name) <= len(names):
+    by_name = rates.group((rival for _, rival in pairs), lambda rival: rival.contender)
+    name, own = max(by_name.items(), key=lambda entry: len(entry[1]))
+    if 2 * len(own) <= len(pairs):
         return ""
     kernels = libraries.families([cell for cell in cells if cell.contender == name]).get(name)
-    is_all = len(set(names)) == 1
-    return f", {'here' if is_all else 'mostly'} {libraries.plain_name(name)}{f' with {kernels}' if kernels else ''}"
+    who = libraries.plain_name(own[0]) + (f" with {kernels}" if kernels else "")
+    return f", {'here' if len(by_name) == 1 else 'mostly'} {who}"
 
 
 def _places(over: Over, cells: list[Cell], options: Json) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from harness.analysis import conditions, ranks, rates
+from harness.analysis import conditions, ranks, rates, rivals
 from harness.analysis.ranks import model as rank_model
 from harness.analysis.ranks import projection
 from harness.experiment import Json
@@ -112,7 +112,7 @@ def peers(cells: list[Cell], options: Json) -> str:
     for own in rates.group(rates.contenders(cells), lambda cell: (cell.case, cell.run)).values():
         done = [cell for cell in own if cell.is_ok]
         ours = [cell for cell in done if rank_model.decomposition(cell) is not None]
-        others = [cell for cell in done if "package" in cell.arguments]
+        others = [cell for cell in done if rivals.is_peer(cell)]
         if ours and others:
             subject, peer = max(ours, key=_rate), max(others, key=_rate)
             claims.append(Claim(rates.speed_up(subject, peer), subject.contender, rates.describe([peer]), subject))

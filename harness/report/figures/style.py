@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from harness.analysis import rates
+from harness.analysis import rates, rivals
 from harness.store.store import Cell
 
 # Okabe and Ito's palette: told apart with every common colour blindness. Yellow is left out: it vanishes on white.
@@ -191,7 +191,7 @@ def _colours(backends: set[str]) -> dict[str, str]:
 def role_colour(cell: Cell) -> str:
     """Return the colour of a row that bears its name: that of its role, else the hue of where it computes."""
     known = COLOURS.get(str(rates.axis(cell, "backend")))
-    own = OF_PEERS if "package" in cell.arguments else ON_A_GPU if rates.is_on_device(cell) else ON_THE_CPU
+    own = OF_PEERS if rivals.is_peer(cell) else ON_A_GPU if rates.is_on_device(cell) else ON_THE_CPU
     return known or own
 
 
