@@ -11,6 +11,7 @@ from backends.cpu.libraries.numkong_peer import OF_COUNTS
 from experiments._parts.peers import against_peers
 from harness import Operands, Problem, gemm, machine, registry
 from harness.analysis.findings import libraries
+from harness.errors import BackendUnavailable
 from harness.experiment import Budget, Case, Experiment, backend_contender, product_case
 from harness.problem import mixed_dtypes
 from harness.proof.verify import verify
@@ -20,11 +21,12 @@ from harness.store.store import Store
 from tests._support.planted_store import read_cell
 
 HERE = machine.detect()
-OPENBLAS, NUMKONG = (
-    next(e.backend for e in registry.discover() if e.name == name) for name in ("cpu-openblas", "cpu-numkong")
+OPENBLAS, NUMKONG, BLIS = (
+    next(e.backend for e in registry.discover() if e.name == f"cpu-{name}") for name in ("openblas", "numkong", "blis")
 )
 WIDE = dataclasses.replace(HERE, simd=("avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vl"))
 needs_openblas = pytest.mark.skipif(bool(OPENBLAS.missing()), reason=str(OPENBLAS.missing()))
+needs_blis = pytest.mark.skipif(bool(BLIS.missing()), reason=str(BLIS.missing()))
 needs_numkong = pytest.mark.skipif(bool(NUMKONG.missing()), reason=str(NUMKONG.missing()))
 
 
@@ -34,6 +36,32 @@ needs_numkong = pytest.mark.skipif(bool(NUMKONG.missing()), reason=str(NUMKONG.m
 def test_openblas_is_told_the_processor_by_its_vector_extensions(simd, core):
     found = OPENBLAS.configurations(dataclasses.replace(HERE, simd=simd))
     assert found == {"": {}, **({core: {"OPENBLAS_CORETYPE": core}} if core else {})}
+
+
+@pytest.mark.parametrize(
+    ("simd", "name"), [(WIDE.simd, "skx"), (("avx", "avx2", "fma"), "haswell"), (("sse4_2",), ""), (("neon",), "")]
+)
+def test_blis_is_told_the_processor_by_its_vector_extensions(simd, name):
+    found = BLIS.configurations(dataclasses.replace(HERE, simd=simd))
+    assert found == {"": {}, **({name: {"BLIS_ARCH_TYPE": name}} if name else {})}
+
+
+@needs_blis
+def test_kernels_that_blis_is_told_take_any_strides_and_a_name_without_kernels_is_refused(monkeypatch):
+    monkeypatch.setenv("BLIS_ARCH_TYPE", "generic")
+    assert BLIS.kernels() == "generic"
+    for dtype in (np.float32, np.float64):
+        problem = Problem(33, 18, 21, dtype=np.dtype(dtype), alpha=2.0, beta=0.5, accumulate=True)
+        operands = Operands.generate(problem, 1)
+        strided = np.zeros((66, 42), dtype)[::2, ::2]
+        strided[...] = operands.a
+        told = dataclasses.replace(operands, a=strided, b=np.asfortranarray(operands.b))
+        execution = BLIS.prepare(BLIS.plan(problem, HERE), told)
+        execution.run()
+        verify(problem, operands, execution.result(), seed=1)
+    monkeypatch.setenv("BLIS_ARCH_TYPE", "no such")
+    with pytest.raises(BackendUnavailable, match="no kernels called 'no such'"):
+        BLIS.prepare(BLIS.plan(problem, HERE), operands)
 
 
 def test_both_configurations_are_contenders_of_their_own():
@@ -62,23 +90,28 @@ def test_a_process_has_the_variables_of_its_slot_and_shares_none():
         pool.kill()
 
 
-@needs_openblas
+@pytest.mark.parametrize(
+    ("backend", "variable", "names"),
+    [
+        pytest.param("cpu-openblas", "OPENBLAS_CORETYPE", ("Haswell", "Sandybridge"), marks=needs_openblas),
+        pytest.param("cpu-blis", "BLIS_ARCH_TYPE", ("haswell", "generic"), marks=needs_blis),
+    ],
+)
 @pytest.mark.skipif("avx2" not in HERE.simd, reason="no AVX2")
-def test_kernels_are_those_that_the_variable_asks_for_and_are_recorded(tmp_path):
+def test_kernels_are_those_that_the_variable_asks_for_and_are_recorded(tmp_path, backend, variable, names):
     contenders = [
-        dataclasses.replace(backend_contender("cpu-openblas", label=core), environment={"OPENBLAS_CORETYPE": core})
-        for core in ("Haswell", "Sandybridge")
+        dataclasses.replace(backend_contender(backend, label=name), environment={variable: name}) for name in names
     ]
     case = product_case(Problem(33, 32, 31), contenders)
     budget = dict.fromkeys(("smoke", "quick", "full"), Budget(rounds=1, seconds=0.01, sample_ms=0.1))
     experiment = Experiment("planted", "Which kernels?", lambda preset, here: [case], (), budget)
     summary = runner.run([experiment], "smoke", tmp_path)
     cells = {cell.contender: cell for cell in Store(summary.folder).cells()}
-    assert {name: cell.status for name, cell in cells.items()} == {"Haswell": "ok", "Sandybridge": "ok"}
-    assert {name: cell.facts["kernels"] for name, cell in cells.items()} == {c: c for c in cells}
-    assert {cell.facts["project"] for cell in cells.values()} == {"OpenBLAS"}
-    assert cells["Haswell"].record["environment"] == {"OPENBLAS_CORETYPE": "Haswell"}
-    assert libraries.families(list(cells.values())) == {core: f"{core} kernels" for core in cells}
+    assert {name: cell.status for name, cell in cells.items()} == dict.fromkeys(names, "ok")
+    assert {name: cell.facts["kernels"] for name, cell in cells.items()} == {name: name for name in names}
+    assert {cell.facts["project"] for cell in cells.values()} == {registry.find(backend).project}
+    assert cells[names[0]].record["environment"] == {variable: names[0]}
+    assert libraries.families(list(cells.values())) == {name: f"{name} kernels" for name in cells}
 
 
 @pytest.mark.parametrize("name", ["cpu-numpy", "cpu-scipy", "cpu-blis", "cpu-mkl", "cpu-openblas"])
