@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from experiments._parts.peers import FIRST_LIBRARY_STEP
 from harness import registry
 from harness.experiment import (
     NARROW_PEAK,
@@ -25,9 +26,6 @@ STEPS = (
     backend_contender("cpu-packed"),
 )
 VENDOR = backend_contender("cpu-numpy")
-
-# Backends from this step on are libraries, not steps of this ladder.
-FIRST_LIBRARY_STEP = 80
 
 SIZE = {"smoke": 128, "quick": 1024, "full": 1024}
 SEMIRINGS = {

@@ -11,7 +11,6 @@ from harness.machine import Machine
 from harness.problem import Problem
 
 PEAK = Contender("peak", task="backends.cpu._ceilings:peak_of")
-COMMON = 1024  # a size of every preset
 SIZES = {"smoke": (65,), "quick": (257, 1024), "full": (257, 1024)}
 PAIRS = {
     "smoke": [("plus_times", "float64")],

@@ -245,6 +245,13 @@ def _folder(path: Path, root: Path) -> str:
     return first if (root / first).is_dir() else ""
 
 
+def test_parts_of_experiments_import_no_experiment() -> None:
+    modules = {name: text for name, text in _sources().items() if name.startswith("experiments.")}
+    parts = {name: text for name, text in modules.items() if _is_part(name)}
+    found = {name: {x for x in _arrows(text, modules) if not _is_part(x)} for name, text in parts.items()}
+    assert {name: arrows for name, arrows in found.items() if arrows} == {}
+
+
 def test_few_backends_ask_for_another() -> None:
     sources = {name: text for name, text in _sources().items() if name.startswith("backends.")}
     asking = {name for name, text in sources.items() if ASKED in _arrows(text, {ASKED: ""})}
