@@ -1,7 +1,7 @@
 """A model of distributed products on thousands of ranks, from the local rate measured here and stated links.
 
 Measured is what one rank computes: one process with all cores, and a GPU where there is one. All else is the model of
-`harness.distributed.model`; its error where `dist_scaling` has measured stands in a figure of its own.
+`harness.distributed.choice.model`; its error where `dist_scaling` has measured stands in a figure of its own.
 """
 
 from __future__ import annotations

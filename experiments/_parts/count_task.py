@@ -7,8 +7,8 @@ from typing import Any
 
 from experiments._parts.ranks_task import OthersClock, RanksProduct, product
 from harness import registry
-from harness.distributed.grid import grids, lower_bound
-from harness.distributed.model import memory_bytes
+from harness.distributed.choice.model import memory_bytes
+from harness.distributed.choice.volumes import grids, lower_bound
 
 RECEIVED = ("gather A", "gather B", "reduce")
 

@@ -19,7 +19,8 @@ import numpy as np
 
 from experiments._parts.dtensor_ranks import TensorRanks
 from experiments._parts.ranks_task import OthersClock
-from harness.distributed.grid import Grid, grids
+from harness.distributed.choice.volumes import grids
+from harness.distributed.grid import Grid
 from harness.errors import Declined
 from harness.operands import Operands, poison
 from harness.problem import Problem

@@ -10,7 +10,8 @@ from backends.distributed._job import jobs
 from backends.distributed._job.execution import RanksExecution
 from backends.distributed._job.strategy import schedule_of
 from harness import machine, registry
-from harness.distributed.grid import Decomposition, lower_bound
+from harness.distributed.choice.volumes import lower_bound
+from harness.distributed.grid import Decomposition
 from harness.distributed.stages import STAGES
 from harness.operands import Operands
 from harness.plan import Plan

@@ -5,8 +5,9 @@ MPI is imported only by what runs on a rank.
 """
 
 from harness.distributed.agreement import DistributedError
-from harness.distributed.grid import Grid, grids, lower_bound, volume
-from harness.distributed.model import Rates, choose_grid
+from harness.distributed.choice.model import Rates, choose_grid
+from harness.distributed.choice.volumes import grids, lower_bound, volume
+from harness.distributed.grid import Grid
 from harness.distributed.report import Report
 from harness.distributed.spmd import gemm, pieces
 

@@ -1,4 +1,4 @@
-"""Grids of ranks: who holds which block of A, B and D, how many words that moves, and how many it must move.
+"""Grids of ranks: who holds which block of A, B and D, and how many words that moves.
 
     grid      P = pm x pn x pk ranks; rank (i, j, l) computes  A[rows i, part l of k] (x) B[part l of k, columns j]
     gather    pieces of that A along pn, of that B along pm
@@ -8,8 +8,7 @@
 grid: gathering is a broadcast along a fibre, and reducing ends on a face. Programs that scatter from one rank do that.
 Everything here is exact integer arithmetic on sizes; nothing is sent.
 
-Source: Agarwal et al., "A three-dimensional approach to parallel matrix multiplication" (1995); bounds: Al Daas et al.,
-"Tight memory-independent parallel matrix multiplication communication lower bounds" (2022).
+Source: Agarwal et al., "A three-dimensional approach to parallel matrix multiplication" (1995).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,8 +24,6 @@ from harness.errors import PlanError
 from harness.scalars import as_count
 
 Cuts = tuple[int, ...]  # where a range is cut: the first is 0, the last its length
-# The smallest part of the ranks that an automatic grid may use.
-LEAST_USED = 0.85
 
 
 @functools.lru_cache(maxsize=256)  # a model of thousands of ranks asks for the same cuts of each of them
@@ -94,6 +91,11 @@ class Grid:
             if count is None:
                 raise PlanError("a grid has no side of that size", expected="integers, 1 or more", got=str(self))
             object.__setattr__(self, name, count)
+
+    @classmethod
+    def of(cls, grid: str | Grid) -> Grid:
+        """Return a grid that may be written as for `parse`."""
+        return grid if isinstance(grid, cls) else cls.parse(grid)  # type: ignore[arg-type] # mypy does not see it: a str
 
     @classmethod
     def parse(cls, text: str) -> Grid:
@@ -284,53 +286,6 @@ class Decomposition:
     def most(self, count: Callable[[int], int]) -> int:
         """Return the largest of `count` over the ranks of the grid."""
         return max(count(rank) for rank in range(self.grid.size))
-
-
-def volume(m: int, n: int, k: int, grid: Grid) -> float:
-    """Return the words that a rank receives when pieces are even, by the formula for sizes that divide.
-
-    ``mk/(pm pk) (1 - 1/pn) + kn/(pk pn) (1 - 1/pm) + mn/(pm pn) (1 - 1/pk)``.
-    """
-    pm, pn, pk = grid.pm, grid.pn, grid.pk
-    gathered = m * k / (pm * pk) * (1 - 1 / pn) + k * n / (pk * pn) * (1 - 1 / pm)
-    return gathered + m * n / (pm * pn) * (1 - 1 / pk)
-
-
-def lower_bound(m: int, n: int, k: int, ranks: int) -> float:
-    """Return the words that some rank must receive, however the product is computed on `ranks` ranks.
-
-    With the sides sorted a >= b >= c it is ``D - (ab + ac + bc) / P``, where D depends on which of three regimes P is
-    in. Memory is not limited. Source: Al Daas et al. (2022), theorem 4.1.
-    """
-    c, b, a = sorted((m, n, k))
-    if not c or ranks == 1:
-        return 0.0
-    if ranks <= a / b:
-        accessed = (a * b + a * c) / ranks + b * c
-    elif ranks <= a * b / c**2:
-        accessed = 2 * math.sqrt(a * b * c**2 / ranks) + a * b / ranks
-    else:
-        accessed = 3 * (a * b * c / ranks) ** (2 / 3)
-    return max(0.0, accessed - (a * b + a * c + b * c) / ranks)
-
-
-def root_bound(m: int, n: int, k: int, ranks: int) -> float:
-    """Return the words that rank 0 sends and receives if A, B and D lie there: ``(1 - 1/P) (mk + kn + mn)``."""
-    return (1 - 1 / ranks) * (m * k + k * n + m * n)
-
-
-def grids(ranks: int) -> Iterator[Grid]:
-    """Yield every grid of exactly `ranks` ranks."""
-    divisors = [side for side in range(1, ranks + 1) if ranks % side == 0]
-    for pm, pn in itertools.product(divisors, divisors):
-        if ranks % (pm * pn) == 0:
-            yield Grid(pm, pn, ranks // (pm * pn))
-
-
-def candidate_grids(ranks: int) -> Iterator[Grid]:
-    """Yield every grid that leaves at most 15 % of `ranks` idle."""
-    for used in range(math.ceil(LEAST_USED * ranks), ranks + 1):
-        yield from grids(used)
 
 
 def _part(cuts: Cuts, index: int) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Rates of links between ranks, for the choice of a grid before anything has been measured on the machine at hand.
 
-Each row says where it was measured. `harness.distributed.model` takes others.
+Each row says where it was measured. `harness.distributed.choice.model` takes others.
 """
 
 from __future__ import annotations

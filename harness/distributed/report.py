@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.distributed.grid import Decomposition, lower_bound
+from harness.distributed.choice.volumes import lower_bound
+from harness.distributed.grid import Decomposition
 from harness.distributed.stages import STAGES
 
 

@@ -21,10 +21,11 @@ from harness.distributed.agreement import (
     identify,
     together,
 )
+from harness.distributed.choice.model import Rates, check_memory, choose_grid, memory_bytes, rates_of, room_of
+from harness.distributed.choice.numbers import count_of, sizes_of
 from harness.distributed.grid import Decomposition, Grid
 from harness.distributed.layouts import LAYOUTS, ROOT, Shapes, Whole, put_together
 from harness.distributed.local import LocalProduct, host_local
-from harness.distributed.model import Rates, check_memory, choose_grid, memory_bytes, rates_of, room_of
 from harness.distributed.reduction import METHODS
 from harness.distributed.report import Report, make_report
 from harness.distributed.share import Share
@@ -177,8 +178,13 @@ def pieces(m: int, n: int, k: int, grid: str | Grid, rank: int) -> dict[str, tup
     grid : str or Grid
     rank : int
         Ranks beyond the grid hold nothing.
+
+    Raises
+    ------
+    PlanError
+        If a size, the grid or the rank is none.
     """
-    sizes = Decomposition(m, n, k, grid if isinstance(grid, Grid) else Grid.parse(grid))
+    sizes, rank = Decomposition(*sizes_of("pieces", m, n, k), Grid.of(grid)), count_of("pieces", "rank", rank, least=0)
     if rank >= sizes.grid.size:
         return {name: (slice(0, 0), slice(0, 0)) for name in "abcd"}
     a, b, d = (piece(rank).slices for piece in (sizes.a, sizes.b, sizes.d))

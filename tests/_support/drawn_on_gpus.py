@@ -13,7 +13,8 @@ from mpi4py import MPI
 
 from experiments._parts import drawn_ranks_task
 from experiments._parts.drawn_task import Crossing, DrawnTask
-from harness.distributed.grid import Decomposition, grids
+from harness.distributed.choice.volumes import grids
+from harness.distributed.grid import Decomposition
 from harness.distributed.share import Share
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.comms import Comms

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from harness.distributed.grid import BLOCKS, FACES, Decomposition, grids
-from harness.distributed.model import memory_bytes, room_of
+from harness.distributed.choice.model import memory_bytes, room_of
+from harness.distributed.choice.volumes import grids
+from harness.distributed.grid import BLOCKS, FACES, Decomposition
 from harness.distributed.share import Share
 from harness.distributed.transport.base import Schedule
 from harness.distributed.transport.comms import Comms

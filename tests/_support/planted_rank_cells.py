@@ -6,9 +6,10 @@ import dataclasses
 
 import numpy as np
 
-from harness.distributed.grid import BLOCKS, FACES, Decomposition, Grid, grids, lower_bound
+from harness.distributed.choice.model import Rates, choose_grid, memory_bytes, predict
+from harness.distributed.choice.volumes import grids, lower_bound
+from harness.distributed.grid import BLOCKS, FACES, Decomposition, Grid
 from harness.distributed.links import Link
-from harness.distributed.model import Rates, choose_grid, memory_bytes, predict
 from harness.distributed.transport.base import Schedule
 from harness.experiment import Experiment
 from harness.machine import Machine

@@ -1,12 +1,18 @@
 """The model of a product beside grids that were measured, on 16 ranks of one thread on 16 processors."""
 
+import functools
 import itertools
 
+import numpy as np
 import pytest
 
-from harness.distributed.grid import Decomposition, Grid
+from harness import PlanError
+from harness.distributed import grids, lower_bound, pieces, volume
+from harness.distributed.choice import model
+from harness.distributed.choice.model import Rates, choose_grid, memory_bytes, predict, rates_of
+from harness.distributed.choice.volumes import candidate_grids
+from harness.distributed.grid import BLOCKS, FACES, Decomposition, Grid
 from harness.distributed.links import LINKS, Link
-from harness.distributed.model import Rates, choose_grid, predict, rates_of
 
 N, WORD = 4096, 8
 # Milliseconds of a product over float64, panels and partial sums by MPI (docs/lab/2026-11-22-distributed.md).
@@ -50,3 +56,62 @@ def test_what_is_reduced_is_slower_by_the_rule_or_as_measured():
         predict(Decomposition(64, 64, 64, Grid(1, 1, 4)), 8, Rates(1e9, link)).reduce_s for link in (by_rule, measured)
     ]
     assert all(later > earlier for earlier, later in itertools.pairwise(times))
+
+
+@pytest.mark.parametrize("layout", [BLOCKS, FACES])
+@pytest.mark.parametrize("link", ["network", "nvlink"])
+@pytest.mark.parametrize("memory_cap", [0, 200_000])
+def test_the_automatic_grid_is_the_best_of_all(layout, link, memory_cap):
+    rates = Rates(2.0e10, LINKS[link], start_s=1e-6)
+    for ranks, extents in itertools.product((1, 7, 12, 18), ((64, 64, 64), (100, 1, 511), (3, 0, 7), (4000, 63, 16))):
+        shapes = [Decomposition(*extents, grid, layout) for grid in candidate_grids(ranks)]
+        fitting = [x for x in shapes if not memory_cap or memory_bytes(x, WORD) <= memory_cap]
+        choice = functools.partial(choose_grid, *extents, ranks, WORD, rates=rates, layout=layout)
+        if fitting:
+            best = min(fitting, key=lambda x: (predict(x, WORD, rates).total_s, -x.grid.size))
+            assert choice(memory_cap=memory_cap) == best.grid
+        else:
+            least = min(memory_bytes(x, WORD) for x in shapes)
+            with pytest.raises(PlanError, match=f"no grid of {ranks} ranks(.|\n)*{least:,} bytes a rank"):
+                choice(memory_cap=memory_cap)
+
+
+def test_of_hundreds_of_ranks_few_grids_are_looked_at_rank_by_rank(monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(model, "predict", lambda *x: looked_at.append(x) or predict(*x))
+    assert choose_grid(1 << 15, 1 << 15, 1 << 15, 240, WORD, rates=Rates(2.0e10, LINKS["network"])).size > 200
+    assert len(looked_at) < len(list(candidate_grids(240))) / 50
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pieces(6, 4, 8, "2x2x1", rank=-1), "pieces: rank is no such number"),
+        (lambda: pieces(6, 4, 8, "2x2x1", rank=1.0), "pieces: rank is no such number"),
+        (lambda: pieces(6, -4, 8, "2x2x1", rank=0), "pieces: n is no such number"),
+        (lambda: pieces(6, 4, 8, (2, 2, 1), rank=0), "the grid is not understood"),
+        (lambda: volume(4, 4, 4, "2x2"), "the grid is not understood"),
+        (lambda: volume("4", 4, 4, "2x2x1"), "volume: m is no such number"),
+        (lambda: lower_bound(4, 4, 4, ranks=0), "lower_bound: ranks is no such number"),
+        (lambda: lower_bound(4, 4, -4, ranks=2), "lower_bound: k is no such number"),
+        (lambda: grids(0), "grids: ranks is no such number"),
+        (lambda: choose_grid(4, 4, 4, 0, WORD), "choose_grid: ranks is no such number"),
+        (lambda: choose_grid(4, 4, 4, 4, "float64"), "choose_grid: word_bytes is no such number"),
+        (lambda: choose_grid(4, 4, 4, 4, WORD, memory_cap=-1), "choose_grid: memory_cap is no such number"),
+        (lambda: choose_grid(4, 4, 4, 4, WORD, rates=LINKS["network"]), "choose_grid: rates cannot be taken"),
+        (lambda: choose_grid(4, 4, 4, 4, WORD, rates=Rates(0)), "choose_grid: rates cannot be taken"),
+        (lambda: choose_grid(4, 4, 4, 4, WORD, rates=Rates(1e9, "network")), "choose_grid: rates cannot be taken"),
+        (lambda: choose_grid(4, 4, 4, 4, WORD, layout="rows"), "choose_grid: layout cannot be taken"),
+        (lambda: choose_grid(4, 4, 4, 4, WORD, hosts=(0,)), "choose_grid: hosts cannot be taken"),
+        (lambda: choose_grid(4, 4, 4, 4, WORD, flat="x"), "choose_grid: flat cannot be taken"),
+        (lambda: choose_grid(4, 4, 4, 4, WORD, flat="mnk"), "choose_grid: no grid of 4 ranks has one rank along m"),
+    ],
+)
+def test_arguments_that_are_none_are_named(call, message):
+    with pytest.raises(PlanError, match=rf"^{message}(.|\n)*expected(.|\n)*got"):
+        call()
+
+
+def test_a_grid_may_be_written_and_numbers_may_be_numpys():
+    assert volume(8, 8, 8, "2x2x1") == volume(*map(np.int64, (8, 8, 8)), Grid(2, 2, 1))
+    assert pieces(6, 4, 8, "2x2x1", np.int64(1)) == pieces(6, 4, 8, Grid(2, 2, 1), 1)

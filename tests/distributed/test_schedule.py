@@ -2,8 +2,8 @@
 
 import pytest
 
+from harness.distributed.choice.model import Rates, choose_grid, rates_of
 from harness.distributed.links import LINKS, PAIRS_PER_S_ON_GPU
-from harness.distributed.model import Rates, choose_grid, rates_of
 from harness.distributed.transport.base import AUTO, Schedule
 
 

@@ -13,8 +13,8 @@ from backends.distributed._job.execution import DistributedExecution, RanksExecu
 from backends.distributed._job.rank import Assignment
 from harness import registry
 from harness.composite import Composite
+from harness.distributed.choice.model import check_memory, choose_grid, rates_of, room_of
 from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout
-from harness.distributed.model import check_memory, choose_grid, rates_of, room_of
 from harness.distributed.reduction import METHODS
 from harness.distributed.transport import gpus
 from harness.distributed.transport.base import Schedule
@@ -161,7 +161,7 @@ class Strategy(Composite):
         return sizes
 
     def room(self, plan: Plan) -> dict[str, Any]:
-        """Return the arguments of `harness.distributed.model.memory_bytes`, beside sizes, for a plan."""
+        """Return the arguments of `harness.distributed.choice.model.memory_bytes`, beside sizes, for a plan."""
         base, schedule = plan.options["base"], schedule_of(plan)
         in_place, on_device = self.find_base(base, plan.problem).accumulates_in_place, is_on_gpus(base)
         return room_of(plan.problem, schedule.panel, schedule.in_flight, in_place=in_place, on_device=on_device)

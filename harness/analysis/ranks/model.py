@@ -25,9 +25,10 @@ import numpy as np
 
 from harness.analysis import rates
 from harness.analysis.conditions import reading
-from harness.distributed.grid import BLOCKS, FACES, Decomposition, Grid, root_bound
+from harness.distributed.choice.model import Rates, predict
+from harness.distributed.choice.volumes import root_bound
+from harness.distributed.grid import BLOCKS, FACES, Decomposition, Grid
 from harness.distributed.links import Link
-from harness.distributed.model import Rates, predict
 from harness.store.store import Cell
 
 FROM_ROOT = "dist-root"

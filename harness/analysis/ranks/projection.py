@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.analysis.ranks.model import word_bytes
-from harness.distributed.grid import Decomposition, Grid, grids, root_bound
+from harness.distributed.choice.model import Rates, predict
+from harness.distributed.choice.volumes import grids, root_bound
+from harness.distributed.grid import Decomposition, Grid
 from harness.distributed.links import Link
-from harness.distributed.model import Rates, predict
 from harness.store.store import Cell
 
 COUNTS = tuple(2**power for power in range(13))

@@ -20,10 +20,15 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout, candidate_grids
+from harness.distributed.choice.numbers import count_of, sizes_of
+from harness.distributed.choice.volumes import candidate_grids
+from harness.distributed.grid import BLOCKS, Decomposition, Grid, Layout
 from harness.distributed.links import LINKS, PAIRS_PER_S, PAIRS_PER_S_ON_GPU, Link
 from harness.errors import PlanError
 from harness.problem import Problem
+
+# Of sums that are taken in another order.
+ROUNDING = 1e-9
 
 
 class Rates(NamedTuple):
@@ -162,10 +167,34 @@ def choose_grid(
     Raises
     ------
     PlanError
-        If every grid needs more than `memory_cap`; the message names the shortfall.
+        If an argument is none; if no grid is flat so; if every grid needs more than `memory_cap`: then the message
+        names the shortfall.
     """
-    extents, needs = (m, n, k), tuple(sorted(room.items()))
-    return _least(extents, ranks, word_bytes, rates or Rates(), layout, tuple(hosts), memory_cap, flat, needs)
+    extents, needs = sizes_of("choose_grid", m, n, k), tuple(sorted(room.items()))
+    ranks, word_bytes = (
+        count_of("choose_grid", name, value) for name, value in (("ranks", ranks), ("word_bytes", word_bytes))
+    )
+    memory_cap = count_of("choose_grid", "memory_cap", memory_cap, least=0)
+    rates = Rates() if rates is None else rates
+    for name, is_legal, expected, got in (
+        ("rates", _are_rates(rates), "a Rates of numbers above 0, with one of harness.distributed.links.LINKS", rates),
+        ("layout", isinstance(layout, Layout), "BLOCKS or FACES of harness.distributed.grid", layout),
+        ("hosts", not hosts or len(hosts) >= ranks, f"a number for each of {ranks} ranks, or none", hosts),
+        ("flat", set(flat) <= set("mnk"), "letters of mnk", flat),
+    ):
+        if not is_legal:
+            raise PlanError(f"choose_grid: {name} cannot be taken", expected=expected, got=repr(got))
+    return _least(extents, ranks, word_bytes, rates, layout, tuple(hosts), memory_cap, flat, needs)
+
+
+def _are_rates(rates: object) -> bool:
+    """Return whether the model can divide by `rates`."""
+    if not isinstance(rates, Rates) or not isinstance(rates.link, Link):
+        return False
+    try:
+        return min(rates.pairs_per_s, *rates.link[:1]) > 0 <= min(rates.start_s, *rates.link[1:])
+    except TypeError:
+        return False
 
 
 # A program computes a few products over and over, and to compare the grids of 4 ranks takes as long as to multiply 512.
@@ -187,17 +216,50 @@ def _least(
         for grid in candidate_grids(ranks)
         if all(side == 1 for side, name in zip((grid.pm, grid.pn, grid.pk), "mnk", strict=True) if name in flat)
     ]
-    needs = [memory_bytes(sizes, word_bytes, **dict(room)) for sizes in shapes]
-    fitting = [sizes for sizes, need in zip(shapes, needs, strict=True) if not memory_cap or need <= memory_cap]
-    if not fitting:
-        least = min(needs)
+    if not shapes:
         raise PlanError(
-            f"no grid of {ranks} ranks computes {'x'.join(map(str, extents))} within the memory cap",
-            expected=f"{least:,} bytes a rank, by {shapes[needs.index(least)].grid}",
-            got=f"a cap of {memory_cap:,} bytes: {least - memory_cap:,} too few",
-            fix="more ranks, a larger cap, or a smaller panel",
+            f"choose_grid: no grid of {ranks} ranks has one rank along {' and '.join(flat)}",
+            expected="a dimension left for the ranks, or one rank",
+            got=f"flat={flat!r}",
         )
-    return min(fitting, key=lambda sizes: (predict(sizes, word_bytes, rates).total_s, -sizes.grid.size)).grid
+    best: tuple[float, int, int] | None = None
+    for bound, at in sorted((_least_time(sizes, word_bytes, rates), at) for at, sizes in enumerate(shapes)):
+        if best and bound > best[0]:
+            break
+        sizes = shapes[at]
+        if not memory_cap or memory_bytes(sizes, word_bytes, **dict(room)) <= memory_cap:
+            found = predict(sizes, word_bytes, rates).total_s, -sizes.grid.size, at
+            best = min(best or found, found)
+    if best is None:
+        raise _too_small(ranks, shapes, word_bytes, memory_cap, dict(room))
+    return shapes[best[2]].grid
+
+
+def _least_time(sizes: Decomposition, word_bytes: int, rates: Rates) -> float:
+    """Return a time that `predict` does not fall short of: that of a rank with the mean of all ranks' work and words.
+
+    It takes no look at each rank, of which there may be thousands.
+    """
+    m, n, k, grid, link = sizes.m, sizes.n, sizes.k, sizes.grid, rates.link
+    gathered, reduced = m * k * (grid.pn - 1) + k * n * (grid.pm - 1), m * n * (grid.pk - 1)
+    seconds = m * n * k / rates.pairs_per_s + word_bytes * (gathered / link.bytes_per_s + reduced / link.reduction)
+    latencies = link.latency_s * (grid.pm + grid.pn + grid.pk - 3)
+    return (seconds / grid.size + latencies + rates.start_s) * (1 - ROUNDING)
+
+
+def _too_small(
+    ranks: int, shapes: list[Decomposition], word_bytes: int, memory_cap: int, room: dict[str, Any]
+) -> PlanError:
+    least, grid = min(
+        ((memory_bytes(sizes, word_bytes, **room), sizes.grid) for sizes in shapes), key=lambda need: need[0]
+    )
+    extents = "x".join(str(size) for size in (shapes[0].m, shapes[0].n, shapes[0].k))
+    return PlanError(
+        f"no grid of {ranks} ranks computes {extents} within the memory cap",
+        expected=f"{least:,} bytes a rank, by {grid}",
+        got=f"a cap of {memory_cap:,} bytes: {least - memory_cap:,} too few",
+        fix="more ranks, a larger cap, or a smaller panel",
+    )
 
 
 def room_of(problem: Problem, panel: int, in_flight: int, *, in_place: bool, on_device: bool) -> dict[str, Any]:
