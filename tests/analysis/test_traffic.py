@@ -179,9 +179,7 @@ def test_sizes_of_no_whole_blocks_are_counted_block_by_block():
 def test_no_schedule_loads_less_than_the_bounds():
     for nest, capacity in itertools.product(NESTS.values(), (3, 12, 27, 48, 108, 192, 400)):
         own = sum(counted(nest, CUBE, capacity).values())
-        tight, elementary = (f(N, N, N, capacity) for f in (bounds.least_loads, bounds.least_loads_elementary))
-        assert own >= tight >= 0
-        assert own >= elementary
+        assert own >= bounds.least_loads(N, N, N, capacity) >= 0
 
 
 def test_a_tile_of_c_that_fills_the_memory_attains_the_bound():
@@ -190,8 +188,7 @@ def test_a_tile_of_c_that_fills_the_memory_attains_the_bound():
     found = loads(nest, {"i": n, "j": n, "p": n}, 1, depth_of(nest, "registers"))
     elements = side * side + 2 * side
     assert 1 <= found.total / bounds.least_loads(n, n, n, elements) < 1.05
-    assert 2 * n**3 / found.total <= bounds.most_operations_a_load(elements)
-    assert bounds.largest_tile(3 * side * side) == side
+    assert 2 * n**3 / found.total <= math.sqrt(elements)  # operations a load
 
 
 def test_balance_is_that_of_the_lecture():

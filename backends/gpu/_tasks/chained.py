@@ -1,40 +1,17 @@
-"""Programs of a GPU chained in CUDA graphs, so that the host's time does not count, and timed in turns."""
+"""Launches chained in CUDA graphs, so that the host's time does not count, and timed in turns."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
 from backends.gpu._cuda import device
-from backends.gpu._program.packed import PackedProgram
-from backends.gpu._program.program import Program
 
 # A chain lasts about so long [s], and has as many launches.
 CHAIN_S, MOST_LAUNCHES = 4e-4, 40
 SEED = 1  # of the orders of turns
-
-
-class Runner:
-    """A program with the arrays that it computes with; a call launches it on CuPy's current stream.
-
-    Parameters
-    ----------
-    program : Program
-    buffers : mapping
-        Arrays of CuPy by the names of the program's buffers.
-    """
-
-    def __init__(self, program: Program, buffers: Mapping[str, Any]) -> None:
-        self._packed = PackedProgram(program, {name: x.itemsize for name, x in buffers.items()})
-        self._scratch = device.empty((max(self._packed.scratch_bytes, 1),), np.dtype(np.uint8))
-        self._scratch.fill(0)
-        self._keep, self._addresses = buffers, [x.data.ptr for x in (*buffers.values(), self._scratch)]
-
-    def __call__(self) -> None:
-        self._packed.launch(self._addresses, device.current_stream())
 
 
 class Chain:

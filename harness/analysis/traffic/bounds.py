@@ -28,21 +28,6 @@ def least_loads(m: int, n: int, k: int, elements: float) -> float:
     return max(2 * m * n * k / math.sqrt(elements) - 2 * elements, 0.0)
 
 
-def least_loads_elementary(m: int, n: int, k: int, elements: float) -> float:
-    """Return the bound that the phases above give."""
-    return max(m * n * k / (2 * math.sqrt(2 * elements)) - elements, 0.0)
-
-
-def most_operations_a_load(elements: float) -> float:
-    """Return the operations a load, two a pair, that no schedule exceeds through a memory of `elements`."""
-    return math.sqrt(elements)
-
-
-def largest_tile(elements: float) -> float:
-    """Return the side of three square tiles that fill a memory: also their operations a load."""
-    return math.sqrt(elements / 3)
-
-
 def balance(peak: float, bandwidth: float, itemsize: int, loads_of_a_block: float = 2) -> float:
     """Return the side of a block at which loading takes as long as computing.
 
