@@ -1,4 +1,4 @@
-"""Rates, ratios, ragged loss and scaling, computed from the samples of cells. Pure."""
+"""Where cells stand, and rates, ratios and scaling, computed from their samples. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,8 @@ from harness.store.store import Cell
 
 T = TypeVar("T")
 
-# Kinds of size in an axis "kind" that fit every register tile; sizes of any other kind are ragged.
-REGULAR_KINDS = ("power of two", "tile multiple")
 # With fewer, samples are shown one by one: what differs between processes would not be in an interval.
 FEWEST_PROCESSES = 3
-# To either side of a size: any tile of 64 has a multiple in it.
-WINDOW = 32
 # The role of a case that measures a peak, and the name of a contender that does.
 PEAK = "peak"
 # The contender that measures the rate of reading memory, in a case of its own or beside the cells it bounds.
@@ -246,73 +242,6 @@ def steps_below(cells: list[Cell]) -> list[Cell | None]:
         below.append(last if last and in_turns(last, cell) else None)
         last = cell if cell.is_ok else last
     return below
-
-
-def losses(cells: Iterable[Cell], options: Mapping[str, Any]) -> dict[tuple[str, str], list[tuple[int, float]]]:
-    """Return, by contender and row, each ragged size with the loss of rate there [percent of that at whole tiles].
-
-    Parameters
-    ----------
-    cells : iterable of Cell
-    options : mapping
-        ``x`` is the axis of sizes, ``"n"`` by default. Without ``sweeps``, cases have an axis ``kind``: the rate at
-        whole tiles is that of the nearest regular sizes, interpolated by log n. With ``sweeps``, an axis whose values
-        are dense ranges of sizes, it is the highest rate within `WINDOW`. ``rows`` are axes that tell rows
-        of a contender apart.
-    """
-    x, sweeps, rows = options.get("x", "n"), options.get("sweeps"), options.get("rows", ())
-    series = group(
-        (cell for cell in contenders(cells) if cell.is_ok),
-        lambda cell: (cell.contender, words(cell, rows), cell.axes.get(str(sweeps))),
-    )
-    found: dict[tuple[str, str], list[tuple[int, float]]] = {}
-    for (contender, row, _), own in series.items():
-        own_losses = _losses_in_window(own, x) if sweeps else _losses_at_ragged_sizes(own, x)
-        found[contender, row] = found.get((contender, row), []) + own_losses
-    return {name: points for name, points in found.items() if points}
-
-
-def _losses_at_ragged_sizes(series: list[Cell], x: str) -> list[tuple[int, float]]:
-    regular = sorted((axis(cell, x), cell.rate) for cell in series if cell.axes.get("kind") in REGULAR_KINDS)
-    ragged = sorted((axis(cell, x), cell.rate) for cell in series if cell.axes.get("kind") not in REGULAR_KINDS)
-    return [(n, 100 * (1 - rate / _interpolate(n, regular))) for n, rate in ragged if regular]
-
-
-def _losses_in_window(series: list[Cell], x: str) -> list[tuple[int, float]]:
-    """Return the loss of each size but the best of its window.
-
-    Cells of a sweep were timed one after the other, not interleaved: a core that was slower for seconds would look like
-    a loss. So the rate is that of each cell's fastest tenth of samples.
-    """
-    points = sorted((axis(cell, x), _undisturbed_rate(cell)) for cell in series)
-    best = {n: max(rate for m, rate in points if abs(m - n) <= WINDOW) for n, _ in points}
-    return [(n, 100 * (1 - rate / best[n])) for n, rate in points if rate < best[n]]
-
-
-def _undisturbed_rate(cell: Cell) -> float:
-    (time_ns,) = statistics.quantiles(cell.all_samples_ns, (0.1,))
-    return rate_of(Interval(time_ns, time_ns, time_ns), cell).estimate
-
-
-def _interpolate(n: int, regular: list[tuple[int, float]]) -> float:
-    below = max((point for point in regular if point[0] <= n), default=None)
-    above = min((point for point in regular if point[0] >= n), default=None)
-    if below is None or above is None or below == above:
-        return (below or above or (n, math.nan))[1]
-    share = math.log(n / below[0]) / math.log(above[0] / below[0])
-    return below[1] * (1 - share) + above[1] * share
-
-
-def extra_work(m: int, n: int, tile_m: int, tile_n: int) -> float:
-    """Return the pairs that tiles of ``tile_m x tile_n`` compute beyond an m x n result [percent], edges padded.
-
-    Source
-    ------
-    R. Nath, S. Tomov, J. Dongarra, "Accelerating GPU Kernels for Dense Linear Algebra" (2010): overhead of padding
-    against redirecting pointers.
-    """
-    padded = -(-m // tile_m) * tile_m * -(-n // tile_n) * tile_n
-    return 100 * (padded / (m * n) - 1)
 
 
 def scaling(cells: Iterable[Cell]) -> dict[str, list[tuple[int, Interval]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from harness.analysis import answers, peaks, rates, rivals
+from harness.analysis import answers, peaks, ragged_sizes, rates, rivals
 from harness.experiment import Figure, Json
 from harness.report.tables import number
 from harness.stats import statistics
@@ -72,7 +72,7 @@ def _fastest(cells: Sequence[Cell], options: Json) -> Iterator[Number]:
 
 def _losses(cells: Sequence[Cell], options: Json) -> Iterator[Number]:
     """Yield the median loss of the subject over its ragged sizes."""
-    for (contender, row), points in rates.losses(cells, options).items():
+    for (contender, row), points in ragged_sizes.losses(cells, options).items():
         if contender == options["subject"]:
             lost = statistics.median_interval([loss for _, loss in points])
             where = ", ".join(filter(None, [contender, row, rates.plural(len(points), "size")]))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from harness import registry
-from harness.analysis import rates
+from harness.analysis import ragged_sizes, rates
 from harness.experiment import Experiment
 from harness.page.recorded import Recorded, subjects_of
 from harness.report import tables
@@ -55,7 +55,7 @@ def _places(recorded: Recorded, experiment: Experiment) -> Iterator[Weak]:
     for figure in experiment.figures:
         if figure.options.get("finding") != "losses":
             continue
-        x, found = figure.options.get("x", "n"), rates.losses(cells, figure.options)
+        x, found = figure.options.get("x", "n"), ragged_sizes.losses(cells, figure.options)
         for (contender, row), points in found.items():
             for n, loss in points:
                 if contender == figure.options["subject"] and loss > LEAST_LOSS:

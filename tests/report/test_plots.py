@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import matplotlib as mpl
 import pytest
 
-from harness.analysis import answers, peaks, rivals
+from harness.analysis import answers, peaks, ragged_sizes, rivals
 from harness.analysis import rates as analysis_rates
 from harness.analysis.findings import FINDINGS
 from harness.errors import ExperimentError
@@ -307,7 +307,7 @@ def test_without_a_peer_or_a_time_there_is_no_ratio():
 
 def lost(some):
     """Return the losses of cells of dense_sweep by contender."""
-    return {name: points for (name, _), points in analysis_rates.losses(some, {"sweeps": "sweep", "x": "size"}).items()}
+    return {name: points for (name, _), points in ragged_sizes.losses(some, {"sweeps": "sweep", "x": "size"}).items()}
 
 
 def test_a_size_is_held_against_the_best_within_a_tile():
@@ -529,15 +529,15 @@ def test_ragged_loss_is_relative_to_the_sizes_around():
         dataclasses.replace(c, samples_ns=[[ns / 0.8 for ns in c.samples_ns[0]]]) if c.axes["n"] == 257 else c
         for c in some
     ]
-    ((n, loss),) = analysis_rates.losses(slower, {})["cpu-packed", ""]
+    ((n, loss),) = ragged_sizes.losses(slower, {})["cpu-packed", ""]
     assert n == 257
     assert loss == pytest.approx(20, abs=2)
 
 
 def test_extra_work_is_that_of_whole_tiles():
-    assert analysis_rates.extra_work(64, 64, 64, 64) == 0
-    assert analysis_rates.extra_work(65, 64, 64, 64) == pytest.approx(100 * (128 / 65 - 1))
-    assert analysis_rates.extra_work(1, 1, 4, 4) == pytest.approx(1500)
+    assert ragged_sizes.extra_work(64, 64, 64, 64) == 0
+    assert ragged_sizes.extra_work(65, 64, 64, 64) == pytest.approx(100 * (128 / 65 - 1))
+    assert ragged_sizes.extra_work(1, 1, 4, 4) == pytest.approx(1500)
 
 
 def test_speed_ups_start_at_one_thread():

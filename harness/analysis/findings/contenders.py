@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from harness.analysis import conditions, peaks, rates, rivals
+from harness.analysis import conditions, peaks, ragged_sizes, rates, rivals
 from harness.analysis.findings.panels import named_panels, panels
 from harness.analysis.findings.ranks import Claim, ends, number
 from harness.analysis.places import where_in_words
@@ -100,7 +100,7 @@ def losses(cells: list[Cell], options: Json) -> str:
     The worst are firm where any is. What they are held against may not be: sizes of whole tiles farther away are no
     measure, and the figure shows the same losses.
     """
-    x, found = options.get("x", "n"), rates.losses(cells, options)
+    x, found = options.get("x", "n"), ragged_sizes.losses(cells, options)
     subject = _row_of(found, options)
     if subject is None:
         return ""
@@ -188,7 +188,7 @@ def extra_work(cells: list[Cell], options: Json) -> str:
     sizes = sorted({rates.axis(cell, "n") for cell in cells if rates.axis(cell, "n")})
     found = []
     for tile in (min(options["tiles"]), max(options["tiles"])):
-        costly = [n for n in range(sizes[0], sizes[-1] + 1) if rates.extra_work(n, n, tile, tile) > LITTLE]
+        costly = [n for n in range(sizes[0], sizes[-1] + 1) if ragged_sizes.extra_work(n, n, tile, tile) > LITTLE]
         found.append(f"{max(costly, default=0) + 1} for tiles of {tile} x {tile}")
     return f"Padding to whole tiles adds at most {LITTLE} % of work from n = {' and '.join(found)} on"
 

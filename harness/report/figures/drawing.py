@@ -11,7 +11,7 @@ kind            shows                                                       opti
 ``roofline``    rate against operations a byte of own loads, under roofs    ``point``: the axis that names a shape
 ``predicted``   the rate that loads allow beside the measured one           cells state their loops
 ``reuse``       loads through a fast memory of any size, above the bound    cells state their loops
-``ragged``      loss at sizes that fit no tile, a row for each contender    of `rates.losses`, ``tile``
+``ragged``      loss at sizes that fit no tile, a row for each contender    of `ragged_sizes.losses`, ``tile``
 ``extra_work``  pairs computed by padding                                   ``tiles``
 ``working_set`` rate against the bytes in use, with the caches              ``working_sets``, ``titles``
 ``versus``      the subject over the fastest peer, against a numeric axis   ``subject``, ``x``

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from harness.analysis import conditions, rates
+from harness.analysis import conditions, ragged_sizes, rates
 from harness.experiment import Json
 from harness.report.figures.roofs import mark_peaks
 from harness.report.figures.style import INK, Looks, Sheet
@@ -176,7 +176,7 @@ def _series(panel: Axes, points: list[SeriesPoint], look: dict[str, Any], *, is_
 
     Where they have none, the line passes by what lies beside a whole tile.
     """
-    fits = [p.kind in rates.REGULAR_KINDS for p in points] if is_marked else joined([p.x for p in points])
+    fits = [p.kind in ragged_sizes.REGULAR_KINDS for p in points] if is_marked else joined([p.x for p in points])
     regular = [point for point, is_regular in zip(points, fits, strict=True) if is_regular]
     ragged = [point for point, is_regular in zip(points, fits, strict=True) if not is_regular]
     for point in points:

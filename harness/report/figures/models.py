@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator, PercentFormatter
 
+from harness.analysis import ragged_sizes
 from harness.analysis import rates as analysis_rates
 from harness.analysis.traffic.model import balance_of, is_model
 from harness.experiment import Json
@@ -26,7 +27,7 @@ _BY_KIND = (
     "the other sizes."
 )
 _IN_WINDOW = (
-    f"A dot is a size, against the best size within {analysis_rates.WINDOW} of it, by the fastest tenth of samples: "
+    f"A dot is a size, against the best size within {ragged_sizes.WINDOW} of it, by the fastest tenth of samples: "
     "sizes are not timed in turns."
 )
 
@@ -37,7 +38,7 @@ SHADES = ("#EAF1F7", "#F6F0E4", "#EFEAF4")  # of what fits L1, L2, L3
 
 def ragged(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     """Draw, for each contender, the loss of rate at each ragged size and the median loss; the least loss on top."""
-    found = analysis_rates.losses(cells, options)
+    found = ragged_sizes.losses(cells, options)
     losses = dict(sorted(found.items(), key=lambda entry: median([loss for _, loss in entry[1]])))
     if not losses:
         sheet.say("No ragged size has a time beside a regular one")
@@ -79,9 +80,9 @@ def extra_work(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         worst = [n for n in range(MOST_TEETH * tile + 1, sizes[-1] + 1, tile) if n >= sizes[0]]
         for some in (every, worst):
             panel.plot(
-                some, [analysis_rates.extra_work(n, n, tile, tile) for n in some], linewidth=0.8, alpha=0.5, **look
+                some, [ragged_sizes.extra_work(n, n, tile, tile) for n in some], linewidth=0.8, alpha=0.5, **look
             )
-        measured = [analysis_rates.extra_work(n, n, tile, tile) for n in sizes]
+        measured = [ragged_sizes.extra_work(n, n, tile, tile) for n in sizes]
         panel.plot(sizes, measured, "o", markersize=4.5, **look)
         sheet.add_to_legend(f"{tile} x {tile} tiles", marker="o", **look)
     panel.set_xscale("log", base=2)

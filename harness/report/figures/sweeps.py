@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.ticker import MaxNLocator
 
+from harness.analysis import ragged_sizes
 from harness.analysis import rates as analysis_rates
 from harness.experiment import Json
 from harness.report.figures.style import Looks, Sheet
@@ -13,7 +14,7 @@ from harness.report.figures.values import scale_ticks, unit
 from harness.store.store import Cell
 
 _HOW_WORST = (
-    f"In words: the size that loses most, against the best within {analysis_rates.WINDOW} of it, by the fastest tenth "
+    f"In words: the size that loses most, against the best within {ragged_sizes.WINDOW} of it, by the fastest tenth "
     "of samples: sizes are not timed in turns."
 )
 _BAND = "Bands: 95 % intervals of the medians."
@@ -66,9 +67,7 @@ def dense(sheet: Sheet, cells: list[Cell], options: Json) -> None:
 def _worst(group: list[Cell], options: Json) -> str:
     """Return the largest loss of rate, and where: "-7 % at 513"; empty without a loss."""
     points = [
-        point
-        for own in analysis_rates.losses(group, {"sweeps": options["panels"], **options}).values()
-        for point in own
+        point for own in ragged_sizes.losses(group, {"sweeps": options["panels"], **options}).values() for point in own
     ]
     if not points:
         return ""
