@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from harness import machine, registry
 from harness.errors import BackendUnavailable, PlanError
-from harness.interface import Backend, Prepared, prepare
+from harness.interface import Backend, Prepared, make_plan, prepare
 from harness.operands import Operands
 from harness.plan import Plan
 from harness.problem import Problem
@@ -67,7 +67,7 @@ class Composite(Backend):
     def prepare_part(self, plan: Plan, problem: Problem, operands: Operands) -> Prepared:
         """Have the base of `plan` prepare `problem`, a part of the product; raises as `find_base` does."""
         base = self.find_base(plan.options["base"], problem)
-        return prepare(base, base.plan(problem, machine.detect().with_threads(plan.threads)), operands)
+        return prepare(base, make_plan(base, problem, machine.detect().with_threads(plan.threads)), operands)
 
     def _able(self, problem: Problem) -> dict[str, Backend]:
         """Return the possible bases by name, the highest step first."""

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import itertools
 import pkgutil
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ RENAMED = {"gpu-packed": "gpu-paired"}
 
 # What a backend says of itself, by which backends are found, ordered and listed.
 _ATTRIBUTES: dict[str, type] = {"name": str, "step": int, "idea": str, "source": str}
+# A name stands in command lines, file names and stored results; "auto" leaves the choice to the harness.
+_NAME, _RESERVED = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*"), {"auto"}
 
 
 @dataclass(frozen=True)
@@ -219,6 +222,9 @@ def _instantiate(cls: type[Backend], origin: str, loaded: dict[str, Entry]) -> E
         if not isinstance(value, kind):
             said = f"{cls.__name__}.{name} is {value!r}; expected {kind.__name__}"
             return Entry(origin, origin, error=said)
+    if not _NAME.fullmatch(cls.name) or cls.name in _RESERVED:
+        expected = "expected lower-case letters, digits and hyphens, as 'cpu-einsum'"
+        return Entry(origin, origin, error=f"{cls.__name__}.name is {cls.name!r}; {expected}")
     if cls.name in loaded:
         return Entry(origin, origin, error=f"the name {cls.name!r} is taken by {loaded[cls.name].origin}: refused")
     try:

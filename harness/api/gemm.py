@@ -18,7 +18,7 @@ from harness.api.choice import choose, limited_shortcut
 from harness.api.limits import check_threads, limited_to, machine_of
 from harness.api.shortcuts import known_shortcuts, new_result, plain_shortcut
 from harness.errors import ProblemError
-from harness.interface import Backend, Prepared, Shortcut, prepare
+from harness.interface import Backend, Prepared, Shortcut, make_plan, prepare
 from harness.operands import Operands
 from harness.problem import Problem
 from harness.semiring import Scalar, Semiring, as_semiring
@@ -199,7 +199,7 @@ def _compute(
     whole = Operands(operands["a"], operands["b"], operands["c"] if problem.accumulate else None, target)
     batch = as_batch(arguments, backend)
     is_at_once = batch is not None or not arguments.batch
-    plan, prepared = backend.plan(batch or problem, machine_of(count)), None
+    plan, prepared = make_plan(backend, batch or problem, machine_of(count)), None
     is_limited = False
     with contextlib.ExitStack() as stack:
         for index in [()] if is_at_once else np.ndindex(arguments.batch):

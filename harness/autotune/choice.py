@@ -24,7 +24,7 @@ import numpy as np
 from harness import machine
 from harness.errors import HarnessError, VerificationError
 from harness.experiment import Budget
-from harness.interface import Backend, prepare
+from harness.interface import Backend, make_plan, prepare
 from harness.operands import Operands, float_limits
 from harness.plan import Plan
 from harness.problem import Problem
@@ -106,7 +106,7 @@ class Place:
     def gpu(cls, backend: Backend, call: Call) -> Place:
         """Return the current GPU, on which `backend` computes."""
         small = Problem(8, 8, 8)
-        made = prepare(backend, backend.plan(small, machine.detect()), Operands.generate(small, SEED))
+        made = prepare(backend, make_plan(backend, small, machine.detect()), Operands.generate(small, SEED))
         queue = made.queue
         assert queue is not None
         chip = stored.Chip(backend.architecture(), machine.detect().gpu)
@@ -167,7 +167,7 @@ class Contest:
         for problem in problems if self.place.call.arrays.on_device else ():
             for backend in self._able(problem):
                 whole = problem if "batch" in backend.takes and not backend.refuses(problem) else problem.of_one()
-                plans.setdefault(backend, []).append(backend.plan(whole, machine.detect()))
+                plans.setdefault(backend, []).append(make_plan(backend, whole, machine.detect()))
         for backend, of_backend in plans.items():
             backend.compile(of_backend)
 

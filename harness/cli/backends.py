@@ -111,7 +111,7 @@ def kernel(
     from harness import registry
     from harness.cli import console
     from harness.errors import BackendUnavailable
-    from harness.interface import Backend
+    from harness.interface import Backend, make_plan
     from harness.machine import detect
     from harness.problem import Problem
 
@@ -119,7 +119,7 @@ def kernel(
     reason = chosen.refuses(problem)
     if reason:
         raise BackendUnavailable(f"{backend}: it does not compute this product", got=reason)
-    listing = chosen.listing(chosen.plan(problem, detect()))
+    listing = chosen.listing(make_plan(chosen, problem, detect()))
     if not listing:
         able = [e.name for e in registry.discover() if e.backend and type(e.backend).listing is not Backend.listing]
         raise BackendUnavailable(f"{backend}: it has no listing of its kernel", expected=" or ".join(able), got=backend)

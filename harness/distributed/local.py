@@ -8,7 +8,7 @@ from harness.api.arguments import read_arguments
 from harness.api.arrays import HOST, Arrays, kind_of
 from harness.api.choice import choose
 from harness.api.limits import limited_to, machine_of
-from harness.interface import Prepared, prepare
+from harness.interface import Prepared, make_plan, prepare
 from harness.operands import Operands
 from harness.problem import Problem
 
@@ -57,7 +57,7 @@ class LocalProduct:
         arguments = read_arguments(
             "gemm", given, whole.semiring, alpha=alpha, beta=beta, out=out, dtype=whole.dtype
         )  # checks that panels fit together, and finds their layout
-        plan = self._backend.plan(arguments.problem, machine_of(self._threads))
+        plan = make_plan(self._backend, arguments.problem, machine_of(self._threads))
         return prepare(self._backend, plan, Operands(a, b, c, out))
 
 

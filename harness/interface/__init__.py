@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from harness.errors import PlanError
 from harness.interface.abilities import Abilities, Shortcut
 from harness.interface.execution import ALIGNMENT, DeviceQueue, Execution, HostExecution, Repeat
 from harness.interface.nest import Nest
@@ -26,6 +27,7 @@ __all__ = [
     "Prepared",
     "Repeat",
     "Shortcut",
+    "make_plan",
     "prepare",
 ]
 
@@ -122,7 +124,11 @@ class Prepared:
         self.execution.run()
         if isinstance(self.operands.out, np.ndarray):
             self.execution.wait()
-        return self.execution.result()
+        produced: object = self.execution.result()
+        if produced is None:
+            what = f"{type(self.execution).__name__}: its result() returned None"
+            raise _wrong(what, "D, an array", "return self.operands.out")
+        return produced
 
     @property
     def queue(self) -> DeviceQueue | None:
@@ -139,9 +145,44 @@ class Prepared:
         return repeat
 
 
+def make_plan(backend: Backend, problem: Problem, machine: Machine) -> Plan:
+    """Have `backend` plan the product.
+
+    Raises
+    ------
+    PlanError
+        If what it returns is no plan; and as `Backend.plan` does.
+    """
+    plan: object = backend.plan(problem, machine)
+    if not isinstance(plan, Plan):
+        what = f"{backend.name}: its plan() returned {_shown(plan)}"
+        raise _wrong(what, "a harness.plan.Plan", "return Plan(problem, machine.threads)")
+    return plan
+
+
 def prepare(backend: Backend, plan: Plan, operands: Operands) -> Prepared:
-    """Have `backend` prepare the product; raises as `Backend.prepare` does."""
-    return Prepared(plan, operands, backend.prepare(plan, operands))
+    """Have `backend` prepare the product.
+
+    Raises
+    ------
+    PlanError
+        If what it returns is no execution; and as `Backend.prepare` does.
+    """
+    execution: object = backend.prepare(plan, operands)
+    if not all(hasattr(execution, name) for name in ("run", "wait", "result")):
+        what = f"{backend.name}: its prepare() returned {_shown(execution)}"
+        raise _wrong(what, "an object with run, wait and result", "return HostExecution(operands, run)")
+    return Prepared(plan, operands, execution)  # type: ignore[arg-type] # it has all methods
+
+
+def _wrong(what: str, expected: str, fix: str) -> PlanError:
+    """Return the error that a backend breaks its contract."""
+    return PlanError(what, expected=expected, fix=f"{fix}; docs/backends.md has the contract")
+
+
+def _shown(x: object) -> str:
+    """Return what a backend returned, for a message."""
+    return "None" if x is None else f"an object of type {type(x).__name__}"
 
 
 def _nothing() -> None:

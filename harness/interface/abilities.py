@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,6 +70,9 @@ class Abilities:
         for former, ability in _FORMER.items():
             if former in vars(cls):
                 cls.takes = cls.takes | {ability} if vars(cls)[former] else cls.takes - {ability}
+        takes: object = cls.takes
+        if not isinstance(takes, Collection) or isinstance(takes, str):
+            raise TypeError(f"{cls.__name__}.takes is {takes!r}; expected some of {sorted(TAKES)}, in a set")
         if unknown := set(cls.takes) - TAKES:
             raise TypeError(f"{cls.__name__}.takes has {sorted(unknown)}; expected some of {sorted(TAKES)}")
 

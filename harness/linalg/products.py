@@ -25,7 +25,7 @@ from harness.api.arrays import Arrays
 from harness.api.choice import check_backend, choose, limited_shortcut
 from harness.api.limits import check_threads, limited_to, machine_of
 from harness.api.shortcuts import shortcut_of
-from harness.interface import Backend, Prepared, Repeat, Shortcut, prepare
+from harness.interface import Backend, Prepared, Repeat, Shortcut, make_plan, prepare
 from harness.linalg.stages import Stages
 from harness.linalg.tapes import Tape
 from harness.operands import Operands
@@ -278,7 +278,7 @@ class Products:
             backend = choose(problem, self._backend, self.arrays, batch)
             whole = dataclasses.replace(problem, batch=batch) if batch else problem
             is_taken = not batch or ("batch" in backend.takes and backend.refuses(whole) is None)
-            self._plans[key] = (backend, backend.plan(whole, machine_of(self._threads))) if is_taken else None
+            self._plans[key] = (backend, make_plan(backend, whole, machine_of(self._threads))) if is_taken else None
         return self._plans[key]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import VerificationError
-from harness.interface import Backend, Execution, Prepared
+from harness.interface import Backend, Execution, Prepared, make_plan
 from harness.machine import Machine
 from harness.operands import CACHE_LINE, Operands, poison
 from harness.plan import Plan
@@ -39,7 +39,7 @@ def run_argk_case(backend: Backend, case: ContractCase, here: Machine) -> None:
         one = drawn.at(index)
         product[index] = reference.product(problem.of_one(), one.a, one.b)
         k[index] = reference.argk(problem.of_one(), one.a, one.b)
-    plan = backend.plan(problem, here)
+    plan = make_plan(backend, problem, here)
     _check(plan, drawn, (product, k), "k", functools.partial(backend.prepare_argk, plan))
     if not problem.batch:
         steps = CACHE_LINE // problem.dtype.itemsize

@@ -17,7 +17,7 @@ import numpy as np
 
 from harness import machine, registry
 from harness.errors import HarnessError, VerificationError
-from harness.interface import Backend, Prepared, prepare
+from harness.interface import Backend, Prepared, make_plan, prepare
 from harness.machine import Machine
 from harness.operands import Operands, lower_triangle
 from harness.plan import Plan
@@ -156,7 +156,7 @@ def _run_case(backend: Backend, case: ContractCase, here: Machine) -> None:
     """
     operands = case.operands()
     before = [x.copy() for x in operands.inputs()]
-    plan = backend.plan(case.problem, here).override(case.parameters)
+    plan = make_plan(backend, case.problem, here).override(case.parameters)
     prepared = prepare(backend, plan, operands)
     first = np.array(_produce(prepared))
     _check_unchanged(before, operands)  # before verification, which reads the operands

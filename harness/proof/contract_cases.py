@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import PlanError
-from harness.interface import Backend
+from harness.interface import Backend, make_plan
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.plan import Plan
@@ -90,7 +90,7 @@ def cases(backend: Backend, ordinary: Problem, machine: Machine) -> Iterator[Con
     for m, n, k in _sizes():
         yield ContractCase("sizes", f"{m}x{n}x{k}", problem(m, n, k))
         yield ContractCase("sizes", f"{m}x{n}x{k} added to C", problem(m, n, k, accumulate=True))
-    plan = backend.plan(alike(LARGE, LARGE, LARGE), machine)
+    plan = make_plan(backend, alike(LARGE, LARGE, LARGE), machine)
     for m, n, k in _edges(plan):
         if m * n * k <= MOST_PAIRS:
             yield ContractCase("block edges", f"{m}x{n}x{k}", problem(m, n, k))
@@ -231,7 +231,7 @@ def _around(block: int | None) -> tuple[int, ...]:
 
 def _small_blocks(backend: Backend, problem: Problem, machine: Machine) -> tuple[Plan, dict[str, int | str]]:
     """Return a plan with the smallest sensible cache blocks, so that small products have many, and its parameters."""
-    plan = backend.plan(problem, machine)
+    plan = make_plan(backend, problem, machine)
     parameters: dict[str, int | str] = {}
     if plan.blocking is not None:
         parameters = {"mc": 2 * plan.blocking.mr, "nc": 3 * plan.blocking.nr, "kc": 3}

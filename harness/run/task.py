@@ -9,7 +9,7 @@ import numpy as np
 
 from harness import machine, registry
 from harness.errors import VerificationError
-from harness.interface import Execution, Nest, Prepared
+from harness.interface import Execution, Nest, Prepared, make_plan
 from harness.operands import Operands, poison
 from harness.plan import Plan
 from harness.problem import Problem
@@ -160,7 +160,7 @@ def gemm(
     """
     product = Problem.from_json(dict(problem))
     chosen = registry.admit(backend, product)
-    plan = chosen.plan(product, machine.detect().with_threads(threads)).override(parameters or {})
+    plan = make_plan(chosen, product, machine.detect().with_threads(threads)).override(parameters or {})
     operands = Operands.generate(product, seed)
     execution, extra_error = chosen.prepare(plan, operands), chosen.extra_error(plan, operands)
     return GemmTask(

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import Backend, Operands, Plan, Problem, gemm, registry
+from harness import Backend, Operands, Plan, PlanError, Problem, gemm, registry
 from harness.interface import HostExecution, Prepared, prepare
+from harness.linalg import qr
 from harness.problem import named_dtype
 from tests._support.planted_registry import entry_of, plant_entries
 
@@ -63,10 +64,41 @@ class TestWhatABackendTakes:
         assert Former().refuses(mixed) is None
         assert Later().refuses(mixed)
 
-    @pytest.mark.parametrize("takes", [{"mixd"}, "mixed", {"half", "sparse"}])
+    @pytest.mark.parametrize("takes", [{"mixd"}, "mixed", {"half", "sparse"}, None, True])
     def test_is_refused_if_it_is_no_ability(self, takes: Any) -> None:
-        with pytest.raises(TypeError, match=r"Wrong\.takes has .*expected some of"):
+        with pytest.raises(TypeError, match=r"Wrong\.takes (has|is) .*expected some of"):
             type("Wrong", (Sums,), {"takes": takes})
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        ({"plan": lambda *_: None}, r"cpu-sums: its plan\(\) returned None"),
+        ({"plan": lambda *_: {"threads": 1}}, r"cpu-sums: its plan\(\) returned an object of type dict"),
+        ({"prepare": lambda *_: None}, r"cpu-sums: its prepare\(\) returned None"),
+        ({"prepare": lambda *_: lambda: None}, r"cpu-sums: its prepare\(\) returned an object of type function"),
+        ({"prepare": lambda _, plan, operands: Forgetful(operands)}, r"Forgetful: its result\(\) returned None"),
+    ],
+)
+def test_what_breaks_the_contract_is_named(
+    methods: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant_entries(monkeypatch, [entry_of(type("Broken", (Sums,), methods)())])
+    a = np.ones((3, 3))
+    for call in (gemm, qr_of_square):
+        with pytest.raises(PlanError, match=rf"{message}(.|\n)*expected(.|\n)*fix"):
+            call(a, a, backend="cpu-sums")
+
+
+class Forgetful(Bare):
+    """An execution whose result is forgotten."""
+
+    def result(self) -> Any:
+        super().result()
+
+
+def qr_of_square(a: np.ndarray, _: np.ndarray, **options: Any) -> Any:
+    return qr(a, **options)
 
 
 class TestAPreparedProduct:

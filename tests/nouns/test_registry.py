@@ -121,6 +121,19 @@ def test_a_thread_that_asks_while_another_loads_the_source_finds_it(sources: Sou
     assert sources.loaded == ["one"]
 
 
+@pytest.mark.parametrize("name", ["", "My Backend", "CPU-X", "auto", "cpu-\u00e9", "a/b", "cpu-x\n", "-x"])
+def test_a_name_that_no_command_or_file_could_have_is_refused(
+    name: str, sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_modules", lambda: iter([("one", lambda: iter([backend_called(name)]))]))
+    monkeypatch.setattr(registry, "_discovery", registry._Discovery())
+    (entry,) = registry.discover()
+    assert entry.backend is None
+    assert entry.error == (
+        f"Planted.name is {name!r}; expected lower-case letters, digits and hyphens, as 'cpu-einsum'"
+    )
+
+
 def test_ctrl_c_while_a_module_is_imported_loses_none(sources: Sources) -> None:
     sources.while_loading["one"] = lambda: os.kill(os.getpid(), signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):

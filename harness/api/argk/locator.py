@@ -16,7 +16,7 @@ from harness.api.argk.numbering import Numbered, number_blocks, passes, prepare_
 from harness.api.arrays import Arrays
 from harness.api.limits import machine_of
 from harness.errors import BackendUnavailable, VerificationError
-from harness.interface import Backend, Prepared
+from harness.interface import Backend, Prepared, make_plan
 from harness.machine import Machine
 from harness.operands import Operands
 from harness.problem import Problem
@@ -48,7 +48,7 @@ class Locator:
     def __init__(self, problem: Problem, backend: Backend, arrays: Arrays, threads: int | None) -> None:
         self.backend, self._problem, self._arrays = backend, problem, arrays
         self._here = machine_of(threads)
-        self._plan = backend.plan(problem, self._here)
+        self._plan = make_plan(backend, problem, self._here)
         self.prepared: Prepared | None = None
 
     def by_itself(self, operands: Operands, argk: Any) -> Run | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness import registry
-from harness.interface import Backend, Prepared, prepare
+from harness.interface import Backend, Prepared, make_plan, prepare
 from harness.machine import Machine
 from harness.operands import Operands, aligned_empty
 from harness.problem import Problem
@@ -62,14 +62,14 @@ def prepare_part(backend: Backend, problem: Problem, here: Machine, operands: Op
     """Have `backend` prepare a part of the product `problem`."""
     (m, n), k = operands.out.shape, len(operands.b)
     part = Problem(m, n, k, problem.semiring, problem.dtype)
-    return prepare(backend, backend.plan(part, here), operands)
+    return prepare(backend, make_plan(backend, part, here), operands)
 
 
 def _at_once(
     backend: Backend, problem: Problem, here: Machine, operands: Operands, block: np.ndarray
 ) -> Numbered | None:
     """Have the backend write the product and the numbers; None: it cannot."""
-    steps, plan = tuning_argk.argk_steps(problem), backend.plan(problem, here)
+    steps, plan = tuning_argk.argk_steps(problem), make_plan(backend, problem, here)
     execution = backend.prepare_blocks(plan, operands, block, steps)
     return None if execution is None else Numbered(steps, Prepared(plan, operands, execution).run_once)
 
@@ -85,7 +85,7 @@ def _beside(
     numbered = _at_once(beside, problem, here, apart, block)
     if numbered is None:
         return None
-    product = prepare(backend, backend.plan(problem, here), operands)
+    product = prepare(backend, make_plan(backend, problem, here), operands)
 
     def run() -> None:
         numbered.run()
