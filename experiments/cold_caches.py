@@ -10,7 +10,7 @@ from harness.experiment import Budget, Case, Experiment, Figure, backend_contend
 from harness.machine import Machine
 from harness.problem import Problem
 
-CONTENDERS = [backend_contender(f"cpu-{name}") for name in ("numpy", "simd")]
+CONTENDERS = [backend_contender(f"cpu-{name}") for name in ("numpy", "mkl", "simd")]
 SIZES = {"smoke": (32,), "quick": (32, 128, 512), "full": (8, 16, 32, 64, 128, 256, 512, 1024)}
 ON_GPU = [backend_contender(name) for name in ("gpu-tensor-core", VENDOR)]  # gemm takes the first
 GPU_SIZES = {"smoke": (256,), "quick": (512, 1024, 2048, 4096), "full": (256, 512, 1024, 2048, 4096, 8192)}

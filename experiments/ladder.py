@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from experiments._parts.peers import FIRST_LIBRARY_STEP
+import itertools
+
+from experiments._parts.peers import FASTEST, FIRST_LIBRARY_STEP, fastest_libraries
 from harness import registry
 from harness.experiment import (
     NARROW_PEAK,
@@ -60,7 +62,8 @@ def peak_case(semiring: str, dtype: str = "float64", threads: int = 1, *, narrow
 def cases(preset: str, machine: Machine) -> list[Case]:
     """Return one square product and one peak per semiring."""
     n = SIZE[preset]
-    products = [product_case(Problem(n, n, n, name), steps(), role="product") for name in SEMIRINGS[preset]]
+    contenders = [*steps(), *fastest_libraries(machine)]
+    products = [product_case(Problem(n, n, n, name), contenders, role="product") for name in SEMIRINGS[preset]]
     return [*products, *(peak_case(name) for name in SEMIRINGS[preset])]
 
 
@@ -78,7 +81,7 @@ EXPERIMENT = Experiment(
                 "labels": "ladder",
                 "subject": "cpu-simd",
                 "finding": "ladder",
-                "beside": ["cpu-strassen", "cpu-numpy"],
+                "beside": ["cpu-strassen", "cpu-numpy", *itertools.chain(*FASTEST)],
             },
             prominence=94,
         ),

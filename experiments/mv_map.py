@@ -29,12 +29,10 @@ def cases(preset: str, machine: Machine) -> list[Case]:
 
 
 def _figure(side: str, dtype: str, *, on_gpu: bool) -> Figure:
-    library, subject = (vectors.GPU_LIBRARY, vectors.GPU_SUBJECT) if on_gpu else (vectors.LIBRARY, vectors.SUBJECT)
     name = f"mv_map_{'gpu_' if on_gpu else ''}{side.replace(' ', '').lower()}_{dtype}"
     options = {
         "where": {"side": side, "dtype": dtype, "device": "gpu" if on_gpu else None},
-        "subject": subject,
-        "library": library,
+        "subject": vectors.GPU_SUBJECT if on_gpu else vectors.SUBJECT,
         "finding": "read_shares",
     }
     return Figure(name, "map", f"{side}, {dtype}{' on the GPU' if on_gpu else ''}", options)

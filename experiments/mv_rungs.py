@@ -53,7 +53,6 @@ EXPERIMENT = Experiment(
                 "value": "of_read",
                 "finding": "read_shares",
                 "subject": vectors.GPU_SUBJECT,
-                "library": vectors.GPU_LIBRARY,
             },
             prominence=61,
         ),

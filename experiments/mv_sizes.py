@@ -20,7 +20,7 @@ def cases(preset: str, machine: Machine) -> list[Case]:
     for side in vectors.SIDES:
         for n, axes in _sizes(CENTRES[preset], REACH[preset], side):
             problem = vectors.sided(n, n, side, "float32")
-            names = (vectors.SUBJECT, vectors.LIBRARY)
+            names = (vectors.SUBJECT, *vectors.LIBRARIES)
             found.append(vectors.cpu_case(problem, machine, names, **axes))
         if machine.gpu:
             for n, axes in _sizes(GPU_CENTRES[preset], GPU_REACH[preset], side):

@@ -7,7 +7,7 @@ from harness.experiment import Budget, Case, Experiment, Figure, backend_contend
 from harness.machine import Machine
 from harness.problem import Problem
 
-CONTENDERS = [backend_contender(f"cpu-{name}") for name in ("numpy", "transposed", "tiled", "packed", "simd")]
+CONTENDERS = [backend_contender(f"cpu-{name}") for name in ("numpy", "mkl", "transposed", "tiled", "packed", "simd")]
 
 # The kinds "power of two" and "tile multiple" fit every register tile of 2, 4, 8 and 16; the others are ragged.
 SIZES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments._parts.calls import CALL, CALL_OF_LIBRARY, CALLS
+from experiments._parts.calls import CALL, CALLS
 from experiments._parts.peers import SUBJECT, against_peers, thread_counts
 from harness.experiment import Budget, Case, Contender, Experiment, Figure, product_case
 from harness.machine import Machine
@@ -49,7 +49,6 @@ EXPERIMENT = Experiment(
                 "y_scale": "log",
                 "where": {"form": WHOLE},
                 "subject": CALL,
-                "library": CALL_OF_LIBRARY,
                 "finding": "read_shares",
             },
             prominence=80,

@@ -18,6 +18,9 @@ SUBJECT = "cpu-simd"
 # Backends from this step on are libraries, not steps of the ladder.
 FIRST_LIBRARY_STEP = 80
 
+# One of them is the fastest where all are installed: for products of floats, then over min_plus and max_plus.
+FASTEST = ("cpu-mkl", "cpu-openblas"), ("cpu-tropical-gemm",)
+
 ONE, ALL = "one thread", "all threads"
 
 # What takes part only where its package is installed: too large, or too seldom used, to be installed for a comparison.
@@ -47,6 +50,13 @@ def against_peers(threads: int = 1, machine: Machine | None = None) -> list[Cont
         _configured(backend, words, threads, here) for backend in libraries for words in backend.configurations(here)
     ]
     return [backend_contender(SUBJECT, threads=threads), *configured]
+
+
+def fastest_libraries(machine: Machine) -> list[Contender]:
+    """Return the libraries of `FASTEST`, each told which processor this is, for one thread."""
+    known = {entry.name: entry.backend for entry in registry.discover()}
+    found = [backend for names in FASTEST for name in names if (backend := known.get(name)) is not None]
+    return [_configured(backend, list(backend.configurations(machine))[-1], 1, machine) for backend in found]
 
 
 def _configured(backend: Backend, words: str, threads: int, machine: Machine) -> Contender:

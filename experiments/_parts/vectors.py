@@ -14,6 +14,7 @@ from harness.problem import Problem
 SIDES = A_X, X_A = "A x", "x A"
 TASK = "experiments._parts.vector_task:product"
 LIBRARY, SUBJECT = "cpu-numpy", "cpu-simd"
+LIBRARIES = (LIBRARY, "cpu-mkl")  # one of them is the fastest
 GPU_LIBRARY, GPU_SUBJECT = "gpu-mv-cublas", "gpu-mv-tuned"
 GPU_RUNGS = tuple(f"gpu-mv-{name}" for name in "thread cached reduce grid scatter".split())
 
@@ -47,7 +48,7 @@ def read_cases(machine: Machine) -> list[Case]:
     return found
 
 
-def cpu_case(problem: Problem, machine: Machine, names: Iterable[str] = (LIBRARY, SUBJECT), **axes: Any) -> Case:
+def cpu_case(problem: Problem, machine: Machine, names: Iterable[str] = (*LIBRARIES, SUBJECT), **axes: Any) -> Case:
     """Return the case of `problem` on all cores; if the memory is too small, with contenders that say so.
 
     A matrix that comes from memory is read in turns with the products, by a plain sum: the rate of a shared machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from harness.analysis import peaks, rates
+from harness.analysis import peaks, rates, rivals
 from harness.analysis.places import ends_in_words
 from harness.experiment import Json
 from harness.stats.statistics import Interval
@@ -21,7 +21,8 @@ KNEE = 0.9
 def read_roof(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
     """Return the cell that measured how fast memory is read where `cell` computes, by as many threads; or None.
 
-    Of its own case, else the fastest of any.
+    Of its own case; on a GPU else the fastest of any. The rate of a shared host moves by half within an hour, so one
+    that was not measured in turns says nothing: products would read at 140 % of it.
     """
     place = rates.axis(cell, "device"), cell.threads
     roofs = [
@@ -30,7 +31,7 @@ def read_roof(cell: Cell, cells: Sequence[Cell]) -> Cell | None:
         if roof.contender == rates.READ and roof.is_ok and (rates.axis(roof, "device"), roof.threads) == place
     ]
     beside = next((roof for roof in roofs if rates.in_turns(roof, cell)), None)
-    alone = (roof for roof in roofs if roof.axes.get("role") == "bandwidth")
+    alone = (roof for roof in roofs if rates.is_on_device(roof) and roof.axes.get("role") == "bandwidth")
     return beside or max(alone, key=peaks.roof_rate, default=None)
 
 
@@ -65,22 +66,18 @@ def samples_of_read(cell: Cell, cells: Sequence[Cell]) -> list[float]:
 
 
 def shares(cells: list[Cell], options: Json) -> str:
-    """Return which part of the read rate the subject reaches, and its speed over that of the library, both ends."""
+    """Return which part of the read rate the subject reaches, and its speed over the fastest library, both ends."""
     shown = [cell for cell in rates.contenders(cells) if cell.is_ok]
     ours = [cell for cell in shown if cell.contender == options["subject"]]
     found = [(share.estimate, cell) for cell in ours if (share := of_read(cell, cells)) is not None]
     sentences = []
     if found:
         sentences.append(f"{options['subject']} reads at {ends_in_words(found, '.0f')} % of the measured rate")
-    ratios = []
-    for cell in ours:
-        peer = next((o for o in shown if o.contender == options["library"] and rates.in_turns(o, cell)), None)
-        if peer is not None:
-            ratios.append((rates.speed_up(cell, peer).estimate, cell))
+    ratios = [(over.estimate, cell) for cell in ours if (over := rivals.over_fastest(cell, shown)) is not None]
     if ratios:
-        verb = "" if found else f"{options['subject']} has "
-        sentences.append(f"{verb}{ends_in_words(ratios, '.2f')} times the speed of {options['library']}")
-    return "; ".join(sentences)
+        verb = "has" if found else f"{options['subject']} has"
+        sentences.append(f"{verb} {ends_in_words(ratios, '.2f')} times the speed of {rivals.name_of_fastest(shown)}")
+    return " and ".join(sentences)
 
 
 def speeds(cells: list[Cell], options: Json) -> str:

@@ -10,6 +10,7 @@ from harness.analysis import rates
 from harness.stats.statistics import Interval
 from harness.store.store import Cell
 
+THE_FASTEST = "the fastest library"
 # Whose contenders are that are no backends, in results that do not say so themselves: those before a task did.
 _BEFORE = {
     "LAPACK": "LAPACK",
@@ -61,6 +62,12 @@ def fastest_other(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
 def fastest_peer(cell: Cell, cells: Iterable[Cell]) -> Cell | None:
     """Return the peer with the highest median rate in the case and run of `cell`, or None."""
     return fastest_other(cell, filter(is_peer, cells))
+
+
+def name_of_fastest(cells: Iterable[Cell]) -> str:
+    """Return what to call the fastest peer of each case: its name if there is one alone."""
+    names = {cell.contender for cell in cells if cell.is_ok and is_peer(cell)}
+    return names.pop() if len(names) == 1 else THE_FASTEST
 
 
 def over_fastest(cell: Cell, cells: Iterable[Cell]) -> Interval | None:

@@ -2,8 +2,8 @@
 
 The wheel's Python interface takes C-ordered matrices without gaps; its transposed form has wrong sizes for float64. Any
 other layout is copied, and the copy is timed. The wheel is built without threads and always uses one. It knows no AMD
-processor later than Zen 2, and no Intel one by a name that a virtual machine does not give: there it takes its reference
-kernels ("generic"), or those of AVX2 ("haswell").
+processor later than Zen 2, and no Intel one whose name a virtual machine hides: there it takes its reference kernels
+("generic"), or those of AVX2 ("haswell").
 
 So BLIS is compared twice: as installed, and told which processor this is. Later versions read the variable
 BLIS_ARCH_TYPE. This one does not, so it is read here, and the kernels of that name are handed to BLIS's expert

@@ -59,7 +59,7 @@ def _rival(pairs: Sequence[tuple[Cell, list[Cell]]]) -> tuple[Callable[[Cell, li
     """Return what finds the rival of a contender in a case, and what a sentence calls it."""
     first, _ = pairs[0]
     if not rivals.is_peer(first) and all(rivals.fastest_peer(cell, own) for cell, own in pairs):
-        return rivals.fastest_peer, "the fastest library"
+        return rivals.fastest_peer, rivals.THE_FASTEST
     if first.contender != first.reference:
         return rates.reference_of, first.reference
     return rivals.fastest_other, "the next"

@@ -21,7 +21,7 @@ kind            shows                                                       opti
 ``stages``      stacked bars: the stages of a call, warm and first          ``x_label``, ``note``; cells have stages
 ``grids``       a row of dots for each grid of ranks, counted over formula  ``counts``: what is counted
 ``model_error``  time by the model of ``ranks`` over the measured one        ``of``: the experiment that measured
-``map``         library, ours and ratio by rows and columns          ``subject``, ``library``
+``map``         fastest library, ours, ratio by rows and columns     ``subject``
 ``projected``   efficiency by a model, on thousands of ranks                ``links``: name, n, bytes/s, latency
 ==============  ==========================================================  ====================================
 

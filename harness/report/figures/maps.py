@@ -1,4 +1,4 @@
-"""Maps of matrix-vector products over rows and columns: the library, ours, the ratio of both, and who is fastest."""
+"""Maps of matrix-vector products over rows and columns: the fastest library, ours, their ratio, and who is fastest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Rectangle
 
-from harness.analysis import rates, read_rates
+from harness.analysis import rates, read_rates, rivals
 from harness.experiment import Json
 from harness.report.figures.style import INK, PALE, Looks, Sheet
 from harness.report.figures.values import short
@@ -24,6 +24,7 @@ IN_CACHE, NO_MEMORY = "in cache", "out of\nmemory"
 LUMA = (0.299, 0.587, 0.114)  # perceived brightness of red, green and blue (ITU-R BT.601)
 
 Field = tuple[int, int]
+Chosen = Callable[[list[Cell]], Cell | None]  # one of the cells of a field
 
 
 def matrix_map(sheet: Sheet, cells: list[Cell], options: Json) -> None:
@@ -32,15 +33,16 @@ def matrix_map(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     Percent of the rate of reading is drawn where the matrix comes from memory; elsewhere a field is hatched. Where none
     comes from memory, these two maps are left out, and with two contenders that of who is fastest.
     """
-    subject, library = options["subject"], options["library"]
-    shown = rates.contenders(cells)
+    subject, shown = options["subject"], rates.contenders(cells)
+    library = rivals.name_of_fastest(shown)
     by_field = rates.group(shown, lambda cell: (cell.axes["rows"], cell.axes["columns"]))
     heights, widths = (sorted({field[i] for field in by_field}) for i in (0, 1))
 
     def at(draw: Callable[[list[Cell]], Any]) -> dict[Field, Any]:
         return {(heights.index(r), widths.index(c)): draw(own) for (r, c), own in by_field.items()}
 
-    shares = {name: at(functools.partial(_percent, name=name, cells=cells)) for name in (library, subject)}
+    by: dict[str, Chosen] = {library: _fastest_library, subject: functools.partial(_contender, name=subject)}
+    shares = {name: at(functools.partial(_percent, of=of, cells=cells)) for name, of in by.items()}
     if all(isinstance(share, str) for own in shares.values() for share in own.values()):
         shares = {}
         sheet.notes.append("No matrix comes from memory, so there is no percentage of the rate of reading.")
@@ -51,7 +53,7 @@ def matrix_map(sheet: Sheet, cells: list[Cell], options: Json) -> None:
         _numbers(panel, percents, (len(heights), len(widths)), "cividis", (0, 100))
         panel.set_title(f"{name}, % of the rate of reading")
     over, *others = panels[2 * bool(shares) :]
-    ratios = at(lambda own: _ratio(own, subject, library))
+    ratios = at(lambda own: _ratio(own, subject))
     _numbers(over, ratios, (len(heights), len(widths)), "PuOr_r", (-2, 2))
     over.set_title(f"{subject} over {library}")
     for fastest in others if has_rivals else ():
@@ -70,20 +72,29 @@ def matrix_map(sheet: Sheet, cells: list[Cell], options: Json) -> None:
     sheet.notes.append(f"Hatched: {hatched}.")
 
 
-def _percent(own: list[Cell], name: str, cells: list[Cell]) -> float | str:
-    cell = next((cell for cell in own if cell.contender == name), None)
+def _contender(own: list[Cell], name: str) -> Cell | None:
+    return next((cell for cell in own if cell.contender == name), None)
+
+
+def _fastest_library(own: list[Cell]) -> Cell | None:
+    """Return the fastest library of a field; one without a time if none has any."""
+    peers = [cell for cell in own if rivals.is_peer(cell)]
+    return max(peers, key=lambda cell: cell.rate if cell.is_ok else 0.0, default=None)
+
+
+def _percent(own: list[Cell], of: Chosen, cells: list[Cell]) -> float | str:
+    cell = of(own)
     if cell is None or not cell.is_ok:
         return _absence(cell)
     share = read_rates.of_read(cell, cells)
     return share.estimate if share else IN_CACHE if cell.axes.get("level") != read_rates.MEMORY else "-"
 
 
-def _ratio(own: list[Cell], subject: str, library: str) -> float | str:
-    pair = [next((cell for cell in own if cell.contender == name), None) for name in (subject, library)]
-    missing = next((cell for cell in pair if cell is None or not cell.is_ok), pair[0])
+def _ratio(own: list[Cell], subject: str) -> float | str:
+    ours, peer = _contender(own, subject), _fastest_library(own)
+    missing = next((cell for cell in (ours, peer) if cell is None or not cell.is_ok), ours)
     if missing is None or not missing.is_ok:
         return _absence(missing)
-    ours, peer = pair
     return rates.speed_up(ours, peer).estimate if ours and peer else "-"
 
 
