@@ -96,8 +96,8 @@ history: $(INSTALLED) ## write every machine's history: ratios of all stored run
 page: $(WITH_PAGE) ## write all of it as one HTML file to explore, build/page.html
 	@$(RUN) -m harness page $(ARGS)
 
-readme: $(INSTALLED) ## rewrite the tables of README.md from stored results
-	@$(RUN) -m harness report --readme README.md $(DIRTY)
+readme: $(INSTALLED) ## rewrite the numbers of README.md and docs/index.md from stored results
+	@$(RUN) -m harness report --readme README.md --readme docs/index.md $(DIRTY)
 
 check: $(INSTALLED) ## prove backends right, all or BACKEND=name
 	@$(RUN) -m harness check $(BACKEND) $(ARGS)

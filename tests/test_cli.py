@@ -175,7 +175,10 @@ def test_plot_and_report_work_from_stored_results_alone(results, tmp_path):
     (slug,) = (path.parent.name for path in folder.glob("*/smoke"))
     readme, names = tmp_path / "README.md", ("ladder", f"ladder of {slug}", "ladder of another")
     readme.write_text("\n".join(f"<!-- {name}:begin -->old<!-- {name}:end -->" for name in names))
-    written = harness("report", "--results", str(folder), "--figures", str(tmp_path), "--readme", str(readme))
+    index = tmp_path / "index.md"
+    index.write_text("<!-- finding ladder:begin -->\n<!-- finding ladder:end -->\n")
+    pages = ("--readme", str(readme), "--readme", str(index))
+    written = harness("report", "--results", str(folder), "--figures", str(tmp_path), *pages)
     assert written.returncode == 0, written.stderr
     (page,) = re.findall(r"^report +(.+)$", written.stdout, re.MULTILINE)
     assert "What does each classic optimisation" in Path(page).read_text()
@@ -183,6 +186,7 @@ def test_plot_and_report_work_from_stored_results_alone(results, tmp_path):
     shown = {name: readme.read_text().split(f"<!-- {name}:begin -->")[1].split("<!--")[0] for name in names}
     assert ["cpu-naive" in table for table in shown.values()] == [True, True, False]
     assert shown["ladder of another"] == "old"
+    assert "reaches" in index.read_text()
 
 
 def test_an_experiment_without_results_is_not_drawn_in_silence(results, tmp_path, in_process):

@@ -100,9 +100,10 @@ def report(
     results: options.Results = options.RESULTS,
     figures: options.Figures = options.FIGURES,
     readme: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
-            help="Rewrite the tables between markers in this file too: of this machine, or of the one they name."
+            help="Rewrite what stands between markers in this file too, of this machine or of the one they name; "
+            "may be repeated."
         ),
     ] = None,
     allow_dirty: options.AllowDirty = False,
@@ -120,15 +121,14 @@ def report(
     this = slug_of(results, detect())
     for slug, cells, owner in options.recorded(results, preset, machine or ()):
         provenance.require_clean(results / slug, allow_dirty=_allows(allow_dirty, preset))
-        provenance.require_clean(*([readme] if readme else []), allow_dirty=allow_dirty)
+        provenance.require_clean(*(readme or []), allow_dirty=allow_dirty)
         written = page.write(chosen, cells, owner, figures / slug, results / slug, mark=mark)
         if slug == this:
             ladder = next(experiment for experiment in chosen if experiment.name == tables.HEADLINE)
             console.print_table(*tables.headline(ladder, cells), numeric=tables.HEADLINE_NUMBERS)
-            if readme:
-                markers.write_tables(readme, chosen, cells, mark=mark)
-        if readme:
-            markers.write_tables(readme, chosen, cells, slug, mark=mark)
+        for other in readme or ():
+            for of in ([""] if slug == this else []) + [slug]:
+                markers.write_tables(other, chosen, cells, of, mark=mark)
         console.print_lines(f"report   {written}")
 
 

@@ -456,3 +456,11 @@ def test_a_page_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch, wr
         write(page)
     assert page.read_text(encoding="utf-8") == before
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/index.md"])
+def test_numbers_of_results_stand_between_markers(name):
+    text = (Path(__file__).parents[2] / name).read_text(encoding="utf-8")
+    told = re.compile(r"<!-- finding (.+?):begin -->.*?<!-- finding \1:end -->", re.DOTALL)
+    assert told.search(text)
+    assert re.findall(r".*\d(?:\.\d+)? (?:times|%).*", told.sub("", text)) == []
