@@ -47,7 +47,8 @@ def write_tables(
         for name, finding in answers.by_name(experiment, cells).items():
             if f"<!-- finding {name}{of}:" in text:
                 in_item = re.search(rf"^ +<!-- finding {re.escape(name + of)}:begin", text, re.MULTILINE)
-                text = update_markers(text, f"finding {name}{of}", f"{finding}." if in_item else f"- {finding}.")
+                sentence = f"{'' if in_item else '- '}{finding}." if finding else ""
+                text = update_markers(text, f"finding {name}{of}", sentence)
         if f"<!-- {experiment.name}{of}:" in text:
             recorded = [cell for cell in cells if cell.experiment == experiment.name]
             notes = [f"*{note}.*" for note in (caveats.of_code(recorded), mark) if note]
