@@ -110,7 +110,7 @@ class TensorCore(Rung):
             options["depth"] = tensor_cores.HOPPER_DEPTH if is_tma else tensor_cores.depth_of(problem, launch)
         if tensor_cores.needs_wgmma(problem) or "unit" in options:
             options["blocks"] = tensor_cores.MULTIPROCESSORS if self.missing() else device.device().multiprocessors
-            options["cluster"] = 1 if thin is not None else tensor_cores.cluster_of(problem)
+            options["cluster"] = tensor_cores.cluster_of(problem) if thin is None else thin.cluster
             options["group"] = tensor_cores.GROUPS // int(options["cluster"])
         if problem.is_mixed and problem.input_dtype.kind in "iu":
             options["edges"] = tensor_cores.edge_lines(problem, launch)

@@ -189,7 +189,7 @@ def test_float64_and_bools_take_what_hopper_has_where_it_is_faster(monkeypatch):
 def test_the_columns_of_a_tile_of_16_bits_are_those_that_are_done_sooner():
     narrow, wide = mixed_dtypes()[1]
     columns = [launch_of((n,) * 3, wide, operand_dtype=narrow).bn for n in (1024, 1500, 2048, 3072, 4096, 4097)]
-    assert columns == [64, 256, 256, 128, 256, 256]
+    assert columns == [64, 192, 256, 128, 256, 256]
 
 
 @needs_ml_dtypes
@@ -269,16 +269,16 @@ def _cases():
     for size in sizes:
         yield "gpu-tensor-core", product(size, dtype="float64", accumulate=True), {}
         yield "gpu-tensor-core", product(size, dtype="float32"), {}
-        for cluster in (1, 2):
+        for cluster in (1, 2, 4):
             yield "gpu-tensor-core", product(size, dtype="float32"), {**SPLIT, "cluster": cluster}
         yield "gpu-tensor-core", product(size, "lxor_land", "bool"), {}
-        for cluster in (1, 2):
+        for cluster in (1, 2, 4):
             orred = product(size, "lor_land", "bool", accumulate=cluster == 2)
             yield "gpu-tensor-core", orred, {**BITS, "cluster": cluster}
             doubled = product(size, dtype="float64", accumulate=cluster == 2)
-            yield "gpu-tensor-core", doubled, {**BROUGHT, "depth": 8 * cluster, "cluster": cluster}
+            yield "gpu-tensor-core", doubled, {**BROUGHT, "depth": 8 * min(cluster, 2), "cluster": cluster}
     for narrow, wide in (pair for pair in mixed_dtypes() if pair[1].itemsize == 4):
-        for cluster in (1, 2):
+        for cluster in (1, 2, 4):
             mixed = product((4096, 4097, 4098), dtype=wide, operand_dtype=narrow, accumulate=cluster == 1)
             yield "gpu-tensor-core", mixed, {"cluster": cluster}
     for dtype, size in zip(("int8", "int16", "int32", "int64"), 2 * sizes, strict=True):
@@ -305,20 +305,42 @@ def test_kernels_compile_and_do_not_spill(name, problem, parameters):
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("together", [1, 8])
-def test_all_tiles_of_16_bit_elements_compile_and_do_not_spill(together):
+def test_all_tiles_of_16_bit_elements_compile_and_do_not_spill():
+    """Each alone, in a cluster that shares k, or in one that shares what it fetches."""
     narrow = next(x for x, _ in mixed_dtypes() if x.name == "float16")
+    ways = {"together": 1, "cluster": 1}, {"together": 8, "cluster": 1}, {"together": 1, "cluster": 4}
     for number, tile in enumerate(thin_tiles.HALF.tiles):
-        launch = tile.launch
-        sizes = min(launch.bm, 48) if launch.bm < 64 else 300, 301 if number % 2 else 304, 4096
+        launch, way = tile.launch, ways[number % len(ways)]
+        sizes = launch.bm if tile.is_transposed else 300, 301 if number % 2 else 304, 4096
         problem = product(sizes, dtype="float32", operand_dtype=narrow, accumulate=number % 2 == 0)
-        steps = program(
-            TENSOR_CORE, problem, **vars(launch), unit="wgmma", together=together, cluster=1, shares=1
-        ).steps
+        steps = program(TENSOR_CORE, problem, **vars(launch), unit="wgmma", shares=1, **way).steps
         kernel = steps[-1].kernel
-        assert ("TOGETHER", "1") in kernel.defines or together == 1
+        assert (("TOGETHER", "1") in kernel.defines) == (way["together"] > 1)
+        assert ("CLUSTER", str(way["together"] * way["cluster"])) in kernel.defines
         found = resources(compile_kernel(kernel.stem, kernel.defines, f"sm_90{kernel.suffix}"))
-        assert found[kernel.function].spill_bytes == 0, (launch, together)
+        assert found[kernel.function].spill_bytes == 0, (launch, way)
+
+
+def test_a_launch_has_as_many_clusters_as_the_gpu_holds_at_once():
+    narrow = next(x for x, _ in mixed_dtypes() if x.name == "float16")
+    problem = product((64 * 1000, 32, 512), dtype="float32", operand_dtype=narrow)
+    tile = {
+        "bm": 64,
+        "bn": 32,
+        "bk": 64,
+        "wm": 0,
+        "wn": 0,
+        "tm": 8,
+        "tn": 2,
+        "stages": 13,
+        "unit": "wgmma",
+        "shares": 1,
+    }
+    grids = [
+        program(TENSOR_CORE, problem, **tile, cluster=cluster, together=1, blocks=132).steps[-1].grid
+        for cluster in (1, 2, 4)
+    ]
+    assert grids == [(132,), (132,), (124,)]  # clusters of four lie within groups of 16 or 18 multiprocessors
 
 
 _OWN = (

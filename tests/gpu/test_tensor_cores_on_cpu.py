@@ -481,12 +481,6 @@ def test_a_c_higher_than_flat_tiles_shares_no_k():
         compute_by_wgmma((21, 300, 200), bm=16, bn=128, tm=1, tn=8, shares=2)
 
 
-@pytest.mark.parametrize(("bm", "bn"), ((16, 128), (128, 32), (128, 48)))
-def test_narrow_tiles_are_not_shared_by_a_cluster(bm, bn):
-    with pytest.raises(PlanError, match="a cluster cannot share these tiles"):
-        compute_by_wgmma((10, 30, 200), bm=bm, bn=bn, tm=1, tn=8, cluster=2)
-
-
 def test_flat_tiles_compute_no_triangle():
     narrow = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
     problem = Problem(16, 16, 64, "plus_times", np.dtype(np.float32), operand_dtype=narrow, triangle="d")
@@ -505,7 +499,7 @@ PLANTED_IN_FLAT = {
     "one box of B for all": ("place.row + box * BOX_COLUMNS", "place.row"),
     "columns of the warpgroup beside": ("(tile + part * BOX)", "(tile)"),
     "the same rows of B": ("first + NEXT_STEPS<FIRST_ALONG_K> * p", "first"),
-    "parts as wide as high": ("BY_COLUMNS ? BM : BN", "BN"),
+    "parts as wide as high": ("BY_COLUMNS ? FETCHERS * BM : BN", "BN"),
 }
 
 

@@ -9,7 +9,7 @@ from backends.gpu._cuda.kernel_files import compile_kernel, resources
 from backends.gpu._program.program import Matrix, Place
 from harness.machine import detect
 from harness.problem import Problem
-from harness.tuning.gpu import thin, thin_tiles
+from harness.tuning.gpu import sharing, thin, thin_model, thin_tiles
 from tests.gpu.simt_products import RUNGS
 from tests.gpu.test_gpu_tensor_cores import needs_nvrtc
 
@@ -41,7 +41,7 @@ def test_few_tiles_share_a_long_k_and_many_do_not():
     for name, dtype in (("gpu-tuned", "float32"), ("gpu-tensor-core", "float64"), ("gpu-tensor-core", "float32")):
         deep = plan(name, (64, 64, 50000), dtype)
         tiles = -(-64 // deep.launch.bm) * -(-64 // deep.launch.bn)
-        assert tiles * int(deep.options["shares"]) >= thin.MULTIPROCESSORS
+        assert tiles * int(deep.options["shares"]) >= thin_model.MULTIPROCESSORS
         assert plan(name, (10**6, 64, 64), dtype).options["shares"] == 1
         assert plan(name, (4096, 4096, 4096), dtype).options["shares"] != 0
     assert plan("gpu-tensor-core", (256, 256, 65536), "float64").options["shares"] > 1
@@ -57,9 +57,9 @@ def test_no_share_is_without_work():
 def test_more_work_never_takes_less_time():
     """The model is monotonic in k for one choice."""
     kind = thin_tiles.SIMT_4
-    for choice in (thin.Choice(tile, shares) for tile in kind.tiles for shares in (1, 5)):
+    for choice in (thin_model.Choice(tile, shares) for tile in kind.tiles for shares in (1, 5)):
         sizes = [Problem(31, 5000, k, dtype=np.dtype(np.float32)) for k in (100, 1000, 10000)]
-        times = [thin.time_s(size, choice, kind.costs) for size in sizes]
+        times = [thin_model.time_s(size, choice, kind.costs) for size in sizes]
         assert times == sorted(times)
 
 
@@ -94,7 +94,7 @@ def test_narrow_tiles_compile_and_spill_nothing(name, dtype, narrow, tiles, size
     narrow = narrow and np.dtype(getattr(pytest.importorskip("ml_dtypes"), narrow))
     chosen = plan(name, (7, 35, 5000), dtype, narrow=narrow)
     for tile in (tile for tile in tiles if (tile.launch.bm, tile.launch.bn) in sizes):
-        blocks = {"blocks": tile.blocks, "wave": thin.MULTIPROCESSORS} if name == "gpu-tuned" else {}
+        blocks = {"blocks": tile.blocks, "wave": thin_model.MULTIPROCESSORS} if name == "gpu-tuned" else {}
         blocks |= {"unit": "wgmma"} if narrow else {}
         kernels = RUNGS[name].kernels_of(chosen.override({**vars(tile.launch), **blocks, "shares": 3}))
         (kernel,) = (kernel for kernel in kernels if kernel.function == "gemm")
@@ -133,10 +133,10 @@ def test_tiles_begin_at_several_steps_where_all_of_them_read_the_same_rows():
     of = thin.Stagger(flat=16, tall=4, columns=100).of
     flat, tall, square = (rows, 99 * columns + 1, 999), (99 * rows, columns - 30, 999), (2 * rows, 2 * columns, 999)
     for size, shares, found in ((flat, 1, 16), (flat, 2, 16), (flat, 3, 1), (tall, 1, 4), (square, 1, 1)):
-        assert of(Problem(*size), thin.Choice(tile, shares)) == found
-    assert of(Problem(rows, 128 * columns, 999), thin.Choice(tile, 1)) == 1  # rows of B lie at multiples of 1 KiB
-    assert of(Problem(99 * rows, 101, 999), thin.Choice(tile, 1)) == 1  # more columns than are meant
-    assert of(Problem(*flat), thin.Choice(tile, 1, together=4)) == 1
+        assert of(Problem(*size), thin_model.Choice(tile, shares)) == found
+    assert of(Problem(rows, 128 * columns, 999), thin_model.Choice(tile, 1)) == 1  # rows of B lie at multiples of 1 KiB
+    assert of(Problem(99 * rows, 101, 999), thin_model.Choice(tile, 1)) == 1  # more columns than are meant
+    assert of(Problem(*flat), thin_model.Choice(tile, 1, together=4)) == 1
 
 
 def test_every_measured_product_has_a_tile_of_the_table():
@@ -150,9 +150,9 @@ def test_every_measured_product_has_a_tile_of_the_table():
             problem = Problem(*size, dtype=of, operand_dtype=narrow if dtype == "bfloat16" else None)
             _, choice = thin.measured(problem, kinds[dtype])
             of_tile = choice.tile.launch
-            *sides, _, _, shares, together, stagger = entries[size]
+            *sides, _, _, shares, together, stagger, cluster = entries[size]
             assert sides == [of_tile.bm, of_tile.bn, of_tile.bk]
-            assert choice[1:] == (shares, together, stagger)
+            assert choice[1:] == (shares, together, stagger, cluster)
 
 
 def test_what_was_measured_of_plus_times_holds_for_it_alone():
@@ -173,3 +173,70 @@ def test_16_bits_by_columns_are_left_to_wgmma_which_reads_them_as_they_lie():
         for layout in ("CCC", "CFC", "FCC")
     }
     assert units == {"CCC": "mma", "CFC": "wgmma", "FCC": "wgmma"}
+
+
+def test_blocks_of_a_cluster_lie_along_the_longer_side_and_fill_it():
+    tall, flat = (
+        next(tile for tile in thin_tiles.HALF.tiles if (tile.launch.bm, tile.launch.bn) == sides)
+        for sides in ((64, 32), (32, 64))
+    )
+    assert (tall.is_transposed, flat.is_transposed) == (False, True)
+    high, wide = Problem(1000, 30, 512), Problem(30, 1000, 512)
+    assert [thin_model.tiles_along(high, tall), thin_model.tiles_along(wide, flat)] == [16, 16]
+    assert [thin_model.count_blocks(high, tall, x) for x in (1, 4)] == [16, 16]
+    assert [thin_model.count_blocks(Problem(1025, 30, 512), tall, x) for x in (1, 4)] == [17, 20]
+    assert thin_model.count_blocks(wide, flat, 4) == 16
+
+
+def test_a_cluster_is_thought_of_where_it_has_neighbours():
+    narrow = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+
+    def clusters(m, n):
+        problem = Problem(m, n, 4096, dtype=np.dtype(np.float32), operand_dtype=narrow)
+        return {choice.cluster for choice in thin.choices(problem, thin_tiles.HALF) if not choice.tile.is_transposed}
+
+    assert clusters(5000, 32) == {1, 4}
+    assert clusters(150, 5000) == {1}  # three tiles of 64 rows
+
+
+def test_a_cluster_spares_fetches_of_what_its_tiles_have_in_common():
+    tile = next(tile for tile in thin_tiles.HALF.tiles if (tile.launch.bm, tile.launch.bn) == (64, 32))
+    costs = thin_model.Costs(0, 0, 1e30, 1e30, fetch=1e9, ends=0)
+    tile = tile._replace(rate=1e30)
+    problem = Problem(64 * 40, 32, 64 * 10, dtype=np.dtype(np.float32), operand_dtype=np.dtype(np.float16))
+    alone, together = (thin_model.time_s(problem, thin_model.Choice(tile, 1, cluster=x), costs) for x in (1, 4))
+    assert alone / together == pytest.approx((64 + 32) / (64 + 32 / 4))
+
+
+@pytest.mark.parametrize("size", ((979, 979, 979), (1013, 1001, 1100), (2387, 2399, 2000)))
+def test_a_ragged_square_has_the_tiles_that_were_fastest_for_so_many_lines(size):
+    chosen = plan("gpu-tuned", size, "float32")
+    bm, bn, blocks, shares, is_all = sharing._ragged_squares()[str(-(-size[0] // 32))]
+    launch, options = chosen.launch, chosen.options
+    assert (launch.bm, launch.bn, options["blocks"], options["shares"]) == (bm, bn, blocks, shares)
+    assert (options["wave"] == sharing.ENDLESS) == bool(is_all)
+    assert options["edge"] == "redirected"
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "semiring"),
+    [
+        ((1024, 1024, 1024), "float32", "plus_times"),  # whole lines
+        ((1013, 1500, 1013), "float32", "plus_times"),
+        ((1013, 1013, 3000), "float32", "plus_times"),
+        ((1013, 1013, 1013), "float32", "min_plus"),
+        ((1013, 1013, 1013), "float64", "plus_times"),
+        ((5001, 5001, 5001), "float32", "plus_times"),
+    ],
+)
+def test_other_products_have_the_tiles_of_the_rules(monkeypatch, size, dtype, semiring):
+    before = plan("gpu-tuned", size, dtype, semiring)
+    monkeypatch.setattr(sharing, "_ragged_squares", dict)
+    assert plan("gpu-tuned", size, dtype, semiring) == before
+
+
+def test_every_ragged_square_that_was_measured_has_a_legal_plan():
+    for lines in map(int, sharing._ragged_squares()):
+        n = 32 * lines - 13
+        chosen = plan("gpu-tuned", (n, n, n), "float32")
+        RUNGS["gpu-tuned"].program(chosen, *(Matrix(Place(x), n) for x in ("a", "b", "out")))

@@ -1,5 +1,5 @@
 // Layout of a stage of tiles in shared memory: rows of 128 bytes of the first operand, of BM rows of C, and then of the second, of
-// BN columns. The blocks of a cluster take turns to fetch the second one for all.
+// BN columns. The blocks of a cluster fetch the second one for all: a part of it each, or if that is not possible all of it in turns.
 //
 //   FIRST_ALONG_K, SECOND_ALONG_K   how an operand lies in memory
 //                                   1  along k: a box of BK steps of k in each row
@@ -22,8 +22,9 @@
 constexpr int BOX = BK * 128, BOXES_FIRST = (BM + BOX_COLUMNS - 1) / BOX_COLUMNS, BOXES = (BN + BOX_COLUMNS - 1) / BOX_COLUMNS;
 constexpr int BYTES_FIRST = FIRST_ALONG_K ? BM * 128 : BOXES_FIRST * BOX, BYTES_SECOND = SECOND_ALONG_K ? BN * 128 : BOXES * BOX;
 constexpr int BYTES = BYTES_FIRST + BYTES_SECOND;
-// What a block of a cluster fetches of the second operand: pieces of 8 rows, whose 16-byte pieces are permuted, or boxes.
-static_assert((SECOND_ALONG_K ? BN / 8 : BOXES) % FETCHERS == 0, "blocks of a cluster fetch equally much");
+// What the second operand can be cut into: pieces of 8 rows, whose 16-byte pieces are permuted, or boxes.
+constexpr bool IN_TURNS = (SECOND_ALONG_K ? BN / 8 : BOXES) % FETCHERS != 0;
+constexpr int CUTS = IN_TURNS ? 1 : FETCHERS;
 
 __device__ __forceinline__ void fill(unsigned to, const TensorMap* first, const TensorMap* second, unsigned barrier,
                                      const Place& place, const Layers&, int p, int, int, int rank)
@@ -36,13 +37,15 @@ __device__ __forceinline__ void fill(unsigned to, const TensorMap* first, const 
             copy_box(to + box * BOX, first, barrier, place.row + box * BOX_COLUMNS, p);
     }
     to += BYTES_FIRST;
+    if (IN_TURNS && p / BK % FETCHERS != rank) return;
+    const int part = IN_TURNS ? 0 : rank;
     if (SECOND_ALONG_K) {
-        const int rows = BN / FETCHERS * rank;
+        const int rows = BN / CUTS * part;
         copy_box_to_all(to + rows * 128, second, barrier, p, place.column + rows);
     } else {
 #pragma unroll
-        for (int iteration = 0; iteration < BOXES / FETCHERS; ++iteration) {
-            const int box = rank * (BOXES / FETCHERS) + iteration;
+        for (int iteration = 0; iteration < BOXES / CUTS; ++iteration) {
+            const int box = part * (BOXES / CUTS) + iteration;
             copy_box_to_all(to + box * BOX, second, barrier, place.column + box * BOX_COLUMNS, p);
         }
     }

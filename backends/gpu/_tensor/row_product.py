@@ -27,6 +27,7 @@ from harness.tuning.gpu.tensor_cores import (
 
 _DOUBLE = TmaKernel("tensor_core_f64_tma", STAGE_STEPS["float64"], TILE_COLUMNS["float64"], warps=DOUBLE_WARPS)
 _BOX_COLUMNS = 64  # of 16-bit elements
+_PERMUTED_ROWS = 8  # rows of boxes along k come in so many
 _HALF = TmaKernel(
     "tensor_core_half",
     STAGE_STEPS["float16"],
@@ -102,7 +103,8 @@ class _Operand(NamedTuple):
         """Return its boxes: rows along k, which the blocks of a cluster divide among them, or columns of the side."""
         x, columns = self.matrix, ROW_BYTES // ITEMSIZES[dtype]
         if self.along_k:
-            return TensorMap(x.place, self.side, self.k, x.ld, self.tile // cluster, bk, dtype)
+            cuts = 1 if self.tile // _PERMUTED_ROWS % cluster else cluster
+            return TensorMap(x.place, self.side, self.k, x.ld, self.tile // cuts, bk, dtype)
         return TensorMap(x.place, self.k, self.side, x.ld, bk, columns, dtype)
 
 

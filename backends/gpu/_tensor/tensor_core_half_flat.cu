@@ -11,8 +11,6 @@ __device__ __forceinline__ void store(void*, const float* sums, float alpha, flo
 
 #include "half_boxes.cuh"
 
-static_assert(FETCHERS == 1, "a block fetches all that it needs");
-
 // Eight lanes have neighbours of a row of C, a sector of memory.
 __device__ __forceinline__ void store(void*, const float* sums, float alpha, float* c, int ldc, int rows, int columns, int, int)
 {

@@ -17,9 +17,10 @@ from backends.gpu._tensor.shared_product import add_parts, add_sums
 from harness.errors import PlanError
 from harness.plan import Launch, Plan
 from harness.tuning.gpu.tensor_cores import TILE_ROWS
+from harness.tuning.gpu.thin_model import CLUSTERED, MULTIPROCESSORS
 
 ROW_BYTES = 128  # of a tile in shared memory
-CLUSTERS = (1, 2)
+CLUSTERS = (1, 2, 4)
 # Blocks of a cluster that share k: of more than eight not every GPU has one (CUDA C++ Programming Guide, "Thread Block
 # Clusters"); and the most by which lines of sums are longer than those of a tile (wgmma_tile.cuh).
 TOGETHER, _SUM_PAD, _SUM_BYTES = (1, 2, 4, 8), 8, 4
@@ -29,7 +30,7 @@ _ONE = np.float32(1)
 # capability 9.0).
 _MOST_RESIDENT, _SMALL, _ROOM_OF_ALL = 2, 224, (228 - 2) << 10
 _GROUP_ROWS, _GROUP_THREADS = 64, 128  # of a warpgroup that computes; one more copies
-_SWIZZLE_ALIGNMENT, _PERMUTED_ROWS = 1024, 8
+_SWIZZLE_ALIGNMENT = 1024
 # How rows of C are stored (store_rows.cuh). By fours take tiles with a multiple of 16 columns: 50000 x 128 x 128 in
 # bfloat16 takes 0.91 of the time, 4096 x 4096 x 64 0.91. By lines take wide ones: 8191 x 8191 x 512 0.86, 100003 x 97
 # x 96 0.90; tiles of 64 columns would take longer, 1001^3 1.06, 3001 x 3001 x 25 1.19. 3xTF32 gains by neither (H200,
@@ -146,15 +147,11 @@ def add_tma(
     """
     launch, itemsize = plan.launch, plan.problem.dtype.itemsize if itemsize is None else itemsize
     cluster, together = int(plan.choice("cluster", CLUSTERS)), _together(tma, plan)
-    pieces = ceil_div(launch.bn, tma.box_columns) if tma.box_columns else launch.bn // _PERMUTED_ROWS
-    if pieces % cluster or (by_columns and cluster > 1):
-        raise PlanError(
-            "gpu-tensor-core: a cluster cannot share these tiles", expected="cluster=1", got=f"{cluster}, {launch}"
-        )
     if by_columns:  # as the kernel sees it
         launch = dataclasses.replace(launch, bm=launch.bn, bn=launch.bm, tm=launch.tn, tn=launch.tm)
     k = maps[0].columns if steps is None else steps
-    tile = cluster * plan.launch.bm, plan.launch.bn, int(plan.options["group"])
+    along = (1, cluster) if by_columns else (cluster, 1)
+    tile = along[0] * plan.launch.bm, along[1] * plan.launch.bn, int(plan.options["group"])
     if product.is_triangle and max(together, int(plan.options.get("shares", 1))) > 1:
         raise PlanError("gpu-tensor-core: blocks share no k of a triangle", expected="shares=1, together=1", got="more")
     to, tail = add_parts(program, plan, product, tile, tma.bk, ceil_div(k, tma.bk))
@@ -183,7 +180,8 @@ def add_tma(
     defines = as_defines(macros) + stagger_defines(plan) + triangle_defines(plan.problem) + more
     kernel = Kernel(tma.stem, defines, (threads,), shared, suffix="a", is_chained=True)
     clusters = layers * product.tiles(*tile[:2]) * (1 if tail is None else tail.shares)
-    at_once = clusters if together > 1 else max(resident * int(plan.options["blocks"]) // cluster, 1)
+    most = min(int(plan.options["blocks"]), CLUSTERED.get(cluster, MULTIPROCESSORS))
+    at_once = clusters if together > 1 else max(resident * most // cluster, 1)
     blocks = cluster * together * min(at_once, clusters)
     sides = (product.n, product.m) if by_columns else (product.m, product.n)
     split = () if tail is None else (tail.shares, tail.depth // tma.bk)

@@ -211,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTER(CLUST
 #if IS_SPLIT
             const Tile tile = tile_at<FETCHERS * BM, BN, GROUP>(index % tiles_c, m, n);  // as a matrix of its own
             const Steps of_share = steps_of(index / tiles_c * depth, min(steps - index / tiles_c * depth, depth));
-            compute(ring, memory, c + (long long)index * (FETCHERS * BM * BN), BY_COLUMNS ? BM : BN, 0,
+            compute(ring, memory, c + (long long)index * (FETCHERS * BM * BN), BY_COLUMNS ? FETCHERS * BM : BN, 0,
                     min(m - tile.row, FETCHERS * BM), min(n - tile.column, BN), of_share.count, alpha);
 #else
             compute(ring, memory, c, ldc, index, m, n, steps_of(0, steps).count, alpha);

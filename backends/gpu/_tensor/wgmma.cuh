@@ -4,7 +4,7 @@
 // of a tile and the distances of its 8-row pieces, all in 16-byte units. Its bit 62 means that rows of 128 bytes are
 // swizzled, as the tensor map wrote them. Source: PTX ISA, section on asynchronous warpgroup level matrix instructions.
 //
-//   BN  8, 16, 32, 48, 64, 96, 128 or 256
+//   BN  8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192 or 256
 //   DEPTH, KIND  16 and "bf16" or "f16", or 8 and "tf32"; with sums of integers, modulo 2^32 (INTEGERS is defined), 32 and "s8",
 //   or 256 and "b1", whose sums count common ones (OPERATION ".and.popc")
 //   FLAGS: layouts of A and B, if not along k
@@ -33,11 +33,16 @@ typedef float Sum;
 // The first so many registers of the instruction.
 #define TO_4 "%0, %1, %2, %3"
 #define TO_8 TO_4 ", %4, %5, %6, %7"
+#define TO_12 TO_8 ", %8, %9, %10, %11"
 #define TO_16 TO_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define TO_20 TO_16 ", %16, %17, %18, %19"
 #define TO_24 TO_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
 #define TO_32 TO_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define TO_40 TO_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define TO_48 TO_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define TO_64 TO_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define TO_80 TO_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define TO_96 TO_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define TO_128 TO_64 \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
   ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95" \
@@ -54,11 +59,21 @@ typedef float Sum;
 #define REGISTERS TO_8
 #define OPERANDS "%8, %9, p" SIGNS FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %10, 0;"
+#elif BN == 24
+#define SUMS_ALL SUMS_8(0), SUMS_4(8)
+#define REGISTERS TO_12
+#define OPERANDS "%12, %13, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %14, 0;"
 #elif BN == 32
 #define SUMS_ALL SUMS_8(0), SUMS_8(8)
 #define REGISTERS TO_16
 #define OPERANDS "%16, %17, p" SIGNS FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %18, 0;"
+#elif BN == 40
+#define SUMS_ALL SUMS_8(0), SUMS_8(8), SUMS_4(16)
+#define REGISTERS TO_20
+#define OPERANDS "%20, %21, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %22, 0;"
 #elif BN == 48
 #define SUMS_ALL SUMS_8(0), SUMS_8(8), SUMS_8(16)
 #define REGISTERS TO_24
@@ -69,6 +84,11 @@ typedef float Sum;
 #define REGISTERS TO_32
 #define OPERANDS "%32, %33, p" SIGNS FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %34, 0;"
+#elif BN == 80
+#define SUMS_ALL SUMS_32(0), SUMS_8(32)
+#define REGISTERS TO_40
+#define OPERANDS "%40, %41, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %42, 0;"
 #elif BN == 96
 #define SUMS_ALL SUMS_32(0), SUMS_8(32), SUMS_8(40)
 #define REGISTERS TO_48
@@ -79,6 +99,16 @@ typedef float Sum;
 #define REGISTERS TO_64
 #define OPERANDS "%64, %65, p" SIGNS FLAGS ";"
 #define PREDICATE "setp.ne.b32 p, %66, 0;"
+#elif BN == 160
+#define SUMS_ALL SUMS_32(0), SUMS_32(32), SUMS_8(64), SUMS_8(72)
+#define REGISTERS TO_80
+#define OPERANDS "%80, %81, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %82, 0;"
+#elif BN == 192
+#define SUMS_ALL SUMS_32(0), SUMS_32(32), SUMS_32(64)
+#define REGISTERS TO_96
+#define OPERANDS "%96, %97, p" SIGNS FLAGS ";"
+#define PREDICATE "setp.ne.b32 p, %98, 0;"
 #elif BN == 256
 #define SUMS_ALL SUMS_32(0), SUMS_32(32), SUMS_32(64), SUMS_32(96)
 #define REGISTERS TO_128

@@ -10,7 +10,15 @@ from __future__ import annotations
 from harness.plan import Launch
 from harness.problem import Problem
 from harness.tuning.gpu import thin, thin_tiles
-from harness.tuning.gpu.sharing import ENDLESS, FEWEST_BLOCKS, WHOLE, Tuned, count_of, tiles_and_shares
+from harness.tuning.gpu.sharing import (
+    ENDLESS,
+    FEWEST_BLOCKS,
+    WHOLE,
+    Tuned,
+    count_of,
+    of_ragged_square,
+    tiles_and_shares,
+)
 
 # Largest height and width of a block of threads: 1024 threads.
 LARGEST_BLOCK_SIDE = 32
@@ -155,6 +163,10 @@ def tuned_tiles(problem: Problem, *, can_share: bool = True) -> tuple[Launch, Op
     is_narrow = can_share or min(problem.m, problem.n) <= row.few.bn
     if problem.dtype.itemsize >= 4 and is_narrow and thin.is_thin(problem):
         return _thin_tiles(problem, row, can_share)
+    known = of_ragged_square(problem) if row is TUNED["4 fused"] and can_share else None
+    if known is not None:
+        tiles, shared = known
+        return tiles, {"edge": "redirected", "order": _order(problem, row, tiles), "group": 8, **shared}
     tiles, shared = tiles_and_shares(problem, row, can_share)
     sizes, is_fused = (problem.m, problem.n, problem.k), row is TUNED["4 fused"]
     fused_from = PADDED_SHARED_FROM if shared["shares"] > 1 else PADDED_FUSED_FROM
@@ -167,7 +179,7 @@ def _thin_tiles(problem: Problem, row: Tuned, can_share: bool) -> tuple[Launch, 
     """Return the tiles and options of a thin, flat or deep product, all of whose tiles are shared alike."""
     kind = thin_tiles.SIMT_8 if problem.dtype.itemsize > 4 else thin_tiles.SIMT_4
     known = thin.measured(problem, {"": kind}) if row is TUNED["4 fused"] and can_share else None
-    tile, shares, _, stagger = known[1] if known else thin.choose(problem, kind, can_share=can_share)
+    tile, shares, _, stagger, _ = known[1] if known else thin.choose(problem, kind, can_share=can_share)
     launch, blocks = tile.launch, tile.blocks
     shared = {"shares": shares, "wave": ENDLESS} if shares > 1 else WHOLE
     order = _order(problem, row, launch)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from harness.plan import Launch, count_tiles
 from harness.problem import Problem
-from harness.tuning.gpu import thin, thin_tiles
+from harness.tuning.gpu import thin, thin_model, thin_tiles
 
 
 class TensorCoreNumbers(NamedTuple):
@@ -105,13 +105,13 @@ WARPS_BY_COLUMNS = {"wm": 64, "wn": 32}
 # of 16-bit elements also one; and of those tiles as low as C, which are computed transposed.
 # Steps of k of a stage, by dtype of A and B: 128 bytes, the widest row that TMA swizzles (PTX ISA); for bools, words.
 TILE_ROWS, HALF_ROWS = 128, (64, 128)
-FLAT_ROWS, FLAT_COLUMNS = (8, 16, 32, 48), (64, 128, 256)
+FLAT_ROWS, FLAT_COLUMNS = (8, 16, 24, 32, 40, 48, 80, 96), (64, 128, 256)
 STAGE_STEPS = {"float64": 16, "float32": 32, "float16": 64, "bool": 32, "int8": 128}
 # Columns of a tile that they are written for, and rows and columns of a warp in float64: sums must fit the registers.
 TILE_COLUMNS = {
     "float64": (128,),
     "float32": (128,),
-    "float16": (8, 16, 32, 48, 64, 96, 128, 256),
+    "float16": (8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256),
     "bool": (128, 256),
     "int8": (128, 256),
 }
@@ -130,9 +130,6 @@ DIGIT_ROWS, SHIFTED_LINES, DIGIT_LINES, DIGIT_STEPS = 4, 8, 32, 128
 # cuBLAS: 1.04 to 0.92 at n = 1408 (121 tiles, 0.92 of a wave), 0.64 to 0.88 at 1536 (144, 0.55 of two), 0.69 to 0.81 at
 # 1152 (81, 0.61 of one).
 BUSY = 0.7
-
-# With fewer large tiles of 16-bit elements than half of the multiprocessors of an H200, blocks may share k.
-FEW = 66
 
 # Fewest uses of an element, half the harmonic mean of m and n, for which splitting pays. The pass moves 12 bytes an
 # element, 3e-12 s; wgmma saves 2.3e-14 s a pair of elements. Both are even at 133 by arithmetic, not measured.
@@ -163,35 +160,38 @@ THIN = {
 
 
 class ThinChoice(NamedTuple):
-    """The instructions, a tile, its shares of k, how many blocks share each of these, and where along k tiles begin."""
+    """The instructions, and the fields of a `thin_model.Choice`."""
 
     unit: str
-    tile: thin.Tile
+    tile: thin_model.Tile
     shares: int
     together: int
     stagger: int
+    cluster: int
 
 
 def thin_choice(problem: Problem, *, is_hopper: bool) -> ThinChoice | None:
     """Return the kind of kernel and the tile of a product that is thin, flat or deep; else None.
 
-    Of 16-bit elements also those with too few large tiles to fill a GPU, and those of at most one stage along k.
+    Of 16-bit elements also those whose large tiles do not fill a GPU more than once, or that have one stage along k.
     """
     name = problem.input_dtype.name
     if name not in THIN or problem.triangle == "d":
         return None
     is_thin = thin.is_thin(problem)
-    is_small = problem.is_mixed and (_count(problem, NUMBERS[name].large) < FEW or problem.k <= STAGE_STEPS["float16"])
+    is_small = problem.is_mixed and (
+        _count(problem, NUMBERS[name].large) <= MULTIPROCESSORS or problem.k <= STAGE_STEPS["float16"]
+    )
     if not (is_thin or is_small):
         return None
-    kinds = THIN[name] if is_thin or problem.k <= STAGE_STEPS["float16"] else {"wgmma": thin_tiles.HALF_SMALL}
+    kinds = THIN[name]
     if problem.is_mixed and "F" in problem.layout[:2]:  # mma.sync over 16 bits reads rows
         kinds = {"wgmma": kinds["wgmma"]}
     if name == "float64" and is_hopper and is_aligned(problem):
         kinds = {"mma": thin_tiles.DOUBLE_TMA}
-    known = thin.measured(problem, kinds) if is_thin else None
+    known = thin.measured(problem, kinds)
     found = [known] if known else [(unit, thin.choose(problem, kind)) for unit, kind in kinds.items()]
-    unit, choice = min(found, key=lambda item: thin.time_s(problem, item[1], kinds[item[0]].costs))
+    unit, choice = min(found, key=lambda item: thin_model.time_s(problem, item[1], kinds[item[0]].costs))
     return ThinChoice(unit, *choice)
 
 

@@ -21,7 +21,7 @@ SHARPNESS = 6
 TURN, MOST_TURNS, QUEUED, BLOCK_S = 2 * MULTIPROCESSORS, 3, 3 * MULTIPROCESSORS, 0.5e-6
 
 
-class Costs(NamedTuple):
+class LoadCosts(NamedTuple):
     """What the loads of blocks cost.
 
     Attributes
@@ -44,7 +44,7 @@ class Costs(NamedTuple):
 # Rows, and columns of matrices that the last cache holds; then columns of others, fitted to 4000 launches over 28
 # matrices. There the choices take up to 1.04 times as long as the best launch, 1.01 in the mean; by the numbers of
 # CACHED 1.16 and 1.03. float64 2000 x 20000 85.6 to 73.9 us, float32 12001^2 144.7 to 132.7 (H200, 2026-11-24).
-CACHED, FROM_MEMORY = Costs(4.1e6, 32 << 10, 0.03, 0.0), Costs(2.9e6, 44 << 10, 0.05, 0.1)
+CACHED, FROM_MEMORY = LoadCosts(4.1e6, 32 << 10, 0.03, 0.0), LoadCosts(2.9e6, 44 << 10, 0.05, 0.1)
 
 # Time of sharing: parts to scratch, a ticket, the last block's loads; and of each part. x A of 1000^2 by 8, 16 loads:
 # 4.7 us without, 5.3 in two shares; 2000^2 7.9 and 8.5; 4096^2 18.2 and 19.4, though blocks were few.
@@ -78,7 +78,7 @@ SHARES = (
 )
 
 
-def cost_s(size: int, blocks: int, shares: int, flight: int, sums: int, costs: Costs = CACHED) -> float:
+def cost_s(size: int, blocks: int, shares: int, flight: int, sums: int, costs: LoadCosts = CACHED) -> float:
     """Return the time that a product takes beyond a launch [s], by the numbers above.
 
     Parameters
@@ -91,7 +91,7 @@ def cost_s(size: int, blocks: int, shares: int, flight: int, sums: int, costs: C
         Bytes that a block has in flight.
     sums : int
         Elements of y of a group.
-    costs : Costs
+    costs : LoadCosts
     """
     total = blocks * shares
     effective = min(flight, costs.full_flight) * math.sqrt(max(1.0, flight / costs.full_flight))
